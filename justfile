@@ -1,4 +1,4 @@
-# What `just` alone prints.
+# The list of recipes.
 _default:
     @just --list --unsorted
 
@@ -10,7 +10,7 @@ bench-all *FLAGS:
 bench SUITE *FLAGS:
     cargo run --release --quiet -p mantissa -- run {{SUITE}} {{FLAGS}}
 
-# Tests that need a CPU and a C compiler only: unit tests, the command line, the CPU backend (at most 15 minutes from nothing on two cores).
+# Tests that need only a CPU and a C compiler: unit tests, the command line, the CPU backend (at most 15 minutes from scratch on two cores).
 test *FLAGS:
     .ci/test {{FLAGS}}
 
@@ -36,7 +36,7 @@ gpu-accept *FOLDER:
 gpu-prebuild FOLDER CARD *RUN_ARGUMENTS:
     @.ci/gpu/prebuild "$@"
 
-# Formatting and lints, as CI has them.
+# Formatting and lints, as in CI.
 check:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --features mantissa/vulkan -- -D warnings
@@ -45,16 +45,16 @@ check:
 compare-builds BEFORE AFTER *ROUNDS:
     .ci/compare-builds {{BEFORE}} {{AFTER}} {{ROUNDS}}
 
-# Two thousand cells under fire for ten minutes: workers and runs are killed, nothing may be lost.
+# Soak test: two thousand cells in ten minutes while workers and runs are killed; no record may be lost.
 soak:
     cargo test --workspace --features mantissa/vulkan --test cli soak -- --ignored --nocapture
 
-# Suites by burn and by PyTorch, and a page of both side by side: `just peer peers/race/distilbert.toml` (peers/README.md installs PyTorch).
+# Run suites with burn and with PyTorch, and render both side by side: `just peer peers/race/distilbert.toml` (peers/README.md installs PyTorch).
 peer +SUITES_AND_FLAGS:
     cargo build --release --quiet -p mantissa
     peers/side-by-side {{SUITES_AND_FLAGS}}
 
-# What loading a gigabyte of weights takes beside reading it; fails beyond the limits of the release binary.
+# Time and memory of loading a gigabyte of weights relative to reading the file; fails above the limits of the release binary.
 bench-loading *FLAGS:
     cargo build --release --quiet -p mantissa
     python3 peers/loading.py --time 1.5 --memory 1.2 {{FLAGS}}
@@ -63,15 +63,15 @@ bench-loading *FLAGS:
 bench-page *CELLS_AND_SAMPLES:
     cargo run --release --quiet -p mantissa-report --example page_speed -- {{CELLS_AND_SAMPLES}}
 
-# What comparing two runs of 10,000 cells takes: the limit is 2 s.
+# Time to compare two runs of 10,000 cells; the limit is 2 s.
 bench-compare *CELLS:
     cargo run --release --quiet -p mantissa-gate --example compare_speed -- {{CELLS}}
 
-# What the gate says of a program held to itself thirty times, and to itself in turns with more work in one cell: two hours.
+# Gate results of a program compared with itself, and with more work in one cell (false alarms and power); takes two hours.
 bench-gate FOLDER *COMPARISONS:
     cargo build --release --quiet -p mantissa --example worsened
     .ci/gate-noise {{FOLDER}} {{COMPARISONS}}
 
-# Speed of planning, of rendering and of the controlled product, and what a cell costs beside its work (criterion).
+# Speed of planning, of rendering and of the controlled matmul, and the overhead of a cell (criterion).
 bench-tool:
     cargo bench -p mantissa-suite -p mantissa-report -p mantissa-precision -p mantissa --bench '*'

@@ -7,12 +7,12 @@ logs=$PWD/target/ci-logs
 mkdir -p "$tools" "$logs"
 export PATH="$tools/venv/bin:$PATH"
 export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-$(mktemp -d)}"
-# Property tests draw the same cases in every CI run, so that a failure belongs to the change. `just test` draws new ones.
+# Property tests draw the same cases in every CI run, so a failure is caused by the change. `just test` draws new ones.
 export PROPTEST_RNG_SEED=1
 # Inductor's pool of compiler processes sometimes does not exit.
 export TORCHINDUCTOR_COMPILE_THREADS=1
 
-# CI compiles nothing twice and debugs nothing. Clippy is the compiler of the workspace, so that linting costs no second build.
+# CI needs neither incremental builds nor debug info. Clippy compiles the workspace, so linting needs no second build.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_DEV_STRIP=symbols
 RUSTC_WORKSPACE_WRAPPER="$(rustc --print sysroot)/bin/clippy-driver"
 export RUSTC_WORKSPACE_WRAPPER RUSTFLAGS=-Dwarnings
@@ -98,10 +98,10 @@ seconds_per_line() {
 # The lanes of .ci/lanes, in the order in which they run.
 all_lanes() { basename --multiple .ci/lanes/*; }
 
-# lane_header NAME KEY: the value of a `# KEY: VALUE` line of a lane.
+# lane_header NAME KEY: prints the value of a `# KEY: VALUE` line of a lane.
 lane_header() { sed -n "s/^# $2: //p" ".ci/lanes/$1"; }
 
-# run_lanes NAME…: the lane `lavapipe` uses one core and runs beside the others. Each lane is killed after the minutes that its header allows.
+# run_lanes NAME…: runs lanes one after the other, and `lavapipe`, which uses one core, in parallel. Kills a lane at its header's time limit.
 run_lanes() {
     local name failed=() beside=
     for name in "$@"; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Reference results for the statistics of crates/analysis, from SciPy.
 
-Writes crates/analysis/tests/golden/statistics.json: samples and what SciPy makes of them. Where SciPy has no exact answer
-(signed ranks and Mann-Whitney U with ties), it counts every permutation; where it has none at all (Hodges-Lehmann
-intervals), the definition is computed by brute force: every factor or shift that the test does not refuse at 5 %.
-The bootstrap distribution of a sample of five is small enough to be listed whole (5^5 resamples), so that BCa's ends have no
+Writes crates/analysis/tests/golden/statistics.json: samples and SciPy's results for them. Where SciPy has no exact result
+(signed ranks and Mann-Whitney U with ties), it counts every permutation. Where SciPy has no function at all (Hodges-Lehmann
+intervals), the definition is computed by brute force: every factor or shift that the test does not reject at 5 %.
+The bootstrap distribution of a sample of five is small enough to enumerate (5^5 resamples), so the ends of BCa have no
 Monte-Carlo error here.
 """
 
@@ -20,7 +20,7 @@ OUT = Path(__file__).resolve().parents[1] / "crates/analysis/tests/golden"
 
 
 def samples():
-    """Named samples: round numbers, so that the file stays small and the same on every machine."""
+    """Named samples of round numbers, which keep the file small and the same on every machine."""
     random = np.random.default_rng(20)
     draw = lambda values, digits: [float(x) for x in np.round(values, digits)]
     return {
@@ -57,7 +57,7 @@ def signed_rank(a, b):
 
 
 def hodges_lehmann(a, b):
-    """Median quotient and the smallest and largest factor f at which the exact test of a against f*b is not refused."""
+    """Median quotient and the smallest and largest factor f for which the exact test of a against f*b is not rejected."""
     quotients = sorted(x / y for x in a for y in b)
     middle = np.exp(np.median(np.log(quotients)))
     # The test changes only where f passes a quotient; look on either side of each.
@@ -94,7 +94,7 @@ def tost(a, b, margin):
 
 
 def welch(a, b):
-    """b less a."""
+    """Welch's test of b minus a."""
     test = stats.ttest_ind(b, a, equal_var=False)
     interval = test.confidence_interval(0.95)
     return {"value": float(np.mean(b) - np.mean(a)), "low": float(interval.low), "high": float(interval.high), "p": float(test.pvalue), "freedom": float(test.df)}

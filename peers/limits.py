@@ -1,7 +1,7 @@
-"""How near its limit each operation came, of a race of kernels: `python3 peers/limits.py reports/<race>`, a table in Markdown.
+"""Prints how near to its limit each operation of a comparison of kernels is: `python3 peers/limits.py reports/<race>`, a table in Markdown.
 
-What multiplies matrices is held against the fastest product of the race in its precision, of either framework; what does not against a copy of as
-many bytes in the same process, of the faster framework, whichever that is. Medians over processes.
+The limit of operations with matmuls is the fastest matmul of the runs in the same precision, in either framework. The limit of others is a copy
+of as many bytes in the same process, in the faster framework. Medians over processes.
 """
 
 import json

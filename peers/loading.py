@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What loading weights costs Mantissa beside merely reading the file: a ratio of times, and of bytes, taken in one run.
+"""Measures the cost of loading weights in Mantissa relative to reading the file: a ratio of times and of bytes, in one run.
 
   loading.py [--mantissa target/release/mantissa] [--gb 1.0] [--repeats 5] [--time 1.5 --memory 1.2]
 
-Makes a LLaMA of f32 safetensors in a temporary folder (about --gb of 10^9 bytes; values between -0.02 and 0.02, a
-mebibyte of them again and again) and takes turns with it, the file in the page cache: reading it whole into memory
-that is allocated for it, and `mantissa run` on the CPU, whose records hold `weights_seconds` and `host_peak_bytes`.
+Makes a LLaMA of f32 safetensors in a temporary folder (about --gb of 10^9 bytes; values between -0.02 and 0.02, one repeated
+mebibyte of them). With the file in the page cache, it alternates between reading the whole file into allocated memory
+and `mantissa run` on the CPU, whose records contain `weights_seconds` and `host_peak_bytes`.
 Prints medians and ratios as one JSON object. With --time or --memory it fails if a ratio of 32-true is above that.
-Needs nothing but Python 3.11.
+Needs only Python 3.11.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Reads a Parquet export with Arrow's own reader and holds it to the CSV export of the same runs.
+"""Reads a Parquet export with Arrow's own reader and compares it with the CSV export of the same runs.
 
     mantissa export reports/<run> --format csv --out run.csv
     mantissa export reports/<run> --format parquet --out run.parquet
     python peers/read_parquet.py run.parquet run.csv
 
-Every field must be the same: floats to the last bit, an empty field null, text but for the apostrophe that CSV puts before what a
-spreadsheet would take for a formula. Says how many fields of each type it compared; fails at the first that differs.
+Every field must be the same: floats to the last bit, an empty field null, text except for the apostrophe that CSV puts before text that a
+spreadsheet would evaluate. Prints how many fields of each type it compared; fails at the first that differs.
 """
 
 import csv
@@ -22,7 +22,7 @@ FORMULA = tuple("=+-@\t\r\n")
 
 
 def same(value, text, kind):
-    """Whether a value of Parquet is what a field of CSV says."""
+    """Returns True if a value of Parquet equals a field of CSV."""
     if value is None:
         return text == ""
     if pa.types.is_floating(kind):

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Writes what the libraries make of tricky sentences: the golden files of Mantissa's tokenizers for language models.
+"""Writes the golden files of Mantissa's tokenizers for language models: token ids of tricky sentences by the reference libraries.
 
     pip install sentencepiece==0.2.3 tokenizers==0.22.2
     python peers/subwords_golden.py llama2_tokenizer_32000.model llama2_tokenizer_32000.bin [tinyshakespeare.txt]
 
 Into crates/inputs/src/data/golden/:
-  llama2_tokenizer.json        what SentencePiece and llama2.c (by a transcription of its `run.c`) make of the sentences with the
-                               tokenizer of LLaMA 2, which is not in the repository
-  unigram.{model,json}         a small unigram model, trained here, with rules of spelling; and what SentencePiece makes of it
+  llama2_tokenizer.json        ids by SentencePiece and llama2.c (a transcription of its `run.c`) with the tokenizer of LLaMA 2, which is
+                               not in the repository
+  unigram.{model,json}         a small unigram model, trained here, with normalization rules; and the ids by SentencePiece
   pairs.{model,json}           a small model of merged pairs with a piece that is never divided, without pieces for bytes
-  bytes_bpe.json               a small byte-level `tokenizer.json`, as GPT-2's, and what Hugging Face's `tokenizers` makes of it
+  bytes_bpe.json               a small byte-level `tokenizer.json`, as GPT-2's, and the ids by Hugging Face's `tokenizers`
 
-`ids` are with the token before a text, where there is one, and without one behind it. With a text, it prints the number of tokens of
-its first 100,000 characters, without the one before them, and the sum of position * id, positions from 1.
+`ids` include the token before a text, if there is one, and no token after it. With a text as an argument, it prints the number of tokens
+of its first 100,000 characters, without the token before them, and the sum of position * id, positions from 1.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ WORDS = "the a small old quick brown lazy fox dog café film was is not good bad
 
 
 def corpus():
-    """Lines of words, each time another order."""
+    """Yields lines of words in varying order."""
     state = 1
     for _ in range(600):
         line = []
@@ -73,7 +73,7 @@ def write(name, given):
 
 
 class RunC:
-    """The tokenizer of llama2.c's `run.c`; it holds no text with zeros."""
+    """The tokenizer of llama2.c's `run.c`. It does not support text with zero bytes."""
 
     def __init__(self, path):
         data, at, self.pieces, self.scores = Path(path).read_bytes(), 4, [], []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what Hugging Face's Python `tokenizers` makes of tricky sentences: the golden file of mantissa's tokenizer tests.
+"""Writes the golden file of Mantissa's tokenizer tests: ids of tricky sentences by Hugging Face's Python `tokenizers`.
 
     pip install tokenizers==0.22.2
     python peers/tokenizer_golden.py > crates/inputs/src/data/golden/tokenizer.json

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Reads what `mantissa gate` and `mantissa export` write for other programs with parsers and schemas that are not ours.
+"""Reads the files that `mantissa gate` and `mantissa export` write for other programs, with independent parsers and schemas.
 
     cargo run -p mantissa-gate --example formats -- target/formats
     pip install prometheus-client==0.26.0 mlperf-logging==4.1.68 junitparser==5.0.3 lxml==6.1.3 cmarkgfm==2025.10.22 jsonschema==4.26.0
     python peers/validate_formats.py target/formats [--junit-xsd junit-10.xsd]
 
 The comparison is invented, and its names try to break out of each format: quotes, tags, line breaks, control characters, the marks of
-other formats, 10,000 letters. So each parser must not only accept a file, but find in it what was put in, and nothing else.
+other formats, 10,000 letters. So each parser must not only accept a file but also return exactly the values that were written.
 
-`--junit-xsd`: the schema of Jenkins' xUnit plugin (github.com/jenkinsci/xunit-plugin, `…/types/model/xsd/junit-10.xsd`, MIT), which comes
-with the sources of pytest up to 8.4. Bencher's schema is that of its documentation, and the rules for github-action-benchmark are those of its `extract.ts`; neither
-is in a registry. The tags that MLPerf's rules allow are read from the checker of the package itself.
+`--junit-xsd`: the schema of Jenkins' xUnit plugin (github.com/jenkinsci/xunit-plugin, `…/types/model/xsd/junit-10.xsd`, MIT), which
+comes with the sources of pytest up to 8.4. Bencher's schema is that of its documentation, and the rules for github-action-benchmark are those
+of its `extract.ts`; neither is in a registry. The tags that MLPerf's rules allow are read from the checker of the package itself.
 """
 
 import argparse
@@ -64,12 +64,12 @@ HOSTILE_WORDS = ("<script>alert('x')</script>", "::error::b", "@all", "🦀")
 
 
 def strict_json(text):
-    """JSON without the numbers that JSON does not have."""
+    """Parses JSON and rejects NaN and infinities."""
     return json.loads(text, parse_constant=lambda name: exit(f"{name} is no JSON"))
 
 
 def openmetrics(folder):
-    # The file's own line breaks, and no others.
+    # Only the file's own line breaks.
     text = (folder / "openmetrics.txt").read_bytes().decode()
     families = list(text_string_to_metric_families(text))
     samples = [sample for family in families for sample in family.samples]
@@ -144,7 +144,7 @@ def markdown(folder):
 
 
 def annotations(folder):
-    """As the runner of GitHub Actions reads a line: `ActionCommand.TryParseV2` and the escapes that it undoes."""
+    """Parses lines as the runner of GitHub Actions does: `ActionCommand.TryParseV2` and its unescaping."""
     told = []
     for name in NAMES:
         levels = []

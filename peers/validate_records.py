@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds records, of burn's runs and of a peer's, to the JSON Schema that `mantissa schema` prints, by a validator that is not ours.
+"""Validates records of burn's runs and of a peer's against the JSON Schema of `mantissa schema`, with an independent validator.
 
     mantissa schema > schema.json
     pip install jsonschema==4.26.0

@@ -1,5 +1,5 @@
-//! A program that was made worse on purpose, as the environment variable `WORSENED` says: what the gate has to see through. A little
-//! worse (`some-work=N`, so many products more; `some-memory`) is what `.ci/gate-noise` tells the gate's power by.
+//! Program that is worsened on purpose, as the environment variable `WORSENED` defines, for tests of the gate. The small changes (`some-work=N`,
+//! which adds N matmuls, and `some-memory`) are for `.ci/gate-noise`, which measures the power of the gate.
 
 use std::{path::Path, process::ExitCode, sync::OnceLock};
 
@@ -14,10 +14,10 @@ use mantissa::{
 
 const WIDTH: usize = 256;
 
-/// Of `some-memory`: these bytes more.
+/// Additional bytes of `some-memory`.
 const SOME_MEMORY: usize = 5 << 19;
 
-/// How often the middle product is taken; all but the last are work alone.
+/// Number of times that the middle matmul is computed. All but the last only add work.
 const PRODUCTS: usize = 20;
 
 #[derive(Module, Debug)]
@@ -27,14 +27,14 @@ struct Net {
     head: Linear,
 }
 
-/// Points, a class for each side of a line.
+/// Points in two classes, one on each side of a line.
 struct Sides;
 
 fn worsened(how: &str) -> bool {
     std::env::var("WORSENED").is_ok_and(|given| given == how)
 }
 
-/// Products more than there need be.
+/// Returns the number of additional matmuls.
 fn more_products() -> usize {
     let given = std::env::var("WORSENED").unwrap_or_default();
     match given.strip_prefix("some-work=") {
@@ -77,7 +77,7 @@ impl Workload for Sides {
             () if worsened("some-memory") => SOME_MEMORY,
             () => 0,
         };
-        // Pages that are written are there.
+        // Write to the pages to make them resident.
         KEPT.get_or_init(|| vec![1; kept]);
         Net {
             first: LinearConfig::new(8, WIDTH).init(device),
@@ -94,7 +94,7 @@ impl Workload for Sides {
     fn forward(&self, net: &Net, points: Tensor<2>) -> Tensor<2> {
         assert!(!worsened("fails"), "made to fail");
         let hidden = activation::relu(net.first.forward(points));
-        // The other products are multiplied by zero: a replay skips operations that the output does not depend on.
+        // The other matmuls are multiplied by zero and added, because a replay skips operations that the output does not depend on.
         let others = PRODUCTS + more_products() - 1;
         let hidden = (0..others).fold(net.second.forward(hidden.clone()), |sum, _| {
             sum + net.second.forward(hidden.clone()) * 0.0

@@ -1,4 +1,4 @@
-//! Tells the crate what it was built from: the git revision, where there is one, and the version of burn.
+//! Passes the git revision, if available, and the version of burn to the crate.
 
 use std::{path::Path, process::Command};
 
@@ -11,7 +11,8 @@ fn main() {
             "cargo::rustc-env=MANTISSA_REVISION={revision}{}",
             if dirty { "-dirty" } else { "" }
         );
-        // A commit changes the log of HEAD, staging changes the index; editing alone is seen at the next of these.
+        // A commit changes the log of HEAD and staging changes the index. Unstaged edits are noticed at the next build
+        // that one of these triggers.
         for file in ["logs/HEAD", "index"] {
             if let Some(path) =
                 git(&["rev-parse", "--git-path", file]).filter(|path| Path::new(path).exists())
@@ -32,8 +33,8 @@ fn main() {
     );
 }
 
-/// The output of a git command; absent outside a repository or without git. It leaves the index as it is, which is watched: a build would else be the
-/// cause of the next.
+/// Returns the output of a git command; `None` outside a repository or without git. The command must not update the
+/// index, which is watched: otherwise each build would trigger the next one.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git")
         .arg("--no-optional-locks")

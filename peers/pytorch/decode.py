@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Times text that a LLaMA of 110 million parameters (llama2.c's "110M", tied head) writes on the CPU: a PyTorch run to
-compare Mantissa's `generate` with.
+"""Times text generation of a LLaMA of 110 million parameters (llama2.c's "110M", tied head) on the CPU, to compare with
+Mantissa's `generate`.
 
-Weights and prompt are random: what is written means nothing, and no token ends it. The prompt is read in one pass, then
-each token in one of its own, with a cache of keys and values (transformers' DynamicCache); of the logits only the last
-place's are computed, and the likeliest token is taken. That is what `model.generate(do_sample=False)` does, without its
-bookkeeping. Attention is what transformers chooses if nobody says (`attention` in the output), or --attention.
+Weights and prompt are random: the text is meaningless, and no token ends it. The prompt is processed in one pass, then
+each token in a separate pass, with a cache of keys and values (transformers' DynamicCache). Only the logits of the last
+position are computed, and the likeliest token is chosen, as in `model.generate(do_sample=False)` but without its
+bookkeeping. Attention is the default of transformers (`attention` in the output), or --attention.
 
 `first_token_seconds` is from the prompt to the first token. The other tokens - 1 are decoded:
 `seconds_per_token` is the median over all such passes of all repetitions, `decode_tokens_per_second` the tokens of one
 text's decoding over its time, median over texts, and `tokens_per_second` all of a text's tokens over all of its time.
-One text is written untimed before. --batch prompts at once count as one pass, and each for its tokens.
+One text is generated untimed first. With --batch, a pass covers all prompts, and the tokens of all of them count.
 
 Progress goes to stderr, one JSON object to stdout.
 """
@@ -52,7 +52,7 @@ def arguments():
 
 
 def write(model, prompt, tokens):
-    """Seconds of every pass: the first reads the prompt. And what was written, [batch, tokens]."""
+    """Returns the seconds of every pass, of which the first processes the prompt, and the generated tokens, [batch, tokens]."""
     cache = DynamicCache(config=model.config)
     given, seconds, written = prompt, [], []
     for _ in range(tokens):

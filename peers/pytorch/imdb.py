@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Trains a small DistilBERT from scratch on IMDb reviews on the CPU, in f32 or under bf16 autocast: a PyTorch run to
-compare Mantissa's losses, accuracy and time a step with.
+"""Trains a small DistilBERT from scratch on IMDb reviews on the CPU, in f32 or under bf16 autocast: to compare
+with Mantissa's losses, accuracy and time per step.
 
-Not a golden file: weights and order come from PyTorch's generator, so losses agree with another implementation's in
-distribution, not digit by digit. Data: tab-separated `label rating id text` without a header (gzip or plain), label 0
+Not a golden file: weights and order come from PyTorch's generator, so the losses of another implementation agree in
+distribution but not digit by digit. Data: tab-separated `label rating id text` without a header (gzip or plain), label 0
 or 1; `<br />` becomes a space. Text is lower-cased WordPiece, [CLS] ... [SEP], cut and padded to --sequence.
 
 Progress goes to stderr, one JSON object to stdout. On a busy machine trust `cpu_seconds_per_step`, with --threads 1.
@@ -52,7 +52,7 @@ def read_reviews(path):
 
 
 def batches(reviews, order, size, tokenizer):
-    """(ids, mask, labels) for each batch in `order`; the last one may be short."""
+    """Yields (ids, mask, labels) of each batch in `order`; the last one may be short."""
     for at in range(0, len(order), size):
         chosen = [reviews[i] for i in order[at : at + size]]
         encoded = tokenizer.encode_batch([text for _, text in chosen])

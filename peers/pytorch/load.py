@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Times reading a file of safetensors of about 1 GB in PyTorch, and merely reading its bytes, to compare Mantissa's
-`weights_seconds` with. Linux only.
+"""Times reading a safetensors file of about 1 GB in PyTorch, and reading its bytes alone, to compare with Mantissa's
+`weights_seconds`. Linux only.
 
   load.py [--file MODEL.safetensors]
 
-Without --file one of --gb is made in a temporary folder and removed: matrices [2048, 2048] of random f32. Three ways:
+Without --file, a file of --gb is made in a temporary folder and removed: matrices [2048, 2048] of random f32. Three ways:
 
-read         the file's bytes, one after the other, into one buffer of 8 MiB: what a disk or the page cache can give
-load         safetensors.torch.load_file. What it gives is mapped, so that no more need have been read than the header
+read         the file's bytes, one after the other, into one buffer of 8 MiB: the speed of the disk or the page cache
+load         safetensors.torch.load_file. Its tensors are memory-mapped, so it may have read only the header
 load+copy    the same, and each tensor is copied once, as into the parameters of a model: every byte has been read
 
-Each is done by a process of its own, --repeats times in turn, imports not timed. Before each the file is read once, so
-that it comes from the page cache; with --cold its pages are dropped first (clean ones only: they are synced), and it
-comes from the disk. `peak_rss_bytes` is the most memory that was resident (VmHWM, set back before the file is opened),
-mapped pages of the file included, and `above_start_bytes` what of it was not before; `anonymous_bytes` what was at the end
-without those pages. All are medians.
+Each way runs in its own process, --repeats times in turn, imports not timed. Before each run the file is read once, so it
+comes from the page cache. With --cold its pages are dropped first (only clean ones: they are synced), and it comes from
+the disk. `peak_rss_bytes` is the peak resident memory (VmHWM, reset before the file is opened), including mapped pages of
+the file. `above_start_bytes` is that peak minus the memory before, and `anonymous_bytes` the memory at the end without
+mapped pages. All are medians.
 
 Progress goes to stderr, one JSON object to stdout.
 """
@@ -59,7 +59,7 @@ def arguments():
     parser.add_argument("--gb", type=float, default=1.0, help="size of the file that is made, in 10^9 bytes")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--cold", action="store_true", help="from the disk, not from the page cache")
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # what a process of its own is asked for
+    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # arguments of the measuring process
     return parser.parse_args()
 
 
@@ -73,17 +73,17 @@ def make(path, size):
 
 
 def memory(key):
-    """Bytes, from what Linux says of this process."""
+    """Returns the memory of this process in bytes, from /proc."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
 
 
 def measure(way, path):
-    """One line of JSON about one way, in this process."""
+    """Prints one line of JSON with the measurement of one way, in this process."""
     if way != "read":
         import safetensors.torch  # noqa: F401, not timed below
     before = memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is what is resident now
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak to the current resident memory
     began = time.perf_counter()
     kept = WAYS[way](path)
     seconds = time.perf_counter() - began

@@ -1,5 +1,5 @@
-"""The same peer, with hidden units and heads of DistilBERT in another order: the same sums, other roundings. How far that moves the losses of a
-training says how near two frameworks can come.
+"""The same peer with hidden units and heads of DistilBERT in another order: the same sums with other roundings. The change of the losses bounds
+how closely two frameworks can agree.
 
     mantissa run SUITE --peer 'python3 peers/pytorch/reordered.py 7'        the order is drawn from the seed 7
 """

@@ -1,4 +1,4 @@
-//! `just gpu-accept` where there is no GPU to accept: what is missing is named, and what it writes is whole.
+//! `just gpu-accept` on a machine without a GPU: it reports what is missing, and its output is complete.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -15,7 +15,7 @@ use crate::{
     support::{Place, root},
 };
 
-/// The exit code, `accept.json` and the text of its first check.
+/// Returns the exit code, `accept.json` and the output of the first check.
 fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
     let place = Place::new();
     let out = place.path("out");
@@ -35,7 +35,7 @@ fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
     (code, serde_json::from_str(&json).unwrap(), told)
 }
 
-/// A script that stands for a program.
+/// Creates a script that replaces a program.
 fn script(place: &Place, name: &str, text: &str) -> PathBuf {
     let program = place.path(name);
     fs::write(&program, text).unwrap();
@@ -43,14 +43,14 @@ fn script(place: &Place, name: &str, text: &str) -> PathBuf {
     program
 }
 
-/// A file in an archive.
+/// Returns a file of an archive.
 fn packed(archive: &Path, name: &str) -> String {
     let mut tar = Command::new("tar");
     let output = tar.arg("-xOzf").arg(archive).arg(name).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// One check is made, fails and names what is missing.
+/// Checks that only the first check runs, fails and names what is missing.
 fn assert_missing(word: &str, adapt: impl FnOnce(&mut Command)) {
     let (code, json, told) = accept(adapt);
     assert_eq!(code, Some(4), "{word}: {told}");
@@ -99,14 +99,15 @@ fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
     });
 }
 
-/// A program that lists a GPU and measures nothing. It exits with 3 if its arguments contain `FAILING`, and never if they contain `HANGING`.
+/// Fake program that lists a GPU and measures nothing. It exits with 3 if its arguments contain `FAILING`, and never exits if they contain
+/// `HANGING`.
 const PROGRAM: &str = r#"#!/bin/sh
 case "$*" in *"${FAILING:-nothing}"*) exit 3 ;; *"${HANGING:-nothing}"*) sleep 1000 ;; esac
 test "$1" = devices && printf 'cuda    a card that is not there\nNVML    %s\n        Stand-in A, GPU-aa11, PCI 00000000:17:00.0\n' "$NVML"
 exit 0
 "#;
 
-/// Checks whose `passed` is as given.
+/// Returns the names of the checks with this value of `passed`.
 fn checks(json: &Value, passed: bool) -> Vec<&str> {
     let checks = json["checks"].as_array().unwrap().iter();
     let chosen = checks.filter(|check| check["passed"] == passed);
@@ -127,7 +128,7 @@ fn every_check_runs_whether_or_not_others_pass() {
         assert_eq!((code, &json["passed"]), (Some(1), &false.into()), "{json}");
         json
     };
-    // The program records nothing.
+    // The program writes no records.
     let verdicts = [
         "verdict-kernels",
         "verdict-executed",
@@ -172,7 +173,7 @@ fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
         (&all[3]["check"], &all[3]["exit"]),
         (&"matmul".into(), &124.into())
     );
-    // Some seconds are kept for the verdicts.
+    // Some seconds are reserved for the verdicts.
     for check in &all[4..] {
         let is_verdict = check["check"].as_str().unwrap().starts_with("verdict");
         assert_eq!(check["exit"].is_null(), !is_verdict, "{json}");
@@ -224,7 +225,7 @@ fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
     }
 }
 
-/// A record of a run, and its series.
+/// Writes a record of a run, and its series.
 fn record(place: &Place, run: &str, setting: &Value, series: &[(&str, &[f64])]) {
     let samples = format!("cells/{}", setting["fusion"].as_str().unwrap_or("off"));
     let folder = place.path(run).join(&samples);
@@ -260,10 +261,10 @@ fn record(place: &Place, run: &str, setting: &Value, series: &[(&str, &[f64])]) 
     fs::write(path, format!("{before}{record}\n")).unwrap();
 }
 
-/// Lines of `.ci/gpu/verdicts` about three runs.
+/// Checks verdicts of `.ci/gpu/verdicts` about three runs.
 #[test]
 fn verdicts_tell_right_records_from_wrong_ones() {
-    // `loss` and `device`: the last loss and a launch's time on the device in the unfused run. A launch takes 0.01 s of wall clock.
+    // `loss` and `device`: the last loss and the device time of a launch in the unfused run. A launch takes 0.01 s of wall clock.
     let judge = |property: &str, loss: f64, device: f64, setting: &Value| {
         let place = Place::new();
         let losses = [0.7, 0.6, loss];
@@ -319,7 +320,7 @@ fn verdicts_tell_right_records_from_wrong_ones() {
         assert_eq!(judge(property, 0.500_001, 0.009, &right), 0, "{property}");
     }
     assert_eq!(judge("kernels", 0.5, 0.009, &with("check", "wrong".into())), 2);
-    // Unfused losses differ from both others.
+    // The unfused losses differ from both others.
     assert_eq!(judge("losses", 0.51, 0.009, &right), 2);
     assert_eq!(judge("losses", f64::NAN, 0.009, &right), 2);
     assert_eq!(
@@ -337,8 +338,8 @@ fn verdicts_tell_right_records_from_wrong_ones() {
     assert_eq!(judge("nvml", 0.5, 0.009, &with("counter", Value::Null)), 1);
 }
 
-/// No GPU is needed to see that the program knows every flag that the script gives it: it would end with 2 if not, and
-/// ends with 4, since the device is not there.
+/// Checks without a GPU that the program accepts every option that the script uses. It exits with 2 for an unknown option, and with 4 because
+/// there is no device.
 #[test]
 fn the_program_understands_every_command_of_the_script() {
     let place = Place::new();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{Place, fixture, stderr, stdout};
 
-/// A folder with a recorded run.
+/// Creates a folder with a recorded run.
 fn recorded(fixture_name: &str, axes: &[&str]) -> Place {
     let place = Place::new();
     let suite = fixture(fixture_name);

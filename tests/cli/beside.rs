@@ -1,8 +1,8 @@
-//! Several runs in one report.
+//! Reports of several runs side by side.
 
 use crate::support::{Place, fixture, stderr, stdout};
 
-/// Runs the small products of the fixture into a folder.
+/// Runs the small matmuls of the fixture into a folder.
 fn run_into(place: &Place, out: &str, size: &str) {
     let size = format!("-asize={size}");
     let arguments = ["run", &fixture("kernels"), "--backend=flex", "--out", out, &size];

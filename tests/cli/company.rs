@@ -1,5 +1,5 @@
-//! Somebody else on the GPU, a GPU that is still warm, and what `mantissa devices` says of it: on an NVML that answers
-//! from a script (`tests/nvml`), beside a CUDA driver without a GPU (`tests/cuda`).
+//! Other processes on the GPU, a GPU that has not cooled down, and their output in `mantissa devices`. Runs on a scripted NVML (`tests/nvml`)
+//! and a CUDA driver without a GPU (`tests/cuda`).
 #![cfg(target_os = "linux")]
 
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn a_stranger_is_told_once_in_every_record() {
 
 #[test]
 fn launches_of_a_gpu_whose_clock_is_held_back_are_taken_again_and_then_counted() {
-    /// NVML's bit for the hardware's thermal slowdown.
+    /// NVML's bit for thermal slowdown by the hardware.
     const HOT: &str = "throttle 64";
     let place = Place::new();
     run(&place, &["--cool-down", "0"], HOT).output().unwrap();
@@ -85,7 +85,8 @@ fn a_stranger_who_goes_is_waited_for() {
 #[test]
 fn a_warm_gpu_rests_before_the_next_cell_and_the_record_says_how_long() {
     let place = Place::new();
-    // Read for `environment.json` and before the first cell, then while the idle power is read, and when it is looked at.
+    // The temperature is read for `environment.json` and before the first cell, then while the idle power is read, and in the check before the
+    // next cell.
     run(&place, &["--cool-down", "0.5"], "temperature 40*2 70")
         .output()
         .unwrap();

@@ -1,6 +1,5 @@
-//! The CUDA backend on a driver and a compiler without a GPU (`tests/cuda`): which kernels are generated for which
-//! precision, and what becomes of a cell when the driver or the compiler fails. Nothing is computed, so no number of
-//! these runs means anything.
+//! The CUDA backend on a driver and a compiler without a GPU (`tests/cuda`): the kernels that are generated for each precision, and the status
+//! of a cell when the driver or the compiler fails. Nothing is computed, so the measured values of these runs are meaningless.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -16,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::support::{Place, root, stderr, stdout};
 
-/// A toolkit folder with both libraries and the header that is looked for.
+/// Returns a toolkit folder with both libraries and the header that cubecl looks for.
 pub fn toolkit() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER
@@ -40,14 +39,14 @@ pub fn toolkit() -> &'static Path {
         .path()
 }
 
-/// `mantissa run` of one small product on the stand-in.
+/// Returns `mantissa run` of one small matmul on the stand-in.
 fn product(place: &Place, axes: &[&str]) -> Command {
     let mut all = vec!["size=256", "accumulator=f32"];
     all.extend(axes);
     cells(place, "suites/kernels/matmul.toml", &all)
 }
 
-/// `mantissa run` of a suite on the stand-in.
+/// Returns `mantissa run` of a suite on the stand-in.
 pub fn cells(place: &Place, suite: &str, axes: &[&str]) -> Command {
     let mut arguments = vec![
         "run",
@@ -78,12 +77,12 @@ fn only_record(place: &Place) -> Value {
     records.remove(0)
 }
 
-/// Sources of the kernels that a run compiled.
+/// Returns the sources of the kernels that a run compiled.
 fn sources(suite: &str, axes: &[&str]) -> Vec<String> {
     compiled(suite, axes).0
 }
 
-/// The same, and its records.
+/// Returns the sources and records of a run.
 fn compiled(suite: &str, axes: &[&str]) -> (Vec<String>, Vec<Value>) {
     let place = Place::new();
     let sources: PathBuf = place.path("sources");
@@ -100,7 +99,7 @@ fn compiled(suite: &str, axes: &[&str]) -> (Vec<String>, Vec<Value>) {
     (texts, place.records("run"))
 }
 
-/// What the matrix units take and give: operands, and sums; of fragments and of instructions.
+/// Returns the types of operands and of sums on the matrix units, in fragments and in instructions.
 fn fragments(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut operands, mut sums) = (BTreeSet::new(), BTreeSet::new());
     for declared in sources.iter().flat_map(|text| text.split("fragment<").skip(1)) {
@@ -118,7 +117,7 @@ fn fragments(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
             operands.insert(element);
         }
     }
-    // `mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32`: the result, both operands, the sum that it is added to.
+    // `mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32`: the types of the result, both operands, and the accumulator.
     for instruction in sources
         .iter()
         .flat_map(|text| text.split("mma.sync.aligned.").skip(1))
@@ -136,7 +135,7 @@ fn fragments(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
     (operands, sums)
 }
 
-/// The type of CUDA C++ for a type of an instruction.
+/// Returns the CUDA C++ type for a type of an instruction.
 fn in_cuda(name: &str) -> &str {
     match name {
         "f32" => "float",
@@ -147,16 +146,16 @@ fn in_cuda(name: &str) -> &str {
     }
 }
 
-/// Axes of a setting, and what the matrix units take and give under it.
+/// Axes of a setting, and the operand and sum types of its matrix units.
 type Class = (&'static [&'static str], &'static str, &'static str);
 
-/// The settings with a class of kernels of their own, with the operands and sums of their matrix units, forward and
-/// backward: the probe of each cell multiplies both ways.
+/// Settings with different classes of kernels, and the operand and sum types of their matrix units, forward and backward: the probe of each cell
+/// runs both.
 const CLASSES: [Class; 8] = [
     (&["precision=32-true", "matmul=high"], "precision::tf32", "float"),
     (&["precision=32-true", "matmul=medium"], "__nv_bfloat16", "float"),
     (&["precision=16-mixed", "matmul=highest"], "__half", "float"),
-    // What is asked of f32 products does not concern 16-bit operands.
+    // `matmul` only affects f32 operands.
     (&["precision=16-mixed", "matmul=high"], "__half", "float"),
     (
         &["precision=bf16-mixed", "matmul=medium"],
@@ -176,15 +175,15 @@ const CLASSES: [Class; 8] = [
     ),
 ];
 
-/// Every operation that sums products, with the axes that single it out: a matrix product; a convolution, and attention
-/// written out; the linear layers of a training, which add their bias to sums that are not rounded yet, and its attention.
+/// All operations that sum products, with the axes that select them: a matmul; a convolution and unfused attention; the linear layers of a
+/// training, which add their bias to sums before rounding, and its attention.
 const OPERATIONS: [(&str, &[&str]); 3] = [
     ("suites/kernels/matmul.toml", &["size=256"]),
     ("fixtures/operations.toml", &["attention=math"]),
     ("fixtures/parts.toml", &[]),
 ];
 
-/// The types of a class and no others, on the matrix units themselves.
+/// Checks that the matrix units use the types of a class and no others.
 fn assert_class(suite: &str, axes: &[&str], wanted: (&str, &str)) {
     let (sources, records) = compiled(suite, axes);
     let (operands, sums) = fragments(&sources);
@@ -204,7 +203,7 @@ fn assert_class(suite: &str, axes: &[&str], wanted: (&str, &str)) {
     }
 }
 
-/// Each class of an operation, forward and backward; and some under fusion, where the same kernels serve.
+/// Checks each class of an operation, forward and backward, and some also under fusion, which uses the same kernels.
 fn assert_classes((suite, more): (&str, &[&str]), fused: &[Class]) {
     let plain = CLASSES.iter().map(|class| (class, "fusion=off"));
     for ((class, operands, sums), fusion) in plain.chain(fused.iter().map(|class| (class, "fusion=on"))) {
@@ -213,7 +212,7 @@ fn assert_classes((suite, more): (&str, &[&str]), fused: &[Class]) {
     }
 }
 
-/// Sources of the attention kernels of a run.
+/// Returns the sources of the attention kernels of a run.
 fn attention_alone(axes: &[&str]) -> Vec<String> {
     let all = sources("fixtures/operations.toml", axes);
     let attention: Vec<String> = all
@@ -257,7 +256,7 @@ fn kernels_are_fused_if_fusion_is_on_and_only_then() {
     assert_eq!(fused("fusion=off"), 0);
 }
 
-/// What a failing driver or compiler makes of the one cell.
+/// Returns the status and reason of the cell with a failing driver or compiler.
 fn ends(variable: &str, value: &str) -> (String, String) {
     let place = Place::new();
     let output = product(&place, &["precision=32-true", "matmul=highest", "fusion=off"])
@@ -291,10 +290,10 @@ fn every_failure_below_is_a_status_with_a_reason_on_one_line_and_advice() {
     }
 }
 
-/// Bytes of the small training of `fixtures/parts.toml`: its weights in f32, as the device's allocator rounds them up.
+/// Bytes of the f32 weights of the small training in `fixtures/parts.toml`, as rounded up by the device's allocator.
 const WEIGHTS: f64 = 1_946_624.0;
 
-/// The record of that training on the stand-in.
+/// Returns the record of that training on the stand-in.
 fn training(axes: &[&str], mebibytes: &str) -> Value {
     let place = Place::new();
     let mut command = cells(&place, "fixtures/parts.toml", axes);
@@ -311,7 +310,7 @@ fn metric(record: &Value, name: &str) -> f64 {
 
 #[test]
 fn a_training_that_runs_out_of_device_memory_in_a_step_says_how_far_it_came() {
-    // Room for the weights and some scalars, and for a step but not for the next part of it.
+    // Memory for the weights and some scalars, and memory for the first part of a step but not for the next.
     for (mebibytes, peak) in [("16", WEIGHTS..=WEIGHTS + 256.0), ("22", 4.0 * WEIGHTS..=20e6)] {
         let record = training(&["fusion=off"], mebibytes);
         assert_eq!(record["status"], "oom", "{record}");
@@ -327,7 +326,7 @@ fn a_training_that_runs_out_of_device_memory_in_a_step_says_how_far_it_came() {
 
 #[test]
 fn a_probe_of_a_device_that_computes_nothing_fails() {
-    // Buffers hold what was in them: no setting can have been executed as asked for.
+    // Buffers keep their previous contents, so no setting can be executed as requested.
     let place = Place::new();
     let arguments = [
         "probe",
@@ -389,7 +388,7 @@ fn what_the_toolkit_lacks_is_said_before_anything_runs() {
     );
 }
 
-/// A folder with a cuBLASLt that computes on the host.
+/// Returns a folder with a cuBLASLt that computes on the host.
 fn cublas() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER
@@ -409,7 +408,7 @@ fn cublas() -> &'static Path {
         .path()
 }
 
-/// Record of a product of two matrices that are not square, beside cuBLASLt.
+/// Returns the record of a matmul of two non-square matrices, compared with cuBLASLt.
 fn beside_cublas(setting: &str, adapt: impl FnOnce(&mut Command)) -> Value {
     let place = Place::new();
     let suite = format!(
@@ -422,7 +421,7 @@ fn beside_cublas(setting: &str, adapt: impl FnOnce(&mut Command)) -> Value {
         "LD_LIBRARY_PATH",
         std::env::join_paths([toolkit(), cublas()]).unwrap(),
     );
-    // The kernel does not matter, and other candidates take long to generate.
+    // The choice of the kernel is irrelevant, and other candidates take long to generate.
     command.env("MANTISSA_WITHOUT", "mma, tma, unit");
     adapt(&mut command);
     command.output().unwrap();
@@ -431,7 +430,7 @@ fn beside_cublas(setting: &str, adapt: impl FnOnce(&mut Command)) -> Value {
 
 #[test]
 fn the_same_product_by_cublaslt_is_timed_and_compared_with_float64() {
-    // Rounding operands or the result to p bits makes errors of some 2^-p.
+    // Rounding operands or the result to p bits causes errors of about 2^-p.
     for (setting, least, most) in [
         (r#"["64-true", "highest", "f32"]"#, 0.0, 1e-14),
         (r#"["32-true", "highest", "f32"]"#, 1e-9, 1e-6),
@@ -485,7 +484,7 @@ fn a_product_that_cublaslt_cannot_compute_costs_its_metric_alone() {
     }
 }
 
-/// A product, timed on the stand-in: its throughput, and what the record says of the clock.
+/// Times a matmul on the stand-in. Returns its throughput and the note of the record on the clock.
 fn clock(setting: (&str, &str)) -> (Value, String) {
     let place = Place::new();
     let output = product(&place, &["precision=32-true", "matmul=highest"])
@@ -507,7 +506,7 @@ fn launches_are_timed_by_events_where_the_driver_records_them_for_all_streams() 
         rate["method"].as_str().unwrap().ends_with("; CUDA events"),
         "{rate}"
     );
-    // 2 · 256³ operations in the 2 µs that the stand-in says.
+    // 2 · 256³ operations in the 2 µs that the stand-in reports.
     let flops = rate["value"].as_f64().unwrap();
     assert!(
         (flops / (2.0 * 256f64.powi(3) / 2e-6) - 1.0).abs() < 1e-6,
@@ -548,7 +547,7 @@ fn events_that_cannot_be_true_or_read_leave_the_wall_clock_with_the_reason() {
     );
 }
 
-/// Trains for some epochs, and returns the record and the number of launches that reached the driver.
+/// Trains for this many epochs, and returns the record and the number of launches that reached the driver.
 fn launched(place: &Place, epochs: u32, fusion: &str) -> (Value, f64) {
     let suite = fs::read_to_string(place.path("fixtures/parts.toml")).unwrap();
     let suite = suite.replace("epochs = 1", &format!("epochs = {epochs}"));
@@ -566,7 +565,7 @@ fn launched(place: &Place, epochs: u32, fusion: &str) -> (Value, f64) {
 fn launches_of_a_step_are_those_that_reach_the_driver() {
     let place = Place::new();
     for fusion in ["fusion=off", "fusion=on"] {
-        // Compiles and tunes.
+        // Compile and tune the kernels first.
         launched(&place, 1, fusion);
         let (record, once) = launched(&place, 1, fusion);
         let (_, twice) = launched(&place, 2, fusion);
@@ -574,7 +573,7 @@ fn launches_of_a_step_are_those_that_reach_the_driver() {
         // An epoch has two steps.
         assert_eq!((twice - once) / 2.0, launches, "{fusion}");
         assert!(launches > 100.0, "{launches}");
-        // The stand-in says that each kernel takes 1 µs.
+        // The stand-in reports 1 µs for each kernel.
         let idle = 1.0 - launches * 1e-6 / metric(&record, "step_seconds");
         let told = metric(&record, "device_idle_share");
         assert!((told - idle).abs() < 1e-9, "{told}, expected {idle}");
@@ -612,7 +611,7 @@ mod long {
 
     #[test]
     fn the_layers_of_a_training_have_the_types_of_their_class_and_no_others() {
-        // Fused, a training has hundreds of kernels, none of which multiplies matrices but those of the other tests.
+        // With fusion, a training has hundreds of kernels. Those that multiply matrices are covered by the other tests.
         assert_classes(OPERATIONS[2], &[]);
     }
 
@@ -630,7 +629,7 @@ mod long {
     fn fused_attention_multiplies_the_format_of_its_inputs() {
         let of =
             |precision, fusion| attention_alone(&[precision, "matmul=highest", "attention=fused", fusion]);
-        // Matrix units take f16 queries only. Other formats are multiplied as they are, on ordinary units.
+        // Matrix units are used for f16 queries only. Other formats are multiplied in their own type, on ordinary units.
         for (precision, fusion, format, other) in [
             ("precision=32-true", "fusion=off", "float", "__nv_bfloat16"),
             ("precision=32-true", "fusion=on", "float", "__nv_bfloat16"),
@@ -644,7 +643,7 @@ mod long {
         }
         let (operands, sums) = fragments(&of("precision=16-mixed", "fusion=off"));
         assert_eq!(operands, BTreeSet::from(["__half".to_owned()]));
-        // Results are rounded in fragments of their own before they are stored.
+        // Results are rounded in separate fragments before they are stored.
         assert!(sums.contains("float"), "{sums:?}");
     }
 
@@ -668,10 +667,10 @@ mod long {
             );
             assert!(of("allocator_in_use_peak_bytes") >= of("activations_bytes") + WEIGHTS);
         }
-        // Two blocks: what enters them is a small part of what they hold.
+        // With checkpointing, each of the two blocks keeps only its inputs, a small part of its activations.
         let [all, some] = [&plain, &checkpointed].map(|record| metric(record, "activations_bytes"));
         assert!(some < all / 5.0 && some > 0.0, "{some} of {all}");
-        // Weights in f32 with copies of those that multiply, and everything in bf16.
+        // f32 weights with 16-bit copies for matmuls, and then everything in bf16.
         let mixed = training(&["fusion=off", "precision=bf16-mixed"], "4096");
         let copies = metric(&mixed, "weight_copies_bytes");
         assert!(copies > 0.3 * WEIGHTS && copies < 0.5 * WEIGHTS, "{copies}");

@@ -1,4 +1,4 @@
-//! A disk that fills up. The system's limit on the size of a file stands in for it: both refuse a part of what is written.
+//! Runs on a disk that fills up. The system's limit on the file size stands in for it: both fail a write partway.
 #![cfg(target_os = "linux")]
 
 use crate::{
@@ -6,10 +6,10 @@ use crate::{
     support::{Place, fixture, statuses, stderr},
 };
 
-/// Kibibytes that hold the plan of two cells and not the records of many.
+/// File size limit in KiB that has room for the plan of two cells and not for the records of many.
 const ROOM: u32 = 16;
 
-/// The size limit in units of `sh`, ignored as a signal so that it is an error.
+/// Returns the `sh` commands that set the limit. They ignore its signal, to make it an error.
 fn full(kibibytes: u32) -> String {
     format!("trap '' XFSZ; ulimit -f {}", 2 * kibibytes)
 }

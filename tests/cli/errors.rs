@@ -1,4 +1,4 @@
-//! What the user gets for what cannot be done.
+//! Error messages for invalid input.
 
 use crate::support::{Place, fixture, shown, stderr, stdout};
 
@@ -56,7 +56,7 @@ fn a_folder_without_a_run_is_neither_resumed_nor_reported() {
 fn a_backend_asked_for_by_name_that_is_not_there_is_one_line_and_exit_4() {
     let place = Place::new();
     let mut command = place.command(&["run", &fixture("kernels"), "--backend", "cuda"]);
-    // No device is visible, on a machine with a GPU as on one without.
+    // Hide all devices, because the machine may have a GPU.
     let output = command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert_eq!(stdout(&output), "");

@@ -1,4 +1,4 @@
-//! Testing models that were trained elsewhere, through the command line.
+//! Evaluation of models that were trained elsewhere.
 
 use std::{fs, path::Path};
 
@@ -22,7 +22,7 @@ dataset = "images"
 test = 6
 "#;
 
-/// Guesses hidden words of a corpus.
+/// Predicts masked tokens of a corpus.
 const WORDS: &str = r#"
 title = "Hidden words"
 question = "Which words are missing?"
@@ -42,13 +42,13 @@ fn place() -> Place {
     place
 }
 
-/// The sums of what the network makes of the eight images are 1.60 to 1.66 × 10⁸ of the third to the fifth, and 1.82 × 10⁸ or more of the
-/// others (PyTorch, in f32).
+/// Logit of the first class. The sums of the network's features are 1.60 to 1.66 × 10⁸ for the third to the fifth of the eight images, and 1.82
+/// × 10⁸ or more for the others (PyTorch, in f32).
 const FIRST_CLASS: f32 = 1.745e8;
 
-/// A checkpoint of the suite's model: every value of a tensor is a number of its own, small and of all formats. Where classes are alike,
-/// each but the first is likelier than the one before by less than bf16 has digits for, the more the brighter the image; the first is as
-/// likely of any image, and likelier than the others of some.
+/// Writes a checkpoint of the suite's model. Values are small, exact in all formats, and repeat only after 64. If `classes_are_alike` is true,
+/// the logit of each class but the first exceeds that of the one before by less than bf16 resolves, and grows with the brightness of the
+/// image. The logit of the first class is the same for every image, and the largest for some images.
 fn checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
     let mut tensors: Vec<(String, Vec<usize>)> = vec![];
     let mut layer = |convolution: String, norm: String, from: usize, to: usize| {
@@ -89,7 +89,7 @@ fn checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
     fs::write(path, file).unwrap();
 }
 
-/// Eight images of CIFAR's, of which the suite takes six.
+/// Writes eight images in the format of CIFAR, of which the suite uses six.
 fn images(path: &Path) {
     let image = |label: u8| {
         std::iter::once(label).chain((0..3072u32).map(move |i| (i * u32::from(label + 1) % 251) as u8))
@@ -164,7 +164,7 @@ fn weights_are_read_tested_and_compared_with_f32() {
     );
     assert!(output.status.success(), "{}", stderr(&output));
     let records = place.records("run");
-    // 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10 numbers of four bytes.
+    // 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10 values of four bytes.
     let numbers = 31 + 26 + 26 + 44 + 88 + 160 + 50;
     for record in &records {
         assert_eq!(
@@ -184,7 +184,7 @@ fn weights_are_read_tested_and_compared_with_f32() {
     assert!(agreement[0].is_null(), "f32 is not compared with itself");
     assert_eq!(agreement[1]["n"], 6);
     for record in &records {
-        // The f32 pass beside it takes no verdict back.
+        // The f32 reference pass does not change the verdict.
         assert_eq!(record["executed"]["verdict"], "as-requested", "{record:#}");
     }
     let command = records[1]["command"].as_str().unwrap();
@@ -273,7 +273,7 @@ fn a_corpus_that_is_longer_takes_no_more_memory() {
     let vocabulary = [&vocabulary[..], &words].concat().join("\n");
     fs::write(place.path("vocab.txt"), vocabulary).unwrap();
     let sentence = words.join(" ");
-    // The smaller one fills what is encoded at a time several times over.
+    // The smaller corpus is several times as large as the text that is encoded at a time.
     let peak = |megabytes: usize| {
         let name = format!("corpus{megabytes}");
         let text = format!("{sentence}\n").repeat((megabytes << 20) / sentence.len());
@@ -301,7 +301,7 @@ fn a_corpus_that_is_longer_takes_no_more_memory() {
     };
     let (small, large) = (peak(24), peak(84));
     eprintln!("{small:.0} MiB, then {large:.0} MiB");
-    // The larger text alone has 60 MiB more, and its ids two thirds of that.
+    // The text of the larger corpus has 60 MiB more, and its ids two thirds of that.
     assert!(large < small + 36.0, "{small} MiB, then {large} MiB");
 }
 
@@ -329,8 +329,8 @@ mod pytorch {
             assert_eq!(narrow["metrics"]["agreement"]["n"], 6);
             value(narrow, "agreement").unwrap() * 6.0
         });
-        // The first class is the likeliest of the third to the fifth image in either format, and one of these three at least is among the
-        // six. Of the others the last class is the likeliest in f32, while in bf16 all but the first are the same.
+        // The first class has the largest logit for the third to the fifth image in both formats, and at least one of these three is among the
+        // six. For the other images, the last class has the largest logit in f32, and all classes but the first are equal in bf16.
         assert_eq!(agreements[0], agreements[1]);
         assert!((1.0..=3.0).contains(&agreements[0].round()), "{agreements:?}");
     }

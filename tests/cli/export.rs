@@ -1,10 +1,10 @@
-//! What other programs get of a run.
+//! Exports of a run for other programs.
 
 use std::fs;
 
 use crate::support::{Place, fixture, stderr, stdout};
 
-/// A place with a run of two products, in the folder `run`.
+/// Creates a place with a run of two matmuls, in the folder `run`.
 fn place() -> Place {
     let place = Place::new();
     let output = place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
@@ -12,7 +12,7 @@ fn place() -> Place {
     place
 }
 
-/// What an export that fails says; it writes nothing.
+/// Returns the error of an export that fails. Checks that it writes nothing.
 fn refused(place: &Place, arguments: &[&str]) -> String {
     let output = place.run(&[&["export"], arguments].concat());
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));

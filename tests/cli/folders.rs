@@ -1,4 +1,4 @@
-//! Run folders and suites of other people are data: nothing in them is executed, and nothing is written outside them.
+//! Run folders and suites of other people are untrusted data: nothing in them is executed, and nothing is written outside them.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, ended, fixture, stderr};
 
-/// A run of two cells in `run`, of which the second is left.
+/// Creates a run of two cells in `run`, of which the second is missing.
 fn interrupted() -> Place {
     let place = Place::new();
     let run = ["run", &fixture("kernels"), "--backend=flex", "--out=run"];
@@ -22,14 +22,14 @@ fn interrupted() -> Place {
     place
 }
 
-/// Changes a file of JSON.
+/// Modifies a JSON file.
 fn edit(path: &Path, change: impl Fn(&mut Value)) {
     let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     change(&mut value);
     fs::write(path, value.to_string()).unwrap();
 }
 
-/// Resumes `run`, which is refused with a message that has `part`, in little time.
+/// Resumes `run` and checks that it is rejected quickly, with a message that contains `part`.
 fn refused(place: &Place, arguments: &[&str], part: &str) {
     let begin = Instant::now();
     let output = place.run(arguments);
@@ -194,7 +194,7 @@ fn a_run_is_measured_by_the_program_that_started_it() {
         assert!(begin.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(5));
     }
-    // As a build does, and then as `cargo clean` does.
+    // Replace the program as a build does, and then remove it as `cargo clean` does.
     let other = place.path("other");
     fs::write(&other, "#!/bin/sh\nexit 9\n").unwrap();
     fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();

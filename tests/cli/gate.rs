@@ -1,4 +1,4 @@
-//! `mantissa gate`, `compare`, `baseline` and `bisect` from runs that the binary made.
+//! `mantissa gate`, `compare`, `baseline` and `bisect` with runs recorded by the binary.
 
 use std::{
     fs,
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::support::{Place, ended, fixture, stderr, stdout};
 
-/// `tests/worsened.rs`, which is built beside the binary.
+/// Returns the path of `tests/worsened.rs`, which is built next to the binary.
 pub fn program() -> PathBuf {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_mantissa"));
     binary.with_file_name("examples").join("worsened")
 }
 
-/// Five processes of both cells into a folder, of a program that is worse in some way or not.
+/// Runs five processes of both cells into a folder, with a program that is worsened as given, or not at all.
 fn measure(place: &Place, worsened: &str, out: &str) -> Output {
     let mut command = in_place(place, &program());
     command
@@ -37,7 +37,7 @@ fn measure(place: &Place, worsened: &str, out: &str) -> Output {
     ended(command)
 }
 
-/// Another program, in the same place and with the same environment as `mantissa`.
+/// Returns a command of another program in the same folder and with the same environment as `mantissa`.
 pub fn in_place(place: &Place, program: &Path) -> Command {
     let mut command = Command::new(program);
     let like = place.command(&[]);
@@ -48,7 +48,7 @@ pub fn in_place(place: &Place, program: &Path) -> Command {
     command
 }
 
-/// Small matrix products into a folder, with more arguments.
+/// Runs small matmuls into a folder, with more arguments.
 pub fn kernels(place: &Place, out: &str, more: &[&str]) {
     let suite = fixture("kernels");
     let mut arguments = vec![
@@ -66,7 +66,7 @@ pub fn kernels(place: &Place, out: &str, more: &[&str]) {
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
 }
 
-/// What the gate says of a run against the baseline `main`: its exit code and its JSON.
+/// Returns the exit code and the JSON of the gate for a run against the baseline `main`.
 fn gate(place: &Place, run: &str, more: &[&str]) -> (Option<i32>, Value) {
     let mut arguments = vec!["gate", run, "--baseline", "main", "--json"];
     arguments.extend(more);
@@ -93,7 +93,7 @@ fn tf32_in_the_place_of_f32_is_stopped() {
     };
     measure("highest", "runs/f32");
     measure("high", "runs/tf32");
-    // As a library would do it whose default has changed: the numbers are those of TF32, under the name of f32.
+    // Simulate a library whose default has changed: the values are those of TF32, under the name of f32.
     let identities: Vec<(String, String)> = place
         .records("runs/tf32")
         .iter()
@@ -118,7 +118,7 @@ fn tf32_in_the_place_of_f32_is_stopped() {
     assert!(texts.contains("relative_error"), "{texts}");
 }
 
-/// A run beside another, with something else in its records.
+/// Copies a run with modified records.
 pub fn edited(place: &Place, from: &str, to: &str, edit: impl Fn(&mut Value)) {
     fs::create_dir_all(place.path(to)).unwrap();
     for file in ["environment.json", "plan.json"] {
@@ -141,7 +141,7 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
         (output.status.code(), stdout(&output) + &stderr(&output))
     };
 
-    // Undecided is an error of one cell that is no longer measured.
+    // The error of one cell is no longer measured, so the comparison is inconclusive.
     edited(&place, "runs/one", "runs/lost", |record| {
         if record["cell"]["id"] == first {
             record["metrics"]["relative_error"]["value"] = Value::Null;
@@ -153,7 +153,7 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
     let (code, told) = held("runs/lost", &["--strict"]);
     assert_eq!(code, Some(5), "{told}");
 
-    // Another machine.
+    // The same records from another machine.
     edited(&place, "runs/one", "runs/elsewhere", |record| {
         record["fingerprint"]["cpu"] = "Another".into();
     });
@@ -167,7 +167,7 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
     let (code, told) = held("runs/elsewhere", &["--allow-mismatch", "cpu"]);
     assert_eq!(code, Some(0), "{told}");
 
-    // Ten times as wrong, which is allowed until a day.
+    // Ten times the error, which is allowed until a date.
     edited(&place, "runs/one", "runs/wrong", |record| {
         let error = &mut record["metrics"]["relative_error"]["value"];
         *error = (10.0 * error.as_f64().unwrap()).into();
@@ -183,7 +183,7 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
         assert_eq!(told.contains("a new order"), ended == 0, "{day}: {told}");
     }
 
-    // A history that was named has to be there, and nothing is written unless all can be.
+    // A history given by name has to exist, and nothing is written unless everything can be.
     let (code, told) = held("runs/lost", &["--history", "histori.jsonl"]);
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("there is no history `histori.jsonl`"), "{told}");
@@ -294,7 +294,7 @@ fn baselines_are_saved_listed_shown_and_dropped() {
 #[test]
 fn gated_runs_become_a_history_with_a_page_and_columns() {
     let place = Place::new();
-    // What is asked here is no matter of times.
+    // This test does not depend on times.
     fs::create_dir_all(place.path("baselines")).unwrap();
     fs::write(
         place.path("baselines/gate.toml"),
@@ -447,8 +447,8 @@ mod long {
         assert_eq!(measure(&place, "", "runs/good").status.code(), Some(0));
         let saved = place.run(&["baseline", "save", "main", "runs/good"]);
         assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
-        // Times of so short a work on a busy machine say nothing unless there is several times as much to do; the tables of
-        // `docs/methodology.md` tell how small a change is seen.
+        // Times of such a short workload on a busy machine detect only changes by a multiple. The tables in `docs/methodology.md` list the
+        // detectable changes.
         let policy = |step: &str| {
             format!(
                 "[floor]\nstep_seconds = {step}\nsamples_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 0.1\n"
@@ -478,7 +478,7 @@ mod long {
         assert_eq!(shown.status.code(), Some(1));
         assert!(stdout(&shown).contains("step_seconds"), "{}", stdout(&shown));
 
-        // A cell that is gone.
+        // Remove a cell.
         let records = fs::read_to_string(place.path("runs/same/records.jsonl")).unwrap();
         let kept: Vec<&str> = records
             .lines()
@@ -493,7 +493,7 @@ mod long {
             texts(&gated)
         );
 
-        // Too little to decide anything, which is neither a pass nor a regression.
+        // Too few processes for a decision, which is neither a pass nor a regression.
         let kept: Vec<&str> = records
             .lines()
             .filter(|line| line.contains("\"repeat\":0,"))
@@ -512,7 +512,7 @@ mod long {
     fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
         let place = Place::new();
         measure(&place, "", "runs/good");
-        // Half of the processes are gone: nothing can be decided.
+        // With half of the processes, every comparison is inconclusive.
         let path = place.path("runs/good/records.jsonl");
         let records = fs::read_to_string(&path).unwrap();
         measure(&place, "", "runs/change");
@@ -551,7 +551,7 @@ mod long {
                 "the fresh ones alone, twice as many"
             );
         }
-        // One of each, and then the next of each.
+        // The programs take turns: one process of each, then the next of each.
         let mut begun: Vec<(String, String)> = fs::read_dir(place.path("runs/change.again"))
             .unwrap()
             .map(|entry| {
@@ -568,7 +568,7 @@ mod long {
             .map(|(_, name)| name.split('-').next().unwrap())
             .collect();
         assert_eq!(sides, ["baseline", "candidate"].repeat(10), "{begun:?}");
-        // What is no program, or is another one, cannot say how the baseline does.
+        // A file that is not a program, or another program, cannot measure the baseline.
         let none = in_place(&place, &program())
             .args(arguments)
             .arg("runs/change/plan.json")
@@ -576,7 +576,7 @@ mod long {
             .unwrap();
         assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
         assert!(stderr(&none).contains("cannot be asked"), "{}", stderr(&none));
-        // Another program cannot say how the candidate does.
+        // Another program cannot measure the candidate.
         let mut arguments = arguments[..6].to_vec();
         arguments.push("--json");
         let other = place.run(&arguments);
@@ -627,7 +627,7 @@ mod long {
         let place = Place::new();
         measure(&place, "", "runs/good");
         measure(&place, "", "runs/change");
-        // Of the candidate, half of the processes are gone: nothing can be decided.
+        // With half of the candidate's processes, every comparison is inconclusive.
         let path = place.path("runs/change/records.jsonl");
         let records = fs::read_to_string(&path).unwrap();
         let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
@@ -642,7 +642,7 @@ mod long {
             let gated: Option<Value> = serde_json::from_str(&stdout(&output)).ok();
             (output.status.code(), gated, errors)
         };
-        // A file stands where the fresh ones would go.
+        // A file blocks the folder of the repeated measurement.
         fs::write(place.path("runs/change.again"), "").unwrap();
         let (code, _, errors) = again();
         assert_eq!(code, Some(2), "{errors}");
@@ -672,7 +672,7 @@ mod long {
         };
         git(&["init", "--quiet"]);
         fs::copy(place.path(&fixture("gated")), tree.join("suite.toml")).unwrap();
-        // The program of a commit is the same, made worse or not as a file says.
+        // The program of a commit is the same binary, worsened as a file specifies.
         let commit = |number: u32, worsened: &str| {
             let script = format!(
                 "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
@@ -683,7 +683,7 @@ mod long {
             git(&["add", "."]);
             git(&["commit", "--quiet", "-m", &format!("change {number}")]);
         };
-        // The second is worse in something else, and the third cannot be built.
+        // The second commit is worse in another metric, and the third cannot be built.
         for (number, worsened) in (1..).zip(["", "memory", "", "", "learning", "learning"]) {
             let broken = tree.join("broken");
             match number {
@@ -693,7 +693,7 @@ mod long {
             }
             commit(number, worsened);
         }
-        // Times of so short a work on a busy machine say nothing.
+        // Times of such a short workload on a busy machine are too noisy.
         fs::create_dir_all(tree.join("baselines")).unwrap();
         fs::write(
             tree.join("baselines/gate.toml"),
@@ -733,7 +733,7 @@ mod long {
             told.contains("change 4: not worse") || told.contains("change 2: not worse"),
             "{told}"
         );
-        // Nothing is left behind.
+        // All temporary files are removed.
         assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
         assert_eq!(git(&["status", "--porcelain"]), "?? baselines/\n");
     }

@@ -1,4 +1,4 @@
-//! Workers and peers that do not answer, and runs that are asked to stop meanwhile.
+//! Workers and peers that hang, and stopping a run in the meantime.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -13,7 +13,7 @@ use crate::{
     support::{Place, fixture, stderr},
 };
 
-/// Starts a run, with its errors going to `errors`.
+/// Starts a run that writes its errors to `errors`.
 fn started(place: &Place, arguments: &[&str]) -> Child {
     let mut command = place.command(arguments);
     let errors = fs::File::create(place.path("errors")).unwrap();
@@ -24,7 +24,7 @@ fn errors(place: &Place) -> String {
     fs::read_to_string(place.path("errors")).unwrap()
 }
 
-/// Writes a program that reads questions.
+/// Writes a peer program that reads requests.
 fn peer(place: &Place, script: &str) -> String {
     let path = place.path("peer");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -32,7 +32,7 @@ fn peer(place: &Place, script: &str) -> String {
     path.display().to_string()
 }
 
-/// Starts a run of one cell that a peer computes.
+/// Starts a run of one cell with a peer.
 fn with_peer(place: &Place, peer: &str) -> Child {
     let suite = fixture("kernels");
     let cell = ["-a", "size=16", "--backend=flex", "--out=run"];
@@ -48,12 +48,12 @@ fn is_running(words: &str) -> bool {
         .any(|command| command == wanted.as_bytes())
 }
 
-/// A number of seconds that no other test sleeps for.
+/// Returns a `sleep` command with a duration that no other test uses.
 fn forever() -> String {
     format!("sleep {}", 1_000_000 + std::process::id())
 }
 
-/// Answers the first questions, and fails at every other one.
+/// Peer script that replies to the first requests and fails all others.
 const ANSWERS: &str = r#"while read question; do
 case "$question" in
 *about*) echo '{"answer":{"name":"Shell 1"}}';;
@@ -68,7 +68,7 @@ fn a_run_whose_worker_hangs_says_at_once_that_it_was_asked_to_stop() {
     let mut run = started(&place, &["run", &fixture("slow"), "--backend=flex", "--out=run"]);
     let worker = wait_for("a worker", || child_of(run.id()));
     send("STOP", worker);
-    // What it had said before is heard by now.
+    // Wait until the run has read all earlier messages of the worker.
     std::thread::sleep(Duration::from_millis(500));
     let asked = Instant::now();
     send("INT", run.id());
@@ -105,7 +105,7 @@ fn a_peer_that_ignores_the_end_of_its_input_does_not_survive_the_run() {
         &place,
         &format!("trap '' TERM INT HUP\n{ANSWERS}\ntouch began\n{forever} & wait"),
     );
-    // Not through a pipe, which the peer would hold open.
+    // Errors go to a file, because the peer would keep a pipe open.
     let mut run = with_peer(&place, &peer);
     assert_eq!(run.wait().unwrap().code(), Some(3), "{}", errors(&place));
     assert!(
@@ -121,7 +121,7 @@ fn a_peer_that_ignores_the_end_of_its_input_does_not_survive_the_run() {
 fn a_peer_does_not_survive_a_run_that_was_killed() {
     let place = Place::new();
     let forever = format!("{}00", forever());
-    // It hangs in the worker, whose questions come after those of the run.
+    // The peer hangs in the worker, whose requests come after those of the run.
     let script = ANSWERS.replace("echo '{\"failed\":\"it computes nothing\"}'", &forever);
     let peer = peer(&place, &format!("trap '' TERM INT HUP\n{script}"));
     let mut run = with_peer(&place, &peer);

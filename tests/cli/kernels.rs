@@ -10,7 +10,7 @@ use crate::{
     support::{Place, ended, stderr, stdout},
 };
 
-/// `mantissa run` of one matmul cell with f32 operands.
+/// Returns `mantissa run` of one matmul cell with f32 operands.
 fn matmul(place: &Place, more: &[&str]) -> Command {
     let mut arguments = vec![
         "run",
@@ -37,7 +37,7 @@ fn matmul(place: &Place, more: &[&str]) -> Command {
     command
 }
 
-/// Runs the cell into a run folder, with a compiler that fails, and returns its record.
+/// Runs the cell into a run folder, with a failing compiler, and returns its record.
 fn without_compiler(place: &Place, out: &str) -> Value {
     ended({
         let mut command = matmul(place, &["--repeats", "1", "--out", out]);
@@ -53,7 +53,7 @@ fn warnings(record: &Value) -> Vec<&str> {
     of_cache.map(|event| event["detail"].as_str().unwrap()).collect()
 }
 
-/// Files of the kernel cache.
+/// Returns the files of the kernel cache.
 fn files(place: &Place) -> Vec<PathBuf> {
     let folders = fs::read_dir(place.path(".mantissa/cache/kernels")).unwrap();
     let folders: Vec<PathBuf> = folders.map(|folder| folder.unwrap().path()).collect();
@@ -74,7 +74,7 @@ fn kernels_that_were_compiled_ahead_are_not_compiled_again() {
         "kernels compiled: 6 tasks, 0 skipped, 0 failed"
     );
     assert!(!place.path("reports").exists(), "nothing was measured");
-    // What the tuner measured while other processes compiled is not kept.
+    // Autotuner results measured while other processes compile are not kept.
     let extensions: Vec<_> = files(&place)
         .into_iter()
         .map(|file| file.extension().unwrap().to_owned())
@@ -106,7 +106,7 @@ fn kernels_that_cannot_be_compiled_ahead_are_an_error() {
 
 #[test]
 fn a_kernel_that_the_compiler_rejects_is_an_error_though_nothing_launches_it() {
-    // Candidates that the autotuner would skip, and a kernel that has no other candidate.
+    // The texts match candidates that the autotuner would skip, and a kernel without other candidates.
     for text in ["__shared__", "copy_kernel"] {
         let place = Place::new();
         let mut command = matmul(&place, &["--precompile=only"]);
@@ -162,7 +162,7 @@ fn a_kernel_cache_that_is_damaged_or_not_writable_is_reported_and_costs_time_onl
 fn checked(fault: Option<(&str, &str)>) -> (Value, Vec<Value>) {
     let place = Place::new();
     let suite = fs::read_to_string(place.path("suites/kernels/matmul.toml")).unwrap();
-    // Six seconds for a cell, and for a check.
+    // Limit a cell and a check to six seconds each.
     let limits = suite
         .lines()
         .filter(|line| line.starts_with("timeout_minutes = "));
@@ -184,7 +184,7 @@ fn checked(fault: Option<(&str, &str)>) -> (Value, Vec<Value>) {
 #[test]
 fn a_kernel_that_writes_zeros_is_not_used() {
     let (record, checks) = checked(None);
-    // Of the ordinary multipliers, all of which the stand-in does not run.
+    // The checks of the ordinary multipliers. The stand-in executes none of them.
     assert_eq!(checks.len(), 5);
     for check in &checks {
         assert_eq!(check["verdict"], "wrong", "{check}");

@@ -1,4 +1,4 @@
-//! Inputs without an end, and machines without room.
+//! Inputs without an end, and limits of the machine: memory, threads, file sizes and paths.
 #![cfg(target_os = "linux")]
 
 use std::{fs, io::Write as _, os::unix::fs::symlink, path::Path, process::Command, thread};
@@ -26,14 +26,14 @@ fn refused(place: &Place, arguments: &[&str], part: &str) {
     );
 }
 
-/// The suite of matrix products, changed.
+/// Writes a modified suite of matmuls.
 fn changed(place: &Place, name: &str, from: &str, to: &str) {
     let suite = fs::read_to_string(place.path(&fixture("kernels"))).unwrap();
     assert!(suite.contains(from));
     fs::write(place.path(name), suite.replace(from, to)).unwrap();
 }
 
-/// The suite with this many cells.
+/// Writes the suite with this many cells.
 fn with_cells(place: &Place, name: &str, cells: u32) {
     let seeds: Vec<String> = (0..cells).map(|seed| seed.to_string()).collect();
     let axes = format!("size = [16]\nseed = [{}]", seeds.join(","));
@@ -235,7 +235,7 @@ fn a_machine_without_threads_is_an_error_with_its_cause() {
     let place = Place::new();
     let without = |arguments: &[&str]| {
         let mut command = place.command(arguments);
-        // No thread has room for such a stack.
+        // A stack of this size cannot be allocated.
         command.env("RUST_MIN_STACK", (1u64 << 56).to_string());
         ended(command)
     };

@@ -1,4 +1,4 @@
-//! Drives the binary as a user does: exit code and both streams.
+//! End-to-end tests of the binary: exit codes and both output streams.
 
 mod accept;
 mod advise;

@@ -1,4 +1,4 @@
-//! What a record says about how its numbers were measured.
+//! Descriptions in a record of how its values were measured.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ fn the_memory_of_a_training_is_told_by_its_parts() {
     let of = |record: &Value, part: &str| value(record, &format!("{part}_bytes"));
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.05;
     let (weights, optimizer) = (of(single, "weights"), of(single, "optimizer"));
-    // Adam keeps two values a parameter.
+    // Adam stores two values per parameter.
     assert!(near(of(single, "gradients"), weights), "{}", single["metrics"]);
     assert!(near(optimizer, 2.0 * weights), "{}", single["metrics"]);
     assert_eq!(of(single, "weight_copies"), 0.0, "f32 is multiplied as it is");
@@ -40,7 +40,7 @@ fn the_memory_of_a_training_is_told_by_its_parts() {
     assert!(of(mixed, "activations") < 0.95 * of(single, "activations"));
     assert!(near(of(half, "weights"), 0.5 * weights));
     assert!(near(of(half, "optimizer"), 0.5 * optimizer));
-    // Shapes say nearly as much, of the words that the data has; handles and the graph come on top.
+    // The estimate from shapes is nearly as large, for the tokens in the data. The measurement adds handles and the graph.
     for part in ["weights", "gradients", "optimizer", "activations"] {
         let ratio = of(single, part) / of(single, &format!("estimated_{part}"));
         assert!((0.99..1.1).contains(&ratio), "{part}: {ratio}");
@@ -122,7 +122,7 @@ fn kernels_without_products_tell_bytes_and_errors_beside_those_of_a_copy() {
         assert_eq!(record["executed"]["verdict"], "unverified", "{workload}");
         assert!(record["cell"]["setting"].get("matmul").is_none(), "{workload}");
     }
-    // Bytes of a value: what a softmax reads and writes, and 16 bits read and as many written.
+    // Bytes per value: a softmax reads and writes f32, or reads and writes 16 bits.
     let bytes = |record: &Value| value(record, "bytes_per_second") / value(record, "values_per_second");
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
     assert!(near(bytes(find("softmax", "32-true", None)), 8.0));

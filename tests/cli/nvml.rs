@@ -1,5 +1,5 @@
-//! A GPU that is not to be trusted ends in a record that says what was read and what was not: on an NVML that answers
-//! from a script (`tests/nvml`), beside a CUDA driver without a GPU (`tests/cuda`).
+//! Unreliable GPUs: the record lists the values that were read and those that were not. Runs on a scripted NVML (`tests/nvml`) and a CUDA driver
+//! without a GPU (`tests/cuda`).
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ use crate::{
     support::{Place, statuses, stderr},
 };
 
-/// What an obedient device answers: 1000 bytes were taken before, and energy rises with every call.
+/// Script of a regular device: 1000 bytes are in use before, and energy rises with every call.
 const READS: &str = "
     total 80000000000
     memory 1000 6000
@@ -28,10 +28,10 @@ const READS: &str = "
     process self 4000
 ";
 
-/// Runs one cell, and without rests.
+/// Arguments for one cell without cooldown.
 const ONE: [&str; 4] = ["--cool-down", "0", "-a", "size=16"];
 
-/// The record of a cell on a device that answers so.
+/// Returns the record of a cell on a device with this script.
 fn record(lines: &str) -> Value {
     let place = Place::new();
     let output = run(&place, &ONE, &format!("{READS}{lines}")).output().unwrap();
@@ -48,7 +48,7 @@ fn value(record: &Value, metric: &str) -> Option<f64> {
     record["metrics"][metric]["value"].as_f64()
 }
 
-/// Why a metric has no value.
+/// Returns the reason why a metric has no value.
 fn absence<'a>(record: &'a Value, metric: &str) -> &'a str {
     let metric = &record["metrics"][metric];
     assert!(metric["value"].is_null(), "{metric}");
@@ -71,7 +71,7 @@ fn an_obedient_device_is_in_the_record() {
     );
 }
 
-/// A run of one cell: a product that is launched for so many seconds.
+/// Returns a run of one cell that launches a matmul for this many seconds.
 fn for_seconds(place: &Place, seconds: u32, lines: &str) -> Command {
     let suite = format!("{LONG}max_seconds = {seconds}\n");
     std::fs::write(place.path("fixtures/long.toml"), suite).unwrap();
@@ -85,7 +85,7 @@ fn for_seconds(place: &Place, seconds: u32, lines: &str) -> Command {
         "precision=32-true",
     ];
     let mut command = on_script(place, &arguments, lines);
-    // By its events everything takes no time, or as much as no clock can have seen: then the wall clock counts.
+    // The events report an implausibly long time, so the wall clock is used instead.
     command.env("STANDIN_ELAPSED_NS", "1000000000000");
     command
 }
@@ -139,7 +139,7 @@ fn energy_is_told_as_it_is_and_above_what_the_device_draws_when_nobody_computes(
     let record = only_record(&place, &output);
     let joules = |name: &str| value(&record, name).unwrap_or_else(|| panic!("no `{name}`: {record:#}"));
     assert!((joules("idle_watts") - 100.0).abs() < 1e-9, "{record:#}");
-    // 300 W all the time, and the counter rises by 3 J a reading.
+    // The power is 300 W throughout, and the counter rises by 3 J per reading.
     let (integral, counter) = (joules("energy_integral_joules"), joules("energy_counter_joules"));
     let seconds = integral / 300.0;
     assert!(seconds > 2.0, "{seconds} s");
@@ -158,13 +158,13 @@ fn energy_is_told_as_it_is_and_above_what_the_device_draws_when_nobody_computes(
 #[test]
 fn a_device_that_still_cools_down_is_read_again_and_one_that_is_warm_after_a_resume_is_not() {
     let place = Place::new();
-    // Far down in 150 readings: the first two and a half seconds are not steady at any rate of a busy machine.
+    // The power drops over 150 readings: the first two and a half seconds are not steady at any sampling rate of a busy machine.
     let lines = format!("{READS}instant 300000\nidle 400000-2000*150 100000");
     let idle_watts = |output: Output| value(&only_record(&place, &output), "idle_watts");
     let first = run(&place, &["-a", "size=16"], &lines).output().unwrap();
     let first = idle_watts(first).unwrap();
     assert!((95.0..110.0).contains(&first), "{first} W");
-    // The record is gone; what the device drew at rest is kept with the run.
+    // Remove the record. The idle power is kept with the run.
     std::fs::write(place.path("run/records.jsonl"), "").unwrap();
     let warm = format!("{READS}instant 300000\nidle 180000");
     let resumed = on_script(&place, &["run", "--resume", "run"], &warm)
@@ -175,7 +175,7 @@ fn a_device_that_still_cools_down_is_read_again_and_one_that_is_warm_after_a_res
 
 #[test]
 fn a_cell_that_a_stranger_disturbed_has_failed_where_strangers_are_not_tolerated() {
-    // Nobody is there before the cell. In the worker a stranger is listed from the third list to the sixth one.
+    // No other process is listed before the cell. In the worker, one is listed from the third list to the sixth.
     let lines = format!("{READS}process 4711 2000 3 6");
     let mut told = vec![];
     for busy in ["warn", "fail", "wait"] {
@@ -216,7 +216,7 @@ fn memory_that_ran_out_beside_a_stranger_is_no_result_where_strangers_are_not_to
 
 #[test]
 fn power_that_somebody_else_draws_is_not_that_of_an_idle_device() {
-    // There from the first list on, and from the second one.
+    // The process is listed from the first list on, or from the second.
     for from in ["1", "2"] {
         let place = Place::new();
         let lines = format!("{READS}process 4711 2000 {from}");
@@ -267,7 +267,7 @@ fn steps_of_a_training_say_by_which_clock_and_whether_it_was_held_back() {
         "-a",
         "fusion=off",
     ];
-    // 64: thermal slowdown of the hardware, all the time.
+    // 64: thermal slowdown by the hardware, throughout.
     let hot = READS.replace("throttle 0", "throttle 64");
     let output = on_script(&place, &arguments, &hot).output().unwrap();
     let record = only_record(&place, &output);
@@ -302,7 +302,7 @@ fn a_device_that_falls_off_the_bus_leaves_no_number_that_it_did_not_tell() {
 fn a_device_that_falls_off_the_bus_under_a_cell_fails_it_with_both_reasons() {
     let place = Place::new();
     let output = run(&place, &ONE, &format!("{READS}fail any 20 15"))
-        // While it is measured: tuning takes some 400 launches, and the whole cell not a thousand.
+        // Fail during the measurement: tuning takes about 400 launches, and the whole cell fewer than a thousand.
         .env("STANDIN_AFTER", "600")
         .env("STANDIN_LAUNCH", "719")
         .output()

@@ -13,7 +13,7 @@ use crate::{
     support::{Place, fixture, stderr, stdout},
 };
 
-/// Exit code of a command whose standard output is a full disk.
+/// Returns the exit code of a command whose standard output is a full disk.
 fn on_a_full_disk(place: &Place, arguments: &[&str]) -> (Option<i32>, String) {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut command = place.command(arguments);
@@ -27,7 +27,7 @@ fn on_a_full_disk(place: &Place, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), stderr(&output))
 }
 
-/// Exit code of a command whose reader is gone after the first line.
+/// Returns the exit code of a command whose reader closes the pipe after the first line.
 fn after_one_line(place: &Place, arguments: &[&str]) -> Option<i32> {
     let mut command = place.command(arguments);
     let mut child = command
@@ -68,7 +68,7 @@ fn the_verdict_of_the_gate_does_not_depend_on_its_output() {
         "{error}"
     );
     assert_eq!(after_one_line(&place, &gate), Some(1));
-    // Without a regression, the output that was asked for is what failed.
+    // Without a regression, the error of the output determines the exit code.
     assert_eq!(
         on_a_full_disk(&place, &["gate", "a", "--baseline", "a"]).0,
         Some(4)
@@ -158,6 +158,6 @@ fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(raw, None, "{command:?}: {text:?}");
         shown += usize::from(text.contains("\\u001b"));
     }
-    // Not every command prints what is hostile here.
+    // Some commands do not print the hostile text.
     assert!(shown >= 8, "{shown}");
 }

@@ -1,16 +1,16 @@
-//! `examples/own_model.rs`: the command line of a program with a model of its own.
+//! `examples/own_model.rs`: the command line of a program with its own model.
 
 use std::{path::PathBuf, process::Command};
 
 use crate::support::{Place, stderr, stdout};
 
-/// The example, which is built beside the binary.
+/// Returns the path of the example, which is built next to the binary.
 fn example() -> PathBuf {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_mantissa"));
     binary.with_file_name("examples").join("own_model")
 }
 
-/// Its suite, into the folder `run`.
+/// Arguments that run its suite into the folder `run`.
 const RUN: [&str; 8] = [
     "run",
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/own_model.toml"),
@@ -41,7 +41,7 @@ fn it_learns_under_every_precision_and_says_whose_data_it_is() {
         assert_eq!(record["executed"]["verdict"], "as-requested", "{precision}");
         assert_eq!(record["data"]["name"], "two spirals");
         assert_eq!(record["data"]["synthetic"], true);
-        // Chance is a half.
+        // Chance is 0.5.
         let accuracy = record["metrics"]["test_accuracy"]["value"].as_f64().unwrap();
         assert!(accuracy > 0.6, "{precision}: {accuracy}");
     }

@@ -1,4 +1,4 @@
-//! What the binary prints about itself and about formats.
+//! Help texts, format explanations, plans and lists that the binary prints.
 
 use crate::support::{Place, shown, stdout};
 

@@ -1,4 +1,4 @@
-//! Cells that another framework computes.
+//! Cells computed by another framework.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::{Place, ended, fixture, root, stderr};
 
-/// A Python with PyTorch: that of `MANTISSA_TORCH`, or the one that `peers/README.md` installs.
+/// Returns a Python with PyTorch: `MANTISSA_TORCH`, or the one that `peers/README.md` installs.
 pub fn python() -> Option<PathBuf> {
     let given = std::env::var_os("MANTISSA_TORCH").map(PathBuf::from);
     let python = given.unwrap_or_else(|| root().join("peers/.venv/bin/python"));
@@ -22,7 +22,7 @@ pub fn python() -> Option<PathBuf> {
     is_there("pytorch", found).then_some(python)
 }
 
-/// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `also`: more arguments of both.
+/// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `also`: additional arguments of both.
 fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
     let suite = fixture(suite);
     let run = |out: &str, peer: &[&str]| {
@@ -52,7 +52,7 @@ fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
     run("torch", &["--peer", &peer]);
 }
 
-/// What is named a cell: its workload and its precision.
+/// Returns the key of a cell: its workload and its precision.
 fn named(record: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().expect("a name").to_owned();
     let cell = &record["cell"];
@@ -62,7 +62,7 @@ fn named(record: &Value) -> (String, String) {
     )
 }
 
-/// The values of a series, by cell.
+/// Returns the values of a series by cell.
 fn series(place: &Place, run: &str, name: &str) -> BTreeMap<(String, String), Vec<f64>> {
     let of = |record: &Value| -> Option<Vec<f64>> {
         let samples: Value = serde_json::from_str(&place.samples_of(run, record)).expect("samples are JSON");
@@ -77,14 +77,14 @@ fn series(place: &Place, run: &str, name: &str) -> BTreeMap<(String, String), Ve
         .collect()
 }
 
-/// The farthest that two lists are apart, relative to the first.
+/// Returns the largest relative difference of two lists.
 fn apart(one: &[f64], other: &[f64]) -> f64 {
     assert_eq!(one.len(), other.len());
     let pairs = one.iter().zip(other);
     pairs.map(|(a, b)| ((b - a) / a).abs()).fold(0.0, f64::max)
 }
 
-/// Whether PyTorch leaves convolutions of bf16 to oneDNN, which sums them in f32: not on processors without AVX-512.
+/// Returns true if PyTorch uses oneDNN for bf16 convolutions, which sums them in f32. It requires a processor with AVX-512.
 fn onednn_computes_bf16(python: &Path) -> bool {
     let asked = std::process::Command::new(python)
         .args([
@@ -141,7 +141,7 @@ mod pytorch {
             series(&place, "burn", "train_loss"),
             series(&place, "torch", "train_loss"),
         );
-        // Twice the spacing of the numbers in which sums are made, after twenty steps; a loss that is stored in bf16 has 8 bits.
+        // Twice the spacing of numbers in the format of the sums, after twenty steps. A loss that is stored in bf16 has 8 bits.
         let bounds = [
             ("64-true", 1e-13),
             ("32-true", 1e-6),
@@ -166,7 +166,7 @@ mod pytorch {
             "{}",
             first["command"]
         );
-        // Its products have the bits that were asked for, forward and backward.
+        // Its matmuls have the requested bits, forward and backward.
         for (record, here) in place.records("torch").iter().zip(&place.records("burn")) {
             let bits = |record: &Value| record["executed"]["operand_bits"].as_u64();
             assert_eq!(
@@ -176,7 +176,7 @@ mod pytorch {
             );
             assert_eq!(bits(record), bits(here));
         }
-        // More than Python alone takes, and seen by its parent.
+        // The parent measured more than Python alone needs.
         assert!(first["metrics"]["host_peak_bytes"]["value"].as_f64() > Some(1e8));
 
         let output = place.run(&["report", "burn", "torch", "--side-by-side", "--out", "page"]);
@@ -215,7 +215,7 @@ mod pytorch {
             println!("{cell:?}: {apart:.2e} apart");
             assert!(apart <= 1e-5, "{cell:?}: {apart:e}");
         }
-        // What is written is the same text, and the kernel is as exact.
+        // Both frameworks generate the same text, and the kernel of PyTorch is as accurate.
         let said = |run: &str| -> BTreeMap<(String, String), Value> {
             let records = place.records(run);
             let text = |record: &Value| {
@@ -279,7 +279,7 @@ mod pytorch {
                 continue;
             }
             assert_eq!(there["status"], "ok", "{cell}: {there}");
-            // The same operands and the same formula: errors of two orders of summation, and no other.
+            // The operands and the formula are the same, so the errors differ only by the order of summation.
             let (error, other) = (value(here, "relative_error"), value(there, "relative_error"));
             println!("{cell}: {error:?} {other:?}");
             let allowed = error.map_or(f64::NAN, |error| 2.0 * error + 1e-7);
@@ -298,7 +298,7 @@ mod pytorch {
                 let (ours, theirs) = (&here["executed"], &there["executed"]);
                 assert_eq!(ours["operand_bits"], theirs["operand_bits"], "{cell}: {there}");
                 if cell.starts_with("convolution bf16") && !onednn {
-                    // PyTorch's own convolution sums in bf16, and the probe finds it.
+                    // PyTorch's own convolution sums in bf16, and the probe detects it.
                     assert_eq!(ours["verdict"], "as-requested", "{cell}: {here}");
                     assert_eq!(
                         [&theirs["verdict"], &theirs["accumulator"]],

@@ -78,7 +78,7 @@ mod long {
         let output = Place::new().run(&["probe", "--backend", "flex"]);
         let table = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{table}");
-        // Matrix products and convolutions.
+        // Matmuls and convolutions.
         assert_eq!(table.matches("as requested").count(), 40, "{table}");
         assert!(table.contains("tf32 → f32"), "{table}");
     }

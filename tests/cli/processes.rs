@@ -9,7 +9,7 @@ use std::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Calls until it gets an answer.
+/// Repeats a call until it returns a value.
 pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -21,7 +21,7 @@ pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// State letter and parent of a process.
+/// Returns the state letter and the parent of a process.
 pub fn state(pid: u32) -> Option<(char, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
@@ -29,7 +29,8 @@ pub fn state(pid: u32) -> Option<(char, u32)> {
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
-/// A living child of a process that runs its own program by now. Before that it still is its parent, whose memory and open files it shows.
+/// Returns a living child of a process after it started its own program. Before, the child is a copy of its parent and shows the parent's memory
+/// and open files.
 pub fn child_of(parent: u32) -> Option<u32> {
     let command = |pid: u32| {
         fs::read(format!("/proc/{pid}/cmdline"))
@@ -44,7 +45,7 @@ pub fn child_of(parent: u32) -> Option<u32> {
         .find(|pid| command(*pid).is_some_and(|own| own != its_parents))
 }
 
-/// Sends a signal; whether anybody was there to get it.
+/// Sends a signal. Returns false if the process does not exist.
 pub fn sent(signal: &str, pid: u32) -> bool {
     let status = Command::new("kill")
         .args(["-s", signal, &pid.to_string()])
@@ -53,12 +54,12 @@ pub fn sent(signal: &str, pid: u32) -> bool {
     status.unwrap().success()
 }
 
-/// Sends a signal to a process that is there.
+/// Sends a signal to a process that has to exist.
 pub fn send(signal: &str, pid: u32) {
     assert!(sent(signal, pid), "{signal} to {pid}");
 }
 
-/// The command under what a shell is told before it, e.g. a limit.
+/// Returns a command that runs in a shell after other shell commands, e.g. a limit.
 pub fn limited(before: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell

@@ -1,4 +1,4 @@
-//! Records and the schema that `mantissa schema` prints of them.
+//! Records, and the schema that `mantissa schema` prints for them.
 
 use std::collections::BTreeSet;
 

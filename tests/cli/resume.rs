@@ -1,4 +1,4 @@
-//! Run folders are continued and never overwritten.
+//! Runs into existing folders: they are resumed and never overwritten.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! From a suite to a report.
+//! Runs from a suite to a report.
 
 use crate::support::{Place, fixture, statuses, stderr, stdout};
 
@@ -110,7 +110,7 @@ fn a_broken_expectation_is_told_marked_and_exits_with_3() {
 
 #[test]
 fn every_repeat_is_a_record() {
-    // Sizes and repeats, in the order of the records.
+    // Sizes and repeats in the order of the records.
     for (order, expected) in [
         ("rounds", [(16, 0), (32, 0), (32, 1), (16, 1)]),
         ("sorted", [(16, 0), (16, 1), (32, 0), (32, 1)]),
@@ -191,7 +191,7 @@ fn observed_steps_are_in_the_record_and_in_its_samples() {
     assert!(share(mixed, "subnormal_share") > share(brain, "subnormal_share"));
     for record in &records {
         assert_eq!(share(record, "overflow_share"), 0.0);
-        // The products of the twin in f64 or f32 are not the cell's.
+        // Matmuls of the f64 or f32 reference steps are not attributed to the cell.
         assert_eq!(record["executed"]["verdict"], "as-requested");
         let mut events = record["events"].as_array().unwrap().iter();
         let told = events.find(|event| event["kind"] == "observed").unwrap();

@@ -1,6 +1,6 @@
-//! Machine code of the kernels of each precision class: generated on the stand-in, compiled by NVIDIA's compilers, disassembled.
+//! Machine code of the kernels of each precision class: generated on the stand-in, compiled and disassembled with NVIDIA's tools.
 //!
-//! The tests need NVRTC, ptxas and nvdisasm: `MANTISSA_CUDA_TOOLKIT` names the folder with `bin`, `include` and `lib`.
+//! The tests need NVRTC, ptxas and nvdisasm: `MANTISSA_CUDA_TOOLKIT` is the folder with `bin`, `include` and `lib`.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -20,7 +20,7 @@ use crate::{
 /// Architecture for which the stand-in's kernels are compiled.
 const ARCHITECTURE: &str = "sm_90a";
 
-/// Folder of NVIDIA's compilers, or `None` if they are missing, after saying so.
+/// Returns the folder of NVIDIA's compilers. Prints a note and returns `None` if they are missing.
 fn compilers() -> Option<PathBuf> {
     let folder = env::var_os("MANTISSA_CUDA_TOOLKIT").map(PathBuf::from);
     let complete = |folder: &PathBuf| {
@@ -48,7 +48,7 @@ fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes
         .env("LD_LIBRARY_PATH", libraries)
         .env("CUDA_PATH", compilers)
         .env("STANDIN_REAL_NVRTC", compilers.join("lib/libnvrtc.so.13"))
-        // No release of NVRTC 13 is newer than this driver.
+        // This driver is at least as new as every release of NVRTC 13.
         .env("STANDIN_CUDA", "13990")
         .env("STANDIN_SOURCES", &sources)
         .output()
@@ -62,7 +62,7 @@ fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes
         }
         let ptx = fs::read_to_string(&path).unwrap();
         let name = entry_point(&ptx);
-        // Kernels of one arithmetic differ in their sizes and strides.
+        // Kernels with the same arithmetic differ in their sizes and strides.
         let of_matrices = ["matmul", "conv", "attention"]
             .iter()
             .any(|part| name.contains(part));
@@ -136,13 +136,13 @@ fn opcodes(code: &str) -> Opcodes {
         .collect()
 }
 
-/// Instructions on matrix units.
+/// Returns the instructions on matrix units.
 fn on_matrix_units(opcodes: &Opcodes) -> Vec<&String> {
     let base = |opcode: &str| opcode.split('.').next().unwrap_or_default().ends_with("MMA");
     opcodes.iter().filter(|opcode| base(opcode)).collect()
 }
 
-/// A precision class: its axes, the instructions of its kernels on matrix units, and those of all others.
+/// Precision class: its axes, the instructions of its kernels on matrix units, and the instruction of all others.
 struct Class {
     axes: &'static [&'static str],
     units: Option<fn(&str) -> bool>,
@@ -200,7 +200,7 @@ const CLASSES: [(&str, Class); 6] = [
     ),
 ];
 
-/// Returns what a kernel of a class does that it must not, or must and does not.
+/// Returns the violation of a class by a kernel: a forbidden instruction, or a missing one.
 fn violation(class: &Class, opcodes: &Opcodes) -> Option<String> {
     let units = on_matrix_units(opcodes);
     let allowed =
@@ -309,7 +309,7 @@ fn compiled(compilers: &Path, source: &str) -> Opcodes {
     opcodes(&disassembled(compilers, &place.path("kernel.ptx")))
 }
 
-/// A planted fault: a kernel that multiplies TF32 operands where f32 is requested.
+/// Checks that a TF32 kernel in a class with f32 operands is detected.
 #[test]
 fn a_tf32_kernel_under_highest_is_a_violation() {
     let Some(compilers) = compilers() else { return };

@@ -1,4 +1,4 @@
-//! Plans and runs as large as they get stay small in memory.
+//! Memory use of plans and runs of the largest sizes.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -14,10 +14,10 @@ use crate::{
     support::{Place, fixture, stderr},
 };
 
-/// What mantissa may take of memory whatever it is given, bytes.
+/// Memory limit of mantissa for any input, in bytes.
 const LIMIT: u64 = 300_000_000;
 
-/// High-water mark of a process's memory so far, bytes.
+/// Returns the peak memory of a process so far, in bytes.
 fn peak(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mark = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -29,7 +29,7 @@ fn spawn(mut command: Command) -> Child {
     command.spawn().unwrap()
 }
 
-/// Memory that a command takes until its end.
+/// Returns the peak memory of a command.
 fn of_command(command: Command) -> u64 {
     let mut child = spawn(command);
     let mut most = 0;
@@ -43,12 +43,12 @@ fn of_command(command: Command) -> u64 {
     most
 }
 
-/// Memory that a run takes until its first cell runs; then it is stopped.
+/// Returns the peak memory of a run until its first cell starts, then stops the run.
 fn until_the_first_cell(command: Command) -> u64 {
     let run = spawn(command);
     wait_for("a worker", || child_of(run.id()));
     let most = peak(run.id()).unwrap();
-    // Twice, so that no report is made of what is there.
+    // The second signal prevents a report of the partial run.
     send("INT", run.id());
     std::thread::sleep(std::time::Duration::from_millis(300));
     send("INT", run.id());
@@ -58,7 +58,7 @@ fn until_the_first_cell(command: Command) -> u64 {
     most
 }
 
-/// A suite with as many cells, of which the first is the work of a while.
+/// Writes a suite with this many cells, of which the first takes a while.
 fn suite(place: &Place, cells: u32) -> String {
     let text = fs::read_to_string(place.path(&fixture("slow"))).unwrap();
     let list = |values: Vec<u32>| format!("{values:?}");
@@ -86,7 +86,7 @@ fn a_run_of_ten_thousand_records_is_taken_up_again_in_little_memory() {
     place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=small"]);
     let template = fs::read_to_string(place.path("small/records.jsonl")).unwrap();
     let mut template: Value = serde_json::from_str(template.lines().next().unwrap()).unwrap();
-    // A run of so many cells that was stopped in the first one, and records of all others.
+    // A run of many cells that was stopped in the first one, and records of all others.
     let suite = suite(&place, 10_000);
     until_the_first_cell(place.command(&["run", &suite, "--backend=flex", "--out=run"]));
     let plan: Value = serde_json::from_slice(&fs::read(place.path("run/plan.json")).unwrap()).unwrap();
@@ -100,7 +100,7 @@ fn a_run_of_ten_thousand_records_is_taken_up_again_in_little_memory() {
     assert!(resumed < LIMIT, "{resumed}");
 }
 
-/// A suite of one kernel that is launched a million times.
+/// Writes a suite of one kernel that is launched a million times.
 fn million(place: &Place, kernel: &str) {
     let suite = format!(
         r#"
@@ -119,10 +119,10 @@ max_seconds = 600
     fs::write(place.path("million.toml"), suite).unwrap();
 }
 
-/// Sees to it that a run and its worker stay small, and that a metric is made of a million samples.
+/// Checks that a run and its worker need little memory, and that a metric has a million samples.
 fn stays_small(command: Command, place: &Place, metric: &str) {
     let mut run = spawn(command);
-    // Of the run, which reports too, and of its worker, which writes the samples.
+    // Peak memory of the run, which also writes the report, and of its worker, which writes the samples.
     let (mut most, mut worker) = (0, 0);
     while run.try_wait().unwrap().is_none() {
         most = most.max(peak(run.id()).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! A long sweep under fire: workers and the run itself are killed at random, again and again.
+//! Soak test: a long sweep whose workers and run are killed at random.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -18,16 +18,16 @@ use crate::{
     support::Place,
 };
 
-/// Cells of the sweep.
+/// Number of cells of the sweep.
 const CELLS: usize = 2_000;
 
-/// How often the run itself is killed.
+/// Number of times that the run itself is killed.
 const RESUMES: u32 = 3;
 
-/// Seconds of fire, unless the variable `MANTISSA_SOAK_SECONDS` says otherwise.
+/// Seconds of random kills, unless `MANTISSA_SOAK_SECONDS` is set.
 const SECONDS: u64 = 600;
 
-/// Cells that take as long as the fire lasts.
+/// Cells that take about as long as the random kills.
 const SUITE: &str = r#"
 title = "Many small matrix products"
 question = "Is every cell of a sweep under fire recorded exactly once?"
@@ -46,7 +46,7 @@ max_noise = 1e-9 # never reached
 max_seconds = 0.1
 "#;
 
-/// A run that prints into a file, so that no pipe of it fills up.
+/// Starts a run that writes to a log file, because a pipe could fill up.
 fn spawn(place: &Place, arguments: &[&str]) -> Child {
     let log = fs::File::options()
         .create(true)
@@ -67,8 +67,8 @@ fn every_cell_of_a_sweep_under_fire_is_recorded_exactly_once() {
     sweep_under_fire(cells, Duration::from_secs(seconds), 20..2_000);
 }
 
-/// Fires until the time is over, at moments so many milliseconds apart, lets what is left be done in peace, and checks.
-/// How many workers were killed.
+/// Kills processes at random intervals in this range of milliseconds until the time is over, lets the run finish, and checks its records.
+/// Returns the number of killed workers.
 fn sweep_under_fire(cells: usize, fire: Duration, apart: Range<u64>) -> u32 {
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(2000);
     let place = Place::new();
@@ -91,13 +91,13 @@ fn sweep_under_fire(cells: usize, fire: Duration, apart: Range<u64>) -> u32 {
         } else if let Some(worker) = child_of(run.id()) {
             kills += u32::from(sent("KILL", worker));
         }
-        // One that came to its end has failed cells left.
+        // A run that ended by itself has failed cells left.
         if run.try_wait().unwrap().is_some() {
             run = spawn(&place, &["run", "--resume", "run", "--quiet"]);
         }
     }
     assert_eq!(resumes, RESUMES);
-    // Without fire, until nothing is left.
+    // Resume without kills until all cells are done.
     run.wait().unwrap();
     let last = spawn(&place, &["run", "--resume", "run", "--quiet"])
         .wait()
@@ -117,7 +117,7 @@ fn sweep_under_fire(cells: usize, fire: Duration, apart: Range<u64>) -> u32 {
     kills
 }
 
-/// Every line is a record, every cell has one `ok`, its last attempt, with samples that can be read.
+/// Checks that every line is a record, and that every cell has one `ok` as its last attempt, with readable samples.
 fn check(place: &Place, cells: usize) -> usize {
     let text = fs::read_to_string(place.path("run/records.jsonl")).unwrap();
     let records: Vec<Record> = text

@@ -1,4 +1,4 @@
-//! The binary beside an NVML that answers from a script (`tests/nvml`) and a CUDA driver without a GPU (`tests/cuda`).
+//! Runs the binary on a scripted NVML (`tests/nvml`) and a CUDA driver without a GPU (`tests/cuda`).
 #![cfg(target_os = "linux")]
 
 use std::{fs, process::Command};
@@ -10,16 +10,16 @@ use crate::{
     support::{Place, root},
 };
 
-/// What the CUDA driver without a GPU calls its device.
+/// UUID of the device of the CUDA driver without a GPU.
 pub const UUID: &str = "GPU-00000000-0000-0000-0000-000000000000";
 
-/// A command on both, with these lines for the one device.
+/// Returns a command on both, with these script lines for the single device.
 pub fn on_script(place: &Place, arguments: &[&str], lines: &str) -> Command {
     let device = format!("device {UUID} 00000000:17:00.0 Stand-in A\n{lines}");
     on_devices(place, arguments, &device)
 }
 
-/// A command on both, where NVML has the devices of a script.
+/// Returns a command on both, with an NVML that has the devices of a script.
 pub fn on_devices(place: &Place, arguments: &[&str], devices: &str) -> Command {
     let made = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
@@ -46,12 +46,12 @@ pub fn on_devices(place: &Place, arguments: &[&str], devices: &str) -> Command {
     command
 }
 
-/// A run of two small products.
+/// Returns a run of two small matmuls.
 pub fn run(place: &Place, options: &[&str], lines: &str) -> Command {
     on_script(place, &arguments(options), lines)
 }
 
-/// What such a run is told.
+/// Returns the arguments of such a run.
 pub fn arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
     let fixed = [
         "run",
@@ -68,7 +68,7 @@ pub fn arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
     [&fixed[..], options].concat()
 }
 
-/// Details of a record's events of a kind.
+/// Returns the details of a record's events of a kind.
 pub fn events<'a>(record: &'a Value, kind: &str) -> Vec<&'a str> {
     let events = record["events"].as_array().unwrap().iter();
     let of_kind = events.filter(|event| event["kind"] == kind);

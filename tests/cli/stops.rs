@@ -1,4 +1,4 @@
-//! Stopping a run, with care or at once, and going on with it.
+//! Stopping a run, gracefully or immediately, and resuming it.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -22,7 +22,7 @@ fn spawn(place: &Place, arguments: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-/// A run of two slow cells whose first worker has begun, and that worker.
+/// Starts a run of two slow cells. Returns it with its first worker.
 fn begun(place: &Place) -> (Child, u32) {
     let run = spawn(place, &["run", &fixture("slow"), "--backend=flex", "--out=run"]);
     let worker = wait_for("a worker", || child_of(run.id()));
@@ -59,7 +59,7 @@ fn the_second_ctrl_c_ends_the_worker_too_and_leaves_nothing_half_written() {
     let place = Place::new();
     let (run, worker) = begun(&place);
     send("INT", run.id());
-    // Another one: two of the same that wait together are one.
+    // A different signal, because two pending signals of the same kind are merged.
     send("TERM", run.id());
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
@@ -96,7 +96,7 @@ fn ctrl_c_of_a_terminal_does_not_reach_the_worker() {
     run.wait_with_output().unwrap();
 }
 
-/// Records by cell and repeat; each has to be there once for every attempt.
+/// Returns the records by cell and repeat. Checks that each attempt is recorded once.
 fn by_cell(records: &[Value]) -> BTreeMap<(String, u64), Vec<&Value>> {
     let mut all: BTreeMap<_, Vec<&Value>> = BTreeMap::new();
     for record in records {
@@ -131,13 +131,13 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
             ],
         );
         std::thread::sleep(Duration::from_millis(random.random_range(50..1500)));
-        // Workers now and then, the run itself otherwise.
+        // Kill a worker in every third round, otherwise the run itself.
         let whom = child_of(run.id()).filter(|_| round % 3 == 0).unwrap_or(run.id());
         let hit = run.try_wait().unwrap().is_none() && sent("KILL", whom);
         living += u32::from(hit);
         run.wait().unwrap();
         if !place.path("run/plan.json").exists() {
-            // Killed before there was a run: it can be begun again.
+            // If the run was killed before its folder was created, start it again.
             place.run(&[
                 "run",
                 &fixture("kernels"),
@@ -175,7 +175,7 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
             assert!(place.path("run").join(samples).join("samples.json.gz").exists());
         }
     }
-    // Or nothing was tested.
+    // Otherwise, nothing was tested.
     assert!(
         living >= 2 && left >= 1,
         "{living} kills met a living run, {left} runs had cells left"

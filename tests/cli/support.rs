@@ -1,4 +1,4 @@
-//! The binary in a folder of its own, away from the user's environment.
+//! Runs the binary in a temporary folder, isolated from the user's environment.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -18,19 +18,19 @@ pub fn root() -> PathBuf {
         .expect("the repository is there")
 }
 
-/// Path of a suite under `tests/fixtures`, relative to any [`Place`].
+/// Returns the path of a suite under `tests/fixtures`, relative to any [`Place`].
 pub fn fixture(name: &str) -> String {
     format!("fixtures/{name}.toml")
 }
 
-/// Runs a program to its end, or for half an hour: long enough for dozens of cells of PyTorch beside everything else that tests run.
+/// Runs a program until it exits, for at most half an hour. That is enough for dozens of PyTorch cells while other tests run.
 pub fn ended(command: std::process::Command) -> Output {
     let half_an_hour = std::time::Duration::from_secs(1800);
     let output = Command::from_std(command).timeout(half_an_hour).output();
     output.expect("the program starts")
 }
 
-/// A folder to work in, with the fixtures and the repository's suites.
+/// Temporary working directory with the fixtures and the repository's suites.
 pub struct Place(TempDir);
 
 impl Place {
@@ -45,7 +45,7 @@ impl Place {
         self.0.path().join(relative)
     }
 
-    /// The binary, to be run here.
+    /// Returns a command of the binary in this folder.
     pub fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mantissa"));
         command.args(arguments).current_dir(self.0.path());
@@ -56,12 +56,12 @@ impl Place {
         command
     }
 
-    /// Runs the binary here to its end.
+    /// Runs the binary in this folder until it exits.
     pub fn run(&self, arguments: &[&str]) -> Output {
         ended(self.command(arguments))
     }
 
-    /// The records of a run folder.
+    /// Returns the records of a run folder.
     pub fn records(&self, run: &str) -> Vec<Value> {
         let text = fs::read_to_string(self.path(run).join("records.jsonl")).expect("there are records");
         text.lines()
@@ -69,12 +69,12 @@ impl Place {
             .collect()
     }
 
-    /// The samples of a record of the run folder `run`, as JSON.
+    /// Returns the samples of a record of the run folder `run`, as JSON.
     pub fn samples(&self, record: &Value) -> String {
         self.samples_of("run", record)
     }
 
-    /// Those of a record of another run folder.
+    /// Returns the samples of a record of any run folder.
     pub fn samples_of(&self, run: &str, record: &Value) -> String {
         let folder = self
             .path(run)
@@ -97,7 +97,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Exit code and both streams, with cell ids masked.
+/// Formats the exit code and both streams, with cell ids masked.
 pub fn shown(output: &Output) -> String {
     let code = output
         .status
@@ -111,7 +111,7 @@ pub fn shown(output: &Output) -> String {
     )
 }
 
-/// Replaces words of sixteen hex digits.
+/// Masks words of sixteen hex digits.
 fn masked(text: &str) -> String {
     let is_id = |word: &str| word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     text.split_inclusive(|c: char| !c.is_ascii_alphanumeric())
@@ -134,7 +134,7 @@ pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// `workload status` of every record.
+/// Returns `workload status` of every record.
 pub fn statuses(records: &[Value]) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let line = |record: &Value| {

@@ -1,4 +1,4 @@
-//! What becomes of a run when its worker, or the run itself, comes to a bad end.
+//! Runs whose worker, or the run itself, is killed or crashes.
 #![cfg(target_os = "linux")]
 
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use crate::{
     support::{Place, fixture, statuses, stderr},
 };
 
-/// A run whose first cell never ends.
+/// Starts a run whose first cell never ends.
 fn endless(place: &Place) -> Child {
     let mut command = place.command(&[
         "run",
@@ -60,7 +60,7 @@ fn a_worker_does_not_outlive_its_run() {
     let worker = wait_for("a worker", || child_of(run.id()));
     send("KILL", run.id());
     run.wait().unwrap();
-    // What nobody waits for stays a zombie, which is gone for this purpose.
+    // Without a parent that waits for it, the worker stays a zombie. Count that as ended.
     wait_for("the worker's end", || {
         state(worker)
             .is_none_or(|(letter, _)| letter == 'Z')
@@ -73,8 +73,8 @@ fn what_a_worker_started_ends_with_it() {
     let place = Place::new();
     let run = endless(&place);
     let worker = wait_for("a worker", || child_of(run.id()));
-    // A worker starts nothing by itself: this joins its group, and holds its standard output as a child would. So does
-    // the test, which no group has; the run does not wait for it.
+    // A worker does not start processes itself. Simulate a child with a process that joins its group and keeps its standard output open. The run
+    // does not wait for this process, because the test is its parent.
     let mut command = Command::new("sleep");
     command.arg("300").stdout(
         std::fs::OpenOptions::new()
@@ -103,7 +103,7 @@ fn memory_that_runs_out_is_a_row_with_the_peak_so_far() {
         "-a",
         "size=32,16384",
     ]);
-    // A gigabyte for every matrix, and less than two of addresses.
+    // Each matrix has 1 GB, and the address space is limited to less than 2 GB.
     let output = limited("ulimit -v 1900000", &run).output().unwrap();
     let records = place.records("run");
     assert_eq!(

@@ -1,5 +1,5 @@
-//! What a team copies into its own repository, run there: `.github/both`, `.github/gate`, the workflow of GitHub and the example for GitLab,
-//! changed as docs/ci.md says and in no other way.
+//! Runs the files that a team copies into its own repository: `.github/both`, `.github/gate`, the GitHub workflow and the GitLab example,
+//! changed only as docs/ci.md describes.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use crate::{
     support::{Place, root, stderr, stdout},
 };
 
-/// A file of Mantissa's repository.
+/// Returns a file of Mantissa's repository.
 fn ours(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -23,7 +23,7 @@ fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
 }
 
-/// `text` with what docs/ci.md tells to put in the place of what is there.
+/// Applies the replacements of docs/ci.md to `text`.
 fn put(text: &str, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(text.to_owned(), |text, (ours, theirs)| {
         assert!(text.contains(ours), "nothing to replace: {ours}");
@@ -31,20 +31,20 @@ fn put(text: &str, changes: &[(&str, &str)]) -> String {
     })
 }
 
-/// The arguments of the gate that a reader puts his own suite in.
+/// Arguments of the gate, to be replaced by the reader's own suite.
 const SUITE: (&str, &str) = (
     "suites/kernels/matmul.toml --profile smoke --backend flex -a size=256",
     "trainer.toml --profile smoke --backend flex",
 );
 
-/// Somebody else's repository, with a program of its own that uses Mantissa as a library.
+/// Repository of another team, with a program that uses Mantissa as a library.
 struct Foreign {
     place: Place,
     tree: PathBuf,
 }
 
 impl Foreign {
-    /// Its branch `main`, on which Mantissa was adopted.
+    /// Creates its branch `main`, with Mantissa adopted.
     fn new() -> Self {
         let place = Place::new();
         let tree = place.path("foreign");
@@ -104,7 +104,7 @@ impl Foreign {
         stdout(&output).trim().to_owned()
     }
 
-    /// Their program: one of ours with a model of its own, so that none of this compiles burn, made worse or not.
+    /// Commits their program, worsened as given. It runs a program of this repository, to avoid compiling burn here.
     fn commit(&self, message: &str, worsened: &str) {
         self.write(
             "examples/trainer.rs",
@@ -119,7 +119,7 @@ impl Foreign {
         self.git(&["commit", "--quiet", "-m", message]);
     }
 
-    /// A request to merge a branch with one commit, while `main` went on: what GitHub checks out is the merge.
+    /// Creates a pull request with one commit while `main` advances. GitHub checks out the merge.
     fn request(&self, worsened: &str) {
         self.git(&["checkout", "--quiet", "-b", "request"]);
         self.commit("a change", worsened);
@@ -131,7 +131,7 @@ impl Foreign {
         self.git(&["merge", "--quiet", "--no-edit", "request"]);
     }
 
-    /// A checkout as a runner makes it.
+    /// Clones a branch as a runner does.
     fn checkout(&self, branch: &str, more: &[&str]) -> PathBuf {
         let to = self.place.path("checkout");
         let from = format!("file://{}", self.tree.display());
@@ -143,10 +143,10 @@ impl Foreign {
         to
     }
 
-    /// A line of a script, as the runner's shell runs it.
+    /// Runs a line of a script in the runner's shell.
     fn shell(&self, checkout: &Path, script: &str, variables: &[(&str, &str)]) -> Output {
         let mut shell = in_place(&self.place, Path::new("bash"));
-        // Of the runner's user, and not of the test's.
+        // These variables belong to the test and not to the runner's user.
         shell.env_remove("CARGO_TARGET_DIR").env_remove("CARGO");
         shell
             .args(["-e", "-o", "pipefail", "-c", script])
@@ -157,7 +157,8 @@ impl Foreign {
     }
 }
 
-/// The job `cpu` of the workflow in a checkout: the exit code of each `run`, of those that a failure leaves, and what they told.
+/// Runs the job `cpu` of the workflow in a checkout, and after a failure only its `always()` steps. Returns the exit code and name of each step,
+/// and their output.
 fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
     let workflow = yaml(&fs::read_to_string(checkout.join(".github/workflows/bench.yml")).unwrap());
     let summary = foreign.place.path("summary.md");
@@ -185,7 +186,7 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
         told.push_str(&stdout(&output));
         told.push_str(&stderr(&output));
     }
-    // What the last step uploads is there.
+    // The files that the last step uploads exist.
     for path in workflow["jobs"]["cpu"]["steps"]
         .as_array()
         .unwrap()
@@ -226,7 +227,7 @@ fn what_cannot_be_built_or_was_not_said_is_told_and_leaves_nothing() {
     fs::write(&trainer, "fn main() { nothing }").unwrap();
     let (built, told) = both(&[("BASE", "HEAD^1")]);
     assert!(!built && told.contains("nothing"), "{told}");
-    // One that was broken already, and that this change repairs.
+    // The base is broken, and this change repairs it.
     let commit =
         "git -c user.name=Somebody -c user.email=somebody@localhost commit --quiet --all --message broken";
     assert!(foreign.shell(&checkout, commit, &[]).status.success());
@@ -285,7 +286,7 @@ mod long {
         assert!(told.contains("::error"), "{told}");
         let summary = fs::read_to_string(foreign.place.path("summary.md")).unwrap();
         assert!(summary.contains("final\\_loss"), "{summary}");
-        // The branch as it is now, and not as it was when the request was opened.
+        // The revision is the current branch, not the one at the time of the pull request.
         let revision =
             |side: &str| fs::read_to_string(checkout.join(format!("programs/{side}.revision"))).unwrap();
         assert_eq!(revision("base").trim(), foreign.git(&["rev-parse", "main"]));
@@ -295,7 +296,7 @@ mod long {
                 fs::read_to_string(checkout.join(format!("programs/runs/{side}-1/records.jsonl"))).unwrap();
             assert!(record.contains(revision(side).trim()), "{record}");
         }
-        // Nothing of it is left for the next job, or for version control.
+        // No files or work trees remain for the next job or in version control.
         assert_eq!(
             foreign.shell(&checkout, "git worktree list | wc -l", &[]).stdout,
             b"1\n"
@@ -310,7 +311,7 @@ mod long {
     fn gitlabs_job_passes_a_change_that_changes_nothing_measured() {
         let foreign = Foreign::new();
         foreign.request("");
-        // A pipeline of a request, and not of its merged result.
+        // A pipeline of the merge request itself, not of its merged result.
         let checkout = foreign.checkout("request", &[]);
         let pipeline = yaml(&fs::read_to_string(checkout.join(".gitlab-ci.yml")).unwrap());
         let job = &pipeline["bench"];

@@ -1,5 +1,5 @@
-/* A cuBLASLt without a GPU, for tests. It computes products on the host, of matrices that are stored column by column without
- * transposition, in the formats that their layouts and the description name.
+/* A cuBLASLt without a GPU, for tests. It computes matmuls on the host, of column-major matrices without transposition, in the
+ * formats of their layouts and of the description.
  *
  *   STANDIN_CUBLAS_STATUS  status of cublasLtMatmul (default: 0)
  */
@@ -31,7 +31,7 @@ static uint32_t bits_of(float value) {
     return bits;
 }
 
-/* Rounds to a float with fewer bits of fraction, to the nearest and ties to even. */
+/* Rounds to a float with fewer fraction bits, to nearest with ties to even. */
 static float cut(float value, int dropped) {
     uint32_t bits = bits_of(value), half = (1u << (dropped - 1)) - 1 + (bits >> dropped & 1);
     return of_bits((bits + half) & ~((1u << dropped) - 1));
@@ -55,7 +55,7 @@ static void store(void *data, int type, size_t index, double value) {
     }
 }
 
-/* What the multiplier sees of an operand. */
+/* Rounds an operand to the input format of the multiplier. */
 static double seen(double value, int compute) {
     switch (compute) {
     case FAST_TF32: return cut((float)value, 13);
@@ -92,7 +92,7 @@ status cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, con
     return bytes == 8 ? 0 : INVALID_VALUE;
 }
 
-/* Whether operands, sums and factors are of formats that fit: table of cublasLtMatmul in NVIDIA's documentation. */
+/* Returns true for a supported combination of operand, sum and scale formats: see the table of cublasLtMatmul in NVIDIA's documentation. */
 static int fits(const struct description *description, int type) {
     switch (type) {
     case R_64F: return description->compute == COMPUTE_64F && description->scale == R_64F;

@@ -1,31 +1,29 @@
-/* An NVML that has no GPU, for tests: it answers what a script tells it to, call by call.
+/* An NVML without a GPU, for tests. A script defines the result of every call.
  *
- * The script is the file that MANTISSA_NVML_SCRIPT names, or else the one beside this library, `LIBRARY.script`: a copy
- * of the library with a script of its own is a machine of its own. What a script does not name is not supported.
- * `#` begins a comment.
+ * The script is the file in MANTISSA_NVML_SCRIPT, or else `LIBRARY.script` next to this library. A copy of the library with its
+ * own script simulates another machine. Quantities that are not in the script are not supported. `#` begins a comment.
  *
- *   init CODE                       what nvmlInit returns (0 is success)
- *   driver VERSION                  slow MICROSECONDS      how long each call on a device takes
- *   device UUID BUS-ID NAME…        begins a device; NVML's order is that of the script
+ *   init CODE                       return code of nvmlInit (0 is success)
+ *   driver VERSION                  slow MICROSECONDS      duration of each call on a device
+ *   device UUID BUS-ID NAME…        begins a device; NVML lists devices in script order
  *   slice UUID NAME…                begins a MIG slice of the last device
  *
- * and for the device or slice that was begun last:
+ * and for the last device or slice:
  *
  *   total BYTES                     memory VALUES   bytes in use        power VALUES    mW, the averaged reading
  *   instant VALUES  mW, the field   energy VALUES   mJ                  clock VALUES    MHz, of the SMs
- *   idle VALUES     mW, instead of `power` and `instant` in a process that is not told on which device to compute, which
- *                   sees a utilisation of 0 too
+ *   idle VALUES     mW, instead of `power` and `instant` in a process without CUDA_VISIBLE_DEVICES, where the utilisation is 0
  *   memory-clock VALUES  MHz        temperature VALUES  °C              throttle VALUES bits
  *   utilisation VALUES   %          ecc VALUES      uncorrected errors  limit mW        max-clock MHz
  *   persistence 0|1                 ecc-mode 0|1    mig 0|1
- *   process PID|self BYTES|hidden [FROM [TO]]       listed from and to these calls
- *   visitor PID BYTES [FROM [TO]]   the same, gone when a process computes that is told on which device
- *   rival PID BYTES [FROM [TO]]     the same, there only then
- *   no-processes                    the driver lists none, whoever computes
- *   fail WHAT FROM CODE [TO]        calls that fail, by the names above; `any` counts all calls on the device, `open`
- *                                   those that look for it, `processes` the lists
+ *   process PID|self BYTES|hidden [FROM [TO]]       process that is listed in these calls
+ *   visitor PID BYTES [FROM [TO]]   the same, but not listed in a process with CUDA_VISIBLE_DEVICES
+ *   rival PID BYTES [FROM [TO]]     the same, but only listed in a process with CUDA_VISIBLE_DEVICES
+ *   no-processes                    the driver lists no processes
+ *   fail WHAT FROM CODE [TO]        calls that fail, by the names above; `any` counts all calls on the device, `open` those
+ *                                   that get its handle, `processes` those that list processes
  *
- * VALUES: one for each call, `V` once, `V*N` for N calls, `V+D` rising by D at each call; the last goes on for ever.
+ * VALUES: one per call, `V` once, `V*N` for N calls, `V+D` rising by D at each call; the last one continues.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -102,7 +100,7 @@ static void process(struct device *device, const char *text) {
     process->bytes = strtoull(bytes, NULL, 10);
 }
 
-/* Reads one line; a line that is not understood ends the process, for a test would mean something else than it says. */
+/* Reads one line. Aborts on an invalid line, because the test would otherwise run with another script than intended. */
 static void line(char *text) {
     char word[32] = "", what[32] = "";
     int rest = 0;
@@ -240,7 +238,7 @@ result nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device) {
     return NOT_FOUND;
 }
 
-/* Domains are written with four digits and with eight. */
+/* Compares numbers, because domains have four digits or eight. */
 result nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **device) {
     unsigned asked[4] = {0}, place[4] = {0};
     sscanf(bus_id, "%x:%x:%x.%x", &asked[0], &asked[1], &asked[2], &asked[3]);
@@ -377,7 +375,7 @@ result nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *device, struc
 
 struct listed { unsigned pid; unsigned long long bytes; unsigned gpu_instance, compute_instance; };
 
-/* First without room, for the count; then with room, which is the same call to a script. */
+/* Callers first pass no room to get the count, then a list. Scripts count both as one call. */
 result nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *listed, struct listed *list) {
     struct calls *calls = &device->calls[PROCESSES];
     unsigned room = *listed, here = 0;

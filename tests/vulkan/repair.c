@@ -26,7 +26,7 @@ static void repair(uint32_t *words, size_t count) {
     if (count < HEADER || words[0] != MAGIC)
         return;
     uint32_t bound = words[3];
-    /* By the id of a type: what it points to in shared memory, or 0. */
+    /* By the id of a pointer type: the type it points to in shared memory, or 0. */
     uint32_t *pointee = calloc(bound, sizeof *pointee);
     if (!pointee)
         return;

@@ -1,13 +1,13 @@
-//! Shares of a count.
+//! Confidence intervals of binomial proportions.
 
 use statrs::distribution::{Beta, ContinuousCDF};
 
 use crate::{CONFIDENCE, Estimate, Interval, estimate::Z};
 
-/// The share `hits / n` with Wilson's score interval at 95 % (Wilson 1927, doi:10.1080/01621459.1927.10502953).
+/// Estimates the share `hits / n` with Wilson's 95 % score interval (Wilson 1927, doi:10.1080/01621459.1927.10502953).
 ///
-/// Unlike the textbook interval it stays within 0 and 1 and keeps a width when every example or none is a hit.
-/// Absent if `n` is 0, or if there are more hits than examples.
+/// Unlike the normal approximation, the interval stays within 0 and 1 and has a width even if all examples or none are hits. Returns `None`
+/// if `n` is 0, or if there are more hits than examples.
 pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
     if n == 0 || hits > n {
         return None;
@@ -16,7 +16,7 @@ pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
     let shrink = 1.0 + Z * Z / count;
     let centre = (share + Z * Z / (2.0 * count)) / shrink;
     let half = Z / shrink * (share * (1.0 - share) / count + Z * Z / (4.0 * count * count)).sqrt();
-    // At the ends the interval reaches 0 and 1 exactly; the arithmetic misses them by rounding.
+    // At 0 and `n` hits the interval ends exactly at 0 and 1. The formula misses these by rounding errors.
     let low = if hits == 0 { 0.0 } else { centre - half };
     let high = if hits == n { 1.0 } else { centre + half };
     Some(Estimate {
@@ -27,16 +27,16 @@ pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
     })
 }
 
-/// The share `hits / n` with the exact interval at 95 % (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404): the shares under which
-/// as many hits or more, and as few or fewer, each have a probability of 2.5 % or more. For a handful of draws, where Wilson's covers
-/// too little. Absent if `n` is 0, or if there are more hits than draws.
+/// Estimates the share `hits / n` with the exact 95 % interval (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404): the shares under
+/// which at least as many hits, and at most as many, each have a probability of at least 2.5 %. For small `n`, where the coverage of
+/// Wilson's interval is too low. Returns `None` if `n` is 0, or if there are more hits than draws.
 pub fn exact_share(hits: u64, n: u64) -> Option<Estimate> {
     if n == 0 || hits > n {
         return None;
     }
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let (k, count) = (hits as f64, n as f64);
-    // Without a hit there is no lower end, and without a miss no upper one: the distribution does not exist.
+    // With 0 or `n` hits one of the two Beta distributions does not exist. The interval ends at 0 or 1 then.
     let end = |a: f64, b: f64, p: f64| Some(Beta::new(a, b).ok()?.inverse_cdf(p));
     Some(Estimate {
         value: k / count,
@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn the_exact_interval_leaves_out_a_half_from_six_of_six_on() {
         let ends = |hits, n| exact_share(hits, n).unwrap().interval.unwrap();
-        // All of n: the n-th root of 2.5 %.
+        // With n of n hits, the lower end is the n-th root of 2.5 %.
         assert!((ends(1, 1).low - 0.025).abs() < 1e-9 && (ends(6, 6).low - 0.540_741).abs() < 1e-5);
         assert!(ends(5, 5).low < 0.5 && ends(6, 6).low > 0.5 && ends(0, 6).high < 0.5);
-        // Tables: 3 of 10.
+        // Value from tables: 3 of 10.
         assert!((ends(3, 10).low - 0.066_74).abs() < 1e-4 && (ends(3, 10).high - 0.652_45).abs() < 1e-4);
         assert_eq!((ends(0, 3).low, ends(3, 3).high), (0.0, 1.0));
         assert_eq!((exact_share(0, 0), exact_share(3, 2)), (None, None));

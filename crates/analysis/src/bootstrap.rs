@@ -1,17 +1,17 @@
-//! Intervals by resampling.
+//! Bootstrap confidence intervals.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::{CONFIDENCE, Interval, Sample, estimate::Z, normal};
 
-/// Resamples behind an interval: enough that the Monte-Carlo error of a 2.5 % tail is 0.35 points.
+/// Number of resamples behind an interval. With this number the Monte-Carlo error of a 2.5 % tail is 0.35 points.
 pub const RESAMPLES: usize = 2_000;
 
-/// The percentile bootstrap interval of a statistic at [`CONFIDENCE`], from [`RESAMPLES`] resamples drawn with
-/// ChaCha8 from `seed`. Absent for a single value: one sample says nothing about spread.
+/// Computes the percentile bootstrap interval of a statistic at [`CONFIDENCE`], from [`RESAMPLES`] resamples drawn with ChaCha8 from
+/// `seed`. Returns `None` for a single value, which contains no information on the spread.
 ///
-/// The statistic is given the resample in arbitrary order, may reorder it, and must return a finite number.
+/// The statistic receives the resample in arbitrary order, may reorder it, and must return a finite number.
 pub fn bootstrap_interval(
     sample: &Sample,
     seed: u64,
@@ -22,12 +22,12 @@ pub fn bootstrap_interval(
     Some(between(&replicates, tail, 1.0 - tail))
 }
 
-/// The bias-corrected and accelerated interval of a smooth statistic at [`CONFIDENCE`] (Efron 1987,
-/// doi:10.1080/01621459.1987.10478410): a mean, a trimmed mean, a ratio of means. Takes what [`bootstrap_interval`]
-/// takes; absent for fewer than three values, and where no resample or every one lies below the statistic.
+/// Computes the bias-corrected and accelerated (BCa) interval of a smooth statistic at [`CONFIDENCE`] (Efron 1987,
+/// doi:10.1080/01621459.1987.10478410), such as a mean, a trimmed mean or a ratio of means. The arguments are those of
+/// [`bootstrap_interval`]. Returns `None` for fewer than three values, and if no resample or every one lies below the statistic.
 ///
-/// The acceleration comes from the jackknife, n more evaluations. **Not for a median**: there the jackknife is
-/// inconsistent (Efron and Tibshirani 1993, §11.6), and [`crate::median_interval`] covers better than any bootstrap.
+/// The acceleration comes from the jackknife, which evaluates the statistic n more times. **Not for a median**: the jackknife of a median
+/// is inconsistent (Efron and Tibshirani 1993, §11.6), and [`crate::median_interval`] has better coverage than any bootstrap.
 pub fn bca_interval(
     sample: &Sample,
     seed: u64,
@@ -42,8 +42,8 @@ pub fn bca_interval(
     corrected(&replicates, value, acceleration, Z)
 }
 
-/// The interval around a value that its replicates span, corrected for bias and acceleration: `z` standard deviations to
-/// either side before that.
+/// Computes the interval of a value from its replicates, corrected for bias and acceleration. Before the correction it extends `z` standard
+/// deviations to either side.
 pub(crate) fn corrected(replicates: &Sample, value: f64, acceleration: f64, z: f64) -> Option<Interval> {
     let sorted = replicates.sorted();
     let (below, not_above) = (
@@ -53,7 +53,7 @@ pub(crate) fn corrected(replicates: &Sample, value: f64, acceleration: f64, z: f
     if not_above == below && (below == 0 || below == sorted.len()) {
         return None;
     }
-    // Replicates equal to the value lie half below it; otherwise equal values would look like bias.
+    // Half of the replicates equal to the value count as below it. Otherwise ties would look like bias.
     let bias = normal::quantile((below + not_above) as f64 / 2.0 / sorted.len() as f64);
     let moved = |z: f64| {
         let shifted = bias + z;
@@ -69,7 +69,7 @@ fn acceleration(values: &[f64], statistic: &mut impl FnMut(&mut [f64]) -> f64) -
     acceleration_of(&without)
 }
 
-/// A sixth of the skewness of a statistic over samples that lack one value each; 0 if it never moves.
+/// Computes a sixth of the skewness of the jackknife values; 0 if they are all equal.
 pub(crate) fn acceleration_of(without: &[f64]) -> f64 {
     let mean = without.iter().sum::<f64>() / without.len() as f64;
     let power = |exponent| -> f64 { without.iter().map(|value| (mean - value).powi(exponent)).sum() };
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn the_percentile_interval_of_eleven_medians_is_the_one_that_can_be_counted() {
-        // The resampled median is the second value or less with probability Σₖ₌₆ C(11,k) (2/11)ᵏ (9/11)¹¹⁻ᵏ = 0.0072,
-        // less than the tail of 0.025, and the third or less with 0.0513, more than it.
+        // The resampled median is at most the second value with probability Σₖ₌₆ C(11,k) (2/11)ᵏ (9/11)¹¹⁻ᵏ = 0.0072, which is less than
+        // the tail of 0.025. It is at most the third with 0.0513, which is more.
         let values: Vec<f64> = (1..=11).map(f64::from).collect();
         let found = bootstrap_interval(&sample(&values), 7, middle).unwrap();
         assert_eq!(found, Interval { low: 3.0, high: 9.0 });

@@ -1,40 +1,42 @@
-//! Where in a history of runs something changed for good.
+//! Detection of change points in a history of runs.
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use crate::Sample;
 
-/// How seldom a history without changes may show one.
+/// Significance level of a change point.
 pub const CHANGE_POINT_LEVEL: f64 = 0.005;
 
-/// Shuffles behind each change point: four of them may be as clear, so that luck in one does not decide.
+/// Number of permutations behind each change point. At the level above, up to four of them may be as large as the observed value, so the
+/// result does not depend on a single permutation.
 const SHUFFLES: usize = 999;
 
-/// Of a longer history the newest runs are looked at: time grows with the square of their number.
+/// Maximum number of runs. Older runs are ignored because the time grows with the square of the number.
 pub const CHANGE_POINT_RUNS: usize = 300;
 
-/// A run from which on values are from another distribution.
+/// Run from which on the values have another distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangePoint {
     /// Index of the first run after the change.
     pub first: usize,
-    /// Median since the change before it, or the beginning.
+    /// Median since the previous change, or the beginning.
     pub before: f64,
     /// Median until the next change, or the end.
     pub after: f64,
-    /// How often shuffled runs show a change as clear, the one observed counted in.
+    /// p-value: share of permutations with at least as clear a change, including the observed order.
     pub p: f64,
 }
 
-/// The change points of a history, oldest run first: E-divisive (Matteson and James 2014, doi:10.1080/01621459.2013.849605), as MongoDB
-/// finds regressions with it (Daly et al. 2020, doi:10.1145/3358960.3375791). A history is cut where the energy distance between both
-/// sides is largest; whether that is more than chance is told by shuffling the runs between cuts; then the parts are cut.
+/// Finds the change points of a history, oldest run first, by E-divisive (Matteson and James 2014, doi:10.1080/01621459.2013.849605), as
+/// MongoDB does to detect regressions (Daly et al. 2020, doi:10.1145/3358960.3375791). The history is cut where the energy distance between
+/// both sides is largest. A permutation test, which shuffles runs between cuts, decides if the cut is significant. Then the parts are cut
+/// again.
 ///
-/// It needs no law of the noise and no penalty, as PELT does; single runs that were disturbed do not cut it, since one value
-/// alone is no distribution. A change takes some runs to show: about seven on either side, however large it is. Values may be
-/// logarithms or not: what counts is how far runs are from each other. Absent values must be left out by the caller, who keeps
-/// their indices. Empty if a value is not finite.
+/// The method needs neither a noise model nor a penalty, unlike PELT. A single disturbed run does not cause a cut because one value is not
+/// a distribution. A change of any size is detected only after about seven runs on either side. Only distances between values count, so the
+/// values may be logarithms. The caller must leave out missing values and keep track of their indices. Returns an empty list if a value is
+/// not finite.
 pub fn change_points(history: &[f64], seed: u64) -> Vec<ChangePoint> {
     if !history.iter().all(|value| value.is_finite()) {
         return Vec::new();
@@ -72,11 +74,11 @@ pub fn change_points(history: &[f64], seed: u64) -> Vec<ChangePoint> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cut {
     first: usize,
-    /// The scaled energy distance between both sides.
+    /// Scaled energy distance between both sides.
     clarity: f64,
 }
 
-/// Of all parts between bounds the cut with the largest energy distance.
+/// Returns the cut with the largest energy distance in any part between bounds.
 fn clearest_cut(values: &[f64], bounds: &[usize]) -> Option<Cut> {
     let parts = bounds.windows(2).filter_map(|part| {
         let cut = cut(&values[part[0]..part[1]])?;
@@ -88,12 +90,12 @@ fn clearest_cut(values: &[f64], bounds: &[usize]) -> Option<Cut> {
     parts.reduce(|best, other| if other.clarity > best.clarity { other } else { best })
 }
 
-/// The share of shuffles that show as clear a cut, the observed one counted in. Absent as soon as it is above the level (Besag and
-/// Clifford 1991, doi:10.1093/biomet/78.2.301): noise is told from the first few.
+/// Computes the share of permutations with at least as clear a cut, including the observed order. Returns `None` as soon as it exceeds the
+/// level (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301), which for noise happens after a few permutations.
 fn significance(values: &[f64], bounds: &[usize], observed: f64, random: &mut ChaCha8Rng) -> Option<f64> {
     let mut shuffled = values.to_vec();
     let mut as_clear = 1;
-    // Sums of the same distances in another order.
+    // The tolerance is needed because a permutation can add the same distances in another order.
     let observed = observed * (1.0 - 1e-9);
     for _ in 0..SHUFFLES {
         for part in bounds.windows(2) {
@@ -107,10 +109,10 @@ fn significance(values: &[f64], bounds: &[usize], observed: f64, random: &mut Ch
     Some(as_clear as f64 / (SHUFFLES + 1) as f64)
 }
 
-/// The cut of `values` with the largest nm/(n + m) · (2 E|X − Y| − E|X − X'| − E|Y − Y'|), X being the n values before it and Y the m
-/// after; of equal ones the first. Absent for fewer than two values, and for values that are all the same.
+/// Returns the cut of `values` with the largest nm/(n + m) · (2 E|X − Y| − E|X − X'| − E|Y − Y'|), where X are the n values before it and Y
+/// the m after it. The first of several equal ones is used. Returns `None` for fewer than two values, or if all are equal.
 fn cut(values: &[f64]) -> Option<Cut> {
-    // Sums over pairs of distances: within the values before, between both sides, within those after.
+    // Sums of pairwise distances within the values before, between both sides, and within the values after.
     let (mut before, mut between) = (0.0, 0.0);
     let mut after: f64 = (0..values.len()).map(|at| apart(values[at], &values[at..])).sum();
     let mut best: Option<Cut> = None;
@@ -133,7 +135,7 @@ fn cut(values: &[f64]) -> Option<Cut> {
     best
 }
 
-/// The sum of the distances of one value from others, in lanes that a processor adds at once: nearly all of the time goes here.
+/// Sums the distances of one value from others. Uses independent lanes for SIMD because nearly all of the time is spent here.
 fn apart(value: f64, others: &[f64]) -> f64 {
     let mut lanes = [0.0; 8];
     let (eights, rest) = others.as_chunks::<8>();
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_cut_is_the_one_worked_by_hand() {
-        // 0 0 | 3 3 3: between 6·3, so 2·2·3/5 · 3.
+        // 0 0 | 3 3 3: the sum between both sides is 6·3, so the clarity is 2·2·3/5 · 3.
         let found = cut(&[0.0, 0.0, 3.0, 3.0, 3.0]).unwrap();
         assert_eq!(found.first, 2);
         assert!((found.clarity - 1.2 * 6.0).abs() < 1e-12);
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn noise_is_seldom_called_a_change() {
-        // Five are to be expected; fifteen have a probability below one in 1,000.
+        // Five are expected. Fifteen or more have a probability below 0.1 %.
         let called = (0..1_000)
             .filter(|seed| !firsts(&noise(100 + seed, 40)).is_empty())
             .count();

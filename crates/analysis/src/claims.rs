@@ -1,22 +1,22 @@
-//! Whether what is claimed of pairs of settings is so.
+//! Tests of published claims on pairs of settings.
 
 use mantissa_core::Bounds;
 
 use crate::{CONFIDENCE, Estimate, Evidence, Interval, holm};
 
-/// What is to be said of a claim.
+/// Result of testing a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Finding {
-    /// All that can be held lies within what is claimed.
+    /// The interval lies within the claimed bounds.
     Confirmed,
-    /// All that can be held lies beyond what is claimed.
+    /// The interval lies outside the claimed bounds.
     Refuted,
-    /// Neither.
+    /// Neither confirmed nor refuted.
     Inconclusive,
 }
 
 impl Finding {
-    /// The word.
+    /// Returns the name used in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Confirmed => "confirmed",
@@ -26,22 +26,22 @@ impl Finding {
     }
 }
 
-/// A finding and what it rests on.
+/// Result of testing a claim on one pair, with its estimate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tested {
-    /// The finding.
+    /// The result.
     pub finding: Finding,
-    /// The ratio or the difference; absent where there is none, e.g. for values that are not positive.
+    /// The ratio or the difference; `None` if it does not exist, e.g. for values that are not positive.
     pub estimate: Option<Estimate>,
-    /// Whether it is only for the number of pairs (Holm's correction) that nothing can be said.
+    /// True if the result is inconclusive only because of Holm's correction for the number of pairs.
     pub withheld: bool,
 }
 
-/// Tests a claim on pairs of settings, which are one family: if it were true or false of none of them, one of twenty such
-/// families would have any pair confirmed or refuted.
+/// Tests a claim on pairs of settings, which form one family. If the claim is neither true nor false of any of them, the probability that
+/// any pair is confirmed or refuted is at most 5 %.
 ///
-/// A pair takes a 95 % interval that lies wholly within the bounds, or wholly beyond one, *and* a test that refuses the
-/// bound at 5 % after Holm's correction for the pairs. Without an interval nothing is said, but of what was counted.
+/// Confirming or refuting a pair requires a 95 % interval that lies wholly within the bounds or wholly outside, *and* a test that rejects
+/// the bound at 5 % after Holm's correction for the pairs. A pair without an interval is inconclusive, unless it was counted.
 pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
     let estimates: Vec<Option<Estimate>> = pairs.iter().map(Evidence::estimate).collect();
     let (leanings, p_values): (Vec<Finding>, Vec<f64>) = pairs
@@ -64,7 +64,8 @@ pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
     estimates.map(|(at, estimate)| tested(at, estimate)).collect()
 }
 
-/// Where the interval lies, and the p-value of what it lies beside; not a number for what is no member of the family.
+/// Returns the result by the interval alone, and the p-value of the bound it excludes. The p-value is NaN for a pair that is not a member
+/// of the family.
 fn leaning(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Finding, f64) {
     let span = match (pair, estimate) {
         (Evidence::Counted(value), Some(_)) => Some(Interval {
@@ -155,12 +156,12 @@ mod tests {
 
     #[test]
     fn more_pairs_take_more_processes() {
-        // Five against five give 2/252 at best; times seven that is 0.056.
+        // The smallest p-value of five against five is 2/252; times seven that is 0.056.
         let family = |size| test_claim(&vec![times(1.5, 5); size], above(1.0));
         assert_eq!(family(6)[0].finding, Finding::Confirmed);
         assert_eq!(family(7)[0].finding, Finding::Inconclusive);
         assert!(family(7)[0].withheld && !family(6)[0].withheld);
-        // What was counted, and what has no interval, is no member of the family.
+        // Counted values and pairs without an interval are not members of the family.
         let mut beside = vec![Evidence::Counted(2.0); 9];
         beside.extend([times(1.5, 5), times(1.5, 1)]);
         assert_eq!(test_claim(&beside, above(1.0))[9].finding, Finding::Confirmed);
@@ -193,7 +194,7 @@ mod tests {
         );
     }
 
-    /// Differences of about 2 points, each with an interval that reaches so far to either side.
+    /// Returns differences of about 2 points, each with an interval of this half-width.
     fn seeds(n: usize, reach: Option<f64>) -> Evidence {
         let difference = |seed: usize| {
             let value = 0.02 + 1e-3 * seed as f64;
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn processes_are_compared_within_their_seed() {
-        // Twice as fast under every seed, of which one takes a hundred times as long as the other.
+        // Twice as fast under each seed, although one seed takes a hundred times as long as the other.
         let of_seed = |scale: f64| {
             (
                 vec![0.5 * scale, 0.51 * scale, 0.52 * scale],

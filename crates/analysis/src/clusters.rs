@@ -1,4 +1,4 @@
-//! Ratios of sums over clusters, whose members depend on each other: words of a passage.
+//! Ratios of sums over clusters of dependent members, such as the tokens of a passage.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,18 +9,18 @@ use crate::{
     hierarchical::expanded_z,
 };
 
-/// The fewest clusters that an interval is made from.
+/// Minimum number of clusters for an interval.
 pub const MIN_CLUSTERS: usize = 10;
 
-/// The most units that a resample draws. Of more clusters, neighbours are drawn together.
+/// Maximum number of units that a resample draws. If there are more clusters, neighbours are merged.
 const MOST_DRAWN: usize = 2_000;
 
-/// What a cluster adds to either sum of a ratio.
+/// Contribution of a cluster to the two sums of a ratio.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cluster {
-    /// To the upper sum: hits, or losses.
+    /// Contribution to the numerator: hits or losses.
     pub numerator: f64,
-    /// To the lower sum, not negative: how many there are of them.
+    /// Contribution to the denominator: the number of members. Not negative.
     pub denominator: f64,
 }
 
@@ -44,13 +44,12 @@ impl Cluster {
     }
 }
 
-/// The interval of Σ numerator / Σ denominator at [`crate::CONFIDENCE`], clusters being the unit of replication: whole
-/// clusters are drawn with replacement, [`RESAMPLES`] times with ChaCha8 from `seed`. Clusters are taken as independent.
-/// Absent for fewer than [`MIN_CLUSTERS`], for a sum that is not finite, and where no resample or every one lies below
-/// the ratio.
+/// Computes the interval of Σ numerator / Σ denominator at [`crate::CONFIDENCE`]. The cluster is the unit of replication: whole clusters
+/// are drawn with replacement, [`RESAMPLES`] times with ChaCha8 from `seed`, and assumed to be independent. Returns `None` for fewer than
+/// [`MIN_CLUSTERS`], for a sum that is not finite, and if no resample or every one lies below the ratio.
 ///
-/// The interval is BCa, as that of [`crate::bca_interval`], with the jackknife over clusters. Its quantile is Student's, as that
-/// of [`crate::median_over_processes`], since a bootstrap of few clusters is too narrow.
+/// The interval is BCa like [`crate::bca_interval`], with the jackknife over clusters. Its quantile is Student's, as in
+/// [`crate::median_over_processes`], because a bootstrap of few clusters is too narrow.
 pub fn cluster_interval(clusters: &[Cluster], seed: u64) -> Option<Interval> {
     if clusters.len() < MIN_CLUSTERS {
         return None;
@@ -70,7 +69,7 @@ pub fn cluster_interval(clusters: &[Cluster], seed: u64) -> Option<Interval> {
     corrected(&replicates, all.ratio(), acceleration_of(&without), z)
 }
 
-/// Neighbours put together until there are no more than [`MOST_DRAWN`].
+/// Merges neighbours until there are at most [`MOST_DRAWN`].
 fn joined(clusters: &[Cluster]) -> Vec<Cluster> {
     let neighbours = clusters.chunks(clusters.len().div_ceil(MOST_DRAWN));
     neighbours.map(|some| sum(some.iter().copied())).collect()
@@ -92,7 +91,7 @@ mod tests {
         pairs.into_iter().map(cluster).collect()
     }
 
-    /// Forty of uneven size, a third to two thirds of each.
+    /// Returns forty clusters of different sizes, with ratios from a third to two thirds.
     fn uneven() -> Vec<Cluster> {
         clusters((0..40).map(|i| {
             let size = f64::from(6 + 3 * (i % 5));
@@ -128,8 +127,8 @@ mod tests {
 
     #[test]
     fn the_interval_of_clusters_of_one_size_is_that_of_the_mean() {
-        // Twenty of 0 and twenty of 1: the mean has a standard error of 1/√160 without the correction of the variance, 0.0791,
-        // and z = 2.0227 · √(40/39): 0.5 ± 0.162 to within a step of the mean, 1/40.
+        // Twenty clusters of 0 and twenty of 1: the mean has a standard error of 1/√160 = 0.0791 without the correction of the variance,
+        // and z = 2.0227 · √(40/39), so the interval is 0.5 ± 0.162, up to one step of the mean, 1/40.
         let half = clusters((0..40).map(|i| (f64::from(i % 2), 1.0)));
         let found = cluster_interval(&half, 1).unwrap();
         assert!((found.low - 0.338).abs() < 0.03, "{found:?}");
@@ -138,7 +137,7 @@ mod tests {
 
     #[test]
     fn members_that_are_alike_are_worth_one() {
-        // Two thousand words in forty passages, each wholly right or wrong: as wide as the forty alone.
+        // Two thousand tokens in forty passages, each entirely right or entirely wrong: the interval is as wide as that of forty values.
         let alone = clusters((0..40).map(|i| (f64::from(i % 2), 1.0)));
         let together = clusters((0..40).map(|i| (f64::from(i % 2) * 50.0, 50.0)));
         assert_eq!(cluster_interval(&together, 1), cluster_interval(&alone, 1));

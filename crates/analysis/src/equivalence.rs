@@ -1,33 +1,33 @@
-//! Whether two settings learn the same: equivalence, which a difference that is not significant does not show.
+//! Equivalence tests: a difference that is not significant does not show that two settings learn equally well.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::Interval;
 
-/// The outcome of two one-sided tests.
+/// Result of two one-sided tests (TOST).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Equivalence {
-    /// The first mean less the second.
+    /// Difference of the means, first − second.
     pub difference: f64,
-    /// Its **90 %** interval: the one that lies within the margin just when the samples are equivalent at 5 %.
+    /// **90 %** interval of the difference. It lies within the margin exactly if the samples are equivalent at 5 %.
     pub interval: Interval,
-    /// The larger of the two one-sided p-values.
+    /// The larger p-value of the two one-sided tests.
     pub p: f64,
 }
 
 impl Equivalence {
-    /// Whether the means are shown to differ by less than the margin, at 5 %.
+    /// Returns true if the means are equivalent at 5 %, i.e. differ by less than the margin.
     pub fn holds(&self) -> bool {
         self.p <= 0.05
     }
 }
 
-/// Two one-sided tests of whether two means differ by less than `margin` (Schuirmann 1987, doi:10.1007/BF01068419) with
-/// Welch's t, one value a seed. Absent if a sample has fewer than two values, one is not finite, or the margin is not above 0: then
-/// equivalence is inconclusive.
+/// Tests if two means differ by less than `margin`, with two one-sided tests (Schuirmann 1987, doi:10.1007/BF01068419) based on Welch's t
+/// and one value per seed. Returns `None` if a sample has fewer than two values, a value is not finite, or the margin is not above 0.
+/// Equivalence is inconclusive then.
 ///
-/// Assumes means of about normal values; for the losses of a handful of seeds there is no assumption-free way, since
-/// ranks of so few show nothing at 5 %.
+/// Assumes approximately normal means. There is no distribution-free alternative for the losses of a few seeds, because ranks of so few
+/// values cannot reach significance at 5 %.
 pub fn equivalence(first: &[f64], second: &[f64], margin: f64) -> Option<Equivalence> {
     let (a, b) = (Moments::of(first)?, Moments::of(second)?);
     if margin.is_nan() || margin <= 0.0 {
@@ -57,17 +57,16 @@ pub fn equivalence(first: &[f64], second: &[f64], margin: f64) -> Option<Equival
             low: difference - half,
             high: difference + half,
         },
-        // The nearer margin decides.
+        // Only the nearer end of the margin matters.
         p: student.sf((margin - difference.abs()) / error),
     })
 }
 
-/// Whether two settings' loss curves stay within `margin` of each other all along, over seeds: [`equivalence`] of the mean losses
-/// in each of `windows` equal parts of the steps, one value a seed, and of those the outcome with the largest p-value. All
-/// parts must be equivalent for the curves to be, so that no correction for testing many is due (Berger 1982,
-/// doi:10.1080/00401706.1982.10487790).
+/// Tests if the loss curves of two settings stay within `margin` of each other at all times, over seeds. Splits the steps into `windows`
+/// equal parts, applies [`equivalence`] to the mean losses in each part (one value per seed), and returns the result with the largest
+/// p-value. All parts must be equivalent, so no correction for multiple tests is needed (Berger 1982, doi:10.1080/00401706.1982.10487790).
 ///
-/// Absent where [`equivalence`] is, if curves differ in length, or if they have fewer steps than there are windows.
+/// Returns `None` in the cases of [`equivalence`], if curves differ in length, or if they have fewer steps than there are windows.
 pub fn equivalent_curves(
     first: &[Vec<f64>],
     second: &[Vec<f64>],
@@ -119,7 +118,7 @@ mod tests {
         let found = equivalence(&[1.0, 2.0, 3.0], &[3.0, 1.0, 2.0], 1.740_65).unwrap();
         assert_eq!(found.difference, 0.0);
         assert!((found.interval.high - 1.740_646).abs() < 1e-5);
-        // The margin is the end of the interval, so p is 5 %.
+        // The margin equals the end of the interval, so p is 5 %.
         assert!((found.p - 0.05).abs() < 1e-5 && found.holds());
     }
 

@@ -1,14 +1,14 @@
-//! A statistic with its interval.
+//! Estimates with confidence intervals.
 
 use mantissa_core::{Metric, MetricName};
 
-/// Coverage of every interval in this crate.
+/// Confidence level of every interval in this crate.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The standard normal quantile that goes with [`CONFIDENCE`], Φ⁻¹(0.975).
+/// Standard normal quantile for [`CONFIDENCE`], Φ⁻¹(0.975).
 pub(crate) const Z: f64 = 1.959_963_984_540_054;
 
-/// A closed interval.
+/// Closed interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Lower end.
@@ -18,32 +18,32 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `x` lies in the interval, ends included.
+    /// Returns true if `x` lies in the interval, ends included.
     pub fn contains(self, x: f64) -> bool {
         self.low <= x && x <= self.high
     }
 
-    /// Whether two intervals share a point.
+    /// Returns true if the two intervals share a point.
     pub fn overlaps(self, other: Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 }
 
-/// A finite statistic, its interval where there are enough samples for one, and what it was made from.
+/// Finite statistic with its interval, number of samples and method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
-    /// The estimate.
+    /// Value of the statistic.
     pub value: f64,
-    /// Its interval at [`CONFIDENCE`]; absent if the samples do not allow one.
+    /// Interval at [`CONFIDENCE`]; `None` if the samples do not allow one.
     pub interval: Option<Interval>,
-    /// Samples behind it.
+    /// Number of samples.
     pub n: u64,
-    /// How it was made, as records print it.
+    /// Name of the method in records.
     pub method: &'static str,
 }
 
 impl Estimate {
-    /// The estimate as a record carries it; the caller answers for the unit.
+    /// Converts the estimate to a metric of a record. The caller must ensure that the unit matches.
     pub fn metric(&self, name: MetricName) -> Metric {
         Metric {
             low: self.interval.map(|interval| interval.low),
@@ -53,7 +53,7 @@ impl Estimate {
         }
     }
 
-    /// The estimate that a record carries; absent if it has no value. Half an interval is none.
+    /// Converts a metric of a record to an estimate. Returns `None` if it has no value. An interval with only one end is dropped.
     pub fn from_metric(metric: &Metric) -> Option<Self> {
         let interval = metric
             .low

@@ -1,58 +1,59 @@
-//! What was measured of a pair of settings, or of one, as an estimate and as a test against a bound.
+//! Measurements of one or two settings, as an estimate and as a test against a bound.
 
 use crate::{
     Estimate, Interval, estimate::Z, exact_share, hodges_lehmann_ratio_within, mann_whitney_within, mcnemar,
     mean_over_seeds, normal, over_seeds::shared, paired,
 };
 
-/// The fewest seeds that signed ranks can tell apart, and the fewest equal endings that show a rule: 2/2⁶ is the first below 5 %.
+/// Minimum number of seeds for a significant signed-rank test, and minimum number of equal outcomes that show a rule. 2/2⁶ is the first
+/// value below 5 %.
 pub const MIN_SEEDS: usize = 6;
 
-/// What was measured of a pair of settings. "First" is the setting that a claim is about, "second" the one it is held against.
+/// Measurements of a pair of settings. "First" is the setting that a claim is about, "second" the one it is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Evidence {
-    /// A number in which there is no chance: the same in every process.
+    /// Deterministic number, equal in every process.
     Counted(f64),
-    /// A positive quantity, one value a process, of each seed the first's and the second's: the ratio of the first to the second. Values
-    /// are compared within their seed alone.
+    /// Positive quantity with one value per process: the first's and second's values of each seed. The estimate is the ratio first /
+    /// second. Values are compared only within their seed.
     Processes(Vec<(Vec<f64>, Vec<f64>)>),
-    /// Which of the same examples were predicted right: the difference of the two shares.
+    /// Numbers of correct predictions on the same examples. The estimate is the difference of the two accuracies.
     Examples {
-        /// Examples that only the first got right.
+        /// Examples that only the first predicts correctly.
         only_first: u64,
-        /// Examples that only the second got right.
+        /// Examples that only the second predicts correctly.
         only_second: u64,
-        /// All examples, one or more.
+        /// Number of all examples, at least one.
         examples: u64,
     },
-    /// The difference of the first to the second under each of several seeds.
+    /// Difference first − second under each of several seeds.
     Seeds {
-        /// One a seed.
+        /// One difference per seed.
         differences: Vec<Estimate>,
-        /// Whether they were found on the same test examples; their intervals then say what those leave open, and without them
-        /// there is no interval.
+        /// True if the differences come from the same test examples. Their intervals then contain the sampling error of these examples, and
+        /// without them the mean has no interval.
         same_examples: bool,
     },
-    /// A difference with the interval that it came with. Without one nothing is known of it but its size.
+    /// Difference with a given interval. If the interval is missing, only the size is known.
     Given(Estimate),
-    /// How trainings, or processes, of one setting ended: the share that ended as claimed.
+    /// Outcomes of trainings or processes of one setting. The estimate is the share with the claimed outcome.
     Ends {
-        /// Those that did.
+        /// Number with the claimed outcome.
         as_claimed: u64,
-        /// Those that ended otherwise.
+        /// Number with another outcome.
         otherwise: u64,
-        /// Those whose processes ended in both ways; they count against whichever is to be shown.
+        /// Number of trainings whose processes had both outcomes. They count against the result that is to be shown.
         torn: u64,
     },
 }
 
 impl Evidence {
-    /// Whether there is too little of it for a test to tell anything, however clear it looks.
+    /// Returns true if there is too little data for any test to be significant.
     pub(crate) fn is_too_little(&self) -> bool {
         matches!(self, Self::Seeds { differences, .. } if differences.len() < MIN_SEEDS)
     }
 
-    /// The ratio or the difference, with its interval where there is enough for one.
+    /// Estimates the ratio or the difference, with an interval if there is enough data.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
         match self {
             Self::Counted(value) => value.is_finite().then_some(Estimate {
@@ -81,7 +82,7 @@ impl Evidence {
         }
     }
 
-    /// How seldom chance would show as much beside a bound, two-sided; not a number where there is no chance.
+    /// Computes the two-sided p-value of a bound; NaN for deterministic numbers.
     pub(crate) fn p(&self, bound: f64) -> f64 {
         let test = match self {
             Self::Counted(_) => None,
@@ -110,7 +111,7 @@ impl Evidence {
                 Some(interval) if *same_examples => test.p.max(by_normal_law(interval, bound)),
                 _ => test.p,
             }),
-            // Against one half, the only bound of a share: tosses of a coin.
+            // The only bound of a share is one half, so this is a sign test.
             Self::Ends {
                 as_claimed,
                 otherwise,
@@ -131,13 +132,14 @@ fn pairs(seeds: &[(Vec<f64>, Vec<f64>)]) -> Vec<(&[f64], &[f64])> {
         .collect()
 }
 
-/// Signed ranks of differences beside a bound.
+/// Computes the signed-rank test of differences against a bound.
 fn ranked(differences: &[Estimate], bound: f64) -> Option<crate::Paired> {
     let moved: Vec<f64> = differences.iter().map(|one| one.value - bound).collect();
     paired(&moved, &vec![0.0; moved.len()])
 }
 
-/// The bound where the normal law of an interval puts it. An interval without a width has it beyond, unless it is there.
+/// Computes the two-sided p-value of a bound under the normal distribution that an interval implies. If the interval has no width, the
+/// p-value is 0 unless the bound equals its value.
 fn by_normal_law(Interval { low, high }: Interval, bound: f64) -> f64 {
     let distance = (bound - f64::midpoint(low, high)).abs();
     let error = (high - low) / (2.0 * Z);
@@ -147,7 +149,7 @@ fn by_normal_law(Interval { low, high }: Interval, bound: f64) -> f64 {
     (2.0 * normal::above(distance / error)).min(1.0)
 }
 
-/// The share that ended as claimed, from where it is if none of those that are torn counts to where it is if all do.
+/// Estimates the share with the claimed outcome. Its interval covers both extremes: counting no torn training, and counting all.
 fn share(as_claimed: u64, otherwise: u64, torn: u64) -> Option<Estimate> {
     let n = as_claimed + otherwise + torn;
     let (least, most) = (exact_share(as_claimed, n)?, exact_share(as_claimed + torn, n)?);
@@ -161,12 +163,13 @@ fn share(as_claimed: u64, otherwise: u64, torn: u64) -> Option<Estimate> {
     })
 }
 
-/// How many more would have to end as most did for their share to be told from one half, by themselves and not as one of several.
+/// Returns the number of additional outcomes, all equal to the majority, after which its share would differ significantly from one half.
+/// Ignores Holm's correction.
 pub fn endings_missing(as_claimed: u64, otherwise: u64, torn: u64) -> u64 {
     let (more, fewer) = (as_claimed.max(otherwise), as_claimed.min(otherwise) + torn);
     let told =
         |missing: &u64| mcnemar(more + missing, fewer) <= 1.0 - crate::CONFIDENCE && more + missing > fewer;
-    // Three times as many and six always tell.
+    // Three times the minority plus six are always significant.
     let most = 3 * fewer + MIN_SEEDS as u64;
     (0..most).find(told).unwrap_or(most)
 }

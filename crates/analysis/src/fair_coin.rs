@@ -1,9 +1,9 @@
-//! Counts of heads in tosses of a fair coin: the null distribution of signs and of medians.
+//! Binomial distribution with p = ½: the null distribution of signs and medians.
 
 use statrs::function::factorial::ln_binomial;
 
-/// P(B ≤ k) for B the heads among `n` tosses of a fair coin. Sums the terms downwards from `k` until they no longer
-/// count, some √n of them, so that a million tosses are no trouble.
+/// Computes P(B ≤ k) for B heads among `n` tosses of a fair coin. Sums the terms downwards from `k` until they are negligible, after about
+/// √n terms, which is fast even for a million tosses.
 pub(crate) fn at_most(k: u64, n: u64) -> f64 {
     if k >= n {
         return 1.0;
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn many_tosses_agree_with_the_normal_distribution() {
-        // Standard deviation 500; with the continuity correction the normal law is good to 1e-6 here.
+        // The standard deviation is 500. With the continuity correction, the normal approximation is accurate to 1e-6 here.
         let z = (499_020.0_f64 + 0.5 - 500_000.0) / 500.0;
         let normal = 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2);
         assert!((at_most(499_020, 1_000_000) - normal).abs() < 1e-6);

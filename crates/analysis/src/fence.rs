@@ -1,19 +1,19 @@
-//! How far a cell's metric moves from run to run when nothing was changed.
+//! Noise fence: run-to-run variation of a cell's metric without any change.
 
 use crate::{Sample, Scale, welch::logarithms};
 
-/// The fewest runs that a fence is learned from: seven changes have quartiles.
+/// Minimum number of runs for a fence: eight runs have seven changes, which is enough for quartiles.
 pub const FENCE_FROM: usize = 8;
 
-/// Of a longer history the newest runs count, as many as rustc-perf looks at: an old machine's noise is not today's.
+/// Maximum number of runs, as in rustc-perf. Older runs are ignored because the noise of a machine changes over time.
 pub const FENCE_RUNS: usize = 30;
 
-/// The noise fence of one cell and metric: Q3 + 3·IQR of the changes from each run to the next, whatever their direction
-/// (rustc-perf's, after Tukey's far fence). `history` is one median a run, oldest first. A change within the fence is nothing new
-/// for this cell. It is a share of the value on a [`Scale::Ratio`], 0.02 being a factor of 1.02, and a difference on the other.
+/// Computes the noise fence of a cell and metric: Q3 + 3·IQR of the absolute changes between consecutive runs (as rustc-perf does, after
+/// Tukey's far fence). `history` has one median per run, oldest first. A change within the fence is usual for this cell. The fence is a
+/// share of the value on a [`Scale::Ratio`] (0.02 is a factor of 1.02), otherwise a difference.
 ///
-/// Absent for fewer than [`FENCE_FROM`] runs, if a value is not finite, and, of ratios, if one is not positive. A real change
-/// in the history widens the fence only if a quarter of the changes are such.
+/// Returns `None` for fewer than [`FENCE_FROM`] runs, if a value is not finite, and on a ratio scale if a value is not positive. Real
+/// changes in the history widen the fence only if they make up a quarter of all changes.
 pub fn noise_fence(history: &[f64], scale: Scale) -> Option<f64> {
     let newest = &history[history.len().saturating_sub(FENCE_RUNS)..];
     if newest.len() < FENCE_FROM {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn the_fence_is_the_one_worked_by_hand() {
-        // Changes 1 … 8: quartiles 2.75 and 6.25, so 6.25 + 3·3.5.
+        // The changes are 1 … 8 with quartiles 2.75 and 6.25, so the fence is 6.25 + 3·3.5.
         let history = [0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0];
         assert_eq!(noise_fence(&history, Scale::Difference), Some(16.75));
         let powers = history.map(f64::exp2);

@@ -1,47 +1,48 @@
-//! Which changes of a metric matter.
+//! Smallest relevant change of each metric.
 
 use mantissa_core::MetricName;
 
-/// How two values of a metric are compared.
+/// Scale on which two values of a metric are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scale {
-    /// One over the other: times, bytes, joules, errors.
+    /// Ratio of the values: times, bytes, joules, errors.
     Ratio,
-    /// One less the other: accuracies, losses, shares, counts.
+    /// Difference of the values: accuracies, losses, shares, counts.
     Difference,
 }
 
-/// The smallest change of a metric that matters.
+/// Smallest relevant change of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Floor {
-    /// What it is a size of.
+    /// Scale of `size`.
     pub scale: Scale,
-    /// Above 0. Of a ratio a share: 0.03 is a change by a factor of 1.03, either way. Of a difference in the metric's unit.
+    /// Positive. On a ratio scale a share (0.03 is a factor of 1.03, either way), otherwise a difference in the metric's unit.
     pub size: f64,
 }
 
-/// Times and rates: a suite's common drift between two runs on one machine stays within it.
+/// Times and rates. The common drift of a suite between two runs on one machine stays below this.
 const TIME: f64 = 0.03;
-/// What happens once a process, and mostly outside of what the program decides: files, caches, the first launches.
+/// Times of steps that happen once per process, such as file access, cache filling and first launches. The program controls only a small
+/// part of them.
 const ONCE: f64 = 0.25;
 /// Bytes.
 const MEMORY: f64 = 0.02;
-/// Joules: sensors are good to some percent.
+/// Joules. Sensors are accurate to a few percent.
 const ENERGY: f64 = 0.05;
-/// Errors against float64: another order of the same sums moves them by some percent.
+/// Errors against float64. Another summation order changes them by a few percent.
 const ERROR: f64 = 0.05;
-/// The largest error of many, which another order of the same sums moves by more than their mean.
+/// Maximum errors. Another summation order changes a maximum by more than a mean.
 const LARGEST: f64 = 1.0;
-/// Accuracies and shares: one point, what `mantissa advise` allows unless told otherwise.
+/// Accuracies and shares: one point, the default of `mantissa advise`.
 const POINT: f64 = 0.01;
-/// Losses, in nats. Of a perplexity, the exponential of one, it is the share that makes the same difference.
+/// Losses, in nats. For a perplexity, which is the exponential of a loss, the equivalent share.
 const LOSS: f64 = 0.02;
 /// Skipped steps.
 const STEP: f64 = 1.0;
 
 impl Floor {
-    /// The gate's floor for a metric unless a suite says otherwise; absent for what a change of the program does not make better or
-    /// worse: what the device does when idle or when it copies, what shapes foretell, what rounding the inputs costs, and a bias about 0.
+    /// Returns the default floor of a metric. Returns `None` for metrics that a change of the program does not improve or worsen: idle and
+    /// copy performance of the device, estimates from shapes, the error of rounding the inputs, and a bias around 0.
     pub const fn of(metric: MetricName) -> Option<Self> {
         use MetricName as M;
         Some(match metric {
@@ -100,7 +101,7 @@ impl Floor {
         })
     }
 
-    /// A share of the value.
+    /// Creates a floor that is a share of the value.
     pub const fn ratio(size: f64) -> Self {
         Self {
             scale: Scale::Ratio,
@@ -108,7 +109,7 @@ impl Floor {
         }
     }
 
-    /// A difference in the metric's unit.
+    /// Creates a floor that is a difference in the metric's unit.
     pub const fn difference(size: f64) -> Self {
         Self {
             scale: Scale::Difference,
@@ -116,7 +117,7 @@ impl Floor {
         }
     }
 
-    /// How far a change on this scale is from none, given as a ratio or a difference: the size that a floor must have to hold it.
+    /// Returns the size of a change, given as a ratio or a difference, in the terms of a floor.
     pub(crate) fn distance(scale: Scale, change: f64) -> f64 {
         match scale {
             Scale::Ratio => change.ln().abs().exp_m1(),

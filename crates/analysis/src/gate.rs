@@ -1,4 +1,4 @@
-//! Whether a program got better or worse, of everything that a suite measures: a gate that is to catch what matters and not to cry wolf.
+//! Regression gate: detects relevant changes while bounding the false-positive rate.
 
 use std::collections::BTreeMap;
 
@@ -11,43 +11,44 @@ use crate::{
     welch_ratio,
 };
 
-/// At most this share of the suites whose candidate equals its baseline has any finding by chance. It is two-sided, so that half of it is
-/// left for false regressions, which the issue of such a gate allows in one suite of a hundred: the rest is for noise that is not normal.
+/// Maximum share of suites with any finding by chance, if the candidate equals the baseline. The test is two-sided, so half of it is for
+/// false regressions. The accepted rate of these is 1 %; the remaining margin is for noise that is not normal.
 pub const GATE_LEVEL: f64 = 0.01;
 
-/// Fewer processes than this on either side decide nothing.
+/// Minimum number of processes on either side for a verdict.
 pub const GATE_REPEATS: usize = 5;
 
-/// No reading's processes are taken to deviate by less than a thousandth, as labels of outliers take it too: five readings that agree
-/// are a coarse clock's or luck.
+/// Minimum relative standard deviation of measurements, the same as for labels of outliers. If five measurements agree more closely, that
+/// is due to a coarse clock or chance.
 pub const GATE_LEAST_DEVIATION: f64 = 0.001;
 
-/// The fewest cells whose common shift is known.
+/// Minimum number of cells for estimating a common shift.
 pub const GATE_DRIFT_FROM: usize = 8;
 
-/// A common shift of at most this share is no matter and taken off: what clocks and neighbours of another day do. Floors may be larger.
+/// Common shifts up to this share are attributed to clocks or other load on the machine, and are subtracted. Floors may be larger.
 pub const GATE_MOST_DRIFT: f64 = 0.03;
 
-/// A common shift of more than so many times what histories take for noise is the program's: fences were beyond it once in fifty recorded
-/// runs.
+/// A common shift of more than this multiple of the noise in histories is attributed to the program. In the recorded runs, one in fifty
+/// exceeded it.
 const GATE_FENCES: f64 = 2.0;
 
-/// A common shift of more than this share is taken for the program's even if both sides did not take turns: of the recorded runs of one
-/// program no two are as far apart.
+/// A common shift of more than this share is attributed to the program even if the runs were not interleaved. No two recorded runs of the
+/// same program differ by as much.
 pub const GATE_NO_MACHINE: f64 = 0.5;
 
-/// How surely [`Ruling::catches`] would be caught.
+/// Power at which [`Ruling::catches`] is computed.
 pub const GATE_POWER: f64 = 0.95;
 
-/// What a gate asks of findings.
+/// Requirements for findings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// At most this share of the suites that equal their baseline has a finding by chance.
+    /// Maximum share of suites with any finding by chance, if the candidate equals the baseline.
     pub level: f64,
-    /// Fewest processes on either side.
+    /// Minimum number of processes on either side.
     pub repeats: usize,
-    /// How often the same family may be looked at, with more processes each time: every look is a chance to find what is not there. Where
-    /// processes agree and only the examples are a sample, a further look is nearly the same one, and takes nothing off the level.
+    /// Maximum number of looks at the same family, with more processes each time. The level is divided by it because each look is another
+    /// chance for a false positive. If processes agree and only the examples are a sample, further looks give nearly the same result, and
+    /// the level is not divided.
     pub looks: u32,
 }
 
@@ -61,50 +62,50 @@ impl Default for Rules {
     }
 }
 
-/// A metric of one cell on both sides, one value a process.
+/// Metric of a cell on both sides, with one value per process.
 #[derive(Debug, Clone, Copy)]
 pub struct Compared<'a> {
-    /// The metric: it says which way is better, whether processes must agree in it, and whose noise is like its own.
+    /// The metric. It determines the better direction, whether processes must agree, and the cells with similar noise.
     pub metric: MetricName,
     /// The baseline's values.
     pub baseline: &'a [f64],
-    /// The candidate's.
+    /// The candidate's values.
     pub candidate: &'a [f64],
-    /// The smallest change that matters, [`Floor::of`] the metric unless a suite says otherwise.
+    /// Smallest relevant change; by default [`Floor::of`] the metric.
     pub floor: Floor,
-    /// How far this cell moves by itself, where its history tells: [`crate::noise_fence`] on the floor's scale.
+    /// Noise of this cell, if there is a history: [`crate::noise_fence`] on the floor's scale.
     pub fence: Option<f64>,
-    /// What no number of processes lessens: of accuracies [`examples_error`], of all else 0.
+    /// Standard error that more processes do not reduce: [`examples_error`] for accuracies, otherwise 0.
     pub shared_error: f64,
-    /// Whether both sides were measured in turns, and so saw the same moments of the machine.
+    /// True if the runs of both sides were interleaved, so that both sides saw the same states of the machine.
     pub turns: bool,
 }
 
-/// How much larger the candidate is.
+/// Change from the baseline to the candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// The candidate over the baseline, or less it.
+    /// Scale of `value`: ratio candidate / baseline, or difference candidate − baseline.
     pub scale: Scale,
-    /// The estimate, as measured.
+    /// The measured change.
     pub value: f64,
-    /// Its interval at [`crate::CONFIDENCE`]; a point for values that never vary.
+    /// Interval at [`crate::CONFIDENCE`]; a single point for values that never vary.
     pub interval: Interval,
 }
 
-/// What the gate says of one comparison.
+/// Verdict of the gate on one comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ruling {
     /// The verdict.
     pub verdict: Verdict,
-    /// Absent where there is none.
+    /// The change; `None` if it cannot be computed.
     pub change: Option<Change>,
-    /// What a change had to exceed: the floor or the fence, whichever is larger.
+    /// Threshold for findings: the floor or the fence, whichever is larger.
     pub threshold: f64,
-    /// The ratio that all cells have in common in this metric and that was taken off, 1 if none was.
+    /// Common ratio of all cells of this metric that was subtracted; 1 if none was.
     pub drift: f64,
-    /// Of the test; absent where there was none.
+    /// p-value of the test; `None` without a test.
     pub p: Option<f64>,
-    /// Adjusted for the family (Holm); at most the level for a finding.
+    /// p-value adjusted for the family (Holm). For a finding it is at most the level.
     pub adjusted_p: Option<f64>,
     test: Option<Test>,
 }
@@ -113,14 +114,14 @@ pub struct Ruling {
 struct Test {
     welch: Welch,
     scale: Scale,
-    /// The p-value that the only finding of the family may have at most.
+    /// Largest p-value at which the test would be significant as the only finding of the family.
     least: f64,
 }
 
 impl Ruling {
-    /// The smallest true change, in the floor's terms, that so many and so noisy processes would show with probability [`GATE_POWER`] as
-    /// the only finding of the family: its estimate has to be significant and beyond the threshold. Absent where there was no test, or a
-    /// shift that nobody can tell is the machine's.
+    /// Computes the smallest true change, in the floor's terms, that would be detected with probability [`GATE_POWER`] as the only finding
+    /// of the family, for this number of processes and this noise. Detection requires an estimate that is significant and beyond the
+    /// threshold. Returns `None` if there was no test, or a common shift that cannot be attributed.
     pub fn catches(&self) -> Option<f64> {
         let Test { welch, scale, least } = self.test?;
         let student = StudentsT::new(0.0, 1.0, welch.freedom).ok()?;
@@ -133,23 +134,23 @@ impl Ruling {
     }
 }
 
-/// Judges a family of comparisons: everything that one gate looks at.
+/// Judges a family of comparisons, which is everything that one gate looks at.
 ///
-/// Readings are compared by Welch's t-test, of logarithms where the floor is of a ratio, with what all cells' readings of the same metric
-/// say of its noise ([`prior`]): five against five alone could not decide among 160. *Improved* and *regressed* take an
-/// adjusted p-value of at most the level **and** an estimate beyond floor and fence; *unchanged* an interval within them (two one-sided
-/// tests, for each comparison by itself); what is left is inconclusive.
+/// Measurements are compared by Welch's t-test, on logarithms if the floor is a ratio, with a prior on the noise that is learned from all
+/// cells of the same metric ([`prior`]). Without the prior, five against five could not be decided among 160 comparisons. *Improved* and
+/// *regressed* require an adjusted p-value of at most the level **and** an estimate beyond floor and fence. *Unchanged* requires an
+/// interval within them (two one-sided tests, for each comparison by itself). Everything else is inconclusive.
 ///
-/// Cells whose sides took turns are judged as they are: both sides saw the same moments of the machine. Of the others' times, rates and
-/// energies the shift that they share, their median for each metric, is taken off if it is within the floor and [`GATE_MOST_DRIFT`]: what is
-/// common and too small to matter is taken for the machine's, clocks and neighbours of another day. A larger one is the program's if it is
-/// beyond twice the median of the cells' fences, or beyond [`GATE_NO_MACHINE`], and then nothing is taken off. Else no test of two runs tells
-/// whose it is, nor how differently it befell the cells: a finding takes [`GATE_NO_MACHINE`], and what is none is inconclusive
-/// ([`Doubt::Shared`]). Whatever is taken off, a finding is beyond floor and fence with it and without it, and what is unchanged within them.
+/// Interleaved cells are judged without correction because both sides saw the same states of the machine. For times, rates and energies of
+/// other cells, the common shift (the median over the cells of a metric) is considered. It is attributed to the machine and subtracted if
+/// it is within the floor and [`GATE_MOST_DRIFT`]. It is attributed to the program and kept if it exceeds twice the median of the cells'
+/// fences, or [`GATE_NO_MACHINE`]. In between, two runs do not determine its cause or its variation between cells: a finding then requires
+/// [`GATE_NO_MACHINE`], and everything else is inconclusive ([`Doubt::Shared`]). A finding must be beyond floor and fence both with and
+/// without the subtracted shift, and *unchanged* must be within them both ways.
 ///
-/// Values of which every process must have the same (bytes that were asked for, errors on inputs from a seed, what the same seed learns) are
-/// no matter for a test if they all do: equal ones are unchanged, and a change beyond the floor is a finding. Where they vary they are readings.
-/// Accuracies with a shared error are tested unless all are equal, at the whole level however often they are looked at.
+/// Some values are deterministic (requested bytes, errors on seeded inputs, results of training with the same seed). If they agree in all
+/// processes, they are not tested: equal values are unchanged, and a change beyond the floor is a finding. If they vary, they are treated
+/// as measurements. Accuracies with a shared error are tested unless all are equal, at the whole level regardless of the number of looks.
 pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
     let drafts: Vec<Draft> = family
         .iter()
@@ -201,9 +202,9 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
         .collect()
 }
 
-/// The standard error of the difference of two accuracies that comes from having tested on so many examples and no others, if nothing is
-/// known of which examples each side gets right. Both sides see the same examples and mostly agree on them, so that it is too large
-/// rather than too small: with both sides' predictions [`crate::paired_accuracy`] sees much smaller differences. Absent without examples.
+/// Computes the standard error of the difference of two accuracies due to the finite number of test examples, if it is unknown which
+/// examples each side predicts correctly. Both sides see the same examples and mostly agree, so this is an upper estimate;
+/// [`crate::paired_accuracy`] detects much smaller differences if the predictions are available. Returns `None` without examples.
 pub fn examples_error(baseline: f64, candidate: f64, examples: u64) -> Option<f64> {
     let of = |share: f64| {
         (0.0..=1.0)
@@ -214,7 +215,7 @@ pub fn examples_error(baseline: f64, candidate: f64, examples: u64) -> Option<f6
     (examples > 0).then(|| variance.sqrt())
 }
 
-/// Whether all processes of a side say the same.
+/// Returns true if all processes of each side have the same value.
 fn agree(compared: &Compared<'_>) -> bool {
     let constant = |values: &[f64]| values.windows(2).all(|two| two[0] == two[1]);
     constant(compared.baseline) && constant(compared.candidate)
@@ -244,7 +245,7 @@ fn draft(compared: &Compared<'_>, repeats: usize) -> Draft {
     let must_agree = compared.metric.is_counted()
         || compared.metric.is_learned()
         || compared.floor.scale == Scale::Difference;
-    // Nothing has a ratio to 0, and an error that is no longer 0 is one, however it varies.
+    // A ratio to 0 does not exist. An error that changes from 0 to another value is a finding even if it varies.
     let zero = |values: &[f64]| values.iter().all(|value| *value == 0.0);
     let some = |values: &[f64]| values.iter().all(|value| *value > 0.0);
     let from_zero = compared.floor.scale == Scale::Ratio
@@ -257,10 +258,10 @@ fn draft(compared: &Compared<'_>, repeats: usize) -> Draft {
     }
 }
 
-/// What cells' readings of a metric deviate by, and how many cells that was learned from.
+/// Prior of a metric, and the number of cells it was learned from.
 type Kin = (Prior, usize);
 
-/// What the readings of each metric deviate by within either side, over cells.
+/// Learns a prior of the noise of each metric from the variances within both sides of all cells.
 fn priors(family: &[Compared<'_>], drafts: &[Draft]) -> BTreeMap<MetricName, Kin> {
     let mut variances: BTreeMap<MetricName, (Vec<f64>, f64)> = BTreeMap::new();
     let tested = family
@@ -283,7 +284,7 @@ fn priors(family: &[Compared<'_>], drafts: &[Draft]) -> BTreeMap<MetricName, Kin
         .collect()
 }
 
-/// The variance within both sides, and its degrees of freedom.
+/// Returns the variance within both sides, and its degrees of freedom.
 fn within_sides(compared: &Compared<'_>) -> Option<(f64, f64)> {
     let levels = |values: &[f64]| match compared.floor.scale {
         Scale::Ratio => logarithms(values),
@@ -292,16 +293,17 @@ fn within_sides(compared: &Compared<'_>) -> Option<(f64, f64)> {
     within(&levels(compared.baseline)?, &levels(compared.candidate)?)
 }
 
-/// What the cells of a metric have in common.
+/// Common shift of the cells of a metric.
 #[derive(Debug, Clone, Copy, Default)]
 struct Common {
-    /// What is taken off, as a logarithm.
+    /// Shift to subtract, as a logarithm.
     shift: f64,
-    /// Whether nobody can tell if it is the machine's or the program's.
+    /// True if the shift cannot be attributed to either the machine or the program.
     doubtful: bool,
 }
 
-/// The shift that the cells of each metric that were not in turns have in common, where it is not the program's. Memory does not drift.
+/// Computes the common shift of each metric over the cells that were not interleaved, unless it is attributed to the program. Memory does
+/// not drift.
 fn commons(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTreeMap<MetricName, Common> {
     let mut tested: BTreeMap<MetricName, Vec<(&Compared<'_>, f64)>> = BTreeMap::new();
     for (compared, test) in family.iter().zip(tests) {
@@ -387,7 +389,7 @@ fn without_test(compared: &Compared<'_>, verdict: Verdict, change: Option<Change
     }
 }
 
-/// Of values that never vary. From 0 there is no ratio, and anything is beyond the floor: then the change is told as a difference.
+/// Judges values that never vary. There is no ratio to 0, so a change from 0 is beyond any floor and reported as a difference.
 fn exact(compared: &Compared<'_>) -> Ruling {
     let (before, after) = (compared.baseline[0], compared.candidate[0]);
     let no_ratio = before == 0.0 || after == 0.0;

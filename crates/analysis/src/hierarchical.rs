@@ -1,4 +1,4 @@
-//! Estimates over repeats: the process is the unit of replication.
+//! Estimates over processes, the unit of replication.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -7,12 +7,12 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Estimate, Interval, RESAMPLES, Sample, normal};
 
-/// How many standard deviations of the rank of a resampled median are kept to either side of the middle: beyond seven
-/// lies one draw in 10¹¹.
+/// Number of standard deviations of the rank of a resampled median that are kept on either side of the middle. Beyond seven lies one draw
+/// in 10¹¹.
 const KEPT_DEVIATIONS: f64 = 7.0;
 
-/// What is needed of a process's samples: the middle of their order. A resampled median never comes from the rest, so
-/// that an estimate is the same, and a million samples take 7,000 values.
+/// Samples of a process, reduced to the middle of their order. A resampled median never comes from the rest, so the estimate does not
+/// change, and a million samples need only 7,000 values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
     samples: usize,
@@ -22,11 +22,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Of a process's samples; a quantity that a process gives once is a sample of one.
+    /// Creates a process from its samples. A quantity that a process measures once is a sample of size one.
     pub fn new(sample: &Sample) -> Self {
         let sorted = sample.sorted();
         let samples = sorted.len();
-        // The rank of the median of a resample has a standard deviation of √n/2; an upper middle lies a few ranks above it.
+        // The rank of the median of a resample has a standard deviation of √n/2. The upper middle lies a few ranks above it.
         let reach = (KEPT_DEVIATIONS / 2.0 * (samples as f64).sqrt()).ceil() as usize + 25;
         let first = (samples / 2).saturating_sub(reach);
         let end = (samples / 2 + reach).min(samples);
@@ -37,17 +37,17 @@ impl Process {
         }
     }
 
-    /// The median of the samples.
+    /// Returns the median of the samples.
     pub fn median(&self) -> f64 {
         f64::midpoint(self.rank((self.samples - 1) / 2), self.rank(self.samples / 2))
     }
 
-    /// Samples behind it.
+    /// Returns the number of samples.
     pub fn samples(&self) -> u64 {
         self.samples as u64
     }
 
-    /// The same with every sample times a positive factor: seconds to seconds an operation.
+    /// Multiplies every sample by a positive factor, e.g. to convert seconds to seconds per operation.
     #[must_use]
     pub fn times(mut self, factor: f64) -> Self {
         self.middle.iter_mut().for_each(|value| *value *= factor);
@@ -59,19 +59,18 @@ impl Process {
     }
 }
 
-/// The fewest processes that an interval over processes is made from. Resampling never reaches beyond the range of
-/// what the processes gave, and the range of k values covers their median with probability 1 − 2¹⁻ᵏ: 75 % for three,
-/// 87.5 for four, 93.75 for five.
+/// Minimum number of processes for an interval. Resampling never exceeds the range of the processes, and the range of k values covers their
+/// median with probability 1 − 2¹⁻ᵏ: 75 % for three, 87.5 % for four, 93.75 % for five.
 pub const MIN_PROCESSES: usize = 5;
 
-/// The median over processes of the median of each process's samples, with a hierarchical bootstrap interval: processes
-/// are drawn with replacement, then samples within each. Absent if there is no process; without an interval for fewer than
-/// [`MIN_PROCESSES`]. `n` counts processes: a thousand samples of one process say nothing about the next one.
+/// Estimates the median over processes of the median of each process's samples, with a hierarchical bootstrap interval: processes are drawn
+/// with replacement, then samples within each. Returns `None` without processes. There is no interval for fewer than [`MIN_PROCESSES`]. `n`
+/// is the number of processes, because even a thousand samples of one process contain no information on the next.
 ///
-/// The bootstrap knows the spread between k processes as if k were large. Its tails are therefore widened to those
-/// of Student's t with k − 1 degrees of freedom and the variance's factor k/(k − 1): the expanded percentile interval (Hesterberg
-/// 2015, doi:10.1080/00031305.2015.1089789). Medians of resamples are drawn through their ranks, whose distribution
-/// is known, so that a resample of a million values costs what one of ten does.
+/// The bootstrap underestimates the spread between a small number k of processes. Its tails are therefore widened to those of Student's t
+/// with k − 1 degrees of freedom and the factor k/(k − 1) of the variance: the expanded percentile interval (Hesterberg 2015,
+/// doi:10.1080/00031305.2015.1089789). Medians of resamples are drawn through their ranks, whose distribution is known, so resampling a
+/// million values costs as much as resampling ten.
 pub fn median_over_processes(processes: &[Process], seed: u64) -> Option<Estimate> {
     let medians = Sample::new(processes.iter().map(Process::median))?;
     let interval = (processes.len() >= MIN_PROCESSES)
@@ -89,7 +88,7 @@ fn interval(processes: &[Process], seed: u64) -> Option<Interval> {
     let mut values = processes.iter().flat_map(|process| &process.middle);
     let first = *values.next()?;
     if values.all(|value| *value == first) {
-        // Bytes and counts that never vary: whatever is drawn is this.
+        // Bytes and counts that never vary.
         return Some(Interval {
             low: first,
             high: first,
@@ -111,22 +110,22 @@ fn interval(processes: &[Process], seed: u64) -> Option<Interval> {
     })
 }
 
-/// The tail of the bootstrap distribution of k units that stands for a tail of (1 − [`CONFIDENCE`])/2.
+/// Returns the tail of the bootstrap distribution of k units that corresponds to a tail of (1 − [`CONFIDENCE`])/2.
 fn expanded_tail(k: f64) -> Option<f64> {
     Some(normal::above(expanded_z(k)?))
 }
 
-/// The standard normal quantile that does so.
+/// Returns the standard normal quantile of that tail.
 pub(crate) fn expanded_z(k: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, k - 1.0).ok()?;
     let t = student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE));
     Some(t * (k / (k - 1.0)).sqrt())
 }
 
-/// A process whose resampled medians can be drawn.
+/// Process with the distribution of its resampled medians.
 struct Resampled<'a> {
     process: &'a Process,
-    /// Of the lower middle of n uniform numbers.
+    /// Distribution of the lower middle of n uniform numbers.
     lower_middle: Beta<f64>,
 }
 
@@ -141,9 +140,8 @@ impl<'a> Resampled<'a> {
         })
     }
 
-    /// The median of a resample. Drawing n positions in the sample is drawing n uniform numbers, the order of positions is
-    /// that of the numbers, and the lower middle of those has a Beta distribution; for an even n the upper middle is the
-    /// smallest of the n/2 numbers above it.
+    /// Draws the median of a resample. Drawing n positions is equivalent to drawing n uniform numbers, whose lower middle has a Beta
+    /// distribution. For an even n, the upper middle is the smallest of the n/2 numbers above it.
     fn median(&self, random: &mut ChaCha8Rng) -> f64 {
         let n = self.process.samples;
         if n == 1 {
@@ -221,7 +219,7 @@ mod tests {
 
     #[test]
     fn five_processes_span_nearly_their_range() {
-        // The smallest is the median of five draws with probability 0.0579, far more than the tail of 0.00096.
+        // The smallest value is the median of five draws with probability 0.0579, far more than the tail of 0.00096.
         let found = median_over_processes(&constants(&[5.0, 1.0, 4.0, 2.0, 3.0]), 1).unwrap();
         assert_eq!(found.interval, Some(Interval { low: 1.0, high: 5.0 }));
     }
@@ -277,7 +275,7 @@ mod tests {
                 let drawn = (0..n).map(|_| values[again.random_range(0..values.len())]);
                 Sample::new(drawn).unwrap().median()
             });
-            // Four standard deviations of the difference of two counts.
+            // Allows four standard deviations of the difference of two counts.
             assert!(quick.abs_diff(slow) <= 180, "{n}: {quick} {slow}");
         }
     }

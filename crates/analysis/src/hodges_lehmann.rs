@@ -1,4 +1,4 @@
-//! How many times as large one sample's values are as another's.
+//! Hodges–Lehmann estimate of the ratio of two samples.
 
 use crate::{
     Estimate, Interval,
@@ -6,25 +6,24 @@ use crate::{
     mann_whitney::{convolved, smallest_p_within},
 };
 
-/// Up to this many values in both samples together the null distribution behind the interval is counted.
+/// Maximum number of values in both samples for which the null distribution is counted exactly.
 const COUNT_UP_TO: usize = 40;
 
-/// The Hodges–Lehmann ratio: the median of all quotients of a `numerator` by a `denominator`, which is the factor that
-/// makes the samples alike (Hodges and Lehmann 1963, doi:10.1214/aoms/1177704172, on logarithms).
+/// Estimates the Hodges–Lehmann ratio: the median of all quotients of a `numerator` by a `denominator`. It is the factor that aligns the
+/// samples (Hodges and Lehmann 1963, doi:10.1214/aoms/1177704172, on logarithms).
 ///
-/// The interval holds every factor that a two-sided Mann–Whitney test would not refuse at 5 %, so that it leaves out 1
-/// just when the test tells the samples apart; it covers at least 95 %. It is absent where the samples are so small
-/// that no values could be told apart (three against three). `n` is the size of the smaller sample. Absent if a
-/// sample is empty or a value is not positive and finite.
+/// The interval contains every factor that a two-sided Mann–Whitney test does not reject at 5 %, so it excludes 1 exactly if the test is
+/// significant; its coverage is at least 95 %. There is no interval if no values of such small samples could be significant (three against
+/// three). `n` is the size of the smaller sample. Returns `None` if a sample is empty or a value is not positive and finite.
 ///
-/// Takes time, but no memory, for large samples: two seconds for a million values.
+/// Takes two seconds for a million values, without additional memory.
 pub fn hodges_lehmann_ratio(numerator: &[f64], denominator: &[f64]) -> Option<Estimate> {
     hodges_lehmann_ratio_within(&[(numerator, denominator)])
 }
 
-/// [`hodges_lehmann_ratio`] of several pairs of samples, of quotients within a pair alone: what pairs differ in beside their samples,
-/// such as a seed, drops out. The interval holds every factor that [`crate::mann_whitney_within`] would not refuse at 5 %; it takes one
-/// pair of four against four, two of three against three, or six of one against one.
+/// Estimates [`hodges_lehmann_ratio`] of several pairs of samples, from quotients within pairs only. Differences between pairs, such as the
+/// seed, cancel out. The interval contains every factor that [`crate::mann_whitney_within`] does not reject at 5 %. It requires one pair of
+/// four against four, two of three against three, or six of one against one.
 pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimate> {
     let sorted = |values: &[f64]| {
         let positive = values.iter().all(|value| *value > 0.0 && value.is_finite());
@@ -44,7 +43,7 @@ pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimat
     let count: u64 = quotients.iter().map(Quotients::count).sum();
     let last = count.checked_sub(1)?;
     let (lower, upper) = (nth(&quotients, last / 2), nth(&quotients, count / 2));
-    // Between two middle quotients the geometric mean, so that swapping the samples gives the reciprocal.
+    // The geometric mean of the two middle quotients, so that swapping the samples gives the reciprocal.
     let value = if lower == upper {
         lower
     } else {
@@ -64,7 +63,7 @@ pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimat
     })
 }
 
-/// How many quotients lie beyond each end of the interval: the largest c with P(U ≤ c) at most half of 5 %.
+/// Returns the number of quotients beyond each end of the interval: the largest c with P(U ≤ c) at most half of 5 %.
 fn left_out(sizes: &[(usize, usize)]) -> Option<u64> {
     let tail = (1.0 - crate::CONFIDENCE) / 2.0;
     if smallest_p_within(sizes) > 2.0 * tail {
@@ -90,9 +89,9 @@ fn left_out(sizes: &[(usize, usize)]) -> Option<u64> {
     (counted.count() as u64).checked_sub(1)
 }
 
-/// For each u, in how many of all orders of n and m distinct values u pairs have the first sample's value larger.
+/// Counts, for each u, the orders of n and m distinct values in which the first sample's value is larger in u pairs.
 fn ways(n: usize, m: usize) -> Vec<f64> {
-    // The Gaussian binomial coefficient (n+m choose n): times (1 − x^(m+i)), over (1 − x^i), for i from 1 to n.
+    // Gaussian binomial coefficient (n+m choose n): multiply by (1 − x^(m+i)) and divide by (1 − x^i), for i from 1 to n.
     let mut ways = vec![0.0; n * m + 1];
     ways[0] = 1.0;
     for i in 1..=n {
@@ -106,7 +105,7 @@ fn ways(n: usize, m: usize) -> Vec<f64> {
     ways
 }
 
-/// All quotients of two sorted samples, without storing them.
+/// All quotients of two sorted samples, computed on demand.
 struct Quotients {
     numerator: Vec<f64>,
     denominator: Vec<f64>,
@@ -130,8 +129,8 @@ impl Quotients {
     }
 }
 
-/// The quotient with `below` others at or before it in order: bisection over the bits of positive floats, which are in
-/// the order of their values. Division rounds monotonically, so that counting walks once along both samples of a pair.
+/// Returns the quotient with `below` others before it in sorted order. Bisects the bits of positive floats, which are ordered like their
+/// values. Division rounds monotonically, so counting needs one pass along both samples of a pair.
 fn nth(pairs: &[Quotients], below: u64) -> f64 {
     let (mut low, mut high) = (0, f64::INFINITY.to_bits());
     while low < high {
@@ -163,10 +162,10 @@ mod tests {
 
     #[test]
     fn the_ratio_is_the_middle_quotient() {
-        // 2/1 3/1 8/1 2/4 3/4 8/4 2/5 3/5 8/5: in order 0.4 0.5 0.6 0.75 1.6 2 2 3 8.
+        // The quotients 2/1 3/1 8/1 2/4 3/4 8/4 2/5 3/5 8/5 are in order 0.4 0.5 0.6 0.75 1.6 2 2 3 8.
         let found = hodges_lehmann_ratio(&[8.0, 2.0, 3.0], &[5.0, 1.0, 4.0]).unwrap();
         assert_eq!((found.value, found.interval, found.n), (1.6, None, 3));
-        // 2 and 8: their geometric mean.
+        // The geometric mean of 2 and 8.
         assert!((hodges_lehmann_ratio(&[8.0, 2.0], &[1.0]).unwrap().value - 4.0).abs() < 1e-14);
     }
 
@@ -187,19 +186,19 @@ mod tests {
         assert_eq!(left_out(4, 4), Some(0));
         assert_eq!(left_out(3, 3), None);
         assert_eq!(left_out(3, 5), Some(0), "P(U ≤ 0) = 1/56");
-        // Table of critical values: two-sided 5 %, 20 against 20: 127, 10 against 10: 23.
+        // Critical values from tables, two-sided 5 %: 20 against 20: 127, 10 against 10: 23.
         assert_eq!((left_out(10, 10), left_out(20, 20)), (Some(23), Some(127)));
     }
 
     #[test]
     fn counted_and_approximate_ends_meet() {
-        // Half of 21 · 20 less 1.96 deviations of √(21·20·42/12) = 38.34 less a half is 134.35; tables say 134 too.
+        // 21 · 20 / 2 − 1.96 · √(21·20·42/12) − 0.5 = 210 − 1.96 · 38.34 − 0.5 = 134.35. Tables also list 134.
         assert_eq!(left_out(&[(21, 20)]), Some(134));
     }
 
     #[test]
     fn quotients_within_pairs_do_not_see_what_pairs_differ_in() {
-        // Twice as long under each of six seeds, whose times spread a thousandfold.
+        // Twice as long under each of six seeds, whose times differ by a factor of a thousand.
         let seeds: Vec<([f64; 1], [f64; 1])> = (0..6)
             .map(|seed| ([2.0 * 4f64.powi(seed)], [4f64.powi(seed)]))
             .collect();

@@ -1,8 +1,8 @@
-//! Many tests at once.
+//! Correction for multiple tests.
 
-/// Holm's adjusted p-values, in the order given (Holm 1979, *Scandinavian Journal of Statistics* 6:65). Calling those at
-/// or below 0.05 differences makes one or more false calls in at most one of twenty families, however the tests hang
-/// together. A p-value that is not a number stays one and does not count as a test.
+/// Computes Holm's adjusted p-values, in the given order (Holm 1979, *Scandinavian Journal of Statistics* 6:65). If adjusted values up to
+/// 0.05 are called significant, at most one in twenty families contains any false positive, for any dependence between the tests. NaN stays
+/// NaN and does not count as a test.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).filter(|&at| !p_values[at].is_nan()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));

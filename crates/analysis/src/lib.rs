@@ -1,7 +1,7 @@
-//! Pure statistics: every number that a report prints comes with its interval, and the interval comes from here.
+//! Statistics: estimates, confidence intervals and tests. Every number in a report comes with an interval from this crate.
 //!
-//! Nothing here does I/O or reads a clock; what is random takes an explicit seed. What each statistic means and how
-//! well its intervals cover is in `docs/methodology.md`.
+//! All functions are pure: no I/O, no clock, and an explicit seed for random numbers. `docs/methodology.md` describes each statistic and
+//! the coverage of its intervals.
 
 mod binomial;
 mod bootstrap;

@@ -1,35 +1,35 @@
-//! Whether values of one sample tend to be larger than those of another.
+//! Mann–Whitney test: do values of one sample tend to be larger than those of another?
 
 use crate::{
     normal,
     ranks::{Ties, midranks},
 };
 
-/// Up to this many values in both samples together the null distribution is counted, ties included; 40 choose 20 still
-/// counts exactly in an `f64`, and the normal law is good to a tenth of a point beyond.
+/// Maximum number of values in both samples for which the null distribution is counted exactly, including ties. `f64` represents 40 choose
+/// 20 exactly, and the normal approximation is accurate to a tenth of a point for more values.
 const COUNT_UP_TO: usize = 40;
 
-/// A two-sided Mann–Whitney test.
+/// Result of a two-sided Mann–Whitney test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannWhitney {
-    /// Pairs in which the first sample's value is larger, ties counting half.
+    /// Number of pairs in which the first sample's value is larger; ties count half.
     pub u: f64,
-    /// How often samples from one distribution are told apart as well as these, or better.
+    /// Two-sided p-value.
     pub p: f64,
 }
 
 /// Compares two samples by the ranks of their values (Mann and Whitney 1947, doi:10.1214/aoms/1177730491).
 ///
-/// With few values the p-value is counted over all ways to deal the pooled values to the samples, so that it is exact
-/// with ties too; with many it comes from the normal law with tie and continuity corrections. Absent if a sample is empty
-/// or a value is not finite.
+/// With few values, the p-value is exact even with ties: it is counted over all ways to distribute the pooled values over the samples. With
+/// many values it comes from the normal approximation with tie and continuity corrections. Returns `None` if a sample is empty or a value
+/// is not finite.
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<MannWhitney> {
     mann_whitney_within(&[(first, second)])
 }
 
-/// [`mann_whitney`] of several pairs of samples, values being compared within their pair alone: the sum of the pairs' U. Of pairs of one
-/// size it is the test of van Elteren 1960; of pairs of single values, the sign test. What pairs differ in beside their samples, such as
-/// a seed, is no difference between the samples. Absent without pairs.
+/// Computes [`mann_whitney`] for several pairs of samples, comparing values only within pairs: the statistic is the sum of the pairs' U.
+/// For pairs of equal size it is the test of van Elteren 1960; for pairs of single values, the sign test. Differences between pairs, such
+/// as the seed, do not count as differences between the samples. Returns `None` without pairs.
 pub fn mann_whitney_within(pairs: &[(&[f64], &[f64])]) -> Option<MannWhitney> {
     let ranked: Option<Vec<Ranked>> = pairs
         .iter()
@@ -47,13 +47,13 @@ pub fn mann_whitney_within(pairs: &[(&[f64], &[f64])]) -> Option<MannWhitney> {
     })
 }
 
-/// The smallest two-sided p-value that samples of these sizes can give: 2 / C(n + m, n). Three against three cannot
-/// reach 0.05 whatever was measured; four against four can (0.029).
+/// Returns the smallest possible two-sided p-value for samples of these sizes: 2 / C(n + m, n). Three against three cannot reach 0.05; four
+/// against four can (0.029).
 pub fn smallest_p(n: usize, m: usize) -> f64 {
     smallest_p_within(&[(n, m)])
 }
 
-/// The same of several pairs of samples, compared within their pair: 2 over the product of C(n + m, n).
+/// Returns the smallest possible p-value for several pairs of samples: 2 over the product of C(n + m, n).
 pub(crate) fn smallest_p_within(sizes: &[(usize, usize)]) -> f64 {
     let ways = |&(n, m): &(usize, usize)| {
         (1..=n.min(m)).fold(1.0, |ways, i| ways * (n.max(m) + i) as f64 / i as f64)
@@ -61,7 +61,7 @@ pub(crate) fn smallest_p_within(sizes: &[(usize, usize)]) -> f64 {
     (2.0 / sizes.iter().map(ways).product::<f64>()).min(1.0)
 }
 
-/// Two samples by the ranks of their values among both; the first sample's come first.
+/// Ranks of two samples in the pooled values; those of the first sample come first.
 struct Ranked {
     ranks: Vec<f64>,
     ties: Ties,
@@ -97,16 +97,16 @@ impl Ranked {
         n * m / 12.0 * (all + 1.0 - self.ties.cubes / (all * (all - 1.0)))
     }
 
-    /// Ranks doubled: midranks are multiples of one half.
+    /// Returns the doubled ranks, which are integers because midranks are multiples of one half.
     fn doubled(&self) -> Vec<usize> {
         self.ranks.iter().map(|rank| (2.0 * rank) as usize).collect()
     }
 
-    /// For each doubled sum, in how many deals the first sample's ranks add up to it.
+    /// Counts, for each doubled sum, the assignments in which the first sample's ranks have this sum.
     fn ways(&self) -> Vec<f64> {
         let doubled = self.doubled();
         let sums = doubled.iter().sum::<usize>() + 1;
-        // ways[k][s]: sets of k ranks whose doubled sum is s.
+        // ways[k][s]: number of sets of k ranks whose doubled sum is s.
         let mut ways = vec![vec![0.0; sums]; self.first + 1];
         ways[0][0] = 1.0;
         for &rank in &doubled {
@@ -121,7 +121,7 @@ impl Ranked {
     }
 }
 
-/// Counts the deals of all ranks, pair by pair, by the sum of those that the first samples were dealt.
+/// Computes the exact p-value from all assignments of ranks, pair by pair.
 fn dealt(pairs: &[Ranked]) -> f64 {
     let observed: usize = pairs
         .iter()
@@ -138,7 +138,7 @@ fn dealt(pairs: &[Ranked]) -> f64 {
     (2.0 * below.min(above) / total).min(1.0)
 }
 
-/// In how many ways two sums add up, from in how many ways each comes about.
+/// Convolves two counts: the number of ways in which the sum of two sums can occur.
 pub(crate) fn convolved(first: &[f64], second: &[f64]) -> Vec<f64> {
     let mut ways = vec![0.0; first.len() + second.len() - 1];
     for (i, a) in first.iter().enumerate().filter(|(_, a)| **a != 0.0) {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn ties_are_counted_and_not_guessed() {
-        // Ranks 1, 2.5 | 2.5, 4. Of the 6 deals of two, sums 3.5 3.5 5 5 6.5 6.5: 3.5 or less in 2, so p = 4/6.
+        // Ranks 1, 2.5 | 2.5, 4. The six assignments have the sums 3.5 3.5 5 5 6.5 6.5; two of them are at most 3.5, so p = 2 · 2/6.
         assert!((p(&[1.0, 2.0], &[2.0, 3.0]) - 4.0 / 6.0).abs() < 1e-12);
     }
 
@@ -205,7 +205,7 @@ mod tests {
     fn pairs_of_single_values_are_signs_and_pairs_of_two_are_dealt_one_by_one() {
         let single = |n: usize| mann_whitney_within(&vec![(&[2.0][..], &[1.0][..]); n]).unwrap().p;
         assert!((single(5) - 2.0 / 32.0).abs() < 1e-12 && (single(6) - 2.0 / 64.0).abs() < 1e-12);
-        // Of the 6 · 6 deals of two times two, one is as far out to either side.
+        // Of the 6 · 6 assignments, one is as extreme on either side.
         let two: (&[f64], &[f64]) = (&[3.0, 4.0], &[1.0, 2.0]);
         let other: (&[f64], &[f64]) = (&[300.0, 400.0], &[100.0, 200.0]);
         let test = mann_whitney_within(&[two, other]).unwrap();

@@ -1,25 +1,25 @@
-//! Two settings on the same examples.
+//! McNemar's test of two settings on the same examples.
 
 use crate::{Estimate, Interval, estimate::Z, fair_coin};
 
-/// How often two classifiers were right, each and together, on the same examples.
+/// Accuracies of two classifiers on the same examples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairedAccuracy {
-    /// Examples that only the first got right.
+    /// Number of examples that only the first predicts correctly.
     pub only_first: u64,
-    /// Examples that only the second got right.
+    /// Number of examples that only the second predicts correctly.
     pub only_second: u64,
-    /// The first's accuracy less the second's, with the interval of Bonett and Price 2012 (doi:10.3102/1076998611411915).
+    /// Accuracy of the first − accuracy of the second, with the interval of Bonett and Price 2012 (doi:10.3102/1076998611411915).
     pub difference: Estimate,
-    /// McNemar's exact test, two-sided.
+    /// Two-sided p-value of McNemar's exact test.
     pub p: f64,
 }
 
-/// Compares which examples two settings got right, example by example. Absent if the slices differ in length or are empty.
+/// Compares the correctness of two settings example by example. Returns `None` if the slices differ in length or are empty.
 ///
-/// Examples that both got right, or both wrong, say nothing of which is better; the others are tosses of a coin if
-/// neither is (McNemar 1947, doi:10.1007/BF02295996). This is about these examples under these weights: how much another
-/// seed would change is another question, for [`crate::paired`] over seeds.
+/// Examples that both settings predict correctly, or both incorrectly, contain no information on which is better. If neither is better, the
+/// others are tosses of a fair coin (McNemar 1947, doi:10.1007/BF02295996). The result is valid for these examples and these weights. For
+/// the variation over seeds, use [`crate::paired`].
 pub fn paired_accuracy(first: &[bool], second: &[bool]) -> Option<PairedAccuracy> {
     if first.len() != second.len() || first.is_empty() {
         return None;
@@ -40,13 +40,13 @@ pub fn paired_accuracy(first: &[bool], second: &[bool]) -> Option<PairedAccuracy
     })
 }
 
-/// McNemar's exact p-value, two-sided, from the examples that only the one and only the other got right.
+/// Computes the two-sided p-value of McNemar's exact test from the numbers of examples that only one setting predicts correctly.
 pub fn mcnemar(only_first: u64, only_second: u64) -> f64 {
     (2.0 * fair_coin::at_most(only_first.min(only_second), only_first + only_second)).min(1.0)
 }
 
-/// The first's accuracy less the second's over `n` examples, from those that only the one and only the other got right: a share,
-/// with the interval of Bonett and Price 2012 (doi:10.3102/1076998611411915). `n` is not 0.
+/// Estimates accuracy of the first − accuracy of the second over `n` examples, from the numbers of examples that only one predicts
+/// correctly. The result is a share with the interval of Bonett and Price 2012 (doi:10.3102/1076998611411915). `n` must not be 0.
 pub fn accuracy_difference(only_first: u64, only_second: u64, n: u64) -> Estimate {
     let share = |count: u64| (count as f64 + 1.0) / (n as f64 + 2.0);
     let (a, b) = (share(only_first), share(only_second));
@@ -93,7 +93,7 @@ mod tests {
         // n = 98, 9 and 4 apart: shares 0.1 and 0.05, half-width 1.96·√((0.15 − 0.0025)/100) = 0.075273.
         let interval = accuracy_difference(9, 4, 98).interval.unwrap();
         assert!((interval.low + 0.025_273).abs() < 1e-6 && (interval.high - 0.125_273).abs() < 1e-6);
-        // The worked example of R's statpsych, `ci.prop.ps(.05, 12, 4, 26, 6)`.
+        // Example of R's statpsych: `ci.prop.ps(.05, 12, 4, 26, 6)`.
         let interval = accuracy_difference(26, 4, 48).interval.unwrap();
         assert!((interval.low - 0.254_806_7).abs() < 1e-6 && (interval.high - 0.625_193_3).abs() < 1e-6);
     }

@@ -1,13 +1,13 @@
-//! The median and how far it can be trusted.
+//! Median with a distribution-free confidence interval.
 
 use crate::{CONFIDENCE, Estimate, Interval, Sample, fair_coin};
 
-/// The fewest values whose median has an interval at [`CONFIDENCE`]: the range of five covers it with probability
-/// 1 − 2/2⁵ = 93.75 % only.
+/// Minimum number of values for an interval of the median at [`CONFIDENCE`]. The range of five values covers it with probability 1 − 2/2⁵ =
+/// 93.75 % only.
 pub const MEDIAN_INTERVAL_FROM: usize = 6;
 
-/// The median with its interval from order statistics, see [`median_interval`]. Absent if there is no value or one is
-/// not finite.
+/// Estimates the median with its interval from order statistics, see [`median_interval`]. Returns `None` if there is no value or one is not
+/// finite.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
     let sample = Sample::new(values)?;
     Some(Estimate {
@@ -18,28 +18,27 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
     })
 }
 
-/// The interval of the median at [`CONFIDENCE`] that order statistics give, whatever the distribution.
+/// Computes the interval of the median at [`CONFIDENCE`] from order statistics, for any distribution.
 ///
-/// How many of n values lie below the median is a matter of n tosses of a coin, so the d-th smallest and the d-th largest
-/// value enclose it with a probability that can be counted. That probability moves in steps as d does; between the
-/// two steps around [`CONFIDENCE`] the ends are interpolated (Hettmansperger and Sheather 1986,
-/// doi:10.1016/0167-7152(86)90021-0; Nyblom 1992, doi:10.1016/0167-7152(92)90076-H). Where values between the ends are tied, as
-/// those of a coarse clock are, the wider step is taken: it covers as much as it should on any distribution, and
-/// interpolation only where there are values between ticks.
+/// The number of values below the median has a binomial distribution, so the d-th smallest and the d-th largest value enclose the median
+/// with a known probability. This probability changes in steps with d. Between the two steps around [`CONFIDENCE`] the ends are
+/// interpolated (Hettmansperger and Sheather 1986, doi:10.1016/0167-7152(86)90021-0; Nyblom 1992, doi:10.1016/0167-7152(92)90076-H). If
+/// values between the ends are tied, as with a coarse clock, the wider step is used: its coverage is sufficient for any distribution,
+/// whereas interpolation requires values between the ticks.
 ///
-/// Absent for fewer than [`MEDIAN_INTERVAL_FROM`] values.
+/// Returns `None` for fewer than [`MEDIAN_INTERVAL_FROM`] values.
 pub fn median_interval(sample: &Sample) -> Option<Interval> {
     let values = sample.sorted();
     let ranks = Ranks::of(values.len())?;
     Some(ranks.interval(&values[ranks.outer..values.len() - ranks.outer]))
 }
 
-/// Which order statistics bound the interval for a number of values.
+/// Order statistics that bound the interval, for a given number of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ranks {
-    /// How many values lie beyond each end of the wider interval.
+    /// Number of values beyond each end of the wider interval.
     pub(crate) outer: usize,
-    /// How far to go from the wider interval's ends to the narrower one's.
+    /// Fraction of the way from the wider interval's ends to the narrower one's.
     inward: f64,
 }
 
@@ -50,7 +49,7 @@ impl Ranks {
             return None;
         }
         let beyond = |outer: usize| fair_coin::at_most(outer as u64, n as u64);
-        // Bisection for the last count whose tail is small enough; the normal law would be a guess that needs checking.
+        // Bisects for the largest count whose tail is small enough. The normal approximation would only give an initial guess.
         let (mut outer, mut too_many) = (0, n / 2);
         while too_many - outer > 1 {
             let middle = outer + (too_many - outer) / 2;
@@ -69,7 +68,7 @@ impl Ranks {
         })
     }
 
-    /// The interval, given the values from the wider interval's one end to its other, sorted.
+    /// Returns the interval, given the sorted values between the ends of the wider interval.
     pub(crate) fn interval(self, band: &[f64]) -> Interval {
         let last = band.len() - 1;
         let tied = band.windows(2).any(|pair| pair[0] == pair[1]);
@@ -97,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_ten_values_is_the_one_worked_by_hand() {
-        // The 2nd and 9th value cover with 1 − 22/1024 = 0.978516, the 3rd and 8th with 1 − 112/1024 = 0.890625.
+        // The 2nd and 9th value have a coverage of 1 − 22/1024 = 0.978516, the 3rd and 8th of 1 − 112/1024 = 0.890625.
         // I = 0.028516/0.087891 = 0.324444, inward = 8I/(2 + 6I) = 0.657658.
         let values: Vec<f64> = (1..=10).map(f64::from).collect();
         let found = interval(&values);
@@ -107,7 +106,8 @@ mod tests {
 
     #[test]
     fn six_values_reach_nearly_from_end_to_end() {
-        // Range 1 − 2/64 = 0.96875, inner 1 − 14/64 = 0.78125: I = 0.1, inward = 5·0.1/(1 + 4·0.1) = 0.357143.
+        // The range has a coverage of 1 − 2/64 = 0.96875, the next step of 1 − 14/64 = 0.78125: I = 0.1, inward = 5·0.1/(1 + 4·0.1) =
+        // 0.357143.
         let found = interval(&[5.0, 1.0, 4.0, 2.0, 6.0, 3.0]);
         assert_close(found.low, 1.357_143);
         assert_close(found.high, 5.642_857);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_million_values_leave_out_what_the_normal_law_says() {
-        // n/2 − 1.96·√n/2 = 499 020, to within a few.
+        // n/2 − 1.96·√n/2 = 499 020, approximately.
         let outer = Ranks::of(1_000_000).unwrap().outer;
         assert!(outer.abs_diff(499_020) <= 2, "{outer}");
     }

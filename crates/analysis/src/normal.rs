@@ -2,12 +2,12 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// The probability above `z`, with its relative precision kept far out (statrs' own error function is good to 1e-11 only).
+/// Returns the probability above `z`. Keeps its relative precision in the tails (the error function of statrs is only accurate to 1e-11).
 pub(crate) fn above(z: f64) -> f64 {
     0.5 * libm::erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// The value with probability `p` below it, infinite at 0 and 1.
+/// Returns the value with probability `p` below it; infinite at 0 and 1.
 pub(crate) fn quantile(p: f64) -> f64 {
     Normal::standard().inverse_cdf(p)
 }

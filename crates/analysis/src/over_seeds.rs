@@ -1,11 +1,11 @@
-//! What two settings differ in, over the seeds of their trainings.
+//! Mean difference of two settings over seeds.
 
 use crate::{Estimate, Interval, mean};
 
-/// The mean over seeds of differences, each with the interval that its test examples leave. It reaches as far as that of the mean over
-/// seeds (Student) or as the mean of their own intervals does, whichever is farther: seeds share their test examples, so that more of them
-/// say nothing new of other examples. Of one seed it is its own, which is about the examples alone. Absent without differences;
-/// without an interval if one of them has none.
+/// Estimates the mean of differences over seeds, each with an interval for the sampling error of its test examples. The interval of the
+/// mean is the union of Student's interval over seeds and the mean of the individual intervals: seeds share their test examples, so more
+/// seeds do not reduce the sampling error of the examples. For one seed, its own interval is returned, which covers only the examples.
+/// Returns `None` without differences. There is no interval if one of the differences lacks an interval.
 pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
     if let [difference] = differences {
         return Some(difference.clone());
@@ -23,7 +23,8 @@ pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
     })
 }
 
-/// The mean of the intervals of differences on the same test examples: what more seeds do not narrow. Absent if one has none.
+/// Returns the mean of the intervals of differences on the same test examples, which more seeds do not narrow. Returns `None` if one has no
+/// interval.
 pub(crate) fn shared(differences: &[Estimate]) -> Option<Interval> {
     let ends: Vec<Interval> = differences
         .iter()

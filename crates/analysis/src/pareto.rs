@@ -1,11 +1,12 @@
-//! Which of several choices no other one makes pointless.
+//! Pareto front of points with two objectives.
 
-/// Which points are dominated, each a pair of what is to be as small as possible: another point is smaller in one of the two and
-/// no larger in the other. Equal points do not dominate each other. A point that lacks a value (NaN) neither dominates nor is dominated.
+/// Returns which points are dominated. Both coordinates are to be minimized. A point is dominated if another one is smaller in one
+/// coordinate and not larger in the other. Equal points do not dominate each other. A point with a missing value (NaN) neither dominates
+/// nor is dominated.
 pub fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
     let mut dominated = vec![false; points.len()];
     let mut lowest: Option<(f64, f64)> = None;
-    // By the first value, then by the second: whatever dominates a point comes before it.
+    // Sorted by the first coordinate, then by the second, so a dominating point comes before the dominated one.
     for index in ascending(points) {
         let (first, second) = points[index];
         match lowest {
@@ -16,7 +17,7 @@ pub fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
     dominated
 }
 
-/// The points that are not dominated and lack no value, by their index, from the smallest first value to the largest.
+/// Returns the indices of the points that are not dominated and have no missing value, ordered by the first coordinate.
 pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
     let dominated = dominated(points);
     let mut front = ascending(points);
@@ -24,11 +25,11 @@ pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
     front
 }
 
-/// The points that lack no value, from the smallest to the largest.
+/// Returns the indices of the points without missing values, in ascending order.
 fn ascending(points: &[(f64, f64)]) -> Vec<usize> {
     let whole = |index: &usize| !points[*index].0.is_nan() && !points[*index].1.is_nan();
     let mut order: Vec<usize> = (0..points.len()).filter(whole).collect();
-    // Both zeros are one value.
+    // Treats −0 and +0 as equal.
     let key = |index: usize| (points[index].0 + 0.0, points[index].1 + 0.0);
     order.sort_by(|a, b| {
         let (a, b) = (key(*a), key(*b));
@@ -72,14 +73,14 @@ mod tests {
         );
     }
 
-    /// The definition, pair by pair.
+    /// Computes the dominated points by comparing all pairs.
     fn brute_force(points: &[(f64, f64)]) -> Vec<bool> {
         let beats = |a: (f64, f64), b: (f64, f64)| a.0 <= b.0 && a.1 <= b.1 && (a.0 < b.0 || a.1 < b.1);
         let dominated = |point: &(f64, f64)| points.iter().any(|other| beats(*other, *point));
         points.iter().map(dominated).collect()
     }
 
-    /// Few values, so that many are equal.
+    /// Generates coordinates from a small set, to produce many ties.
     fn coordinate() -> impl Strategy<Value = f64> {
         prop_oneof![
             6 => (-3_i8..4).prop_map(f64::from),

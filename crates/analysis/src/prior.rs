@@ -1,22 +1,22 @@
-//! What groups of repeats deviate by, learned from all groups of a family: five values know little of it.
+//! Empirical Bayes prior of variances. The variance of five values is imprecise, so it is learned from all groups of a family.
 
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::Sample;
 
-/// A deviation and how much it is worth: as much as one from `freedom + 1` values.
+/// Standard deviation with its precision, equal to that of a deviation from `freedom + 1` values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prior {
-    /// The deviation; of logarithms a relative one.
+    /// Standard deviation; relative if the values are logarithms.
     pub deviation: f64,
-    /// Its degrees of freedom.
+    /// Degrees of freedom.
     pub freedom: f64,
 }
 
 impl Prior {
-    /// What it is worth to one of `kin` groups, whose own variance is this, with so many degrees of freedom: less, the less likely it is
-    /// that the largest of that many which are alike is as large (Phipson et al. 2016). A group far noisier than its kin is left
-    /// with its own few values.
+    /// Returns the prior with degrees of freedom reduced for one of `kin` groups, which has this variance with `freedom` degrees of
+    /// freedom. The reduction follows the probability that the largest of `kin` equal variances is as large (Phipson et al. 2016). A group
+    /// that is much noisier than the others is therefore judged by its own values alone.
     pub fn for_one(self, variance: f64, freedom: f64, kin: usize) -> Self {
         let beyond = FisherSnedecor::new(freedom, self.freedom)
             .map_or(0.0, |law| law.sf(variance / self.deviation.powi(2)));
@@ -27,27 +27,27 @@ impl Prior {
     }
 }
 
-/// The fewest variances that a prior is learned from: a quartile of fewer is one of them.
+/// Minimum number of variances for a prior. A quartile of fewer is a single one of them.
 pub const MIN_KIN: usize = 8;
 
-/// The most that kin may count, as a multiple of what a group's own values do: cells do differ, though quartiles of a few
-/// cannot always show it.
+/// Maximum degrees of freedom of a prior, as a multiple of those of a group. Cells do differ, although quartiles of a few cannot always
+/// show it.
 const MOST_OF_KIN: f64 = 4.0;
 
-/// The standard normal quantile at 3/4.
+/// Standard normal quantile at 3/4.
 const QUARTILE: f64 = 0.674_489_750_196_082;
 
-/// The prior of variances that have `freedom` degrees of freedom each, as in Smyth 2004 (doi:10.2202/1544-6115.1027), by the
-/// median and the quartiles of their logarithms in place of mean and variance, so that a few groups whose values happen to agree, or that
-/// an interruption hit, do not decide it (Phipson et al. 2016, doi:10.1214/16-AOAS920).
+/// Computes the prior of variances that have `freedom` degrees of freedom each, as in Smyth 2004 (doi:10.2202/1544-6115.1027). Uses median
+/// and quartiles of the logarithms instead of mean and variance, which makes the prior robust against a few groups whose values happen to
+/// agree or that were interrupted (Phipson et al. 2016, doi:10.1214/16-AOAS920).
 ///
-/// The less alike the variances are, beyond what so few values make of equal ones, the less the prior counts. Absent for fewer than
+/// The more the variances differ beyond their sampling error, the fewer degrees of freedom the prior has. Returns `None` for fewer than
 /// [`MIN_KIN`] variances, and if the middle half is not positive and finite.
 pub fn prior(variances: &[f64], freedom: f64) -> Option<Prior> {
     if variances.len() < MIN_KIN || !(freedom > 0.0 && freedom.is_finite()) {
         return None;
     }
-    // A variance of 0 has a logarithm below all others; where it is among the middle half there is no prior.
+    // The logarithm of a variance of 0 is replaced by a value below all others. If the lower quartile is such a value, there is no prior.
     let logs = Sample::new(
         variances
             .iter()
@@ -66,12 +66,12 @@ pub fn prior(variances: &[f64], freedom: f64) -> Option<Prior> {
     })
 }
 
-/// The median of χ² with so many degrees of freedom, over them (Wilson and Hilferty 1931, doi:10.1073/pnas.17.12.684).
+/// Returns the median of χ² divided by its degrees of freedom (Wilson and Hilferty 1931, doi:10.1073/pnas.17.12.684).
 fn median(freedom: f64) -> f64 {
     (1.0 - 2.0 / (9.0 * freedom)).powi(3)
 }
 
-/// The distance between the quartiles of the logarithm of χ², by the same.
+/// Returns the distance between the quartiles of the logarithm of χ², by the same approximation.
 fn quartile_range(freedom: f64) -> f64 {
     let (centre, side) = (
         1.0 - 2.0 / (9.0 * freedom),
@@ -80,14 +80,15 @@ fn quartile_range(freedom: f64) -> f64 {
     3.0 * ((centre + side) / (centre - side)).ln()
 }
 
-/// The degrees of freedom, from 1 to `most`, whose squared distance between quartiles this is. More of them are closer together.
+/// Returns the degrees of freedom, from 1 to `most`, with this squared distance between quartiles. The distance decreases with the degrees
+/// of freedom.
 fn freedom_of(squared_range: f64, most: f64) -> f64 {
     let wider = |freedom: f64| quartile_range(freedom).powi(2) > squared_range;
     let (mut low, mut high) = (1.0, most.max(1.0));
     if wider(high) {
         return high;
     }
-    // Fifty halvings leave nothing of any such range.
+    // Fifty bisections are enough for any such range.
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
         if wider(middle) {
@@ -107,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// Variances with 4 degrees of freedom around some that scatter as an inverse χ² around 0.02².
+    /// Draws variances with 4 degrees of freedom. With `kin`, the true variances follow a scaled inverse χ² distribution around 0.02².
     fn drawn(count: usize, kin: Option<f64>) -> Vec<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let own = ChiSquared::new(4.0).unwrap();
@@ -175,7 +176,7 @@ mod tests {
             freedom: 32.0,
         };
         let of = |deviation: f64| kin.for_one(deviation * deviation, 8.0, 20).freedom;
-        // F(8, 32) passes 1.45² with 6 %, more than one of twenty, and 10² never.
+        // F(8, 32) exceeds 1.45² with a probability of 6 %, more than one in twenty, and 10² practically never.
         assert_eq!([0.01, 0.02, 0.029].map(of), [32.0; 3]);
         assert!((0.1..10.0).contains(&of(0.04)), "{}", of(0.04));
         assert!(of(0.2) < 1e-6, "{}", of(0.2));

@@ -1,13 +1,13 @@
-//! Values in a format beside the same values in a wider one.
+//! Counts of overflow and underflow, by comparison with the same values in a wider format.
 
 use mantissa_core::{Format, RangeCounts};
 
-/// Counts what a format did to values, given their twins in a wider format, element by element. A zero has underflowed if its
-/// twin is none and below `vanishing`: a larger twin beside it says of errors, not of range, as where rounding moved what a ReLU
-/// gets across 0.
+/// Counts overflowed, underflowed and subnormal values, given the same elements (twins) in a wider format. A zero counts as underflow if
+/// its twin is not zero and below `vanishing`. With a larger twin, the zero is due to rounding errors and not to the range, e.g. if an
+/// error moved the input of a ReLU across 0.
 ///
 /// # Panics
-/// If the two differ in length.
+/// Panics if the slices differ in length.
 pub fn range_counts(values: &[f64], twins: &[f64], format: Format, vanishing: f64) -> RangeCounts {
     assert_eq!(values.len(), twins.len(), "one twin each");
     let pairs = || values.iter().zip(twins);
@@ -34,12 +34,12 @@ pub fn range_counts(values: &[f64], twins: &[f64], format: Format, vanishing: f6
     }
 }
 
-/// ⌊log₂|x|⌋ of a finite value that is not zero.
+/// Returns ⌊log₂|x|⌋ of a finite value that is not zero.
 fn exponent(x: f64) -> Option<i32> {
     if x == 0.0 || !x.is_finite() {
         return None;
     }
-    // The logarithm of a value just below a power of two rounds up to it; the bits do not.
+    // Reads the exponent from the bits because `log2` rounds up for a value just below a power of two.
     let biased = (x.to_bits() >> 52 & 0x7ff) as i32;
     Some(match biased {
         0 => x.abs().log2().floor() as i32,
@@ -88,7 +88,7 @@ mod tests {
         let smallest = Format::Bf16.min_normal();
         assert_eq!((underflow(0.1, smallest), underflow(-0.1, smallest)), (0, 0));
         assert_eq!(underflow(-0.9 * smallest, smallest), 1);
-        // Changes of weights vanish beside them at any size.
+        // A weight update of any size can vanish in the sum with its weight.
         assert_eq!(underflow(-0.1, f64::INFINITY), 1);
     }
 
@@ -98,7 +98,7 @@ mod tests {
             prop_assume!(x.is_finite() && x != 0.0);
             let exponent = exponent(x).unwrap();
             let power = f64::from(exponent).exp2();
-            // Compared as a quotient, since the power above the largest value is infinite.
+            // Compared as a quotient because the power above the largest value is infinite.
             prop_assert!(power <= x.abs() && x.abs() / power < 2.0);
         }
 

@@ -1,13 +1,13 @@
-//! Ranks of values, ties sharing theirs.
+//! Ranks of values with ties.
 
-/// What ties there are among ranks.
+/// Summary of the ties.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ties {
     /// Σ t³ − t over groups of t equal values.
     pub(crate) cubes: f64,
 }
 
-/// The rank of each value from 1, in the order given; equal values share the mean of theirs.
+/// Returns the rank of each value, from 1, in the given order. Equal values share the mean of their ranks.
 pub(crate) fn midranks(values: &[f64]) -> (Vec<f64>, Ties) {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|&a, &b| values[a].total_cmp(&values[b]));

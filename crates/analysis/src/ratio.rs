@@ -1,14 +1,14 @@
-//! How many times as much.
+//! Ratio of two estimates.
 
 use crate::{Estimate, Interval};
 
-/// `numerator / denominator` for two independent positive estimates, e.g. the baseline's seconds over a setting's:
-/// a speed-up.
+/// Computes `numerator / denominator` of two independent positive estimates, e.g. a speed-up: the baseline's seconds over those of a
+/// setting.
 ///
-/// The interval is recovered from those of the parts on the logarithmic scale (MOVER; Zou and Donner 2008,
-/// doi:10.1002/sim.3095): the distances from value to end add in quadrature, each side with the ends that push
-/// the ratio that way, so that lopsided intervals stay lopsided. It is absent unless both parts have one; the ratio
-/// is absent unless both values and all ends are positive. `n` is the smaller of the two.
+/// The interval is derived from those of the parts on the logarithmic scale (MOVER; Zou and Donner 2008, doi:10.1002/sim.3095): the
+/// distances from the value to the ends add in quadrature. Each side uses the ends that move the ratio in its direction, so asymmetric
+/// intervals stay asymmetric. There is no interval unless both parts have one and its lower ends are positive. Returns `None` unless both
+/// values are positive. `n` is the smaller of the two.
 pub fn ratio(numerator: &Estimate, denominator: &Estimate) -> Option<Estimate> {
     if !(numerator.value > 0.0 && denominator.value > 0.0) {
         return None;
@@ -62,8 +62,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_the_one_worked_by_hand() {
-        // Each part reaches from half to double its value, so each log distance is ln 2 and they add to √2·ln 2:
-        // the ratio's ends are 2^∓√2 = 0.375214 and 2.665144 times its value.
+        // Each part reaches from half to double its value, so each logarithmic distance is ln 2 and their sum in quadrature is √2·ln 2: the
+        // ratio's ends are 2^∓√2 = 0.375214 and 2.665144 times its value.
         let found = ratio(&estimate(6.0, 12.0, 24.0), &estimate(2.0, 4.0, 8.0)).unwrap();
         let interval = found.interval.unwrap();
         assert_eq!(found.value, 3.0);

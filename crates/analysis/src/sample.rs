@@ -1,11 +1,12 @@
-//! Values in order, and their quantiles.
+//! Sorted samples and their quantiles.
 
-/// One or more finite values, sorted.
+/// Non-empty sorted sample of finite values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample(Vec<f64>);
 
 impl Sample {
-    /// Sorts the values. Absent if there is none or if one is not finite: what to leave out is the caller's decision.
+    /// Sorts the values. Returns `None` if there is no value or one is not finite, because the caller must decide which values to leave
+    /// out.
     pub fn new(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -15,13 +16,13 @@ impl Sample {
         Some(Self(values))
     }
 
-    /// The values, smallest first.
+    /// Returns the values, smallest first.
     pub fn sorted(&self) -> &[f64] {
         &self.0
     }
 
-    /// The quantile at `q` (clamped to 0..=1), linear between order statistics: type 7 of Hyndman and Fan 1996
-    /// (doi:10.2307/2684934), which R, NumPy and Julia use unless told otherwise.
+    /// Returns the quantile at `q` (clamped to 0..=1), linear between order statistics: type 7 of Hyndman and Fan 1996
+    /// (doi:10.2307/2684934), the default of R, NumPy and Julia.
     pub fn quantile(&self, q: f64) -> f64 {
         let position = q.clamp(0.0, 1.0) * (self.0.len() - 1) as f64;
         let (below, above) = (
@@ -31,12 +32,12 @@ impl Sample {
         below + (above - below) * position.fract()
     }
 
-    /// The middle value, or the mean of the two middle values.
+    /// Returns the middle value, or the mean of the two middle values.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// The arithmetic mean.
+    /// Returns the arithmetic mean.
     pub fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }

@@ -1,38 +1,38 @@
-//! Is it range or precision that a trained model needs? A verdict from tests in formats with fewer and fewer bits.
+//! Sensitivity of a trained model to range and precision, from tests in formats with fewer and fewer bits.
 
 use mantissa_core::{FormatTrial, Layout};
 
 use crate::mcnemar;
 
-/// Accuracy, as a share of the examples, that a format may cost and still keep it.
+/// Maximum loss of accuracy, as a share of the examples, of a format that keeps the accuracy.
 pub const TOLERATED_LOSS: f64 = 0.01;
 
-/// Significance of a loss that is no accident.
+/// Significance level for a loss of accuracy.
 const SIGNIFICANCE: f64 = 0.05;
 
-/// Whether a format keeps the accuracy: it loses at most [`TOLERATED_LOSS`], and no more than chance would (exact McNemar test
-/// on the same examples).
+/// Returns true if a format keeps the accuracy: the loss is at most [`TOLERATED_LOSS`] and not significant (exact McNemar test on the same
+/// examples).
 pub fn keeps(trial: &FormatTrial) -> bool {
     let loss = (trial.lost as f64 - trial.won as f64) / trial.examples as f64;
     let by_chance = trial.lost <= trial.won || mcnemar(trial.lost, trial.won) >= SIGNIFICANCE;
     loss <= TOLERATED_LOSS && by_chance
 }
 
-/// What a model is sensitive to.
+/// Requirements of a model on its format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sensitivity {
-    /// It keeps its accuracy with the exponent of f16 and with the fraction of bf16.
+    /// Keeps the accuracy with the exponent of f16 and with the fraction of bf16.
     Neither,
-    /// It needs more exponents than f16 has.
+    /// Needs more exponent bits than f16 has.
     Range,
-    /// It needs more fraction than bf16 has.
+    /// Needs more fraction bits than bf16 has.
     Precision,
-    /// Both.
+    /// Needs both.
     Both,
 }
 
 impl Sensitivity {
-    /// From the least bits of exponent and of fraction that keep the accuracy, each with enough of the other.
+    /// Classifies by the fewest bits of exponent and of fraction that keep the accuracy, each with enough bits of the other.
     pub fn of(exponent_bits: u32, fraction_bits: u32) -> Self {
         const OF_F16: u32 = 5;
         const OF_BF16: u32 = 7;
@@ -44,7 +44,7 @@ impl Sensitivity {
         }
     }
 
-    /// In a word.
+    /// Returns the name used in output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Neither => "insensitive",
@@ -55,7 +55,8 @@ impl Sensitivity {
     }
 }
 
-/// The fewest bits such that they, and all more bits that were tried, keep the accuracy; absent if not even the most do.
+/// Returns the fewest bits that keep the accuracy, such that all larger numbers that were tried keep it too. Returns `None` if the largest
+/// does not.
 pub fn fewest_bits(trials: &[FormatTrial], bits: fn(Layout) -> u32) -> Option<u32> {
     let mut sorted: Vec<(u32, bool)> = trials
         .iter()

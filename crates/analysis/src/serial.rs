@@ -1,50 +1,48 @@
-//! Whether samples are what an interval takes them for: draws that don't depend on when they were taken.
+//! Serial dependence of samples. Confidence intervals assume that samples are independent of the time at which they were taken.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{Sample, ranks::midranks};
 
-/// The fewest samples that are checked.
+/// Minimum number of samples.
 const FROM: usize = 10;
 
-/// A drift by less than this share is not reported, however sure it is: a million samples make any drift sure.
+/// Minimum relative drift that is reported. Among a million samples, any drift is significant.
 const DRIFT_FROM: f64 = 0.01;
 
-/// A drift is reported if chance gives one as strong this seldom: most cells have none, and a reader who is warned in
-/// vain stops reading.
+/// Significance level of a drift. It is strict because most cells do not drift, and frequent false warnings are ignored.
 const DRIFT_LEVEL: f64 = 0.001;
 
-/// Autocorrelation from which it is reported: there, n samples are worth n/2.
+/// Minimum autocorrelation that is reported. At this value, the effective sample size of n samples is n/2.
 const AUTOCORRELATION_FROM: f64 = 1.0 / 3.0;
 
-/// What the order of samples shows.
+/// Dependence of samples on their order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Serial {
-    /// The median of the second half over that of the first, less 1. Not finite if that of the first is 0.
+    /// Median of the second half / median of the first half − 1. Not finite if the latter is 0.
     pub drift: f64,
-    /// How often samples without a trend show one as strong: Spearman's rank correlation with time, two-sided.
+    /// Two-sided p-value of Spearman's rank correlation with time.
     pub drift_p: f64,
     /// Correlation of each sample with the next; 0 if all are equal.
     pub autocorrelation: f64,
-    /// Independent samples that would say as much, n·(1 − r)/(1 + r), never more than n: what the interval's n should be
-    /// read as.
+    /// Effective sample size n·(1 − r)/(1 + r), at most n. The interval is as precise as one of this many independent samples.
     pub effective_samples: f64,
 }
 
 impl Serial {
-    /// Whether times moved by 1 % or more, and not by chance.
+    /// Returns true if the times drift significantly by 1 % or more.
     pub fn drifts(&self) -> bool {
         // Negated so that a drift that is not finite counts.
         self.drift_p <= DRIFT_LEVEL && (self.drift.abs() >= DRIFT_FROM || !self.drift.is_finite())
     }
 
-    /// Whether neighbours resemble each other so much that the interval of the median is too narrow by a third or more.
+    /// Returns true if the autocorrelation is so high that the interval of the median is too narrow by about 30 % or more.
     pub fn depends(&self) -> bool {
         self.autocorrelation >= AUTOCORRELATION_FROM
     }
 }
 
-/// Checks samples in the order in which they were taken. Absent for fewer than ten, or if one is not finite.
+/// Analyses samples in the order in which they were taken. Returns `None` for fewer than ten, or if one is not finite.
 pub fn serial(values: &[f64]) -> Option<Serial> {
     if values.len() < FROM {
         return None;
@@ -54,7 +52,7 @@ pub fn serial(values: &[f64]) -> Option<Serial> {
     let (before, after) = (median(first)?, median(second)?);
     let n = values.len() as f64;
     let autocorrelation = autocorrelation(values);
-    // One outlier moves the estimate by about 1/n; a value at the edge would leave nothing.
+    // One outlier changes the estimate by about 1/n. The limit avoids an effective sample size of 0.
     let r = autocorrelation.clamp(0.0, 1.0 - 1.0 / n);
     Some(Serial {
         drift: after / before - 1.0,
@@ -64,7 +62,7 @@ pub fn serial(values: &[f64]) -> Option<Serial> {
     })
 }
 
-/// Of Spearman's correlation between values and their order, by Student's t.
+/// Computes the p-value of Spearman's correlation between values and their order, by Student's t.
 fn trend_p(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let (ranks, _) = midranks(values);
@@ -106,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_autocorrelation_is_the_one_worked_by_hand() {
-        // Mean 2, deviations −1 1 −1 1: products −3, squares 4.
+        // The mean is 2 and the deviations are −1 1 −1 1. The sum of products is −3, the sum of squares 4.
         assert_eq!(autocorrelation(&[1.0, 3.0, 1.0, 3.0]), -0.75);
         assert_eq!(autocorrelation(&[1.0, 1.0, 3.0, 3.0]), 0.25);
         assert_eq!(autocorrelation(&[2.0; 5]), 0.0);

@@ -1,22 +1,22 @@
-//! When the warm-up is over.
+//! Detection of the end of a warm-up.
 
 use crate::mann_whitney;
 
-/// Times in a window: enough that a Mann–Whitney test of two windows sees a shift of two standard deviations.
+/// Number of times in a window. It is large enough for a Mann–Whitney test of two windows to detect a shift of two standard deviations.
 const WINDOW: usize = 8;
 
-/// Two windows whose medians differ by less than this share have settled even if they can be told apart: such a change is
-/// the drift check's to find.
+/// Two windows whose medians differ by less than this share have settled even if the difference is significant. The drift check detects
+/// such changes.
 const SAME_WITHIN: f64 = 0.01;
 
-/// Windows that the test can tell apart at this level have not settled. Settled times are held up by one window that often.
+/// Significance level for a difference of two windows, and the rate at which settled times need another window.
 const LEVEL: f64 = 0.05;
 
-/// Whether times have settled: the newest eight and the eight before them differ by less than 1 % in their medians, or
-/// not more than chance makes them (Mann–Whitney at 5 %). Never before there are sixteen times.
+/// Returns true if times have settled: the medians of the newest eight and the eight before them differ by less than 1 %, or the difference
+/// is not significant (Mann–Whitney at 5 %). Requires at least sixteen times.
 ///
-/// Only the newest sixteen of `seconds` count, in the order in which they were taken. Meant to be asked after every
-/// eighth time: asked after each, some pair of windows will soon look alike by chance.
+/// Only the newest sixteen of `seconds` count, in the order in which they were taken. Call it after every eighth time. If called after
+/// each, some pair of windows soon looks equal by chance.
 pub fn settled(seconds: &[f64]) -> bool {
     let Some(start) = seconds.len().checked_sub(2 * WINDOW) else {
         return false;
@@ -35,18 +35,18 @@ fn middle(window: &[f64]) -> f64 {
     f64::midpoint(sorted[WINDOW / 2 - 1], sorted[WINDOW / 2])
 }
 
-/// What became of a warm-up.
+/// State of a warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warmth {
     /// Not settled yet.
     Warming,
-    /// Settled: sampling may begin.
+    /// Settled. Sampling may begin.
     Settled,
-    /// The most runs were made without settling; sampling begins all the same, and the record says so.
+    /// The maximum number of runs was reached without settling. Sampling begins anyway, and the record contains a note.
     GaveUp,
 }
 
-/// A warm-up: give it each time as it comes.
+/// Warm-up in progress. Call [`push`](Self::push) with each time.
 #[derive(Debug, Clone)]
 pub struct WarmUp {
     seconds: Vec<f64>,
@@ -54,7 +54,7 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// Before the first run, with the most runs to make.
+    /// Starts a warm-up with a maximum number of runs.
     pub fn new(max_runs: usize) -> Self {
         Self {
             seconds: Vec::new(),
@@ -62,7 +62,7 @@ impl WarmUp {
         }
     }
 
-    /// Takes in a time, in seconds, and says where the warm-up stands.
+    /// Adds a time in seconds and returns the state of the warm-up.
     pub fn push(&mut self, seconds: f64) -> Warmth {
         self.seconds.push(seconds);
         if self.seconds.len().is_multiple_of(WINDOW) && settled(&self.seconds) {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_slow_start_is_waited_for() {
-        // Falls from 3 to 1 with a time constant of ten runs: 1 % is reached where 2·e^(−i/10) differs little.
+        // Decays from 3 to 1 with a time constant of ten runs. It settles where 2·e^(−i/10) changes by less than 1 % between windows.
         let decay = (0..).map(|i| 1.0 + 2.0 * (-f64::from(i) / 10.0).exp());
         let (runs, warmth) = runs_until(decay);
         assert_eq!(warmth, Warmth::Settled);

@@ -1,27 +1,27 @@
-//! Paired comparisons: two settings under the same seeds, or on the same inputs.
+//! Wilcoxon signed-rank test of two settings under the same seeds or on the same inputs.
 
 use crate::{Estimate, Interval, fair_coin, normal, ranks::midranks};
 
-/// Up to this many differences the signs are counted; 2⁴⁰ counts exactly in an `f64`.
+/// Maximum number of differences for which signs are counted exactly. `f64` represents 2⁴⁰ exactly.
 const COUNT_UP_TO: usize = 40;
 
-/// What pairs say of the difference between their first and second values.
+/// Comparison of paired values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Paired {
-    /// The typical difference, first less second: the median of the means of all pairs of differences (Hodges and Lehmann
-    /// 1963). Its interval holds the shifts that the signed-rank test would not refuse at 5 %; absent for fewer
-    /// than six pairs, which could never refuse one.
+    /// Typical difference, first − second: the median of the means of all pairs of differences (Hodges and Lehmann 1963). Its interval
+    /// contains the shifts that the signed-rank test does not reject at 5 %. There is no interval for fewer than six pairs, which cannot
+    /// reject any shift.
     pub difference: Estimate,
-    /// Wilcoxon's signed-rank test, two-sided: how often pairs without a difference are told apart as well, or better.
+    /// Two-sided p-value of Wilcoxon's signed-rank test.
     pub p: f64,
 }
 
-/// Compares values pair by pair (Wilcoxon 1945, doi:10.2307/3001968). Absent if the slices differ in length or are empty, or
-/// if a difference is not finite.
+/// Compares values pair by pair (Wilcoxon 1945, doi:10.2307/3001968). Returns `None` if the slices differ in length or are empty, or if a
+/// difference is not finite.
 ///
-/// Equal pairs are left out of the test, as Wilcoxon does, and stay in the estimate. With few pairs the p-value is counted
-/// over all signs, ties included, with many it comes from the normal law. Meant for seeds and cells: n pairs take
-/// n² means.
+/// Equal pairs are excluded from the test, as by Wilcoxon, but included in the estimate. With few pairs the p-value is exact: it is counted
+/// over all signs, including ties. With many it comes from the normal approximation. Intended for seeds and cells, because n pairs need n²
+/// means.
 pub fn paired(first: &[f64], second: &[f64]) -> Option<Paired> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
     let finite = differences.iter().all(|difference| difference.is_finite());
@@ -51,7 +51,7 @@ fn typical(differences: &[f64]) -> Estimate {
     }
 }
 
-/// How many means lie beyond each end of the interval: the largest c with P(W ≤ c) at most half of 5 %.
+/// Returns the number of means beyond each end of the interval: the largest c with P(W ≤ c) at most half of 5 %.
 fn left_out(n: usize) -> Option<usize> {
     let tail = (1.0 - crate::CONFIDENCE) / 2.0;
     if fair_coin::at_most(0, n as u64) > tail {
@@ -96,7 +96,7 @@ fn signed_rank(differences: &[f64]) -> f64 {
     (2.0 * normal::above(distance / variance.sqrt())).min(1.0)
 }
 
-/// For each sum, how many choices of signs make the positive ranks add up to it.
+/// Counts, for each sum, the choices of signs for which the positive ranks have this sum.
 fn ways(ranks: &[usize]) -> Vec<f64> {
     let mut ways = vec![0.0; ranks.iter().sum::<usize>() + 1];
     ways[0] = 1.0;
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_critical_values_are_those_of_printed_tables() {
-        // Two-sided 5 %: n = 6: 0, 8: 3, 10: 8, 20: 52.
+        // Critical values from tables, two-sided 5 %: n = 6: 0, 8: 3, 10: 8, 20: 52.
         assert_eq!(
             [6, 8, 10, 20].map(left_out),
             [Some(0), Some(3), Some(8), Some(52)]

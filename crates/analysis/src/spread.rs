@@ -1,17 +1,16 @@
-//! How far values lie from their median, and which lie too far to be more of the same.
+//! Spread of values around their median, and outliers.
 
 use crate::Sample;
 
-/// The standard deviation of normal values over their median absolute deviation, 1/Φ⁻¹(3/4).
+/// Standard deviation of normal values divided by their median absolute deviation, 1/Φ⁻¹(3/4).
 const NORMAL: f64 = 1.482_602_218_505_602;
 
-/// Deviations, in standard deviations estimated from the MAD, beyond which a value is labelled: the cut of Iglewicz and
-/// Hoaglin, *How to Detect and Handle Outliers* (1993), which labels one normal value in two thousand.
+/// Number of standard deviations, estimated from the MAD, beyond which a value is an outlier: the limit of Iglewicz and Hoaglin, *How to
+/// Detect and Handle Outliers* (1993), which labels one in two thousand normal values.
 pub const OUTLIER_BEYOND: f64 = 3.5;
 
-/// The median absolute deviation from the median, and no less than the `resolution` of the clock that took the values:
-/// when most times come out the same, that the clock saw no difference does not mean there was none. Same unit as the
-/// values; not scaled to a standard deviation.
+/// Returns the median absolute deviation (MAD) from the median, but at least the `resolution` of the clock: equal times do not show that
+/// there is no spread below the resolution. The unit is that of the values, and the result is not scaled to a standard deviation.
 pub fn median_absolute_deviation(sample: &Sample, resolution: f64) -> f64 {
     let median = sample.median();
     Sample::new(sample.sorted().iter().map(|value| (value - median).abs()))
@@ -19,10 +18,10 @@ pub fn median_absolute_deviation(sample: &Sample, resolution: f64) -> f64 {
         .max(resolution)
 }
 
-/// What a value is beside the others. Labelled values stay: a label is for the reader, and medians don't mind.
+/// Position of a value relative to the others. Outliers are labelled for the reader and not removed, because medians are robust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Label {
-    /// One of many.
+    /// Not an outlier.
     Typical,
     /// Far below the others.
     Low,
@@ -30,9 +29,9 @@ pub enum Label {
     High,
 }
 
-/// Labels every value, in the order given, by its distance from the median in units of the MAD (see
-/// [`median_absolute_deviation`]). If neither the values nor the clock have any spread, whatever differs from the median is far
-/// off. Absent if there is no value or one is not finite.
+/// Labels every value, in the given order, by its distance from the median in units of the MAD (see [`median_absolute_deviation`]). If the
+/// MAD and the resolution are 0, every value that differs from the median is an outlier. Returns `None` if there is no value or one is not
+/// finite.
 pub fn label_outliers(values: &[f64], resolution: f64) -> Option<Vec<Label>> {
     let sample = Sample::new(values.iter().copied())?;
     let median = sample.median();
@@ -55,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_deviation_is_the_one_worked_by_hand() {
-        // Median 2; deviations 1 1 0 0 2 4 7.
+        // The median is 2 and the deviations are 1 1 0 0 2 4 7.
         assert_eq!(mad(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0], 0.0), 1.0);
         assert_eq!(mad(&[5.0], 0.0), 0.0);
         assert_eq!(mad(&[1.0, 4.0], 0.0), 1.5);
@@ -69,7 +68,7 @@ mod tests {
 
     #[test]
     fn far_values_are_labelled_in_place() {
-        // MAD 1: the reach is 3.5 · 1.4826 = 5.19 around 12.
+        // The MAD is 1, so the limit is 3.5 · 1.4826 = 5.19 around 12.
         let values = [12.0, 17.3, 11.0, 13.0, 6.0, 12.0, 17.1, 11.0, 13.0];
         let labels = label_outliers(&values, 0.0).unwrap();
         let far: Vec<_> = (0..9).filter(|&at| labels[at] != Label::Typical).collect();

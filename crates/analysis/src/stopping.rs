@@ -1,22 +1,22 @@
-//! When enough has been sampled.
+//! Stopping rule for sampling.
 
 use std::fmt;
 
 use crate::{Interval, median::Ranks};
 
-/// The fewest samples that the rule looks at. Below twenty the ends of the interval are a few values from the
-/// extremes, and looking for a narrow one picks the lucky ones.
+/// Minimum number of samples before the rule looks at the interval. With fewer than twenty, the ends of the interval are close to the
+/// extremes, and stopping at a narrow one selects lucky samples.
 pub const MIN_SAMPLES: usize = 20;
 
-/// Each look comes at this many times as many samples as the last: looking costs a constant share of the sampling, and
-/// few looks are few chances to stop at a lucky interval.
+/// Growth of the number of samples between looks. With a constant factor, looking costs a constant share of the sampling, and there are few
+/// chances to stop at an interval that is narrow by chance.
 pub const LOOK_GROWTH: f64 = 1.5;
 
-/// Looks in a row that must find the interval narrow. One look alone stops where the interval happens to be narrow, and
-/// then covers 92 % instead of 95; with three it covers 94 % (`docs/methodology.md` has the simulation).
+/// Number of consecutive looks that must find the interval narrow. With one look, sampling stops where the interval is narrow by chance,
+/// and the coverage is 92 % instead of 95 %; with three it is 94 % (`docs/methodology.md` has the simulation).
 pub const LOOKS_IN_A_ROW: u32 = 3;
 
-/// When to stop sampling: valid by construction.
+/// Stopping rule for sampling. Instances are always valid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoppingRule {
     max_noise: f64,
@@ -25,31 +25,31 @@ pub struct StoppingRule {
     cap_seconds: f64,
 }
 
-/// Why a stopping rule is none.
+/// Error of an invalid stopping rule.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StoppingRuleError {
-    /// Noise is a share of the median.
+    /// `max_noise` is not a positive share of the median.
     #[error("`max_noise` is `{0}`\nhint: give a share of the median above 0, such as 0.01")]
     MaxNoise(f64),
-    /// See [`MIN_SAMPLES`].
+    /// `min_samples` is less than [`MIN_SAMPLES`].
     #[error("the fewest samples are `{0}`\nhint: the interval needs {MIN_SAMPLES} to be worth a look")]
     TooFew(usize),
-    /// The limits cross.
+    /// `max_samples` is less than `min_samples`.
     #[error("the most samples, `{max}`, are fewer than the fewest, `{min}`\nhint: swap them")]
     Crossed {
-        /// The fewest.
+        /// Minimum number of samples.
         min: usize,
-        /// The most.
+        /// Maximum number of samples.
         max: usize,
     },
-    /// The cap is no time.
+    /// The time cap is not positive.
     #[error("the time cap is `{0}` seconds\nhint: give a number above 0")]
     Cap(f64),
 }
 
 impl StoppingRule {
-    /// Stop when half the 95 % interval of the median is at most `max_noise` of the median, not before `min_samples`, and
-    /// in any case at `max_samples` or when the samples add up to `cap_seconds`.
+    /// Creates a rule that stops when half the 95 % interval of the median is at most `max_noise` times the median, but not before
+    /// `min_samples`. The rule always stops at `max_samples`, or when the sum of the samples reaches `cap_seconds`.
     pub fn new(
         max_noise: f64,
         min_samples: usize,
@@ -80,14 +80,14 @@ impl StoppingRule {
     }
 }
 
-/// Why sampling stopped.
+/// Reason for the end of sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StopReason {
     /// The interval of the median was narrow enough.
     NoiseReached,
-    /// The most samples were taken.
+    /// The maximum number of samples was reached.
     MaxSamples,
-    /// The samples added up to the cap.
+    /// The sum of the samples reached the cap.
     TimeCap,
 }
 
@@ -101,24 +101,24 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// What to do after a sample.
+/// Decision after a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Take another.
+    /// Take another sample.
     Continue,
-    /// Take no more.
+    /// Stop sampling.
     Stop(StopReason),
 }
 
-/// The rule at work: give it each sample as it comes.
+/// State of a stopping rule. Call [`push`](Self::push) with each sample.
 ///
-/// It looks at the interval when there are `min_samples`, then at [`LOOK_GROWTH`] times as many and so on, and stops
-/// when [`LOOKS_IN_A_ROW`] looks found it narrow. The interval it looks at is [`crate::median_interval`]'s, which is the one
-/// that the record prints. A look is linear in the samples so far.
+/// The rule looks at the interval after `min_samples`, then after [`LOOK_GROWTH`] times as many and so on, and stops after
+/// [`LOOKS_IN_A_ROW`] consecutive looks at a narrow one. The interval is [`crate::median_interval`], which records also contain. A look
+/// takes linear time in the number of samples.
 #[derive(Debug, Clone)]
 pub struct Stopping {
     rule: StoppingRule,
-    /// In no particular order: looking moves them.
+    /// Unordered, because looking reorders them.
     samples: Vec<f64>,
     total_seconds: f64,
     next_look: usize,
@@ -126,7 +126,7 @@ pub struct Stopping {
 }
 
 impl Stopping {
-    /// Before the first sample.
+    /// Starts sampling.
     pub fn new(rule: StoppingRule) -> Self {
         Self {
             rule,
@@ -137,8 +137,7 @@ impl Stopping {
         }
     }
 
-    /// Takes in a sample, in seconds. A sample that is not finite leaves the median without an interval, so that from
-    /// then on a limit alone stops.
+    /// Adds a sample in seconds. After a sample that is not finite, the median has no interval, and only the limits can stop the sampling.
     pub fn push(&mut self, seconds: f64) -> Decision {
         self.samples.push(seconds);
         self.total_seconds += seconds;
@@ -167,7 +166,7 @@ impl Stopping {
     }
 }
 
-/// The median and its interval without a full sort.
+/// Computes the median and its interval without a full sort.
 fn central(samples: &mut [f64]) -> Option<(f64, Interval)> {
     let n = samples.len();
     let ranks = Ranks::of(n)?;
@@ -226,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_wide_interval_starts_the_count_of_narrow_ones_again() {
-        // Narrow at 20 and 30, wide at 45: the last seventeen values spread. Narrow again at 68, 102, 153.
+        // Narrow at 20 and 30, wide at 45 because the last seventeen values spread. Narrow again at 68, 102, 153.
         let samples = (0..).map(|i| {
             if (28..45).contains(&i) {
                 2.0 + f64::from(i)

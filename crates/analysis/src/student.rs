@@ -1,11 +1,11 @@
-//! A mean of few values.
+//! Mean with Student's interval.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Estimate, Interval};
 
-/// The mean with Student's interval, which takes the values as about normal: for a handful of seeds there is no assumption-free
-/// way. One value has no interval. Absent without values, and if one is not finite.
+/// Estimates the mean with Student's interval, which assumes approximately normal values. There is no distribution-free alternative for a
+/// few seeds. One value has no interval. Returns `None` without values, or if one is not finite.
 pub fn mean(values: &[f64]) -> Option<Estimate> {
     let n = values.len() as f64;
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {

@@ -1,4 +1,4 @@
-//! Whether a candidate is better or worse than a baseline.
+//! Verdicts on a candidate compared with a baseline.
 
 use std::fmt;
 
@@ -6,42 +6,42 @@ use mantissa_core::Better;
 
 use crate::{CONFIDENCE, Estimate, Interval, hodges_lehmann_ratio, holm, mann_whitney, smallest_p};
 
-/// A metric of two groups of repeats, one value a process, and what would matter.
+/// Metric of two groups of repeats, with one value per process and a threshold.
 #[derive(Debug, Clone, Copy)]
 pub struct Groups<'a> {
-    /// The baseline's values, positive, one a process.
+    /// The baseline's values, one per process. Must be positive.
     pub baseline: &'a [f64],
-    /// The candidate's.
+    /// The candidate's values.
     pub candidate: &'a [f64],
-    /// Which way is better.
+    /// Direction of improvement.
     pub better: Better,
-    /// The smallest change that matters, as a share above 0 of the baseline: 0.02 is a change by a factor of 1.02, either way.
+    /// Smallest relevant change, as a positive share of the baseline: 0.02 is a factor of 1.02, either way.
     pub threshold: f64,
 }
 
-/// What can be said of a candidate.
+/// Verdict on a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Better, by more than the threshold, and not by chance.
+    /// Better by more than the threshold, and not by chance.
     Improved,
-    /// Worse, by more than the threshold, and not by chance.
+    /// Worse by more than the threshold, and not by chance.
     Regressed,
-    /// The whole interval of the ratio lies within the threshold: shown to be the same, not merely not shown to differ.
+    /// Shown to be equivalent: the whole interval of the ratio lies within the threshold.
     Unchanged,
-    /// Nothing can be said.
+    /// The data do not support a verdict.
     Inconclusive(Doubt),
 }
 
-/// Why nothing can be said.
+/// Reason of an inconclusive verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Doubt {
-    /// No values of so few repeats could have been told apart among so many comparisons.
+    /// With so few repeats, no values could be significant among this number of comparisons.
     TooFewRepeats,
-    /// The repeats differ too much from each other, or the change is too near to the threshold.
+    /// The repeats vary too much, or the change is too close to the threshold.
     TooNoisy,
-    /// All cells moved alike, and nothing tells the machine from the program: both sides did not take turns.
+    /// All cells moved alike, and the runs were not interleaved, so the shift cannot be attributed to the machine or the program.
     Shared,
-    /// Not every value is positive and finite, or the threshold is not above 0, so that there is no ratio to judge.
+    /// A value is not positive and finite, or the threshold is not above 0, so there is no ratio.
     NoRatio,
 }
 
@@ -67,26 +67,27 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// A verdict and what it rests on.
+/// Verdict with its estimate and p-value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
-    /// The candidate over the baseline (Hodges–Lehmann); absent where there is none.
+    /// Ratio candidate / baseline (Hodges–Lehmann); `None` if it does not exist.
     pub ratio: Option<Estimate>,
-    /// Mann–Whitney over processes, adjusted for the family (Holm); absent where too few repeats could give no small one.
+    /// p-value of the Mann–Whitney test over processes, adjusted for the family (Holm); `None` if there are too few repeats for a small
+    /// one.
     pub adjusted_p: Option<f64>,
 }
 
-/// Judges a family of comparisons: everything that one table of a report looks at; [`crate::gate`] is the gate's. In at most one of twenty families
-/// whose candidates equal their baselines is any called improved or regressed.
+/// Judges a family of comparisons, such as one table of a report. The gate uses [`crate::gate`] instead. If all candidates equal their
+/// baselines, at most one in twenty families contains an improvement or a regression.
 ///
-/// Improved and regressed take an adjusted p-value of at most 5 % *and* a ratio beyond the threshold; unchanged takes an
-/// interval within it. What lies between, and what too few repeats could not have shown, is inconclusive. A family
-/// of m takes repeats enough for a p-value of 0.05/m: five against five for up to six, see [`smallest_p`].
+/// *Improved* and *regressed* require an adjusted p-value of at most 5 % *and* a ratio beyond the threshold. *Unchanged* requires an
+/// interval within it. Everything else is inconclusive. A family of m comparisons needs enough repeats for a p-value of 0.05/m: five
+/// against five are enough for up to six comparisons, see [`smallest_p`].
 pub fn judge(family: &[Groups<'_>]) -> Vec<Judgement> {
     let ratios: Vec<Option<Estimate>> = family.iter().map(ratio).collect();
-    // What cannot be compared is no member of the family: its verdict is never a difference.
+    // Groups without a ratio are not members of the family because their verdict is never a difference.
     let members = ratios.iter().flatten().count() as f64;
     let p_values: Vec<f64> = family
         .iter()

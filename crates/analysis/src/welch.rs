@@ -1,20 +1,20 @@
-//! Whether two means differ, of groups that may differ in their spread too.
+//! Welch's t-test of two means with unequal variances.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{CONFIDENCE, Interval, Prior};
 
-/// What is known beside the values.
+/// Additional information for the test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WelchTerms {
-    /// Coverage of the interval, between 0 and 1.
+    /// Confidence level of the interval, between 0 and 1.
     pub confidence: f64,
-    /// No group is taken to deviate less than this, so that values that happen to agree prove nothing. Of logarithms it is a
-    /// relative deviation. 0 is none.
+    /// Minimum standard deviation of a group, so that values that agree by chance are not significant. Relative if the values are
+    /// logarithms. 0 disables it.
     pub least_deviation: f64,
-    /// What similar groups deviate by, learned from variances within both groups of many such tests.
+    /// Prior on the standard deviation, learned from the variances within both groups of many similar tests.
     pub prior: Option<Prior>,
-    /// A standard error of the difference that more values do not lessen, as that of the examples behind an accuracy. 0 is none.
+    /// Standard error of the difference that more values do not reduce, such as that of the examples behind an accuracy. 0 disables it.
     pub shared_error: f64,
 }
 
@@ -29,28 +29,29 @@ impl Default for WelchTerms {
     }
 }
 
-/// The outcome of Welch's test.
+/// Result of Welch's test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Welch {
-    /// The candidate's mean less the baseline's; of [`welch_ratio`] the quotient of their geometric means.
+    /// Mean of the candidate − mean of the baseline; for [`welch_ratio`] the ratio of their geometric means.
     pub value: f64,
-    /// Its interval.
+    /// Interval of `value`.
     pub interval: Interval,
-    /// How often a difference as large as this one, either way, comes from equal means.
+    /// Two-sided p-value.
     pub p: f64,
-    /// The standard error of the difference, of [`welch_ratio`] that of its logarithm.
+    /// Standard error of the difference; for [`welch_ratio`] that of its logarithm.
     pub error: f64,
     /// Degrees of freedom, by Welch and Satterthwaite.
     pub freedom: f64,
 }
 
-/// Welch's t-test (Welch 1947, doi:10.1093/biomet/34.1-2.28), two-sided. A prior adds its degrees of freedom, and the error is not taken
-/// to be less than that of the moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027): the prior's and the groups' own, each by its
-/// degrees of freedom. It is not taken to be less than Welch's own either: noisy groups are not excused by quiet ones.
+/// Computes Welch's two-sided t-test (Welch 1947, doi:10.1093/biomet/34.1-2.28). A prior adds its degrees of freedom, and raises the error
+/// to at least that of the moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027), which averages the variances of the prior and the
+/// groups, weighted by their degrees of freedom. The error is never less than Welch's own, so a prior of quiet groups does not make a noisy
+/// group significant.
 ///
-/// Takes values as about normal. A group without spread adds no error, and the other one's degrees of freedom are those of the test.
-/// Absent if a group has fewer than two values, one is not finite, or no term gives either group any deviation: five equal values say of
-/// themselves only that they are equal, not how far a sixth may be.
+/// Assumes approximately normal values. A group without spread adds no error, and the test then has the degrees of freedom of the other
+/// group. Returns `None` if a group has fewer than two values, a value is not finite, or neither the groups nor the terms have any
+/// deviation: five equal values do not determine how far a sixth may differ.
 pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<Welch> {
     let (a, b) = (Group::of(baseline, terms)?, Group::of(candidate, terms)?);
     let own = a.of_mean() + b.of_mean();
@@ -76,7 +77,7 @@ pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<
     if !(variance > 0.0 && variance.is_finite()) {
         return None;
     }
-    // What is shared is known, not estimated from the values.
+    // The shared error is known, not estimated from the values.
     let freedom = (freedom * (variance / estimated).powi(2)).min(MOST_FREEDOM);
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
     let (value, error) = (b.mean - a.mean, variance.sqrt());
@@ -94,7 +95,7 @@ pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<
 }
 
 impl Welch {
-    /// The p-value of `moved`, a difference (of [`welch_ratio`] one of logarithms) in place of the one found, with the same error.
+    /// Returns the p-value of another difference with the same error; for [`welch_ratio`] a difference of logarithms.
     pub(crate) fn p_of(&self, moved: f64) -> f64 {
         StudentsT::new(0.0, 1.0, self.freedom)
             .map_or(f64::NAN, |student| two_sided(&student, moved, self.error))
@@ -105,8 +106,8 @@ fn two_sided(student: &StudentsT, value: f64, error: f64) -> f64 {
     (2.0 * student.sf(value.abs() / error)).min(1.0)
 }
 
-/// [`welch`] of the logarithms: value and interval are quotients of geometric means, candidate over baseline, and deviations are
-/// relative. Absent also if a value is not positive.
+/// Computes [`welch`] of the logarithms. Value and interval are ratios of geometric means, candidate / baseline, and deviations are
+/// relative. Also returns `None` if a value is not positive.
 pub fn welch_ratio(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<Welch> {
     let found = welch(&logarithms(baseline)?, &logarithms(candidate)?, terms)?;
     Some(Welch {
@@ -119,19 +120,19 @@ pub fn welch_ratio(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> O
     })
 }
 
-/// Absent if a value has none.
+/// Computes the logarithms. Returns `None` if a value is not positive and finite.
 pub(crate) fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
     let log = |value: &f64| (*value > 0.0 && value.is_finite()).then(|| value.ln());
     values.iter().map(log).collect()
 }
 
-/// Mean and variance of two or more finite values.
+/// Computes mean and variance of at least two finite values.
 pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len() as f64;
     if values.len() < 2 || !values.iter().all(|value| value.is_finite()) {
         return None;
     }
-    // Rounding must not give equal values a spread.
+    // Rounding errors must not give equal values a spread.
     if values.iter().all(|value| *value == values[0]) {
         return Some((values[0], 0.0));
     }
@@ -140,7 +141,7 @@ pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, squares / (n - 1.0)))
 }
 
-/// From here on Student's law is the normal one to six digits at any p-value of use.
+/// Maximum degrees of freedom. Above, Student's distribution equals the normal one to six digits at any relevant p-value.
 const MOST_FREEDOM: f64 = 1e6;
 
 struct Group {
@@ -168,12 +169,12 @@ impl Group {
     }
 }
 
-/// The variance within both.
+/// Returns the pooled variance within both groups.
 fn pooled(a: &Group, b: &Group) -> f64 {
     (a.freedom() * a.variance + b.freedom() * b.variance) / (a.freedom() + b.freedom())
 }
 
-/// The variance within both of two groups, and its degrees of freedom: what a [`Prior`] is learned from.
+/// Returns the pooled variance within two groups and its degrees of freedom, from which a [`Prior`] is learned.
 pub(crate) fn within(baseline: &[f64], candidate: &[f64]) -> Option<(f64, f64)> {
     let plain = WelchTerms::default();
     let (a, b) = (Group::of(baseline, &plain)?, Group::of(candidate, &plain)?);
@@ -222,7 +223,7 @@ mod tests {
             shared_error: 0.05,
             ..PLAIN
         };
-        // 0.1 is two standard errors, and the normal law has no doubt about them.
+        // 0.1 is two standard errors, and the degrees of freedom are so large that the normal distribution applies.
         assert!((welch(&[0.1; 5], &[0.2; 5], &shared).unwrap().p - 0.0455).abs() < 1e-4);
     }
 

@@ -1,4 +1,4 @@
-//! The claims of `docs/methodology.md` by simulation, on fewer draws than its tables.
+//! Simulations of the claims in `docs/methodology.md`, with fewer draws than its tables.
 
 #[path = "../examples/methodology/simulation.rs"]
 #[expect(dead_code, reason = "the tables need more of it than these tests")]
@@ -9,12 +9,12 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use simulation::{CONTINUOUS, LAWS, Rate};
 
-/// One standard error of a rate if the truth were `p`.
+/// Returns the standard error of a rate if the true value is `p`.
 fn error(rate: Rate, p: f64) -> f64 {
     (p * (1.0 - p) / rate.of as f64).sqrt()
 }
 
-/// Coverage by the stopping rule, pooled over loose, middling and tight demands.
+/// Returns the coverage with the stopping rule, pooled over three noise limits.
 fn stopped(law: simulation::Law) -> f64 {
     let mut pooled = Rate::default();
     for n in [30.0, 100.0, 200.0] {
@@ -47,7 +47,7 @@ fn the_interval_of_the_median_covers_what_it_claims_through_the_stopping_rule() 
 #[test]
 fn ticks_of_the_clock_do_not_spoil_coverage_through_the_stopping_rule() {
     for law in &LAWS[CONTINUOUS..] {
-        // Some demands are never reached between two ticks; loose ones are.
+        // Some noise limits cannot be reached between two ticks; loose ones can.
         let (rate, _) = simulation::stopped(*law, law.noise_at(30.0), 1_000);
         assert!(rate.share() >= 0.93, "{}: {}", law.name, rate.share());
     }
@@ -67,7 +67,7 @@ fn stopping_at_the_first_narrow_interval_would_not_cover_enough() {
 fn five_processes_cover_what_is_claimed_however_they_differ() {
     for between in [0.0, 5.0] {
         let covered = simulation::over_processes(5, between, 300);
-        // The range of five covers 93.75 %; two standard errors of 300 draws below 93.
+        // The range of five covers 93.75 %. The limit is two standard errors of 300 draws below 93 %.
         let least = 0.93 - 2.0 * error(covered, 0.93);
         assert!(covered.share() >= least, "{between}: {}", covered.share());
     }
@@ -78,7 +78,7 @@ fn twenty_passages_cover_what_is_claimed_where_their_words_as_single_draws_do_no
     let mut random = ChaCha8Rng::seed_from_u64(6);
     let (mut by_passage, mut by_word) = (Rate::default(), Rate::default());
     for seed in 0..300 {
-        // Of each passage 30 to 90 % of the words are right, of all passages 60 %.
+        // In each passage, 30 to 90 % of the tokens are correct; 60 % over all passages.
         let passages: Vec<Cluster> = (0..20)
             .map(|_| {
                 let words = random.random_range(20..60_u32);
@@ -132,7 +132,7 @@ fn the_page_was_made_with_these_constants() {
 
 #[test]
 fn the_page_still_says_what_the_code_finds() {
-    // Of each kind of table a column or a cell that is quickly drawn again, with the draws that the page had.
+    // Recomputes a fast column or cell of each kind of table, with the number of draws of the page.
     const DRAWS: usize = 20_000;
     let page = include_str!("../../../docs/methodology.md");
     let percent = |rate: Rate| format!("{:.1} %", 100.0 * rate.share());

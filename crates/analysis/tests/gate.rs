@@ -1,4 +1,4 @@
-//! What `docs/methodology.md` says of the gate, on fewer draws than its tables.
+//! Simulations of the claims about the gate in `docs/methodology.md`, with fewer draws than its tables.
 
 #[path = "../examples/gate/noise.rs"]
 #[expect(dead_code, reason = "the tables need more of it than these tests")]
@@ -20,7 +20,7 @@ fn recorded() -> Recorded {
 #[test]
 fn recorded_noise_raises_no_false_regression_in_one_suite_of_a_hundred() {
     for noise in [Noise::Turns(recorded()), Noise::Runs(recorded())] {
-        // More than four of 150 have a probability of 2 % if one of a hundred had one.
+        // If the true rate is 1 %, more than four of 150 have a probability of 2 %.
         let (false_alarms, _) = suites(&noise, Scene::same(5), 150);
         assert!(false_alarms <= 4, "{false_alarms} in turns: {}", noise.in_turns());
     }
@@ -38,7 +38,7 @@ fn a_machine_that_drifts_by_two_percent_is_not_taken_for_the_program() {
 
 #[test]
 fn a_few_noisy_cells_among_quiet_ones_are_not_taken_for_worse() {
-    // More than two of 150 have a probability of 0.4 % if one of five hundred had one.
+    // If the true rate is 0.2 %, more than two of 150 have a probability of 0.4 %.
     let (false_alarms, _) = suites(&Noise::Few(0.005, 0.1), Scene::same(5), 150);
     assert!(false_alarms <= 2, "{false_alarms}");
 }
@@ -55,7 +55,7 @@ fn a_slowdown_of_five_percent_is_found_among_noise_of_one() {
 
 #[test]
 fn the_page_still_says_what_the_gate_finds() {
-    // One cell of the table of what is caught, with the tries that the page had.
+    // Recomputes one cell of the table of detection rates, with the number of draws of the page.
     let scene = Scene {
         injected: Some((MetricName::StepSeconds, 0.02)),
         ..Scene::same(5)

@@ -1,4 +1,4 @@
-//! Statistics against SciPy's: `peers/estimates.py` made the file.
+//! Comparison of statistics with SciPy. `peers/estimates.py` writes the reference values.
 
 use mantissa_analysis::{
     Sample, WelchTerms, bca_interval, change_points, equivalence, hodges_lehmann_ratio, holm, mann_whitney,
@@ -24,19 +24,19 @@ fn rows<'a>(golden: &'a Value, table: &str) -> &'a [Value] {
     rows
 }
 
-/// The sample that a row names under `key`.
+/// Returns the sample whose name a row has under `key`.
 fn of(golden: &Value, row: &Value, key: &str) -> Vec<f64> {
     numbers(&golden["samples"][row[key].as_str().unwrap()])
 }
 
-/// Relative, and absolute below 1.
+/// Compares with a relative tolerance, which is absolute below 1.
 fn assert_close(actual: f64, expected: &Value, tolerance: f64, row: &Value) {
     let expected = number(expected);
     let allowed = tolerance * expected.abs().max(1.0);
     assert!((actual - expected).abs() <= allowed, "{actual} {expected} {row}");
 }
 
-/// p-values: relative, since small ones matter.
+/// Compares p-values with a relative tolerance, because small ones matter.
 fn assert_p(actual: f64, expected: &Value, row: &Value) {
     let expected = number(expected);
     assert!(
@@ -96,7 +96,7 @@ fn hodges_lehmann_intervals_hold_the_factors_that_scipys_test_does_not_refuse() 
         let found = hodges_lehmann_ratio(&of(&golden, row, "first"), &of(&golden, row, "second")).unwrap();
         let interval = found.interval.unwrap();
         assert_close(found.value, &row["ratio"], 1e-12, row);
-        // The script looks a billionth to either side of each quotient.
+        // The script evaluates a relative offset of 1e-9 to either side of each quotient.
         assert_close(interval.low, &row["low"], 2e-9, row);
         assert_close(interval.high, &row["high"], 2e-9, row);
     }
@@ -132,7 +132,7 @@ fn the_bca_interval_of_a_mean_is_that_of_all_resamples() {
     let spread =
         values.iter().copied().fold(f64::MIN, f64::max) - values.iter().copied().fold(f64::MAX, f64::min);
     let sample = Sample::new(values).unwrap();
-    // 2 000 resamples place a 2.5 % tail to 0.35 points; over that, the ends move by a fiftieth of the range.
+    // With 2 000 resamples, a 2.5 % tail is accurate to 0.35 points, which moves the ends by a fiftieth of the range.
     for seed in 0..5 {
         let interval = bca_interval(&sample, seed, mean).unwrap();
         let near = |actual: f64, key: &str| (actual - number(&row[key])).abs() < spread / 50.0;
@@ -211,7 +211,7 @@ fn the_median_s_wider_interval_is_the_narrowest_that_scipys_binomial_allows() {
     for row in rows(&golden, "median_order_statistics") {
         let (n, within) = (row["n"].as_u64().unwrap(), number(&row["within"]));
         assert!(number(&row["covers"]) >= 0.95, "{row}");
-        // 1, 2, … with a tie in the middle, which asks for the wider interval.
+        // 1, 2, … with a tie in the middle, which requires the wider interval.
         let values = (1..=n).map(|i| if i == n / 2 + 1 { n / 2 } else { i } as f64);
         let interval = median(values).unwrap().interval.unwrap();
         assert_eq!(

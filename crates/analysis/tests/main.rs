@@ -1,4 +1,4 @@
-//! Tests of statistics against SciPy, and of the claims in docs/methodology.md by simulation.
+//! Tests of statistics: comparison with SciPy, and simulations of the claims in docs/methodology.md.
 
 mod coverage;
 mod gate;

@@ -1,6 +1,6 @@
-//! What a cell costs beside its work: a process that starts and ends, and the parent's bookkeeping, disk included.
-//! The whole life of tiny workers stands beside them, one of a kernel and one of a training of a single step: their first
-//! step is earlier than that.
+//! Measures the overhead of a cell: starting and ending a process, and the parent's bookkeeping, disk writes included.
+//! For comparison, it also times whole worker processes: one that runs a kernel and one that trains for a single step. The time of a whole
+//! worker is an upper bound on the time until its first step.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ max_samples = 3
 max_seconds = 0.01
 "#;
 
-/// Data, tokens and weights are made anew each time; one step, then a test of one example.
+/// Creates data, tokens and weights each time, then runs one step and tests one example.
 const TRAINING: &str = r#"
 title = "One training step"
 question = "When does a training begin?"
@@ -65,7 +65,7 @@ fn cells(suite: &str) -> Plan {
     .expect("a plan")
 }
 
-/// Ends every cell at once.
+/// Executor that finishes every cell immediately.
 struct Instantly;
 
 impl Executor for Instantly {
@@ -86,7 +86,7 @@ impl Progress for Silent {
     fn tell(&mut self, _: ProgressEvent<'_>) {}
 }
 
-/// Time that a run of instant cells takes, for each of them.
+/// Returns the time per cell of a run whose cells finish immediately.
 fn bookkeeping(folder: &Path) -> Duration {
     let settings = RunSettings {
         backend: Backend::Flex,
@@ -116,7 +116,7 @@ fn bookkeeping(folder: &Path) -> Duration {
     start.elapsed() / count
 }
 
-/// A worker with this request, from its start to its end.
+/// Runs a worker with this request until it exits.
 fn worker(request: &[u8]) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mantissa"))
         .arg("worker")
@@ -126,7 +126,7 @@ fn worker(request: &[u8]) {
         .spawn()
         .expect("a worker");
     let stdin = child.stdin.take().expect("a pipe");
-    // A worker that does not want its request has gone already.
+    // The write fails if the worker exits without reading its request.
     let _ = { stdin }.write_all(request);
     child.wait().expect("an end");
 }

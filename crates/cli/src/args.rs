@@ -31,7 +31,7 @@ Exit codes:
   or is not as its suite expects, 4 the machine lacks what was asked for, 5 the gate is undecided
   and was to be strict, 101 a bug, 130 stopped by Ctrl-C, 143 stopped by SIGTERM";
 
-/// Measures what a number format costs and buys.
+/// Benchmark number formats for deep learning: cost and accuracy
 #[derive(Debug, Parser)]
 #[command(name = "mantissa", version, after_help = EXAMPLES, max_term_width = 110)]
 pub(crate) struct Arguments {
@@ -51,30 +51,46 @@ pub(crate) enum Command {
     List(ListArguments),
     /// Print the cells that suites expand to, with every skipped one and why
     Plan(PlanArguments),
-    /// Write the report of recorded runs again; needs no GPU
+    /// Write the report of recorded runs again
+    ///
+    /// Needs no GPU.
     Report(ReportArguments),
-    /// Give recorded runs to data frames, spreadsheets, papers and pull requests: every cell, the failed ones too
+    /// Export recorded runs as CSV, Parquet, LaTeX or Markdown
+    ///
+    /// Exports every cell, including the failed ones. Some formats for tools that track measurements export a single run; see `--format`.
     Export(ExportArguments),
-    /// Tell the cheapest setting that recorded runs show to keep accuracy, with the evidence and what was not tested; needs no GPU
+    /// Recommend the cheapest setting that keeps accuracy in recorded runs
+    ///
+    /// Prints the evidence and the settings that were not tested. Needs no GPU.
     Advise(AdviseArguments),
-    /// Tell what differs between two runs, cell by cell and metric by metric: better, worse, the same, or not to be told; needs no GPU
+    /// Compare two runs cell by cell
+    ///
+    /// Every metric is reported as better, worse, the same or inconclusive. Needs no GPU.
     Compare(CompareArguments),
-    /// Hold a run to a baseline: exit code 1 if anything got worse by more than chance and by more than matters
+    /// Check a run against a baseline; exits with 1 on a regression
+    ///
+    /// A regression is a change for the worse that is larger than both the noise and the threshold of the policy.
     #[command(after_help = GATE_EXAMPLES)]
     Gate(GateArguments),
-    /// Tell from the history of gated runs what turned for the worse or the better, and from which run on; needs no GPU
+    /// List changes for the worse or the better in the history of gated runs
+    ///
+    /// Reports from which run on a metric changed. Needs no GPU.
     #[command(after_help = HISTORY_EXAMPLES)]
     History(HistoryArguments),
-    /// Find the commit that made a cell worse: `git bisect` in a work tree of its own, with the gate's verdict
+    /// Find the commit that made a cell worse
+    ///
+    /// Runs `git bisect` in a separate work tree, with the gate's verdict on each commit.
     #[command(after_help = BISECT_EXAMPLES)]
     Bisect(BisectArguments),
     /// Test the commit that is checked out
     #[command(hide = true)]
     BisectStep(BisectStepArguments),
-    /// Keep the records of runs to compare with
+    /// Save, list, show and delete the baselines to compare runs with
     #[command(subcommand)]
     Baseline(BaselineCommand),
-    /// Explain a number format: its bits, its limits, and what becomes of 1/3, 10⁶ and 65504·2
+    /// Explain a number format: its bits, its limits and how it rounds
+    ///
+    /// Shows the values of 1/3, 10⁶ and 65504·2 in the format.
     Explain {
         /// f64, f32, tf32, bf16 or f16
         format: Format,
@@ -85,24 +101,28 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Ask the hardware which precision it executes under every setting; fails if one is not as asked for
+    /// Check which precision the hardware executes under every setting
+    ///
+    /// Fails if a setting is not executed as requested.
     Probe(ProbeArguments),
     /// Check every GPU kernel that the autotuner may choose
     ///
-    /// Each candidate multiplies, convolves or attends small integers, whose sums are exact, in a process of its own. Results that differ
-    /// from float64, crashes and timeouts are rows of the table, and the exit code is 3. `run` does the same for the kernels of its cells,
-    /// once per card, driver and program, and uses only those that passed. `MANTISSA_WITHOUT=tma,specialized` leaves out candidates whose
-    /// names contain one of the words; `MANTISSA_UNCHECKED_KERNELS=1` skips the checks.
+    /// Each candidate multiplies, convolves or attends small integers, whose sums are exact, in a separate process. Results that differ from
+    /// float64, crashes and timeouts are rows of the table, and the exit code is 3. `run` does the same for the kernels of its cells, once per
+    /// card, driver and program, and uses only those that passed. `MANTISSA_WITHOUT=tma,specialized` leaves out candidates whose names contain
+    /// one of the words; `MANTISSA_UNCHECKED_KERNELS=1` skips the checks.
     CheckKernels(CheckKernelsArguments),
-    /// Ask a model whether it is range or precision that it needs: train the first f32 training of a suite, then test it
-    /// with its products in formats of fewer and fewer bits, all layers and one by one
+    /// Find out whether a model needs range or precision
+    ///
+    /// Trains the first f32 training of a suite, then tests the trained model with its matmuls in formats with fewer and fewer bits: in all
+    /// layers at once, and in one layer at a time.
     Sensitivity(RunArguments),
-    /// Look at data before it is used
+    /// Check data before using it
     #[command(subcommand)]
     Data(DataCommand),
     /// Print the JSON Schema of a record
     Schema,
-    /// Print what this program was built from, as JSON
+    /// Print the build information of this program as JSON
     #[command(hide = true)]
     About,
     /// Run the cell on standard input
@@ -112,9 +132,11 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// Read every example of a data set and tell what is in it; fails at the first that is wrong
+    /// Read every example of a data set and print a summary
+    ///
+    /// Fails at the first invalid example.
     Check {
-        /// What `--data` takes
+        /// Path of the data, as for `--data`
         path: PathBuf,
         #[command(flatten)]
         columns: Columns,
@@ -149,27 +171,31 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct BisectArguments {
-    /// A commit that is good
+    /// A good commit
     pub(crate) good: String,
-    /// A later commit that is worse
+    /// A later, worse commit
     pub(crate) bad: String,
-    /// What builds a commit, in its root
+    /// Build each commit with this command, in its root
     #[arg(
         long,
         value_name = "COMMAND",
         default_value = "cargo build --release -p mantissa"
     )]
     pub(crate) build: String,
-    /// What it builds
+    /// Program that the build command creates
     #[arg(long, value_name = "PATH", default_value = "target/release/mantissa")]
     pub(crate) program: PathBuf,
-    /// Processes of each side for each commit
+    /// Processes per side and commit
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=100))]
     pub(crate) repeats: u32,
-    /// What a change must be to matter [default: `baselines/gate.toml`, if it is there]
+    /// Policy file with regression thresholds
+    ///
+    /// [default: `baselines/gate.toml`, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// What `mantissa run` is given: best a single cell, as in the command of a record
+    /// Arguments of `mantissa run`
+    ///
+    /// They should select a single cell, as the command in a record does.
     #[arg(last = true, required = true, value_name = "ARGUMENTS OF RUN")]
     pub(crate) run: Vec<String>,
 }
@@ -184,13 +210,13 @@ pub(crate) struct BisectStepArguments {
     pub(crate) repeats: u32,
     #[arg(long)]
     pub(crate) policy: Option<PathBuf>,
-    /// The program of the good commit
+    /// Program of the good commit
     #[arg(long)]
     pub(crate) good: PathBuf,
-    /// Where its runs go
+    /// Folder for the runs
     #[arg(long)]
     pub(crate) runs: PathBuf,
-    /// What is worse at the bad commit, as `CELL:METRIC` or `CELL:`
+    /// Regression at the bad commit, as `CELL:METRIC` or `CELL:`
     #[arg(long, required = true)]
     pub(crate) watch: Vec<Watched>,
     #[arg(last = true)]
@@ -199,16 +225,18 @@ pub(crate) struct BisectStepArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BaselineCommand {
-    /// Save the records of a run under a name, in place of what was saved for the same machine, backend and profile
+    /// Save the records of a run under a name
+    ///
+    /// Replaces the records with this name from the same machine, backend and profile.
     Save {
-        /// The name, e.g. `main`
+        /// Name of the baseline, e.g. `main`
         name: String,
-        /// The run folder
+        /// Run folder
         run: PathBuf,
         #[command(flatten)]
         place: Place,
     },
-    /// List what is saved
+    /// List the saved baselines
     List {
         #[command(flatten)]
         place: Place,
@@ -216,21 +244,21 @@ pub(crate) enum BaselineCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print what was saved under a name, as JSON
+    /// Print the records saved under a name, as JSON
     Show {
-        /// The name
+        /// Name of the baseline
         name: String,
-        /// For this machine alone, as `list` calls it
+        /// Select only this machine, by its name in `list`
         #[arg(long)]
         machine: Option<String>,
         #[command(flatten)]
         place: Place,
     },
-    /// Delete what was saved under a name
+    /// Delete the records saved under a name
     Drop {
-        /// The name
+        /// Name of the baseline
         name: String,
-        /// For this machine alone, as `list` calls it
+        /// Select only this machine, by its name in `list`
         #[arg(long)]
         machine: Option<String>,
         #[command(flatten)]
@@ -238,37 +266,43 @@ pub(crate) enum BaselineCommand {
     },
 }
 
-/// Where baselines lie.
+/// Location of the baselines.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// The folder of baselines
+    /// Folder of baselines
     #[arg(long, value_name = "DIR", default_value = "baselines")]
     pub(crate) baselines: PathBuf,
 }
 
-/// How two runs are judged.
+/// Options for comparing two runs.
 #[derive(Debug, Args)]
 pub(crate) struct Judging {
-    /// The folder of baselines
+    /// Folder of baselines
     #[arg(long, value_name = "DIR", default_value = "baselines")]
     pub(crate) baselines: PathBuf,
-    /// What a change must be to matter [default: `gate.toml` in the folder of baselines, if it is there]
+    /// Policy file with regression thresholds
+    ///
+    /// [default: `gate.toml` in the folder of baselines, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Earlier runs, from which noise is learned [default: `history.jsonl` in the folder of baselines]
+    /// History of earlier runs, used to estimate the noise
+    ///
+    /// [default: `history.jsonl` in the folder of baselines]
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
-    /// Parts that may differ between the machines: gpu, driver, cpu, cores, backend, profile, build, framework, data
+    /// Accept that the machines differ in these parts
+    ///
+    /// Parts: gpu, driver, cpu, cores, backend, profile, build, framework, data.
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     pub(crate) allow_mismatch: Vec<Part>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// A run folder, or the name or folder of a baseline: what is compared with
+    /// Run to compare with: a run folder, or a baseline's name or folder
     #[arg(value_name = "A")]
     pub(crate) baseline: String,
-    /// A run folder: what is compared
+    /// Run folder to compare
     #[arg(value_name = "B")]
     pub(crate) candidate: PathBuf,
     #[command(flatten)]
@@ -280,29 +314,38 @@ pub(crate) struct CompareArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct GateArguments {
-    /// The run folder; several count as one, whose processes took turns with the baseline's
+    /// Run folder; several folders count as one run
+    ///
+    /// The processes of several folders took turns with those of the baseline.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// The name of a baseline, or the folder of a baseline or a run; may be given again for runs that took turns
+    /// Name of a baseline, or folder of a baseline or a run
+    ///
+    /// Can be repeated for runs that took turns.
     #[arg(long, value_name = "BASELINE", required = true)]
     pub(crate) baseline: Vec<String>,
     #[command(flatten)]
     pub(crate) judging: Judging,
-    /// Fail if anything is undecided, too
+    /// Fail if a comparison is inconclusive, too
     #[arg(long)]
     pub(crate) strict: bool,
-    /// How often what is undecided is measured again, by twice as many processes each time
+    /// Measure undecided cells again, up to N times
+    ///
+    /// Each time, twice as many processes measure them.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=8))]
     pub(crate) rerun_inconclusive: u32,
-    /// The program that measured the baseline: it takes turns with this one, which has to be the one that measured the run, when something is
-    /// measured again
+    /// Measure the baseline again with this program, in turns
+    ///
+    /// The program has to be the one that measured the baseline, and the program that runs the gate the one that measured the run. The two take
+    /// turns when cells are measured again.
     #[arg(long, value_name = "PROGRAM", requires = "rerun_inconclusive")]
     pub(crate) against: Option<PathBuf>,
-    /// Write what was found in a format into a file (`-`: standard output): markdown, annotations, junit, json, bencher, openmetrics, mlperf,
-    /// benchmark-smaller, benchmark-bigger
+    /// Write the result to a file in a format (`-`: standard output)
+    ///
+    /// Formats: markdown, annotations, junit, json, bencher, openmetrics, mlperf, benchmark-smaller, benchmark-bigger. Can be repeated.
     #[arg(long, value_name = "FORMAT=FILE")]
     pub(crate) write: Vec<Written>,
-    /// Append the run to the history, whatever is found
+    /// Append the run to the history, whatever the verdict
     #[arg(long)]
     pub(crate) append: bool,
     /// Print JSON
@@ -312,16 +355,20 @@ pub(crate) struct GateArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArguments {
-    /// The history that `mantissa gate --append` wrote [default: baselines/history.jsonl]
+    /// History written by `mantissa gate --append`
+    ///
+    /// [default: baselines/history.jsonl]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// What a change must be to matter [default: `gate.toml` beside the history, if it is there]
+    /// Policy file with regression thresholds
+    ///
+    /// [default: `gate.toml` next to the history, if it exists]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Write a page with figures of what turned and a table of every trend
+    /// Write a page with plots of the changes and a table of all trends
     #[arg(long, value_name = "FILE")]
     pub(crate) page: Option<PathBuf>,
-    /// Write the history as Parquet: a row a run, cell and metric
+    /// Write the history as Parquet, one row per run, cell and metric
     #[arg(long, value_name = "FILE")]
     pub(crate) parquet: Option<PathBuf>,
     /// Print the trends as JSON
@@ -334,17 +381,20 @@ pub(crate) struct AdviseArguments {
     /// Run folders
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Points of test accuracy that a setting may lose against 32-true with matmul highest: the upper end of the interval of its loss
-    /// counts [default: 1]
+    /// Limit the loss of test accuracy, in percentage points [default: 1]
+    ///
+    /// The loss is against 32-true with matmul highest. The limit applies to the upper end of its confidence interval.
     #[arg(long, value_name = "POINTS", value_parser = parse_points, allow_hyphen_values = true)]
     pub(crate) accuracy_loss: Option<f64>,
-    /// Relative error that a kernel may have [default: none is chosen for kernels]
+    /// Limit the relative error of a kernel
+    ///
+    /// [default: no setting is recommended for kernels]
     #[arg(long, value_name = "MAX", value_parser = parse_error, allow_hyphen_values = true)]
     pub(crate) error: Option<f64>,
-    /// Peak of memory that may be reached, e.g. `24GiB` or `40GB` [default: any]
+    /// Limit the peak of memory, e.g. `24GiB` or `40GB` [default: no limit]
     #[arg(long, value_name = "LIMIT", value_parser = parse_memory, allow_hyphen_values = true)]
     pub(crate) memory: Option<f64>,
-    /// What is to be as little as possible: time, energy or memory [default: time]
+    /// Minimise time, energy or memory [default: time]
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     pub(crate) minimise: Option<GoalChoice>,
     /// Print JSON
@@ -352,7 +402,7 @@ pub(crate) struct AdviseArguments {
     pub(crate) json: bool,
 }
 
-/// What is to be as little as possible.
+/// Quantity to minimise.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum GoalChoice {
     Time,
@@ -372,10 +422,12 @@ impl From<GoalChoice> for Goal {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
-    /// Tell what each cell with a model will keep in memory, the largest first: estimated from its shapes, nothing is run
+    /// Estimate the memory of each cell with a model, largest first
+    ///
+    /// The estimate is computed from the shapes. Nothing is run.
     #[arg(long)]
     pub(crate) memory: bool,
-    /// Of one profile alone [default: all three]
+    /// List only this profile [default: all three]
     #[arg(long, requires = "memory")]
     pub(crate) profile: Option<Profile>,
 }
@@ -384,8 +436,10 @@ pub(crate) struct ListArguments {
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Vocabulary for WordPiece, one token a line [default: made from the training part]; of a language model its `tokenizer.json`,
-    /// SentencePiece model, or llama2.c's `tok*.bin`
+    /// Vocabulary file
+    ///
+    /// For WordPiece, a file with one token per line. For a language model, its `tokenizer.json`, SentencePiece model, or llama2.c's `tok*.bin`.
+    /// [default: built from the training part]
     #[arg(
         long,
         value_name = "PATH",
@@ -393,32 +447,42 @@ pub(crate) struct RunArguments {
         hide_env_values = true
     )]
     pub(crate) vocabulary: Option<PathBuf>,
-    /// Fresh processes for each cell [default: 3 under `standard`, else 1]
+    /// Run each cell in N processes [default: 3 under `standard`, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
     pub(crate) repeats: Option<u32>,
-    /// How often a cell that fails or runs out of time is tried again at once [default: 0]
+    /// Retry a cell that fails or times out up to N times [default: 0]
+    ///
+    /// The cell is retried immediately.
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
-    /// `rounds`: one repeat of every cell before the next, cells rotating; `sorted`: all repeats of a cell, then the
-    /// next cell [default: rounds]
+    /// Order of the repeats: `rounds` or `sorted` [default: rounds]
+    ///
+    /// `rounds` runs one repeat of every cell before the next repeat, and rotates the cells. `sorted` runs all repeats of a cell before the next
+    /// cell.
     #[arg(long, value_name = "ORDER", hide_possible_values = true)]
     pub(crate) order: Option<OrderChoice>,
-    /// Longest wait for a GPU to cool down before a cell; with 0 nothing is waited for, and the power of the idle GPU is
-    /// not read before the first cell either [default: 10]
+    /// Wait at most this long for a GPU to cool down [default: 10]
+    ///
+    /// The wait is before each cell. With 0, the power of the idle GPU is not read before the first cell either.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) cool_down: Option<f64>,
-    /// When another process computes on the GPU before or during a cell: `warn` in the record, `wait` up to ten minutes for it to
-    /// go, or `fail` [default: warn]
+    /// Action if another process uses the GPU [default: warn]
+    ///
+    /// The process may compute before or during a cell. `warn` writes a warning to the record, `wait` waits up to ten minutes for the process to
+    /// finish, and `fail` fails the cell.
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     pub(crate) busy: Option<BusyChoice>,
-    /// Let another framework compute: the command of a program such as `python3 -m mantissa_torch` (peers/README.md); a resumed run
-    /// needs it again
+    /// Compute with another framework, run by this command
+    ///
+    /// The command starts a program such as `python3 -m mantissa_torch` (see peers/README.md). A resumed run needs the option again.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) peer: Option<String>,
-    /// The run folder [default: reports/<UTC time>-<name>]
+    /// Write to this run folder [default: reports/<UTC time>-<name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Run what an earlier run lacks, by the plan in its folder; with a larger `--repeats`, until it has as many
+    /// Run the missing cells of an earlier run, by the plan in its folder
+    ///
+    /// With a larger `--repeats`, runs each cell until it has that many repeats.
     #[arg(
         long,
         value_name = "DIR",
@@ -428,7 +492,9 @@ pub(crate) struct RunArguments {
         ]
     )]
     pub(crate) resume: Option<PathBuf>,
-    /// Compile the kernels of all GPU cells first, on all cores; `--precompile=only` measures nothing
+    /// Compile the kernels of all GPU cells first, on all cores
+    ///
+    /// `--precompile=only` compiles them and measures nothing.
     #[arg(
         long,
         value_name = "WHAT",
@@ -446,12 +512,12 @@ pub(crate) struct RunArguments {
     pub(crate) json: bool,
 }
 
-/// When kernels are compiled.
+/// Point in time at which kernels are compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Precompile {
     /// Before the first cell.
     First,
-    /// Without a run.
+    /// Without running any cell.
     Only,
 }
 
@@ -469,14 +535,19 @@ pub(crate) struct ExportArguments {
     /// Run folders
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// csv (a row a cell and metric), csv-wide (a row a cell), parquet (the rows of csv, typed), latex or markdown (a table a workload); of one
-    /// run for programs that keep the numbers of many: bencher, openmetrics, mlperf, benchmark-smaller, benchmark-bigger
+    /// Format: csv, csv-wide, parquet, latex, markdown, …
+    ///
+    /// Tables of one or several runs: csv (one row per cell and metric), csv-wide (one row per cell), parquet (the rows of csv, with types),
+    /// latex and markdown (one table per workload). Formats of a single run, for tools that track measurements over time: bencher, openmetrics,
+    /// mlperf, benchmark-smaller, benchmark-bigger.
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Export,
-    /// The file, which Parquet needs [default: standard output]
+    /// Write to this file; required for Parquet [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// These metrics alone, e.g. `train_seconds,test_accuracy` [default: all]
+    /// Export only these metrics, e.g. `train_seconds,test_accuracy`
+    ///
+    /// [default: all]
     #[arg(long = "metric", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) metrics: Vec<MetricName>,
 }
@@ -486,20 +557,26 @@ pub(crate) struct ReportArguments {
     /// Run folders
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// One report of them all, settings matched, every run beside the first one
+    /// Write one report that compares every run with the first one
+    ///
+    /// Settings are matched across the runs.
     #[arg(long, requires = "out")]
     pub(crate) side_by_side: bool,
-    /// Print what the report of each run says as JSON, and write nothing
+    /// Print the report of each run as JSON and write nothing
     #[arg(long, conflicts_with = "side_by_side")]
     pub(crate) json: bool,
-    /// Where the report is written, of several runs each into a folder of its run's name [default: the run folder]
+    /// Write the report to this folder [default: the run folder]
+    ///
+    /// The reports of several runs go to subfolders named after the runs.
     #[arg(long, value_name = "DIR", conflicts_with = "json")]
     pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckKernelsArguments {
-    /// Check kernels again that were checked on this card, driver and program
+    /// Repeat checks that are already recorded for this card and program
+    ///
+    /// By default, a kernel is checked once per card, driver and program.
     #[arg(long)]
     pub(crate) again: bool,
     /// Print the results as JSON lines instead of a table
@@ -509,10 +586,10 @@ pub(crate) struct CheckKernelsArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArguments {
-    /// What executes: auto, cuda, vulkan or flex (the CPU) [default: auto]
+    /// Compute on auto, cuda, vulkan or flex (the CPU) [default: auto]
     #[arg(long, env = "MANTISSA_BACKEND", hide_env_values = true)]
     backend: Option<BackendChoice>,
-    /// Values of an axis, e.g. `fusion=on,off`
+    /// Set the values of an axis, e.g. `fusion=on,off`
     #[arg(short = 'a', long = "axis", value_name = "AXIS=VALUE,…")]
     pub(crate) overrides: Vec<String>,
     /// Explain the instruction classes of the kernels
@@ -524,41 +601,51 @@ pub(crate) struct ProbeArguments {
 }
 
 impl ProbeArguments {
-    /// The backend that was asked for by name.
+    /// Returns the backend if it was selected by name.
     pub(crate) fn named_backend(&self) -> Option<Backend> {
         self.backend.and_then(BackendChoice::named)
     }
 }
 
-/// What a plan is made from.
+/// Inputs of a plan.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
     /// Suite files, or names of suites under `suites/`
     #[arg(value_name = "SUITE")]
     pub(crate) suites: Vec<PathBuf>,
-    /// All suites under `suites/`
+    /// Select all suites under `suites/`
     #[arg(long, conflicts_with = "suites")]
     pub(crate) all: bool,
-    /// Values that replace an axis of the suites; may be given once for each axis
+    /// Replace the values of an axis of the suites
+    ///
+    /// Can be given once for each axis.
     #[arg(short = 'a', long = "axis", value_name = "AXIS=VALUE,…")]
     pub(crate) overrides: Vec<String>,
-    /// How much of the suites: smoke, standard or full [default: standard with a CUDA device, else smoke]
+    /// Profile: smoke, standard or full
+    ///
+    /// It selects how much of the suites runs. [default: standard with a CUDA device, else smoke]
     #[arg(long, env = "MANTISSA_PROFILE", hide_env_values = true)]
     pub(crate) profile: Option<Profile>,
-    /// What executes: auto, cuda, vulkan or flex (the CPU) [default: auto]
+    /// Compute on auto, cuda, vulkan or flex (the CPU) [default: auto]
     #[arg(long, env = "MANTISSA_BACKEND", hide_env_values = true)]
     pub(crate) backend: Option<BackendChoice>,
-    /// Only cells whose workload or setting contains this, e.g. `precision=16-mixed`
+    /// Select cells by workload or setting, e.g. `precision=16-mixed`
+    ///
+    /// A cell is selected if its workload or its setting contains the text.
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Labelled reviews (an aclImdb folder; TSV, CSV or JSON lines), images (CIFAR-10's binary batches, a folder a class) or running text; may
-    /// be given once for each kind [default: synthetic data]
+    /// Read this data set [default: synthetic data]
+    ///
+    /// Labelled reviews (an aclImdb folder; TSV, CSV or JSON lines), images (CIFAR-10's binary batches, or one folder per class) or running
+    /// text. Can be given once for each kind.
     #[arg(long, value_name = "PATH", env = "MANTISSA_DATA", hide_env_values = true)]
     pub(crate) data: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) columns: Columns,
-    /// Weights to start from, of all workloads or of one: safetensors, whole or in shards, `.pth`, llama2.c's `.bin`, or a folder as
-    /// Hugging Face has it, whose `config.json` says how large the model is [default: seeded initialisation, of the suite's size]
+    /// Start from these weights, in all workloads or in one
+    ///
+    /// Formats: safetensors, whole or in shards, `.pth`, llama2.c's `.bin`, or a folder in the layout of Hugging Face, whose `config.json` sets
+    /// the size of the model. [default: seeded initialisation, in the size of the suite]
     #[arg(
         long,
         value_name = "[WORKLOAD=]PATH",
@@ -566,16 +653,20 @@ pub(crate) struct Selection {
         hide_env_values = true
     )]
     pub(crate) weights: Vec<String>,
-    /// `random`: start from seeded initialisation, where weights are needed too; `--weights` then says how large the models are, by a
-    /// `config.json` or the header of a `.bin`
+    /// Start from seeded initialisation with `random`
+    ///
+    /// Also applies to workloads that require weights. `--weights` then only sets the size of the models, by a `config.json` or the header of a
+    /// `.bin`.
     #[arg(long, value_name = "HOW", hide_possible_values = true)]
     pub(crate) init: Option<Init>,
 }
 
-/// Where the label and the text of labelled rows are.
+/// Columns of the label and the text in labelled rows.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Columns {
-    /// Column of the label: a name in the header line, a key of JSON lines, or a number from 1 [default: `label` and other usual names]
+    /// Column of the label [default: `label` and other usual names]
+    ///
+    /// A name in the header line, a key of JSON lines, or a number that counts from 1.
     #[arg(long, value_name = "NAME")]
     label_column: Option<String>,
     /// Column of the text [default: `text` and other usual names]
@@ -592,21 +683,21 @@ impl Columns {
     }
 }
 
-/// How a model starts.
+/// Initialisation of a model.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Init {
-    /// From its seed.
+    /// Random values from the seed of the cell.
     Random,
 }
 
-/// Which cell comes next.
+/// Order in which repeats of cells run.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum OrderChoice {
     Rounds,
     Sorted,
 }
 
-/// What somebody else on the GPU means.
+/// Reaction to another process on the GPU.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum BusyChoice {
     Warn,
@@ -614,7 +705,7 @@ pub(crate) enum BusyChoice {
     Fail,
 }
 
-/// A time that can be waited for.
+/// Parses a number of seconds that is finite and not negative.
 fn seconds(given: &str) -> Result<f64, String> {
     match given.parse::<f64>() {
         Ok(seconds) if seconds >= 0.0 && seconds.is_finite() => Ok(seconds),
@@ -622,7 +713,7 @@ fn seconds(given: &str) -> Result<f64, String> {
     }
 }
 
-/// A backend, or whichever serves best here.
+/// A named backend, or the best one that is available.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BackendChoice {
     Auto,
@@ -655,7 +746,7 @@ impl std::str::FromStr for BackendChoice {
 }
 
 impl Selection {
-    /// The backend that was asked for by name.
+    /// Returns the backend if it was selected by name.
     pub(crate) fn named_backend(&self) -> Option<Backend> {
         self.backend.and_then(BackendChoice::named)
     }

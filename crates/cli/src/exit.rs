@@ -1,4 +1,4 @@
-//! Exit codes: a documented interface, for scripts.
+//! Exit codes: a documented interface for scripts.
 
 use std::io;
 
@@ -6,26 +6,26 @@ use mantissa_core::is_exhausted;
 use mantissa_report::ReportError;
 use mantissa_runner::{RunError, Signal, WorkerExit};
 
-/// How a command ended. A bug (a panic) exits with 101, which is Rust's own.
+/// Result of a command. A bug (a panic) exits with 101, the code of Rust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// What was asked for is done.
+    /// The command succeeded.
     Done,
     /// The gate found a regression.
     Regressed,
-    /// The command line or a file of the user's is wrong.
+    /// The command line or a file of the user is invalid.
     Usage,
-    /// Some cell ended `failed`, in a status that its suite does not allow, or beyond a bound of its suite.
+    /// A cell is `failed`, has a status that its suite does not allow, or violates a bound of its suite.
     Unexpected,
-    /// The machine lacks what was asked for.
+    /// The machine lacks a requirement.
     Lacking,
-    /// Nothing regressed, and not everything could be decided, which was to fail.
+    /// Some comparisons are inconclusive and `--strict` was given.
     Undecided,
-    /// A code that another program asks for.
+    /// A code with a meaning for another program.
     Code(u8),
-    /// A signal ended it, as shells tell such an end; what was done until then is recorded.
+    /// A signal stopped the command. The exit code is the one that shells report. Results up to this point are recorded.
     Stopped(Signal),
-    /// A worker's own code, for its parent.
+    /// Exit code of a worker, for its parent.
     Worker(WorkerExit),
 }
 
@@ -38,7 +38,7 @@ impl Exit {
         if causes.any(is_exhausted) {
             return Self::Lacking;
         }
-        // A link that is not written through is invalid input.
+        // Rejecting a symbolic link is an error of the input, not of the machine.
         if let Some(ReportError::Write { source, .. }) = error.downcast_ref()
             && source.kind() != io::ErrorKind::InvalidInput
         {
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(Exit::of(&lacking.into()).code(), 4);
         assert_eq!(Exit::of(&RunError::Input("line 3".into()).into()).code(), 2);
         assert_eq!(Exit::of(&anyhow::anyhow!("no suites")).code(), 2);
-        // A process too many.
+        // The limit on processes is reached.
         let refused = RunError::Worker(ErrorKind::WouldBlock.into());
         assert_eq!(Exit::of(&refused.into()).code(), 4);
         let unwritten = ReportError::Write {

@@ -1,7 +1,7 @@
 //! The `mantissa` command: arguments, output and exit codes. Everything else is in the libraries.
 //!
-//! [`main`] is that of the program `mantissa`. A program with a model of its own calls [`main_with`] and has the same command line;
-//! its suites say `model = "own"` and `dataset = "own"`:
+//! [`main`] is the entry point of the program `mantissa`. A program with its own model calls [`main_with`] and has the same command line. Its
+//! suites use `model = "own"` and `dataset = "own"`:
 //!
 //! ```no_run
 #![doc = include_str!("../../../examples/own_model.rs")]
@@ -27,16 +27,16 @@ use crate::{
     printer::{Printer, visible},
 };
 
-/// The burn that models of one's own are written with: one version, in one program.
+/// The version of burn that own models have to use.
 pub use mantissa_workloads::burn;
 pub use mantissa_workloads::{Examples, Workload};
 
-/// Does what the command line asks.
+/// Runs the command line.
 pub fn main() -> ExitCode {
     done(None)
 }
 
-/// The same, with a model of one's own.
+/// Runs the command line with an own model.
 pub fn main_with(workload: impl Workload) -> ExitCode {
     done(Some(&OwnModel::new(workload)))
 }
@@ -47,7 +47,7 @@ fn done(own: Option<&OwnModel>) -> ExitCode {
         Err(error) => return refused(&error),
     };
     let printer = Printer::new(arguments.quiet);
-    // Without it, a file that grows too large ends the process by a signal.
+    // Otherwise, a signal kills the process when a file grows too large.
     let _ = mantissa_runner::survive_file_size_limit();
     let exit = commands::dispatch(arguments.command, own, &printer).unwrap_or_else(|error| {
         printer.error(&error);
@@ -56,11 +56,11 @@ fn done(own: Option<&OwnModel>) -> ExitCode {
     printer.finish(exit).into()
 }
 
-/// Prints the help, the version, or what is wrong with the command line.
+/// Prints the help, the version, or the error in the command line.
 fn refused(error: &clap::Error) -> ExitCode {
     let plain = error.to_string();
     if visible(&plain) == plain {
-        // In colours, where the terminal has them.
+        // Prints with colors if the terminal supports them.
         error.exit();
     }
     Printer::new(false).warn(plain.trim_end());

@@ -1,4 +1,4 @@
-//! The user's files: data by what they hold, weights by the workload that starts from them.
+//! Files of the user: data by kind, and weights by workload.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::args::{RunArguments, Selection};
 
-/// Data and weights that were asked for.
+/// Returns the data and weights of the command line.
 pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
     let mut inputs = Inputs {
         random: selection.init.is_some(),
@@ -31,7 +31,7 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
     for path in &selection.data {
         there("--data", path)?;
         let kind = match kind_of(path)? {
-            // Texts with a column that the user calls their label.
+            // Texts with a label column given by the user are reviews.
             DatasetKind::Text if inputs.columns.label.is_some() => DatasetKind::Reviews,
             kind => kind,
         };
@@ -44,18 +44,18 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
         }
     }
     let weights = weights(selection)?;
-    // With `--init random` they say how large the models are, and no more.
+    // With `--init random`, they only set the size of the models.
     if !inputs.random {
         inputs.weights = weights;
     }
     Ok(inputs)
 }
 
-/// Checkpoints by the workload that they are for; the empty name is that of every other.
+/// Returns the checkpoints by workload. The empty name applies to every other workload.
 fn weights(selection: &Selection) -> Result<BTreeMap<String, PathBuf>> {
     let mut weights = BTreeMap::new();
     for given in &selection.weights {
-        // A path that is there is one, whatever it is named.
+        // An existing path is a path, even if it contains `=`.
         let (workload, path) = match given.split_once('=') {
             Some((workload, path)) if !Path::new(given).exists() => (workload, path),
             _ => ("", given.as_str()),
@@ -68,7 +68,7 @@ fn weights(selection: &Selection) -> Result<BTreeMap<String, PathBuf>> {
     Ok(weights)
 }
 
-/// The models of checkpoints that say what they are.
+/// Returns the models that checkpoints describe in their own configuration.
 pub(crate) fn models(selection: &Selection) -> Result<BTreeMap<String, Model>> {
     let mut models = BTreeMap::new();
     for (workload, path) in weights(selection)? {
@@ -102,7 +102,7 @@ fn list(names: &BTreeSet<&str>) -> String {
 pub(crate) struct DataRead {
     workloads: Vec<String>,
     kind: DatasetKind,
-    /// Absent for synthetic data.
+    /// Path of the data, absent for synthetic data.
     path: Option<PathBuf>,
 }
 
@@ -122,7 +122,7 @@ impl Display for DataRead {
     }
 }
 
-/// Lists which workloads read which data, one entry for each kind of data.
+/// Lists the workloads that read each kind of data, one entry per kind.
 pub(crate) fn reading(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
     let read = |(kind, names): (DatasetKind, BTreeSet<&str>)| DataRead {
         workloads: names.into_iter().map(str::to_owned).collect(),
@@ -132,7 +132,7 @@ pub(crate) fn reading(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
     by_kind(all(plan)).into_iter().map(read).collect()
 }
 
-/// Rejects a resumed run unless the user names the program that its folder names: a folder may come from other people.
+/// Rejects a resumed run unless the user gives the same program as its folder, because the folder may come from other people.
 fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result<()> {
     let given: Vec<&str> = given.unwrap_or_default().split_whitespace().collect();
     if given == recorded {
@@ -152,7 +152,7 @@ fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result
     }
 }
 
-/// Rejects options of a resumed run that differ from those it was started with: it runs what is left of its own plan.
+/// Rejects options of a resumed run that differ from its original options, because it runs the rest of its own plan.
 pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<()> {
     let selection = &arguments.selection;
     let (plan, settings) = recorded(folder)?;
@@ -230,7 +230,7 @@ fn all(plan: &Plan) -> impl Iterator<Item = &Cell> {
     plan.cells.iter().map(|planned| &planned.cell)
 }
 
-/// Formats which workloads will read synthetic data, one entry for each kind.
+/// Formats the workloads that will read synthetic data, one entry per kind.
 pub(crate) fn synthetic(plan: &Plan) -> Vec<String> {
     let synthetic = by_kind(plan.runnable())
         .into_iter()
@@ -240,8 +240,8 @@ pub(crate) fn synthetic(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Rejects weights if no workload has a model, data that no workload reads, and data in a plan where other workloads
-/// would use synthetic data.
+/// Rejects weights if no workload has a model, data that no workload reads, and data in a plan in which other workloads would use synthetic
+/// data.
 pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
     let has_models = plan
         .cells
@@ -326,7 +326,7 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a vocabulary that no workload reads.
+/// Rejects a vocabulary that no workload reads.
 pub(crate) fn check_vocabulary(inputs: &Inputs, plan: &Plan) -> Result<()> {
     let is_image = |kind: &DatasetKind| matches!(kind, DatasetKind::Images | DatasetKind::SyntheticImages);
     let reads_text = !by_kind(all(plan)).keys().all(is_image);
@@ -341,7 +341,7 @@ pub(crate) fn check_vocabulary(inputs: &Inputs, plan: &Plan) -> Result<()> {
     }
 }
 
-/// Refuses weights for a workload that there is not.
+/// Rejects weights for an unknown workload.
 pub(crate) fn check(inputs: &Inputs, workloads: &[&str]) -> Result<()> {
     let unknown = |name: &&String| !name.is_empty() && !workloads.contains(&name.as_str());
     if let Some(name) = inputs.weights.keys().find(unknown) {
@@ -354,7 +354,7 @@ pub(crate) fn check(inputs: &Inputs, workloads: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a path that is not there.
+/// Rejects a path that does not exist.
 pub(crate) fn there(option: &str, path: &Path) -> Result<()> {
     if !path.exists() {
         bail!("`{option} {}` does not exist", path.display());
@@ -369,7 +369,7 @@ fn named(workload: &str) -> String {
     }
 }
 
-/// Which workloads can start from weights.
+/// Returns the workloads that can start from weights.
 pub(crate) fn starting_weights(inputs: &Inputs) -> StartingWeights {
     let weights: &BTreeMap<String, PathBuf> = &inputs.weights;
     if inputs.random {

@@ -1,4 +1,4 @@
-//! Data to standard output, everything else to standard error.
+//! Prints results to standard output and everything else to standard error.
 
 use std::{
     borrow::Cow,
@@ -8,10 +8,10 @@ use std::{
 
 use crate::exit::Exit;
 
-/// Longest message on standard error, in bytes. A longer one is cut.
+/// Longest message on standard error, in bytes. Longer messages are truncated.
 const LONGEST_MESSAGE: usize = 16 << 10;
 
-/// The one place that prints.
+/// Writer for both streams. All output of the command goes through it.
 #[derive(Debug)]
 pub(crate) struct Printer {
     quiet: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Printer {
 #[derive(Debug)]
 enum Output {
     Open,
-    /// The reader is gone, as `head` is after ten lines.
+    /// The reader closed the pipe, as `head` does after ten lines.
     Closed,
     Failed(io::Error),
 }
@@ -35,8 +35,8 @@ impl Printer {
         }
     }
 
-    /// Prints the result of a command. After an error, prints nothing more: the work goes on, and [`finish`](Self::finish)
-    /// reports the error.
+    /// Prints the result of a command. After an error, it prints nothing more: the command continues, and [`finish`](Self::finish) reports the
+    /// error.
     pub(crate) fn data(&self, text: &str) {
         let mut output = self.output.borrow_mut();
         if !matches!(*output, Output::Open) {
@@ -61,11 +61,11 @@ impl Printer {
 
     /// Prints a warning, with or without `--quiet`.
     pub(crate) fn warn(&self, text: &str) {
-        // Without standard error, there is no place to report an error.
+        // An error of standard error itself cannot be reported.
         let _ = writeln!(io::stderr(), "{}", visible(&shortened(text)));
     }
 
-    /// Prints why a command failed, with its hint.
+    /// Prints the error of a command and its hint.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         self.warn(&format!("error: {error}"));
     }
@@ -75,8 +75,8 @@ impl Printer {
         !self.quiet && io::stderr().is_terminal()
     }
 
-    /// Reports that the results could not be printed. A command that did its work then exits as one that lacks
-    /// something; any other exit code stands.
+    /// Reports that the results could not be printed. A command that succeeded otherwise then exits with the code for a missing requirement; any
+    /// other exit code is kept.
     pub(crate) fn finish(&self, exit: Exit) -> Exit {
         let output = self.output.borrow();
         let Output::Failed(error) = &*output else {
@@ -90,7 +90,7 @@ impl Printer {
     }
 }
 
-/// Cuts a message that is too long, such as one that repeats a file.
+/// Truncates a long message, such as one that quotes a file.
 fn shortened(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST_MESSAGE {
         return text.into();
@@ -99,8 +99,8 @@ fn shortened(text: &str) -> Cow<'_, str> {
     format!("{}… ({} bytes more)", &text[..end], text.len() - end).into()
 }
 
-/// Escapes characters that control a terminal or reorder text, as JSON does (`\u001b`): names, paths and titles come
-/// from files of other people. Line feeds and tabs stay.
+/// Escapes characters that control a terminal or reorder text, as JSON does (`\u001b`), because names, paths and titles come from files of other
+/// people. Line feeds and tabs are kept.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return text.into();
@@ -118,7 +118,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 fn is_control(letter: char) -> bool {
     match letter {
         '\n' | '\t' => false,
-        // Invisible spaces, line separators, marks and embeddings of direction. Joiners stay: scripts and emoji need them.
+        // Invisible spaces, line separators, and marks and embeddings of direction. Joiners are kept because scripts and emoji need them.
         '\u{61c}'
         | '\u{200b}'
         | '\u{200e}'

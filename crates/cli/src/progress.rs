@@ -1,4 +1,4 @@
-//! The progress bar: which cell runs, how far it is, how long the rest will take.
+//! Progress bar: the current cell, its progress, and the remaining time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use mantissa_runner::{Progress, ProgressEvent};
 
 use crate::printer::{Printer, visible};
 
-/// Draws on standard error where that is a terminal; prints records where they are asked for as JSON.
+/// Draws progress if standard error is a terminal, and prints records as JSON on request.
 pub(crate) struct Bar<'a> {
     printer: &'a Printer,
     bar: ProgressBar,
@@ -55,7 +55,7 @@ impl<'a> Bar<'a> {
     }
 }
 
-/// The workload and the axes that its suite sweeps.
+/// Returns the workload and the values of the axes that its suite sweeps.
 pub(crate) fn label(cell: &Cell, swept: &[Axis]) -> String {
     let mut words = vec![cell.workload.name.clone()];
     for axis in swept {
@@ -67,7 +67,7 @@ pub(crate) fn label(cell: &Cell, swept: &[Axis]) -> String {
     words.join(" ")
 }
 
-/// Axes that each suite of a plan sweeps.
+/// Returns the axes that each suite of a plan sweeps.
 fn swept(plan: &Plan) -> BTreeMap<String, Vec<Axis>> {
     plan.suites
         .iter()
@@ -135,7 +135,7 @@ impl Progress for Bar<'_> {
 }
 
 impl Bar<'_> {
-    /// Prints skipped files and other decisions made while reading data and weights, each note once per workload.
+    /// Prints skipped files and other notes on reading data and weights, each note once per workload.
     fn say_how_it_was_read(&mut self, record: &Record) {
         let of_data = record.data.iter().flat_map(|data| &data.notes);
         let of_weights = record.events.iter().filter(|event| event.kind == Event::WEIGHTS);

@@ -12,7 +12,7 @@ use mantissa_suite::{PlanOptions, Suite, Sweep, load, parse_override, plan};
 
 use crate::{args::Selection, paths};
 
-/// Where suites lie.
+/// Folder of the suites.
 const FOLDER: &str = "suites";
 
 /// A suite and its file.
@@ -21,7 +21,7 @@ pub(crate) struct Found {
     pub(crate) suite: Suite,
 }
 
-/// Every suite file under `suites/`, sorted by path.
+/// Returns every suite file under `suites/`, sorted by path.
 pub(crate) fn files() -> Result<Vec<PathBuf>> {
     let mut files = vec![];
     if let Err(error) = collect(Path::new(FOLDER), &mut BTreeSet::new(), &mut files) {
@@ -33,7 +33,7 @@ pub(crate) fn files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Collects the suite files below a folder. A folder that links lead to again is read once.
+/// Collects the suite files below a folder. Reads a folder once, even if symbolic links lead to it again.
 fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     if !seen.insert(folder.canonicalize()?) {
         return Ok(());
@@ -42,7 +42,7 @@ fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>
     let mut paths = entries
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<std::io::Result<Vec<_>>>()?;
-    // A folder has its own path rather than that of a link.
+    // Sort links last, to list a folder under its own path.
     paths.sort_by_key(|path| (path.is_symlink(), path.clone()));
     for path in paths {
         if path.is_dir() {
@@ -54,7 +54,7 @@ fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>
     Ok(())
 }
 
-/// Reads every suite; what is wrong with any of them is reported at once.
+/// Reads every suite and reports the errors of all of them at once.
 pub(crate) fn read(files: Vec<PathBuf>) -> Result<Vec<Found>> {
     let (mut found, mut wrong) = (vec![], vec![]);
     for path in files {
@@ -70,7 +70,7 @@ pub(crate) fn read(files: Vec<PathBuf>) -> Result<Vec<Found>> {
     }
 }
 
-/// The suites that were asked for.
+/// Returns the suites that the command line selects.
 pub(crate) fn selected(selection: &Selection) -> Result<Vec<Found>> {
     if selection.all {
         return read(files()?);
@@ -87,7 +87,7 @@ pub(crate) fn selected(selection: &Selection) -> Result<Vec<Found>> {
     )
 }
 
-/// A file, or the one that has this stem under `suites/`.
+/// Returns the given file, or the suite with this file stem under `suites/`.
 fn resolve(given: &Path) -> Result<PathBuf> {
     if given.exists() {
         return Ok(given.to_owned());
@@ -110,7 +110,7 @@ fn resolve(given: &Path) -> Result<PathBuf> {
     bail!("there is no suite `{}`\n  hint: {hint}", given.display())
 }
 
-/// Expands suites as the command line asks.
+/// Expands suites with the options of the command line.
 pub(crate) fn expand(
     found: &[Found],
     selection: &Selection,
@@ -140,7 +140,7 @@ pub(crate) fn expand(
             .map(|workload| workload.name.as_str())
             .collect::<Vec<_>>(),
     )?;
-    // A wrong name would end the report after everything was measured.
+    // Detect unknown names before the run, because the report would fail after measuring.
     for info in suites.iter().map(|suite| suite.info(profile)) {
         for name in &info.references {
             mantissa_report::reference(name).map_err(|error| anyhow!("`{}`: {error}", info.name))?;
@@ -151,7 +151,7 @@ pub(crate) fn expand(
     Ok(plan)
 }
 
-/// The profile that is used unless one is named: real sizes need a real card.
+/// Returns the selected profile, else the default for the backend. Realistic sizes need a real GPU.
 pub(crate) fn profile(selection: &Selection, backend: Backend) -> Profile {
     selection.profile.unwrap_or(match backend {
         Backend::Cuda => Profile::Standard,

@@ -1,4 +1,4 @@
-//! The formats that results are written in, and where they go.
+//! Output formats and destinations of results.
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -10,14 +10,14 @@ use mantissa_gate::{
 };
 use mantissa_report::ExportFormat;
 
-/// A format and where it goes.
+/// Output format and its destination.
 #[derive(Debug, Clone)]
 pub(crate) struct Written {
     pub(crate) format: Format,
     pub(crate) path: PathBuf,
 }
 
-/// What results can be written as.
+/// Output format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Markdown,
@@ -44,7 +44,7 @@ impl Format {
         ("benchmark-bigger", Self::BenchmarkBigger),
     ];
 
-    /// What one run measured, for programs that keep the numbers of many; none of a format that tells a comparison.
+    /// Formats the measurements of one run, for tools that track many runs. Returns `None` for a format that describes a comparison.
     pub(crate) fn of_run(self, run: &Measured) -> Result<Option<String>> {
         let measured = || Measurements::of(run);
         Ok(Some(match self {
@@ -57,7 +57,7 @@ impl Format {
         }))
     }
 
-    /// Whether it tells what one run measured.
+    /// Returns true if the format describes the measurements of one run.
     fn is_of_run(self) -> bool {
         !matches!(
             self,
@@ -65,7 +65,7 @@ impl Format {
         )
     }
 
-    /// The text of a result: of what was compared, or of what the run measured, as the format takes it.
+    /// Formats a result: the comparison or the measurements of the run, depending on the format.
     pub(crate) fn of(self, gated: &Gated, run: &Measured) -> Result<String> {
         Ok(match self {
             Self::Markdown => markdown(gated),
@@ -77,7 +77,7 @@ impl Format {
     }
 }
 
-/// What recorded runs can be exported as: tables of several, or the measurements of one.
+/// Export format of recorded runs: tables of several runs, or the measurements of one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Export {
     Tables(ExportFormat),

@@ -1,4 +1,4 @@
-//! The closed list of things a suite may sweep, and the values each may take.
+//! Axes that a suite can sweep, and their values.
 
 use std::fmt;
 
@@ -11,57 +11,57 @@ use crate::{
 };
 
 named! {
-    /// One thing a suite sweeps.
+    /// Parameter that a suite can sweep.
     pub enum Axis ("axis") {
-        /// See [`Precision`].
+        /// Storage and compute formats; see [`Precision`].
         Precision = "precision",
-        /// See [`MatmulPrecision`].
+        /// Rounding of f32 operands of matmuls; see [`MatmulPrecision`].
         Matmul = "matmul",
-        /// Micro-batches whose gradients are added before one optimizer step.
+        /// Number of micro-batches whose gradients are accumulated before an optimizer step.
         Accumulate = "accumulate",
         /// Examples in a micro-batch.
         Batch = "batch",
-        /// Tokens an example is padded or truncated to.
+        /// Number of tokens to which examples are padded or truncated.
         Sequence = "sequence",
         /// Edge of the matrices or images of a kernel workload, or length of its sequences.
         Size = "size",
-        /// See [`Accumulator`].
+        /// Accumulator format of matmuls; see [`Accumulator`].
         Accumulator = "accumulator",
-        /// See [`Attention`].
+        /// Implementation of attention; see [`Attention`].
         Attention = "attention",
-        /// See [`Gelu`].
+        /// Formula of GELU; see [`Gelu`].
         Gelu = "gelu",
-        /// Input values of kernel suites.
+        /// Distribution of the input values of a kernel workload.
         Distribution = "distribution",
         /// Seed of initialisation, shuffling and dropout.
         Seed = "seed",
-        /// See [`OptimizerKind`].
+        /// Optimization algorithm; see [`OptimizerKind`].
         Optimizer = "optimizer",
-        /// The term that keeps Adam's denominator from zero.
+        /// Epsilon of Adam, which is added to its denominator.
         AdamEps = "adam_eps",
-        /// See [`LearningRateScaling`].
+        /// Scaling of the learning rate with the effective batch size; see [`LearningRateScaling`].
         LearningRateScaling = "learning_rate_scaling",
-        /// See [`BatchNormMomentum`].
+        /// Momentum of batch norms with gradient accumulation; see [`BatchNormMomentum`].
         BatchNormMomentum = "batchnorm_momentum",
-        /// Recomputing activations in the backward pass.
+        /// Recomputation of activations in the backward pass.
         Checkpointing = "checkpointing",
-        /// Kernel fusion (what `torch.compile` on/off is elsewhere).
+        /// Kernel fusion, comparable to `torch.compile`.
         Fusion = "fusion",
         /// Layer patterns kept in f32 under a mixed setting.
         KeepF32 = "keep_f32",
         /// Number of devices.
         Devices = "devices",
-        /// See [`Backend`].
+        /// Library and device that execute the operations; see [`Backend`].
         Backend = "backend",
     }
 }
 
 named! {
-    /// What executes the operations.
+    /// Library and device that execute the operations.
     pub enum Backend ("backend") {
         /// NVIDIA GPUs through CUDA.
         Cuda = "cuda",
-        /// Other GPUs, and the software rasteriser that CI runs.
+        /// Other GPUs, and lavapipe in CI.
         Vulkan = "vulkan",
         /// The CPU.
         Flex = "flex",
@@ -69,9 +69,9 @@ named! {
 }
 
 named! {
-    /// How attention is computed.
+    /// Implementation of attention.
     pub enum Attention ("attention") {
-        /// Two matmuls and a softmax, each in its own operation.
+        /// Two matmuls and a softmax as separate operations.
         Math = "math",
         /// One fused kernel.
         Fused = "fused",
@@ -79,33 +79,34 @@ named! {
 }
 
 named! {
-    /// How GELU is computed.
+    /// Formula of GELU.
     pub enum Gelu ("gelu") {
         /// With the error function.
         Exact = "exact",
-        /// With the hyperbolic tangent, which is near it; f32 inside for 16-bit values.
+        /// Approximation with the hyperbolic tangent; computes 16-bit values in f32.
         Tanh = "tanh",
-        /// The same on pairs of 16-bit values, in their own arithmetic; the tanh alone in f32.
+        /// The tanh approximation on packed pairs of 16-bit values in their own format; only the tanh itself is
+        /// computed in f32.
         TanhPacked = "tanh-packed",
     }
 }
 
 named! {
-    /// Where the values of a kernel's inputs are drawn from.
+    /// Distribution of the input values of a kernel.
     pub enum Distribution ("distribution") {
         /// Standard normal.
         Normal = "normal",
         /// Uniform on [0, 1).
         Uniform = "uniform",
-        /// Exponential of a standard normal: positive, and far apart in size.
+        /// Exponential of a standard normal: positive values that span many orders of magnitude.
         Lognormal = "lognormal",
-        /// Standard normal, but that neighbouring terms of an inner product cancel up to a sixty-fourth.
+        /// Standard normal, except that neighbouring terms of every dot product cancel to about 1/64 of their size.
         Cancellation = "cancellation",
     }
 }
 
 named! {
-    /// The rule that turns gradients into updates.
+    /// Optimization algorithm.
     pub enum OptimizerKind ("optimizer") {
         /// Stochastic gradient descent.
         Sgd = "sgd",
@@ -121,24 +122,24 @@ named! {
 }
 
 named! {
-    /// How the learning rate follows the effective batch.
+    /// Scaling of the learning rate with the effective batch size.
     pub enum LearningRateScaling ("learning-rate scaling") {
-        /// It does not.
+        /// No scaling.
         None = "none",
-        /// In proportion.
+        /// Proportional to the effective batch size.
         Linear = "linear",
-        /// With the square root.
+        /// Proportional to the square root of the effective batch size.
         Sqrt = "sqrt",
     }
 }
 
 named! {
-    /// How fast running statistics of batch norms follow, given that an optimizer step has several micro-batches.
+    /// Momentum of the running statistics of batch norms when an optimizer step has several micro-batches.
     pub enum BatchNormMomentum ("batch-norm momentum") {
-        /// As fast at every micro-batch as a whole batch would make them: with N micro-batches they forget N times as fast,
-        /// and what they hold is noisier.
+        /// The same momentum for every micro-batch as for a whole batch. With N micro-batches, the statistics forget N
+        /// times as fast and are noisier.
         Keep = "keep",
-        /// So that N micro-batches move them as far as one whole batch would: `1 − (1 − m)^(1/N)` each.
+        /// The momentum `1 − (1 − m)^(1/N)`, with which N micro-batches move the statistics as far as one whole batch.
         Scaled = "scaled",
     }
 }
@@ -153,10 +154,10 @@ named! {
     }
 }
 
-/// A value of an axis as suites, the command line and records write it. Build one with [`Axis::value`], which
-/// checks it, or [`Axis::parse`], which reads it from text.
+/// Value of an axis in suites, on the command line and in records. [`Axis::value`] checks a value and [`Axis::parse`]
+/// reads one from text.
 #[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)] // each variant is another JSON type, so nothing can be confused
+#[serde(untagged)] // unambiguous: each variant has its own JSON type
 pub enum AxisValue {
     /// A whole number.
     Integer(u64),
@@ -180,28 +181,28 @@ impl fmt::Display for AxisValue {
     }
 }
 
-/// Why a value is not one of its axis.
+/// Reason for which an axis rejects a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ValueError {
-    /// Not in the axis' closed list of names.
+    /// The name is not in the list of the axis.
     #[error(transparent)]
     Unknown(#[from] UnknownName),
-    /// Of another kind than the axis takes.
+    /// The value has the wrong type for the axis.
     #[error("axis `{axis}` takes {takes}, not `{given}`")]
     Kind {
-        /// The axis.
+        /// Name of the axis.
         axis: Axis,
-        /// What it takes, in words.
+        /// Description of the valid values.
         takes: &'static str,
-        /// What was given.
+        /// The rejected value.
         given: String,
     },
 }
 
-/// What the values of an axis are.
+/// Type of the values of an axis.
 enum Kind {
     Names(fn(&str) -> Result<(), UnknownName>),
-    /// Whole numbers, this one or more.
+    /// Whole numbers that are at least this one.
     Integer(u64),
     Number,
     Patterns,
@@ -242,7 +243,7 @@ impl Axis {
         }
     }
 
-    /// Checks that `value` is one of this axis and brings it to its canonical form (`1` for a real axis is `1.0`).
+    /// Checks a value and converts it to its canonical form (`1` for a real axis becomes `1.0`).
     pub fn value(self, value: AxisValue) -> Result<AxisValue, ValueError> {
         match (self.kind(), value) {
             (Kind::Names(check), AxisValue::Text(name)) => {
@@ -263,7 +264,7 @@ impl Axis {
         }
     }
 
-    /// Reads a value from text, as in `-a accumulate=4`; patterns are separated by `+`, `none` is no pattern.
+    /// Parses a value, as in `-a accumulate=4`. Patterns are separated by `+`; `none` is an empty list.
     pub fn parse(self, text: &str) -> Result<AxisValue, ValueError> {
         let wrong = || ValueError::Kind {
             axis: self,
@@ -280,7 +281,7 @@ impl Axis {
         self.value(value)
     }
 
-    /// Whether the axis means anything to a task of this kind.
+    /// Returns true if the axis applies to tasks of this kind.
     pub fn applies_to(self, task: TaskKind) -> bool {
         match self {
             Self::Precision
@@ -303,7 +304,7 @@ impl Axis {
         }
     }
 
-    /// The value of a cell whose suite does not mention the axis. Fusion is on where the backend has it, as burn does.
+    /// Returns the default value. Fusion is on if the backend supports it, as in burn.
     pub fn default_value(self, backend: Backend) -> AxisValue {
         let text = |name: &str| AxisValue::Text(name.to_owned());
         match self {

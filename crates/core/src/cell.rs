@@ -1,4 +1,4 @@
-//! A cell: one workload under one setting with one seed.
+//! Cells: one workload with one setting and one seed.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{Axis, Setting, Workload, name::shortened};
 
-/// Identity of a cell: 16 hex digits that do not depend on order, suite or machine.
+/// Id of a cell: 16 hex digits that do not depend on order, suite or machine.
 ///
-/// Ids become parts of paths in a run folder, so a text of any other form is not deserialized.
+/// Ids are used in paths of a run folder. Deserialization therefore rejects any other text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CellId(String);
@@ -29,7 +29,7 @@ impl<'de> Deserialize<'de> for CellId {
 }
 
 impl CellId {
-    /// The digits.
+    /// Returns the digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -41,30 +41,30 @@ impl fmt::Display for CellId {
     }
 }
 
-/// One workload under one setting with one seed.
+/// One workload with one setting and one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// See [`CellId`].
+    /// Id of the cell, see [`CellId`].
     pub id: CellId,
-    /// The suite that asked for it.
+    /// Name of the suite.
     pub suite: String,
-    /// What is run.
+    /// Task, model and sizes.
     pub workload: Workload,
-    /// Under what.
+    /// Value of every axis that applies to the workload.
     pub setting: Setting,
     /// Seed of initialisation, shuffling and dropout.
     pub seed: u64,
 }
 
 impl Cell {
-    /// Builds a cell and its id: the first 16 hex digits of BLAKE3 over the canonical JSON (keys sorted, no white
-    /// space) of workload, resolved setting and seed. The suite's name is not in it.
+    /// Creates a cell and its id, the first 16 hex digits of the BLAKE3 hash of the canonical JSON (keys sorted, no
+    /// white space) of workload, resolved setting and seed. The id does not depend on the name of the suite.
     pub fn new(suite: impl Into<String>, workload: Workload, setting: Setting, seed: u64) -> Self {
         CellMaker::new(suite, workload).cell(setting, seed)
     }
 }
 
-/// Makes the cells of one workload: what they share of the canonical JSON is written once.
+/// Builder of the cells of one workload, which serializes the workload once.
 #[derive(Debug, Clone)]
 pub struct CellMaker {
     suite: String,
@@ -72,12 +72,12 @@ pub struct CellMaker {
     workload_json: String,
     /// Axes in the order of the canonical JSON.
     axes: Vec<Axis>,
-    /// The canonical JSON of the latest cell.
+    /// Buffer for the canonical JSON of a cell.
     json: Vec<u8>,
 }
 
 impl CellMaker {
-    /// For the cells of `workload` that `suite` asks for.
+    /// Creates a builder for the cells of `workload` in `suite`.
     pub fn new(suite: impl Into<String>, workload: Workload) -> Self {
         let mut workload_json = String::new();
         write_canonical(&serde_json::json!(workload), &mut workload_json);
@@ -92,7 +92,7 @@ impl CellMaker {
         }
     }
 
-    /// The cell of one setting and seed, as [`Cell::new`] builds it.
+    /// Creates the cell of a setting and a seed, like [`Cell::new`].
     pub fn cell(&mut self, setting: Setting, seed: u64) -> Cell {
         let id = self.id(&setting, seed);
         Cell {
@@ -104,7 +104,8 @@ impl CellMaker {
         }
     }
 
-    /// The identity of that cell. Plans have cells by the hundred thousand, hence one buffer and no JSON tree.
+    /// Computes the id of a cell. Plans can have hundreds of thousands of cells, so this reuses one buffer and builds
+    /// no JSON tree.
     fn id(&mut self, setting: &Setting, seed: u64) -> CellId {
         let json = &mut self.json;
         json.clear();
@@ -134,7 +135,7 @@ fn write_json<T: Serialize>(value: &T, json: &mut Vec<u8>) {
     serde_json::to_writer(json, value).expect("memory takes any text, and these types are JSON values");
 }
 
-/// JSON with sorted keys and no white space, whatever map type serde_json was built with.
+/// Writes JSON with sorted keys and without white space, independent of the map type of serde_json.
 fn write_canonical(value: &serde_json::Value, out: &mut String) {
     use serde_json::Value;
     let separate = |index: usize, out: &mut String| {
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_id_is_the_same_forever() {
-        // A change here orphans every recorded baseline: bump the record's schema with it.
+        // A different id breaks the link to every recorded baseline: increase the schema version of the record as well.
         assert_eq!(cell("a", 64).id.as_str(), "547d2bc4619f9cff");
     }
 }

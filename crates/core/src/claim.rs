@@ -1,4 +1,4 @@
-//! Sentences of articles as statements that a run can test.
+//! Claims of articles as statements that a run can test.
 
 use std::collections::BTreeMap;
 
@@ -7,77 +7,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Axis, AxisValue, MetricName, Status};
 
-/// A sentence of an article, and what would have to be measured if it were true here.
+/// Claim of an article, with the measurement that would confirm it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
-    /// The sentence.
+    /// Quotation from the article.
     pub says: String,
-    /// Who says it.
+    /// Source of the claim.
     pub source: ClaimSource,
-    /// The only workload that it is about; absent: every one of its suite.
+    /// Workload of the claim; absent: every workload of the suite.
     pub workload: Option<String>,
-    /// The setting that it is about. Axes that are not named may have any value.
+    /// Setting of the claim. Axes that are not listed may have any value.
     pub of: BTreeMap<Axis, AxisValue>,
-    /// What it says of that setting.
+    /// Claimed result for that setting.
     pub claimed: Claimed,
 }
 
-/// Where a claim is from.
+/// Source of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimSource {
-    /// Author, work, year.
+    /// Author, title and year.
     pub title: String,
-    /// Where it was published.
+    /// URL of the publication.
     pub url: String,
-    /// What its numbers were measured on; absent if it names nothing.
+    /// Hardware of the published measurements; absent if the source does not name any.
     pub hardware: Option<String>,
 }
 
-/// What is claimed of a setting.
+/// Claimed result for a setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Claimed {
-    /// Most of its trainings, or processes, end in one of these statuses; never in `failed`, which is a fault of a program.
+    /// Most trainings or processes end with one of these statuses. `failed` never counts, because it is a fault of the
+    /// program.
     Status(Vec<Status>),
-    /// A quantity is so many times that of another setting.
+    /// Ratio of a metric to that of another setting.
     Ratio(Comparison),
-    /// A quantity is so much more than that of another setting.
+    /// Difference of a metric from that of another setting.
     Difference(Comparison),
 }
 
-/// A quantity of two settings that agree in every axis but those that a claim names for both.
+/// Comparison of a metric between two settings that agree in every axis except those that the claim lists for both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// The other setting.
+    /// Setting to compare with.
     pub against: BTreeMap<Axis, AxisValue>,
-    /// The quantity: the first of these that both settings have.
+    /// Metrics in order of preference: the first one that both settings have is compared.
     pub metrics: Vec<MetricName>,
-    /// Where the ratio or the difference lies if the claim is true.
+    /// Interval of the ratio or difference if the claim is true.
     pub within: Bounds,
 }
 
-/// An open interval; at least one end is there.
+/// Open interval with at least one end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounds {
-    /// It lies above this.
+    /// Lower end.
     pub above: Option<f64>,
-    /// It lies below this.
+    /// Upper end.
     pub below: Option<f64>,
 }
 
 impl Bounds {
-    /// Whether everything from `low` to `high` lies within.
+    /// Returns true if the interval from `low` to `high` lies within the bounds.
     pub fn hold(self, low: f64, high: f64) -> bool {
         self.above.is_none_or(|bound| low > bound) && self.below.is_none_or(|bound| high < bound)
     }
 
-    /// The bound that everything from `low` to `high` lies beyond, if there is one.
+    /// Returns the bound beyond which the interval from `low` to `high` lies completely.
     pub fn broken(self, low: f64, high: f64) -> Option<f64> {
         let under = self.above.filter(|bound| high <= *bound);
         under.or(self.below.filter(|bound| low >= *bound))
     }
 
-    /// The ends that are there.
+    /// Returns the ends that are not absent.
     pub fn ends(self) -> impl Iterator<Item = f64> {
         self.above.into_iter().chain(self.below)
     }

@@ -1,6 +1,6 @@
-//! Words of a command as one line.
+//! Formatting of command lines.
 
-/// A command line that a POSIX shell reads back as these words.
+/// Joins words to a command line, quoted for a POSIX shell.
 pub fn command_line<W: AsRef<str>>(words: &[W]) -> String {
     let words = words.iter().map(|word| quoted(word.as_ref()));
     words.collect::<Vec<_>>().join(" ")

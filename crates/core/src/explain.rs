@@ -1,19 +1,19 @@
-//! What a number format is and does, for people: `mantissa explain`.
+//! Description of a number format for `mantissa explain`.
 
 use std::fmt;
 
 use crate::{FloatClass, Format, Rounded};
 
-/// A format's layout and limits, and what becomes of three telling numbers in it. Prints as a short page of text.
+/// Layout and limits of a format, with three numbers rounded to it. Its `Display` prints a short page of text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// The format.
     pub format: Format,
-    /// Where it comes from, in a few words.
+    /// Origin in a few words.
     pub origin: &'static str,
     /// Bits that carry information: sign, exponent and fraction.
     pub bits: u32,
-    /// Bits that one value takes in memory.
+    /// Bits that one value occupies in memory.
     pub storage_bits: u32,
     /// Width of the exponent field in bits.
     pub exponent_bits: u32,
@@ -31,24 +31,24 @@ pub struct Explanation {
     pub epsilon: f64,
     /// Decimal digits that survive a round trip through the format.
     pub decimal_digits: u32,
-    /// What becomes of 1/3, 10⁶ and 65504·2.
+    /// 1/3, 10⁶ and 65504·2 rounded to the format.
     pub examples: Vec<Example>,
 }
 
-/// What becomes of one number in a format.
+/// A number rounded to a format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
-    /// The number as people write it.
+    /// The number in common notation.
     pub written: &'static str,
-    /// The number, as f64 holds it.
+    /// The number as an f64.
     pub input: f64,
-    /// Whether f64 holds it exactly.
+    /// True if the f64 is exact.
     pub input_is_exact: bool,
-    /// The number, as the format holds it.
+    /// The number rounded to the format.
     pub rounded: Rounded,
 }
 
-/// Gathers what there is to say about a format. The third example is twice the largest f16.
+/// Describes a format. The third example is twice the largest f16.
 pub fn explain(format: Format) -> Explanation {
     let examples = [
         ("1/3", 1.0 / 3.0, false),
@@ -86,7 +86,7 @@ pub fn explain(format: Format) -> Explanation {
 }
 
 impl Explanation {
-    /// The fields drawn as text, a character a bit, with their widths below.
+    /// Renders the fields as text, one character per bit, with their widths below.
     pub fn layout(&self) -> String {
         let field = |letter: &str, width: u32| letter.repeat(width as usize);
         let (exponent, fraction) = (self.exponent_bits, self.fraction_bits);
@@ -148,7 +148,7 @@ impl fmt::Display for Explanation {
 }
 
 impl fmt::Display for Example {
-    /// The value as the format holds it, and what happened to it.
+    /// Writes the rounded value and the class of rounding.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", decimal(self.rounded.value))?;
         match self.rounded.class {
@@ -162,7 +162,7 @@ impl fmt::Display for Example {
     }
 }
 
-/// Six significant digits, as C's and NumPy's listings print limits; whole numbers in full.
+/// Formats a limit with six significant digits, like C and NumPy; whole numbers below 10⁶ are printed in full.
 fn short(x: f64) -> String {
     const LARGEST_IN_FULL: f64 = 1e6;
     if x.fract() == 0.0 && x < LARGEST_IN_FULL {
@@ -172,10 +172,11 @@ fn short(x: f64) -> String {
     }
 }
 
-/// Every decimal of `x`, or its first twenty if it has more: the article's way to show what a format holds.
+/// Formats all decimal places of `x`, or the first twenty if there are more. The article prints values in this way.
 fn decimal(x: f64) -> String {
     const DECIMALS: usize = 20;
-    // A double as large as these examples has fewer binary, and so fewer decimal, places than this.
+    // A double of the magnitude of these examples has fewer binary places, and therefore fewer decimal places, than
+    // this.
     const ALL: usize = 100;
     if !x.is_finite() {
         return x.to_string();

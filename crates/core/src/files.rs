@@ -1,5 +1,4 @@
-//! Files in folders that may come from other people: bounded reads of regular files, and writes that follow no symbolic
-//! link.
+//! Bounded reads of regular files, and writes that do not follow symbolic links, for folders from untrusted sources.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -7,16 +6,16 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Largest vocabulary, tokenizer or configuration of a model, in bytes.
+/// Maximum size of a vocabulary, tokenizer or model configuration, in bytes.
 pub const LARGEST_CONFIGURATION: u64 = 256 << 20;
-/// Largest suite, in bytes.
+/// Maximum size of a suite, in bytes.
 pub const LARGEST_SUITE: u64 = 4 << 20;
-/// Longest line of `records.jsonl`, in bytes.
+/// Maximum length of a line of `records.jsonl`, in bytes.
 pub const LONGEST_RECORD: u64 = 16 << 20;
-/// Largest content of `samples.json.gz`, in bytes.
+/// Maximum size of the decompressed `samples.json.gz`, in bytes.
 pub const LARGEST_SAMPLES: u64 = 64 << 20;
 
-/// Opens a regular file for reading. A device or a pipe might never end.
+/// Opens a regular file for reading. Devices and pipes are rejected because they may never end.
 ///
 /// # Errors
 /// Any other kind of file, or an I/O error.
@@ -57,9 +56,9 @@ pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
 
 fn read_whole(file: File, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
-    // One more byte shows that the file ends there.
+    // One more byte is needed to detect the end of the file without another allocation.
     bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX).saturating_add(1))?;
-    // `Take` does not ask the system for the length again.
+    // `Take` does not query the file length a second time.
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -121,7 +120,7 @@ fn too_large(limit: u64) -> io::Error {
     )
 }
 
-/// Opens the file of the program that this process runs, even if another file has taken its place since.
+/// Opens the executable of this process, even if the file was replaced since the start.
 ///
 /// # Errors
 /// An I/O error.
@@ -213,7 +212,7 @@ pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> 
             }
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => match fs::create_dir(&folder) {
-                // Another process made it.
+                // Another process created it in the meantime.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 made => made?,
             },
@@ -223,7 +222,7 @@ pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> 
     Ok(folder)
 }
 
-/// A file that takes the place of another when it is complete. A symbolic link in that place is replaced, not followed.
+/// File that replaces another file when it is complete. A symbolic link at the target path is replaced, not followed.
 #[derive(Debug)]
 pub struct Replacement {
     /// The incomplete file.
@@ -238,7 +237,7 @@ impl Replacement {
     /// # Errors
     /// An I/O error.
     pub fn new(path: &Path) -> io::Result<Self> {
-        // Other processes may write the same file.
+        // Other processes may write the same file at the same time.
         let part = path.with_added_extension(format!("{}.part", std::process::id()));
         if let Err(error) = fs::remove_file(&part)
             && error.kind() != ErrorKind::NotFound
@@ -253,22 +252,22 @@ impl Replacement {
         })
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its path.
     ///
     /// # Errors
-    /// An I/O error, such as a folder in that place.
+    /// An I/O error, such as a folder at that path.
     pub fn finish(self) -> io::Result<()> {
         fs::rename(&self.part, &self.path)
     }
 }
 
-/// Writes a file whole or not at all, with the folders above it. A device or a pipe is written to; a symbolic link to a file
-/// is replaced.
+/// Writes a file atomically, and creates its parent folders. Writes directly to a device or a pipe; replaces a symbolic
+/// link to a file.
 ///
 /// # Errors
 /// An I/O error.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // `/dev/stdout` is a link to whatever standard output is, also to a regular file.
+    // `/dev/stdout` is a link to the standard output, which may be a regular file.
     let is_of_system = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
     if is_of_system || fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return fs::write(path, bytes);
@@ -283,7 +282,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 impl Drop for Replacement {
     fn drop(&mut self) {
-        // After `finish`, it is not there.
+        // The part file does not exist after `finish`.
         let _ = fs::remove_file(&self.part);
     }
 }
@@ -337,7 +336,7 @@ mod tests {
         }
         assert_eq!(fs::read(at("theirs")).unwrap(), b"precious");
         write_whole(Path::new("/dev/null"), b"mine").unwrap();
-        // An unfinished file leaves nothing behind.
+        // An unfinished file is removed.
         drop(Replacement::new(&at("page")).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 
@@ -367,7 +366,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
-        // Nobody writes to it.
+        // The pipe has no writer.
         assert!(open_regular(&pipe).is_err() && read_regular(&pipe).is_err());
         assert_eq!(read_text(&pipe, 4).unwrap(), "");
         assert_eq!(read_text(file.path(), 4).unwrap(), "text");

@@ -1,88 +1,89 @@
-//! What a record was measured on and with: two records compare only if the named parts match.
+//! Fingerprints: hardware, software and data of a record. Two records are comparable only if the relevant parts match.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Backend;
 
-/// Hardware, software and data behind a record. What could not be read is `null`.
+/// Hardware and software of a record. Values that could not be read are `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fingerprint {
     /// CPU model name, on x86 with family and model: `AMD EPYC (family 25, model 17)`.
     pub cpu: Option<String>,
     /// Logical cores available to the process.
     pub cores: u32,
-    /// Host memory.
+    /// Host memory in bytes.
     pub memory_bytes: Option<u64>,
     /// Operating system and kernel release.
     pub os: String,
-    /// The GPU, for GPU backends.
+    /// GPU, for GPU backends.
     pub gpu: Option<Gpu>,
     /// Version of mantissa.
     pub mantissa: String,
-    /// Git revision of the build, `-dirty` if the tree was; or what `MANTISSA_REVISION` says, for programs that are built elsewhere.
+    /// Git revision of the build, with `-dirty` after uncommitted changes; or the value of `MANTISSA_REVISION` when it
+    /// is set.
     pub revision: Option<String>,
-    /// The first 64 bits of the BLAKE3 hash of the program's file, in hexadecimal digits: two that differ are two programs.
+    /// First 16 hex digits of the BLAKE3 hash of the executable. Different hashes mean different programs.
     #[serde(default)]
     pub program: Option<String>,
     /// Version of burn.
     pub burn: String,
-    /// What computed in the place of burn: `PyTorch 2.15.0`.
+    /// Name and version of the framework that replaced burn, e.g. `PyTorch 2.15.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Compilation profile: `release` or `debug`. Times from a debug build mean nothing.
+    /// Build profile: `release` or `debug`. Times of a debug build are meaningless.
     pub build: String,
 }
 
 impl Fingerprint {
-    /// What computed, and its version: `burn 0.22.1`.
+    /// Returns the name and version of the framework, e.g. `burn 0.22.1`.
     pub fn framework(&self) -> String {
         self.peer.clone().unwrap_or_else(|| format!("burn {}", self.burn))
     }
 }
 
-/// A GPU.
+/// GPU of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
     /// Product name.
     pub name: String,
-    /// NVML's UUID, by which it is found again.
+    /// UUID of NVML, which identifies the device.
     pub uuid: Option<String>,
-    /// Device memory.
+    /// Device memory in bytes.
     pub memory_bytes: Option<u64>,
     /// CUDA compute capability, e.g. `9.0`.
     pub compute_capability: Option<String>,
     /// Driver version.
     pub driver: Option<String>,
-    /// CUDA version of the driver.
+    /// CUDA version supported by the driver.
     pub cuda: Option<String>,
-    /// Highest clock of its processors, hertz.
+    /// Maximum clock of the streaming multiprocessors, in hertz.
     #[serde(default)]
     pub sm_clock_max_hz: Option<f64>,
-    /// Power limit in force, watts.
+    /// Enforced power limit, in watts.
     #[serde(default)]
     pub power_limit_watts: Option<f64>,
-    /// Whether its memory corrects errors.
+    /// True if ECC memory is enabled.
     #[serde(default)]
     pub ecc: Option<bool>,
-    /// Whether the driver stays loaded when nobody uses it.
+    /// True if persistence mode is enabled: the driver stays loaded without a client.
     #[serde(default)]
     pub persistence: Option<bool>,
 }
 
-/// Where a cell's data came from.
+/// Source of the data of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DataSource {
-    /// For people: `synthetic reviews, seed 1`, or the file names.
+    /// Description, e.g. `synthetic reviews, seed 1`, or the file names.
     pub name: String,
-    /// First 16 hex digits of BLAKE3 over the contents.
+    /// First 16 hex digits of the BLAKE3 hash of the content.
     pub hash: String,
-    /// Whether the data was made by a generator.
+    /// True if the data is synthetic.
     pub synthetic: bool,
-    /// Classes with the number of examples of each.
+    /// Classes with their numbers of examples.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassCount>,
-    /// Skipped files and other decisions made while reading the data.
+    /// Notes on reading the data, such as skipped files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -92,25 +93,25 @@ pub struct DataSource {
 pub struct ClassCount {
     /// Class number, from 0.
     pub number: u32,
-    /// Name in the data, or else in the checkpoint, or else the class number.
+    /// Name from the data, or else from the checkpoint, or else the class number.
     pub name: String,
-    /// Number of examples in the training, validation and test part.
+    /// Numbers of training, validation and test examples.
     pub examples: [u64; 3],
 }
 
-/// `environment.json` of a run folder: what holds for the whole run.
+/// Environment of a run, stored as `environment.json` in the run folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// Version of the record format.
     pub schema: u32,
-    /// RFC 3339, UTC.
+    /// Start time in UTC (RFC 3339).
     pub started: String,
-    /// The command line that was given.
+    /// Command line of the run.
     pub command: Vec<String>,
-    /// The backend that `--backend auto` came to.
+    /// Backend of the run. `--backend auto` is resolved.
     pub backend: Backend,
-    /// What the run was made on.
+    /// Hardware and software of the run.
     pub fingerprint: Fingerprint,
-    /// Sources of telemetry that this machine lacks, each with its reason, named once.
+    /// Telemetry sources that this machine lacks, each with a reason.
     pub missing: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Floating-point formats: their layouts, their limits, and rounding into them.
+//! Floating-point formats: layout, limits and rounding.
 
 use crate::{
     layout::{Layout, exp2},
@@ -12,7 +12,7 @@ named! {
         F64 = "f64",
         /// IEEE 754 binary32.
         F32 = "f32",
-        /// NVIDIA TensorFloat-32: what the tensor cores keep of an f32 operand (19 bits, stored in 32).
+        /// NVIDIA TensorFloat-32, to which tensor cores round f32 operands (19 bits, stored in 32).
         Tf32 = "tf32",
         /// bfloat16: the upper half of an f32.
         Bf16 = "bf16",
@@ -22,7 +22,7 @@ named! {
 }
 
 impl Format {
-    /// Width of the exponent field in bits.
+    /// Returns the width of the exponent field in bits.
     pub const fn exponent_bits(self) -> u32 {
         match self {
             Self::F64 => 11,
@@ -31,7 +31,7 @@ impl Format {
         }
     }
 
-    /// Width of the stored fraction in bits (the significand without its implicit leading bit).
+    /// Returns the width of the stored fraction in bits (the significand without its implicit leading bit).
     pub const fn fraction_bits(self) -> u32 {
         match self {
             Self::F64 => 52,
@@ -41,17 +41,17 @@ impl Format {
         }
     }
 
-    /// Bits that carry information: sign, exponent and fraction.
+    /// Returns the number of bits that carry information: sign, exponent and fraction.
     pub const fn bits(self) -> u32 {
         1 + self.exponent_bits() + self.fraction_bits()
     }
 
-    /// Precision in the sense of IEEE 754: fraction bits and the implicit leading bit.
+    /// Returns the precision as defined by IEEE 754: fraction bits plus the implicit leading bit.
     pub const fn significand_bits(self) -> u32 {
         self.fraction_bits() + 1
     }
 
-    /// Bytes that one value takes in memory. TF32 lives in f32 words.
+    /// Returns the size of a value in memory in bytes. TF32 values are stored as f32.
     pub const fn storage_bytes(self) -> u32 {
         match self {
             Self::F64 => 8,
@@ -60,42 +60,43 @@ impl Format {
         }
     }
 
-    /// Its bits.
+    /// Returns the layout of the bits.
     pub const fn layout(self) -> Layout {
         Layout::new(self.exponent_bits(), self.fraction_bits())
     }
 
-    /// Exponent bias, which is also the exponent of the largest binade.
+    /// Returns the exponent bias, which is also the exponent of the largest binade.
     pub const fn bias(self) -> i32 {
         self.layout().bias()
     }
 
-    /// Largest finite value.
+    /// Returns the largest finite value.
     pub fn max_finite(self) -> f64 {
         self.layout().max_finite()
     }
 
-    /// Smallest positive normal value.
+    /// Returns the smallest positive normal value.
     pub fn min_normal(self) -> f64 {
         exp2(1 - self.bias())
     }
 
-    /// Smallest positive subnormal value.
+    /// Returns the smallest positive subnormal value.
     pub fn min_subnormal(self) -> f64 {
         exp2(1 - self.bias() - self.fraction_bits() as i32)
     }
 
-    /// Distance from 1 to the next larger value.
+    /// Returns the distance from 1 to the next larger value.
     pub fn epsilon(self) -> f64 {
         exp2(-(self.fraction_bits() as i32))
     }
 
-    /// Distance between `x` and the next larger magnitude, for finite `x`; the spacing of subnormals below them.
+    /// Returns the distance between a finite `x` and the next larger magnitude; in the subnormal range, the spacing of
+    /// subnormal values.
     pub fn ulp(self, x: f64) -> f64 {
         self.layout().ulp(x)
     }
 
-    /// Decimal digits that survive a round trip through the format (`FLT_DIG` of C).
+    /// Returns the number of decimal digits that survive a round trip through the format (`FLT_DIG` of C).
     pub fn decimal_digits(self) -> u32 {
         (f64::from(self.fraction_bits()) * std::f64::consts::LOG10_2).floor() as u32
     }
@@ -122,31 +123,31 @@ impl Format {
     }
 }
 
-/// A value after rounding into a [`Format`], and what the rounding did to it.
+/// Value rounded to a [`Format`], and the effect of the rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rounded {
     /// The representable value.
     pub value: f64,
-    /// What became of the input.
+    /// Effect of the rounding.
     pub class: FloatClass,
 }
 
-/// What rounding into a format did to a value.
+/// Effect of rounding a value to a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FloatClass {
-    /// Representable: nothing was lost.
+    /// The value is representable.
     Exact,
-    /// Rounded to a normal value.
+    /// The value was rounded to a normal value.
     Inexact,
-    /// Rounded to, or already, a subnormal value: fewer significant bits than the format promises.
+    /// The result is subnormal and has fewer significant bits than a normal value.
     Subnormal,
-    /// A non-zero value became zero.
+    /// A non-zero value was rounded to zero.
     Underflow,
-    /// A finite value became infinite.
+    /// A finite value was rounded to infinity.
     Overflow,
-    /// Infinite before and after.
+    /// The value was already infinite.
     Infinite,
-    /// Not a number.
+    /// NaN.
     Nan,
 }
 
@@ -206,7 +207,7 @@ mod tests {
                 0.75 * format.max_finite(),
             ] {
                 let step = format.ulp(near);
-                // Neighbours of an even significand: both ties fall to it.
+                // Both ties next to a value with an even significand round to this value.
                 let even = 2.0 * step * (near / step / 2.0).ceil();
                 assert_eq!(
                     [round(even - step / 2.0), round(even + step / 2.0)],
@@ -221,7 +222,7 @@ mod tests {
                 format.min_subnormal(),
                 "{format}"
             );
-            // From half a step above the largest number on there is only infinity.
+            // Values of half a step or more above the largest finite value round to infinity.
             let (largest, step) = (format.max_finite(), format.ulp(format.max_finite()));
             assert_eq!(round(largest + step / 2.0), f64::INFINITY, "{format}");
             assert_eq!(round(largest + step / 4.0), largest, "{format}");
@@ -248,7 +249,7 @@ mod tests {
 
         #[test]
         fn rounding_twice_changes_nothing_more_and_rounding_keeps_the_order(x in any::<f64>(), y in any::<u64>(), near in any::<bool>()) {
-            // Two numbers of any size, or two that a format may not tell apart.
+            // Either two arbitrary numbers, or two numbers so close that a format may round both to the same value.
             let apart = if near { x.to_bits() ^ (y >> 20) } else { y };
             let y = f64::from_bits(apart);
             prop_assume!(!x.is_nan() && !y.is_nan());

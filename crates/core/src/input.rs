@@ -41,8 +41,8 @@ impl std::fmt::Display for InputFile {
 }
 
 impl InputFile {
-    /// Returns what identifies the file: its role, its path below the folder that was given, and its hash. The name of
-    /// that folder, or of a file that was given, does not matter.
+    /// Returns the identity of the file: its role, its path below the given folder, and its hash. The name of that
+    /// folder, or of a file that was given directly, does not matter.
     fn identity(&self) -> (InputRole, &str, &str) {
         let below = self.name.split_once('/').map_or("", |(_, below)| below);
         (self.role, below, &self.hash)
@@ -129,7 +129,7 @@ mod tests {
         assert!(difference(&data, &swapped).is_some());
         let more = difference(&data, &data[..1]).unwrap();
         assert_eq!(more, "data `here/test.tsv` (b) against no other files");
-        // A record without files is unlike a record of an earlier version, which lists none.
+        // An empty list differs from the absent list in records of earlier versions.
         assert!(difference(&data, &[]).is_some());
         assert_eq!(input_difference(Some(&data), None), None);
     }

@@ -1,17 +1,17 @@
-//! Checks of candidate kernels against float64, which decide what the autotuner may choose.
+//! Checks of candidate kernels against float64. The autotuner may only choose kernels that pass.
 
 use serde::{Deserialize, Serialize};
 
 use crate::name::named;
 
 named! {
-    /// Operations whose kernels the autotuner chooses from candidates of one arithmetic.
+    /// Operation for which the autotuner chooses among several kernels of the same arithmetic.
     pub enum CheckedOperation ("operation") {
-        /// Matrix product.
+        /// Matrix multiplication.
         Matmul = "matmul",
-        /// Convolution: its output and both its gradients.
+        /// Convolution: the output and both gradients.
         Convolution = "convolution",
-        /// Attention in one kernel.
+        /// Fused attention.
         FusedAttention = "fused-attention",
     }
 }
@@ -19,57 +19,57 @@ named! {
 /// A candidate kernel for operands of one dtype.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CandidateKernel {
-    /// The operation.
+    /// Operation of the kernel.
     pub operation: CheckedOperation,
     /// Dtype of the operands in memory: `f64`, `f32`, `bf16` or `f16`.
     pub operands: String,
-    /// Name of the candidate, which says how wide its sums are where that is not f32.
+    /// Name of the candidate. It contains the accumulator width unless that is f32.
     pub candidate: String,
 }
 
 named! {
-    /// How the check of a candidate ended.
+    /// Verdict of a check.
     pub enum CheckVerdict ("verdict") {
-        /// Every result is that of float64.
+        /// Every result agrees with float64.
         Passed = "passed",
-        /// It cannot be launched for any of the shapes.
+        /// The kernel cannot be launched for any of the shapes.
         Refused = "refused",
         /// A result differs from float64.
         Wrong = "wrong",
-        /// The device reported an error, or the process died.
+        /// The device reported an error, or the process crashed.
         Crashed = "crashed",
-        /// It did not end in time.
+        /// The check exceeded its time limit.
         Timeout = "timeout",
     }
 }
 
-/// What a process observed of a candidate.
+/// Observations of a process that checked a candidate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedCandidate {
     /// Shapes that were launched and compared.
     pub shapes: u32,
-    /// The kernels that were launched, by the dtype of their operands.
+    /// The launched kernels, by the dtype of their operands.
     pub launched: Vec<CandidateKernel>,
     /// The first result that differs from float64.
     pub wrong: Option<String>,
-    /// Why a shape was not launched; the last one.
+    /// Reason for which the last of the rejected shapes was not launched.
     pub refused: Option<String>,
 }
 
 /// Result of the check of a candidate under one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelCheck {
-    /// The operation.
+    /// Operation of the kernel.
     pub operation: CheckedOperation,
-    /// The setting: `32-true high f32`, which are its precision, matmul precision and accumulator.
+    /// Precision, matmul precision and accumulator, e.g. `32-true high f32`.
     pub setting: String,
     /// Name of the candidate.
     pub candidate: String,
-    /// How it ended.
+    /// Verdict of the check.
     pub verdict: CheckVerdict,
     /// Shapes that were launched and compared.
     pub shapes: u32,
-    /// Why it did not pass.
+    /// Reason for which the candidate did not pass.
     pub detail: Option<String>,
     /// The kernels that passed, by the dtype of their operands.
     pub passed: Vec<CandidateKernel>,
@@ -79,7 +79,7 @@ impl KernelCheck {
     /// Name of the file with all checks, in the folder of the kernel cache.
     pub const FILE: &str = "checks.json";
 
-    /// Result of a process that ended by itself.
+    /// Returns the check of a process that ended regularly.
     pub fn of(
         operation: CheckedOperation,
         setting: String,
@@ -112,7 +112,7 @@ impl KernelCheck {
         }
     }
 
-    /// Result of a process that did not end by itself, or whose device failed.
+    /// Returns the check of a process that crashed or was killed, or whose device failed.
     pub fn failed(
         operation: CheckedOperation,
         setting: String,
@@ -131,5 +131,5 @@ impl KernelCheck {
     }
 }
 
-/// Name of the environment variable with which kernels are used that were not checked.
+/// Name of the environment variable that allows kernels without a check.
 pub const UNCHECKED_KERNELS: &str = "MANTISSA_UNCHECKED_KERNELS";

@@ -1,12 +1,12 @@
-//! Any binary floating-point layout with a sign, a biased exponent and a fraction, as IEEE 754 would have it.
+//! Arbitrary binary floating-point layouts with a sign, a biased exponent and a fraction, as defined by IEEE 754.
 
 use std::{fmt, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `e5m10` is a layout with 5 bits of exponent and 10 of stored fraction: f16. The highest exponent is that of infinities
-/// and NaN, the lowest that of zeros and subnormal values.
+/// Layout of a floating-point format. `e5m10` has 5 exponent bits and 10 stored fraction bits, like f16. The highest
+/// exponent encodes infinities and NaN, the lowest zeros and subnormal values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -15,16 +15,16 @@ pub struct Layout {
     fraction_bits: u32,
 }
 
-/// A text that names no layout.
+/// Error for a text that is not a layout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is no layout\n  hint: write e.g. `e5m10`: 2 to 11 bits of exponent, 1 to 52 of fraction", .0.escape_debug())]
 pub struct NoLayout(String);
 
 impl Layout {
-    /// A layout of this many bits.
+    /// Creates a layout with these numbers of bits.
     ///
     /// # Panics
-    /// If there are fewer than 2 bits of exponent or 1 of fraction, or more than f64 has.
+    /// If there are fewer than 2 exponent bits or 1 fraction bit, or more than f64 has.
     pub const fn new(exponent_bits: u32, fraction_bits: u32) -> Self {
         assert!(exponent_bits >= 2 && exponent_bits <= 11 && fraction_bits >= 1 && fraction_bits <= 52);
         Self {
@@ -33,27 +33,28 @@ impl Layout {
         }
     }
 
-    /// Width of the exponent field in bits.
+    /// Returns the width of the exponent field in bits.
     pub const fn exponent_bits(self) -> u32 {
         self.exponent_bits
     }
 
-    /// Width of the stored fraction in bits.
+    /// Returns the width of the stored fraction in bits.
     pub const fn fraction_bits(self) -> u32 {
         self.fraction_bits
     }
 
-    /// Exponent bias, which is also the exponent of the largest binade.
+    /// Returns the exponent bias, which is also the exponent of the largest binade.
     pub const fn bias(self) -> i32 {
         (1 << (self.exponent_bits - 1)) - 1
     }
 
-    /// Largest finite value.
+    /// Returns the largest finite value.
     pub fn max_finite(self) -> f64 {
         (2.0 - exp2(-(self.fraction_bits as i32))) * exp2(self.bias())
     }
 
-    /// Distance between `x` and the next larger magnitude, for finite `x`; the spacing of subnormals below them.
+    /// Returns the distance between a finite `x` and the next larger magnitude; in the subnormal range, the spacing of
+    /// subnormal values.
     pub fn ulp(self, x: f64) -> f64 {
         let exponent = (((x.to_bits() >> 52) & 0x7ff) as i32 - 1023).clamp(1 - self.bias(), self.bias());
         exp2(exponent - self.fraction_bits as i32)
@@ -107,7 +108,7 @@ impl From<Layout> for String {
     }
 }
 
-/// Exact power of two; `exponent` reaches down to f64's subnormals.
+/// Returns an exact power of two, down to the subnormal values of f64.
 pub(crate) fn exp2(exponent: i32) -> f64 {
     if exponent >= -1022 {
         f64::from_bits(((exponent + 1023) as u64) << 52)
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_smallest_layout_has_the_values_that_one_can_write_down() {
-        // Bias 1: subnormal 0.5, then 1, 1.5, 2, 3; the next exponent is that of infinity.
+        // Bias 1: subnormal 0.5, then 1, 1.5, 2, 3. The next exponent encodes infinity.
         let tiny = Layout::new(2, 1);
         let values: Vec<f64> = [
             0.2, 0.25, 0.3, 0.75, 1.2, 1.25, 1.3, 2.4, 2.5, 2.6, 3.4, 3.5, -9.0,

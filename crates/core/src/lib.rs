@@ -1,5 +1,5 @@
-//! Mantissa's vocabulary, shared by every other crate: number formats, precision settings, the axes a suite may
-//! sweep, cells, plans, metrics and records. No I/O, no burn, no clock.
+//! Types shared by all other crates of Mantissa: number formats, precision settings, the axes of suites, cells, plans,
+//! metrics and records. The crate does not depend on burn and does not read the clock.
 //!
 //! Data flows one way: suite → [`Plan`] → worker → [`Record`] → report.
 

@@ -1,4 +1,4 @@
-//! Named quantities with a unit, a better direction, and an interval.
+//! Metrics of a record: name, unit, direction, value and confidence interval.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::named;
 
 named! {
-    /// Units in which metrics are recorded. Bytes are shown as decimal MB or GB.
+    /// Unit of a metric. Reports show bytes as decimal MB or GB.
     pub enum Unit ("unit") {
         /// Seconds.
         Seconds = "s",
@@ -16,33 +16,33 @@ named! {
         Joules = "J",
         /// Watts.
         Watts = "W",
-        /// A share of one.
+        /// Ratio or share, where 1 is the whole.
         Ratio = "1",
-        /// Samples in a second.
+        /// Samples per second.
         SamplesPerSecond = "samples/s",
-        /// Tokens in a second.
+        /// Tokens per second.
         TokensPerSecond = "tokens/s",
-        /// Floating-point operations in a second.
+        /// Floating-point operations per second.
         FlopsPerSecond = "FLOP/s",
-        /// Values in a second.
+        /// Values per second.
         ValuesPerSecond = "values/s",
-        /// Bytes in a second. Shown as decimal GB/s.
+        /// Bytes per second. Reports show decimal GB/s.
         BytesPerSecond = "B/s",
-        /// Natural-log loss.
+        /// Loss with the natural logarithm.
         Nats = "nat",
         /// Units in the last place of the output format.
         Ulp = "ULP",
-        /// A count.
+        /// Count.
         Count = "count",
     }
 }
 
 named! {
-    /// Which way is better.
+    /// Direction of improvement.
     pub enum Better ("direction") {
-        /// Smaller is better.
+        /// Lower is better.
         Lower = "lower",
-        /// Larger is better.
+        /// Higher is better.
         Higher = "higher",
     }
 }
@@ -50,152 +50,153 @@ named! {
 macro_rules! metrics {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $unit:ident, $better:ident;)+) => {
         named! {
-            /// The closed list of metrics.
+            /// Name of a metric.
             pub enum MetricName ("metric") { $($(#[$doc])* $variant = $name),+ }
         }
 
         impl MetricName {
-            /// The unit it is recorded in.
+            /// Returns the unit in which the metric is recorded.
             pub const fn unit(self) -> Unit { match self { $(Self::$variant => Unit::$unit),+ } }
-            /// Which way is better.
+            /// Returns the direction of improvement.
             pub const fn better(self) -> Better { match self { $(Self::$variant => Better::$better),+ } }
         }
     };
 }
 
 metrics! {
-    /// Training with its validations, as in the articles; warm-up excluded.
+    /// Training time including validation, as in the articles; excludes warm-up.
     TrainSeconds = "train_seconds", Seconds, Lower;
-    /// One optimizer step.
+    /// Time of an optimizer step.
     StepSeconds = "step_seconds", Seconds, Lower;
-    /// Training examples in a second of stepping.
+    /// Training examples per second of optimizer steps.
     SamplesPerSecond = "samples_per_second", SamplesPerSecond, Higher;
-    /// Tokens (padding included) in a second of stepping.
+    /// Tokens, including padding, per second of optimizer steps.
     TokensPerSecond = "tokens_per_second", TokensPerSecond, Higher;
-    /// Building or reading the model.
+    /// Time to build or load the model.
     LoadSeconds = "load_seconds", Seconds, Lower;
-    /// Reading weights from a file, rounding them to the setting's format and putting them on the device.
+    /// Time to read weights from a file, round them to the format of the setting and copy them to the device.
     WeightsSeconds = "weights_seconds", Seconds, Lower;
-    /// Weights read from a file, as they are stored there.
+    /// Size of the weights that were read from a file, as stored in the file.
     LoadedBytes = "loaded_bytes", Bytes, Lower;
-    /// Kernel compilation and autotuning.
+    /// Time of warm-up: kernel compilation and autotuning.
     WarmupSeconds = "warmup_seconds", Seconds, Lower;
-    /// Kernel launches in a unit of work: an optimizer step, a micro-batch of a test, a token of generated text.
+    /// Kernel launches per unit of work: an optimizer step, a micro-batch of a test or a generated token.
     LaunchesPerStep = "launches_per_step", Count, Lower;
-    /// Host time for a kernel launch.
+    /// Host time per kernel launch.
     HostSecondsPerLaunch = "host_seconds_per_launch", Seconds, Lower;
-    /// Share of the time in which the device executes no kernel, since the host has not launched the next one.
+    /// Share of the time in which the device executes no kernel because the host has not launched the next one.
     DeviceIdleShare = "device_idle_share", Ratio, Lower;
-    /// From prompt to first token.
+    /// Time to first token.
     FirstTokenSeconds = "first_token_seconds", Seconds, Lower;
-    /// One token of decoding, for every text of a batch.
+    /// Time per decoding step, which generates one token for every text of the batch.
     TokenSeconds = "token_seconds", Seconds, Lower;
-    /// Tokens in a second of decoding, those of every text of a batch.
+    /// Tokens per second of decoding, summed over the texts of the batch.
     DecodeTokensPerSecond = "decode_tokens_per_second", TokensPerSecond, Higher;
-    /// Share of test examples predicted right; of running text, of its words.
+    /// Share of correctly predicted test examples; for running text, of tokens.
     TestAccuracy = "test_accuracy", Ratio, Higher;
-    /// Share of validation examples predicted right after the last epoch.
+    /// Share of correctly predicted validation examples after the last epoch.
     ValidationAccuracy = "validation_accuracy", Ratio, Higher;
-    /// Share of training examples predicted right while training, last epoch.
+    /// Share of correctly predicted training examples during the last epoch.
     TrainAccuracy = "train_accuracy", Ratio, Higher;
-    /// Share of test examples, or of words, whose prediction is that of the same weights under `32-true` and `matmul = highest`.
+    /// Share of test examples, or of tokens, with the same prediction as the same weights under `32-true` and `matmul =
+    /// highest`.
     Agreement = "agreement", Ratio, Higher;
-    /// Mean cross-entropy of the test.
+    /// Mean cross-entropy on the test examples.
     TestLoss = "test_loss", Nats, Lower;
     /// Exponential of the mean negative log-likelihood.
     Perplexity = "perplexity", Ratio, Lower;
     /// Mean training loss of the last tenth of the steps.
     FinalLoss = "final_loss", Nats, Lower;
-    /// NVML, whole device, minus what was there before.
+    /// Peak memory in use on the whole device minus the memory in use before the run, from NVML.
     DevicePeakBytes = "device_peak_bytes", Bytes, Lower;
-    /// NVML, this process.
+    /// Peak device memory of the worker process, from NVML.
     ProcessPeakBytes = "process_peak_bytes", Bytes, Lower;
-    /// Allocator, reserved: what the articles print.
+    /// Peak memory reserved by the device allocator, which the articles report.
     AllocatorReservedPeakBytes = "allocator_reserved_peak_bytes", Bytes, Lower;
-    /// Allocator, in use.
+    /// Peak memory in use in the device allocator.
     AllocatorInUsePeakBytes = "allocator_in_use_peak_bytes", Bytes, Lower;
-    /// Allocator, in use by the model's parameters.
+    /// Memory of the model's parameters in the device allocator.
     WeightsBytes = "weights_bytes", Bytes, Lower;
-    /// Low-precision copies of parameters that the forward pass of a micro-batch makes.
+    /// Memory of the low-precision copies of parameters that the forward pass of a micro-batch creates.
     WeightCopiesBytes = "weight_copies_bytes", Bytes, Lower;
-    /// Allocator, kept by the forward pass of a micro-batch for its backward pass, without the copies of parameters. With
-    /// checkpointing that is what enters each block; the block that the backward pass recomputes is in the peaks alone.
+    /// Memory in the device allocator that the forward pass of a micro-batch saves for the backward pass, without
+    /// copies of parameters. With checkpointing, only the inputs of each block are saved; the recomputed block counts
+    /// only in the peaks.
     ActivationsBytes = "activations_bytes", Bytes, Lower;
-    /// Allocator, in use by gradients when the backward pass is done.
+    /// Memory of gradients in the device allocator after the backward pass.
     GradientsBytes = "gradients_bytes", Bytes, Lower;
-    /// Allocator, in use by the optimizer's state between steps.
+    /// Memory of the optimizer state in the device allocator between steps.
     OptimizerBytes = "optimizer_bytes", Bytes, Lower;
-    /// The model's parameters, as their shapes say: no reading.
+    /// Estimated memory of the model's parameters, computed from their shapes.
     EstimatedWeightsBytes = "estimated_weights_bytes", Bytes, Lower;
-    /// Low-precision copies of parameters, as their shapes say: no reading.
+    /// Estimated memory of low-precision copies of parameters, computed from their shapes.
     EstimatedWeightCopiesBytes = "estimated_weight_copies_bytes", Bytes, Lower;
-    /// What else a forward pass keeps, as the shapes of its operations say: no reading.
+    /// Estimated memory of saved activations, computed from the shapes of the operations.
     EstimatedActivationsBytes = "estimated_activations_bytes", Bytes, Lower;
-    /// Gradients, as the shapes of parameters say: no reading.
+    /// Estimated memory of gradients, computed from the shapes of the parameters.
     EstimatedGradientsBytes = "estimated_gradients_bytes", Bytes, Lower;
-    /// The optimizer's state, as the shapes of parameters say: no reading.
+    /// Estimated memory of the optimizer state, computed from the shapes of the parameters.
     EstimatedOptimizerBytes = "estimated_optimizer_bytes", Bytes, Lower;
-    /// High-water mark of the worker process in host memory.
+    /// Peak host memory of the worker process (high-water mark).
     HostPeakBytes = "host_peak_bytes", Bytes, Lower;
-    /// NVML's energy counter.
+    /// Energy according to the energy counter of NVML.
     EnergyCounterJoules = "energy_counter_joules", Joules, Lower;
-    /// Integral of sampled power.
+    /// Energy as the integral of sampled power.
     EnergyIntegralJoules = "energy_integral_joules", Joules, Lower;
-    /// What of the energy is above that of the idle device: by NVML's counter, or else the integral.
+    /// Energy above that of the idle device, from the energy counter of NVML or else from the integral.
     EnergyAboveIdleJoules = "energy_above_idle_joules", Joules, Lower;
-    /// Power of the device before the first cell, while nobody computed on it.
+    /// Power of the idle device before the first cell.
     IdleWatts = "idle_watts", Watts, Lower;
-    /// Floating-point operations (multiplication and addition are two) in a second.
+    /// Floating-point operations per second. A multiplication and an addition count as two.
     FlopsPerSecond = "flops_per_second", FlopsPerSecond, Higher;
-    /// Values of the result in a second, of a kernel without products: what compares formats of different width.
+    /// Output values per second of a kernel without matmuls, for comparing formats of different widths.
     ValuesPerSecond = "values_per_second", ValuesPerSecond, Higher;
-    /// Bytes that a kernel cannot help moving in a second: every input read once, every output written once.
+    /// Minimum memory traffic of the kernel per second: every input is read once and every output is written once.
     BytesPerSecond = "bytes_per_second", BytesPerSecond, Higher;
-    /// Bytes that a copy of as many moves in a second, measured beside the kernel on the same device: the bandwidth of its memory
-    /// as a kernel sees it.
+    /// Memory bandwidth of a copy kernel of the same size, measured next to the kernel on the same device.
     CopyBytesPerSecond = "copy_bytes_per_second", BytesPerSecond, Higher;
-    /// Floating-point operations in a second of the same product by cuBLASLt, measured beside the kernel on the same device: what NVIDIA's
-    /// library reaches.
+    /// Floating-point operations per second of the same matmul in cuBLASLt, measured next to the kernel on the same
+    /// device.
     CublasFlopsPerSecond = "cublas_flops_per_second", FlopsPerSecond, Higher;
-    /// Relative Frobenius error against float64 on the same quantised inputs.
+    /// Relative error (Frobenius norm) compared with float64 on the same quantised inputs.
     RelativeError = "relative_error", Ratio, Lower;
-    /// The part of it that rounding the operands makes: an exact product of what the multiplier sees. Of a kernel without
-    /// products: the part that an approximate formula makes, evaluated exactly.
+    /// Part of `relative_error` due to rounding the operands: the error of an exact matmul of the rounded operands. For
+    /// a kernel without matmuls, the error of an approximate formula when it is evaluated exactly.
     QuantisationError = "quantisation_error", Ratio, Lower;
-    /// The part that the sum makes, or the arithmetic of a kernel without products.
+    /// Part of `relative_error` due to the accumulation, or to the arithmetic of a kernel without matmuls.
     AccumulationError = "accumulation_error", Ratio, Lower;
-    /// The part that rounding an exact result into the output's format makes.
+    /// Part of `relative_error` due to rounding an exact result to the output format.
     RoundingError = "rounding_error", Ratio, Lower;
-    /// What magnitudes are too large, over the magnitudes; negative if they are too small. Better is nearer to 0.
+    /// Relative excess of the magnitudes of the result; negative if they are too small. Values nearer to 0 are better.
     MagnitudeBias = "magnitude_bias", Ratio, Lower;
-    /// Largest distance to the float64 result, in units in the last place of the output format.
+    /// Maximum distance to the float64 result, in units in the last place of the output format.
     MaxUlp = "max_ulp", Ulp, Lower;
     /// Optimizer steps skipped because a scaled gradient overflowed.
     SkippedSteps = "skipped_steps", Count, Lower;
-    /// Optimizer steps whose loss was infinite or not a number.
+    /// Optimizer steps with an infinite or NaN loss.
     NonFiniteSteps = "non_finite_steps", Count, Lower;
-    /// Optimizer steps whose gradients were scaled down to a norm.
+    /// Optimizer steps with clipped gradients.
     ClippedSteps = "clipped_steps", Count, Lower;
-    /// Share of the values of observed steps that are infinite or not a number.
+    /// Share of the values in observed steps that are infinite or NaN.
     OverflowShare = "overflow_share", Ratio, Lower;
-    /// Share of the values of observed steps that are zero, and not in a wider format.
+    /// Share of the values in observed steps that are zero but not zero in a wider format.
     UnderflowShare = "underflow_share", Ratio, Lower;
-    /// Share of the values of observed steps that are subnormal.
+    /// Share of the values in observed steps that are subnormal.
     SubnormalShare = "subnormal_share", Ratio, Lower;
-    /// Share of the elements that an observed step changes in a wider format and did not change in its own.
+    /// Share of the parameter elements that an observed step changes in a wider format but not in their own format.
     LostUpdateShare = "lost_update_share", Ratio, Lower;
 }
 
 impl MetricName {
-    /// Peaks of memory, the one that the articles print first.
+    /// Peak memory metrics, with the one of the articles first.
     pub const PEAK_MEMORY: [Self; 3] = [
         Self::AllocatorReservedPeakBytes,
         Self::DevicePeakBytes,
         Self::HostPeakBytes,
     ];
 
-    /// Whether it says what was learned: an accuracy, a loss, a perplexity. Such quantities differ by so much; all others are so
-    /// many times as large.
+    /// Returns true for accuracies, losses and the perplexity, which are compared by difference. All other metrics are
+    /// compared by ratio.
     pub const fn is_learned(self) -> bool {
         matches!(
             self,
@@ -209,8 +210,9 @@ impl MetricName {
         )
     }
 
-    /// Whether every process of a cell counts the same, so that one is enough: bytes that a program asked for, as far as it
-    /// asks in the same order, and errors on inputs that follow from the seed. Peaks of the host or the device are readings.
+    /// Returns true if the value is the same in every process of a cell, so that one process is enough: bytes requested
+    /// by the program, if it requests them in the same order, and errors on inputs that depend only on the seed. Peaks
+    /// of host and device memory are measured and vary.
     pub const fn is_counted(self) -> bool {
         matches!(
             self,
@@ -236,27 +238,28 @@ impl MetricName {
     }
 }
 
-/// A statistic with its interval. Absent is `null`, never 0 or NaN.
+/// Value of a metric with its confidence interval. Absent values are `null`, never 0 or NaN.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
-    /// The estimate.
+    /// Estimate.
     pub value: Option<f64>,
-    /// Lower end of the 95 % interval.
+    /// Lower end of the 95 % confidence interval.
     pub low: Option<f64>,
-    /// Upper end of the 95 % interval.
+    /// Upper end of the 95 % confidence interval.
     pub high: Option<f64>,
-    /// Samples behind the estimate.
+    /// Number of samples.
     pub n: Option<u64>,
-    /// How value and interval were made, e.g. `median, order statistics` or `Wilson`.
+    /// Method for the value and its interval, e.g. `median, order statistics` or `Wilson`; the reason if the value is
+    /// absent.
     pub method: String,
-    /// Unit of value, low and high.
+    /// Unit of `value`, `low` and `high`.
     pub unit: Unit,
-    /// Which way is better.
+    /// Direction of improvement.
     pub better: Better,
 }
 
 impl Metric {
-    /// A single reading without an interval. A value that is not finite is absent.
+    /// Creates a single reading without an interval. A value that is not finite is absent.
     pub fn reading(name: MetricName, value: f64, method: &str) -> Self {
         Self {
             value: value.is_finite().then_some(value),
@@ -269,7 +272,7 @@ impl Metric {
         }
     }
 
-    /// A quantity that applies and could not be had; `reason` stands where the method would.
+    /// Creates a metric that applies but could not be measured; `reason` replaces the method.
     pub fn absent(name: MetricName, reason: &str) -> Self {
         Self {
             n: None,
@@ -277,7 +280,7 @@ impl Metric {
         }
     }
 
-    /// An estimate with its 95 % interval from `n` samples.
+    /// Creates an estimate from `n` samples with its 95 % confidence interval.
     pub fn estimate(name: MetricName, value: f64, interval: (f64, f64), n: u64, method: &str) -> Self {
         let finite = |x: f64| x.is_finite().then_some(x);
         Self {

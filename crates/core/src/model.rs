@@ -1,17 +1,17 @@
-//! Models and their sizes, in the words of their published configurations.
+//! Models and their sizes, with the field names of their published configurations.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Axis, DatasetKind};
 
-/// A model and its size.
+/// Architecture and size of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
     /// DistilBERT for sequence classification (arXiv 1910.01108).
     Distilbert(DistilBertSize),
-    /// BERT for sequence classification and for masked words (arXiv 1810.04805).
+    /// BERT for sequence classification and masked language modelling (arXiv 1810.04805).
     Bert(BertSize),
     /// ResNet for small images (arXiv 1512.03385, section 4.2).
     Resnet(ResNetSize),
@@ -25,12 +25,12 @@ pub enum Model {
     Gpt2(Gpt2Size),
     /// BLOOM (arXiv 2211.05100).
     Bloom(BloomSize),
-    /// That of the program which runs the suite.
+    /// Model of the program that runs the suite.
     Own,
 }
 
 impl Model {
-    /// Name in suites and tables.
+    /// Returns the name used in suites and tables.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Distilbert(_) => "distilbert",
@@ -45,10 +45,10 @@ impl Model {
         }
     }
 
-    /// More layers than any model has: what lists them stays small.
+    /// Maximum number of layers of a model, which bounds lists of layers. No published model has as many.
     pub const MOST_LAYERS: u32 = 10_000;
 
-    /// Its blocks, or its layers with weights.
+    /// Returns the number of Transformer blocks, or of layers with weights.
     pub fn layers(&self) -> u32 {
         match self {
             Self::Distilbert(size) => size.n_layers,
@@ -59,17 +59,18 @@ impl Model {
             Self::Llama(size) => size.num_hidden_layers,
             Self::Gpt2(size) => size.n_layer,
             Self::Bloom(size) => size.n_layer,
-            // It is not known here.
+            // Unknown: the program defines the model.
             Self::Own => 0,
         }
     }
 
-    /// Whether a position sees none after it: it can write.
+    /// Returns true if attention is causal, which text generation requires.
     pub fn is_causal(&self) -> bool {
         matches!(self, Self::Llama(_) | Self::Gpt2(_) | Self::Bloom(_))
     }
 
-    /// Rows of its table of words, where that is part of its size. That of others is as long as the vocabulary of their data.
+    /// Returns the vocabulary size if it is part of the model size. The vocabulary of other models depends on their
+    /// data.
     pub fn vocabulary(&self) -> Option<u32> {
         match self {
             Self::Llama(size) => Some(size.vocab_size),
@@ -79,24 +80,24 @@ impl Model {
         }
     }
 
-    /// Data that it can take.
+    /// Returns true if the model accepts this kind of data.
     pub fn takes(&self, dataset: DatasetKind) -> bool {
         match self {
             Self::Resnet(_) | Self::ResnetImagenet(_) | Self::Vit(_) => dataset.has_images(),
             Self::Distilbert(_) => dataset.has_reviews(),
-            // One asks for hidden words of running text, the other for the next.
+            // On running text, BERT predicts masked tokens and BLOOM the next token.
             Self::Bert(_) | Self::Bloom(_) => dataset.has_reviews() || dataset.is_running_text(),
             Self::Llama(_) | Self::Gpt2(_) => dataset.is_running_text(),
             Self::Own => dataset == DatasetKind::Own,
         }
     }
 
-    /// Whether its examples are images, and not texts.
+    /// Returns true if the inputs are images.
     pub fn sees_images(&self) -> bool {
         self.image_size().is_some()
     }
 
-    /// Rows and columns of the images that it sees.
+    /// Returns the height and width of the input images.
     pub fn image_size(&self) -> Option<u32> {
         match self {
             Self::Resnet(_) => Some(ResNetSize::IMAGE),
@@ -106,7 +107,7 @@ impl Model {
         }
     }
 
-    /// Tokens of the longest sequence that it has positions for.
+    /// Returns the maximum sequence length, if positions limit it.
     pub fn positions(&self) -> Option<u32> {
         match self {
             Self::Distilbert(size) => Some(size.max_position_embeddings),
@@ -117,7 +118,7 @@ impl Model {
         }
     }
 
-    /// Share of the weights of attention that a training drops; absent without attention.
+    /// Returns the dropout probability of attention weights; `None` for models without attention.
     pub fn attention_dropout(&self) -> Option<f64> {
         match self {
             Self::Distilbert(size) => Some(size.attention_dropout),
@@ -130,7 +131,7 @@ impl Model {
         }
     }
 
-    /// Whether a training draws at random what it drops. A model of one's own may.
+    /// Returns true if training uses dropout. A user-defined model may use it.
     pub fn has_dropout(&self) -> bool {
         let shares = match self {
             Self::Distilbert(size) => [size.dropout, size.attention_dropout, size.seq_classif_dropout],
@@ -144,29 +145,29 @@ impl Model {
         shares.iter().any(|share| *share > 0.0)
     }
 
-    /// Whether there is one kernel for its attention: none adds to scores what BLOOM does.
+    /// Returns true if there is a fused attention kernel. No fused kernel supports the ALiBi biases of BLOOM.
     fn has_fused_attention(&self) -> bool {
         self.attention_dropout().is_some() && !matches!(self, Self::Bloom(_))
     }
 
-    /// Whether an axis that concerns some models means anything to this one.
+    /// Returns true if an axis, which applies to the task, applies to this model.
     pub(crate) fn concerns(&self, axis: Axis) -> bool {
         match axis {
             Axis::BatchNormMomentum => self.normalises_batches(),
             Axis::Sequence => !self.sees_images() && *self != Self::Own,
-            // Its layers have no names here, and it is one piece.
+            // The layers of a user-defined model have no names here, and it cannot be split into blocks.
             Axis::KeepF32 | Axis::Checkpointing => *self != Self::Own,
             Axis::Attention => self.has_fused_attention(),
             _ => true,
         }
     }
 
-    /// Whether it has batch norms.
+    /// Returns true if the model has batch norms.
     pub fn normalises_batches(&self) -> bool {
         matches!(self, Self::Resnet(_) | Self::ResnetImagenet(_))
     }
 
-    /// Whether it may have layers that convolve.
+    /// Returns true if the model may have convolutions.
     pub fn convolves(&self) -> bool {
         self.normalises_batches() || *self == Self::Own
     }
@@ -183,7 +184,7 @@ fn is_norm_epsilon(epsilon: &f64) -> bool {
     *epsilon == NORM_EPSILON
 }
 
-/// Size of a BERT, in the words of its Hugging Face `config.json`.
+/// Size of a BERT model, with the field names of its Hugging Face `config.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BertSize {
     /// Width of the residual stream.
@@ -194,7 +195,7 @@ pub struct BertSize {
     pub num_attention_heads: u32,
     /// Width of the feed-forward layer.
     pub intermediate_size: u32,
-    /// Longest sequence.
+    /// Maximum sequence length in tokens.
     pub max_position_embeddings: u32,
     /// Dropout after embeddings and sub-layers, and before the classifier.
     pub hidden_dropout_prob: f64,
@@ -219,10 +220,10 @@ impl BertSize {
     };
 }
 
-/// Size of a LLaMA, in the words of its Hugging Face `config.json`.
+/// Size of a LLaMA model, with the field names of its Hugging Face `config.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LlamaSize {
-    /// Words of its table.
+    /// Vocabulary size.
     pub vocab_size: u32,
     /// Width of the residual stream.
     pub hidden_size: u32,
@@ -232,22 +233,23 @@ pub struct LlamaSize {
     pub num_hidden_layers: u32,
     /// Attention heads.
     pub num_attention_heads: u32,
-    /// Heads of keys and values, which neighbouring heads share; divides `num_attention_heads`.
+    /// Key and value heads, each shared by neighbouring query heads; divides `num_attention_heads`.
     pub num_key_value_heads: u32,
     /// Width of a head; even.
     pub head_dim: u32,
-    /// Longest sequence.
+    /// Maximum sequence length in tokens.
     pub max_position_embeddings: u32,
     /// Epsilon of the norms.
     pub rms_norm_eps: f64,
     /// Base of the frequencies of the rotary embeddings.
     pub rope_theta: f64,
-    /// How LLaMA 3.1 slows those down for long sequences; absent: not at all.
+    /// Scaling of the rotary frequencies for long sequences, as in LLaMA 3.1; absent: no scaling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rope_scaling: Option<RopeScaling>,
-    /// Whether neighbouring elements turn together, as in Meta's own checkpoints and llama2.c's, and not those of two halves.
+    /// True if rotary embeddings rotate pairs of neighbouring elements, as in Meta's own checkpoints and llama2.c.
+    /// False if they rotate elements of the first half of a head with those of the second half.
     pub rope_interleaved: bool,
-    /// Whether the head is the table of words.
+    /// True if the output layer shares the weights of the token embedding.
     pub tie_word_embeddings: bool,
 }
 
@@ -270,25 +272,26 @@ impl LlamaSize {
     };
 }
 
-/// How LLaMA 3.1 slows rotary frequencies down (`rope_type` `llama3`).
+/// Scaling of rotary frequencies of LLaMA 3.1 (`rope_type` `llama3`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RopeScaling {
-    /// What the slowest frequencies are divided by.
+    /// Divisor of the lowest frequencies.
     pub factor: f64,
-    /// Turns within the original length below which a frequency is slowed down by all of `factor`.
+    /// Number of rotations within the original length below which a frequency is divided by `factor`.
     pub low_freq_factor: f64,
-    /// Turns above which it stays as it is.
+    /// Number of rotations above which a frequency is not changed.
     pub high_freq_factor: f64,
-    /// The original length.
+    /// Original maximum sequence length.
     pub original_max_position_embeddings: u32,
 }
 
-/// Size of a GPT-2, in the words of its Hugging Face `config.json`. Its head is its table of words.
+/// Size of a GPT-2 model, with the field names of its Hugging Face `config.json`. The output layer shares the weights
+/// of the token embedding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpt2Size {
-    /// Words of its table.
+    /// Vocabulary size.
     pub vocab_size: u32,
-    /// Longest sequence.
+    /// Maximum sequence length in tokens.
     pub n_positions: u32,
     /// Width of the residual stream.
     pub n_embd: u32,
@@ -324,10 +327,11 @@ impl Gpt2Size {
     };
 }
 
-/// Size of a BLOOM, in the words of its Hugging Face `config.json`. Its head is its table of words.
+/// Size of a BLOOM model, with the field names of its Hugging Face `config.json`. The output layer shares the weights
+/// of the token embedding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BloomSize {
-    /// Words of its table.
+    /// Vocabulary size.
     pub vocab_size: u32,
     /// Width of the residual stream.
     pub hidden_size: u32,
@@ -356,7 +360,7 @@ impl BloomSize {
     };
 }
 
-/// Size of a vision transformer, in the words of its Hugging Face `config.json`.
+/// Size of a vision transformer, with the field names of its Hugging Face `config.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VitSize {
     /// Rows and columns of an image; a multiple of `patch_size`.
@@ -395,7 +399,8 @@ impl VitSize {
     };
 }
 
-/// Size of a ResNet for large images: four stages, each of which but the first halves the edge and doubles the channels.
+/// Size of a ResNet for large images, with four stages. Each stage after the first halves height and width and doubles
+/// the channels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageNetResNetSize {
     /// Layers with weights: 18, or 50 with bottlenecks.
@@ -415,30 +420,30 @@ impl ImageNetResNetSize {
     };
 }
 
-/// Size of a ResNet for small images: three stages of as many blocks, the second and third of which halve the edge and double
-/// the channels.
+/// Size of a ResNet for small images, with three stages of equal depth. The second and the third stage halve height and
+/// width and double the channels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResNetSize {
-    /// Layers with weights: `6 n + 2` for `n` blocks a stage.
+    /// Layers with weights: `6 n + 2` for `n` blocks per stage.
     pub depth: u32,
     /// Channels of the first stage.
     pub width: u32,
 }
 
 impl ResNetSize {
-    /// Rows and columns of the images.
+    /// Height and width of the input images.
     pub const IMAGE: u32 = 32;
 
     /// ResNet-20: 270 thousand parameters.
     pub const RESNET20: Self = Self { depth: 20, width: 16 };
 
-    /// Blocks a stage.
+    /// Returns the number of blocks per stage.
     pub fn blocks(&self) -> u32 {
         self.depth.saturating_sub(2) / 6
     }
 }
 
-/// Size of a DistilBERT, in the words of its Hugging Face `config.json`.
+/// Size of a DistilBERT model, with the field names of its Hugging Face `config.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DistilBertSize {
     /// Transformer blocks.
@@ -449,7 +454,7 @@ pub struct DistilBertSize {
     pub n_heads: u32,
     /// Width of the feed-forward layer.
     pub hidden_dim: u32,
-    /// Longest sequence.
+    /// Maximum sequence length in tokens.
     pub max_position_embeddings: u32,
     /// Dropout after embeddings and sub-layers.
     pub dropout: f64,

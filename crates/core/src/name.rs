@@ -1,18 +1,18 @@
-//! Closed lists of names: one macro that gives an enum its spelling, its parser and its place in the JSON Schema.
+//! Closed lists of names. A macro defines an enum with its names, its parser and its JSON Schema.
 
 use std::fmt;
 
-/// A name that is not in a closed list, with the names that are.
+/// Error for a name that is not in a closed list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} `{given}`{}", hint(nearest, valid))]
 pub struct UnknownName {
-    /// What the list names, e.g. `precision`.
+    /// Kind of name, e.g. `precision`.
     pub what: &'static str,
-    /// The text that was given.
+    /// The unknown name.
     pub given: String,
-    /// The closest valid name, when one is close.
+    /// Most similar valid name, if it is similar enough.
     pub nearest: Option<&'static str>,
-    /// Every valid name.
+    /// All valid names.
     pub valid: Vec<&'static str>,
 }
 
@@ -24,9 +24,10 @@ fn hint(nearest: &Option<&'static str>, valid: &[&'static str]) -> String {
     }
 }
 
-/// The candidate most similar to `given`, if it is similar enough to be a likely slip of the pen.
+/// Returns the candidate most similar to `given`, if it is similar enough to be a likely typo.
 ///
-/// Similarity is Jaro–Winkler's; 0.75 keeps `bf16` → `bf16-mixed` and drops unrelated words.
+/// The measure is the Jaro–Winkler similarity. A threshold of 0.75 accepts `bf16` → `bf16-mixed` and rejects unrelated
+/// words.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LIKELY_SLIP: f64 = 0.75;
     candidates
@@ -37,10 +38,10 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, name)| name)
 }
 
-/// Longest name of a suite or a workload, in bytes.
+/// Maximum length of the name of a suite or a workload, in bytes.
 pub const LONGEST_NAME: usize = 200;
 
-/// Rejects a text that cannot be part of a path: names of suites become names of files.
+/// Checks that a name can be part of a path. Names of suites are used as file names.
 ///
 /// # Errors
 /// A text that is empty, longer than [`LONGEST_NAME`], `.` or `..`, or has a slash, a backslash or a NUL.
@@ -57,12 +58,12 @@ pub fn check_file_name(name: &str) -> Result<(), String> {
     Err(format!("{:?} is not a name: {problem}", shortened(name)))
 }
 
-/// Replaces line breaks by spaces, for errors that quote a file or the command line.
+/// Replaces line breaks by spaces, for error messages that quote a file or the command line.
 pub fn in_one_line(text: &impl fmt::Display) -> String {
     text.to_string().replace(['\n', '\r'], " ")
 }
 
-/// Returns the beginning of a text, for messages.
+/// Returns the first 64 bytes of a text or less, for error messages.
 pub(crate) fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(text.len().min(64))]
 }
@@ -75,10 +76,10 @@ macro_rules! named {
         $vis enum $ty { $($(#[$vmeta])* #[serde(rename = $name)] $variant),+ }
 
         impl $ty {
-            /// Every value, in the order in which tables list them.
+            /// All values, in the order of tables.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name used in suites, records and reports.
+            /// Returns the name used in suites, records and reports.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }

@@ -1,6 +1,6 @@
 //! Phases of a cell.
 
-/// Phase that a workload is in.
+/// Phase of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {

@@ -1,4 +1,4 @@
-//! The validated list of cells that suites expand to, with every skipped cell and why.
+//! Plans: the validated cells of all suites, including skipped cells with their reasons.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,30 +8,30 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use crate::{Axis, AxisValue, Cell, Claim, MetricName, Status, name::named};
 
 named! {
-    /// How much of a suite is run.
+    /// Size of a run.
     pub enum Profile ("profile") {
-        /// Minutes on a laptop: does everything work?
+        /// Minutes on a laptop: a check that everything works.
         Smoke = "smoke",
-        /// Half an hour on a data-centre card.
+        /// Half an hour on a data-centre GPU.
         Standard = "standard",
-        /// The articles' own size.
+        /// The size used in the articles.
         Full = "full",
     }
 }
 
-/// What a run executes: `plan.json` of a run folder, the resolved suites.
+/// Cells that a run executes: the resolved suites, stored as `plan.json` in the run folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// The profile that resolved the sizes.
+    /// Profile from which the sizes were resolved.
     pub profile: Profile,
-    /// The suites, in the order given.
+    /// Suites in the given order.
     pub suites: Vec<SuiteInfo>,
-    /// Every cell, the skipped ones too, in suite order.
+    /// All cells in suite order, including skipped cells.
     #[serde(deserialize_with = "different_cells")]
     pub cells: Vec<PlannedCell>,
 }
 
-/// Rejects a plan that has a cell twice.
+/// Rejects a plan that contains a cell twice.
 fn different_cells<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PlannedCell>, D::Error> {
     let cells = Vec::<PlannedCell>::deserialize(deserializer)?;
     let mut ids = HashSet::new();
@@ -45,7 +45,7 @@ fn different_cells<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pla
 }
 
 impl Plan {
-    /// Cells that will run.
+    /// Returns the cells that are not skipped.
     pub fn runnable(&self) -> impl Iterator<Item = &Cell> {
         self.cells
             .iter()
@@ -53,60 +53,60 @@ impl Plan {
             .map(|planned| &planned.cell)
     }
 
-    /// The suite of this name.
+    /// Returns the suite with this name.
     pub fn suite(&self, name: &str) -> Option<&SuiteInfo> {
         self.suites.iter().find(|suite| suite.name == name)
     }
 }
 
-/// A cell of a plan.
+/// Cell of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedCell {
-    /// The cell.
+    /// The cell: workload, setting and seed.
     pub cell: Cell,
-    /// Why it will not run, if so.
+    /// Reason for skipping the cell; absent if it runs.
     pub skip: Option<String>,
 }
 
-/// What the report prints of a suite, and what must hold for its cells.
+/// Description of a suite for reports, and expectations for its cells.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SuiteInfo {
-    /// Name: the file's stem.
+    /// Name: the file name without its extension.
     pub name: String,
-    /// Headline.
+    /// Title of the suite.
     pub title: String,
-    /// The question that the suite answers.
+    /// Question that the suite investigates.
     pub question: String,
-    /// Prose for the report, in paragraphs.
+    /// Text for the report, in paragraphs.
     pub analysis: String,
-    /// Names of published tables to show beside the results (`references/<name>.toml`).
+    /// Names of published tables that the report shows next to the results (`references/<name>.toml`).
     pub references: Vec<String>,
-    /// Axes that the suite sweeps, in its order.
+    /// Axes that the suite sweeps, in the order of the suite.
     pub axes: Vec<Axis>,
-    /// Seconds after which a cell's worker is ended.
+    /// Time limit of a cell in seconds, after which its worker is killed.
     pub timeout_seconds: f64,
-    /// What must hold.
+    /// Expectations for the cells.
     pub expectations: Vec<Expectation>,
-    /// What articles say that its cells can test.
+    /// Claims of articles that the cells can test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
 }
 
-/// What must hold for the cells that match; the last matching statement about a thing wins.
+/// Expectation for the cells that match. For each status or metric, the last matching expectation applies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Expectation {
-    /// Values that a cell's setting must have; empty matches all.
+    /// Axis values that a cell must have; empty: matches all cells.
     pub matching: BTreeMap<Axis, AxisValue>,
-    /// Statuses that are results rather than failures.
+    /// Statuses that count as a result rather than a failure.
     pub status: Option<Vec<Status>>,
-    /// Metrics that may not be smaller.
+    /// Lower bounds of metrics.
     pub at_least: BTreeMap<MetricName, f64>,
-    /// Metrics that may not be larger.
+    /// Upper bounds of metrics.
     pub at_most: BTreeMap<MetricName, f64>,
 }
 
 impl SuiteInfo {
-    /// The expectations that concern a cell.
+    /// Returns the expectations that match a cell.
     pub fn expectations_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Expectation> {
         self.expectations.iter().filter(|expectation| {
             expectation
@@ -116,7 +116,8 @@ impl SuiteInfo {
         })
     }
 
-    /// Statuses allowed for a cell: `ok` alone unless an expectation says otherwise. `skipped` is always allowed.
+    /// Returns the allowed statuses of a cell: only `ok`, unless an expectation lists others. `skipped` is always
+    /// allowed.
     pub fn allowed_statuses(&self, cell: &Cell) -> Vec<Status> {
         let stated = self
             .expectations_of(cell)

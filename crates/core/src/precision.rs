@@ -1,15 +1,15 @@
-//! The precision settings and what each of them means for every kind of tensor.
+//! Precision settings and the formats that they use for each kind of tensor.
 //!
-//! Names are those of Lightning Fabric and of `torch.set_float32_matmul_precision`.
+//! The names are those of Lightning Fabric and of `torch.set_float32_matmul_precision`.
 
 use crate::{format::Format, name::named};
 
 named! {
-    /// What the parameters are stored in and what the operations compute in.
+    /// Storage format of the parameters and compute format of the operations.
     pub enum Precision ("precision") {
         /// Everything in f64.
         True64 = "64-true",
-        /// Everything in f32; matmuls subject to [`MatmulPrecision`].
+        /// Everything in f32; [`MatmulPrecision`] applies to matmuls.
         True32 = "32-true",
         /// f32 parameters, f16 matmuls with dynamic loss scaling, f32 for the rest.
         Mixed16 = "16-mixed",
@@ -23,7 +23,7 @@ named! {
 }
 
 impl Precision {
-    /// Format of parameters, gradients at the update, optimizer state, softmax, norms and losses.
+    /// Returns the format of parameters, gradients at the update, optimizer state, softmax, norms and losses.
     pub const fn parameters(self) -> Format {
         match self {
             Self::True64 => Format::F64,
@@ -33,7 +33,8 @@ impl Precision {
         }
     }
 
-    /// Format of the operands and results of matmul-class operations (linear, attention products, convolution).
+    /// Returns the format of operands and results of matmul-class operations (linear layers, the matmuls of attention,
+    /// convolutions).
     pub const fn compute(self) -> Format {
         match self {
             Self::True64 => Format::F64,
@@ -43,42 +44,43 @@ impl Precision {
         }
     }
 
-    /// Whether matmul-class operations run in another format than the parameters have.
+    /// Returns true if matmul-class operations use another format than the parameters.
     pub const fn is_mixed(self) -> bool {
         matches!(self, Self::Mixed16 | Self::MixedBf16)
     }
 
-    /// Whether the loss is scaled dynamically, so that small f16 gradients do not flush to zero.
+    /// Returns true if the loss is scaled dynamically, which keeps small f16 gradients from underflowing.
     pub const fn scales_loss(self) -> bool {
         matches!(self, Self::Mixed16)
     }
 
-    /// Whether `matmul` is defined beside this precision: it concerns f32 operands only.
+    /// Returns true if `matmul` is defined for this precision. Values other than `highest` require f32 operands.
     pub const fn allows(self, matmul: MatmulPrecision) -> bool {
         matches!(matmul, MatmulPrecision::Highest)
             || matches!(self, Self::True32 | Self::Mixed16 | Self::MixedBf16)
     }
 
-    /// Whether products may be summed in f16: only those of 16-bit operands.
+    /// Returns true if matmuls may accumulate in f16, which requires 16-bit operands.
     pub const fn allows_f16_sums(self) -> bool {
         self.compute().bits() == 16
     }
 }
 
 named! {
-    /// What the multiplier sees of an f32 operand; the accumulator stays f32. Forward and backward alike.
+    /// Format to which f32 operands of matmuls are rounded, in the forward and the backward pass. The accumulator stays
+    /// f32.
     pub enum MatmulPrecision ("matmul precision") {
-        /// f32 operands, 24 bits of significand.
+        /// f32 operands with a 24-bit significand.
         Highest = "highest",
-        /// TF32 operands, 11 bits of significand, round to nearest.
+        /// TF32 operands with an 11-bit significand, rounded to nearest.
         High = "high",
-        /// bf16 operands, 8 bits of significand.
+        /// bf16 operands with an 8-bit significand.
         Medium = "medium",
     }
 }
 
 impl MatmulPrecision {
-    /// The format into which f32 operands are rounded.
+    /// Returns the format to which f32 operands are rounded.
     pub const fn operand(self) -> Format {
         match self {
             Self::Highest => Format::F32,
@@ -89,11 +91,11 @@ impl MatmulPrecision {
 }
 
 named! {
-    /// The width in which a matmul sums its products, where the hardware offers the choice.
+    /// Accumulator format of matmuls, on hardware that supports several.
     pub enum Accumulator ("accumulator") {
-        /// Sum in f32.
+        /// Accumulation in f32.
         F32 = "f32",
-        /// Sum in f16.
+        /// Accumulation in f16.
         F16 = "f16",
     }
 }

@@ -1,4 +1,4 @@
-//! What a number format did to the values of a training step.
+//! Overflow, underflow and exponent range of the tensors of a training step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,51 +6,54 @@ use serde::{Deserialize, Serialize};
 use crate::{format::Format, name::named};
 
 named! {
-    /// What a tensor is to a training step.
+    /// Role of a tensor in a training step.
     pub enum TensorClass ("tensor class") {
         /// Output of a layer.
         Activation = "activation",
-        /// Gradient of a parameter, or of the hidden states before a part of the model; times the loss scale.
+        /// Gradient of a parameter or of the hidden states between two parts of the model, multiplied by the loss
+        /// scale.
         Gradient = "gradient",
-        /// What an optimizer keeps of a parameter's gradients.
+        /// Optimizer state of a parameter, such as a moment of its gradients.
         OptimizerState = "optimizer-state",
-        /// What a step changes of a parameter, as far as rounding to its format leaves it: one that became 0 was lost.
+        /// Change of a parameter in a step, after rounding to the format of the parameter. A lost update rounds to 0.
         WeightUpdate = "weight-update",
     }
 }
 
-/// One tensor of one optimizer step, in the format that the setting gives it, beside the same tensor of the same step in
-/// a wider format.
+/// Value range of one tensor of one optimizer step in the format of the setting, compared with the same tensor of the
+/// same step computed in a reference format, which is wider where possible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TensorRange {
-    /// The optimizer step, from 1.
+    /// Optimizer step, from 1.
     pub step: u64,
-    /// The layer or the parameter.
+    /// Name of the layer or the parameter.
     pub layer: String,
-    /// What it is.
+    /// Role of the tensor.
     pub class: TensorClass,
-    /// The format that it has.
+    /// Format of the tensor.
     pub format: Format,
-    /// The format of its twin.
+    /// Format of the reference tensor.
     pub beside: Format,
-    /// What was counted.
+    /// Element counts.
     #[serde(flatten)]
     pub counts: RangeCounts,
 }
 
-/// Elements of a tensor by what became of them.
+/// Element counts of a tensor.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RangeCounts {
-    /// All of them.
+    /// Number of elements.
     pub elements: u64,
-    /// Infinite or not a number.
+    /// Elements that are infinite or NaN.
     pub overflow: u64,
-    /// Zero, where the twin is not, and below the smallest normal value of the format unless it is a change of a parameter.
+    /// Elements that are zero although the reference is not. Except for weight updates, counted only if the reference
+    /// value is below the smallest normal value of the format.
     pub underflow: u64,
-    /// Not zero, and below the smallest normal value of the format.
+    /// Non-zero elements below the smallest normal value of the format.
     pub subnormal: u64,
-    /// ⌊log₂|x|⌋ of the first of `exponents`.
+    /// ⌊log₂|x|⌋ that the first entry of `exponents` counts.
     pub lowest_exponent: i32,
-    /// How many finite elements of the twin that are not zero have each exponent, upwards.
+    /// Histogram of exponents: number of finite, non-zero elements of the reference for each exponent, in ascending
+    /// order.
     pub exponents: Vec<u64>,
 }

@@ -1,4 +1,4 @@
-//! The result of one cell: schema 1, one JSON line an attempt in `records.jsonl`.
+//! Record of an attempt at a cell. `records.jsonl` has one JSON line per attempt (schema 1).
 
 use std::{collections::BTreeMap, io::BufRead};
 
@@ -10,63 +10,63 @@ use crate::{
     MetricName, Precision, Setting, in_one_line, name::named, read_line,
 };
 
-/// Version of the record format that this build writes.
+/// Version of the record format written by this build.
 pub const SCHEMA_VERSION: u32 = 1;
 
 named! {
-    /// How a cell ended. A failure is a row with a reason, never a gap.
+    /// Status of a cell. A failed cell is recorded with a reason and never omitted.
     pub enum Status ("status") {
-        /// Ran to its end.
+        /// The cell finished.
         Ok = "ok",
-        /// Ran to its end, and the loss or the outputs stopped being finite.
+        /// The cell finished, but the loss or the outputs became infinite or NaN.
         Diverged = "diverged",
-        /// Ran out of memory.
+        /// Memory was exhausted.
         Oom = "oom",
-        /// Ended with an error or a signal.
+        /// The worker process reported an error, crashed or was killed.
         Failed = "failed",
-        /// Was ended because its time was up.
+        /// The worker process was killed at its time limit.
         Timeout = "timeout",
-        /// Never started: the combination is undefined, not built, or not to be had here.
+        /// The cell was not run: the combination is undefined, not implemented, or not available on this machine.
         Skipped = "skipped",
     }
 }
 
-/// One attempt at one cell.
+/// Result of one attempt at one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
-    /// Version of this format.
+    /// Version of the record format.
     pub schema: u32,
-    /// What was run.
+    /// The cell: workload, setting and seed.
     pub cell: Cell,
-    /// Which fresh process of the cell, from 0.
+    /// Number of the repeat, from 0. Every repeat runs in a new process.
     pub repeat: u32,
-    /// Which try at this repeat, from 0.
+    /// Number of the attempt at this repeat, from 0.
     pub attempt: u32,
-    /// How it ended.
+    /// Status of the attempt.
     pub status: Status,
-    /// Why, unless `ok`.
+    /// Reason for a status other than `ok`.
     pub reason: Option<String>,
-    /// The precision asked for.
+    /// Requested precision of matmuls.
     pub requested: Requested,
-    /// What the hardware was observed to do.
+    /// Precision that the hardware was observed to use.
     pub executed: Executed,
-    /// What was measured.
+    /// Measured and estimated metrics.
     pub metrics: BTreeMap<MetricName, Metric>,
-    /// What happened on the way.
+    /// Events that occurred during the attempt.
     pub events: Vec<Event>,
-    /// Where the data came from; absent for kernels.
+    /// Source of the data; absent for kernels.
     pub data: Option<DataSource>,
-    /// Input files that the cell reads; absent in records of versions before 0.2.
+    /// Input files of the cell; absent in records of versions before 0.2.
     pub inputs: Option<Vec<InputFile>>,
     /// Folder of the raw samples, relative to the run folder.
     pub samples: Option<String>,
-    /// What it was measured on.
+    /// Hardware and software of the measurement.
     pub fingerprint: Fingerprint,
-    /// The command that reproduces it.
+    /// Command that reproduces the record.
     pub command: String,
 }
 
-/// The precision asked for, in bits, for comparison with [`Executed`].
+/// Requested precision of matmuls in bits, for comparison with [`Executed`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Requested {
     /// Significand bits of matmul operands, the implicit one included.
@@ -78,12 +78,12 @@ pub struct Requested {
 }
 
 impl Requested {
-    /// What a setting asks of its matmuls.
+    /// Returns the precision that a setting requests for its matmuls.
     pub fn of(setting: &Setting) -> Self {
         Self::new(setting.precision(), setting.matmul(), setting.accumulator())
     }
 
-    /// What the three axes that govern arithmetic ask of matmuls.
+    /// Returns the precision that three axes request for matmuls.
     pub fn new(precision: Precision, matmul: MatmulPrecision, accumulator: Accumulator) -> Self {
         let compute = precision.compute();
         let operand = match compute {
@@ -103,7 +103,7 @@ impl Requested {
     }
 }
 
-/// What the hardware was observed to do. Unobserved parts are `null`.
+/// Precision that the hardware was observed to use for matmuls. Parts that were not observed are `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Executed {
     /// Significand bits of matmul operands, the implicit one included.
@@ -112,24 +112,24 @@ pub struct Executed {
     pub exponent_bits: Option<u32>,
     /// Width of the accumulator.
     pub accumulator: Option<String>,
-    /// Rounding of operands and of sums, and what becomes of subnormal numbers, in words.
+    /// Rounding of operands and sums, and treatment of subnormal numbers, as text.
     pub rounding: Option<String>,
-    /// The kernels that ran.
+    /// Names of the kernels that ran.
     pub kernel: Option<String>,
-    /// Whether a more precise kernel ran on rounded operands because the device has no such unit; says nothing where no kernel was seen,
-    /// as of another framework.
+    /// True if a kernel of higher precision ran on rounded operands because the device does not support the format.
+    /// Always false if no kernel was observed, as with other frameworks.
     pub emulated: bool,
-    /// Requested against executed.
+    /// Comparison with the requested precision.
     pub verdict: ExecutedVerdict,
 }
 
 impl Executed {
-    /// Whether the kernels that were seen emulated a format; absent where none was.
+    /// Returns true if the observed kernels emulated a format; `None` if no kernel was observed.
     pub fn seen_emulated(&self) -> Option<bool> {
         self.kernel.is_some().then_some(self.emulated)
     }
 
-    /// Nothing was observed.
+    /// Creates a value without observations.
     pub fn unverified() -> Self {
         Self {
             operand_bits: None,
@@ -144,38 +144,38 @@ impl Executed {
 }
 
 named! {
-    /// Requested against executed precision.
+    /// Comparison of requested and executed precision.
     pub enum ExecutedVerdict ("verdict") {
-        /// Operand bits, exponent range and accumulator width are those asked for.
+        /// Operand bits, exponent range and accumulator width are as requested.
         AsRequested = "as-requested",
-        /// At least one of them is not.
+        /// At least one of them differs from the request.
         Differs = "differs",
-        /// Not all of them were observed.
+        /// At least one of them was not observed.
         Unverified = "unverified",
     }
 }
 
-/// Something that happened while a cell ran.
+/// Event during an attempt at a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// What: `loss-scale`, `non-finite-loss`, `throttled`, `warning`, …
+    /// Kind of event: `loss-scale`, `non-finite-loss`, `throttled`, `warning`, …
     pub kind: String,
-    /// Optimizer step or launch at which it happened, from 1.
+    /// Optimizer step or launch of the event, from 1.
     pub step: Option<u64>,
-    /// The new value, where there is one.
+    /// Value that belongs to the event, such as the new loss scale.
     pub value: Option<f64>,
-    /// For people.
+    /// Description.
     pub detail: String,
 }
 
 impl Event {
-    /// Kind of an event that says what the suite expected and the record does not hold.
+    /// Kind of an event that describes an expectation of the suite which the record violates.
     pub const EXPECTATION: &str = "expectation";
 
     /// Kind of an event that describes how a checkpoint was read.
     pub const WEIGHTS: &str = "weights";
 
-    /// An event that is shown beside the row.
+    /// Creates a warning, which reports show next to the row.
     pub fn warning(detail: String) -> Self {
         Self {
             kind: "warning".into(),
@@ -185,7 +185,7 @@ impl Event {
         }
     }
 
-    /// An event that says why compiled kernels could not be read or saved.
+    /// Creates an event that explains why compiled kernels could not be read or saved.
     pub fn of_kernel_cache(detail: String) -> Self {
         Self {
             kind: "kernel-cache".into(),
@@ -195,7 +195,7 @@ impl Event {
         }
     }
 
-    /// An event that says how a checkpoint was read.
+    /// Creates an event that describes how a checkpoint was read.
     pub fn of_weights(detail: String) -> Self {
         Self {
             kind: Self::WEIGHTS.into(),
@@ -206,49 +206,50 @@ impl Event {
     }
 }
 
-/// Why a records file could not be read.
+/// Error while reading a records file.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Written by a later version.
+    /// The record was written by a later version.
     #[error(
         "line {line} has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa"
     )]
     NewerSchema {
         /// Line of the file, from 1.
         line: usize,
-        /// Its schema.
+        /// Schema version of the record.
         found: u64,
     },
-    /// Not a record, and not the last line cut short.
+    /// The line is not a valid record. An incomplete last line is not an error.
     #[error("line {line} is not a record: {}", in_one_line(source))]
     Malformed {
         /// Line of the file, from 1.
         line: usize,
-        /// What the parser said.
+        /// Error of the parser.
         source: serde_json::Error,
     },
-    /// The file could not be read to its end.
+    /// The file cannot be read.
     #[error("line {line} cannot be read: {source}")]
     Unreadable {
         /// Line of the file, from 1.
         line: usize,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
 
-/// Records of a file, and whether its last line was cut.
+/// Records of a file.
 #[derive(Debug, Default)]
 pub struct ParsedRecords {
-    /// The whole lines.
+    /// Records of the complete lines.
     pub records: Vec<Record>,
-    /// Bytes of whole lines; what lies behind was cut by a crash or a full disk.
+    /// Length of the complete lines in bytes. The rest is a line that a crash or a full disk cut off.
     pub whole_bytes: usize,
-    /// Whether there was such a cut line.
+    /// True if the last line is incomplete.
     pub cut: bool,
 }
 
-/// Reads `records.jsonl`. A last line without its line end was cut by a crash: it is left out and reported.
+/// Reads `records.jsonl`. A last line without a line end was cut off by a crash: it is skipped and reported in
+/// [`ParsedRecords::cut`].
 pub fn parse_records(text: &str) -> Result<ParsedRecords, RecordError> {
     let mut reader = RecordReader::new(text.as_bytes());
     let records = reader.by_ref().collect::<Result<_, _>>()?;
@@ -259,8 +260,8 @@ pub fn parse_records(text: &str) -> Result<ParsedRecords, RecordError> {
     })
 }
 
-/// Reads `records.jsonl` record by record, holding one line at a time. It ends at the first error, and at a last line
-/// without its line end, which was cut by a crash or a full disk.
+/// Iterator over the records of `records.jsonl` that keeps one line in memory. It ends at the first error, and at a
+/// last line without a line end, which was cut off by a crash or a full disk.
 #[derive(Debug)]
 pub struct RecordReader<R> {
     source: R,
@@ -272,7 +273,7 @@ pub struct RecordReader<R> {
 }
 
 impl<R: BufRead> RecordReader<R> {
-    /// Reads from the beginning of a file.
+    /// Creates a reader for a source at the start of the file.
     pub fn new(source: R) -> Self {
         Self {
             source,
@@ -284,17 +285,17 @@ impl<R: BufRead> RecordReader<R> {
         }
     }
 
-    /// Bytes of the whole lines so far; after the end, what lies behind them was cut.
+    /// Returns the length of the complete lines so far in bytes. At the end, anything behind them was cut off.
     pub fn whole_bytes(&self) -> u64 {
         self.whole_bytes
     }
 
-    /// Whether the end was a line that was cut.
+    /// Returns true if the last line is incomplete.
     pub fn cut(&self) -> bool {
         self.cut
     }
 
-    /// The next line that is not blank, if there is a whole one.
+    /// Reads the next complete line that is not blank.
     fn advance(&mut self) -> Result<Option<Record>, RecordError> {
         loop {
             self.number += 1;

@@ -1,4 +1,4 @@
-//! One value for each axis.
+//! Settings: one value for each axis.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,7 +10,7 @@ use crate::{
     LearningRateScaling, MatmulPrecision, OptimizerKind, Precision, Switch, TaskKind, ValueError, Workload,
 };
 
-/// A resolved setting: every axis that applies to the task has a checked value. The seed stands beside it, in the
+/// Resolved setting: a checked value for every axis that applies to the task. The seed is stored in the
 /// [`crate::Cell`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "BTreeMap<Axis, AxisValue>")]
@@ -29,53 +29,53 @@ impl TryFrom<BTreeMap<Axis, AxisValue>> for Setting {
     }
 }
 
-/// Why a cell of a plan will not run.
+/// Reason for skipping a cell of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
-    /// The design gives the combination no meaning.
+    /// The combination of precision and matmul precision is not defined.
     #[error("`matmul={matmul}` is not defined under `{precision}`: it concerns f32 operands only")]
     Undefined {
-        /// The matmul precision asked for.
+        /// Requested matmul precision.
         matmul: MatmulPrecision,
-        /// The precision it was combined with.
+        /// Precision of the setting.
         precision: Precision,
     },
-    /// The design gives the combination no meaning.
+    /// The combination of precision and accumulator is not defined.
     #[error(
         "`accumulator={accumulator}` is not defined under `{precision}`: it concerns 16-bit operands only"
     )]
     UndefinedAccumulator {
-        /// The accumulator asked for.
+        /// Requested accumulator.
         accumulator: Accumulator,
-        /// The precision it was combined with.
+        /// Precision of the setting.
         precision: Precision,
     },
-    /// The design gives the combination no meaning.
+    /// `keep_f32` is not defined for the precision.
     #[error(
         "`keep_f32` is not defined under `{precision}`: only a mixed setting has layers to keep out of it"
     )]
     UndefinedKeepF32 {
-        /// The precision it was combined with.
+        /// Precision of the setting.
         precision: Precision,
     },
-    /// Matrix units sum in f16 what they multiply in f16.
+    /// Matrix units accumulate in f16 only if the operands are f16.
     #[error("no GPU sums products of bf16 in f16")]
     NoF16SumsOfBf16,
-    /// flex executes operations one by one.
+    /// The backend flex executes operations one by one.
     #[error("`fusion=on` does not exist on the flex backend")]
     NoFusionOnFlex,
-    /// The axis value is part of the design and not built yet.
+    /// The axis value is valid but not implemented.
     #[error("`{axis}={value}` is not built yet")]
     NotBuilt {
-        /// The axis.
+        /// Axis of the value.
         axis: Axis,
-        /// The value that is missing.
+        /// Value that is not implemented.
         value: String,
     },
 }
 
 impl Setting {
-    /// The setting in which every axis that applies to `task` has its default.
+    /// Returns the setting with the default of every axis that applies to `task`.
     pub fn defaults(task: TaskKind, backend: Backend) -> Self {
         let applicable = Axis::ALL
             .iter()
@@ -87,14 +87,14 @@ impl Setting {
         )
     }
 
-    /// The setting in which every axis that concerns a workload has its default.
+    /// Returns the setting with the default of every axis that applies to a workload.
     pub fn of(workload: &Workload, backend: Backend) -> Self {
         let Self(mut axes) = Self::defaults(workload.kind(), backend);
         axes.retain(|axis, _| workload.concerns(*axis));
         Self(axes)
     }
 
-    /// Replaces the value of one axis. An axis that the task does not know, and the seed, are left alone.
+    /// Sets the value of an axis. Ignores the seed and axes that do not apply to the task.
     pub fn set(&mut self, axis: Axis, value: AxisValue) -> Result<(), ValueError> {
         let value = axis.value(value)?;
         if let Some(slot) = self.0.get_mut(&axis) {
@@ -103,8 +103,8 @@ impl Setting {
         Ok(())
     }
 
-    /// The setting of the same cell that others are compared with: `32-true`, no operand of a product rounded further, but for what one
-    /// kernel of attention does by itself.
+    /// Returns the reference setting for comparisons: `32-true` without rounding of matmul operands, apart from
+    /// rounding inside a fused attention kernel.
     #[must_use]
     pub fn in_f32(&self) -> Self {
         let mut reference = self.clone();
@@ -120,12 +120,12 @@ impl Setting {
         reference
     }
 
-    /// The value of an axis, if it applies.
+    /// Returns the value of an axis, if it applies.
     pub fn get(&self, axis: Axis) -> Option<&AxisValue> {
         self.0.get(&axis)
     }
 
-    /// Axes and values, in the order of [`Axis::ALL`].
+    /// Returns axes and values in the order of [`Axis::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (Axis, &AxisValue)> {
         self.0.iter().map(|(axis, value)| (*axis, value))
     }
@@ -144,52 +144,53 @@ impl Setting {
         }
     }
 
-    /// See [`Precision`].
+    /// Returns the [`Precision`].
     pub fn precision(&self) -> Precision {
         self.name(Axis::Precision, Precision::True32)
     }
 
-    /// See [`MatmulPrecision`].
+    /// Returns the [`MatmulPrecision`].
     pub fn matmul(&self) -> MatmulPrecision {
         self.name(Axis::Matmul, MatmulPrecision::Highest)
     }
 
-    /// See [`Accumulator`].
+    /// Returns the [`Accumulator`].
     pub fn accumulator(&self) -> Accumulator {
         self.name(Axis::Accumulator, Accumulator::F32)
     }
 
-    /// See [`Attention`].
+    /// Returns the [`Attention`] implementation.
     pub fn attention(&self) -> Attention {
         self.name(Axis::Attention, Attention::Math)
     }
 
-    /// See [`Gelu`].
+    /// Returns the [`Gelu`] formula.
     pub fn gelu(&self) -> Gelu {
         self.name(Axis::Gelu, Gelu::Exact)
     }
 
-    /// See [`OptimizerKind`].
+    /// Returns the [`OptimizerKind`].
     pub fn optimizer(&self) -> OptimizerKind {
         self.name(Axis::Optimizer, OptimizerKind::Adam)
     }
 
-    /// See [`LearningRateScaling`].
+    /// Returns the [`LearningRateScaling`].
     pub fn learning_rate_scaling(&self) -> LearningRateScaling {
         self.name(Axis::LearningRateScaling, LearningRateScaling::None)
     }
 
-    /// See [`BatchNormMomentum`].
+    /// Returns the [`BatchNormMomentum`].
     pub fn batchnorm_momentum(&self) -> BatchNormMomentum {
         self.name(Axis::BatchNormMomentum, BatchNormMomentum::Keep)
     }
 
-    /// Whether the backward pass computes activations again.
+    /// Returns true if the backward pass recomputes activations.
     pub fn checkpointing(&self) -> bool {
         self.name(Axis::Checkpointing, Switch::Off) == Switch::On
     }
 
-    /// Layers that a mixed setting keeps in f32: names, the first parts of names, `*` for any one part.
+    /// Returns the patterns of layers that a mixed setting keeps in f32: names, leading parts of names, and `*` for any
+    /// one part.
     pub fn keep_f32(&self) -> &[String] {
         match self.get(Axis::KeepF32) {
             Some(AxisValue::List(patterns)) => patterns,
@@ -197,42 +198,42 @@ impl Setting {
         }
     }
 
-    /// See [`Distribution`].
+    /// Returns the [`Distribution`] of input values.
     pub fn distribution(&self) -> Distribution {
         self.name(Axis::Distribution, Distribution::Normal)
     }
 
-    /// What executes the operations.
+    /// Returns the backend.
     pub fn backend(&self) -> Backend {
         self.name(Axis::Backend, Backend::Flex)
     }
 
-    /// Whether kernels are fused.
+    /// Returns true if kernels are fused.
     pub fn fusion(&self) -> bool {
         self.name(Axis::Fusion, Switch::Off) == Switch::On
     }
 
-    /// Micro-batches in an optimizer step.
+    /// Returns the number of micro-batches per optimizer step.
     pub fn accumulate(&self) -> u32 {
         self.integer(Axis::Accumulate)
     }
 
-    /// Examples in a micro-batch.
+    /// Returns the number of examples per micro-batch.
     pub fn batch(&self) -> u32 {
         self.integer(Axis::Batch)
     }
 
-    /// Tokens in an example.
+    /// Returns the number of tokens per example.
     pub fn sequence(&self) -> u32 {
         self.integer(Axis::Sequence)
     }
 
-    /// Edge of a kernel's square matrices.
+    /// Returns the size of a kernel: the edge of matrices or images, or the length of sequences.
     pub fn size(&self) -> u32 {
         self.integer(Axis::Size)
     }
 
-    /// Adam's epsilon.
+    /// Returns the epsilon of Adam.
     pub fn adam_eps(&self) -> f64 {
         match self.0.get(&Axis::AdamEps) {
             Some(AxisValue::Number(eps)) => *eps,
@@ -240,7 +241,7 @@ impl Setting {
         }
     }
 
-    /// Why a cell with this setting cannot run anywhere, if so.
+    /// Returns the reason for which a cell with this setting cannot run on any machine.
     pub fn skip_reason(&self) -> Option<SkipReason> {
         let (precision, matmul) = (self.precision(), self.matmul());
         if !precision.allows(matmul) {
@@ -271,10 +272,11 @@ impl Setting {
             })
     }
 
-    /// What this version executes; the rest of the closed lists is parsed, planned and skipped.
+    /// Returns true if this version implements the value of an axis. Cells with other valid values are planned and
+    /// skipped.
     fn is_built(&self, axis: Axis) -> bool {
         match axis {
-            // The CPU rounds after every product, which is too slow for more than a single kernel.
+            // The CPU backend rounds after every product, which is too slow for anything but a single kernel.
             Axis::Accumulator => {
                 let kernel = self.get(Axis::Batch).is_none();
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex
@@ -286,7 +288,7 @@ impl Setting {
 }
 
 impl fmt::Display for Setting {
-    /// `precision=bf16-mixed matmul=high …`, every axis.
+    /// Writes every axis, e.g. `precision=bf16-mixed matmul=high …`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (axis, value)) in self.iter().enumerate() {
             let gap = if index == 0 { "" } else { " " };

@@ -1,18 +1,18 @@
 //! Support of a device for a number format.
 
-/// How a device computes in a format.
+/// Support of a device for a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// In hardware.
+    /// The hardware computes in the format.
     Native,
-    /// On values rounded to the format, in a wider one.
+    /// Values are rounded to the format and computed in a wider one.
     Emulated,
-    /// Not at all.
+    /// The format is not supported.
     Absent,
 }
 
 impl Support {
-    /// The word in tables.
+    /// Returns the name used in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",

@@ -1,26 +1,27 @@
-//! A trained model tested again with products in an emulated format.
+//! Tests of a trained model in emulated formats.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Layout;
 
-/// One test of a trained model with the products of some layers in a layout, and everything else in f32.
+/// Test of a trained model with the matmul-class operations of some layers in an emulated format, and everything else
+/// in f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FormatTrial {
-    /// The layout of operands and results of those products.
+    /// Layout of the operands and results of those operations.
     pub layout: Layout,
-    /// The only layer that has it; absent: all have.
+    /// Layer in this layout; absent: all layers.
     pub layer: Option<String>,
-    /// Layers that compute in f32 instead, as `keep_f32` would have it.
+    /// Layers that compute in f32 instead, as patterns of `keep_f32`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
-    /// Examples.
+    /// Number of test examples.
     pub examples: u64,
-    /// Those predicted right.
+    /// Number of correct predictions.
     pub right: u64,
-    /// Those that f32 predicts right and this does not.
+    /// Examples that are predicted correctly in f32 but not in this format.
     pub lost: u64,
-    /// Those that this predicts right and f32 does not.
+    /// Examples that are predicted correctly in this format but not in f32.
     pub won: u64,
 }

@@ -1,4 +1,4 @@
-//! What is run: a model, a task and a dataset, with the sizes that a profile resolved.
+//! Workloads: a task with its model or kernel, its data and the sizes from the profile.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,27 +6,27 @@ use serde::{Deserialize, Serialize};
 use crate::{Axis, Model, name::named};
 
 named! {
-    /// Kinds of task that a suite may name.
+    /// Kind of task.
     pub enum TaskKind ("task") {
-        /// Train a model and test it.
+        /// Trains a model and tests it.
         Train = "train",
-        /// Test a model that has been trained elsewhere.
+        /// Tests a pretrained model.
         Evaluate = "evaluate",
-        /// Have a model write, token by token.
+        /// Generates text token by token.
         Generate = "generate",
-        /// Time one operation and compare it with float64.
+        /// Times one operation and compares its result with float64.
         Kernel = "kernel",
     }
 }
 
 named! {
-    /// Operations that a kernel workload may time.
+    /// Operation of a kernel workload.
     pub enum KernelKind ("kernel") {
-        /// Matrix product.
+        /// Matrix multiplication.
         Matmul = "matmul",
         /// Convolution of images.
         Convolution = "convolution",
-        /// Attention: two products and the softmax between them.
+        /// Attention: two matmuls and the softmax between them.
         Attention = "attention",
         /// Gaussian error linear unit.
         Gelu = "gelu",
@@ -36,52 +36,52 @@ named! {
         LayerNorm = "layer-norm",
         /// Root-mean-square norm of every row (arXiv 1910.07467).
         RmsNorm = "rms-norm",
-        /// Rounding to the format of matmul-class operations under a mixed setting.
+        /// Cast to the format of matmul-class operations in a mixed setting.
         Cast = "cast",
-        /// A step of AdamW.
+        /// AdamW optimizer step.
         AdamW = "adamw",
     }
 }
 
 impl KernelKind {
-    /// Whether it sums products: what the other kinds do is bound by moving their values.
+    /// Returns true if the operation consists of dot products. The other operations are limited by memory bandwidth.
     pub fn multiplies(self) -> bool {
         matches!(self, Self::Matmul | Self::Convolution | Self::Attention)
     }
 }
 
 named! {
-    /// Data that a workload trains on, as executed (not as wished for).
+    /// Data set that a workload uses: the synthetic one if the user provides no data.
     pub enum DatasetKind ("dataset") {
-        /// The seeded generator of labelled reviews: synthetic, and named as such wherever it shows.
+        /// Synthetic labelled reviews from a seeded generator. Reports label them as synthetic.
         SyntheticReviews = "synthetic-reviews",
-        /// Labelled reviews from the user's disk.
+        /// Labelled reviews from the user's files.
         Reviews = "reviews",
-        /// The seeded generator of labelled images: synthetic, and named as such wherever it shows.
+        /// Synthetic labelled images from a seeded generator. Reports label them as synthetic.
         SyntheticImages = "synthetic-images",
-        /// Labelled images from the user's disk.
+        /// Labelled images from the user's files.
         Images = "images",
-        /// The seeded generator of running text: synthetic, and named as such wherever it shows.
+        /// Synthetic running text from a seeded generator. Reports label it as synthetic.
         SyntheticText = "synthetic-text",
-        /// Running text from the user's disk, of which words are predicted: the next, or hidden ones.
+        /// Running text from the user's files. A model predicts the next or the masked tokens.
         Text = "text",
-        /// That of the program which runs the suite.
+        /// Data set of the program that runs the suite.
         Own = "own",
     }
 }
 
 impl DatasetKind {
-    /// Whether the examples are images, and not texts.
+    /// Returns true if the examples are images.
     pub fn has_images(self) -> bool {
         matches!(self, Self::SyntheticImages | Self::Images)
     }
 
-    /// Whether the examples are labelled texts.
+    /// Returns true if the examples are labelled texts.
     pub fn has_reviews(self) -> bool {
         matches!(self, Self::SyntheticReviews | Self::Reviews)
     }
 
-    /// Whether it is made by a seeded generator of ours.
+    /// Returns true if the data comes from a seeded generator.
     pub fn is_synthetic(self) -> bool {
         matches!(
             self,
@@ -89,12 +89,12 @@ impl DatasetKind {
         )
     }
 
-    /// Whether it has no labels but the words themselves.
+    /// Returns true if the labels are the tokens of the text itself.
     pub fn is_running_text(self) -> bool {
         matches!(self, Self::Text | Self::SyntheticText)
     }
 
-    /// The seeded generator of examples of this kind.
+    /// Returns the synthetic data set of the same kind of examples.
     #[must_use]
     pub fn synthetic(self) -> Self {
         match self {
@@ -107,26 +107,27 @@ impl DatasetKind {
 }
 
 named! {
-    /// What the last-level cache holds of a kernel's inputs when a launch begins.
+    /// State of the last-level cache when a kernel is launched.
     pub enum CacheState ("cache") {
-        /// Nothing: copies of the inputs that are together larger than the cache take turns.
+        /// The cache holds none of the inputs. Launches rotate through copies of the inputs that are together larger
+        /// than the cache.
         Cold = "cold",
-        /// What the launch before left there, which had the same inputs.
+        /// The cache holds data of the previous launch, which had the same inputs.
         Warm = "warm",
     }
 }
 
-/// A named task.
+/// Task with a name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
-    /// Name, unique in its suite.
+    /// Name of the workload, unique in its suite.
     pub name: String,
-    /// What to do.
+    /// Task of the workload.
     pub task: Task,
 }
 
 impl Workload {
-    /// The kind of the task.
+    /// Returns the kind of the task.
     pub fn kind(&self) -> TaskKind {
         match self.task {
             Task::Train(_) => TaskKind::Train,
@@ -136,7 +137,7 @@ impl Workload {
         }
     }
 
-    /// The model that it runs, if that is what it does.
+    /// Returns the model, unless this is a kernel workload.
     pub fn model(&self) -> Option<&Model> {
         match &self.task {
             Task::Train(task) => Some(&task.model),
@@ -146,7 +147,7 @@ impl Workload {
         }
     }
 
-    /// Whether what it predicts are words of running text, and not classes.
+    /// Returns true if the model predicts tokens of running text rather than classes.
     pub fn predicts_words(&self) -> bool {
         match &self.task {
             Task::Train(task) => task.dataset.is_running_text(),
@@ -155,11 +156,11 @@ impl Workload {
         }
     }
 
-    /// Whether an axis means anything to it: to its task, and to what that runs.
+    /// Returns true if an axis applies to the task and to its model or kernel.
     pub fn concerns(&self, axis: Axis) -> bool {
         axis.applies_to(self.kind())
             && match (&self.task, axis) {
-                // A query that comes alone has no use for one kernel.
+                // Generation has one query at a time, for which a fused kernel has no use.
                 (Task::Generate(_), Axis::Attention) => false,
                 (Task::Train(_) | Task::Evaluate(_) | Task::Generate(_), axis) => {
                     self.model().is_none_or(|model| model.concerns(axis))
@@ -173,106 +174,108 @@ impl Workload {
     }
 }
 
-/// What a workload does.
+/// Task of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
-    /// Train a model, then test it.
+    /// Trains a model, then tests it.
     Train(TrainTask),
-    /// Test a model with the weights that it is given.
+    /// Tests a model with given weights.
     Evaluate(EvaluateTask),
-    /// Have a model write, token by token.
+    /// Generates text token by token.
     Generate(GenerateTask),
-    /// Time one operation.
+    /// Times one operation.
     Kernel(KernelTask),
 }
 
-/// Training to a fixed number of epochs.
+/// Training for a fixed number of epochs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrainTask {
-    /// The model and its size.
+    /// Model with its size.
     pub model: Model,
-    /// The data.
+    /// Data set.
     pub dataset: DatasetKind,
-    /// How the data is divided.
+    /// Division of the data into training, validation and test examples.
     pub split: Split,
-    /// Passes over the training part.
+    /// Passes over the training examples.
     pub epochs: u32,
-    /// Learning rate: the highest of its schedule, before it is scaled to the effective batch.
+    /// Maximum of the learning-rate schedule, before scaling with the effective batch size.
     pub learning_rate: f64,
-    /// Weight decay; `adamw`, `lars` and `lamb` use it.
+    /// Weight decay, used by `adamw`, `lars` and `lamb`.
     pub weight_decay: f64,
-    /// Momentum; `sgd` and `lars` use it.
+    /// Momentum, used by `sgd` and `lars`.
     pub momentum: f64,
-    /// Whether a short last micro-batch of an epoch is dropped, as the article did.
+    /// True if an incomplete last micro-batch of an epoch is dropped, as in the article.
     pub drop_last: bool,
-    /// Optimizer steps from one whose ranges are observed to the next; 0: none is. Observed cells take more time and memory.
+    /// Interval in optimizer steps at which value ranges are observed; 0: never. Observation takes additional time and
+    /// memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observe_every: u32,
-    /// Whether the trained model is tested again with its products in formats of fewer and fewer bits.
+    /// True if the trained model is tested again with matmul-class operations in narrower and narrower formats.
     #[serde(default, skip_serializing_if = "is_off")]
     pub sensitivity: bool,
-    /// How an optimizer step is made of gradients.
+    /// Computation of an optimizer step from gradients.
     #[serde(flatten)]
     pub updates: Updates,
 }
 
-/// Testing a model with the weights that it is given, and comparing what it predicts with what it predicts in f32.
+/// Test of a model with given weights. Its predictions are compared with those of the same model in f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EvaluateTask {
-    /// The model and its size.
+    /// Model with its size.
     pub model: Model,
-    /// The data, of which the test part is used.
+    /// Data set; only its test examples are used.
     pub dataset: DatasetKind,
-    /// Test examples, at most; absent: all.
+    /// Maximum number of test examples; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<u32>,
 }
 
-/// Having a language model write: it reads a prompt at once, and then its own tokens one by one, with what attention needs of the
-/// earlier ones kept.
+/// Text generation with a language model: a prefill of the prompt, then decoding token by token with a key-value cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GenerateTask {
-    /// The model and its size.
+    /// Model with its size.
     pub model: Model,
-    /// Tokens of a prompt, which are drawn from the cell's seed.
+    /// Tokens of a prompt. Prompts are drawn at random from the seed of the cell.
     pub prompt_tokens: u32,
-    /// Tokens that are written after it.
+    /// Tokens generated after the prompt.
     pub new_tokens: u32,
-    /// What logits are divided by before a token is drawn; 0: the likeliest token is taken.
+    /// Sampling temperature; 0: greedy decoding.
     pub temperature: f64,
-    /// Fewest texts that are written.
+    /// Minimum number of generated texts.
     pub min_samples: u32,
-    /// Most texts that are written.
+    /// Maximum number of generated texts.
     pub max_samples: u32,
-    /// No text is begun after this many seconds once `min_samples` are there.
+    /// Time in seconds after which no further text is started, once there are `min_samples` texts.
     pub max_seconds: f64,
-    /// Sampling stops when half the 95 % interval of the median is within this share of it.
+    /// Target precision: sampling stops when half the width of the 95 % confidence interval of the median is within
+    /// this share of the median.
     pub max_noise: f64,
 }
 
-/// How an optimizer step is made of gradients. What is as in the article is not part of a cell's identity.
+/// Computation of an optimizer step from gradients. Values equal to those of the article are not part of the id of a
+/// cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Updates {
-    /// How the learning rate changes from step to step.
+    /// Learning-rate schedule.
     #[serde(skip_serializing_if = "is_constant")]
     pub learning_rate_schedule: LearningRateSchedule,
-    /// Steps in which the learning rate rises from 0, before its schedule begins.
+    /// Warm-up steps, in which the learning rate rises from 0 before its schedule begins.
     #[serde(skip_serializing_if = "is_zero")]
     pub warmup_steps: u32,
-    /// Effective batch that the learning rate is meant for, where it follows the effective batch.
+    /// Effective batch size at which the learning rate is not scaled, if it scales with the effective batch size.
     #[serde(skip_serializing_if = "is_usual_batch")]
     pub learning_rate_batch: u32,
-    /// Gradients are scaled down to this norm, all parameters together; absent: they are left as they are.
+    /// Maximum norm of all gradients together; larger gradients are scaled down to it. Absent: no clipping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clip_norm: Option<f64>,
-    /// A loss scale that stays; absent: it follows overflows.
+    /// Constant loss scale; absent: dynamic loss scaling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_scale: Option<f64>,
 }
 
-/// See [`Updates::learning_rate_batch`].
+/// Default of [`Updates::learning_rate_batch`].
 const USUAL_BATCH: u32 = 32;
 
 impl Default for Updates {
@@ -304,48 +307,49 @@ fn is_usual_batch(batch: &u32) -> bool {
 }
 
 named! {
-    /// How the learning rate changes from step to step, once it is warm.
+    /// Learning-rate schedule after the warm-up.
     pub enum LearningRateSchedule ("learning-rate schedule") {
-        /// It does not.
+        /// Constant learning rate.
         Constant = "constant",
-        /// It falls to 0 in proportion to the steps that are left.
+        /// Linear decay to 0.
         Linear = "linear",
-        /// It falls to 0 along half a cosine.
+        /// Cosine decay to 0.
         Cosine = "cosine",
     }
 }
 
-/// How labelled data becomes three parts. Settings of one workload share the split, so that they can be compared
-/// pairwise on the same test examples.
+/// Split of the data into training, validation and test examples. All settings of a workload use the same split and can
+/// be compared pairwise on the same test examples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Split {
-    /// Join all parts first and cut them anew (as the articles did); else the given test part is kept and
-    /// validation is cut from the training part.
+    /// True if the given parts are joined before the split, as in the articles. Otherwise the given test part is kept
+    /// and the validation examples are taken from the training part.
     pub join: bool,
-    /// Training examples; absent: all that are left.
+    /// Number of training examples; absent: all that are left.
     pub train: Option<u32>,
-    /// Validation examples.
+    /// Number of validation examples.
     pub validation: u32,
-    /// Test examples; absent: all that are left.
+    /// Number of test examples; absent: all that are left.
     pub test: Option<u32>,
-    /// Seed of the shuffle before cutting.
+    /// Seed of the shuffle before the split.
     pub seed: u64,
 }
 
-/// Timing one operation, with its error against float64.
+/// Timing of one operation, with its error compared with float64.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelTask {
-    /// The operation.
+    /// Operation and its shape.
     pub kernel: Kernel,
-    /// Fewest timed launches.
+    /// Minimum number of timed launches.
     pub min_samples: u32,
-    /// Most timed launches.
+    /// Maximum number of timed launches.
     pub max_samples: u32,
-    /// Sampling stops after this many seconds of launches once `min_samples` are there.
+    /// Time in seconds of launches after which sampling stops, once there are `min_samples` samples.
     pub max_seconds: f64,
-    /// Sampling stops when half the 95 % interval of the median is within this share of it.
+    /// Target precision: sampling stops when half the width of the 95 % confidence interval of the median is within
+    /// this share of the median.
     pub max_noise: f64,
-    /// What the last-level cache holds of the inputs when a launch begins. Records from before it could be chosen were warm.
+    /// State of the last-level cache when a launch begins. Records without this field were measured with a warm cache.
     #[serde(default = "warm")]
     pub cache: CacheState,
 }
@@ -354,7 +358,7 @@ fn warm() -> CacheState {
     CacheState::Warm
 }
 
-/// An operation, with what of its shape the axis `size` does not say.
+/// Operation with the part of its shape that the axis `size` does not determine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
@@ -380,7 +384,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// The kind of operation.
+    /// Returns the kind of operation.
     pub fn kind(&self) -> KernelKind {
         match self {
             Self::Matmul(_) => KernelKind::Matmul,
@@ -395,7 +399,7 @@ impl Kernel {
         }
     }
 
-    /// The shape of a kernel that sums no products.
+    /// Returns the shape of an operation without dot products.
     pub fn rows(&self) -> Option<RowsShape> {
         match *self {
             Self::Matmul(_) | Self::Convolution(_) | Self::Attention(_) => None,
@@ -408,7 +412,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the axis `size` says anything about its shape.
+    /// Returns true if the shape depends on the axis `size`.
     pub fn has_free_edge(&self) -> bool {
         match self {
             Self::Matmul(shape) => [shape.m, shape.n, shape.k].contains(&None),
@@ -418,21 +422,21 @@ impl Kernel {
     }
 }
 
-/// Shape of a batch of matrix products. An edge that is absent is the axis `size`.
+/// Shape of a batched matmul. Absent dimensions are set by the axis `size`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatmulShape {
-    /// Products at a time.
+    /// Batch size.
     pub batch: u32,
     /// Rows of the result.
     pub m: Option<u32>,
     /// Columns of the result.
     pub n: Option<u32>,
-    /// Terms of a sum.
+    /// Length of the inner dimension.
     pub k: Option<u32>,
 }
 
 impl MatmulShape {
-    /// One square product.
+    /// One square matmul.
     pub const SQUARE: Self = Self {
         batch: 1,
         m: None,
@@ -440,7 +444,7 @@ impl MatmulShape {
         k: None,
     };
 
-    /// `[batch, m, n, k]`.
+    /// Returns `[batch, m, n, k]` for a value of the axis `size`.
     pub fn of(&self, size: u32) -> [usize; 4] {
         let edge = |edge: Option<u32>| edge.unwrap_or(size) as usize;
         [self.batch as usize, edge(self.m), edge(self.n), edge(self.k)]
@@ -450,42 +454,42 @@ impl MatmulShape {
 /// Shape of a convolution of square images with square filters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConvolutionShape {
-    /// Images at a time.
+    /// Number of images.
     pub batch: u32,
     /// Channels of an image.
     pub channels: u32,
-    /// Filters, each of which gives one channel of the result.
+    /// Number of filters, which is the number of output channels.
     pub filters: u32,
     /// Rows and columns of a filter.
     pub edge: u32,
-    /// Rows and columns from one window to the next.
+    /// Stride in rows and columns.
     pub stride: u32,
-    /// Rows and columns of zeros around an image.
+    /// Zero padding around an image, in rows and columns.
     pub padding: u32,
 }
 
-/// Shape of attention.
+/// Shape of an attention operation without its sequence length.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttentionShape {
-    /// Sequences at a time.
+    /// Number of sequences.
     pub batch: u32,
-    /// Heads of a sequence.
+    /// Number of heads.
     pub heads: u32,
     /// Width of a head.
     pub width: u32,
 }
 
-/// Shape of what a kernel without products works on: rows of values.
+/// Shape of the input of a kernel without dot products.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RowsShape {
-    /// Rows; the axis `size` if absent.
+    /// Number of rows; absent: the axis `size`.
     pub rows: Option<u32>,
-    /// Values in a row.
+    /// Values per row.
     pub width: u32,
 }
 
 impl RowsShape {
-    /// `[rows, width]`.
+    /// Returns `[rows, width]` for a value of the axis `size`.
     pub fn of(&self, size: u32) -> [usize; 2] {
         [self.rows.unwrap_or(size) as usize, self.width as usize]
     }

@@ -74,7 +74,7 @@ pub struct PlironCompiler {
 }
 
 impl PlironCompiler {
-    /// Fails.
+    /// Returns an error.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ pub struct PlironOptions {
     pub sm_arch: Option<SmArch>,
     /// Version of PTX; always `None`.
     pub ptx_version: Option<nvptx::ptx_version::PtxVersion>,
-    /// Whether scalar arguments are grid constants.
+    /// True if scalar arguments are grid constants.
     pub grid_constants: bool,
 }
 

@@ -1,10 +1,10 @@
-//! Baselines: records to compare with, kept as text that a version control system tells apart line by line.
+//! Baselines: records to compare with, stored as line-oriented text that a version control system can diff.
 //!
 //! ```text
-//! baselines/<name>/<machine>/baseline.json    what was saved, and from which run
+//! baselines/<name>/<machine>/baseline.json    metadata: the saved run and its machine
 //!                            records.jsonl    the latest attempt of every process, sorted by cell and process
 //! ```
-//! A name has a baseline for each machine, backend and profile, see [`machine_name`].
+//! A name has a separate baseline for each machine, backend and profile, see [`machine_name`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,54 +18,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GateError, Measured, Mismatch, Part, machine_name, measured::read_versioned};
 
-/// What `baseline.json` says.
+/// Content of `baseline.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
     /// Version of the record format.
     pub schema: u32,
-    /// Its name, e.g. that of a branch.
+    /// Name of the baseline, e.g. that of a branch.
     pub name: String,
-    /// The machine, backend and profile, as the folder is called.
+    /// Machine, backend and profile; equal to the name of the folder.
     pub machine: String,
-    /// How much of the suites was run.
+    /// Profile of the run.
     pub profile: Profile,
     /// Name of the folder of the run.
     pub run: String,
-    /// When the run was begun: RFC 3339, UTC.
+    /// Start time of the run (RFC 3339, UTC).
     pub started: String,
     /// Git revision of the program that ran.
     pub revision: Option<String>,
-    /// Its cells.
+    /// Number of cells.
     pub cells: usize,
-    /// The fewest processes of a cell.
+    /// Smallest number of processes of any cell.
     pub repeats: usize,
-    /// The processes of all cells: a file that lost some is told from one that is whole.
+    /// Number of processes of all cells. A `records.jsonl` that lost lines is detected by it.
     pub records: usize,
 }
 
 impl Saved {
-    /// The file that tells a baseline from a run.
+    /// Name of the metadata file. A folder that contains it is a baseline, any other is a run.
     pub const FILE: &str = "baseline.json";
 }
 
-/// A folder of baselines.
+/// Folder of baselines.
 #[derive(Debug, Clone)]
 pub struct Baselines {
     root: PathBuf,
 }
 
 impl Baselines {
-    /// The baselines in this folder, which need not be there yet.
+    /// Opens the baselines in this folder, which does not have to exist yet.
     pub fn new(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
         }
     }
 
-    /// Saves the records of a run under a name, in place of what was saved under it for the same machine.
+    /// Saves the records of a run under a name. Replaces the baseline of the same name and machine.
     ///
     /// # Errors
-    /// A name that is no plain word; a run that is damaged; a disk that is full. What was there stays then.
+    /// Fails if the name is not a plain word, the run is damaged or the disk is full. The previous baseline is kept then.
     pub fn save(&self, name: &str, run: &Measured) -> Result<Saved, GateError> {
         check_name(name)?;
         let machine = machine_name(run);
@@ -83,23 +83,23 @@ impl Baselines {
         };
         let records = latest(&run.folder.join("records.jsonl"))?;
         let folder = self.root.join(name).join(&machine);
-        // Several processes may save at once.
+        // The name contains the process id because several processes may save at the same time.
         let beside = self
             .root
             .join(name)
             .join(format!(".{machine}.{}.new", std::process::id()));
         let written = write(&beside, &saved, records.into_values()).and_then(|()| replace(&beside, &folder));
         if written.is_err() {
-            // It may be partly there; the error that matters is the first.
+            // The folder may be incomplete. An error of the removal is ignored because the first error is the relevant one.
             let _ = fs::remove_dir_all(&beside);
         }
         written.map(|()| saved)
     }
 
-    /// Every baseline, by name and machine.
+    /// Returns all baselines, by name and machine.
     ///
     /// # Errors
-    /// A folder or a `baseline.json` that cannot be read.
+    /// Fails if a folder or a `baseline.json` cannot be read.
     pub fn list(&self) -> Result<Vec<Saved>, GateError> {
         let mut all = vec![];
         for name in folders(&self.root)? {
@@ -113,10 +113,10 @@ impl Baselines {
         Ok(all)
     }
 
-    /// What was saved under a name, for one machine or all.
+    /// Returns the baselines of a name, for one machine or all.
     ///
     /// # Errors
-    /// Nothing was; a file that cannot be read.
+    /// Fails if there is no such baseline, or a file cannot be read.
     pub fn get(&self, name: &str, machine: Option<&str>) -> Result<Vec<Saved>, GateError> {
         check_name(name)?;
         let mut all = self.list()?;
@@ -135,11 +135,11 @@ impl Baselines {
         }
     }
 
-    /// The baseline of this name that was measured on what `candidate` was, or differs from it only in parts that may; if there is but
-    /// one of the name, that one, so that what differs can be told.
+    /// Returns the baseline of this name whose machine equals that of `candidate`, or differs from it only in `may_differ`. If the name has
+    /// only one baseline, that one is returned even if it differs, because the comparison then reports the differences.
     ///
     /// # Errors
-    /// No baseline of this name; several, of which none was measured on the same; one that is damaged.
+    /// Fails if there is no baseline of this name, if there are several and not exactly one of them is comparable, or if one is damaged.
     pub fn find(
         &self,
         name: &str,
@@ -179,10 +179,10 @@ impl Baselines {
         }
     }
 
-    /// Drops what was saved under a name: for one machine, or all of it. Gives back the machines.
+    /// Removes the baselines of a name, for one machine or all. Returns the machines.
     ///
     /// # Errors
-    /// No such baseline; a folder that cannot be removed.
+    /// Fails if there is no such baseline, or a folder cannot be removed.
     pub fn drop(&self, name: &str, machine: Option<&str>) -> Result<Vec<String>, GateError> {
         check_name(name)?;
         let mut dropped = vec![];
@@ -196,13 +196,13 @@ impl Baselines {
         if dropped.is_empty() {
             return Err(self.none(name, machine));
         }
-        // Others may lie there still.
+        // Fails if the folder still contains baselines of other machines.
         let _ = fs::remove_dir(self.root.join(name));
         Ok(dropped)
     }
 }
 
-/// A name becomes a folder, and must not lead out of where baselines lie.
+/// Checks that a name is usable as a folder name and cannot point outside of the folder of baselines.
 fn check_name(name: &str) -> Result<(), GateError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     match !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(plain) {
@@ -213,7 +213,7 @@ fn check_name(name: &str) -> Result<(), GateError> {
     }
 }
 
-/// The folders in a folder, sorted; none if it is not there.
+/// Returns the sorted subfolders of a folder; an empty list if the folder does not exist.
 fn folders(path: &Path) -> Result<Vec<PathBuf>, GateError> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -234,7 +234,7 @@ fn file_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// The latest attempt of every process of a run.
+/// Returns the latest attempt of every process of a run.
 fn latest(path: &Path) -> Result<BTreeMap<(CellId, u32), Record>, GateError> {
     let file = open_regular(path).map_err(GateError::read(path))?;
     let mut records: BTreeMap<(CellId, u32), Record> = BTreeMap::new();
@@ -243,7 +243,7 @@ fn latest(path: &Path) -> Result<BTreeMap<(CellId, u32), Record>, GateError> {
             path: path.to_owned(),
             source,
         })?;
-        // They stay with the run.
+        // Samples stay with the run.
         record.samples = None;
         let key = (record.cell.id.clone(), record.repeat);
         if records
@@ -256,7 +256,7 @@ fn latest(path: &Path) -> Result<BTreeMap<(CellId, u32), Record>, GateError> {
     Ok(records)
 }
 
-/// Writes a baseline into a folder that is not yet where it is looked for.
+/// Writes a baseline into a temporary folder.
 fn write(folder: &Path, saved: &Saved, records: impl Iterator<Item = Record>) -> Result<(), GateError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(GateError::write(folder))?;
@@ -293,14 +293,14 @@ fn exchange(_: &Path, _: &Path) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Puts a folder in place of another.
+/// Replaces a folder with another one.
 fn replace(new: &Path, folder: &Path) -> Result<(), GateError> {
     let old = new.with_extension("old");
     if old.exists() {
         fs::remove_dir_all(&old).map_err(GateError::write(&old))?;
     }
-    // Where the system can swap two folders, there is a baseline at every moment. Another process may save the first one
-    // meanwhile.
+    // On systems that can swap two folders, a baseline exists at every moment. If there was none, another process may create the first one
+    // between the two calls; hence the loop.
     loop {
         match exchange(new, folder) {
             Ok(()) => {
@@ -321,7 +321,7 @@ fn replace(new: &Path, folder: &Path) -> Result<(), GateError> {
         let _ = fs::rename(&old, folder);
         return Err(GateError::write(folder)(error));
     }
-    // The new one is in place; what is left of the old one is looked at by nobody.
+    // The new baseline is in place. Leftovers of the old one are never read.
     let _ = fs::remove_dir_all(&old);
     Ok(())
 }

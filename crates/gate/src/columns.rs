@@ -1,23 +1,23 @@
-//! A history in typed columns, for data frames.
+//! Typed columns of a history, for data frames.
 
 use mantissa_core::MetricName;
 use mantissa_report::{Kind, PlainColumn, ReportError, Value, parquet};
 
 use crate::{Entry, History};
 
-/// A metric of a cell of a run.
+/// Row of the table: a metric of a cell of a run.
 struct Line<'a> {
     entry: &'a Entry,
-    /// None where nothing of the cell could be had.
+    /// `None` if the cell has no metric at all.
     metric: Option<(MetricName, f64)>,
 }
 
 impl History {
-    /// The history as Parquet: a row for every run, cell and metric, and one without a metric where a cell has none. The same history
-    /// gives the same bytes.
+    /// Returns the history as Parquet: a row for every run, cell and metric. A cell without any metric has one row. The output is
+    /// deterministic.
     ///
     /// # Errors
-    /// What the Parquet writer says.
+    /// Returns the error of the Parquet writer.
     pub fn parquet(&self) -> Result<Vec<u8>, ReportError> {
         let lines: Vec<Line<'_>> = self.entries().iter().flat_map(lines).collect();
         parquet(&columns(), &lines)

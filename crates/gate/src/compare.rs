@@ -1,4 +1,4 @@
-//! Two runs, cell by cell: what is better, worse, the same, or not to be told.
+//! Comparison of two runs, cell by cell: regressed, improved, unchanged or inconclusive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 
 use crate::{GateError, Measured, MeasuredCell, Mismatch, Part, Policy, judge::judge_all, told::Words};
 
-/// Two runs compared.
+/// Result of comparing two runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     /// Version of this format.
     pub schema: u32,
-    /// What is compared with.
+    /// The reference run or baseline.
     pub baseline: Side,
-    /// What is compared.
+    /// The run under test.
     pub candidate: Side,
-    /// What differs between the machines, and may.
+    /// Allowed differences between the machines.
     pub mismatches: Vec<Mismatch>,
-    /// Every cell that either has, in the order of workloads and identities.
+    /// All cells of either side, ordered by suite, workload, setting and identity.
     pub cells: Vec<ComparedCell>,
 }
 
@@ -27,71 +27,71 @@ pub struct Comparison {
 pub struct Side {
     /// Name of the run or the baseline.
     pub name: String,
-    /// When it was begun: RFC 3339, UTC.
+    /// Start time of the run (RFC 3339, UTC).
     pub started: String,
-    /// The GPU, else the CPU.
+    /// Name of the GPU, else of the CPU.
     pub machine: String,
-    /// How much of the suites was run.
+    /// Profile of the run.
     pub profile: Profile,
     /// Git revision of the program that ran.
     pub revision: Option<String>,
-    /// The fewest processes of a cell.
+    /// Smallest number of processes of any cell.
     pub repeats: usize,
 }
 
-/// A cell of two runs.
+/// Cell of two runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct ComparedCell {
-    /// Its identity.
+    /// Identity of the cell.
     pub id: CellId,
-    /// Its suite.
+    /// Suite of the cell.
     pub suite: String,
-    /// Its workload.
+    /// Workload of the cell.
     pub workload: String,
-    /// What tells its setting from those of the workload's other cells.
+    /// Axis values that distinguish the cell from the other cells of its workload.
     pub setting: String,
-    /// What is to be said of it beside its metrics.
+    /// Observations that are not metrics.
     pub findings: Vec<Finding>,
-    /// Its metrics.
+    /// Metrics that both sides have.
     pub changes: Vec<Change>,
-    /// The command that measures it again.
+    /// Command that measures the cell again.
     pub command: String,
     /// The cell.
     #[serde(skip)]
     pub cell: Cell,
 }
 
-/// What changed beside metrics.
+/// Change that is not a metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// What it is about.
+    /// Kind of the finding.
     pub kind: FindingKind,
-    /// Whether it is worse, better, or neither.
+    /// Regressed, improved or neither.
     pub verdict: Outcome,
-    /// What happened, in a sentence.
+    /// Description of the change.
     pub text: String,
 }
 
-/// What a finding is about.
+/// Kind of a [`Finding`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
-    /// The candidate did not try the cell.
+    /// The candidate did not run the cell.
     Vanished,
-    /// The baseline did not try the cell.
+    /// The baseline did not run the cell.
     New,
-    /// How processes end.
+    /// The exit status of processes changed.
     Status,
-    /// What precision the hardware was seen to compute in.
+    /// The precision observed in hardware changed.
     Executed,
-    /// Which kernels ran.
+    /// Other kernels ran.
     Kernel,
-    /// What was measured or seen and no longer is.
+    /// A metric or an observation of the baseline is missing in the candidate.
     Lost,
 }
 
 impl FindingKind {
-    /// The word for it.
+    /// Returns the name used in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vanished => "vanished",
@@ -104,24 +104,24 @@ impl FindingKind {
     }
 }
 
-/// What is said of a change.
+/// Verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Worse, by more than what matters, and not by chance.
+    /// Worse by more than the threshold, and not by chance.
     Regressed,
-    /// Nothing can be said.
+    /// The data do not support a verdict.
     Inconclusive,
-    /// It changed, and neither is better.
+    /// Different, without being better or worse.
     Changed,
-    /// Shown to be the same.
+    /// Shown to be equivalent.
     Unchanged,
-    /// Better, by more than what matters, and not by chance.
+    /// Better by more than the threshold, and not by chance.
     Improved,
 }
 
 impl Outcome {
-    /// The word for it.
+    /// Returns the name used in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Regressed => "regressed",
@@ -133,7 +133,7 @@ impl Outcome {
     }
 }
 
-/// What became of a metric.
+/// Change of a metric of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// The metric.
@@ -142,48 +142,48 @@ pub struct Change {
     pub baseline: f64,
     /// Median over the candidate's processes.
     pub candidate: f64,
-    /// Processes behind them.
+    /// Number of processes on both sides.
     pub processes: (usize, usize),
-    /// Whether a change is a difference in the metric's unit; else it is a ratio.
+    /// True if `change` is a difference in the metric's unit; otherwise it is a ratio.
     pub difference: bool,
-    /// How much of a change matters: a share, or a difference.
+    /// Smallest relevant change: a share, or a difference.
     pub floor: f64,
-    /// The same, and more than this cell's history shows to be noise.
+    /// The floor, raised to the noise that this cell's history shows.
     pub threshold: f64,
-    /// What is said of it.
+    /// Verdict on the change.
     pub verdict: Outcome,
-    /// Why nothing can be said; empty otherwise.
+    /// Reason of an inconclusive verdict; empty otherwise.
     pub doubt: String,
-    /// Candidate over baseline, or candidate less baseline.
+    /// Ratio candidate / baseline, or difference candidate − baseline.
     pub change: Option<f64>,
-    /// Its interval.
+    /// Confidence interval of `change`.
     pub interval: Option<(f64, f64)>,
-    /// How seldom chance alone makes as much of a difference.
+    /// p-value of the change.
     pub p: Option<f64>,
-    /// The same, corrected for everything that was compared (Holm).
+    /// p-value after Holm's correction for all comparisons.
     pub adjusted_p: Option<f64>,
-    /// The ratio that all cells of the metric have in common and that was taken for the machine's, 1 if none was.
+    /// Common ratio of all cells of the metric that was attributed to the machine; 1 if none was.
     pub drift: f64,
-    /// The smallest true change that so many processes, as noisy as these, would have shown in 95 of 100 tries.
+    /// Smallest true change that would be detected with a power of 95 %, for this number of processes and this noise.
     pub catches: Option<f64>,
 }
 
 impl Change {
-    /// Whether this cell's history raised what a change has to exceed.
+    /// Returns true if the threshold is above the floor because of this cell's history.
     pub fn is_fenced(&self) -> bool {
         self.threshold > self.floor
     }
 
-    /// What became of it, in words: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
+    /// Returns a one-line description: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
     pub fn text(&self) -> String {
         Words::sentence(self)
     }
 }
 
-/// Compares a candidate with a baseline. `fences`: how much of a change is noise, learned from a history, by cell and metric.
+/// Compares a candidate with a baseline. `fences`: noise of each cell and metric, learned from a history.
 ///
 /// # Errors
-/// Machines that differ in a part that is not `allowed` to; no cell that both have.
+/// Fails if the machines differ in a part that is not in `allowed`, or the runs have no cell in common.
 pub fn compare(
     baseline: &Measured,
     candidate: &Measured,
@@ -249,32 +249,32 @@ pub fn compare(
     })
 }
 
-/// Version of what `mantissa compare --json` prints.
+/// Schema version of the output of `mantissa compare --json`.
 const SCHEMA: u32 = 1;
 
-/// How much of a change is noise, by cell and metric: a share, or a difference where the metric is learned.
+/// Noise of each cell and metric: a share, or a difference if the metric is a learned one (accuracy, loss).
 pub type Fences = BTreeMap<(CellId, MetricName), f64>;
 
 impl Comparison {
-    /// Whether anything has this outcome.
+    /// Returns true if any finding or metric has this outcome.
     pub fn any(&self, outcome: Outcome) -> bool {
         self.outcomes().any(|found| found == outcome)
     }
 
-    /// The outcomes of all findings and metrics.
+    /// Returns the outcomes of all findings and metrics.
     pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
         self.cells.iter().flat_map(ComparedCell::outcomes)
     }
 }
 
 impl ComparedCell {
-    /// Of every finding and metric.
+    /// Returns the outcomes of all findings and metrics of the cell.
     pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
         let findings = self.findings.iter().map(|finding| finding.verdict);
         findings.chain(self.changes.iter().map(|change| change.verdict))
     }
 
-    /// The worst of what was found.
+    /// Returns the worst outcome.
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcomes().min()
     }
@@ -297,9 +297,9 @@ impl Side {
     }
 }
 
-/// What tells the settings of a workload's cells from each other.
+/// Labels of settings: the axes in which the cells of a workload differ.
 pub(crate) struct Settings {
-    /// By suite and workload, the axes whose values differ.
+    /// Axes with more than one value, by suite and workload.
     axes: BTreeMap<(String, String), BTreeSet<Axis>>,
 }
 
@@ -325,7 +325,7 @@ impl Settings {
         }
     }
 
-    /// `32-true · matmul high · batch 8`.
+    /// Returns a label such as `32-true · matmul high · batch 8`.
     pub fn label(&self, measured: &MeasuredCell) -> String {
         let cell = &measured.cell;
         let axes = self.axes.get(&(cell.suite.clone(), cell.workload.name.clone()));
@@ -338,11 +338,11 @@ impl Settings {
     }
 }
 
-/// A cell of either side or both.
+/// Cell of either side or both.
 pub(crate) struct Pair<'a> {
     pub before: Option<&'a MeasuredCell>,
     pub after: Option<&'a MeasuredCell>,
-    /// Why the candidate skipped it.
+    /// Reason for which the candidate skipped the cell.
     skipped: Option<&'a str>,
 }
 
@@ -376,7 +376,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// How the processes end. That all of them fail on both sides is known only of `repeats` of them on either.
+/// Compares how the processes end. "All fail on both sides" counts as unchanged only with at least `repeats` processes on each side.
 fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<Finding> {
     let failing = |measured: &MeasuredCell| {
         let all = measured.processes.len();
@@ -397,9 +397,9 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<F
         (_, 0) => Outcome::Improved,
         _ if was == of && is == among && of.min(among) >= repeats => Outcome::Unchanged,
         _ if was == of && is == among => Outcome::Inconclusive,
-        // Nothing is left to compare.
+        // All processes of the candidate failed.
         _ if is == among => Outcome::Regressed,
-        // Some fail on both sides: that more of them do is for a larger sample to say.
+        // Some fail on both sides. The sample is too small to decide if the failure rate rose.
         _ => Outcome::Inconclusive,
     };
     let ended = |measured: &MeasuredCell, count: usize, all: usize| match told(measured) {
@@ -413,7 +413,7 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<F
     })
 }
 
-/// What only the baseline has of what is judged. Why it is gone nobody can tell from here, and nothing is said of what is not there.
+/// Finds judged metrics that only the baseline has. The records do not contain the reason, so the verdict is inconclusive.
 fn lost(before: &MeasuredCell, after: &MeasuredCell, judged: &BTreeSet<MetricName>) -> Option<Finding> {
     after.completed().next()?;
     let has = |measured: &MeasuredCell, metric| !measured.values(metric).is_empty();
@@ -434,7 +434,7 @@ fn lost(before: &MeasuredCell, after: &MeasuredCell, judged: &BTreeSet<MetricNam
     })
 }
 
-/// The precision that processes were seen to compute in.
+/// Compares the precision in which processes were observed to compute.
 fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     let seen = |measured: &MeasuredCell| -> BTreeSet<Observed> {
         measured
@@ -453,7 +453,7 @@ fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
             .collect::<Vec<_>>()
             .join(" or ")
     };
-    // What was asked for may have changed, too.
+    // The text can be equal on both sides if only the requested precision changed. The verdict is added then.
     let told = |seen: &BTreeSet<Observed>, other: &BTreeSet<Observed>| match told(seen) == told(other) {
         true => seen
             .iter()
@@ -475,7 +475,7 @@ fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     })
 }
 
-/// The kernels that ran.
+/// Compares the names of the kernels that ran.
 fn kernels(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     let seen = |measured: &MeasuredCell| -> BTreeSet<String> {
         let processes = measured.processes.iter();
@@ -495,7 +495,7 @@ fn kernels(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     })
 }
 
-/// What was seen of the arithmetic of matrix products.
+/// Observed arithmetic of matmuls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Observed {
     significand: u32,
@@ -514,7 +514,7 @@ impl Observed {
         })
     }
 
-    /// Fewer bits somewhere, and more nowhere.
+    /// Returns true if some number of bits is smaller than in `other` and none is larger.
     fn is_less_than(&self, other: &Self) -> bool {
         let bits = |observed: &Self| {
             let sums = significand_of(&observed.accumulator);
@@ -526,7 +526,7 @@ impl Observed {
     }
 }
 
-/// Bits of significand of sums, from the name of a format or as in `7 bits`.
+/// Parses the significand bits of an accumulator: the name of a format, or text such as `7 bits`.
 fn significand_of(accumulator: &str) -> Option<u32> {
     match accumulator.parse::<Format>() {
         Ok(format) => Some(format.significand_bits()),

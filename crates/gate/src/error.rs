@@ -1,4 +1,4 @@
-//! Everything that can be wrong with what is compared.
+//! Errors of comparisons, baselines, histories and policies.
 
 use std::{
     io,
@@ -9,161 +9,161 @@ use mantissa_core::{RecordError, SCHEMA_VERSION, in_one_line};
 
 use crate::Mismatch;
 
-/// Why two runs cannot be compared.
+/// Error of a comparison, baseline, history or policy.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// A file of a run or a baseline is not there, or not readable.
+    /// A file of a run or a baseline is missing or not readable.
     #[error(
         "cannot read `{path}`: {source}\n  hint: give the folder of a run, or the name of a baseline (`mantissa baseline list`)"
     )]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The file of a policy is not there, or not readable.
+    /// The policy file is missing or not readable.
     #[error("cannot read the policy `{path}`: {source}")]
     ReadPolicy {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A file could not be written.
     #[error("cannot write `{path}`: {source}")]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A file has another shape than this version knows.
+    /// The content of a file does not match its schema.
     #[error("`{path}`, line {line}, is not what mantissa writes: {}", in_one_line(reason))]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the mismatch.
         reason: String,
     },
-    /// Written by a later version.
+    /// A file was written by a later version.
     #[error("`{path}` has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa")]
     NewerSchema {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its schema.
+        /// Schema version of the file.
         found: u32,
     },
-    /// No record.
+    /// A file contains no record.
     #[error(
         "`{path}` holds no record\n  hint: a run that ended before its first cell has nothing to compare"
     )]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The file of a history has no line.
+    /// A history file is empty.
     #[error("`{path}` is empty\n  hint: remove it, and `mantissa gate --append` begins a history")]
     EmptyHistory {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// No folder was named.
+    /// No folder of a run was named.
     #[error("no run to compare")]
     NoRun,
-    /// Records that could not be read.
+    /// Records cannot be read.
     #[error("`{path}`: {source}")]
     Records {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where and why.
+        /// Line and reason.
         source: RecordError,
     },
-    /// A run whose last line was cut.
+    /// The last line of a run is incomplete.
     #[error(
         "the last line of `{path}` was cut by a crash or a full disk\n  hint: complete the run with `mantissa run --resume` first"
     )]
     Cut {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A name that cannot be a folder's.
+    /// The name of a baseline is not usable as a folder name.
     #[error(
         "`{given}` is no name for a baseline\n  hint: letters, digits, `-`, `_` and `.`, as in `main` or `v1.2`"
     )]
     BaselineName {
-        /// The name.
+        /// The rejected name.
         given: String,
     },
-    /// No baseline of a name.
+    /// There is no baseline of this name.
     #[error("there is no baseline `{given}`{}", known_names(known))]
     NoBaseline {
-        /// The name.
+        /// The requested name.
         given: String,
-        /// The names there are.
+        /// Names of the existing baselines.
         known: Vec<String>,
     },
-    /// Baselines of a name, none of which was measured on the same.
+    /// None of the baselines of a name was measured on a comparable machine.
     #[error("no baseline `{name}` was measured on what this run was: {}\n  hint: save one here with `mantissa baseline save`, or name what may differ with `--allow-mismatch` until one is left", differences.join("; "))]
     NoMachine {
-        /// The name.
+        /// Name of the baselines.
         name: String,
-        /// What differs, baseline by baseline.
+        /// Differences, one entry per baseline.
         differences: Vec<String>,
     },
-    /// A policy with something wrong.
+    /// A policy is invalid.
     #[error("`{path}`: {reason}")]
     Policy {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong and where.
+        /// Reason, with its location.
         reason: String,
     },
-    /// Machines that differ.
+    /// The machines of the two runs differ.
     #[error(
         "the runs were not measured on the same: {}\n  hint: what may differ is named with `--allow-mismatch {}`",
         told(mismatches),
         names(mismatches)
     )]
     Mismatch {
-        /// Everything that differs.
+        /// All differences.
         mismatches: Vec<Mismatch>,
     },
-    /// A run that does not say when it was begun.
+    /// The start time of a run is invalid.
     #[error("`{path}`: `{given}` is no time\n  hint: times are written as in `2026-11-22T05:49:56Z`")]
     Started {
-        /// The folder.
+        /// Folder of the run.
         path: PathBuf,
-        /// What stands there.
+        /// The rejected value.
         given: String,
     },
-    /// Runs of other suites.
+    /// The two runs have no cell in common.
     #[error(
         "`{baseline}` and `{candidate}` have no cell in common\n  hint: compare runs of the same suites, sizes and seeds"
     )]
     NothingInCommon {
-        /// Name of the one.
+        /// Name of the baseline.
         baseline: String,
-        /// Name of the other.
+        /// Name of the candidate.
         candidate: String,
     },
-    /// A run that a history has.
+    /// The history already contains the run.
     #[error("run `{run}` is in `{path}` already")]
     KnownRun {
-        /// The run.
+        /// Name of the run.
         run: String,
-        /// The history.
+        /// Path of the history.
         path: PathBuf,
     },
-    /// A folder that would count twice.
+    /// A folder was named twice.
     #[error("`{path}` is named twice, and its processes count once")]
     Twice {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// Processes of different programs.
+    /// Runs of different programs cannot be joined.
     #[error(
         "`{}` was measured by {}, and `{}` by {}: they are not one program's processes",
         runs[0], programs[0], runs[1], programs[1]
@@ -171,53 +171,53 @@ pub enum GateError {
     Programs {
         /// Names of the runs.
         runs: [String; 2],
-        /// What measured each.
+        /// Description of the program of each run.
         programs: [String; 2],
     },
-    /// Nothing was measured often enough.
+    /// No cell has enough completed processes.
     #[error(
         "no cell ran to its end in {repeats} processes on both sides, and fewer decide nothing\n  hint: `mantissa run --repeats {repeats}`"
     )]
     FewRepeats {
-        /// What the policy asks for.
+        /// Number of processes that the policy requires.
         repeats: u32,
     },
-    /// A run that began before one that is there.
+    /// A run began before the latest run of the history.
     #[error(
         "run `{run}` began at {started}, before run `{last}` at {last_started}, which `{path}` has already\n  hint: runs are appended in the order in which they began; else a clock went backwards"
     )]
     Backwards {
-        /// The run.
+        /// Name of the run.
         run: String,
-        /// When it began.
+        /// Start time of the run.
         started: String,
-        /// The latest of the machine.
+        /// Latest run of the same machine.
         last: String,
-        /// When that one began.
+        /// Start time of the latest run.
         last_started: String,
-        /// The history.
+        /// Path of the history.
         path: PathBuf,
     },
-    /// A run that went on elsewhere.
+    /// The records of a run come from several machines or builds.
     #[error(
         "`{path}`, line {line}, was measured on another machine or by another build than the lines before it\n  hint: measure again in one run"
     )]
     ManyMachines {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
 }
 
 impl GateError {
-    /// A file that could not be read.
+    /// Returns a closure that maps an I/O error to [`GateError::Read`].
     pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Read { path, source }
     }
 
-    /// A file that could not be written.
+    /// Returns a closure that maps an I/O error to [`GateError::Write`].
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Write { path, source }

@@ -1,4 +1,4 @@
-//! What the gate says of a comparison.
+//! Result of the regression gate.
 
 use std::collections::BTreeSet;
 
@@ -7,65 +7,65 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Change, ComparedCell, Comparison, Day, FindingKind, Outcome, Policy, told::short};
 
-/// Longest name in a verdict, in characters.
+/// Maximum length of a name in a verdict, in characters.
 const NAME: usize = 50;
 
-/// What the gate says of a comparison.
+/// Result of the regression gate.
 #[derive(Debug, Clone, Serialize)]
 pub struct Gated {
-    /// Everything that was compared.
+    /// The comparison that was checked.
     pub comparison: Comparison,
-    /// Regressions of which no allowance speaks.
+    /// Regressions without an allowance.
     pub failures: Vec<Failure>,
-    /// Regressions of which one does. They fail all the same once its day is over.
+    /// Regressions with an allowance. They fail too once the allowance has expired.
     pub allowed: Vec<AllowedFailure>,
-    /// Changes of which nothing can be said.
+    /// Number of inconclusive comparisons.
     pub undecided: usize,
-    /// Whether that nothing can be said of a change fails too.
+    /// True if inconclusive comparisons fail the gate.
     pub strict: bool,
 }
 
-/// A regression.
+/// Regression of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// Which of the cells of the comparison.
+    /// Index of the cell in the comparison.
     pub cell: usize,
-    /// The metric that got worse; none if it is something else that was found.
+    /// Regressed metric; `None` for a finding.
     pub metric: Option<MetricName>,
-    /// What else it is that was found; none of a metric.
+    /// Kind of the finding; `None` for a metric.
     pub finding: Option<FindingKind>,
-    /// What happened, in a sentence.
+    /// Description of the regression.
     pub text: String,
 }
 
-/// A regression that is allowed for a while.
+/// Regression that is allowed until a date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AllowedFailure {
-    /// What got worse.
+    /// The regression.
     pub failure: Failure,
-    /// The last day on which it is allowed.
+    /// Last day of the allowance.
     #[serde(serialize_with = "day")]
     pub until: Day,
-    /// Why.
+    /// Reason of the allowance.
     pub reason: String,
-    /// Whether that day is over.
+    /// True if the last day has passed.
     pub expired: bool,
 }
 
-/// How a gate ends.
+/// Outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
-    /// Nothing regressed that is not allowed to.
+    /// There is no regression, except allowed ones.
     Passed,
-    /// Something did.
+    /// There is a regression.
     Failed,
-    /// Nothing did, and not everything could be decided, which was to fail.
+    /// There is no regression, but some comparisons are inconclusive and the gate is strict.
     Undecided,
 }
 
 impl Gate {
-    /// The word for it.
+    /// Returns the name used in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -76,13 +76,13 @@ impl Gate {
 }
 
 impl Gated {
-    /// Holds a comparison to a policy. `today`: the day for which allowances are asked. `strict`: what is undecided fails.
+    /// Applies a policy to a comparison. `today`: date at which allowances are evaluated. `strict`: inconclusive comparisons fail.
     pub fn new(comparison: Comparison, policy: &Policy, today: Day, strict: bool) -> Self {
         let (mut failures, mut allowed) = (vec![], vec![]);
         for (index, cell) in comparison.cells.iter().enumerate() {
             for failure in cell.regressions(index) {
                 let metric = failure.metric;
-                // The allowance that lasts longest counts.
+                // If several allowances match, the latest date counts.
                 let allowance = policy
                     .allow
                     .iter()
@@ -112,8 +112,8 @@ impl Gated {
         }
     }
 
-    /// The cells of which something is undecided and nothing is worse: what is to be measured again. A cell that is worse stays so, however
-    /// often it is asked.
+    /// Returns the cells to measure again: those with an inconclusive comparison and without a regression. More processes would not change
+    /// the verdict of a regressed cell.
     pub fn undecided_cells(&self) -> impl Iterator<Item = &CellId> {
         let cells = self.comparison.cells.iter();
         let undecided = cells.filter(|cell| {
@@ -123,7 +123,7 @@ impl Gated {
         undecided.map(|cell| &cell.id)
     }
 
-    /// Whether anything could be decided: of no cell there is a verdict if too few processes ran to their end.
+    /// Returns true if any comparison could be decided. There is no verdict on a cell with too few completed processes.
     pub fn decides(&self) -> bool {
         let cells = &self.comparison.cells;
         let mut changes = cells.iter().flat_map(|cell| &cell.changes);
@@ -136,7 +136,7 @@ impl Gated {
             || !self.allowed.is_empty()
     }
 
-    /// How it ends.
+    /// Returns the outcome.
     pub fn gate(&self) -> Gate {
         match (self.failing().next(), self.undecided) {
             (Some(_), _) => Gate::Failed,
@@ -145,7 +145,7 @@ impl Gated {
         }
     }
 
-    /// The regressions that fail: those of which no allowance speaks, and those whose allowance is over.
+    /// Returns the regressions that fail the gate: those without an allowance, and those whose allowance has expired.
     pub fn failing(&self) -> impl Iterator<Item = &Failure> {
         let expired = self.allowed.iter().filter(|allowed| allowed.expired);
         self.failures
@@ -153,22 +153,22 @@ impl Gated {
             .chain(expired.map(|allowed| &allowed.failure))
     }
 
-    /// The regressions that may be.
+    /// Returns the regressions with a valid allowance.
     pub fn tolerated(&self) -> impl Iterator<Item = &AllowedFailure> {
         self.allowed.iter().filter(|allowed| !allowed.expired)
     }
 
-    /// Whether it stops a pull request.
+    /// Returns true if the gate fails, which includes inconclusive comparisons of a strict gate.
     pub fn fails(&self) -> bool {
         self.failing().next().is_some() || (self.strict && self.undecided > 0)
     }
 
-    /// The cell of a regression.
+    /// Returns the cell of a regression.
     pub fn cell(&self, failure: &Failure) -> Option<&ComparedCell> {
         self.comparison.cells.get(failure.cell)
     }
 
-    /// What is known of the metric of a regression.
+    /// Returns the change of a regressed metric.
     pub fn change(&self, failure: &Failure) -> Option<&Change> {
         let changes = &self.cell(failure)?.changes;
         changes
@@ -176,7 +176,7 @@ impl Gated {
             .find(|change| Some(change.metric) == failure.metric)
     }
 
-    /// The verdict in words: `2 regressions in 40 cells of smoke, main → 20261122T054956Z; 3 changes undecided`.
+    /// Returns the verdict in one line: `2 regressions in 40 cells of smoke, main → 20261122T054956Z; 3 changes undecided`.
     pub fn verdict(&self) -> String {
         let comparison = &self.comparison;
         let regressions = match self.failing().count() {
@@ -213,7 +213,7 @@ impl Gated {
 }
 
 impl ComparedCell {
-    /// What regressed of it; `index`: which of the cells it is.
+    /// Returns the regressions of the cell, which has this index in the comparison.
     fn regressions(&self, index: usize) -> impl Iterator<Item = Failure> {
         let findings = self
             .findings
@@ -238,7 +238,7 @@ impl ComparedCell {
     }
 }
 
-/// `1 cell`, `2 cells`.
+/// Formats a count with its noun: `1 cell`, `2 cells`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),

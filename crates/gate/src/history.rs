@@ -1,4 +1,4 @@
-//! The runs that came before, a line a cell of a run, from which noise and changes are learned.
+//! History of earlier runs: one line per cell and run. Noise levels and change points are learned from it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fences, Gate, GateError, Measured, compare::Settings, machine_name, measured::Version};
 
-/// A cell of a run that was gated.
+/// Entry of a history: a cell of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Version of the record format.
     pub schema: u32,
     /// Name of the run's folder.
     pub run: String,
-    /// When the run was begun: RFC 3339, UTC.
+    /// Start time of the run (RFC 3339, UTC).
     pub started: String,
     /// Git revision of the program that ran.
     pub revision: Option<String>,
@@ -28,49 +28,49 @@ pub struct Entry {
     pub machine: String,
     /// The cell.
     pub cell: CellId,
-    /// Its suite.
+    /// Suite of the cell.
     pub suite: String,
-    /// Its workload.
+    /// Workload of the cell.
     pub workload: String,
-    /// What tells its setting from those of the workload's other cells.
+    /// Axis values that distinguish the cell from the other cells of its workload.
     pub setting: String,
-    /// How the run's gate ended.
+    /// Outcome of the run's gate.
     pub gate: Gate,
     /// Identifier of the input files, see [`MeasuredCell::input_id`]; absent in entries of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_id: Option<String>,
-    /// Processes that ran to their end.
+    /// Number of completed processes.
     pub processes: usize,
-    /// Medians over them, in the metrics' units; what could not be had is not there.
+    /// Median of each metric over the processes, in the metric's unit. A metric that is not available is missing.
     pub medians: BTreeMap<MetricName, f64>,
 }
 
-/// Gated runs in the order in which they were begun.
+/// Gated runs, ordered by start time.
 #[derive(Debug, Clone)]
 pub struct History {
     path: PathBuf,
     entries: Vec<Entry>,
 }
 
-/// The values of a metric of a cell on a machine, run by run.
+/// Values of a metric of a cell on a machine, one per run.
 #[derive(Debug, Clone)]
 pub struct Series<'a> {
-    /// The latest entry, which names it.
+    /// Latest entry, which identifies the cell.
     pub latest: &'a Entry,
     /// The metric.
     pub metric: MetricName,
-    /// The runs that have it, with its median.
+    /// Runs that have the metric, with its median.
     pub runs: Vec<(&'a Entry, f64)>,
 }
 
 impl History {
-    /// What a history is called beside baselines.
+    /// Default file name of a history, next to the baselines.
     pub const FILE: &str = "history.jsonl";
 
-    /// Reads a history; one that is not there is empty.
+    /// Reads a history. A missing file is an empty history.
     ///
     /// # Errors
-    /// A file that is empty, damaged, was cut, is of a later version or has a run twice.
+    /// Fails if the file is empty, damaged, truncated, written by a later version, or contains a run twice.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let mut history = Self::none(path);
         let text =
@@ -108,7 +108,7 @@ impl History {
                 return Err(history.malformed(index + 1, twice));
             }
         }
-        // Branches that were merged may have brought them in any order.
+        // Merged branches can leave the lines in any order.
         history.entries.sort_by(|a, b| a.started.cmp(&b.started));
         Ok(history)
     }
@@ -128,10 +128,10 @@ impl History {
         }
     }
 
-    /// Whether a run may be appended.
+    /// Checks that a run can be appended.
     ///
     /// # Errors
-    /// It is there already, or began before the latest of its machine.
+    /// Fails if the history contains the run already, or the run began before the latest one of its machine.
     pub fn check(&self, run: &Measured) -> Result<(), GateError> {
         let machine = machine_name(run);
         let mut known = self.entries.iter().filter(|entry| entry.machine == machine);
@@ -154,10 +154,11 @@ impl History {
         }
     }
 
-    /// Appends a run to the history in a file, with how its gate ended. Others that append at the same time wait.
+    /// Appends a run and the outcome of its gate to a history file. Takes a lock, and waits for concurrent appends.
     ///
     /// # Errors
-    /// What [`read`](Self::read) and [`check`](Self::check) refuse; a file that cannot be written. Nothing is written then.
+    /// Returns the errors of [`read`](Self::read) and [`check`](Self::check), or fails if the file cannot be written. The file is unchanged
+    /// then.
     pub fn append(path: &Path, run: &Measured, gate: Gate) -> Result<usize, GateError> {
         let failed = |error| GateError::write(path)(error);
         if let Some(folder) = path.parent() {
@@ -171,7 +172,7 @@ impl History {
             .map_err(failed)?;
         file.lock().map_err(failed)?;
         let before = file.metadata().map_err(failed)?.len();
-        // Nothing is in one that was begun just now.
+        // The file was created above.
         let known = match begins {
             true if before == 0 => Self::none(path),
             _ => Self::read(path)?,
@@ -184,7 +185,7 @@ impl History {
             text.push('\n');
         }
         if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
-            // A full disk leaves no half of a run, and no history of none.
+            // If the disk is full, undo the partial write and do not leave an empty file behind.
             let _ = file.set_len(before);
             if before == 0 {
                 let _ = fs::remove_file(path);
@@ -194,18 +195,18 @@ impl History {
         Ok(entries.len())
     }
 
-    /// Its file, which need not be there yet.
+    /// Returns the path of the history, which does not have to exist yet.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Every line.
+    /// Returns all entries.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// How far the metrics of a run's cells move by themselves, where enough runs on its machine tell that passed and had the processes
-    /// that a gate asks for at least.
+    /// Returns the run-to-run noise of the metrics of a run's cells. Uses runs of the same machine that passed with at least the number of
+    /// processes that a gate requires. A metric with too few such runs is missing.
     pub fn fences(&self, run: &Measured) -> Fences {
         let machine = machine_name(run);
         let series = self
@@ -219,7 +220,7 @@ impl History {
         series.filter_map(fence).collect()
     }
 
-    /// Its series, by machine, cell and metric.
+    /// Returns all series, by machine, cell and metric.
     pub fn series<'a>(&'a self) -> Vec<Series<'a>> {
         let mut series: BTreeMap<(&str, &CellId, MetricName), Series<'a>> = BTreeMap::new();
         for entry in &self.entries {
@@ -234,7 +235,7 @@ impl History {
                 found.runs.push((entry, value));
             }
         }
-        // Runs with other data or weights than the latest are not comparable.
+        // Runs with other data or weights than the latest run are not comparable.
         let comparable = |mut series: Series<'a>| {
             let latest = &series.latest.input_id;
             series.runs.retain(|(entry, _)| {
@@ -247,7 +248,7 @@ impl History {
 }
 
 impl Series<'_> {
-    /// How far it moves by itself from run to run, of those that passed with as many processes as a gate asks for.
+    /// Returns the run-to-run noise of the metric. Only runs count that passed with at least the number of processes that a gate requires.
     pub fn fence(&self, scale: Scale) -> Option<f64> {
         let counts = |entry: &Entry| entry.gate == Gate::Passed && entry.processes >= GATE_REPEATS;
         let passed = self.runs.iter().filter(|(entry, _)| counts(entry));
@@ -256,7 +257,7 @@ impl Series<'_> {
     }
 }
 
-/// A line for every cell of a run that was tried.
+/// Returns an entry for every cell of a run that was tried.
 fn entries(run: &Measured, gate: Gate) -> Vec<Entry> {
     let machine = machine_name(run);
     let settings = Settings::of(run.cells.values());

@@ -1,4 +1,4 @@
-//! What is said of the metrics of two runs: one family of comparisons.
+//! Verdicts on the metrics of two runs. All of them are one family of comparisons.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use crate::{
     Change, Fences, MeasuredCell, Outcome, Policy, compare::Pair, policy::SAYING_THE_SAME, turns::in_turns,
 };
 
-/// A metric of a cell on both sides.
+/// Metric of a cell on both sides.
 struct Draft {
-    /// Place of the cell.
+    /// Index of the cell.
     cell: usize,
     metric: MetricName,
     baseline: Vec<f64>,
@@ -24,7 +24,7 @@ struct Draft {
     turns: bool,
 }
 
-/// What became of the metrics of every pair, in their order.
+/// Returns the changes of the metrics of every pair, in the order of the pairs.
 pub(crate) fn judge_all(pairs: &[Pair<'_>], policy: &Policy, fences: &Fences) -> Vec<Vec<Change>> {
     let drafts: Vec<Draft> = pairs
         .iter()
@@ -60,7 +60,7 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
     let (Some(before), Some(after)) = (pair.before, pair.after) else {
         return vec![];
     };
-    // Of a cell that does not run to its end on either side the findings tell.
+    // A cell that fails on either side is covered by its findings.
     let has = |measured: &MeasuredCell, metric| !measured.values(metric).is_empty();
     let both: BTreeSet<MetricName> = policy
         .floors
@@ -90,7 +90,7 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
         .collect()
 }
 
-/// What both sides' accuracies may differ by because they were asked about these examples and no others.
+/// Returns the error that both accuracies share because they were measured on the same finite set of examples.
 fn shared_error(metric: MetricName, before: &MeasuredCell, after: &MeasuredCell) -> f64 {
     if !matches!(
         metric,

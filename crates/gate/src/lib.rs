@@ -1,11 +1,11 @@
-//! What got worse between two runs, told so that a CI can stop it.
+//! Regression gate for recorded runs.
 //!
 //! ```text
-//! run folder ──Measured──▶ compare ──Comparison──▶ gate ──▶ exit code, and words for wherever they are read
+//! run folder ──Measured──▶ compare ──Comparison──▶ gate ──▶ exit code and reports in several formats
 //! baselines/ ──Baselines─▶    ▲
 //!                    Policy ──┘
 //! ```
-//! Nothing here measures: it needs the records and no GPU.
+//! This crate only reads records. It measures nothing and needs no GPU.
 
 mod baselines;
 mod columns;

@@ -1,11 +1,11 @@
-//! What has to be the same on both sides of a comparison, unless somebody says that it may differ.
+//! Properties of the machine and the build that must be equal on both sides of a comparison, unless a mismatch is allowed.
 
 use mantissa_core::{Backend, DataSource, InputFile, data_difference};
 use serde::Serialize;
 
 use crate::{Measured, MeasuredCell};
 
-/// A named part of what something was measured on and with.
+/// Property that must be equal on both sides of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -13,24 +13,24 @@ pub enum Part {
     Gpu,
     /// Major version of the GPU's driver.
     Driver,
-    /// Model of the CPU, where it computes.
+    /// Model of the CPU, if the CPU computes.
     Cpu,
-    /// Cores that the CPU gave, where it computes.
+    /// Number of cores available to the process, if the CPU computes.
     Cores,
-    /// What executed the operations.
+    /// Backend that executed the operations.
     Backend,
-    /// How much of the suites was run.
+    /// Profile of the run.
     Profile,
     /// `release` or `debug`.
     Build,
-    /// What computed: burn, or a framework beside it.
+    /// Framework that computed: burn, or a peer.
     Framework,
     /// Content of the data, weights, vocabulary and configuration files.
     Data,
 }
 
 impl Part {
-    /// Every part, in the order in which they are told.
+    /// All parts, in the order in which they are reported.
     pub const ALL: [Self; 9] = [
         Self::Gpu,
         Self::Driver,
@@ -43,7 +43,7 @@ impl Part {
         Self::Data,
     ];
 
-    /// What `--allow-mismatch` calls it.
+    /// Returns the name used by `--allow-mismatch`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gpu => "gpu",
@@ -58,7 +58,7 @@ impl Part {
         }
     }
 
-    /// What a run says of it; nothing where it does not matter or is not known.
+    /// Returns the value of a run; `None` if it is unknown or irrelevant.
     pub fn of(self, measured: &Measured) -> Option<String> {
         let fingerprint = &measured.fingerprint;
         let gpu = fingerprint.gpu.as_ref();
@@ -79,7 +79,7 @@ impl Part {
             Self::Build => Some(fingerprint.build.clone()),
             // Compared cell by cell in [`Mismatch::between`].
             Self::Data => None,
-            // Another version of burn is what a gate is there to judge.
+            // The version of burn is not included because the gate exists to compare versions.
             Self::Framework => Some(fingerprint.peer.clone().unwrap_or_else(|| BURN.to_owned())),
         }
     }
@@ -99,22 +99,22 @@ impl std::str::FromStr for Part {
     }
 }
 
-/// What computes unless a peer does.
+/// Framework of a run without a peer.
 const BURN: &str = "burn";
 
-/// A part that differs between two runs.
+/// Part that differs between two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mismatch {
-    /// Which.
+    /// The part.
     pub part: Part,
-    /// What the baseline has; `null` if it is not known or does not matter there.
+    /// Value of the baseline; `null` if it is unknown or irrelevant.
     pub baseline: Option<String>,
-    /// What the candidate has.
+    /// Value of the candidate.
     pub candidate: Option<String>,
 }
 
 impl Mismatch {
-    /// What differs between two runs.
+    /// Returns all parts that differ between two runs.
     pub fn between(baseline: &Measured, candidate: &Measured) -> Vec<Self> {
         Part::ALL
             .into_iter()
@@ -165,7 +165,7 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// The name of a machine with a backend and a profile, as a file system takes it: `nvidia-h200-driver-580-cuda-standard`.
+/// Returns a folder name for a machine, backend and profile: `nvidia-h200-driver-580-cuda-standard`.
 pub fn machine_name(measured: &Measured) -> String {
     let part = |part: Part| part.of(measured);
     let parts = [
@@ -182,7 +182,7 @@ pub fn machine_name(measured: &Measured) -> String {
     slug(&words.join(" "))
 }
 
-/// Small letters and digits, with a hyphen for whatever else lies between them.
+/// Converts to lowercase ASCII letters and digits. Each sequence of other characters becomes a hyphen.
 fn slug(text: &str) -> String {
     let lower = text.to_lowercase().replace("(r)", "").replace("(tm)", "");
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric());

@@ -1,4 +1,4 @@
-//! What a run or a baseline measured, as far as two of them can be compared: values by cell, metric and process.
+//! Measurements of a run or a baseline that a comparison needs: values by cell, metric and process.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
@@ -16,63 +16,63 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::{GateError, Mismatch, Part, Saved};
 
-/// What a run or a baseline measured.
+/// Measurements of a run or a baseline.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// Name of the run folder or the baseline.
     pub name: String,
-    /// Where it lies.
+    /// Path of the folder.
     pub folder: PathBuf,
-    /// How much of the suites was run.
+    /// Profile of the run.
     pub profile: Profile,
-    /// What it was measured on. Everything has to be measured on the same.
+    /// Fingerprint of the machine and the build, equal for all records.
     pub fingerprint: Fingerprint,
-    /// When it was begun: RFC 3339, UTC.
+    /// Start time of the run (RFC 3339, UTC).
     pub started: String,
-    /// Every cell that was tried or skipped, by identity.
+    /// All cells that were tried or skipped, by identity.
     pub cells: BTreeMap<CellId, MeasuredCell>,
 }
 
-/// What the processes of a cell measured.
+/// Measurements of a cell.
 #[derive(Debug, Clone)]
 pub struct MeasuredCell {
     /// The cell.
     pub cell: Cell,
-    /// The command that measures it again.
+    /// Command that measures the cell again.
     pub command: String,
     /// Input files that the cell read; absent in records of versions before 0.2.
     pub inputs: Option<Vec<InputFile>>,
     /// Source of the data.
     pub data: Option<DataSource>,
-    /// Its processes, by their number.
+    /// Processes of the cell, ordered by their number.
     pub processes: Vec<Process>,
 }
 
-/// What a process measured.
+/// Measurements of a process.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// Which of its cell, from 0.
+    /// Number of the process within its cell, from 0.
     pub repeat: u32,
-    /// Which try.
+    /// Number of the attempt.
     attempt: u32,
-    /// When the run that it is of was begun: RFC 3339, UTC.
+    /// Start time of the run that the process belongs to (RFC 3339, UTC).
     pub begun: Arc<str>,
-    /// How it ended.
+    /// Exit status.
     pub status: Status,
-    /// Why, unless `ok`.
+    /// Reason of the status, unless it is `ok`.
     pub reason: Option<String>,
-    /// What the hardware was seen to do.
+    /// Arithmetic observed in hardware.
     pub executed: Executed,
-    /// What was measured; what could not be had is not there.
+    /// Value of each metric. A metric that is not available is missing.
     pub values: BTreeMap<MetricName, Reading>,
 }
 
-/// A number of a record.
+/// Value of a metric in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Reading {
     /// The estimate, in the metric's unit.
     pub value: f64,
-    /// Samples behind it.
+    /// Number of samples behind the estimate.
     pub n: Option<u64>,
 }
 
@@ -86,34 +86,35 @@ impl MeasuredCell {
         (!all.is_empty()).then(|| all.join("+"))
     }
 
-    /// Whether any process of it was started.
+    /// Returns true if any process of the cell was started.
     pub fn was_tried(&self) -> bool {
         self.processes
             .iter()
             .any(|process| process.status != Status::Skipped)
     }
 
-    /// Why it was skipped, if it was.
+    /// Returns the reason if the cell was skipped.
     pub fn skip_reason(&self) -> Option<&str> {
         let process = self.processes.first().filter(|_| !self.was_tried())?;
         process.reason.as_deref()
     }
 
-    /// The processes that ran to their end.
+    /// Returns the processes with status `ok`.
     pub fn completed(&self) -> impl Iterator<Item = &Process> {
         self.processes
             .iter()
             .filter(|process| process.status == Status::Ok)
     }
 
-    /// What the processes that ran to their end say of a metric, a value each.
+    /// Returns the values of a metric, one per completed process.
     pub fn values(&self, metric: MetricName) -> Vec<f64> {
         self.completed()
             .filter_map(|process| Some(process.values.get(&metric)?.value))
             .collect()
     }
 
-    /// The same, a value a run, if at least so many runs have processes of it: those of a run see the same moments of the machine.
+    /// Returns one value per run (the median over its processes) if at least `least` runs have the metric; otherwise one value per process.
+    /// Processes of one run are not independent because they share the state of the machine.
     pub fn independent_values(&self, metric: MetricName, least: usize) -> Vec<f64> {
         let mut runs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for process in self.completed() {
@@ -130,7 +131,7 @@ impl MeasuredCell {
         }
     }
 
-    /// The median over the processes that ran to their end, of every metric that all of them have.
+    /// Returns the median over the completed processes for every metric that all of them have.
     pub fn medians(&self) -> BTreeMap<MetricName, f64> {
         let completed = self.completed().count();
         let metrics: BTreeSet<MetricName> = self
@@ -146,7 +147,7 @@ impl MeasuredCell {
     }
 }
 
-/// What is read of a record whose cell is known already.
+/// Fields that are read from a record whose cell is already known.
 #[derive(Deserialize)]
 struct Line {
     schema: u64,
@@ -176,8 +177,9 @@ impl Measured {
     /// Reads the folder of a run or of a baseline.
     ///
     /// # Errors
-    /// A folder that is neither; a file that is damaged, cut, empty or of a later version, with its line; a process that is there twice;
-    /// a baseline that lacks some of its records; records from different machines or builds.
+    /// Fails if the folder is neither a run nor a baseline; if a file is damaged, truncated, empty or of a later version (the error
+    /// contains the line); if a process occurs twice; if a baseline lacks some of its records; or if the records come from different
+    /// machines or builds.
     pub fn read(folder: &Path) -> Result<Self, GateError> {
         let records = folder.join("records.jsonl");
         let described = folder.join(Saved::FILE);
@@ -217,22 +219,22 @@ impl Measured {
         }
     }
 
-    /// The backends of its cells.
+    /// Returns the backends of the cells.
     pub fn backends(&self) -> BTreeSet<Backend> {
         let cells = self.cells.values();
         cells.map(|measured| measured.cell.setting.backend()).collect()
     }
 
-    /// How many processes of all cells.
+    /// Returns the number of processes of all cells.
     pub fn records(&self) -> usize {
         self.cells.values().map(|measured| measured.processes.len()).sum()
     }
 
-    /// Reads folders that were measured in turns, as one: the processes of the second follow those of the first.
+    /// Reads interleaved runs and joins them. The processes of the second folder follow those of the first.
     ///
     /// # Errors
-    /// Whatever [`read`](Self::read) refuses; folders from different machines, builds or revisions, or of different profiles; a folder
-    /// twice; no folder.
+    /// Returns the errors of [`read`](Self::read). Fails if the folders come from different machines, builds, revisions or profiles, if a
+    /// folder is listed twice, or if there is no folder.
     pub fn read_all(folders: &[PathBuf]) -> Result<Self, GateError> {
         let [first, others @ ..] = folders else {
             return Err(GateError::NoRun);
@@ -259,12 +261,12 @@ impl Measured {
         Ok(all)
     }
 
-    /// Whether its processes can be joined to those of a run: they have to be the same program's on the same machine.
+    /// Checks that the processes can be joined to those of another run: both must come from the same program on the same machine.
     ///
     /// # Errors
-    /// What differs.
+    /// Returns an error with the differences.
     pub fn check_joins(&self, known: &Self) -> Result<(), GateError> {
-        // They may have other cells, and so other backends.
+        // The runs can have different cells and therefore different backends.
         let mismatches = Mismatch::between(known, self);
         let other_data = mismatches.iter().any(|mismatch| mismatch.part == Part::Data);
         if alike(&known.fingerprint, &self.fingerprint) && known.profile == self.profile && !other_data {
@@ -279,7 +281,7 @@ impl Measured {
         })
     }
 
-    /// Forgets the processes of some cells, which are about to be measured again.
+    /// Clears the processes of some cells before these are measured again.
     pub fn forget(&mut self, cells: &BTreeSet<CellId>) {
         for (id, measured) in &mut self.cells {
             if cells.contains(id) {
@@ -288,7 +290,7 @@ impl Measured {
         }
     }
 
-    /// Takes in more processes of its cells; cells that it lacks stay out.
+    /// Appends the processes of another run. Cells that `self` lacks are ignored.
     pub fn extend(&mut self, more: Self) {
         for (id, fresh) in more.cells {
             let Some(known) = self.cells.get_mut(&id) else {
@@ -309,7 +311,7 @@ impl Measured {
         }
     }
 
-    /// The fewest processes that any cell was tried in.
+    /// Returns the smallest number of processes of any cell that was tried.
     pub fn repeats(&self) -> usize {
         let tried = self.cells.values().filter(|measured| measured.was_tried());
         let processes = tried.map(|measured| measured.processes.len());
@@ -317,7 +319,7 @@ impl Measured {
     }
 }
 
-/// Reads a JSON file that says its version, which is asked first: a later one may have another shape.
+/// Reads a JSON file with a schema version. The version is checked first because a later version may have another structure.
 pub(crate) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<T, GateError> {
     let version: Version = read_json(path)?;
     match version.newer(path) {
@@ -326,14 +328,14 @@ pub(crate) fn read_versioned<T: DeserializeOwned>(path: &Path) -> Result<T, Gate
     }
 }
 
-/// The version of the record format that a file or a line was written in.
+/// Schema version of a file or a line.
 #[derive(Deserialize)]
 pub(crate) struct Version {
     schema: u64,
 }
 
 impl Version {
-    /// The error if it is later than this build's.
+    /// Returns an error if the version is later than the one of this build.
     pub fn newer(&self, path: &Path) -> Option<GateError> {
         (self.schema > u64::from(SCHEMA_VERSION)).then(|| GateError::NewerSchema {
             path: path.to_owned(),
@@ -355,10 +357,10 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, GateError
     })
 }
 
-/// Reads `records.jsonl`: of the first record of a cell everything, of the others what is compared.
+/// Reader of `records.jsonl`. Reads the first record of a cell completely, and only the compared fields of the others.
 struct Reader<'a> {
     path: &'a Path,
-    /// It is a baseline's, which holds every process once.
+    /// True for a baseline, which contains every process once.
     once: bool,
     begun: Arc<str>,
     places: HashMap<CellId, MeasuredCell>,
@@ -427,7 +429,7 @@ impl<'a> Reader<'a> {
         let malformed = |error: serde_json::Error| self.malformed(number, error.to_string());
         let line: Line = match serde_json::from_slice(text) {
             Ok(line) => line,
-            // A later version may have another shape.
+            // A later version may have another structure.
             Err(error) => match serde_json::from_slice::<Version>(text) {
                 Ok(version) => return Err(version.newer(self.path).unwrap_or_else(|| malformed(error))),
                 Err(_) => return Err(malformed(error)),
@@ -444,7 +446,7 @@ impl<'a> Reader<'a> {
                     line: number,
                 });
             }
-            // Cells of a CPU name no GPU, and beside them there may be others.
+            // Cells on a CPU do not record a GPU, and a run can contain both kinds.
             Some(first) if first.gpu.is_some() || line.fingerprint.gpu.is_none() => {}
             _ => self.fingerprint = Some(line.fingerprint.clone()),
         }
@@ -492,10 +494,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether records can have been made by one run: by the same program on the same machine.
+/// Returns true if both records can come from the same run, i.e. from the same program on the same machine.
 fn alike(one: &Fingerprint, other: &Fingerprint) -> bool {
     let gpus = one.gpu.as_ref().zip(other.gpu.as_ref());
-    // A CPU computes where there is no GPU.
+    // The number of cores matters only if the CPU computes.
     one.cpu == other.cpu
         && (gpus.is_some() || one.cores == other.cores)
         && gpus.is_none_or(|(one, other)| one.name == other.name && one.driver == other.driver)
@@ -504,7 +506,7 @@ fn alike(one: &Fingerprint, other: &Fingerprint) -> bool {
         && same_program(one, other)
 }
 
-/// By the file where both know it, else by the revision.
+/// Compares the hashes of the program files if both are known, else the revisions.
 pub fn same_program(one: &Fingerprint, other: &Fingerprint) -> bool {
     match (&one.program, &other.program) {
         (Some(one), Some(other)) => one == other,
@@ -512,7 +514,7 @@ pub fn same_program(one: &Fingerprint, other: &Fingerprint) -> bool {
     }
 }
 
-/// A program in words: `0123456789ab (release, fedcba9876543210)`.
+/// Describes a program: `0123456789ab (release, fedcba9876543210)`.
 pub fn program_of(fingerprint: &Fingerprint) -> String {
     let revision = fingerprint.revision.as_deref().unwrap_or("an unknown revision");
     let file = fingerprint.program.as_ref().map(|file| format!(", {file}"));

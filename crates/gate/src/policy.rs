@@ -1,4 +1,4 @@
-//! `gate.toml`: what a change must be to matter, and what is allowed to be worse for a while.
+//! `gate.toml`: the policy of the gate, with thresholds of relevant changes and temporary allowances.
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -9,49 +9,49 @@ use toml::value::Datetime;
 
 use crate::{ComparedCell, GateError};
 
-/// What `mantissa gate` holds a run to.
+/// Policy of `mantissa gate`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// Of all runs that equal their baselines, the share in which chance may call anything improved or regressed.
+    /// False-positive rate: the share of runs equal to their baselines in which anything may be called improved or regressed by chance.
     pub level: f64,
-    /// Fewest processes of a cell, on either side.
+    /// Minimum number of processes of a cell, on each side.
     pub repeats: u32,
-    /// How often a run may be looked at, measured further each time.
+    /// Maximum number of looks at a run, which is measured further before each new look.
     pub looks: u32,
-    /// The smallest change that matters, by metric: a share of the baseline, 0.03 being a factor of 1.03 either way. Of accuracies,
-    /// shares and losses a difference in the metric's own unit. What is not here is not judged.
+    /// Smallest relevant change, by metric: a share of the baseline (0.03 is a factor of 1.03 either way), or a difference in the metric's
+    /// unit for accuracies, shares and losses. A metric without a floor is not judged.
     pub floors: BTreeMap<MetricName, Floor>,
-    /// What may be worse for a while.
+    /// Temporary allowances.
     pub allow: Vec<Allowance>,
 }
 
-/// Something that may be worse until a day, for a reason.
+/// Regression that is allowed until a date.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowance {
-    /// The suite; any if there is none.
+    /// Name of the suite; `None` matches any.
     pub suite: Option<String>,
-    /// The workload; any if there is none.
+    /// Name of the workload; `None` matches any.
     pub workload: Option<String>,
-    /// Values that the setting must have.
+    /// Axis values that the setting must have.
     #[serde(default)]
     pub setting: BTreeMap<Axis, AxisValue>,
-    /// The metric; any finding if there is none.
+    /// The metric; `None` matches any finding or metric.
     pub metric: Option<MetricName>,
-    /// The last day on which it is allowed.
+    /// Last day of the allowance.
     until: Datetime,
-    /// Why: it is printed wherever it is used.
+    /// Reason, which is printed wherever the allowance is used.
     pub reason: String,
 }
 
-/// A day.
+/// Calendar date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Day {
     /// Year of the common era.
     pub year: u16,
-    /// From 1.
+    /// Month, from 1.
     pub month: u8,
-    /// From 1.
+    /// Day of the month, from 1.
     pub day: u8,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Day {
 }
 
 impl Allowance {
-    /// With values as settings have them; or what is wrong.
+    /// Validates the allowance and normalizes the axis values. Returns a message if it is invalid.
     fn checked(mut self) -> Result<Self, String> {
         if self.until.date.is_none() {
             return Err(format!("`until = {}` is no day", self.until));
@@ -76,7 +76,7 @@ impl Allowance {
         Ok(self)
     }
 
-    /// The last day on which it is allowed.
+    /// Returns the last day of the allowance.
     pub fn until(&self) -> Day {
         let date = self.until.date.expect("it is refused without a date");
         Day {
@@ -86,7 +86,7 @@ impl Allowance {
         }
     }
 
-    /// Whether it speaks of a finding about a cell; `metric`: what the finding is about, if it is a metric.
+    /// Returns true if the allowance matches a finding about a cell. `metric`: the metric of the finding, if any.
     pub fn concerns(&self, compared: &ComparedCell, metric: Option<MetricName>) -> bool {
         let cell = &compared.cell;
         let named = |given: &Option<String>, name: &str| given.as_deref().is_none_or(|given| given == name);
@@ -100,7 +100,7 @@ impl Allowance {
     }
 }
 
-/// Metrics that say the same thing: of each group the first that both sides have is judged.
+/// Groups of redundant metrics. Only the first metric of a group that both sides have is judged.
 pub(crate) const SAYING_THE_SAME: [&[MetricName]; 3] = [
     &[
         MetricName::StepSeconds,
@@ -161,7 +161,7 @@ struct File {
     allow: Vec<toml::Spanned<Allowance>>,
 }
 
-/// A limit, or a word that a metric is not judged.
+/// Floor of a metric, or the word that disables it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Limit {
@@ -169,19 +169,19 @@ enum Limit {
     Word(String),
 }
 
-/// Largest policy, in bytes.
+/// Maximum size of a policy file, in bytes.
 const LARGEST_POLICY: u64 = 1 << 20;
 
 impl Policy {
-    /// What a file is called beside baselines.
+    /// Default file name of a policy, next to the baselines.
     pub const FILE: &str = "gate.toml";
-    /// Fewer processes tell too little of how processes differ.
+    /// Smallest allowed value of `repeats`. Fewer processes do not determine the variance between processes.
     pub const FEWEST_REPEATS: u32 = GATE_REPEATS as u32;
 
-    /// Reads a file; what it does not name is as by default.
+    /// Reads a policy file. Keys that are absent keep their defaults.
     ///
     /// # Errors
-    /// A file that is no TOML, has an unknown key, metric, axis or value, or a limit that nothing could be held to: all with its line.
+    /// Fails if the file is not valid TOML, or has an unknown key, metric, axis or value, or a limit out of range. Errors contain the line.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let path = path.to_owned();
         let text = match read_text(&path, LARGEST_POLICY) {
@@ -191,7 +191,7 @@ impl Policy {
         Self::parse(&text).map_err(|reason| GateError::Policy { path, reason })
     }
 
-    /// The same of text; an error says what is wrong and where.
+    /// Parses a policy. An error contains the reason and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         let mut policy = Self::default();
@@ -320,7 +320,7 @@ mod tests {
         refused("[[allow]]\nuntil = 12:00:00\nreason = \"x\"", "no day");
         refused("[[allow]]\nuntil = 2027-01-01\nreason = \" \"", "no reason");
         refused("[[allow]]\nreason = \"x\"", "until");
-        // Nobody's points: 1 would be all of it.
+        // Accuracies are shares, so a floor of 1 is the whole range. It is most likely meant as one point.
         refused("[floor]\ntest_accuracy = 1", "0.01 is a point");
         let of = |setting: &str| {
             format!("[[allow]]\nuntil = 2027-01-01\nreason = \"x\"\nsetting = {{ {setting} }}")

@@ -1,4 +1,4 @@
-//! What a history shows: how noisy each cell is by itself, and from which run on it was better or worse.
+//! Trends of a history: the noise of each cell, and the runs at which its level changed.
 
 use mantissa_analysis::{Floor, Scale, change_points};
 use mantissa_core::{Better, MetricName};
@@ -6,36 +6,36 @@ use serde::Serialize;
 
 use crate::{Entry, History, Outcome, Series};
 
-/// The seed of the shuffles behind change points.
+/// Seed of the permutations behind change points.
 const SEED: u64 = 1;
 
-/// A metric of a cell on a machine, run by run.
+/// Values of a metric of a cell on a machine, one per run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Trend {
     /// Machine, backend and profile.
     pub machine: String,
     /// Suite of the cell.
     pub suite: String,
-    /// Its workload.
+    /// Workload of the cell.
     pub workload: String,
-    /// What tells its setting from those of the workload's other cells.
+    /// Axis values that distinguish the cell from the other cells of its workload.
     pub setting: String,
-    /// Its identity.
+    /// Identity of the cell.
     pub cell: String,
     /// The metric.
     pub metric: MetricName,
-    /// Its median in each run, the oldest first, in the metric's unit.
+    /// Median in each run, oldest first, in the metric's unit.
     pub runs: Vec<Point>,
-    /// How far it moves from run to run by itself, where enough runs tell: a share, or a difference in the metric's unit.
+    /// Run-to-run noise, if there are enough runs: a share, or a difference in the metric's unit.
     pub fence: Option<f64>,
-    /// The smallest change that matters, of the same kind.
+    /// Smallest relevant change, on the same scale.
     pub floor: f64,
-    /// Whether fence and floor are differences.
+    /// True if `fence` and `floor` are differences.
     pub difference: bool,
-    /// The runs from which on it was another.
+    /// Runs at which the level changed.
     pub changes: Vec<Turn>,
-    /// Which of them is the first since which it has been worse than before throughout, and by now by more than matters; small steps
-    /// that add up have one, too.
+    /// Index of the first change since which the metric has always been worse than before, and is now worse by more than the floor. Small
+    /// steps that add up count too.
     pub stayed: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ pub struct Trend {
 pub struct Point {
     /// Name of the run.
     pub run: String,
-    /// When it was begun: RFC 3339, UTC.
+    /// Start time of the run (RFC 3339, UTC).
     pub started: String,
     /// Git revision of the program.
     pub revision: Option<String>,
@@ -52,23 +52,23 @@ pub struct Point {
     pub value: f64,
 }
 
-/// A run from which on a metric was another.
+/// Change point: a run at which the level of a metric changed.
 #[derive(Debug, Clone, Serialize)]
 pub struct Turn {
-    /// Place of the run in the trend.
+    /// Index of the run in the trend.
     pub first: usize,
-    /// Median before it, back to the turn before.
+    /// Median before the run, back to the previous change point.
     pub before: f64,
-    /// Median from it on, to the next turn.
+    /// Median from the run on, up to the next change point.
     pub after: f64,
-    /// How seldom shuffled runs turn as clearly.
+    /// p-value of the permutation test.
     pub p: f64,
-    /// Worse, better, or a change that does not matter.
+    /// Regressed, improved, or smaller than the floor.
     pub outcome: Outcome,
 }
 
 impl History {
-    /// The trends of its judged metrics: where the policy of the gate has a floor.
+    /// Computes the trends of the metrics for which the policy has a floor.
     pub fn trends(&self, floors: impl Fn(MetricName) -> Option<Floor>) -> Vec<Trend> {
         let series = self.series().into_iter();
         series
@@ -79,7 +79,7 @@ impl History {
 
 fn trend(series: &Series<'_>, floor: Floor) -> Trend {
     let values: Vec<f64> = series.runs.iter().map(|(_, value)| *value).collect();
-    // Of ratios the logarithms: a factor up is as far as one down.
+    // On a ratio scale the levels are logarithms, so that a factor up and its inverse have the same size.
     let logarithms: Option<Vec<f64>> = values
         .iter()
         .map(|value| (*value > 0.0).then(|| value.ln()))
@@ -132,7 +132,8 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
     }
 }
 
-/// The first turn since which every level is worse than the one before it, and the latest by more than matters.
+/// Returns the first change since which every level is worse than the one before it, with a latest level that is worse by more than the
+/// floor.
 fn stayed(metric: MetricName, floor: Floor, changes: &[Turn]) -> Option<usize> {
     let now = changes.last()?.after;
     let worse = |before: f64, after: f64| match metric.better() {
@@ -147,7 +148,7 @@ fn stayed(metric: MetricName, floor: Floor, changes: &[Turn]) -> Option<usize> {
     })
 }
 
-/// Whether what changed for good matters.
+/// Classifies a change of level by the floor.
 fn outcome(metric: MetricName, floor: Floor, before: f64, after: f64) -> Outcome {
     let (moved, larger) = match floor.scale {
         Scale::Ratio => ((after / before).ln().abs().exp_m1(), after > before),

@@ -1,16 +1,16 @@
-//! Whether both sides saw the same moments of the machine.
+//! Detection of interleaved runs, in which both sides saw the same states of the machine.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::MeasuredCell;
 
-/// Fewer runs on a side are no turns: what the machine does between one run and the next would count for a side's.
+/// Minimum number of runs on each side. With fewer, a change of the machine between two runs would be attributed to one side.
 const LEAST: usize = 3;
 
-/// More runs of a side on end are no turns. Two are: B C C B is as fair as B C B C.
+/// Maximum number of consecutive runs of one side. Two are allowed because B C C B is as balanced as B C B C.
 const MOST_ON_END: usize = 2;
 
-/// Whether the runs behind a cell took turns.
+/// Returns true if the runs behind a cell are interleaved.
 pub(crate) fn in_turns(before: &MeasuredCell, after: &MeasuredCell) -> bool {
     let begun = |measured: &MeasuredCell| -> BTreeSet<Arc<str>> {
         let processes = measured.processes.iter();
@@ -19,7 +19,7 @@ pub(crate) fn in_turns(before: &MeasuredCell, after: &MeasuredCell) -> bool {
     alternate(&begun(before), &begun(after))
 }
 
-/// Runs that began at the same time are in no known order.
+/// Returns true if the start times alternate. Runs that began at the same time have no known order.
 fn alternate(before: &BTreeSet<Arc<str>>, after: &BTreeSet<Arc<str>>) -> bool {
     let sides = before.iter().map(|begun| (begun, false));
     let mut order: Vec<(&Arc<str>, bool)> = sides.chain(after.iter().map(|begun| (begun, true))).collect();
@@ -34,7 +34,7 @@ fn alternate(before: &BTreeSet<Arc<str>>, after: &BTreeSet<Arc<str>>) -> bool {
 mod tests {
     use super::*;
 
-    /// `b` a run of the baseline, `c` one of the candidate, in the order in which they began.
+    /// Parses an order of runs: `b` is a run of the baseline, `c` one of the candidate.
     fn taken(order: &str) -> bool {
         let of = |side| {
             let all = order.chars().enumerate().filter(|(_, of)| *of == side);

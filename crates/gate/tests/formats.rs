@@ -1,4 +1,4 @@
-//! The formats of an invented comparison: what they look like, and that no name in it breaks them.
+//! Output formats of an invented comparison: their snapshots, and the escaping of hostile names.
 
 #[path = "../examples/formats/invented.rs"]
 mod invented;
@@ -25,7 +25,7 @@ fn few() -> Gated {
     invented::gated(&run())
 }
 
-/// Long names are the same letter over and over.
+/// Removes the repeated letter of long names.
 fn shortened(text: &str) -> String {
     text.replace(&"é".repeat(100), "")
         .replace(&"\\u00e9".repeat(100), "")
@@ -289,7 +289,7 @@ fn a_precision_is_told_only_as_far_as_it_was_observed() {
             .matches("\"lowest_numerical_precision")
             .count()
     };
-    // A matmul each of bf16, and of bf16 where TF32 was asked for; linear layers and attention of two models.
+    // Expected: a bf16 matmul, a bf16 matmul for which TF32 was requested, and the linear layers and attention of two models.
     assert_eq!(told(&run), 6);
     for measured in run.cells.values_mut() {
         measured.processes[0].executed.verdict = ExecutedVerdict::Differs;

@@ -1,4 +1,4 @@
-//! From run folders to what the gate says of them.
+//! Tests of the gate, from run folders to the verdict.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -23,7 +23,7 @@ fn cells() -> Vec<Cell> {
     pairs.collect()
 }
 
-/// Six cells in five processes; `factor` of place and metric; `seed` of the noise.
+/// Creates a run of six cells in five processes. `factor` depends on the index of the cell and the metric; `seed` selects the noise.
 fn run(seed: u64, factor: impl Fn(usize, MetricName) -> f64) -> Invented {
     Invented::new(&cells(), 5, |place, process| {
         let number = |metric: MetricName, value: f64, noisy: bool| {
@@ -112,7 +112,7 @@ fn what_got_worse_fails_with_its_cell_metric_and_ratio() {
 #[test]
 fn metrics_of_every_kind_are_held_to_what_matters_of_them() {
     use MetricName as M;
-    // What it was, a change that matters, and one that does not.
+    // Baseline value, a relevant change, and an irrelevant one.
     for (metric, was, worse, alike) in [
         (M::StepSeconds, 0.5, 0.55, 0.505),
         (M::FirstTokenSeconds, 0.1, 0.11, 0.101),
@@ -133,7 +133,7 @@ fn metrics_of_every_kind_are_held_to_what_matters_of_them() {
                 vec![(metric, value * if varies { noise(key) } else { 1.0 })]
             });
             for record in &mut run.records {
-                // So many that it does not matter which ones.
+                // With this many examples, the sampling error of the examples is negligible.
                 record.metrics.get_mut(&metric).unwrap().n = Some(1_000_000);
             }
             run
@@ -157,7 +157,7 @@ fn an_accuracy_of_few_examples_takes_a_large_loss() {
         }
         run
     };
-    // Three points of 1,000 examples may be other examples; ten are not.
+    // With 1,000 examples, a difference of three points can be sampling error; ten points cannot.
     for (accuracy, outcome) in [(0.89, Outcome::Inconclusive), (0.82, Outcome::Regressed)] {
         let comparison = compared(of(0.92), of(accuracy));
         let outcomes: Vec<_> = comparison.outcomes().collect();
@@ -165,13 +165,13 @@ fn an_accuracy_of_few_examples_takes_a_large_loss() {
     }
 }
 
-/// Rounds to so many bits of significand, ties to even.
+/// Rounds to this many bits of significand, ties to even.
 fn rounded(value: f64, bits: i32) -> f64 {
     let unit = f64::exp2(value.abs().log2().floor() + 1.0 - f64::from(bits));
     (value / unit).round_ties_even() * unit
 }
 
-/// The relative error (Frobenius) of a product of random matrices whose operands are rounded to so many bits first.
+/// Computes the relative error (Frobenius norm) of a matmul of random matrices whose operands are rounded to this many bits.
 fn error_of_a_product(seed: u64, bits: i32) -> f64 {
     const SIZE: usize = 24;
     let value = |key: usize| (noise(seed * 100_000 + key as u64) - 1.0) * std::f64::consts::PI;
@@ -210,7 +210,8 @@ fn a_product_that_loses_a_bit_of_significand_is_caught_in_every_try() {
     }
 }
 
-/// Twelve cells, all of them 10 % slower after: five runs on either side, of so many processes, begun in these seconds.
+/// Compares twelve cells that are all 10 % slower in the candidate. Each side has five runs of `processes` processes, begun at these
+/// seconds.
 fn all_slower(before: [u32; 5], after: [u32; 5], processes: u32) -> Comparison {
     let sizes = ["16", "32", "64", "128", "256", "512"];
     let cells: Vec<Cell> = ["32-true", "bf16-true"]
@@ -486,11 +487,11 @@ fn machines_that_differ_are_compared_only_if_that_part_may() {
         assert!(refused(&BTreeSet::from([Part::Build])).is_err());
         assert_eq!(refused(&BTreeSet::from([part])).unwrap().mismatches.len(), 1);
     }
-    // A driver's minor version is the same driver.
+    // A change of a driver's minor version is not a mismatch.
     let before = measured(card());
     let after = measured(on(Backend::Cuda, Some(gpu("H200", "580.95.05"))));
     assert!(Mismatch::between(&before, &after).is_empty());
-    // Cells of another backend are others, and so are those of both.
+    // Cells of another backend are different cells.
     let vulkan = measured(on(Backend::Vulkan, Some(gpu("H200", "580.65.06"))));
     let told = Mismatch::between(&before, &vulkan);
     assert_eq!(
@@ -517,7 +518,7 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
     let text = fs::read_to_string(&file).unwrap();
     let ids: Vec<_> = text.lines().map(|line| line[..60].to_owned()).collect();
     assert!(ids.is_sorted(), "a line a process, sorted by cell");
-    // The same run again is the same text: no diff.
+    // Saving the same run again writes the same text, so there is no diff.
     baselines.save("main", &first).unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
     let found = baselines.find("main", &first, &BTreeSet::new()).unwrap();
@@ -531,7 +532,7 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
     )
     .unwrap();
     assert!(comparison.outcomes().all(|outcome| outcome == Outcome::Unchanged));
-    // Another machine has a baseline of its own under the same name.
+    // Another machine has a separate baseline under the same name.
     let mut elsewhere = run(1, same);
     elsewhere.fingerprint = mantissa_core::Fingerprint {
         cpu: Some("Another".into()),
@@ -540,7 +541,7 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
     let elsewhere = written(&runs.join("elsewhere"), elsewhere);
     baselines.save("main", &elsewhere).unwrap();
     assert_eq!(baselines.list().unwrap().len(), 2);
-    // A third one has none, unless what differs may.
+    // A third machine has no baseline, unless its differences are allowed.
     let mut third = run(1, same);
     third.fingerprint.cpu = Some("Third".into());
     let mut cores = third.fingerprint.clone();
@@ -640,7 +641,7 @@ fn damaged_files_are_errors_that_say_where() {
     ));
     fs::write(&described, "{").unwrap();
     refused(&text, "baseline.json");
-    // A run is whole, or it is to be completed first.
+    // A truncated run is rejected; it must be completed first.
     let records = path.join("records.jsonl");
     let text = fs::read_to_string(&records).unwrap();
     fs::write(&records, &text[..text.len() - 10]).unwrap();
@@ -681,7 +682,7 @@ fn runs_count_once_and_only_with_those_of_the_same_program() {
         Err(GateError::Twice { .. })
     ));
     assert!(matches!(read(&[&one, &other]), Err(GateError::Programs { .. })));
-    // The same revision, built otherwise.
+    // The same revision, but a different build.
     for (path, program) in [(&one, "0011"), (&two, "0022")] {
         let mut built = run(1, same);
         built.fingerprint.program = Some(program.into());
@@ -792,7 +793,7 @@ fn a_history_grows_run_by_run_and_makes_fences() {
     let mut last = None;
     for day in 1..=9 {
         let mut invented = run(day, |_, metric| match metric {
-            // A cell that jumps by a tenth from run to run.
+            // A cell that jumps by 10 % from run to run.
             MetricName::FlopsPerSecond if day % 2 == 0 => 1.1,
             _ => 1.0,
         });
@@ -811,14 +812,14 @@ fn a_history_grows_run_by_run_and_makes_fences() {
         .unwrap()
         .1;
     assert!(*fence > 0.08, "{fence}");
-    // Runs that did not pass say nothing of noise.
+    // Runs that did not pass do not contribute to the noise.
     let failed: String = fs::read_to_string(&path)
         .unwrap()
         .replace("\"gate\":\"passed\"", "\"gate\":\"failed\"");
     fs::write(folder.path().join("failed.jsonl"), failed).unwrap();
     let failed = History::read(&folder.path().join("failed.jsonl")).unwrap();
     assert!(failed.fences(last.as_ref().unwrap()).is_empty());
-    // Within the fence nothing has regressed, though far beyond the floor.
+    // A change within the fence is not a regression, even if it exceeds the floor.
     let slower = |_, metric| {
         if metric == MetricName::FlopsPerSecond {
             1.0 / 1.08
@@ -854,7 +855,7 @@ fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_writ
         .to_string();
     assert!(error.contains("a clock went backwards"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    // The same folder, measured anew, is another run. Lines of branches that were merged may be in any order.
+    // The same folder measured again is another run. Merged branches can leave the lines in any order.
     append(&at("one", "2026-01-03T00:00:00Z")).unwrap();
     let both = fs::read_to_string(&path).unwrap();
     fs::write(

@@ -1,4 +1,4 @@
-//! From a history to its trends, their page, and its columns.
+//! Tests of histories: trends, their page, and columns.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -17,7 +17,7 @@ fn cells() -> Vec<Cell> {
         .to_vec()
 }
 
-/// A history of daily runs; `factor` of day, place and metric.
+/// Creates a history of daily runs; `factor` depends on the day, the index of the cell and the metric.
 fn history(folder: &Path, days: u64, factor: impl Fn(u64, usize, MetricName) -> f64) -> History {
     let path = folder.join(History::FILE);
     for day in 1..=days {
@@ -49,7 +49,7 @@ fn told(history: &History) -> Trends {
     history.told("history.jsonl", &trends(history))
 }
 
-/// Slower from day 12 on at one size, more memory from day 15 on at another, and a better error.
+/// Slower from day 12 on at one size, more memory from day 15 on at another, and a smaller error at a third.
 fn turned(day: u64, place: usize, metric: MetricName) -> f64 {
     match (metric, place) {
         (MetricName::FlopsPerSecond, 2) if day > 11 => 0.93,
@@ -59,7 +59,7 @@ fn turned(day: u64, place: usize, metric: MetricName) -> f64 {
     }
 }
 
-/// A page without its style, its script and the insides of its pictures.
+/// Strips styles, scripts and the content of SVG images from a page.
 fn structure(page: &str) -> String {
     let mut text = page.to_owned();
     for (open, close) in [
@@ -98,7 +98,7 @@ fn the_page_of_a_history_names_the_first_bad_runs() {
 #[test]
 fn the_band_of_a_metric_that_moves_by_itself_is_its_fence() {
     let folder = tempfile::tempdir().unwrap();
-    // Up and down by four percent, twice what matters, and from a day on half as much again.
+    // Alternates by 4 %, twice the floor, and rises by 50 % after day 14.
     let moving = |day: u64, place: usize, metric: MetricName| match (metric, place) {
         (MetricName::HostPeakBytes, 0) if day > 14 => 1.5 * (1.0 + 0.04 * (day % 2) as f64),
         (MetricName::HostPeakBytes, 0) => 1.0 + 0.04 * (day % 2) as f64,
@@ -161,7 +161,7 @@ fn no_run_and_one_run_have_a_page_that_says_so() {
 fn a_history_reads_back_from_parquet_row_by_row() {
     let folder = tempfile::tempdir().unwrap();
     let mut history = history(folder.path(), 3, turned);
-    // A cell of which nothing could be had has a row all the same.
+    // A cell without any metric has a row too.
     let path = folder.path().join(History::FILE);
     let mut entry = history.entries()[0].clone();
     entry.run = "run-04".into();

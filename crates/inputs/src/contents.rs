@@ -24,11 +24,11 @@ pub(crate) fn head(path: &Path) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Returns the most bytes that are read of a gzipped file of `packed` bytes. Text seldom becomes ten times as long.
+/// Returns the maximum unpacked size of a gzipped file of `packed` bytes. Text rarely becomes ten times as long.
 pub(crate) fn most_unpacked(packed: u64) -> u64 {
-    /// Times that a file becomes longer.
+    /// Maximum ratio of unpacked to packed size.
     const EXPANSION: u64 = 30;
-    /// Enough for any small file, in bytes.
+    /// Minimum of the limit, in bytes, for small files.
     const SMALL: u64 = 16 << 20;
     SMALL.saturating_add(packed.saturating_mul(EXPANSION))
 }

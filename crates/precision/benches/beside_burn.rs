@@ -1,5 +1,5 @@
-//! Mantissa's CPU kernels and the operations of burn-flex that compute the same. A kernel can go if burn-flex reaches 0.95 of its speed
-//! in every format.
+//! Benchmarks of Mantissa's CPU kernels next to the equivalent operations of burn-flex. A kernel can be removed once burn-flex reaches
+//! 0.95 of its speed in every format.
 
 use std::hint::black_box;
 
@@ -29,7 +29,7 @@ fn drawn(shape: impl Into<Shape>, dtype: DType) -> FlexTensor {
     Flex::float_reshape(values.try_into_primitive::<Flex>().unwrap(), shape)
 }
 
-/// Both ways of computing the same, in each format.
+/// Benchmarks both implementations of an operation in each format.
 fn both<I: Clone, O>(
     criterion: &mut Criterion,
     name: &str,
@@ -51,7 +51,7 @@ fn both<I: Clone, O>(
     group.finish();
 }
 
-/// Rows of a transformer: 8 sequences of 128 tokens, of 768 values each.
+/// Benchmarks operations on the rows of a transformer: 8 sequences of 128 tokens, 768 values each.
 fn rows(criterion: &mut Criterion) {
     let one = |dtype| drawn([1024, 768], dtype);
     let two = |dtype| (drawn([1024, 768], dtype), drawn([1024, 768], dtype));
@@ -111,7 +111,7 @@ fn numbers() -> FlexTensor {
     numbers.try_into_primitive::<Flex>().unwrap()
 }
 
-/// Scores of attention: 8 sequences of 128 tokens, 12 heads.
+/// Benchmarks operations on attention scores: 8 sequences of 128 tokens, 12 heads.
 fn scores(criterion: &mut Criterion) {
     let shape = [8, 12, 128, 128];
     let heads = |dtype| [(); 3].map(|()| drawn([8, 12, 128, 64], dtype));
@@ -175,7 +175,7 @@ fn scores(criterion: &mut Criterion) {
     );
 }
 
-/// The last keys of each sequence, for all heads and queries.
+/// Returns a mask that hides the last keys of each sequence from all heads and queries.
 fn hidden() -> BoolTensor<Flex> {
     let keys = Tensor::<1, burn::tensor::Int>::arange(0..128, &Device::flex()).greater_elem(100);
     let keys = keys.reshape([1, 1, 1, 128]).try_into_primitive::<Flex>().unwrap();
@@ -203,7 +203,7 @@ fn casts(criterion: &mut Criterion) {
     }
 }
 
-/// A layer's product, and one of a few rows: the next token.
+/// Benchmarks the matmul of a layer, and matmuls with few rows as in generation of the next token.
 fn products(criterion: &mut Criterion) {
     let burns = |(a, b): (FloatTensor<Flex>, FloatTensor<Flex>)| Flex::float_matmul(a, b);
     for (name, rows) in [
@@ -221,7 +221,8 @@ fn products(criterion: &mut Criterion) {
     }
 }
 
-/// A layer of ResNet-20 on 100 images of 32 × 32 values and 16 channels, channels last for ours and first for burn's.
+/// Benchmarks a layer of ResNet-20 on 100 images of 32 × 32 values and 16 channels: channels last for ours, channels
+/// first for burn's.
 fn convolutions(criterion: &mut Criterion) {
     let forward = Convolution {
         pass: Pass::Forward,
@@ -258,7 +259,7 @@ fn convolutions(criterion: &mut Criterion) {
     );
 }
 
-/// A step of AdamW on a million parameters.
+/// Benchmarks an AdamW step on a million parameters.
 fn optimizers(criterion: &mut Criterion) {
     let rates = AdamRates {
         keep: 0.99,

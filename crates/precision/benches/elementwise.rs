@@ -1,7 +1,7 @@
-//! What lies between the matrix products, on the CPU: bytes moved in a second by each kernel, beside a copy of as many.
+//! Throughput of the CPU kernels between the matmuls, in bytes per second, compared with a copy of the same size.
 //!
-//! Bytes are the least there are: every input read once, every output written once. Target on two cores: no 16-bit kernel
-//! slower than its f32 twin, and casts at the speed of the copy.
+//! Bytes are the minimum traffic: every input read once, every output written once. Target on two cores: no 16-bit kernel
+//! is slower than its f32 counterpart, and casts are as fast as the copy.
 
 use std::hint::black_box;
 
@@ -10,11 +10,11 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use mantissa_core::{Accumulator, Format, Gelu, MatmulPrecision, OptimizerKind, Precision};
 use mantissa_precision::{Compute, GradientSum, Optimizer, OptimizerSettings, ParameterSet, dtype};
 
-/// What a transformer of DistilBERT's size hands from layer to layer: 8 sequences of 512 tokens.
+/// Shape of the activations of a transformer of DistilBERT's size: 8 sequences of 512 tokens.
 const SHAPE: [usize; 2] = [4096, 768];
 const VALUES: u64 = (SHAPE[0] * SHAPE[1]) as u64;
 
-/// True precisions with the bytes of a value.
+/// True precisions with the bytes per value.
 const FORMATS: [(Precision, u64); 3] = [
     (Precision::True32, 4),
     (Precision::True16, 2),
@@ -30,7 +30,7 @@ fn compute(precision: Precision) -> Compute {
     Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32)
 }
 
-/// A kernel that reads and writes one tensor, in each of some formats.
+/// Benchmarks a kernel that reads and writes one tensor, in each of the given formats.
 fn one_to_one(
     criterion: &mut Criterion,
     name: &str,
@@ -54,7 +54,7 @@ fn rows(criterion: &mut Criterion) {
     one_to_one(criterion, "gelu by tanh", &FORMATS, |compute, input| {
         compute.gelu_as(Gelu::Tanh, input)
     });
-    // Two values an instruction: of 16 bits alone.
+    // Packed instructions process two values each and exist only for 16-bit formats.
     one_to_one(
         criterion,
         "gelu by tanh, packed",
@@ -113,7 +113,7 @@ fn adamw(criterion: &mut Criterion) {
         drop(tracked);
         let mut optimizer = Optimizer::new(OptimizerSettings::new(OptimizerKind::AdamW, 1e-3), 1);
         optimizer.step(&mut parameters, gradients.clone());
-        // Parameters and two moments are read and written; gradients, which are summed in f32, are read.
+        // Parameters and two moments are read and written. Gradients are summed in f32 and only read.
         group.throughput(Throughput::Bytes((6 * width + 4) * VALUES));
         group.bench_function(precision.name(), |bencher| {
             bencher.iter(|| optimizer.step(&mut parameters, gradients.clone()));
@@ -122,7 +122,7 @@ fn adamw(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The bound of all of the above.
+/// Benchmarks a copy, the upper bound for all kernels above.
 fn copy(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("copy");
     group.sample_size(20);

@@ -1,5 +1,5 @@
-//! Speed of the controlled products and convolutions on the CPU, in each precision and with each accumulator, beside burn's
-//! own. How they compare with it is the business of the example `cost_of_control`, which takes them in turn.
+//! Speed of the controlled matmuls and convolutions on the CPU, in each precision and with each accumulator, next to burn's
+//! own. The example `cost_of_control` measures the ratio of the two, in alternating runs.
 
 use std::hint::black_box;
 
@@ -11,8 +11,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
 use mantissa_precision::Compute;
 
-/// Square products, and those that a transformer is made of: a projection, the scores of attention, one token against a
-/// large weight, and a tall, thin one. `[batch, m, k, n]`.
+/// Shapes `[batch, m, k, n]`: square matmuls, and the matmuls of a transformer: a projection, the scores of attention,
+/// one token times a large weight, and a tall, thin matrix.
 const SHAPES: [(&str, [usize; 4]); 6] = [
     ("256", [1, 256, 256, 256]),
     ("1024", [1, 1024, 1024, 1024]),
@@ -52,7 +52,7 @@ fn products(criterion: &mut Criterion) {
         ] {
             let (lhs, rhs) = operands(dtype);
             for &sums in Accumulator::ALL {
-                // The running sum is rounded after each product here: a thousand times the work.
+                // With f16 sums the running sum is rounded after each multiplication, which is a thousand times slower.
                 if sums == Accumulator::F16 && name != "256" {
                     continue;
                 }
@@ -66,7 +66,7 @@ fn products(criterion: &mut Criterion) {
     }
 }
 
-/// A layer of a CIFAR ResNet.
+/// Benchmarks a layer of a CIFAR ResNet.
 fn convolutions(criterion: &mut Criterion) {
     let device = Device::flex();
     let draw = |shape: [usize; 4]| Tensor::<4>::random(shape, Distribution::Normal(0.0, 1.0), &device);

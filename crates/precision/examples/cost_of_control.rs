@@ -1,6 +1,6 @@
-//! What control costs on this CPU: the controlled product and convolution in each matmul precision beside burn's own, in
-//! turn, so that what else happens on the machine meets them alike. Printed are medians of the ratios, with 95 %
-//! intervals. Targets on two cores: `highest` within 1.05, `high` and `medium` within 1.3.
+//! Measures the cost of the controlled matmul and convolution on this CPU, in each matmul precision, relative to burn's
+//! own. The two alternate: other load on the machine affects both alike. Prints medians of the ratios with 95 %
+//! confidence intervals. Targets on two cores: `highest` within 1.05, `high` and `medium` within 1.3.
 //!
 //! `cargo run --release -p mantissa-precision --example cost_of_control [ROUNDS]`
 
@@ -60,7 +60,7 @@ fn compare(what: &str, rounds: usize, own: impl Fn(), ours: impl Fn(Compute)) {
     };
     let mut owns = vec![];
     let mut ratios = vec![vec![]; MatmulPrecision::ALL.len()];
-    // The first round is not counted: it meets everything for the first time.
+    // The first round is a warm-up and is not counted.
     for round in 0..=rounds {
         let of_own = seconds(&own);
         for (ratios, matmul) in ratios.iter_mut().zip(MatmulPrecision::ALL) {

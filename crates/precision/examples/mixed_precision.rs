@@ -1,4 +1,4 @@
-//! Trains a small classifier on synthetic data, three arms of a spiral, on the CPU. The precision is one line.
+//! Trains a small classifier on synthetic data, a spiral with three arms, on the CPU. The precision is set in one line.
 //!
 //! ```sh
 //! cargo run --release -p mantissa-precision --example mixed_precision
@@ -17,7 +17,7 @@ const CLASSES: usize = 3;
 const HIDDEN: usize = 64;
 const EPOCHS: usize = 20;
 const BATCH: usize = 32;
-/// Micro-batches of an optimizer step.
+/// Micro-batches per optimizer step.
 const ACCUMULATE: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Share of the test points whose arm is found.
+/// Trains the model and returns its accuracy on the test points.
 fn train(precision: Precision) -> Result<f64, Box<dyn Error>> {
     let compute = Compute::from(precision);
     let mut random = Random(1);
@@ -64,7 +64,7 @@ fn train(precision: Precision) -> Result<f64, Box<dyn Error>> {
     Ok(right / test.len() as f64)
 }
 
-/// Logits `[n, CLASSES]` of points `[n, 2]`.
+/// Computes logits `[n, CLASSES]` of points `[n, 2]`.
 fn model(weights: &Tracked, compute: &Compute, points: Tensor<2>) -> Tensor<2> {
     let linear = |input, layer: &str| {
         let (weight, bias) = (format!("{layer}.weight"), format!("{layer}.bias"));
@@ -75,7 +75,7 @@ fn model(weights: &Tracked, compute: &Compute, points: Tensor<2>) -> Tensor<2> {
     linear(hidden, "classes")
 }
 
-/// Names, shapes and first values: uniform, in ± the root of one over the number of inputs.
+/// Returns names, shapes and initial values, drawn uniformly from ±1/√inputs.
 fn layers(random: &mut Random) -> Vec<(String, Vec<usize>, Vec<f32>)> {
     let sizes = [
         ("first", 2, HIDDEN),
@@ -97,7 +97,7 @@ fn layers(random: &mut Random) -> Vec<(String, Vec<usize>, Vec<f32>)> {
 /// A point and its arm.
 type Example = ([f32; 2], i32);
 
-/// Points on three arms that wind round each other, off by a little.
+/// Generates points on the arms of a spiral, with some noise.
 fn spiral(n: usize, random: &mut Random) -> Vec<Example> {
     let point = |i: usize| {
         let arm = i % CLASSES;
@@ -118,7 +118,7 @@ fn upload(batch: &[Example], device: &Device) -> (Tensor<2>, Tensor<1, Int>) {
     )
 }
 
-/// Numbers in [0, 1): a linear congruential generator with Knuth's constants.
+/// Generator of numbers in [0, 1): a linear congruential generator with Knuth's constants.
 struct Random(u64);
 
 impl Random {

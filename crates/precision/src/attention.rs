@@ -1,8 +1,9 @@
 //! Attention in one kernel, and its gradient.
 //!
-//! On GPUs the kernel is cubek's: f16 inputs are multiplied on the matrix units where the device has them, all others in their own format on the
-//! ordinary units. On the CPU it is Mantissa's own, in f32 for 16-bit inputs. The probe observes which of them ran. burn has no gradient for it: the
-//! backward pass computes the weights of attention again, in the precision of the setting, and keeps none of them between the passes.
+//! On GPUs the kernel is cubek's. It multiplies f16 inputs on the matrix units if the device has them, and all others in their own format on the
+//! ordinary units. On the CPU the kernel is Mantissa's own, in f32 for 16-bit inputs. The probe observes which of them ran. burn does not
+//! implement its gradient: the backward pass recomputes the attention weights in the precision of the setting, and does not keep them between
+//! the passes.
 
 use burn::{
     backend::{
@@ -17,13 +18,13 @@ use crate::{MatmulMode, PrecisionBackend, backend::times};
 /// Gradients of attention: of queries, keys and values.
 pub(crate) type AttentionGradients<T> = [T; 3];
 
-/// Factor of the scores: one over the root of a head's width.
+/// Returns the factor of the scores: one over the root of the width of a head.
 fn scale<B: PrecisionBackend>(query: &FloatTensor<B>) -> f64 {
     let [.., width] = query.shape().dims::<4>();
     1.0 / (width as f64).sqrt()
 }
 
-/// Gradients of attention from its inputs and the gradient of its output, all `[n, heads, sequence, width]`.
+/// Computes gradients of attention from its inputs and the gradient of its output, all `[n, heads, sequence, width]`.
 pub(crate) fn backward<B: PrecisionBackend>(
     [query, key, value]: [FloatTensor<B>; 3],
     padding: BoolTensor<B>,
@@ -43,7 +44,7 @@ pub(crate) fn backward<B: PrecisionBackend>(
     ]
 }
 
-/// What each position takes of each other one: `[n, heads, sequence, sequence]`.
+/// Computes the attention weights `[n, heads, sequence, sequence]`.
 fn weights<B: PrecisionBackend>(
     query: FloatTensor<B>,
     key: FloatTensor<B>,
@@ -57,12 +58,12 @@ fn weights<B: PrecisionBackend>(
     B::softmax_last(B::hide(scores, padding, lowest))
 }
 
-/// The most negative finite value, not infinity: its exponential is zero all the same and its gradient no NaN.
+/// Returns the most negative finite value. Unlike −∞ its gradient is not NaN, and its exponential is zero as well.
 pub(crate) fn lowest(dtype: DType) -> f64 {
     dtype.finfo().expect("scores are floats").min
 }
 
-/// Shape of what comes out of attention.
+/// Returns the shape of the output of attention.
 #[cfg(feature = "cubecl")]
 pub(crate) fn shape(query: &Shape, value: &Shape) -> Shape {
     let ([n, heads, sequence, _], [.., width]) = (query.dims::<4>(), value.dims::<4>());

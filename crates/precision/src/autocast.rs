@@ -1,32 +1,33 @@
-//! Autocast by class of operation: one table, from which [`Compute`](crate::Compute) takes the format of what it runs.
+//! Autocast by class of operation: one table, which defines the formats of [`Compute`](crate::Compute).
 //!
 //! The classes and the lists are those of `torch.autocast("cuda")` in PyTorch 2.15 (`ATen/autocast_mode.h`; "Autocast Op
-//! Reference" in the documentation of `torch.amp`). A test holds them to what that PyTorch says of itself, and
-//! `docs/autocast.md` to this table.
+//! Reference" in the documentation of `torch.amp`). One test compares them with lists recorded from that PyTorch,
+//! another one compares `docs/autocast.md` with this table.
 
 use burn::tensor::DType;
 use mantissa_core::Precision;
 
 use crate::compute::dtype;
 
-/// What autocast does with the inputs of an operation.
+/// Cast that autocast applies to the inputs of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpClass {
-    /// To the format of products, f16 or bf16: fast in hardware, and sums are kept in f32.
+    /// Cast to the format of matmuls, f16 or bf16. For operations that are fast in hardware, with sums in f32.
     Lower,
-    /// To the parameters' format, f32: what needs the range or the digits.
+    /// Cast to the format of the parameters, f32. For operations that need range or precision.
     Full,
-    /// To the widest format among them: whatever runs in halves as well, but takes one format only.
+    /// Cast to the widest format of the inputs. For operations that run in 16-bit formats as well, but need inputs of
+    /// one format.
     Widest,
-    /// Nothing: what runs in halves as well and has one input.
+    /// No cast. For operations that run in 16-bit formats as well and have one input.
     Inputs,
 }
 
 impl OpClass {
-    /// Every class, in the order of the table.
+    /// All classes, in the order of the table.
     pub const ALL: [Self; 4] = [Self::Lower, Self::Full, Self::Widest, Self::Inputs];
 
-    /// The dtype that inputs of these dtypes are brought to. True settings have one format, which is that of both
+    /// Returns the dtype to which inputs of these dtypes are cast. True settings have one format for both
     /// [`OpClass::Lower`] and [`OpClass::Full`].
     ///
     /// # Panics
@@ -41,7 +42,8 @@ impl OpClass {
     }
 }
 
-/// The narrowest format that holds the values of both: f32 for f16 and bf16, of which neither holds the other.
+/// Returns the narrowest format that represents the values of both: f32 for f16 and bf16, since neither represents all
+/// values of the other.
 fn wider(a: DType, b: DType) -> DType {
     if a == b {
         a
@@ -61,8 +63,8 @@ pub enum Operation {
     Linear,
     /// [`Compute::convolution`](crate::Compute::convolution).
     Convolution,
-    /// [`Compute::attention`](crate::Compute::attention) in one kernel. In steps it is products and a softmax, each of its
-    /// own class.
+    /// [`Compute::attention`](crate::Compute::attention) in one kernel. In separate steps, its matmuls and softmax each
+    /// have their own class.
     Attention,
     /// [`Compute::softmax`](crate::Compute::softmax).
     Softmax,
@@ -82,19 +84,19 @@ pub enum Operation {
     Silu,
     /// [`Compute::dropout`](crate::Compute::dropout).
     Dropout,
-    /// [`Compute::batch_norm`](crate::Compute::batch_norm), and the same in training.
+    /// [`Compute::batch_norm`](crate::Compute::batch_norm), and its variant for training.
     BatchNorm,
 }
 
 impl Operation {
-    /// Its class, from the table.
+    /// Returns its class in the table.
     pub fn class(self) -> OpClass {
         let mut rows = OPERATIONS.iter();
         let row = rows.find(|row| row.method == Some(self));
         row.expect("the table has every operation").class
     }
 
-    /// The method's name.
+    /// Returns the name of the method.
     pub const fn method(self) -> &'static str {
         match self {
             Self::Matmul => "matmul",
@@ -115,16 +117,17 @@ impl Operation {
     }
 }
 
-/// Operations of PyTorch in one class, and what runs them here.
+/// Row of the table: operations of PyTorch in one class, and the operation of [`Compute`](crate::Compute) that
+/// implements them.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// What happens to their inputs.
+    /// Cast of their inputs.
     pub class: OpClass,
-    /// The operation that does their work here. Those without one are burn's own, on inputs from
+    /// Operation that implements them. Rows without one are burn's own operations, on inputs from
     /// [`Compute::operand`](crate::Compute::operand) if their class is [`OpClass::Lower`] and from
     /// [`Compute::full`](crate::Compute::full) if it is [`OpClass::Full`].
     pub method: Option<Operation>,
-    /// PyTorch's names.
+    /// Names in PyTorch.
     pub torch: &'static [&'static str],
 }
 
@@ -144,8 +147,8 @@ const fn others(class: OpClass, torch: &'static [&'static str]) -> Row {
     }
 }
 
-/// The table. PyTorch does not list `add` and `mul`, which take the widest format by themselves, nor `gelu`, `silu`, `dropout`
-/// and `batch_norm`.
+/// The table. PyTorch does not list `add` and `mul`, which promote to the widest format by themselves, nor `gelu`, `silu`,
+/// `dropout` and `batch_norm`.
 #[rustfmt::skip]
 pub const OPERATIONS: &[Row] = &[
     row(OpClass::Lower, Operation::Matmul, &["matmul", "mm", "bmm", "mv"]),

@@ -1,4 +1,4 @@
-//! The controlled operations under automatic differentiation: each backward pass runs in the precision of its forward
+//! Automatic differentiation of the controlled operations: each backward pass runs in the precision of its forward
 //! pass.
 
 use std::fmt::{self, Debug};
@@ -19,7 +19,7 @@ use mantissa_core::{Gelu, Layout};
 
 use crate::{Convolution, MatmulMode, Pass, attention, backend::PrecisionBackend};
 
-/// The output of an operation, recorded with what its backward pass needs if any of its inputs is tracked.
+/// Records the output of an operation and the state of its backward pass, if any input is tracked.
 fn recorded<B, C, O, const N: usize>(
     operation: O,
     nodes: [NodeGuard; N],
@@ -40,12 +40,12 @@ where
     }
 }
 
-/// Operands that the other operand's gradient needs, their shapes, and the mode.
+/// Operands needed by the gradient of the other operand, their shapes, and the mode.
 type MatmulState<T> = (Option<T>, Option<T>, Shape, Shape, MatmulMode);
 
 #[derive(Debug)]
 struct Matmul {
-    /// Whether the right factor is given by its columns, and its gradient so, too: nothing need be turned.
+    /// True if the right operand and its gradient are stored by columns, which avoids a transposition.
     by_columns: bool,
 }
 
@@ -55,7 +55,8 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (lhs, rhs, lhs_shape, rhs_shape, mode) = ops.state;
         let matmul = |a, b| B::controlled_matmul(a, b, mode.rounded());
-        // What follows sums that were not rounded rounds its gradient to the format of the operands: nothing is lost here.
+        // The operation after an unrounded sum rounds its gradient to the format of the operands: this rounding loses
+        // nothing.
         let like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
             dtype if dtype == TensorMetadata::dtype(&grad) => grad,
             dtype => B::round_to(grad, dtype.into()),
@@ -106,7 +107,7 @@ fn matmul<B: PrecisionBackend, C: CheckpointStrategy>(
     })
 }
 
-/// Images and filters that the other one's gradient needs, both shapes, and what was done.
+/// Images and filters needed by each other's gradient, both shapes, the convolution and the mode.
 type ConvolutionState<T> = (Option<T>, Option<T>, Shape, Shape, Convolution, MatmulMode);
 
 #[derive(Debug)]
@@ -135,7 +136,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Convolve {
     }
 }
 
-/// An operation whose backward pass computes the gradients of its inputs from saved values and the gradient of its output.
+/// Operation whose backward pass computes the gradients of its inputs from saved values and the gradient of its output.
 struct Step<B: PrecisionBackend, S, const N: usize>(Gradient<B, S, N>);
 
 type Gradient<B, S, const N: usize> = fn(S, FloatTensor<B>) -> [FloatTensor<B>; N];

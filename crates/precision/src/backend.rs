@@ -1,4 +1,4 @@
-//! The operations whose arithmetic mantissa controls, as an extension of a burn backend.
+//! Operations with controlled arithmetic, as an extension of a burn backend.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -19,20 +19,20 @@ use crate::{
     rotation,
 };
 
-/// What a matmul does to its operands. Concerns f32 operands; narrower and wider ones are multiplied as they are.
-/// Sums are kept in f32 (f64 for f64 operands).
+/// Arithmetic of a matmul. `precision` concerns only f32 operands; other formats are multiplied as they are. Sums are
+/// accumulated in f32 (f64 for f64 operands) unless `accumulator` is narrower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatmulMode {
-    /// What the multiplier sees of an f32 operand.
+    /// Format to which f32 operands are rounded.
     pub precision: MatmulPrecision,
-    /// The width of the running sum of half operands.
+    /// Format of the running sum for 16-bit operands.
     pub accumulator: Accumulator,
-    /// Whether f32 sums of half operands stay as they are, so that something can be added before they are rounded.
+    /// True if f32 sums of 16-bit operands are returned unrounded, to add something before rounding.
     pub unrounded: bool,
 }
 
 impl MatmulMode {
-    /// The dtype of a product of such operands.
+    /// Returns the dtype of the product of operands of this dtype.
     pub fn output(self, operands: DType) -> DType {
         match operands {
             DType::F16 | DType::BF16 if self.unrounded && self.accumulator == Accumulator::F32 => DType::F32,
@@ -40,7 +40,7 @@ impl MatmulMode {
         }
     }
 
-    /// The same with a product in the dtype of its operands.
+    /// Returns the same mode, with a product in the dtype of its operands.
     pub fn rounded(self) -> Self {
         Self {
             unrounded: false,
@@ -49,33 +49,33 @@ impl MatmulMode {
     }
 }
 
-/// The tanh of GELU's approximation is that of `TANH_LINE · (x + TANH_CUBE · x³)` (arXiv 1606.08415).
+/// The tanh approximation of GELU computes tanh of `TANH_LINE · (x + TANH_CUBE · x³)` (arXiv 1606.08415).
 pub(crate) const TANH_LINE: f64 = 0.797_884_560_802_865_4; // √(2/π)
 pub(crate) const TANH_CUBE: f64 = 0.044_715;
 
-/// The factors of a step of Adam. They are no numbers of the parameters' format: 0.999 is 1 in bf16.
+/// Factors of an Adam step. They are not rounded to the format of the parameters: in bf16, 0.999 is 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamRates<T = f64> {
-    /// What is left of a parameter after weight decay.
+    /// Factor of a parameter for weight decay.
     pub keep: T,
-    /// Share of a gradient in the first mean.
+    /// Weight of a gradient in the first mean.
     pub share1: T,
-    /// What is left of the second mean.
+    /// Decay of the second mean.
     pub decay2: T,
-    /// Share of a squared gradient in it.
+    /// Weight of a squared gradient in the second mean.
     pub share2: T,
-    /// What the first mean is divided by, because it began at 0.
+    /// Divisor of the first mean for bias correction.
     pub correction1: T,
-    /// What the root of the second is divided by for the same reason.
+    /// Divisor of the root of the second mean for bias correction.
     pub correction2: T,
-    /// Added to that root.
+    /// Added to the root of the second mean.
     pub epsilon: T,
     /// Learning rate.
     pub learning_rate: T,
 }
 
 impl<T> AdamRates<T> {
-    /// The same in another type.
+    /// Returns the same factors in another type.
     pub(crate) fn map<U>(self, f: impl Fn(T) -> U) -> AdamRates<U> {
         AdamRates {
             keep: f(self.keep),
@@ -90,22 +90,22 @@ impl<T> AdamRates<T> {
     }
 }
 
-/// Shape of a product of matrices.
+/// Returns the shape of a matmul.
 #[cfg(feature = "cubecl")]
 fn product_shape(lhs: &Shape, rhs: &Shape) -> Shape {
     calculate_matmul_output(lhs, rhs).expect("the caller's shapes fit")
 }
 
-/// A backend whose arithmetic is under control.
+/// Backend with controlled arithmetic.
 ///
-/// Methods with a body are composed of burn's operations, in f32 inside for half inputs and rounded once at the end,
-/// as the fused kernels of PyTorch do; a backend overrides them where it can do the same faster.
+/// Methods with a body are composed of burn's operations, in f32 inside for 16-bit inputs and rounded once at the end, as the fused kernels
+/// of PyTorch do. A backend overrides them if it has a faster implementation.
 ///
-/// Under fusion, products and what has a kernel of its own are operations of the stream that nothing is fused into or chosen for; the others
-/// are the operations that they are composed of.
+/// Under fusion, matmuls and operations with a kernel of their own stay separate operations of the stream, which fusion leaves unchanged.
+/// The others are split into burn's operations.
 #[backend_extension(Flex, Autodiff, Cube: cfg(feature = "cubecl"), Fusion: cfg(feature = "cubecl"))]
 pub trait PrecisionBackend: Backend {
-    /// Batched, broadcasting matrix product, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of
+    /// Multiplies matrices with batching and broadcasting, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of
     /// [`MatmulMode::output`].
     #[fusion(dtype = mode.output(lhs), shape = product_shape(lhs, rhs))]
     fn controlled_matmul(
@@ -114,7 +114,8 @@ pub trait PrecisionBackend: Backend {
         mode: MatmulMode,
     ) -> FloatTensor<Self>;
 
-    /// The same with the columns of the right factor as rows, `[…, m, k] × […, n, k] → […, m, n]`: as linear layers keep their weights.
+    /// Multiplies matrices, with the columns of the right operand stored as rows, `[…, m, k] × […, n, k] → […, m, n]`: the layout of
+    /// linear layers' weights.
     #[fusion(default)]
     fn controlled_matmul_by_columns(
         lhs: FloatTensor<Self>,
@@ -124,7 +125,7 @@ pub trait PrecisionBackend: Backend {
         Self::controlled_matmul(lhs, Self::float_transpose(columns), mode)
     }
 
-    /// A product of a convolution, shapes as [`Convolution::shape`] has them, always in the dtype of the operands.
+    /// Computes a convolution pass, shapes as in [`Convolution::shape`], in the dtype of the operands.
     #[fusion(dtype = lhs, shape = convolution.shape(lhs, rhs))]
     fn controlled_convolution(
         lhs: FloatTensor<Self>,
@@ -135,8 +136,8 @@ pub trait PrecisionBackend: Backend {
         convolution::by_unfolding::<Self>(lhs, rhs, convolution, mode)
     }
 
-    /// All windows of `filter` rows and columns over channels-last images `[n, h, w, c]` with zeros around them, one a row:
-    /// `[n · y · x, rows · columns · c]`.
+    /// Unfolds all windows of `filter` rows and columns over zero-padded channels-last images `[n, h, w, c]`, one window
+    /// per row: `[n · y · x, rows · columns · c]`.
     #[fusion(default)]
     fn windows(
         images: FloatTensor<Self>,
@@ -147,8 +148,8 @@ pub trait PrecisionBackend: Backend {
         convolution::windows::<Self>(images, filter, stride, padding)
     }
 
-    /// `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each of the four `[columns]`: all floats, and of one dtype. Of halves
-    /// the four are f32, and so is what is computed; it is rounded once.
+    /// Computes `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each of the four `[columns]` and of the same dtype as
+    /// `rows`. For 16-bit rows the four are f32, the arithmetic is f32, and the result is rounded once.
     #[fusion(default)]
     fn normalize_columns(
         rows: FloatTensor<Self>,
@@ -162,27 +163,27 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(batch_norm::normalize_columns::<Self>(wide, by), dtype)
     }
 
-    /// The larger of each element and 0.
+    /// Computes the maximum of each element and 0.
     #[fusion(default)]
     fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu(input)
     }
 
-    /// Gradient of [`PrecisionBackend::rectify`], from its output.
+    /// Computes the gradient of [`PrecisionBackend::rectify`], from its output.
     #[fusion(default)]
     fn rectify_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu_backward(output, grad)
     }
 
-    /// The sum of two tensors of one shape and one dtype.
+    /// Adds two tensors of the same shape and dtype.
     #[fusion(default)]
     fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_add(a, b)
     }
 
-    /// Attention in one kernel: `softmax(query · keyᵀ / √width) · value` over the positions that are no `padding`. Floats
-    /// are `[n, heads, sequence, width]` and `padding` is `[n, heads, sequence, sequence]`. The kernel's arithmetic is its
-    /// own; the `mode` is that of the backward pass.
+    /// Computes attention in one kernel: `softmax(query · keyᵀ / √width) · value` over the positions that are not
+    /// `padding`. Floats are `[n, heads, sequence, width]` and `padding` is `[n, heads, sequence, sequence]`. The
+    /// arithmetic depends on the kernel; `mode` applies to the backward pass.
     #[fusion(dtype = query, shape = attention::shape(query, value))]
     fn fused_attention(
         query: FloatTensor<Self>,
@@ -202,7 +203,7 @@ pub trait PrecisionBackend: Backend {
         )
     }
 
-    /// The same values in a place of their own: the least that a kernel can do.
+    /// Copies a tensor: the minimum work of a kernel.
     #[fusion(default)]
     fn copied(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_mul_scalar(tensor, 1.0.into())
@@ -215,18 +216,18 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// Rounds f32 values to the nearest ones of a layout with fewer bits, ties to even, with gradual underflow and
-    /// overflow to infinity. They stay in f32 words; a gradient passes as it is.
+    /// overflow to infinity. They are still stored as f32. A gradient passes through unchanged.
     #[fusion(dtype = tensor, shape = tensor)]
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self>;
 
-    /// Rows `[n]` of a table `[rows, width]`, by number: `[n, width]`.
+    /// Looks up rows `[n]` of a table `[rows, width]`: `[n, width]`.
     #[fusion(default)]
     fn look_up(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
         Self::float_select(table, 0, rows)
     }
 
-    /// Gradient of [`PrecisionBackend::look_up`] with respect to a table of this shape. That of a row that is read several times is
-    /// summed in f32 at least and rounded once.
+    /// Computes the gradient of [`PrecisionBackend::look_up`] with respect to a table of this shape. The gradient of a row that is
+    /// read several times is summed in at least f32 and rounded once.
     #[fusion(default)]
     fn look_up_backward(shape: Shape, rows: IntTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         let (grad, dtype) = widen::<Self>(grad);
@@ -235,14 +236,15 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(sum, dtype)
     }
 
-    /// `[a, b, c, d]` as `[a, c, b, d]`; the values stay where they are, or are put in order where that is faster in the end.
+    /// Swaps the middle dimensions: `[a, b, c, d]` becomes `[a, c, b, d]`. The result is a view, or a contiguous copy where
+    /// that is faster overall.
     #[fusion(default)]
     fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_swap_dims(tensor, 1, 2)
     }
 
-    /// Pairs of elements of `[n, heads, sequence, width]` turned by angles whose cosine and sine are `[1, 1, sequence, width / 2]`, in f32 at
-    /// least, computed in that and rounded once. See [`crate::Rotation`] for what is a pair.
+    /// Rotates pairs of elements of `[n, heads, sequence, width]` by angles whose cosine and sine are `[1, 1, sequence, width / 2]`. Cosine
+    /// and sine are at least f32; the result is computed in their format and rounded once. [`crate::Rotation`] defines the pairs.
     #[fusion(default)]
     fn rotate(
         input: FloatTensor<Self>,
@@ -254,13 +256,14 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(rotation::turn::<Self>(wide, cosine, sine, interleaved), dtype)
     }
 
-    /// A tensor with a `value` where it is `hidden`, a mask of its shape, which may be a view that repeats.
+    /// Replaces elements by `value` where `hidden` is true. `hidden` has the shape of the tensor and may be a broadcast
+    /// view.
     #[fusion(default)]
     fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         Self::float_mask_fill(tensor, hidden, value.into())
     }
 
-    /// Softmax over the last dimension.
+    /// Computes softmax over the last dimension.
     #[fusion(default)]
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         let (wide, dtype) = widen::<Self>(tensor);
@@ -268,7 +271,7 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(Self::softmax(wide, last), dtype)
     }
 
-    /// Gradient of [`PrecisionBackend::softmax_last`], from its output.
+    /// Computes the gradient of [`PrecisionBackend::softmax_last`], from its output.
     #[fusion(default)]
     fn softmax_last_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         let ((output, dtype), (grad, _)) = (widen::<Self>(output), widen::<Self>(grad));
@@ -277,7 +280,7 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(Self::float_mul(output, Self::float_sub(grad, dot)), dtype)
     }
 
-    /// GELU: `x · Φ(x)`, or what is near it.
+    /// Computes GELU, `x · Φ(x)` or an approximation of it.
     #[fusion(default)]
     fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
         if form == Gelu::TanhPacked {
@@ -295,13 +298,13 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(gelu, dtype)
     }
 
-    /// [`Gelu::TanhPacked`] of 16-bit values.
+    /// Computes [`Gelu::TanhPacked`] of 16-bit values.
     #[fusion(dtype = input, shape = input)]
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// Gradient of [`PrecisionBackend::gelu_form`], from its input: `Φ(x) + x · φ(x)`, or that of the approximation, in f32 inside
-    /// for halves. burn's own GELU is exact in the forward pass only: outside the CPU its gradient is that of the tanh
-    /// approximation, off by up to 10⁻³.
+    /// Computes the gradient of [`PrecisionBackend::gelu_form`], from its input: `Φ(x) + x · φ(x)`, or that of the approximation,
+    /// in f32 inside for 16-bit formats. burn's own GELU is exact only in the forward pass: outside the CPU its gradient is that
+    /// of the tanh approximation, with an error of up to 10⁻³.
     #[fusion(default)]
     fn gelu_form_backward(
         input: FloatTensor<Self>,
@@ -316,8 +319,8 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(Self::float_mul(grad, slope), dtype)
     }
 
-    /// Layer norm over the last dimension with the biased variance; `scale` and `shift` are `[n]`. Beside the output come the mean over the last
-    /// dimension, kept as size 1, and one over the standard deviation, which its backward pass needs: f32 for half inputs.
+    /// Computes layer norm over the last dimension with the biased variance; `scale` and `shift` are `[n]`. Also returns the mean over the last
+    /// dimension, kept as size 1, and the inverse standard deviation, which the backward pass needs; f32 for 16-bit inputs.
     #[fusion(default)]
     fn normalize_last(
         input: FloatTensor<Self>,
@@ -342,7 +345,7 @@ pub trait PrecisionBackend: Backend {
         (output, mean, inverse_deviation)
     }
 
-    /// Gradients of [`PrecisionBackend::normalize_last`]: of its input, its scale and its shift.
+    /// Computes the gradients of [`PrecisionBackend::normalize_last`]: of its input, its scale and its shift.
     #[fusion(default)]
     fn normalize_last_backward(
         input: FloatTensor<Self>,
@@ -372,8 +375,8 @@ pub trait PrecisionBackend: Backend {
         (grad_input, grad_scale, grad_shift)
     }
 
-    /// Root-mean-square norm over the last dimension (arXiv 1910.07467); `scale` is `[n]`. The second tensor is what its
-    /// backward pass needs: one over the root of the mean square, kept as size 1; f32 for half inputs.
+    /// Computes root-mean-square norm over the last dimension (arXiv 1910.07467); `scale` is `[n]`. The second tensor is
+    /// for the backward pass: one over the root of the mean square, kept as size 1; f32 for 16-bit inputs.
     #[fusion(default)]
     fn rms_normalize_last(
         input: FloatTensor<Self>,
@@ -389,7 +392,7 @@ pub trait PrecisionBackend: Backend {
         (narrow::<Self>(scaled, dtype), inverse)
     }
 
-    /// Gradients of the input and the scale of [`PrecisionBackend::rms_normalize_last`].
+    /// Computes the gradients of the input and the scale of [`PrecisionBackend::rms_normalize_last`].
     #[fusion(default)]
     fn rms_normalize_last_backward(
         input: FloatTensor<Self>,
@@ -409,9 +412,9 @@ pub trait PrecisionBackend: Backend {
         (grad_input, narrow::<Self>(grad_scale, scale_dtype))
     }
 
-    /// A step of Adam on parameters and the running means of their gradients and of the squares of these, all vectors of one length and
-    /// one dtype: the three after the step. They are rounded to their dtype, and so are the gradients, where PyTorch's tensors are; the
-    /// factors are not.
+    /// Applies an Adam step and returns the new parameters and running means of gradients and squared gradients. All inputs are vectors
+    /// of one length and one dtype. They and the gradients are rounded to their dtype where PyTorch's tensors are; the factors are not
+    /// rounded.
     #[fusion(default)]
     fn adam(
         value: FloatTensor<Self>,
@@ -448,7 +451,7 @@ pub trait PrecisionBackend: Backend {
     }
 }
 
-/// The tanh of GELU's approximation.
+/// Computes the tanh of GELU's approximation.
 fn inner_tanh<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let square = B::float_mul(x.clone(), x.clone());
     let slope = B::float_mul_scalar(square, (TANH_LINE * TANH_CUBE).into());
@@ -476,7 +479,7 @@ fn tanh_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     B::float_mul_scalar(sum, 0.5.into())
 }
 
-/// The sum over all rows, as `[n]`.
+/// Sums over all rows, to `[n]`.
 fn over_rows<B: Backend>(tensor: FloatTensor<B>, row: Shape) -> FloatTensor<B> {
     let n = row.num_elements();
     let count = tensor.shape().num_elements() / n;
@@ -484,13 +487,13 @@ fn over_rows<B: Backend>(tensor: FloatTensor<B>, row: Shape) -> FloatTensor<B> {
     B::float_reshape(sum, row)
 }
 
-/// `Φ(x)`, the standard normal distribution function.
+/// Computes `Φ(x)`, the standard normal distribution function.
 fn normal_distribution<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let erf = B::float_erf(B::float_mul_scalar(x, FRAC_1_SQRT_2.into()));
     B::float_mul_scalar(B::float_add_scalar(erf, 1.0.into()), 0.5.into())
 }
 
-/// Half tensors as f32, others as they are; and the dtype to come back to.
+/// Widens tensors of 16-bit formats to f32. Also returns the original dtype.
 pub(crate) fn widen<B: PrecisionBackend>(tensor: FloatTensor<B>) -> (FloatTensor<B>, DType) {
     let dtype = tensor.dtype();
     (narrow::<B>(tensor, inside(dtype)), dtype)
@@ -504,20 +507,20 @@ pub(crate) fn narrow<B: PrecisionBackend>(tensor: FloatTensor<B>, dtype: DType) 
     }
 }
 
-/// Every element times a factor, rounded once.
+/// Multiplies every element by a factor and rounds once.
 pub(crate) fn times<B: PrecisionBackend>(tensor: FloatTensor<B>, factor: f64) -> FloatTensor<B> {
     let (wide, dtype) = widen::<B>(tensor);
     narrow::<B>(B::float_mul_scalar(wide, factor.into()), dtype)
 }
 
-/// `[n]` as `[1, …, 1, n]`.
+/// Reshapes `[n]` to `[1, …, 1, n]`.
 fn row<B: Backend>(tensor: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
     let mut shape = vec![1; rank];
     shape[rank - 1] = tensor.shape().num_elements();
     B::float_reshape(tensor, Shape::from(shape))
 }
 
-/// The same values in a place of their own: the least that a kernel can do.
+/// Copies a tensor: the minimum work of a kernel.
 pub fn copied<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::copied(tensor.into_dispatch()))
 }

@@ -1,5 +1,4 @@
-//! Batch norm of images (arXiv 1502.03167), and running statistics that mean the same however a batch is divided into
-//! micro-batches.
+//! Batch norm of images (arXiv 1502.03167), with running statistics that do not depend on the number of micro-batches.
 
 use burn::{
     backend::{Backend, Dispatch, TensorMetadata, tensor::FloatTensor},
@@ -14,17 +13,17 @@ use crate::{
     compute::{inside, round, tensor_of, wide},
 };
 
-/// Mean and variance of every channel, `[c]` each, in f32 or f64.
+/// Mean and variance of each channel, `[c]` each, in f32 or f64.
 #[derive(Debug, Clone)]
 pub struct Moments {
     /// Means.
     pub mean: Tensor<1>,
-    /// Variances: over n − 1 where they are of a sample, as PyTorch keeps them.
+    /// Variances. Those of a batch are divided by n − 1, as in PyTorch's running statistics.
     pub variance: Tensor<1>,
 }
 
 impl Moments {
-    /// What running statistics start from: mean 0 and variance 1.
+    /// Returns the initial running statistics: mean 0 and variance 1.
     pub fn unit(channels: usize, dtype: DType, device: &Device) -> Self {
         Self {
             mean: Tensor::zeros([channels], (device, dtype)),
@@ -32,7 +31,7 @@ impl Moments {
         }
     }
 
-    /// Running statistics after a batch: `momentum` of the batch's and the rest of their own.
+    /// Returns the running statistics after a batch: `momentum · batch + (1 − momentum) · self`.
     pub fn follow(self, batch: Self, momentum: f64) -> Self {
         let mix = |own: Tensor<1>, other| own * (1.0 - momentum) + other * momentum;
         Self {
@@ -42,7 +41,7 @@ impl Moments {
     }
 }
 
-/// The momentum of each of so many micro-batches, from that of a whole batch.
+/// Returns the momentum of each of `micro_batches` micro-batches, given that of a whole batch.
 pub fn micro_batch_momentum(rule: BatchNormMomentum, momentum: f64, micro_batches: u32) -> f64 {
     match rule {
         BatchNormMomentum::Keep => momentum,
@@ -51,14 +50,14 @@ pub fn micro_batch_momentum(rule: BatchNormMomentum, momentum: f64, micro_batche
 }
 
 impl Compute {
-    /// Batch norm of `[n, c, h, w]` in training: every channel less its mean over the batch, divided by its deviation, then
-    /// times `scale` and plus `shift`, `[c]` each. With it come the moments of the batch, for running statistics to follow;
-    /// they have no gradient.
+    /// Computes batch norm of `[n, c, h, w]` in training: subtracts each channel's mean over the batch, divides by its
+    /// standard deviation, multiplies by `scale` and adds `shift`, `[c]` each. Also returns the moments of the batch,
+    /// detached from the graph, to update the running statistics.
     ///
-    /// Halves are widened to f32 inside and the result is rounded once.
+    /// 16-bit formats are widened to f32 inside and the result is rounded once.
     ///
     /// # Panics
-    /// If a channel has fewer than two values, whose variance says nothing.
+    /// If a channel has fewer than two values, because their variance is undefined.
     pub fn batch_norm_training(
         &self,
         input: Tensor<4>,
@@ -85,7 +84,7 @@ impl Compute {
         (round(output, dtype), moments)
     }
 
-    /// Batch norm of `[n, c, h, w]` with running statistics, as in evaluation.
+    /// Computes batch norm of `[n, c, h, w]` with running statistics, as in evaluation.
     pub fn batch_norm(
         &self,
         input: Tensor<4>,
@@ -105,7 +104,7 @@ impl Compute {
             as_wide(scale),
             as_wide(shift),
         ];
-        // Products leave images channels-last in memory: they stay where they are.
+        // Matmuls leave images channels-last in memory: this permutation does not copy.
         let rows = input.permute([0, 2, 3, 1]).reshape([n * h * w, c]);
         let [mean, deviation, scale, shift] = by.map(Tensor::into_dispatch);
         let rows = rows.into_dispatch();
@@ -114,7 +113,7 @@ impl Compute {
     }
 }
 
-/// [`PrecisionBackend::normalize_columns`] by burn's operations.
+/// Implements [`PrecisionBackend::normalize_columns`] with burn's operations.
 pub(crate) fn normalize_columns<B: Backend>(rows: FloatTensor<B>, by: [FloatTensor<B>; 4]) -> FloatTensor<B> {
     let [_, columns] = rows.shape().dims();
     let [mean, deviation, scale, shift] = by.map(|values| B::float_reshape(values, Shape::new([1, columns])));
@@ -122,7 +121,7 @@ pub(crate) fn normalize_columns<B: Backend>(rows: FloatTensor<B>, by: [FloatTens
     B::float_add(B::float_mul(normal, scale), shift)
 }
 
-/// `rows · scale + shift`, a row a channel.
+/// Computes `rows · scale + shift`, with one row per channel.
 fn affine(rows: Tensor<2>, scale: Tensor<1>, shift: Tensor<1>) -> Tensor<2> {
     let dtype = rows.dtype();
     let column = |values: Tensor<1>| round(values, dtype).unsqueeze_dim::<2>(1);

@@ -1,7 +1,7 @@
-//! Checks of candidate kernels: small products of integers, compared with float64.
+//! Checks of candidate kernels: small matmuls of integers, compared with float64.
 //!
-//! Sums of small integers are exact in every format, so a result is right in every bit or wrong. Each product has other values, so a
-//! kernel that writes nothing, and leaves an earlier result in memory, is found too.
+//! Sums of small integers are exact in every format: a result is correct in every bit or wrong. Each matmul uses other values. This
+//! also detects a kernel that writes nothing and leaves an earlier result in memory.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
@@ -36,7 +36,7 @@ pub fn candidates(operation: CheckedOperation, compute: &Compute) -> Vec<String>
     }
 }
 
-/// Permits only candidates that passed a check. Others are never launched by this process.
+/// Permits only candidates that passed a check. This process never launches others.
 pub fn permit(passed: impl IntoIterator<Item = CandidateKernel>) {
     #[cfg(feature = "cubecl")]
     crate::cube::permitted::permit(passed);
@@ -44,7 +44,7 @@ pub fn permit(passed: impl IntoIterator<Item = CandidateKernel>) {
     drop(passed);
 }
 
-/// Checks a candidate for an operation under a setting. The process can do nothing else afterwards.
+/// Checks a candidate for an operation under a setting. The process cannot be used for anything else afterwards.
 ///
 /// # Errors
 /// The error that the device reports.
@@ -78,14 +78,14 @@ pub fn check_candidate(
     }
 }
 
-/// How an operand lies in memory.
+/// Memory layout of an operand.
 #[derive(Debug, Clone, Copy)]
 enum Stored {
     /// Row by row.
     Rows,
     /// Column by column.
     Columns,
-    /// Rows of all matrices of a batch side by side, as a projection that is split into heads.
+    /// Rows of all matrices of a batch next to each other, as in a projection that is split into heads.
     Heads,
 }
 
@@ -100,9 +100,9 @@ struct Checker<'a> {
 
 #[cfg(feature = "cubecl")]
 impl Checker<'_> {
-    /// Integers that differ from call to call. Sums of up to 128 products of them are exact in the accumulator.
+    /// Returns integers that differ from call to call. Sums of up to 128 products of them are exact in the accumulator.
     fn integers(&mut self, count: usize) -> Vec<f64> {
-        // f16 has every integer up to 2048, f32 up to 2²⁴.
+        // f16 represents every integer up to 2048, f32 up to 2²⁴.
         let sums = self.compute.mode().accumulator;
         let most = if sums == Accumulator::F16 { 3 } else { 15 };
         let mut next = || {
@@ -198,7 +198,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// A linear layer, whose sums leave the kernel in f32.
+    /// Checks a linear layer, in which the kernel returns f32 sums.
     fn linear(&mut self, [m, k, n]: [usize; 3]) -> Result<(), String> {
         let (input, weight, bias) = (self.integers(m * k), self.integers(n * k), self.integers(n));
         let output = self.compute.linear(
@@ -264,7 +264,7 @@ impl Checker<'_> {
             let of_filters = filters_on_device
                 .grad(&grads)
                 .ok_or("no gradient of the filters")?;
-            // Both kernels are launched by the backward pass, so what was refused says nothing of which one.
+            // The backward pass launches both kernels, so a rejection cannot be attributed to one of them.
             let (of_images, of_filters) = (download(of_images)?, download(of_filters)?);
             let wanted = [sums.images(&gradient, &filters), sums.filters(&images, &gradient)].concat();
             self.compare(
@@ -283,9 +283,9 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Attention in which every query has one key that it agrees with, so that its result is the value of that key.
+    /// Checks attention in which every query matches exactly one key: the result is the value of that key.
     fn attention(&mut self, [n, heads, sequence, width]: [usize; 4]) -> Result<(), String> {
-        // A score of LOUD²/√width for the key, and of 0 for all others, whose weights are e⁻ˢᶜᵒʳᵉ: 0 in f32.
+        // Score LOUD²/√width for the matching key, and 0 for all others, whose weights e⁻ˢᶜᵒʳᵉ are 0 in f32.
         const LOUD: f64 = 64.0;
         let matrices = n * heads;
         let chosen = |matrix: usize, query: usize| (query * 5 + matrix * 3 + 1) % sequence;
@@ -316,7 +316,7 @@ impl Checker<'_> {
     }
 }
 
-/// The tensor with its values side by side in memory.
+/// Returns a contiguous copy of a tensor.
 #[cfg(feature = "cubecl")]
 fn contiguous<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     // Adding a tensor of zeros writes a new one.
@@ -330,7 +330,7 @@ fn download<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f64>, String> {
     Ok(data.iter::<f64>().collect())
 }
 
-/// The three products of a convolution as loops.
+/// Reference implementation of the three passes of a convolution, as loops.
 #[cfg(feature = "cubecl")]
 struct Sums {
     /// Images, channels, edge of an image, filters, edge of a filter.
@@ -342,7 +342,7 @@ struct Sums {
 
 #[cfg(feature = "cubecl")]
 impl Sums {
-    /// Calls `add` with the places of output, image and filter of every term.
+    /// Calls `add` with the indices of output, image and filter of every term.
     fn terms(&self, mut add: impl FnMut(usize, usize, usize)) {
         let ([n, c, edge, o, filter], steps) = (self.shape, self.steps);
         for output in 0..n * o * steps * steps {

@@ -1,4 +1,4 @@
-//! How long work takes on a device, and by which clock.
+//! Timing of work on a device.
 
 use std::time::Instant;
 
@@ -9,9 +9,10 @@ use burn::{
     tensor::Device,
 };
 
-/// Times work from an idle device to an idle device.
+/// Clock that times work from an idle device to an idle device.
 ///
-/// The device's own clock is that of burn's profiling windows: on CUDA a pair of events on the stream that the work runs on.
+/// The clock of the device is that of burn's profiling windows: on CUDA a pair of events on the stream that the work runs
+/// on.
 /// See `docs/decisions/0023-profiling-windows.md`.
 #[derive(Debug, Clone)]
 pub struct Clock {
@@ -19,18 +20,18 @@ pub struct Clock {
     why_none: Option<String>,
 }
 
-/// How long a stretch of work took.
+/// Duration of work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timed {
-    /// Seconds between the work's beginning and its end on the device, by the device's own clock; absent where there is
-    /// none, or where it gave a time that cannot be.
+    /// Seconds between start and end of the work on the clock of the device; absent if the device does not have one, or
+    /// if its time is implausible.
     pub device: Option<f64>,
-    /// Seconds from before the work was asked for to after the device was idle again.
+    /// Seconds from before the work was submitted until the device was idle again.
     pub wall: f64,
 }
 
 impl Timed {
-    /// With a time of the device's own clock, if it can be true.
+    /// Discards the time of the device's clock if it is implausible.
     pub fn new(device: Option<f64>, wall: f64) -> Self {
         Self {
             device: device.and_then(|device| possible(device, wall)),
@@ -40,9 +41,9 @@ impl Timed {
 }
 
 impl Clock {
-    /// The best clock of a device.
+    /// Returns the best clock of a device.
     pub fn of(device: &Device) -> Self {
-        // A driver may have a clock and refuse to read it: a window around nothing finds out before anything is timed.
+        // A driver may report a clock but fail to read it. An empty window detects this before anything is timed.
         let works = has_clock(device).and_then(|has| {
             let window = if has { Window::open(device)? } else { None };
             window.map(Window::close).transpose()?;
@@ -54,7 +55,7 @@ impl Clock {
         }
     }
 
-    /// The wall clock, which is read around what is more than one stretch of work.
+    /// Returns the wall clock, for durations of more than one piece of work.
     pub fn of_the_wall() -> Self {
         Self {
             is_devices: false,
@@ -62,21 +63,21 @@ impl Clock {
         }
     }
 
-    /// Why a device has no clock of its own, if it has none. The CPU needs none.
+    /// Returns the reason why a device does not have its own clock, if that is an error. The CPU does not need one.
     pub fn why_none(&self) -> Option<&str> {
         self.why_none.as_deref()
     }
 
-    /// Whether the device has a clock of its own.
+    /// Returns true if times come from the clock of the device.
     pub fn is_devices(&self) -> bool {
         self.is_devices
     }
 
-    /// Times work on a device that is idle. Work is timed as it is asked for: where the device is faster than that, the gaps
-    /// are part of the time.
+    /// Times work on an idle device. The time includes submission: if the device is faster than the host submits, it
+    /// includes the gaps.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Any error that the device reports.
     pub fn time<T>(&self, device: &Device, work: impl FnOnce() -> T) -> Result<(T, Timed), String> {
         let begun = Instant::now();
         let window = match self.is_devices {
@@ -87,14 +88,14 @@ impl Clock {
         let window = window.map(Window::close).transpose()?;
         device.sync().map_err(|error| format!("{error:?}"))?;
         let wall = begun.elapsed().as_secs_f64();
-        // What the events say is asked for once the device is idle: asking takes time, too.
+        // The events are read once the device is idle, because reading takes time, too.
         let seconds = window.and_then(|window| read_sync(window.resolve()));
         let seconds = seconds.map(|ticks| ticks.duration().as_secs_f64());
         Ok((result, Timed::new(seconds, wall)))
     }
 }
 
-/// Whether a device has a clock of its own, or why it has none though it is no CPU.
+/// Returns true if a device has its own clock, or an error with the reason if a GPU does not have one.
 fn has_clock(device: &Device) -> Result<bool, String> {
     #[cfg(feature = "cubecl")]
     if let DispatchDevice::Cube(device) = device.as_dispatch() {
@@ -109,14 +110,14 @@ fn has_clock(device: &Device) -> Result<bool, String> {
     Ok(false)
 }
 
-/// A stretch of a device's stream that is timed, abandoned if it is not closed.
+/// Timed section of a device's stream, abandoned if it is not closed.
 pub(crate) struct Window<'a> {
     device: &'a Device,
     token: Option<ProfileToken>,
 }
 
 impl<'a> Window<'a> {
-    /// Absent where the device opens none.
+    /// Opens a window. Returns `None` if the device does not support it.
     pub(crate) fn open(device: &'a Device) -> Result<Option<Self>, String> {
         let token = Dispatch::profile_start(device.as_dispatch()).map_err(|error| format!("{error:?}"))?;
         Ok(token.map(|token| Self {
@@ -125,7 +126,7 @@ impl<'a> Window<'a> {
         }))
     }
 
-    /// Closes it behind all that has been asked for, also what fusion holds back.
+    /// Closes the window after all submitted work, including operations that fusion has queued.
     pub(crate) fn close(mut self) -> Result<burn::backend::ProfileDuration, String> {
         let token = self.token.take().expect("a window is closed once");
         let options = ProfileOptions::default().flush();
@@ -141,8 +142,8 @@ impl Drop for Window<'_> {
     }
 }
 
-/// A time of the device's clock, if it can be true: the work lies within what the wall clock saw of it. An event ticks
-/// every half microsecond (CUDA driver API, `cuEventElapsedTime`).
+/// Returns a time of the device's clock if it is plausible: at most the wall time. An event ticks every half
+/// microsecond (CUDA driver API, `cuEventElapsedTime`).
 fn possible(device: f64, wall: f64) -> Option<f64> {
     const TICK: f64 = 0.5e-6;
     (device > 0.0 && device <= wall + TICK).then_some(device)

@@ -1,9 +1,9 @@
-//! Errors of the run-time compiler in the errors that cubecl reports.
+//! Extraction of compiler errors from the errors that cubecl reports.
 
 /// Text that cubecl writes before the log of the compiler.
 const LOG: &str = "[Compilation Error]";
 
-/// Text that cubecl writes behind it.
+/// Text that cubecl writes after it.
 const SOURCE: &str = "[Source]";
 
 /// Returns the first error of each compiler log in a text.
@@ -13,9 +13,9 @@ pub(crate) fn compiler_errors(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the first line of a log that names an error, or else the first line that is not blank.
+/// Returns the first line of a log that contains "error", or else the first line that is not blank.
 fn first_error(log: &str) -> String {
-    // The autotuner's results are JSON, which escapes the ends of lines.
+    // Results of the autotuner are JSON, in which line ends are escaped.
     let log = log.replace("\\n", "\n");
     let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find(|line| line.contains("error"));

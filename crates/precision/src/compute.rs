@@ -1,5 +1,5 @@
-//! A precision setting as the operations of a model see it: one method an operation, each in the format that its class has
-//! in the table of [`autocast`](crate::autocast).
+//! Operations of a model under a precision setting: one method per operation, each in the format of its class in the table
+//! of [`autocast`](crate::autocast).
 
 use burn::{
     backend::{Dispatch, DispatchTensor},
@@ -17,7 +17,7 @@ use crate::{
     backend::PrecisionBackend,
 };
 
-/// burn's name for a format. TF32 lives in f32 words.
+/// Returns burn's dtype for a format. TF32 values are stored as f32.
 pub const fn dtype(format: Format) -> DType {
     match format {
         Format::F64 => DType::F64,
@@ -27,7 +27,7 @@ pub const fn dtype(format: Format) -> DType {
     }
 }
 
-/// Rounds a tensor to a dtype, to nearest even; nothing happens if it has it.
+/// Rounds a tensor to a dtype, to nearest even. Returns the tensor unchanged if it has this dtype.
 pub(crate) fn round<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
     if tensor.dtype() == dtype {
         return tensor;
@@ -35,13 +35,14 @@ pub(crate) fn round<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D
     tensor_of(Dispatch::round_to(primitive(tensor), FloatDType::from(dtype)))
 }
 
-/// Halves as f32, others as they are. A factor that is not a number of the format has to meet them so: in bf16 0.999 is 1.
+/// Widens 16-bit formats to f32. Needed before multiplying by a factor that 16-bit formats cannot represent: in bf16,
+/// 0.999 is 1.
 pub(crate) fn wide<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     let dtype = inside(tensor.dtype());
     round(tensor, dtype)
 }
 
-/// What is computed in where inputs are of a format: f32 for halves.
+/// Returns the dtype for intermediate results of an operation on inputs of this dtype: f32 for 16-bit formats.
 pub(crate) fn inside(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
@@ -49,7 +50,7 @@ pub(crate) fn inside(dtype: DType) -> DType {
     }
 }
 
-/// Every element times a factor, rounded once.
+/// Multiplies every element by a factor and rounds once.
 pub(crate) fn times<const D: usize>(tensor: Tensor<D>, factor: f64) -> Tensor<D> {
     let dtype = tensor.dtype();
     round(wide(tensor).mul_scalar(factor), dtype)
@@ -63,12 +64,13 @@ pub(crate) fn tensor_of<const D: usize>(primitive: DispatchTensor) -> Tensor<D> 
     Tensor::from_dispatch(primitive)
 }
 
-/// Heads of attention beside the sequence, and back: `[n, sequence, heads, width]` as `[n, heads, sequence, width]`.
+/// Swaps heads and sequence of attention: `[n, sequence, heads, width]` becomes `[n, heads, sequence, width]`, and vice
+/// versa.
 pub fn swap_middle(tensor: Tensor<4>) -> Tensor<4> {
     tensor_of(Dispatch::swap_middle(primitive(tensor)))
 }
 
-/// A precision setting as the operations of a model see it.
+/// Operations of a model under a precision setting.
 ///
 /// ```
 /// use burn::tensor::{DType, Device, Tensor};
@@ -90,14 +92,14 @@ pub struct Compute {
 }
 
 impl From<Precision> for Compute {
-    /// With exact f32 operands where there are f32 products, and sums in f32.
+    /// Uses exact f32 operands for f32 matmuls, and sums in f32.
     fn from(precision: Precision) -> Self {
         Self::new(precision, MatmulPrecision::Highest, Accumulator::F32)
     }
 }
 
 impl Compute {
-    /// From the three axes that govern products.
+    /// Returns the operations for the three axes that govern matmuls.
     pub fn new(precision: Precision, matmul: MatmulPrecision, accumulator: Accumulator) -> Self {
         Self {
             precision,
@@ -111,12 +113,12 @@ impl Compute {
         }
     }
 
-    /// The same, with attention computed another way.
+    /// Returns the same operations with another implementation of attention.
     pub fn with_attention(self, attention: Attention) -> Self {
         Self { attention, ..self }
     }
 
-    /// The same with operands and results of products rounded to a layout, if they are f32.
+    /// Returns the same operations, with operands and results of matmuls rounded to a layout if they are f32.
     pub fn emulating(self, layout: Layout) -> Self {
         Self {
             emulated: Some(layout),
@@ -124,28 +126,28 @@ impl Compute {
         }
     }
 
-    /// From a setting.
+    /// Returns the operations for a setting.
     pub fn of(setting: &Setting) -> Self {
         Self::new(setting.precision(), setting.matmul(), setting.accumulator())
             .with_attention(setting.attention())
     }
 
-    /// What is asked of its matmuls.
+    /// Returns the requested arithmetic of matmuls.
     pub fn requested(&self) -> Requested {
         Requested::new(self.precision, self.mode.precision, self.mode.accumulator)
     }
 
-    /// The arithmetic of its matrix products.
+    /// Returns the arithmetic of matmuls.
     pub(crate) fn mode(&self) -> MatmulMode {
         self.mode
     }
 
-    /// See [`Precision`].
+    /// Returns the [`Precision`].
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// The same for a layer that a mixed setting keeps in f32: its products are those of `32-true`.
+    /// Returns the operations for a layer that a mixed setting keeps in f32: its matmuls are those of `32-true`.
     pub fn in_f32(self) -> Self {
         let precision = if self.precision.is_mixed() {
             Precision::True32
@@ -159,7 +161,7 @@ impl Compute {
         }
     }
 
-    /// Products and what follows them at once, in the emulated layout if there is one.
+    /// Rounds the result of a matmul, or of the operation that follows it, to the emulated layout if there is one.
     fn emulated<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         match self.emulated {
             Some(layout) if tensor.dtype() == DType::F32 => {
@@ -169,20 +171,21 @@ impl Compute {
         }
     }
 
-    /// A tensor as an operation of class [`OpClass::Lower`] takes it: in the format of products.
+    /// Casts a tensor to the input format of operations of class [`OpClass::Lower`], that of matmuls.
     pub fn operand<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         let [tensor] = self.cast_as(OpClass::Lower, [tensor]);
         tensor
     }
 
-    /// A tensor as an operation of class [`OpClass::Full`] takes it: in the parameters' format. What no method here does
-    /// (linear algebra such as decompositions and solvers, the processing before and after a model) works on these.
+    /// Casts a tensor to the input format of operations of class [`OpClass::Full`], that of the parameters. Use it for
+    /// computations that have no method here: linear algebra such as decompositions and solvers, pre- and
+    /// postprocessing.
     pub fn full<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         let [tensor] = self.cast_as(OpClass::Full, [tensor]);
         tensor
     }
 
-    /// The inputs as autocast gives them to an operation.
+    /// Casts inputs as autocast does for an operation.
     pub(crate) fn cast<const D: usize, const N: usize>(
         &self,
         operation: Operation,
@@ -191,7 +194,7 @@ impl Compute {
         self.cast_as(operation.class(), inputs)
     }
 
-    /// The inputs as autocast gives them to an operation of this class.
+    /// Casts inputs as autocast does for operations of this class.
     pub(crate) fn cast_as<const D: usize, const N: usize>(
         &self,
         class: OpClass,
@@ -205,12 +208,12 @@ impl Compute {
         }
     }
 
-    /// Matrix product `[…, m, k] × […, k, n]`.
+    /// Multiplies matrices `[…, m, k] × […, k, n]`.
     pub fn matmul<const D: usize>(&self, lhs: Tensor<D>, rhs: Tensor<D>) -> Tensor<D> {
         self.product(self.cast(Operation::Matmul, [lhs, rhs]))
     }
 
-    /// The same with the columns of the right factor as rows: `[…, m, k] × […, n, k]`.
+    /// Multiplies matrices, with the columns of the right operand stored as rows: `[…, m, k] × […, n, k]`.
     pub fn matmul_by_columns<const D: usize>(&self, lhs: Tensor<D>, columns: Tensor<D>) -> Tensor<D> {
         let [lhs, columns] = self.cast(Operation::Matmul, [lhs, columns]).map(primitive);
         self.emulated(tensor_of(Dispatch::controlled_matmul_by_columns(
@@ -223,13 +226,13 @@ impl Compute {
         self.emulated(tensor_of(Dispatch::controlled_matmul(lhs, rhs, self.mode)))
     }
 
-    /// `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`. The bias is rounded as the operands are and added to the
-    /// sums before these are rounded, as cuBLAS does; f16 sums are what they are.
+    /// Computes `input · weightᵀ + bias`, shapes `[n, in]`, `[out, in]`, `[out]`. The bias is rounded like the operands and added
+    /// to the sums before they are rounded, as cuBLAS does. f16 sums are already rounded at that point.
     pub fn linear(&self, input: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
         self.plus_bias(Dispatch::controlled_matmul_by_columns, [input, weight], bias)
     }
 
-    /// The same with weights `[in, out]`, as burn's own layer and GPT-2 keep them.
+    /// Computes `input · weight + bias` with weights `[in, out]`, the layout of burn's linear layer and of GPT-2.
     pub fn linear_by_inputs(&self, input: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>) -> Tensor<2> {
         self.plus_bias(Dispatch::controlled_matmul, [input, weight], bias)
     }
@@ -252,25 +255,25 @@ impl Compute {
         self.emulated(round(sums + bias.unsqueeze(), dtype))
     }
 
-    /// Rows `[n]` of a `table` `[rows, width]`, by number: `[n, width]`. The gradient of a row that is read several times is summed
-    /// in f32 at least and rounded once, as PyTorch's embedding does on CUDA: a sum of ones in bf16 ends at 256.
+    /// Looks up `rows` `[n]` of a `table` `[rows, width]` and returns `[n, width]`. The gradient of a row that is read several
+    /// times is summed in at least f32 and rounded once, as PyTorch's embedding does on CUDA: a sum of ones in bf16 stops at 256.
     pub fn embedding(&self, table: Tensor<2>, rows: Tensor<1, Int>) -> Tensor<2> {
         tensor_of(Dispatch::look_up(primitive(table), rows.into_dispatch()))
     }
 
-    /// A matrix `[rows, width]` so many times: `[times, rows, width]`. Its gradient is summed in f32 at least and rounded once.
+    /// Repeats a matrix `[rows, width]` to `[times, rows, width]`. Its gradient is summed in at least f32 and rounded once.
     pub fn repeated(&self, rows: Tensor<2>, times: usize) -> Tensor<3> {
         let (dtype, [count, width]) = (rows.dtype(), rows.dims());
         let repeated = wide(rows).unsqueeze::<3>().expand([times, count, width]);
         round(repeated, dtype)
     }
 
-    /// Attention of `query` `[n, heads, queries, width]` to `key` and `value` `[n, heads / group, keys, width]`, which as many
-    /// neighbouring heads share, within their `sight`: two products and a softmax, each of its own class, with `dropout` of the
-    /// weights between them, or one kernel with an arithmetic of its own.
+    /// Computes attention of `query` `[n, heads, queries, width]` to `key` and `value` `[n, heads / group, keys, width]`, which
+    /// `group` neighbouring heads share, under the mask `sight`. Runs either two matmuls and a softmax, each in the format of
+    /// its class, with `dropout` applied to the attention weights, or one fused kernel with its own arithmetic.
     ///
     /// # Panics
-    /// On a `dropout` or a bias that the one kernel would leave out.
+    /// If attention is fused and there is a `dropout` or a bias, which the fused kernel does not support.
     pub fn attention(&self, [query, key, value]: [Tensor<4>; 3], sight: &Sight, dropout: f64) -> Tensor<4> {
         let [n, heads, queries, width] = query.dims();
         let [_, shared, keys, _] = key.dims();
@@ -284,7 +287,7 @@ impl Compute {
             let hidden = hidden.into_dispatch();
             return tensor_of(Dispatch::fused_attention(query, key, value, hidden, self.mode));
         }
-        // The queries of heads that share their keys are rows of one product.
+        // The queries of heads that share their keys become rows of one matmul.
         let together = |part: Tensor<4>| match heads / shared {
             1 => part,
             group => {
@@ -313,13 +316,14 @@ impl Compute {
             .reshape([n, heads, queries, width])
     }
 
-    /// Turns pairs of elements of `input` `[n, heads, sequence, width]` by the angles of their positions (arXiv 2104.09864), in f32
-    /// at least, and rounds once. Models that compute it in halves round each product and the sine as well.
+    /// Rotates pairs of elements of `input` `[n, heads, sequence, width]` by the angles of their positions (arXiv 2104.09864), in
+    /// at least f32, and rounds once. Models that compute this in 16-bit formats also round each intermediate result and the sine.
     pub fn rotary(&self, input: Tensor<4>, rotation: &Rotation) -> Tensor<4> {
         self.emulated(rotation.turn(input))
     }
 
-    /// Convolution of images `[n, c, h, w]` with filters `[o, c, a, b]`: `[n, o, y, x]`. The `padding` is of zeros, on every side, and less than the filters' edges.
+    /// Convolves images `[n, c, h, w]` with filters `[o, c, a, b]` to `[n, o, y, x]`. `padding` adds zeros on every side and must be less than
+    /// the edges of the filters.
     pub fn convolution(
         &self,
         images: Tensor<4>,
@@ -339,8 +343,8 @@ impl Compute {
         self.emulated(tensor_of(output))
     }
 
-    /// The largest of each window of images `[n, c, h, w]`, whose `padding` is less than everything: `[n, c, y, x]`. Where windows
-    /// overlap, the gradient of a value is summed in f32 at least and rounded once, as PyTorch's is on CUDA.
+    /// Computes the maximum of each window of images `[n, c, h, w]`, padded with −∞: `[n, c, y, x]`. Where windows overlap, the
+    /// gradient of a value is summed in at least f32 and rounded once, as in PyTorch on CUDA.
     pub fn max_pool(&self, images: Tensor<4>, edge: usize, stride: usize, padding: usize) -> Tensor<4> {
         let dtype = images.dtype();
         let options = MaxPoolOptions::new([edge; 2])
@@ -350,13 +354,13 @@ impl Compute {
         round(pooled, dtype)
     }
 
-    /// Softmax over the last dimension.
+    /// Computes softmax over the last dimension.
     pub fn softmax<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Softmax, [input]).map(primitive);
         tensor_of(Dispatch::softmax_last(input))
     }
 
-    /// Layer norm over the last dimension; `scale` and `shift` are `[n]`.
+    /// Computes layer norm over the last dimension; `scale` and `shift` are `[n]`.
     pub fn layer_norm<const D: usize>(
         &self,
         input: Tensor<D>,
@@ -369,29 +373,30 @@ impl Compute {
         tensor_of(output)
     }
 
-    /// Root-mean-square norm over the last dimension; `scale` is `[n]`.
+    /// Computes root-mean-square norm over the last dimension; `scale` is `[n]`.
     pub fn rms_norm<const D: usize>(&self, input: Tensor<D>, scale: Tensor<1>, epsilon: f64) -> Tensor<D> {
         let [input] = self.cast(Operation::RmsNorm, [input]).map(primitive);
         let (output, _) = Dispatch::rms_normalize_last(input, primitive(scale), epsilon);
         tensor_of(output)
     }
 
-    /// GELU with the exact error function.
+    /// Computes GELU with the exact error function.
     pub fn gelu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         self.gelu_as(Gelu::Exact, input)
     }
 
-    /// GELU in one of its forms; [`Gelu::TanhPacked`] takes 16-bit values alone.
+    /// Computes GELU in one of its forms; [`Gelu::TanhPacked`] supports only 16-bit formats.
     pub fn gelu_as<const D: usize>(&self, form: Gelu, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Gelu, [input]).map(primitive);
         self.emulated(tensor_of(Dispatch::gelu_form(input, form)))
     }
 
-    /// `x · σ(x)`, the sigmoid linear unit, in f32 inside for halves.
+    /// Computes the sigmoid linear unit `x · σ(x)`, in f32 inside for 16-bit formats.
     pub fn silu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Silu, [input]);
         let dtype = input.dtype();
-        // burn's sigmoid is f32 inside on GPUs. What overflows here is beyond what f64 is asked for: x below -709.
+        // burn's sigmoid computes in f32 on GPUs. The f64 formula overflows only for x below -709, a range that it is
+        // not used for.
         let output = match dtype {
             DType::F64 => input.clone() / (input.neg().exp() + 1.0),
             _ => activation::silu(wide(input)),
@@ -399,8 +404,8 @@ impl Compute {
         self.emulated(round(output, dtype))
     }
 
-    /// Zeroes a `share` of the elements at random and scales up the rest. The mask is drawn in f32 whatever the setting, so
-    /// that settings with one seed drop the same elements.
+    /// Zeroes a `share` of the elements at random and scales up the rest. The mask is drawn in f32 in every setting:
+    /// settings with the same seed drop the same elements.
     pub fn dropout<const D: usize>(&self, input: Tensor<D>, share: f64) -> Tensor<D> {
         if share == 0.0 {
             return input;
@@ -412,7 +417,7 @@ impl Compute {
         times(input, 1.0 / keep).mask_fill(mask.equal_elem(0.0), 0.0)
     }
 
-    /// Sum of two tensors.
+    /// Adds two tensors.
     pub fn add<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
         let [a, b] = self.cast(Operation::Add, [a, b]);
         match a.shape() == b.shape() {
@@ -421,31 +426,31 @@ impl Compute {
         }
     }
 
-    /// The larger of each element and 0: a number of the input's format, whatever that is.
+    /// Computes the maximum of each element and 0, in the format of the input.
     pub fn relu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         tensor_of(Dispatch::rectify(primitive(input)))
     }
 
-    /// Product of two tensors, element by element.
+    /// Multiplies two tensors element by element.
     pub fn mul<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
         let [a, b] = self.cast(Operation::Mul, [a, b]);
         self.emulated(a * b)
     }
 
-    /// Summed cross-entropy of `logits` `[n, classes]` against `targets` `[n]`, in nats.
+    /// Computes the summed cross-entropy of `logits` `[n, classes]` against `targets` `[n]`, in nats.
     pub fn cross_entropy_sum(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
         let chosen = self.log_likelihoods(logits, targets);
         let format = chosen.dtype();
         round(total(wide(chosen).flatten(0, 1)), format).neg()
     }
 
-    /// The cross-entropy of every row of `logits` `[n, classes]` against `targets` `[n]`, in nats: what
-    /// [`Self::cross_entropy_sum`] adds up.
+    /// Computes the cross-entropy of each row of `logits` `[n, classes]` against `targets` `[n]`, in nats, without the
+    /// sum of [`Self::cross_entropy_sum`].
     pub fn cross_entropies(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
         self.log_likelihoods(logits, targets).flatten::<1>(0, 1).neg()
     }
 
-    /// The logarithm of what each row gives its target, `[n, 1]`.
+    /// Returns the log-probability of each row's target, `[n, 1]`.
     fn log_likelihoods(&self, logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<2> {
         let [logits] = self.cast(Operation::CrossEntropySum, [logits]);
         let format = logits.dtype();
@@ -454,7 +459,7 @@ impl Compute {
     }
 }
 
-/// Keys or values `[n, shared, keys, width]`, repeated for every head that shares them.
+/// Repeats keys or values `[n, shared, keys, width]` for every head that shares them.
 fn per_head(part: Tensor<4>, heads: usize) -> Tensor<4> {
     let [n, shared, keys, width] = part.dims();
     if shared == heads {
@@ -465,8 +470,8 @@ fn per_head(part: Tensor<4>, heads: usize) -> Tensor<4> {
     each.reshape([n, heads, keys, width])
 }
 
-/// The sum of a vector, `[1]`: in rows of a fixed width first, since what burn does for a sum of everything may add up in
-/// another order each time. Within a process the order is the same.
+/// Returns the sum of a vector, `[1]`. Sums rows of a fixed width first, since burn's sum over all elements may use
+/// another order in each run. Within a process the order is the same.
 pub(crate) fn total(vector: Tensor<1>) -> Tensor<1> {
     const WIDTH: usize = 1024;
     let [count] = vector.dims();

@@ -1,8 +1,8 @@
-//! Convolution as a matrix product of unfolded windows, so that its arithmetic is that of the controlled product.
+//! Convolution as a matmul of unfolded windows, computed with the arithmetic of the controlled matmul.
 //!
-//! burn's own convolution chooses TF32 by itself, and its strict variant loses its strictness in the backward pass. Here
-//! all three products of a layer, its output and both gradients, are one matrix product each: positions × window, times
-//! window × channels. Images stand channels-last in memory, as those products leave them.
+//! burn's own convolution chooses TF32 by itself, and its strict variant is not strict in the backward pass. Here the
+//! output and both gradients of a layer are one matmul each: positions × window, times window × channels. Images are
+//! stored channels-last, the layout in which these matmuls write them.
 
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
@@ -14,35 +14,36 @@ use crate::{
     backend::{narrow, widen},
 };
 
-/// Bytes of unfolded windows that exist at a time: larger batches are taken in parts. Windows of 3 × 3 repeat each value
-/// nine times, which would be most of a network's memory.
+/// Maximum bytes of unfolded windows at a time; larger batches are split. Windows of 3 × 3 repeat each value nine times,
+/// which would be most of a network's memory.
 const UNFOLDED_BYTES: usize = 64 << 20;
 
-/// A product of a convolution, and how its filters move over the images. Filters are not dilated, and see all channels.
+/// One of the three computations of a convolution layer, with its stride and padding. Filters are not dilated, and read
+/// all channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Convolution {
-    /// Which of the layer's three products.
+    /// Output or gradient that is computed.
     pub pass: Pass,
     /// Rows and columns from one window to the next.
     pub stride: usize,
-    /// Rows and columns of zeros around an image; less than the filters' edges.
+    /// Rows and columns of zeros around an image; less than the edges of the filters.
     pub padding: usize,
 }
 
-/// The three products of a convolution layer with images `[n, c, h, w]`, filters `[o, c, a, b]` and output
-/// `[n, o, y, x]`.
+/// The three computations of a convolution layer with images `[n, c, h, w]`, filters `[o, c, a, b]` and output `[n, o,
+/// y, x]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pass {
-    /// Images and filters to the output.
+    /// Output, from images and filters.
     Forward,
-    /// The output's gradient and filters to the images' gradient, whose `[h, w]` this is.
+    /// Gradient of the images, with their `[h, w]`, from the gradient of the output and filters.
     Images([usize; 2]),
-    /// Images and the output's gradient to the filters' gradient, whose `[a, b]` this is.
+    /// Gradient of the filters, with their `[a, b]`, from images and the gradient of the output.
     Filters([usize; 2]),
 }
 
 impl Convolution {
-    /// Shape of what comes out.
+    /// Returns the shape of the result.
     pub fn shape(&self, lhs: &Shape, rhs: &Shape) -> Shape {
         let ([n, l, h, w], [o, r, a, b]) = (lhs.dims(), rhs.dims());
         let steps = |image: usize, filter: usize| (image + 2 * self.padding - filter) / self.stride + 1;
@@ -53,20 +54,20 @@ impl Convolution {
         })
     }
 
-    /// The same layer's other product.
+    /// Returns another computation of the same layer.
     pub(crate) fn with(self, pass: Pass) -> Self {
         Self { pass, ..self }
     }
 }
 
-/// Computes a product of a convolution by the controlled matrix product.
+/// Computes a convolution pass with the controlled matmul.
 pub(crate) fn by_unfolding<B: PrecisionBackend>(
     lhs: FloatTensor<B>,
     rhs: FloatTensor<B>,
     convolution: Convolution,
     mode: MatmulMode,
 ) -> FloatTensor<B> {
-    // The sum over a batch may come in parts: only what they add up to is rounded.
+    // The sum over a batch may be computed in parts. Only the total is rounded.
     let mode = MatmulMode {
         unrounded: matches!(convolution.pass, Pass::Filters(_)),
         ..mode
@@ -85,9 +86,9 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
     narrow::<B>(product, dtype)
 }
 
-/// Computes a product of a convolution by a given product of matrices, and one of all windows of channels-last images `[n, h, w, c]` and filters
-/// `[a · b · c, o]`, which is told the filters' edges, the stride and the padding: `[n · y · x, o]`. The result is in what these give, or in
-/// f32 where they gave parts of a sum: rounding it is the caller's.
+/// Computes a convolution pass with a given matmul, and a given product of all windows of channels-last images `[n, h, w, c]` with filters `[a ·
+/// b · c, o]`. The latter also receives the edges of the filters, the stride and the padding, and returns `[n · y · x, o]`. The result has the
+/// dtype that these functions return, or f32 if it was summed in parts. The caller rounds it.
 pub(crate) fn by_products<B: PrecisionBackend>(
     lhs: FloatTensor<B>,
     rhs: FloatTensor<B>,
@@ -111,8 +112,8 @@ pub(crate) fn by_products<B: PrecisionBackend>(
             of_windows(channels_last::<B>(lhs), [a, b], stride, padding, filters)
         }
         Pass::Images([h, w]) => {
-            // A convolution again: of the gradient, its rows and columns as far apart as the stride, with the filters
-            // turned by half a circle.
+            // The gradient of the images is a convolution of the output's gradient, spread out by the stride, with the
+            // filters rotated by 180°.
             let [o, c, a, b] = rhs.shape().dims();
             let turned = B::float_permute(B::float_flip(rhs, &[2, 3]), &[2, 3, 0, 1]);
             let filters = reshape::<B, 2>(turned, [a * b * o, c]);
@@ -147,12 +148,12 @@ fn reshape<B: Backend, const D: usize>(tensor: FloatTensor<B>, shape: [usize; D]
     B::float_reshape(tensor, Shape::new(shape))
 }
 
-/// `[n, c, h, w]` as `[n, h, w, c]`.
+/// Permutes `[n, c, h, w]` to `[n, h, w, c]`.
 fn channels_last<B: Backend>(images: FloatTensor<B>) -> FloatTensor<B> {
     B::float_permute(images, &[0, 2, 3, 1])
 }
 
-/// The images, some at a time.
+/// Splits a batch into parts of at most `part` images.
 fn parts<B: Backend>(images: FloatTensor<B>, part: usize) -> impl Iterator<Item = FloatTensor<B>> {
     let [n, ..] = images.shape().dims::<4>();
     (0..n).step_by(part).map(move |first| match part >= n {
@@ -161,14 +162,14 @@ fn parts<B: Backend>(images: FloatTensor<B>, part: usize) -> impl Iterator<Item 
     })
 }
 
-/// How many images' windows fit into [`UNFOLDED_BYTES`], at least one.
+/// Returns the number of images whose windows fit into [`UNFOLDED_BYTES`], at least one.
 fn images_at_a_time<B: Backend>(images: &FloatTensor<B>, values: usize) -> usize {
     let [n, _, _, c] = images.shape().dims();
     let bytes = values * c * images.dtype().size();
     (UNFOLDED_BYTES / bytes.max(1)).clamp(1, n.max(1))
 }
 
-/// All windows, those of some images at a time, times the filters.
+/// Multiplies all windows with the filters, unfolding some images at a time.
 pub(crate) fn of_windows<B: PrecisionBackend>(
     images: FloatTensor<B>,
     filter: [usize; 2],
@@ -192,7 +193,7 @@ pub(crate) fn of_windows<B: PrecisionBackend>(
     }
 }
 
-/// All windows of channels-last images, one a row: `[n · y · x, a · b · c]`.
+/// Unfolds channels-last images into one row per window: `[n · y · x, a · b · c]`.
 fn unfold<B: PrecisionBackend>(
     images: FloatTensor<B>,
     filter: [usize; 2],
@@ -206,7 +207,7 @@ fn unfold<B: PrecisionBackend>(
     B::windows(images, filter, stride, padding)
 }
 
-/// [`PrecisionBackend::windows`] by burn's operations.
+/// Implements [`PrecisionBackend::windows`] with burn's operations.
 pub(crate) fn windows<B: Backend>(
     images: FloatTensor<B>,
     [a, b]: [usize; 2],
@@ -224,8 +225,8 @@ pub(crate) fn windows<B: Backend>(
     reshape::<B, 2>(windows, [n * y * x, a * b * c])
 }
 
-/// Channels-last images on a larger field of zeros, beginning at a row and a column, their own rows and columns `step`
-/// apart.
+/// Writes channels-last images into a larger field of zeros, from row `top` and column `left` on, with their rows and
+/// columns `step` apart.
 fn spread<B: Backend>(
     images: FloatTensor<B>,
     [h, w]: [usize; 2],
@@ -254,7 +255,8 @@ mod tests {
 
     #[test]
     fn parts_of_a_sum_over_the_batch_are_not_rounded_before_they_are_added() {
-        // Windows of 36 images fit into a part. A filter's value at an edge meets 39 × 40 ones of each of 40 images.
+        // Windows of 36 images fit into a part. A filter value at an edge is multiplied with 39 × 40 ones in each of 40
+        // images.
         let ones = |shape: [usize; 4]| {
             let ones = Tensor::<4>::ones(shape, (&Device::flex(), DType::BF16));
             ones.try_into_primitive::<Flex>().unwrap()
@@ -274,7 +276,7 @@ mod tests {
             Tensor::<4>::from_primitive::<Flex>(by_unfolding::<Flex>(images, gradient, convolution, mode));
         assert_eq!(gradient.dtype(), DType::BF16);
         let data = gradient.into_data();
-        // bf16 holds multiples of 256 there: 62400 is 62464. Rounded part by part, it would be 62208.
+        // bf16 represents only multiples of 256 there: 62400 rounds to 62464. Rounding each part would give 62208.
         assert_eq!(data.iter::<f32>().nth(1), Some(62464.0));
     }
 
@@ -302,7 +304,7 @@ mod tests {
                 convolution,
                 mode,
             ));
-            // The filter's middle meets all 361 ones, which bf16 would hold as 360.
+            // The middle of the filter is multiplied with all 361 ones, which bf16 would round to 360.
             assert_eq!(
                 gradient.into_data().iter::<f32>().nth(4),
                 Some(361.0),

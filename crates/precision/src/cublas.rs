@@ -1,26 +1,26 @@
-//! Products of matrices by cuBLASLt, NVIDIA's own library, where it is found at run time: the throughput that a kernel of burn could have.
+//! Matmuls by NVIDIA's cuBLASLt, if it is found at run time: a reference for the throughput of burn's kernels.
 
 use crate::{Compute, clock::Timed};
 
-/// A matrix product by cuBLASLt in the arithmetic of a setting, on a stream and device memory of its own.
+/// Matmul by cuBLASLt in the arithmetic of a setting, with its own stream and device memory.
 #[derive(Debug)]
 pub struct CublasProduct(inner::Product);
 
-/// Operands of a product, on the device.
+/// Operands of a matmul, on the device.
 #[derive(Debug)]
 pub struct CublasOperands(inner::Operands);
 
 impl CublasProduct {
-    /// Prepares the product of `[m, k]` and `[k, n]`, both stored row by row in the format that the setting computes in, as is the result.
-    /// Returns `None` if the library is not found, or if `MANTISSA_WITHOUT` names `cublas`.
+    /// Prepares the product of `[m, k]` and `[k, n]`. Operands and result are stored row by row in the format that the setting computes
+    /// in. Returns `None` if the library is not found, or if `MANTISSA_WITHOUT` names `cublas`.
     ///
     /// # Errors
-    /// What the driver or the library reports.
+    /// Any error that the driver or the library reports.
     pub fn find(compute: &Compute, [m, n, k]: [usize; 3]) -> Option<Result<Self, String>> {
         inner::Product::find(compute, [m, n, k]).map(|product| product.map(Self))
     }
 
-    /// Version of the library, e.g. `13.1.0`.
+    /// Returns the version of the library, e.g. `13.1.0`.
     pub fn version(&self) -> String {
         self.0.version()
     }
@@ -28,15 +28,15 @@ impl CublasProduct {
     /// Copies operands to the device, rounded to the format.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Any error that the driver reports.
     pub fn upload(&self, lhs: &[f64], rhs: &[f64]) -> Result<CublasOperands, String> {
         self.0.upload(lhs, rhs).map(CublasOperands)
     }
 
-    /// Computes the product and waits for it. Its time is that between two events around it.
+    /// Computes the product and waits for it. Its time is measured by two events around it.
     ///
     /// # Errors
-    /// What the driver or the library reports.
+    /// Any error that the driver or the library reports.
     pub fn time(&mut self, operands: &CublasOperands) -> Result<Timed, String> {
         self.0.time(&operands.0)
     }
@@ -44,7 +44,7 @@ impl CublasProduct {
     /// Reads the last product, row by row.
     ///
     /// # Errors
-    /// What the driver reports.
+    /// Any error that the driver reports.
     pub fn result(&self) -> Result<Vec<f64>, String> {
         self.0.result()
     }
@@ -103,13 +103,13 @@ mod inner {
     /// NVIDIA recommends 32 MiB for Hopper and 4 MiB for older GPUs.
     const WORKSPACE_BYTES: usize = 32 << 20;
 
-    /// The formats of a product.
+    /// Formats of a matmul.
     struct Arithmetic {
         /// Format of operands and result.
         stored: Format,
         data: sys::cudaDataType,
         compute: sys::cublasComputeType_t,
-        /// Type of the factors of product and addend.
+        /// Type of the factors of the product and the addend.
         scale: sys::cudaDataType,
     }
 
@@ -145,7 +145,7 @@ mod inner {
             }
         }
 
-        /// The bytes of a factor.
+        /// Returns the bytes of a factor.
         fn factor(&self, value: f64) -> Vec<u8> {
             match self.scale {
                 sys::cudaDataType_t::CUDA_R_64F => value.to_ne_bytes().to_vec(),
@@ -160,7 +160,7 @@ mod inner {
         library: Library,
         algorithm: sys::cublasLtMatmulAlgo_t,
         format: Format,
-        /// Factors of the product, 1, and of what it would be added to, 0.
+        /// Factors of the product (1) and of the addend (0).
         factors: [Vec<u8>; 2],
         shape: [usize; 3],
         result: CudaSlice<u8>,
@@ -175,13 +175,13 @@ mod inner {
         rhs: CudaSlice<u8>,
     }
 
-    /// What the library created, and destroys.
+    /// Objects that the library created, destroyed on drop.
     #[derive(Debug)]
     struct Library {
         handle: sys::cublasLtHandle_t,
         description: sys::cublasLtMatmulDesc_t,
-        /// Of rhs, lhs and the result, in this order. The library stores matrices column by column: a matrix stored row by row is the
-        /// transposed one to it, and the transposed result is the product of the transposed operands in the opposite order.
+        /// Layouts of rhs, lhs and the result, in this order. The library stores matrices column by column, and interprets a matrix
+        /// stored row by row as its transpose. The transposed result is the product of the transposed operands in the opposite order.
         layouts: [sys::cublasLtMatrixLayout_t; 3],
     }
 
@@ -201,7 +201,7 @@ mod inner {
             Ok(library)
         }
 
-        /// The algorithm that the library takes for the fastest.
+        /// Returns the algorithm that the library's heuristic ranks first.
         fn algorithm(&self) -> Result<sys::cublasLtMatmulAlgo_t, cublas::CublasError> {
             let [rhs, lhs, result] = self.layouts;
             let preference = cublas::create_matmul_pref()?;
@@ -233,7 +233,7 @@ mod inner {
 
     impl Drop for Library {
         fn drop(&mut self) {
-            // SAFETY: each was created by the library, if it is there, and is destroyed once.
+            // SAFETY: each object was created by the library unless it is null, and is destroyed once.
             unsafe {
                 for layout in self.layouts.into_iter().filter(|layout| !layout.is_null()) {
                     let _ = cublas::destroy_matrix_layout(layout);
@@ -278,7 +278,7 @@ mod inner {
         }
 
         pub(super) fn version(&self) -> String {
-            // SAFETY: takes nothing.
+            // SAFETY: the function has no arguments.
             let version = unsafe { sys::cublasLtGetVersion() };
             format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
         }

@@ -1,4 +1,4 @@
-//! What this machine can execute, found out without waking a panic in the layers below.
+//! Detection of available devices and their capabilities, without panics from the layers below.
 
 use std::sync::OnceLock;
 
@@ -9,13 +9,13 @@ pub use crate::kernels::{Kept, kernels_in};
 pub use crate::stream::beside_stream;
 use crate::{clock::Window, compiler_error::compiler_errors, compute::dtype};
 
-/// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] says so.
+/// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] succeeds.
 ///
-/// burn has one stream of fused operations for the whole process, whatever device it is for: without fusion, its optimizations are removed from
-/// that stream, and every operation is a kernel of its own.
+/// burn has one stream of fused operations for the whole process and all devices. Without fusion, its optimizations are removed from that
+/// stream, and every operation is a separate kernel.
 ///
 /// # Panics
-/// Another choice of `fusion` was made in this process before.
+/// If another value of `fusion` was used in this process before.
 pub fn open(backend: Backend, fusion: bool) -> Device {
     match backend {
         Backend::Flex => Device::flex(),
@@ -28,7 +28,7 @@ pub fn open(backend: Backend, fusion: bool) -> Device {
     }
 }
 
-/// A device on which operations are fused, or none is.
+/// Opens a device with fusion enabled or disabled.
 #[cfg(feature = "cubecl")]
 fn fused(fusion: bool, device: impl FnOnce() -> Device) -> Device {
     use burn_cubecl::fusion as registry;
@@ -47,9 +47,9 @@ fn fused(fusion: bool, device: impl FnOnce() -> Device) -> Device {
 }
 
 /// Runs work whose kernels are compiled and tuned, but not launched. Results are undefined. Also returns the compiler's error for the
-/// last kernel that failed to compile, which nothing else reports if the kernel is not launched.
+/// last kernel that failed to compile, which is not reported anywhere else if the kernel is not launched.
 pub fn compile_only<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Option<String>) {
-    // A window on a device whose kernel fails to compile is invalid.
+    // A profiling window becomes invalid if a kernel fails to compile.
     let window = Window::open(device).ok().flatten();
     let result = {
         #[cfg(feature = "cubecl")]
@@ -61,16 +61,16 @@ pub fn compile_only<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Option<
     (result, rejected)
 }
 
-/// Bytes of a device's allocator.
+/// Memory of a device's allocator, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocatorUsage {
-    /// Taken from the device.
+    /// Reserved on the device.
     pub reserved: u64,
-    /// Handed out to tensors.
+    /// Allocated to tensors.
     pub in_use: u64,
 }
 
-/// What the allocator of a device holds, on all its streams; absent where there is none to ask.
+/// Returns the allocator usage of a device over all its streams, or `None` if it does not have an allocator.
 pub fn allocator_usage(device: &Device) -> Option<AllocatorUsage> {
     let usage = device.memory_pool_usage()?;
     Some(AllocatorUsage {
@@ -79,18 +79,19 @@ pub fn allocator_usage(device: &Device) -> Option<AllocatorUsage> {
     })
 }
 
-/// Hands over to the device what has been asked for, and does not wait for it.
+/// Submits queued operations to the device without waiting for them.
 ///
 /// # Errors
-/// What the device reports.
+/// Any error that the device reports.
 pub fn submit(device: &Device) -> Result<(), String> {
     device.flush().map_err(|error| format!("{error:?}"))
 }
 
-/// Whether a backend can run here: `Err` holds one line that says what is missing.
+/// Checks that a backend can run on this machine.
 ///
 /// # Errors
-/// The backend is not in this build, or the machine lacks its library or device.
+/// If the backend is not in this build, or the machine lacks its library or device. The error is one line with the
+/// reason.
 pub fn available(backend: Backend) -> Result<(), String> {
     match backend {
         Backend::Flex => Ok(()),
@@ -105,7 +106,7 @@ pub fn available(backend: Backend) -> Result<(), String> {
     }
 }
 
-/// Name of the first device of a backend. Call it only if [`available`] says so.
+/// Returns the name of the first device of a backend. Call it only if [`available`] succeeds.
 pub fn device_name(backend: Backend) -> Option<String> {
     match backend {
         Backend::Flex => None,
@@ -118,8 +119,8 @@ pub fn device_name(backend: Backend) -> Option<String> {
     }
 }
 
-/// The UUID of the first device of a backend, as NVML writes it: what CUDA puts first need not be NVML's first. Call it
-/// only if [`available`] says so.
+/// Returns the UUID of the first device of a backend, in NVML's notation. CUDA and NVML may number devices differently.
+/// Call it only if [`available`] succeeds.
 pub fn device_uuid(backend: Backend) -> Option<String> {
     match backend {
         #[cfg(feature = "cuda")]
@@ -128,8 +129,8 @@ pub fn device_uuid(backend: Backend) -> Option<String> {
     }
 }
 
-/// Bytes of the last-level cache of the first device of a backend, where the system or the driver says it. Call it only if
-/// [`available`] says so.
+/// Returns the bytes of the last-level cache of the first device of a backend, if the system or the driver reports it.
+/// Call it only if [`available`] succeeds.
 pub fn last_level_cache(backend: Backend) -> Option<u64> {
     match backend {
         Backend::Flex => cpu_cache(),
@@ -139,7 +140,7 @@ pub fn last_level_cache(backend: Backend) -> Option<u64> {
     }
 }
 
-/// The largest cache that Linux lists for the first core.
+/// Returns the size of the largest cache that Linux lists for the first core.
 fn cpu_cache() -> Option<u64> {
     let caches = std::fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
     let size = |cache: std::fs::DirEntry| {
@@ -150,8 +151,8 @@ fn cpu_cache() -> Option<u64> {
     caches.filter_map(|cache| size(cache.ok()?)).max()
 }
 
-/// What tells the compiled kernels of one device from those of another: its name and the CUDA version of its driver.
-/// Wakes nothing that [`kernels_in`] would come too late for.
+/// Returns a key that identifies the compiled kernels of a device: its name and the CUDA version of its driver. Does
+/// not initialize cubecl: [`kernels_in`] can still be called afterwards.
 pub fn kernel_identity(backend: Backend) -> String {
     match backend {
         #[cfg(feature = "cuda")]
@@ -160,10 +161,10 @@ pub fn kernel_identity(backend: Backend) -> String {
     }
 }
 
-/// How the first device of a backend computes in each format. Call it only if [`available`] says so.
+/// Returns the support of each format on the first device of a backend. Call it only if [`available`] succeeds.
 pub fn format_support(backend: Backend) -> Vec<(Format, Support)> {
     let support = |format| match backend {
-        // The CPU multiplies f64 and f32; it stores the halves and computes on them widened.
+        // The CPU multiplies f64 and f32. It stores 16-bit formats and widens them to compute.
         Backend::Flex if matches!(format, Format::F64 | Format::F32) => Support::Native,
         Backend::Flex => Support::Emulated,
         #[cfg(feature = "cuda")]
@@ -179,7 +180,7 @@ pub fn format_support(backend: Backend) -> Vec<(Format, Support)> {
         .collect()
 }
 
-/// Whether tensors of a format can be stored and computed with on a device.
+/// Returns true if a device can store and compute with tensors of a format.
 pub fn supports(format: Format, device: &Device) -> bool {
     use burn::backend::{Backend, Dispatch};
 
@@ -190,7 +191,7 @@ pub fn supports(format: Format, device: &Device) -> bool {
 #[cfg(feature = "cubecl")]
 fn on_device(device: &cubecl::Device, format: Format) -> Support {
     let native = match format {
-        // No device stores TF32: it exists inside matrix units only.
+        // TF32 exists only inside matrix units and is not a storage format of any device.
         Format::Tf32 => crate::cube::multiplies_tf32(device),
         _ => supports(format, &Device::new(device.clone())),
     };
@@ -205,9 +206,9 @@ fn on_device(device: &cubecl::Device, format: Format) -> Support {
 mod cuda {
     use cudarc::driver::result;
 
-    /// burn's own `device_count` panics where a library is missing, so each is looked for first.
+    /// Looks for each library first, because burn's own `device_count` panics if one is missing.
     pub(super) fn available() -> Result<(), String> {
-        // SAFETY: both load a library by name and drop it again; nothing else of the process is touched.
+        // SAFETY: both load a library by name and unload it, and affect nothing else in the process.
         #[expect(unsafe_code, reason = "cudarc marks its look for a library as unsafe")]
         let (driver, compiler) = unsafe {
             (
@@ -229,7 +230,7 @@ mod cuda {
         crate::toolkit::usable()
     }
 
-    /// The first device that the driver shows, without a context on it: that would take memory there.
+    /// Returns the first device that the driver lists, without creating a context, which would allocate memory on it.
     fn first() -> Option<cudarc::driver::sys::CUdevice> {
         result::init().ok()?;
         result::device::get(0).ok()
@@ -259,7 +260,7 @@ mod cuda {
             return "none".to_owned();
         }
         let mut version = 0;
-        // SAFETY: the library is there, and writes one integer.
+        // SAFETY: the library is loaded, and the call writes one integer.
         #[expect(unsafe_code, reason = "the driver's own interface")]
         unsafe {
             let _ = cudarc::driver::sys::cuDriverGetVersion(&mut version);
@@ -272,7 +273,7 @@ mod cuda {
 mod vulkan {
     use cubecl::Device;
 
-    /// The one that [`super::open`] opens.
+    /// Returns the device that [`super::open`] opens.
     pub(super) fn device() -> Device {
         let device = burn::tensor::Device::vulkan(burn::tensor::DeviceKind::DefaultDevice);
         match device.as_dispatch() {
@@ -281,7 +282,7 @@ mod vulkan {
         }
     }
 
-    /// cubecl panics where no adapter answers; the panic is caught and its message kept off the terminal.
+    /// cubecl panics if there is no adapter. The panic is caught, and its message is not printed.
     pub(super) fn available() -> Result<(), String> {
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));

@@ -8,10 +8,10 @@ use crate::{
     compute::{dtype, round, total, wide},
 };
 
-/// Sum of gradients, one vector a parameter.
+/// Sum of gradients, one vector per parameter.
 ///
-/// Halves are summed in f32 (f64 stays f64): summing in the gradients' own half type, as burn's accumulator does,
-/// loses what small micro-batches add.
+/// Gradients in 16-bit formats are summed in f32 (f64 stays f64). burn's accumulator sums in the format of the
+/// gradients, and loses the contributions of small micro-batches.
 ///
 /// ```
 /// use mantissa_precision::{GradientSum, ParameterSet, Precision};
@@ -33,24 +33,24 @@ pub struct GradientSum {
 }
 
 impl GradientSum {
-    /// An empty sum over `parameters` tensors.
+    /// Creates an empty sum over `parameters` tensors.
     pub fn new(parameters: usize) -> Self {
         Self {
             sums: vec![None; parameters],
         }
     }
 
-    /// The sum that has these parts, in the order of the parameters.
+    /// Creates a sum from its parts, in the order of the parameters.
     pub fn from_parts(parts: Vec<Option<Tensor<1>>>) -> Self {
         Self { sums: parts }
     }
 
-    /// Runs the backward pass of `loss` and adds the gradients of the parameters it was computed from.
+    /// Runs the backward pass of `loss` and adds the gradients of the parameters that it was computed from.
     pub fn add(&mut self, loss: Tensor<1>, parameters: &Tracked) {
         self.collect(&mut loss.backward(), parameters);
     }
 
-    /// Adds the gradients of the parameters that a backward pass has come to.
+    /// Adds the gradients of the parameters that a backward pass has reached.
     pub fn collect(&mut self, grads: &mut Gradients, parameters: &Tracked) {
         for (sum, parameter) in self.sums.iter_mut().zip(parameters.values()) {
             let Some(grad) = parameter.grad_remove(grads) else {
@@ -64,7 +64,7 @@ impl GradientSum {
         }
     }
 
-    /// The same sum in another format, f32 at least.
+    /// Returns the same sum in another format, at least f32.
     pub fn in_format(&self, format: Format) -> Self {
         let cast = |sum: &Tensor<1>| round(sum.clone(), dtype(format));
         Self {
@@ -79,8 +79,8 @@ impl GradientSum {
         }
     }
 
-    /// Scales the sums down so that their joint norm is at most `most`, like PyTorch's `clip_grad_norm_` with the
-    /// factor `most / (norm + 10⁻⁶)`. Loss scales must be divided out before. Nothing is read from the device.
+    /// Scales the sums down to a joint norm of at most `most`, like PyTorch's `clip_grad_norm_` with the factor `most /
+    /// (norm + 10⁻⁶)`. Loss scales must be divided out before. Does not read from the device.
     ///
     /// Returns the norm before clipping as a vector of one element, or `None` without gradients.
     pub fn clip(&mut self, most: f64) -> Option<Tensor<1>> {
@@ -102,27 +102,27 @@ impl GradientSum {
         Some(norm)
     }
 
-    /// Whether every element is finite, read from the device once.
+    /// Returns true if all elements are finite. Reads from the device once.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Any error that the device reports.
     pub fn all_finite(&self) -> Result<bool, String> {
         all_finite(self.sums.iter().flatten())
     }
 
-    /// The sums so far, in the order of the parameters; absent where no gradient arrived.
+    /// Iterates over the sums, in the order of the parameters; `None` for parameters without a gradient.
     pub fn iter(&self) -> impl Iterator<Item = Option<&Tensor<1>>> {
         self.sums.iter().map(Option::as_ref)
     }
 
-    /// The sums in the order of the parameters; absent where no gradient arrived.
+    /// Returns the sums, in the order of the parameters; `None` for parameters without a gradient.
     pub fn into_parts(self) -> Vec<Option<Tensor<1>>> {
         self.sums
     }
 }
 
-/// Whether every element is finite: zero times a number is zero, and zero times what is not finite is NaN, which no sum
-/// loses.
+/// Returns true if all elements are finite. Zero times a finite number is zero, zero times any other value is NaN, and
+/// NaN propagates through sums.
 pub(crate) fn all_finite<'a>(vectors: impl Iterator<Item = &'a Tensor<1>>) -> Result<bool, String> {
     let zeros = vectors.map(|vector| vector.clone().mul_scalar(0.0).sum());
     let Some(total) = zeros.reduce(|a, b| a + b) else {

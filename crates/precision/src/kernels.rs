@@ -1,4 +1,4 @@
-//! Compiled kernels and autotuning results of earlier processes, in files.
+//! Persistent cache of compiled kernels and autotuning results.
 //!
 //! cubecl keeps both in a database, or in memory if no database opens. Mantissa is built without the database
 //! (`crates/turso`), so this module loads the memory from files and saves it to files.
@@ -11,12 +11,12 @@ use std::path::Path;
 #[cfg(feature = "cubecl")]
 pub use store::{Kept, kernels_in};
 
-/// Kernels of a build without a GPU backend: none.
+/// Placeholder for the kernel cache in a build without a GPU backend.
 #[cfg(not(feature = "cubecl"))]
 #[derive(Debug)]
 pub struct Kept;
 
-/// Does nothing: a build without a GPU backend has no kernels.
+/// Does nothing, because a build without a GPU backend has no kernels.
 #[cfg(not(feature = "cubecl"))]
 pub fn kernels_in(_folder: &Path) -> Kept {
     Kept
@@ -34,7 +34,7 @@ impl Kept {
         vec![]
     }
 
-    /// Returns nothing.
+    /// Returns an empty list.
     pub fn rejected(&self) -> Vec<String> {
         vec![]
     }
@@ -70,7 +70,7 @@ mod store {
     /// Namespace and key of a value in cubecl's caches.
     type Key = (String, Vec<u8>);
 
-    /// Values of cubecl's caches. The order makes equal caches equal files.
+    /// Values of cubecl's caches. Sorted, so equal caches produce identical files.
     type Entries = BTreeMap<Key, Vec<u8>>;
 
     /// Loads the compiled kernels and the autotuning results that earlier processes saved to a folder.
@@ -184,7 +184,7 @@ mod store {
         }
     }
 
-    /// Returns whether the values of a cache are compiled kernels.
+    /// Returns true if the values of a cache are compiled kernels.
     fn is_compiled(namespace: &str) -> bool {
         namespace.starts_with("cuda")
     }
@@ -207,7 +207,7 @@ mod store {
         files
     }
 
-    /// Returns what cubecl's caches hold.
+    /// Returns the contents of cubecl's caches.
     fn entries() -> Entries {
         let mut entries = Entries::new();
         for summary in environment::namespaces() {
@@ -219,7 +219,7 @@ mod store {
         entries
     }
 
-    /// Adds entries of a file to cubecl's caches, and returns their keys. A key that a cache holds already keeps its value, and a value
+    /// Adds entries of a file to cubecl's caches, and returns their keys. A key that is already in a cache keeps its value, and a value
     /// that this process computes later replaces an added one.
     fn insert(path: &Path, entries: Vec<Entry>) -> impl Iterator<Item = Key> {
         entries.into_iter().map(move |entry| {
@@ -230,7 +230,7 @@ mod store {
         })
     }
 
-    /// Writes entries to a new file of a folder. Other processes see the whole file or none.
+    /// Writes entries to a new file of a folder. The write is atomic: other processes see the whole file or nothing.
     fn write(folder: &Path, entries: &Entries, extension: &str) -> io::Result<()> {
         if entries.is_empty() {
             return Ok(());
@@ -314,7 +314,7 @@ mod store {
     mod tests {
         use super::*;
 
-        /// A folder that is removed with the value.
+        /// Temporary folder, removed on drop.
         struct Folder(PathBuf);
 
         impl Folder {
@@ -352,7 +352,7 @@ mod store {
             Bytes::from_bytes_vec(value.to_vec())
         }
 
-        /// Saves to a folder what a process added, without the caches of other tests.
+        /// Saves the additions of a process to a folder, without the caches of other tests.
         fn save(folder: &Folder, mut kept: Kept) -> Vec<PathBuf> {
             let before = files(&folder.0);
             kept.unload();
@@ -366,8 +366,8 @@ mod store {
                 .collect()
         }
 
-        /// Fails if cubecl's caches find a database, if they no longer list what they hold in memory, or if a value that was loaded
-        /// is saved once more.
+        /// Fails if cubecl's caches find a database, if they no longer list their values in memory, or if a loaded value is saved
+        /// again.
         #[test]
         fn caches_are_saved_and_loaded() {
             let folder = Folder::new("saved");

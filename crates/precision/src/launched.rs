@@ -1,4 +1,4 @@
-//! Which matmul kernels this process ran: written where they are launched, read into the record.
+//! Matmul kernels that this process ran: noted at each launch, read into the record.
 
 use std::{
     borrow::Cow,
@@ -11,13 +11,13 @@ static LAUNCHED: Mutex<BTreeSet<Launch>> = Mutex::new(BTreeSet::new());
 /// A kernel that ran at least once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Launch {
-    /// Its name.
+    /// Name.
     pub kernel: Cow<'static, str>,
-    /// What its registers hold: `tf32 × tf32 → f32`.
+    /// Formats of operands and sums in registers: `tf32 × tf32 → f32`.
     pub arithmetic: Cow<'static, str>,
-    /// Class of its multiplication instructions in the machine code of CUDA devices: `HMMA.TF32`.
+    /// Class of its multiplication instructions in the machine code of CUDA devices, e.g. `HMMA.TF32`.
     pub instructions: Option<&'static str>,
-    /// Whether it is more precise than what was asked for and ran on rounded operands, because the device has no unit
+    /// True if it is more precise than requested and ran on rounded operands, because the device does not have a unit
     /// for the format.
     pub emulated: bool,
 }
@@ -26,13 +26,13 @@ fn launched() -> MutexGuard<'static, BTreeSet<Launch>> {
     LAUNCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Notes a launch.
+/// Records a launch.
 pub(crate) fn note(launch: Launch) {
     launched().insert(launch);
 }
 
-/// Does what is not part of a cell's own work: the kernels that it launches are forgotten. Whatever was asked for must have
-/// run before and behind it.
+/// Runs work that is not part of a cell, and forgets the kernels that it launches. All submitted work must have run before
+/// the call and by the time `work` returns.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     let before = launched().clone();
     let result = work();
@@ -40,12 +40,12 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What was launched since the last call.
+/// Returns the kernels that were launched since the last call.
 pub(crate) fn take() -> BTreeSet<Launch> {
     std::mem::take(&mut launched())
 }
 
-/// The kernels in one line; none if there are none.
+/// Formats the kernels as one line. Returns `None` for an empty set.
 pub(crate) fn names(launches: &BTreeSet<Launch>) -> Option<String> {
     let name = |launch: &Launch| match launch.instructions {
         Some(instructions) => format!("{} ({}, {instructions})", launch.kernel, launch.arithmetic),

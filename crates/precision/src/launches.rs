@@ -13,8 +13,8 @@ pub struct Launches {
     pub busy_seconds: Option<f64>,
 }
 
-/// Runs work three times on a GPU, and returns its launches. The first run brings it into its steady state, the second one counts, the
-/// third one times each launch on the device, which makes the host slower. Returns `None` on the CPU, without running the work.
+/// Runs work three times on a GPU and returns its launches. The first run is a warm-up, the second one counts, and the third one times
+/// each launch on the device, which slows the host down. Returns `None` on the CPU, without running the work.
 ///
 /// # Errors
 /// The errors of the work.
@@ -60,7 +60,7 @@ mod gpu {
         })
     }
 
-    /// Runs work, and returns the launches that were seen.
+    /// Runs work and returns the launches that were observed.
     fn observed<E>(timing: TimingRequest, work: impl FnOnce() -> Result<(), E>) -> Result<Seen, E> {
         let watch = Arc::new(Watch {
             timing,
@@ -72,7 +72,7 @@ mod gpu {
         result.map(|()| std::mem::take(&mut *watch.seen()))
     }
 
-    /// Seconds of a launch on the clock of the device.
+    /// Returns the seconds of a launch on the clock of the device.
     fn seconds(profile: ProfileDuration) -> Option<f64> {
         let is_devices = profile.timing_method() == TimingMethod::Device;
         let ticks = is_devices.then(|| read_sync(profile.resolve())).flatten()?;
@@ -120,7 +120,7 @@ mod gpu {
             self.seen().profiles.push(profile);
         }
 
-        /// Is called instead of `profiled` while cubecl's own profiling is on, which makes the host wait for each kernel. The time is
+        /// Called instead of `profiled` while cubecl's own profiling is on, which makes the host wait for each kernel. The time is
         /// not used.
         fn timed(&self, _kernel: &'static str, _duration: Duration, _method: TimingMethod) {}
     }

@@ -1,8 +1,8 @@
-//! A layout of fewer bits than f32, as seen from the bits of an f32.
+//! Rounding of f32 bit patterns to a layout with fewer bits.
 
 use mantissa_core::{Format, Layout};
 
-/// What rounding on bits has to know of a layout.
+/// Constants for rounding to a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Exponent field of an f32 that is the smallest normal value of the layout.
@@ -37,13 +37,13 @@ impl Limits {
         }
     }
 
-    /// The nearest value of the layout, ties to even. Infinities and NaN stay.
+    /// Returns the nearest value of the layout, ties to even. Infinities and NaN are unchanged.
     #[inline]
     pub(crate) fn round(self, x: f32) -> f32 {
         let bits = x.to_bits();
         let magnitude = bits & 0x7fff_ffff;
         let field = (magnitude >> FRACTION).max(1);
-        // Below the smallest normal value, each power of two costs a bit.
+        // Below the smallest normal value, each power of two loses one more bit.
         let dropped = self.dropped + self.lowest.saturating_sub(field);
         let shift = dropped.min(FRACTION - 1);
         let half = (1u32 << shift) >> 1;
@@ -53,10 +53,10 @@ impl Limits {
         let rounded = if dropped < FRACTION {
             ordinary
         } else if dropped == FRACTION {
-            // The last bit is the hidden one, which is odd: ties go up.
+            // The last kept bit is the hidden one, which is odd: ties round up.
             (magnitude + HIDDEN / 2) & !(HIDDEN - 1)
         } else if dropped == FRACTION + 1 && magnitude & (HIDDEN - 1) != 0 {
-            // More than half of the smallest value; half of it goes to zero.
+            // More than half of the smallest value rounds up; exactly half rounds to zero.
             self.smallest
         } else {
             0

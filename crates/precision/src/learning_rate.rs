@@ -1,10 +1,10 @@
-//! The learning rate of each step.
+//! Learning-rate schedules.
 
 use std::f64::consts::PI;
 
 use mantissa_core::{LearningRateScaling, LearningRateSchedule, Updates};
 
-/// A learning rate from the first optimizer step to the last, as transformers' `get_…_schedule_with_warmup` have it.
+/// Learning rate of each optimizer step, as in transformers' `get_…_schedule_with_warmup`.
 ///
 /// ```
 /// use mantissa_precision::{LearningRate, LearningRateScaling, LearningRateSchedule, Updates};
@@ -26,7 +26,7 @@ pub struct LearningRate {
 }
 
 impl LearningRate {
-    /// The schedule of `steps` steps over `effective_batch` examples each.
+    /// Creates the schedule for `steps` steps over `effective_batch` examples each.
     pub fn new(
         learning_rate: f64,
         updates: &Updates,
@@ -48,7 +48,7 @@ impl LearningRate {
         }
     }
 
-    /// Of a step, from 0. The first step of a warm-up has a rate of 0.
+    /// Returns the learning rate of a step, counted from 0. The first step of a warm-up has a rate of 0.
     pub fn at(&self, step: u64) -> f64 {
         if step < self.warmup_steps {
             return self.highest * step as f64 / self.warmup_steps as f64;
@@ -83,8 +83,8 @@ mod tests {
         assert!(got.len() == want.len() && close, "{got:?} is not {want:?}");
     }
 
-    /// By transformers 5.23.0's `get_constant_schedule_with_warmup`, `get_linear_…` and `get_cosine_…` for 8 steps of an
-    /// optimizer with `lr=0.5`, 2 of them warm-up.
+    /// Expected values: transformers 5.23.0's `get_constant_schedule_with_warmup`, `get_linear_…` and `get_cosine_…` for
+    /// 8 steps of an optimizer with `lr=0.5`, 2 of them warm-up.
     #[test]
     fn rates_are_those_of_transformers() {
         use LearningRateSchedule::{Constant, Cosine, Linear};

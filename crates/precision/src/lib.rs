@@ -1,15 +1,15 @@
-//! Mixed-precision training for [burn](burn) 0.22: what a precision setting does to every operation of a model.
+//! Mixed-precision training for [burn](burn) 0.22: applies a precision setting to every operation of a model.
 //!
 //! - [`PrecisionBackend`] adds the operations whose arithmetic must be controlled to burn's backends, and
-//!   [`autodiff`](burn::backend::Autodiff) carries them into the backward pass in the same precision.
-//! - [`Compute`] is autocast: one method an operation, in the format that its class has in the table of [`autocast`].
-//! - [`Autocast`] does the same for ordinary burn modules: it records and replays them.
-//! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] are the training step around it: weights in f32,
-//!   rounded once a step; gradients summed in f32; a loss scale that follows overflows.
-//! - [`Clock`] times work on a device, and [`probe()`] reads back what precision a device really computes in.
+//!   [`autodiff`](burn::backend::Autodiff) runs their backward passes in the same precision.
+//! - [`Compute`] is autocast: one method per operation, in the format of its class in the table of [`autocast`].
+//! - [`Autocast`] does the same for ordinary burn modules by recording and replaying them.
+//! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] implement the training step: weights in f32,
+//!   rounded once per step; gradients summed in f32; a dynamic loss scale.
+//! - [`Clock`] times work on a device, and [`probe()`] detects the precision in which a device really computes.
 //!
-//! A training step, in which the precision is one line. `examples/mixed_precision.rs` has the whole of it, with a model
-//! and its data.
+//! A training step, with the precision set in one line. See `examples/mixed_precision.rs` for a complete program with
+//! model and data.
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};
@@ -46,7 +46,7 @@
 //! # }
 //! ```
 //!
-//! Models run on any device, and their products round their operands as they are told, and not as the fastest kernel would:
+//! Models run on any device. Matmuls round their operands as requested, independently of which kernel is fastest:
 //!
 //! ```
 //! use burn::tensor::{Device, Tensor};
@@ -63,10 +63,10 @@
 //! assert_eq!(squared(x, MatmulPrecision::High), 1.0);
 //! ```
 //!
-//! # What it stands on
+//! # Dependencies
 //!
-//! burn, and of Mantissa only `mantissa-core`, which is a vocabulary and no harness: the names of formats and settings, how
-//! they are spelt, and how a format rounds. It reads and writes nothing, knows no burn and starts nothing. Its names that a
+//! burn, and of Mantissa only `mantissa-core`, which defines the names of formats and settings, their spelling, and the
+//! rounding of a format. `mantissa-core` does not depend on burn, does no I/O and starts no processes. Names that a
 //! training loop needs are re-exported.
 
 mod attention;

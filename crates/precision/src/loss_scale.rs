@@ -1,10 +1,10 @@
-//! Loss scaling: a scale that follows overflows, as `torch.amp.GradScaler` does it, or one that stays.
+//! Loss scaling: a dynamic scale that follows overflows, as in `torch.amp.GradScaler`, or a constant one.
 
 use mantissa_core::Precision;
 
 use crate::{GradientSum, Optimizer, ParameterSet};
 
-/// How a scale follows overflows.
+/// Settings of a dynamic scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossScaling {
     /// Scale before the first step.
@@ -18,8 +18,8 @@ pub struct LossScaling {
 }
 
 impl Default for LossScaling {
-    /// `GradScaler`'s. The first scale is small enough to survive, and large enough to lift most gradients out of f16's
-    /// subnormals.
+    /// Returns the defaults of `GradScaler`. The initial scale is small enough not to overflow at once, and large
+    /// enough to lift most gradients out of f16's subnormals.
     fn default() -> Self {
         Self {
             initial: 65536.0,
@@ -30,7 +30,7 @@ impl Default for LossScaling {
     }
 }
 
-/// The factor that lifts small f16 gradients above zero, and how it follows overflows.
+/// Loss scale: a factor that keeps small f16 gradients above zero, and the policy for overflows.
 ///
 /// ```
 /// use mantissa_precision::{LossScaler, LossScaling, ScaleChange};
@@ -55,16 +55,16 @@ enum Policy {
     Dynamic(LossScaling),
 }
 
-/// What one optimizer step did to the scale.
+/// Effect of an optimizer step on the scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ScaleChange {
-    /// The step counts, the scale stays.
+    /// The step is applied, the scale is unchanged.
     Kept,
-    /// The step counts, the scale grew to this value.
+    /// The step is applied, the scale grew to this value.
     Grew(f64),
-    /// A gradient was not finite: the step is skipped, the scale fell to this value.
+    /// A gradient was not finite: the step is skipped, the scale dropped to this value.
     BackedOff(f64),
-    /// A gradient was not finite: the step is skipped, the scale is one that stays.
+    /// A gradient was not finite: the step is skipped, the scale is constant.
     Skipped,
 }
 
@@ -75,17 +75,18 @@ impl Default for LossScaler {
 }
 
 impl LossScaler {
-    /// A scale that follows overflows.
+    /// Creates a dynamic scale.
     pub fn new(scaling: LossScaling) -> Self {
         Self::from(scaling.initial, Policy::Dynamic(scaling))
     }
 
-    /// A scale that stays, whatever overflows.
+    /// Creates a constant scale.
     pub fn constant(scale: f64) -> Self {
         Self::from(scale, Policy::Constant)
     }
 
-    /// What a precision needs: `GradScaler`'s defaults for `16-mixed`, and for the others a scale of 1 that nobody checks.
+    /// Returns the scaler for a precision: the defaults of `GradScaler` for `16-mixed`; otherwise a scale of 1 without a
+    /// check for overflows.
     pub fn of(precision: Precision) -> Self {
         if precision.scales_loss() {
             Self::default()
@@ -102,16 +103,16 @@ impl LossScaler {
         }
     }
 
-    /// The factor for the loss of the next step.
+    /// Returns the factor for the loss of the next step.
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
-    /// One optimizer step with the gradients of scaled losses, whatever number of micro-batches they come from: divides the
-    /// scale out and updates the parameters, unless a gradient is not finite, which one reading of the device tells.
+    /// Applies an optimizer step with the gradients of scaled losses, from any number of micro-batches: divides by the
+    /// scale and updates the parameters, unless a gradient is not finite. This check reads from the device once.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Any error that the device reports.
     pub fn step(
         &mut self,
         optimizer: &mut Optimizer,
@@ -128,8 +129,8 @@ impl LossScaler {
         Ok(self.update(finite))
     }
 
-    /// Decides one optimizer step, whatever number of micro-batches it is made of. The scale does not grow out of f32, in
-    /// which it meets the loss.
+    /// Updates the scale after one optimizer step, with any number of micro-batches. The scale does not grow beyond the
+    /// range of f32, because it is multiplied with the loss in f32.
     pub fn update(&mut self, gradients_finite: bool) -> ScaleChange {
         let Policy::Dynamic(scaling) = &self.policy else {
             return if gradients_finite {

@@ -1,5 +1,6 @@
 //! Optimizers over flat parameters, with the update rules of PyTorch (SGD, Adam, AdamW) and timm (LARS, LAMB). State and
-//! update are rounded to the format of the parameters where theirs are; rates and norms are f32 at least.
+//! update are rounded to the format of the parameters at the points where these libraries round; rates and norms are at
+//! least f32.
 
 use burn::{backend::Dispatch, tensor::Tensor};
 use mantissa_core::{Format, OptimizerKind};
@@ -10,16 +11,16 @@ use crate::{
     compute::{dtype, round, times, total, wide},
 };
 
-/// Share of a parameter's norm that a step of LARS may move it (arXiv 1708.03888, table 2).
+/// Share of a parameter's norm by which a LARS step may move the parameter (arXiv 1708.03888, table 2).
 const LARS_TRUST: f64 = 1e-3;
 
-/// Keeps LARS' trust ratio finite, as timm has it.
+/// Keeps LARS' trust ratio finite, as in timm.
 const LARS_EPSILON: f64 = 1e-8;
 
-/// What an optimizer is told. Rates that a rule does not know are ignored.
+/// Settings of an optimizer. Rates that a rule does not use are ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptimizerSettings {
-    /// The rule.
+    /// Update rule.
     pub kind: OptimizerKind,
     /// Learning rate.
     pub learning_rate: f64,
@@ -31,15 +32,15 @@ pub struct OptimizerSettings {
     pub beta2: f64,
     /// Added to Adam's and LAMB's denominator. In f16 anything below 3·10⁻⁸ rounds to zero.
     pub epsilon: f64,
-    /// Weight decay: decoupled for `adamw`; part of the gradient for `lars`, of the update for `lamb`, and of matrices alone
-    /// for both.
+    /// Weight decay: decoupled for `adamw`; added to the gradient for `lars` and to the update for `lamb`, for matrices
+    /// only.
     pub weight_decay: f64,
-    /// Gradients are clipped to this norm first, all together: see [`GradientSum::clip`].
+    /// Maximum norm of all gradients together, to which they are clipped first: see [`GradientSum::clip`].
     pub clip_norm: Option<f64>,
 }
 
 impl OptimizerSettings {
-    /// PyTorch's defaults for `kind` at a learning rate, and no clipping.
+    /// Returns PyTorch's defaults for `kind` at a learning rate, without clipping.
     pub fn new(kind: OptimizerKind, learning_rate: f64) -> Self {
         let weight_decay = if kind == OptimizerKind::AdamW { 0.01 } else { 0.0 };
         Self {
@@ -77,7 +78,7 @@ impl OptimizerSettings {
 #[derive(Debug, Clone)]
 pub struct Optimizer {
     settings: OptimizerSettings,
-    /// Steps so far, by which timm's LAMB counts; Adam counts those that had a gradient for a parameter.
+    /// Steps so far, used by timm's LAMB. Adam counts the steps in which a parameter had a gradient.
     steps: i32,
     state: Vec<State>,
     /// Norm of the gradients of the last step before clipping; `None` without clipping.
@@ -87,14 +88,14 @@ pub struct Optimizer {
 /// Running means of one parameter; absent until the first gradient.
 #[derive(Debug, Clone)]
 struct State {
-    /// Those that Adam counts.
+    /// Steps counted by Adam.
     steps: i32,
     first: Option<Tensor<1>>,
     second: Option<Tensor<1>>,
 }
 
 impl Optimizer {
-    /// An optimizer for `parameters` tensors.
+    /// Creates an optimizer for `parameters` tensors.
     pub fn new(settings: OptimizerSettings, parameters: usize) -> Self {
         let state = (0..parameters)
             .map(|_| State {
@@ -111,12 +112,12 @@ impl Optimizer {
         }
     }
 
-    /// The learning rate of the steps to come.
+    /// Sets the learning rate of future steps.
     pub fn set_learning_rate(&mut self, learning_rate: f64) {
         self.settings.learning_rate = learning_rate;
     }
 
-    /// The same with its state rounded to a format.
+    /// Returns the same optimizer with its state rounded to a format.
     pub fn in_format(&self, format: Format) -> Self {
         let rounded = |tensor: &Tensor<1>| round(tensor.clone(), dtype(format));
         let state = self.state.iter().map(|state| State {
@@ -138,7 +139,7 @@ impl Optimizer {
         self.norm.take()
     }
 
-    /// What is kept so far: the place of a parameter, which moment of its gradients, and its values.
+    /// Iterates over the state: index of a parameter, name of the moment, and its values.
     pub fn state(&self) -> impl Iterator<Item = (usize, &'static str, &Tensor<1>)> {
         self.state.iter().enumerate().flat_map(|(index, state)| {
             let moments = [("first moment", &state.first), ("second moment", &state.second)];
@@ -148,8 +149,8 @@ impl Optimizer {
         })
     }
 
-    /// Applies one update. Gradients are clipped, then rounded to the precision of their parameter. A loss scale has to be
-    /// divided out before: [`LossScaler::step`](crate::LossScaler::step) does.
+    /// Applies one update. Gradients are clipped, then rounded to the precision of their parameter. Divide out the loss
+    /// scale before the call, as [`LossScaler::step`](crate::LossScaler::step) does.
     pub fn step(&mut self, parameters: &mut ParameterSet, mut gradients: GradientSum) {
         if let Some(most) = self.settings.clip_norm {
             self.norm = gradients.clip(most);
@@ -172,8 +173,8 @@ impl Optimizer {
         });
     }
 
-    /// Layer-wise adaptive rate scaling (arXiv 1708.03888): a matrix moves by a share of its norm. Vectors (biases, norms) are
-    /// neither scaled nor decayed.
+    /// Applies layer-wise adaptive rate scaling (arXiv 1708.03888): a matrix moves by a share of its norm. Vectors (biases,
+    /// norms) are neither scaled nor decayed.
     fn lars(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, matrix: bool) -> Tensor<1> {
         if !matrix {
             return self.sgd(index, value, gradient);
@@ -232,7 +233,8 @@ impl Optimizer {
         value
     }
 
-    /// Adam's update scaled to the norm of its matrix (arXiv 1904.00962). Vectors are neither scaled nor decayed.
+    /// Applies Adam's update scaled to the norm of its matrix (arXiv 1904.00962). Vectors are neither scaled nor
+    /// decayed.
     fn lamb(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, matrix: bool) -> Tensor<1> {
         let learning_rate = self.settings.learning_rate;
         let update = self.adapted(index, gradient, self.steps);
@@ -246,8 +248,8 @@ impl Optimizer {
         plus(value, scaled(update, ratio), -learning_rate)
     }
 
-    /// Adam's update for a learning rate of 1: both means without their bias after `steps` steps, the first over the root of
-    /// the second.
+    /// Computes Adam's update for a learning rate of 1: the first mean over the root of the second, both bias-corrected for
+    /// `steps` steps.
     fn adapted(&mut self, index: usize, gradient: Tensor<1>, steps: i32) -> Tensor<1> {
         let settings = &self.settings;
         let state = &mut self.state[index];
@@ -271,26 +273,26 @@ impl Optimizer {
     }
 }
 
-/// The Euclidean norm, `[1]`, in f32 at least: squares of halves overflow or vanish.
+/// Returns the Euclidean norm, `[1]`, in at least f32: squares of 16-bit values overflow or underflow.
 fn norm(vector: &Tensor<1>) -> Tensor<1> {
     let vector = wide(vector.clone());
     total(vector.clone() * vector).sqrt()
 }
 
-/// A ratio of norms, or 1 where one of them is zero.
+/// Returns a ratio of norms, or 1 where one of them is zero.
 fn one_where_zero(ratio: Tensor<1>, norms: [Tensor<1>; 2]) -> Tensor<1> {
     norms
         .into_iter()
         .fold(ratio, |ratio, norm| ratio.mask_fill(norm.equal_elem(0.0), 1.0))
 }
 
-/// Every element times a factor `[1]` of f32 at least, rounded once.
+/// Multiplies every element by a factor `[1]` of at least f32 and rounds once.
 fn scaled(vector: Tensor<1>, factor: Tensor<1>) -> Tensor<1> {
     let dtype = vector.dtype();
     round(wide(vector) * factor, dtype)
 }
 
-/// `a + factor · b`, rounded once.
+/// Computes `a + factor · b`, rounded once.
 fn plus(a: Tensor<1>, b: Tensor<1>, factor: f64) -> Tensor<1> {
     let dtype = a.dtype();
     round(wide(a) + wide(b).mul_scalar(factor), dtype)

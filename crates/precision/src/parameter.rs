@@ -1,7 +1,7 @@
-//! A model's parameters: flat tensors under the names that checkpoints use.
+//! Parameters of a model: flat tensors under the names that checkpoints use.
 //!
-//! Every parameter is kept as a vector, so that optimizers, gradient sums and rounding know one shape only; a model
-//! reshapes where it uses them, which costs nothing.
+//! Each parameter is a vector: optimizers, gradient sums and rounding need to support only one shape. A model reshapes
+//! where it uses them, which is free.
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::Format;
@@ -24,7 +24,7 @@ use crate::{
 /// let parameters = ParameterSet::new([weight], precision.parameters(), &Device::flex());
 /// assert_eq!(parameters.freeze().matrix("weight").dtype(), DType::F32);
 ///
-/// // What forward passes read until the next update: each weight is rounded once.
+/// // Copy for forward passes until the next update: each weight is rounded once.
 /// let working = parameters.working(&Compute::from(precision), |name| name == "weight");
 /// assert_eq!(working.freeze().matrix("weight").dtype(), DType::BF16);
 /// ```
@@ -41,7 +41,7 @@ struct Entry {
 }
 
 impl ParameterSet {
-    /// Puts `(name, shape, values)` on a device, rounded to `format`. Values are in row-major order.
+    /// Creates `(name, shape, values)` on a device, rounded to `format`. Values are in row-major order.
     pub fn new<V: Into<Values>>(
         parts: impl IntoIterator<Item = (String, Vec<usize>, V)>,
         format: Format,
@@ -64,7 +64,7 @@ impl ParameterSet {
         Self { entries }
     }
 
-    /// Number of parameters, biases and embeddings included.
+    /// Returns the number of parameters, biases and embeddings included.
     pub fn count(&self) -> usize {
         self.entries
             .iter()
@@ -72,34 +72,34 @@ impl ParameterSet {
             .sum()
     }
 
-    /// Number of tensors.
+    /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tensors.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Names and values, in order.
+    /// Iterates over names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor<1>)> {
         self.entries
             .iter()
             .map(|entry| (entry.name.as_str(), &entry.value))
     }
 
-    /// Whether every element is finite, read from the device once.
+    /// Returns true if all elements are finite. Reads from the device once.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Any error that the device reports.
     pub fn all_finite(&self) -> Result<bool, String> {
         gradient::all_finite(self.entries.iter().map(|entry| &entry.value))
     }
 
-    /// The parameters as forward passes read them: those whose name is `multiplied` in the format of matmul-class
-    /// operations, once for all micro-batches of an optimizer step; the others as they are. Gradients of a copy are those of
-    /// its parameter, rounded as they would be on their way through the cast.
+    /// Returns the parameters for forward passes. Casts those whose name is `multiplied` to the format of matmuls, once for
+    /// all micro-batches of an optimizer step, and keeps the others. Gradients of a copy are those of its parameter, rounded
+    /// as they would be by the backward pass of the cast.
     pub fn working(&self, compute: &Compute, multiplied: impl Fn(&str) -> bool) -> Self {
         let working = |entry: &Entry| match multiplied(&entry.name) {
             true => Entry {
@@ -113,7 +113,7 @@ impl ParameterSet {
         }
     }
 
-    /// The parameters rounded to a format.
+    /// Returns the parameters rounded to a format.
     pub fn in_format(&self, format: Format) -> Self {
         let rounded = |entry: &Entry| Entry {
             value: round(entry.value.clone(), dtype(format)),
@@ -124,7 +124,7 @@ impl ParameterSet {
         }
     }
 
-    /// The parameters as leaves of a fresh graph.
+    /// Returns the parameters as leaves of a new autodiff graph.
     pub fn track(&self) -> Tracked {
         let leaf = |entry: &Entry| Entry {
             name: entry.name.clone(),
@@ -136,16 +136,16 @@ impl ParameterSet {
         }
     }
 
-    /// The parameters without a graph, for inference.
+    /// Returns the parameters without an autodiff graph, for inference.
     pub fn freeze(&self) -> Tracked {
         Tracked {
             entries: self.entries.clone(),
         }
     }
 
-    /// Replaces each value by what `update(index, dimensions of its shape, value)` makes of it.
+    /// Replaces each value by the result of `update(index, dimensions of its shape, value)`.
     pub(crate) fn update(&mut self, mut update: impl FnMut(usize, usize, Tensor<1>) -> Tensor<1>) {
-        // Values are handed over, so that an update may happen in place.
+        // Values are moved into the closure, which allows in-place updates.
         let entries = std::mem::take(&mut self.entries).into_iter().enumerate();
         let updated = entries.map(|(index, entry)| Entry {
             value: update(index, entry.shape.len(), entry.value),
@@ -155,7 +155,7 @@ impl ParameterSet {
     }
 }
 
-/// Parameters as a forward pass sees them.
+/// Parameters as the input of a forward pass.
 #[derive(Debug, Clone)]
 pub struct Tracked {
     entries: Vec<Entry>,
@@ -169,18 +169,18 @@ impl Tracked {
             .unwrap_or_else(|| panic!("no parameter `{name}`"))
     }
 
-    /// The parameter of this name as a vector.
+    /// Returns the parameter of this name as a vector.
     ///
     /// # Panics
-    /// If there is none: models name their own parameters.
+    /// If it does not exist: models use only names of their own parameters.
     pub fn vector(&self, name: &str) -> Tensor<1> {
         self.entry(name).value.clone()
     }
 
-    /// The parameter of this name as a matrix.
+    /// Returns the parameter of this name as a matrix.
     ///
     /// # Panics
-    /// If there is none, or it is no matrix.
+    /// If it does not exist or is not a matrix.
     pub fn matrix(&self, name: &str) -> Tensor<2> {
         let entry = self.entry(name);
         let shape: [usize; 2] = entry
@@ -191,7 +191,7 @@ impl Tracked {
         entry.value.clone().reshape(shape)
     }
 
-    /// Values in order.
+    /// Iterates over the values, in order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Tensor<1>> {
         self.entries.iter().map(|entry| &entry.value)
     }

@@ -1,4 +1,4 @@
-//! Rotary embeddings: positions as angles (arXiv 2104.09864).
+//! Rotary position embeddings (arXiv 2104.09864).
 
 use std::ops::Range;
 
@@ -12,20 +12,20 @@ use crate::{
     compute::{primitive, tensor_of},
 };
 
-/// Cosine and sine of the angle by which each pair of elements of a head turns at each place.
+/// Cosine and sine of the rotation angle of each pair of elements of a head at each position.
 #[derive(Debug, Clone)]
 pub struct Rotation {
     /// `[1, 1, sequence, width / 2]`.
     cosine: Tensor<4>,
-    /// The same.
+    /// `[1, 1, sequence, width / 2]`.
     sine: Tensor<4>,
     interleaved: bool,
 }
 
 impl Rotation {
-    /// Angles of some `places` in a sequence, from the `frequencies` of a head's pairs, radians a place, `[width / 2]`. Element `i` turns
-    /// with `i + width / 2`; if they are `interleaved`, `2 i` with `2 i + 1`. Angles are computed in f64 and kept in `dtype`, in f32 at
-    /// least.
+    /// Computes the angles of the positions `places` from the `frequencies` of a head's pairs, in radians per position, `[width / 2]`.
+    /// Element `i` is paired with `i + width / 2`; if `interleaved`, element `2 i` with `2 i + 1`. Angles are computed in f64 and stored
+    /// in `dtype`, at least f32.
     pub fn new(
         frequencies: &[f64],
         places: Range<usize>,
@@ -52,10 +52,10 @@ impl Rotation {
         }
     }
 
-    /// `input` `[n, heads, sequence, width]`, turned, and rounded once to its own format.
+    /// Rotates `input` `[n, heads, sequence, width]` and rounds once to its format.
     ///
     /// # Panics
-    /// Its angles are of another length or width.
+    /// If the length or width of the rotation differs from that of the input.
     pub(crate) fn turn(&self, input: Tensor<4>) -> Tensor<4> {
         let ([.., sequence, width], [.., places, pairs]) = (input.dims(), self.cosine.dims());
         assert_eq!(
@@ -68,7 +68,7 @@ impl Rotation {
     }
 }
 
-/// The same of values in the format of the angles, by burn's operations.
+/// Rotates values in the format of the angles, with burn's operations.
 pub(crate) fn turn<B: Backend>(
     input: FloatTensor<B>,
     cosine: FloatTensor<B>,
@@ -77,7 +77,7 @@ pub(crate) fn turn<B: Backend>(
 ) -> FloatTensor<B> {
     let [n, heads, sequence, width] = input.shape().dims();
     let half = width / 2;
-    // Pairs lie in a dimension of their own, the last or the last but one.
+    // Pairs are in a dimension of their own, the last or the last but one.
     let (split, of_pair) = match interleaved {
         true => ([n, heads, sequence, half, 2], 4),
         false => ([n, heads, sequence, 2, half], 3),
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn pairs_turn_by_place_times_frequency_whichever_way_they_lie() {
         let device = Device::flex();
-        // Two places, one head of four: the pairs (1, 2) and (3, 4).
+        // Two positions, one head of four elements: the pairs (1, 2) and (3, 4).
         let turned = |interleaved: bool, row: [f64; 4]| {
             let input = Tensor::<1>::from_data([row, row].concat().as_slice(), (&device, DType::F64));
             let rotation = Rotation::new(&[0.5, 0.25], 1..3, interleaved, (&device, DType::F64));

@@ -1,18 +1,18 @@
-//! What each query of an attention sees of the keys.
+//! Masks and biases of attention.
 
 use burn::tensor::{Bool, Device, Int, Tensor};
 
-/// What each query of an attention sees of the keys, and how far away they seem.
+/// Mask of attention, and a bias added to its scores.
 #[derive(Debug, Clone)]
 pub struct Sight {
-    /// True where a query is not to see a key; broadcasts to `[n, heads, queries, keys]`.
+    /// True where a key is hidden from a query; broadcasts to `[n, heads, queries, keys]`.
     hidden: Option<Tensor<4, Bool>>,
-    /// What is added to scaled scores, `[1, heads, 1, keys]`.
+    /// Bias added to scaled scores, `[1, heads, 1, keys]`.
     bias: Option<Tensor<4>>,
 }
 
 impl Sight {
-    /// Every query sees every key.
+    /// Returns a mask under which every query attends to every key.
     pub const fn everything() -> Self {
         Self {
             hidden: None,
@@ -20,7 +20,7 @@ impl Sight {
         }
     }
 
-    /// Every query of a sequence sees the keys that are no `padding` `[n, keys]`.
+    /// Returns a mask that hides the keys that are `padding` `[n, keys]` from every query of a sequence.
     pub fn padded(padding: &Tensor<2, Bool>) -> Self {
         let [n, keys] = padding.dims();
         Self {
@@ -29,13 +29,14 @@ impl Sight {
         }
     }
 
-    /// The queries are of the last of the keys, and none sees what comes after it.
+    /// Returns a causal mask. The queries are at the positions of the last keys, and later keys are hidden from each of
+    /// them.
     ///
     /// # Panics
     /// If there are more queries than keys.
     pub fn causal(queries: usize, keys: usize, device: &Device) -> Self {
         let before = keys.checked_sub(queries).expect("every query has a key");
-        // The last of them sees all.
+        // A single query is at the last position and attends to all keys.
         let hidden = (queries > 1).then(|| {
             let places = |range: std::ops::Range<usize>| {
                 Tensor::<1, Int>::arange(range.start as i64..range.end as i64, device)
@@ -48,7 +49,7 @@ impl Sight {
         Self { hidden, bias: None }
     }
 
-    /// The same with a `bias` `[heads, keys]` that is added to scaled scores.
+    /// Returns the same mask with a `bias` `[heads, keys]` that is added to scaled scores.
     #[must_use]
     pub fn biased(self, bias: Tensor<2>) -> Self {
         let [heads, keys] = bias.dims();
@@ -58,7 +59,7 @@ impl Sight {
         }
     }
 
-    /// Whether any key is hidden from any query.
+    /// Returns true if a mask is set.
     pub(crate) fn is_limited(&self) -> bool {
         self.hidden.is_some()
     }
@@ -67,7 +68,7 @@ impl Sight {
         self.bias.as_ref()
     }
 
-    /// True where a query is not to see a key, `[n, heads, queries, keys]`.
+    /// Returns the mask `[n, heads, queries, keys]`, true where a key is hidden from a query.
     pub(crate) fn hidden(&self, shape: [usize; 4], device: &Device) -> Tensor<4, Bool> {
         match &self.hidden {
             Some(hidden) => hidden.clone().expand(shape),

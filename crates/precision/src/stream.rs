@@ -1,4 +1,4 @@
-//! The thread of burn's fusion stream.
+//! Execution on the thread of burn's fusion stream.
 
 use std::{sync::Arc, thread};
 
@@ -9,13 +9,13 @@ use burn::{
     tensor::Device,
 };
 
-/// Threads of burn that an operation on a GPU passes: the caller's, the stream's and the device's.
+/// Threads of burn that process an operation on a GPU: the caller's, the stream's and the device's.
 const THREADS: usize = 3;
 
 /// Runs work on the thread of a device's fusion stream, if the machine has fewer cores than burn has threads for a GPU.
 ///
-/// The threads pass operations on through queues. A thread that finds a queue full spins for milliseconds before it yields, and on two cores
-/// the third thread waits for that. Work on the stream's thread does not use the queue to the stream.
+/// The threads communicate through queues. A thread that finds a queue full spins for milliseconds before it yields, and on two cores the
+/// third thread has to wait. Work on the stream's thread does not use the queue to the stream.
 pub fn beside_stream<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> R {
     let few = thread::available_parallelism().is_ok_and(|cores| cores.get() < THREADS);
     match stream_of(device).filter(|_| few) {
@@ -37,7 +37,7 @@ fn on_stream<R: Send>(device: DeviceId, work: impl FnOnce() -> R + Send) -> R {
     handle.exclusive(work).unwrap_or_else(|error| error.resume())
 }
 
-/// A service on the stream's thread whose only purpose is the handle to that thread.
+/// Service on the stream's thread, used only to get a handle to that thread.
 struct Guest;
 
 impl DeviceService for Guest {
@@ -49,7 +49,7 @@ impl DeviceService for Guest {
         Arc::new(())
     }
 
-    /// The stage of burn-fusion's streams.
+    /// Returns the stage of burn-fusion's streams.
     fn stage() -> DeviceServiceStage {
         DeviceServiceStage::Upstream
     }
@@ -66,7 +66,7 @@ mod tests {
             index_id: 3,
         };
         let name = || thread::current().name().map(str::to_owned);
-        // What burn-fusion's server is called, too (`DSU`: the upstream stage of a device).
+        // The thread of burn-fusion's server has this name, too (`DSU`: the upstream stage of a device).
         assert_eq!(on_stream(device, name).as_deref(), Some("DSU-7-3"));
         let caught = std::panic::catch_unwind(|| on_stream(device, || panic!("on the stream")));
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"on the stream"));

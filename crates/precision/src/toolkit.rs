@@ -1,4 +1,5 @@
-//! The parts of the CUDA toolkit that compile kernels, NVRTC and headers, and whether they fit each other and the driver.
+//! Checks of the parts of the CUDA toolkit that compile kernels, NVRTC and headers: they must fit each other and the
+//! driver.
 
 use std::{
     env, fmt, fs,
@@ -13,7 +14,7 @@ struct Version {
 }
 
 impl Version {
-    /// From the number 1000 · major + 10 · minor.
+    /// Converts the number 1000 · major + 10 · minor.
     const fn of(number: i32) -> Self {
         Self {
             major: number / 1000,
@@ -28,10 +29,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// Checks that the toolkit's headers are there, and that the driver accepts what NVRTC compiles with them.
+/// Checks that the headers of the toolkit exist, and that the driver accepts the output of NVRTC with them.
 ///
 /// # Errors
-/// What is missing or does not fit, and what to do about it.
+/// If something is missing or does not fit, with a hint how to fix it.
 pub(crate) fn usable() -> Result<(), String> {
     let folder = folder();
     let include = folder.join("include");
@@ -44,7 +45,7 @@ pub(crate) fn usable() -> Result<(), String> {
     fit(driver(), compiler(), headers(&include), &include)
 }
 
-/// Where cubecl looks for headers.
+/// Returns the folder in which cubecl looks for headers.
 fn folder() -> PathBuf {
     let fixed = ["/usr/local/cuda", "/opt/cuda"].map(PathBuf::from);
     env::var_os("CUDA_PATH")
@@ -53,7 +54,7 @@ fn folder() -> PathBuf {
         .unwrap_or_else(|| "/usr".into())
 }
 
-/// Returns an error if versions do not fit. Unknown ones do.
+/// Checks that versions fit each other. Unknown versions always fit.
 fn fit(
     driver: Option<Version>,
     compiler: Option<Version>,
@@ -80,30 +81,30 @@ fn fit(
     Ok(())
 }
 
-/// Newest version whose kernels the driver loads.
+/// Returns the newest version whose kernels the driver loads.
 fn driver() -> Option<Version> {
     let mut number = 0;
-    // SAFETY: the library is there, and writes one integer.
+    // SAFETY: the library is loaded, and the call writes one integer.
     #[expect(unsafe_code, reason = "the driver's own interface")]
     let answer = unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut number) };
     answer.result().ok().map(|()| Version::of(number))
 }
 
-/// Version of NVRTC.
+/// Returns the version of NVRTC.
 fn compiler() -> Option<Version> {
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: the library is there, and writes two integers.
+    // SAFETY: the library is loaded, and the call writes two integers.
     #[expect(unsafe_code, reason = "NVRTC's own interface")]
     let answer = unsafe { cudarc::nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
     answer.result().ok().map(|()| Version { major, minor })
 }
 
-/// Version of the headers.
+/// Returns the version of the headers.
 fn headers(include: &Path) -> Option<Version> {
     defined(&fs::read_to_string(include.join("cuda.h")).ok()?)
 }
 
-/// Version that the text of `cuda.h` defines.
+/// Parses the version that the text of `cuda.h` defines.
 fn defined(text: &str) -> Option<Version> {
     let number = text
         .lines()

@@ -1,4 +1,4 @@
-//! Parameter values on their way to a device.
+//! Parameter values for upload to a device.
 
 use burn::tensor::{Shape, TensorData};
 use mantissa_core::Values;
@@ -6,7 +6,7 @@ use mantissa_core::Values;
 /// Converts values to burn's tensor data.
 ///
 /// # Panics
-/// The number of values differs from the number of elements of the shape.
+/// If the number of values differs from the number of elements of the shape.
 pub fn data_of(values: Values, shape: impl Into<Shape>) -> TensorData {
     match values {
         Values::F32(values) => TensorData::new(values, shape),

@@ -1,13 +1,14 @@
-//! The probe on real backends: it confirms what is right, and convicts what is not.
+//! Tests of the probe on real backends: it must confirm the requested arithmetic and detect any other.
 //!
-//! What was launched is noted for the whole process, as a worker is one. So each of these tests is a process of its own.
+//! Launches are recorded per process, because a worker is a process. Each of these tests therefore runs in its own
+//! process.
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Precision};
 use mantissa_precision::{Compute, Operation, probe};
 use mantissa_testing::alone;
 
-/// Every precision that the design defines, with every matmul precision and accumulator it allows.
+/// Returns every precision of the design, with every matmul precision and accumulator that it allows.
 fn defined() -> Vec<Compute> {
     let mut all = vec![];
     for &precision in Precision::ALL {
@@ -41,7 +42,7 @@ fn confirms(device: &Device, compute: Compute) -> Executed {
     seen
 }
 
-/// TF32 where f32 was asked for, bf16 where TF32 was, f32 where bf16 was.
+/// Checks that the probe detects TF32 instead of f32, bf16 instead of TF32, and f32 instead of bf16.
 fn convicts(device: &Device) {
     use MatmulPrecision::{High, Highest, Medium};
     for (done, asked) in [(High, Highest), (Medium, High), (Highest, Medium)] {
@@ -111,7 +112,7 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
             (ExecutedVerdict::Differs, Some(11))
         );
 
-        // A kernel that was not observed takes the verdict back.
+        // A kernel that was not observed invalidates the verdict.
         let full = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
         let probed = probe(&[Operation::Matmul], full, &full.requested(), &device).unwrap();
         let one = Tensor::<2>::ones([4, 4], &device);
@@ -137,7 +138,7 @@ fn few_rows_are_observed_where_they_are_asked_for() {
     });
 }
 
-/// Attention in one kernel.
+/// Probes attention in one kernel.
 fn attends(device: &Device, precision: Precision) -> Executed {
     let compute = Compute::from(precision);
     of(device, Operation::FusedAttention, compute, compute)
@@ -157,7 +158,7 @@ fn attention_on_the_cpu_is_what_the_setting_says() {
     });
 }
 
-/// The settings of [`defined`] that a device can compute in.
+/// Returns the settings of [`defined`] that a device supports.
 #[cfg(feature = "vulkan")]
 fn supported(device: &Device) -> Vec<Compute> {
     use mantissa_precision::device::supports;

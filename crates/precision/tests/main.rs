@@ -1,13 +1,13 @@
-//! What this crate does on real backends. One program, as each compiles every backend anew.
+//! Tests of this crate on real backends. A single program, because each program compiles every backend anew.
 
 mod engine;
 mod executed;
 mod training;
 
-/// Returns a Vulkan device with or without kernel fusion, or `None` where there is no Vulkan.
+/// Returns a Vulkan device with or without kernel fusion, or `None` if Vulkan is not available.
 ///
-/// Fusion is one choice for a process, and `cargo test` runs all tests of this program in one: a test with fusion runs
-/// [`alone`](mantissa_testing::alone).
+/// Fusion is fixed for a process, and `cargo test` runs all tests of this program in one process. A test with fusion
+/// therefore runs [`alone`](mantissa_testing::alone).
 #[cfg(feature = "vulkan")]
 fn vulkan(fusion: bool) -> Option<burn::tensor::Device> {
     use mantissa_core::Backend::Vulkan;
@@ -16,7 +16,7 @@ fn vulkan(fusion: bool) -> Option<burn::tensor::Device> {
     mantissa_testing::is_there("vulkan", available(Vulkan)).then(|| open(Vulkan, fusion))
 }
 
-/// Returns the same device if it computes in f16, as lavapipe does.
+/// Returns the same device if it supports f16, as lavapipe does.
 #[cfg(feature = "vulkan")]
 fn vulkan_with_f16(fusion: bool) -> Option<burn::tensor::Device> {
     use mantissa_precision::device::supports;

@@ -1,4 +1,4 @@
-//! Rendering a run of 1,000 records: page, CSV, Markdown, SVG and PNG. The limit is 3 s.
+//! Benchmark of rendering a run of 1,000 records as page, CSV, Markdown, SVG and PNG. The limit is 3 s.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -10,7 +10,7 @@ use mantissa_core::{Axis, Status};
 use mantissa_report::{Report, csv, figures, html, markdown, render};
 use support::{Add, cell, invented, loss, record, train_metrics, workload};
 
-/// The invented run, filled up to 1,000 records with loss curves.
+/// Extends the invented run to 1,000 records with loss curves.
 fn thousand() -> mantissa_report::Run {
     let mut run = invented();
     let workload = workload("distilbert-tiny");

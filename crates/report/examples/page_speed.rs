@@ -1,4 +1,4 @@
-//! How large a page of many cells is, how long it takes to be rendered, and how soon it can be used in Chromium.
+//! Measures the size of a page with many cells, its rendering time, and the time until Chromium can use it.
 //!
 //! ```sh
 //! cargo run --release -p mantissa-report --example page_speed -- 1000 200
@@ -14,9 +14,9 @@ use mantissa_core::{Axis, Samples, Series, Status};
 use mantissa_report::{Run, render};
 use support::{Add, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
 
-/// Opened so often: the first time reads Chromium itself from the disk.
+/// Number of times that the page is opened. The first one includes loading Chromium from disk.
 const OPENED: usize = 5;
-/// What is asked of a page: the script has run to its end, and a heading that is pressed has sorted the table.
+/// Script that measures the time until the page is usable, and the time to sort the table by a column.
 const MEASURE: &str = r#"
 <script>addEventListener("load", () => setTimeout(() => {
   const usable = performance.now();
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What the page tells of itself.
+/// Opens the page and returns its own measurements.
 fn opened(page: &Path) -> Result<String, Box<dyn Error>> {
     let profile = tempfile::tempdir()?;
     let output = Command::new("chromium")
@@ -75,7 +75,7 @@ fn opened(page: &Path) -> Result<String, Box<dyn Error>> {
     Ok(told.trim().to_owned())
 }
 
-/// Trainings with curves and step times, no two settings alike.
+/// Creates trainings with curves and step times, all with different settings.
 fn many(cells: u32, samples: u32) -> Run {
     let mut many = run(vec![suite("s", "Many", &[], &[Axis::Precision, Axis::Batch])]);
     for index in 0..cells {

@@ -1,5 +1,4 @@
-//! The same against the same: a run whose cells were repeated ten times or more, each time in a fresh process, compared with
-//! itself.
+//! A/A comparison: compares a run with itself, whose cells were repeated ten times or more, each time in a fresh process.
 //!
 //! ```sh
 //! mantissa run suites/kernels/matmul.toml --profile smoke --backend flex --repeats 10 --out same
@@ -11,13 +10,13 @@ use std::{collections::BTreeMap, error::Error, path::Path};
 use mantissa_analysis::{Estimate, Groups, Interval, Process, Sample, Verdict, judge, median_over_processes};
 use mantissa_core::{Better, CellId, MetricName, Record, Status};
 
-/// The fewest processes of a cell: two halves of five can be told apart.
+/// Minimum number of processes of a cell: five are enough for each half to show a difference.
 const FEWEST: usize = 10;
 
-/// The smallest change that matters, as in a report.
+/// Smallest relevant change, as in a report.
 const THRESHOLD: f64 = 0.02;
 
-/// Whether a round, by its number and that of all rounds, belongs to the first half.
+/// Returns `true` if a round belongs to the first half, given its index and the number of rounds.
 type Half = fn(usize, usize) -> bool;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -78,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Throughputs of each cell that was repeated often enough, in the order of its rounds.
+/// Returns the throughputs of each cell with enough repeats, in the order of its rounds.
 fn rates(records: &[Record]) -> Vec<Vec<Estimate>> {
     let mut cells: BTreeMap<&CellId, Vec<(u32, Estimate)>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.status == Status::Ok) {
@@ -102,14 +101,14 @@ fn rates(records: &[Record]) -> Vec<Vec<Estimate>> {
         .collect()
 }
 
-/// Halves of cells.
+/// Numbers of cells by the comparison of their halves.
 #[derive(Default)]
 struct Compared {
-    /// Whose intervals over processes share a point.
+    /// Cells whose intervals over processes overlap.
     overlapping: usize,
-    /// That are told apart, each comparison on its own.
+    /// Cells whose halves differ significantly, each comparison on its own.
     told_apart: usize,
-    /// That are told apart and differ by what would matter.
+    /// Cells whose halves differ significantly and by a relevant amount.
     beyond: usize,
 }
 
@@ -138,7 +137,7 @@ fn compare(cells: &[Vec<Estimate>], is_first: Half) -> Compared {
     compared
 }
 
-/// The interval of the median over processes, one value each.
+/// Returns the interval of the median over processes, with one value each.
 fn over_processes(values: &[f64]) -> Option<Interval> {
     let processes = values
         .iter()

@@ -1,11 +1,11 @@
-//! The suite's question answered in words, from the rows alone.
+//! Headline sentences about the suite's question, derived only from its rows.
 
 use mantissa_analysis::{CONFIDENCE, Doubt, Estimate, Verdict};
 use mantissa_core::{Axis, MetricName, Status, TaskKind};
 
 use crate::{Group, Row, baseline::SPEED_MATTERS, launches, parts, shape, units};
 
-/// Sentences that answer what a group was run for.
+/// Returns the sentences that summarize the results of a group.
 pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
     let mut sentences = match group.kind {
         TaskKind::Train | TaskKind::Evaluate | TaskKind::Generate => train(group),
@@ -27,7 +27,7 @@ pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
     sentences
 }
 
-/// How many settings are not what their suite expects.
+/// Reports the settings that differ from the suite's expectations.
 fn unexpected(group: &Group<'_>) -> Option<String> {
     let rows: Vec<&Row<'_>> = group
         .rows
@@ -44,7 +44,7 @@ fn unexpected(group: &Group<'_>) -> Option<String> {
     }
 }
 
-/// The main baseline of each length of sequences, which is work of its own: that of the first row that ran.
+/// Returns the main baseline for each sequence length: that of the first finished row. Each length is separate work.
 fn main_baselines(group: &Group<'_>) -> Vec<usize> {
     let mut known: Vec<(String, usize)> = Vec::new();
     for row in group.ok() {
@@ -58,7 +58,7 @@ fn main_baselines(group: &Group<'_>) -> Vec<usize> {
     known.into_iter().map(|(_, baseline)| baseline).collect()
 }
 
-/// The rows that are compared with a baseline.
+/// Returns the rows that are compared with a baseline.
 fn rivals<'g, 'a>(group: &'g Group<'a>, baseline: usize) -> Vec<&'g Row<'a>> {
     let base = &group.rows[baseline].cell.id;
     let compared = |row: &&Row<'_>| row.baseline == Some(baseline) && row.cell.id != *base;
@@ -95,7 +95,7 @@ fn alone(group: &Group<'_>, row: &Row<'_>) -> String {
     format!("Only {name} ran to its end, so there is nothing to compare.")
 }
 
-/// What there is to say of all that did the same work as a baseline.
+/// Compares the settings that did the same work as a baseline.
 fn beside(group: &Group<'_>, baseline: usize) -> Vec<String> {
     let base = &group.rows[baseline];
     let rivals = rivals(group, baseline);
@@ -152,8 +152,8 @@ fn beside(group: &Group<'_>, baseline: usize) -> Vec<String> {
     sentences
 }
 
-/// Whether anything is known of how the accuracies of two rows compare. Intervals of words are no such thing: they vary with the
-/// passages, which are the same under both.
+/// Returns `true` if the accuracies of two rows can be compared. Intervals of models that predict tokens cannot: they vary with the
+/// passages, which are the same in both rows.
 fn is_compared(row: &Row<'_>, base: &Row<'_>) -> bool {
     if row.cell.workload.predicts_words() {
         return false;
@@ -162,7 +162,7 @@ fn is_compared(row: &Row<'_>, base: &Row<'_>) -> bool {
     row.accuracy_p.is_some() || (interval(row).is_some() && interval(base).is_some())
 }
 
-/// Who is fastest and who is leanest, where nothing is known that tells what they say apart.
+/// Names the fastest setting and the one with the least memory if the accuracies cannot be compared.
 fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<String> {
     let base_name = group.label(base, &[]);
     let seconds = |row: &Row<'_>| group.value(group.speed, row);
@@ -207,7 +207,7 @@ fn least_memory(group: &Group<'_>, rivals: &[&Row<'_>]) -> Option<String> {
     ))
 }
 
-/// The lowest and the highest perplexity beside the baseline's, where no single setting stands out by its speed.
+/// Reports the lowest, the highest and the baseline's perplexity, if the fastest setting cannot be compared by perplexity.
 fn perplexities(
     group: &Group<'_>,
     rivals: &[&Row<'_>],
@@ -265,12 +265,12 @@ fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String
     sentences
 }
 
-/// Whether it is faster than its baseline by more than chance.
+/// Returns `true` if the row is significantly faster than its baseline.
 fn is_faster(row: &Row<'_>) -> bool {
     row.speed_verdict == Some(Verdict::Improved)
 }
 
-/// What came nearest to being faster, by the estimate alone.
+/// Names the setting closest to being faster, by the point estimate alone.
 fn nearest(group: &Group<'_>, name: &str, row: &Row<'_>) -> String {
     let speed = row.speed_up.as_ref();
     match speed.is_some_and(|speed| speed.value > 1.0) {
@@ -283,7 +283,7 @@ fn nearest(group: &Group<'_>, name: &str, row: &Row<'_>) -> String {
     }
 }
 
-/// How sure a difference in speed is.
+/// Describes the significance of a difference in speed.
 fn certainty(verdict: Verdict, row: &Row<'_>) -> String {
     let processes = match row.processes() {
         1 => "one process".to_owned(),
@@ -306,7 +306,7 @@ fn certainty(verdict: Verdict, row: &Row<'_>) -> String {
     }
 }
 
-/// Says how many settings share the baseline's accuracy, so that nobody ranks them.
+/// Reports how many settings have indistinguishable accuracies, to discourage ranking them.
 fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
     let known = equal
         .iter()
@@ -330,8 +330,8 @@ fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
     })
 }
 
-/// Whether two rows' accuracies can be told apart: example by example where the examples are known, else by their
-/// intervals; without an accuracy on either side nothing tells them apart.
+/// Returns `true` if the accuracies of two rows differ significantly: example by example if the examples are known, or else if their
+/// intervals do not overlap. Returns `false` if either accuracy is missing.
 pub(crate) fn accuracy_differs(row: &Row<'_>, base: &Row<'_>) -> bool {
     let interval = |row: &Row<'_>| row.metric(MetricName::TestAccuracy).and_then(|e| e.interval);
     match (row.accuracy_p, interval(row), interval(base)) {
@@ -341,7 +341,7 @@ pub(crate) fn accuracy_differs(row: &Row<'_>, base: &Row<'_>) -> bool {
     }
 }
 
-/// How much a setting's accuracy varies from seed to seed, which no interval over test examples shows.
+/// Reports the variation of accuracy between seeds, which intervals over test examples do not cover.
 fn seeds(group: &Group<'_>) -> Option<String> {
     if !group.varies(Axis::Seed) {
         return None;
@@ -376,7 +376,7 @@ fn seeds(group: &Group<'_>) -> Option<String> {
     ))
 }
 
-/// The standard deviation of a sample, with Bessel's correction.
+/// Computes the standard deviation of a sample with Bessel's correction.
 fn deviation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -388,7 +388,7 @@ fn accuracy_of(row: &Row<'_>) -> Option<String> {
     told(row, MetricName::TestAccuracy)
 }
 
-/// A metric of a row with its interval, if it has one.
+/// Formats a metric of a row with its interval, if there is one.
 fn told(row: &Row<'_>, metric: MetricName) -> Option<String> {
     let estimate = row.metric(metric)?;
     let interval = units::interval(metric, estimate);
@@ -400,7 +400,7 @@ fn fastest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     let speed = |row: &Row<'_>| row.speed_up.as_ref().map(|e| e.value);
     let known = || rows.iter().copied().filter(|row| speed(row).is_some());
     let first = |a: &&Row<'_>, b: &&Row<'_>| speed(a).unwrap_or(0.0).total_cmp(&speed(b).unwrap_or(0.0));
-    // One that is faster for sure comes before any that only may be.
+    // Rows that are significantly faster take precedence over rows that only may be faster.
     let sure = known().filter(|row| is_faster(row)).max_by(first);
     sure.or_else(|| known().max_by(first))
 }
@@ -410,9 +410,9 @@ fn beats(row: &Row<'_>, other: Option<&Row<'_>>) -> bool {
     speed(row) > other.map_or(1.0, speed).max(1.0)
 }
 
-/// The row with the least memory, if it needs clearly less than the baseline.
+/// Returns the row with the least memory if it needs clearly less than the baseline.
 fn leanest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
-    /// A smaller saving is not worth a sentence.
+    /// Memory ratio below which a saving is reported.
     const WORTH_SAYING: f64 = 0.95;
     let ratio = |row: &Row<'_>| row.memory_ratio.as_ref().map_or(f64::INFINITY, |e| e.value);
     rows.iter()
@@ -508,8 +508,8 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
     sentences
 }
 
-/// How the error grows with the inner dimension: the slope of a straight line through the logarithms of both, a sentence
-/// for each kind of input values.
+/// Describes how the error grows with the inner dimension: the slope of a log–log regression line, one sentence per distribution of input
+/// values.
 fn growth(group: &Group<'_>) -> Vec<String> {
     let mut kinds: Vec<String> = group.ok().map(|row| row.axis(Axis::Distribution)).collect();
     kinds.sort_unstable();
@@ -553,8 +553,8 @@ fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
     })
 }
 
-/// The straight line through points by least squares: its slope, and its height at 0. Nothing for fewer than three places, through
-/// which any line would pass.
+/// Fits a straight line by least squares and returns slope and intercept. `None` for fewer than three points, which do not test a linear
+/// relationship.
 pub(crate) fn straight_line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let n = points.len() as f64;
     let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / n;
@@ -565,7 +565,7 @@ pub(crate) fn straight_line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     (points.len() >= 3 && spread > 0.0).then_some((slope, mean_y - slope * mean_x))
 }
 
-/// What did not run to its end, by status.
+/// Reports the settings that did not finish, by status.
 fn endings(group: &Group<'_>) -> Vec<String> {
     let ended = |status: Status| group.rows.iter().filter(move |row| row.status == Some(status));
     let mut sentences = Vec::new();

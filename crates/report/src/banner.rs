@@ -1,23 +1,23 @@
-//! What a reader must know before any number.
+//! Warnings and notes that precede the results.
 
 use mantissa_core::{Backend, ExecutedVerdict, TaskKind};
 use serde::Serialize;
 
 use crate::{Group, Reference, Run, units};
 
-/// A statement above the numbers.
+/// A warning or note above the results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Banner {
-    /// `warning` if numbers may mislead without it, else `note`.
+    /// `warning` if the numbers are misleading without it, or else `note`.
     pub level: &'static str,
-    /// The few words that are read first.
+    /// Short title.
     pub title: String,
-    /// The rest.
+    /// Explanation.
     pub text: String,
 }
 
 impl Banner {
-    /// Numbers may mislead without it.
+    /// Creates a warning: the numbers are misleading without it.
     pub(crate) fn warning(title: &str, text: String) -> Self {
         Self {
             level: "warning",
@@ -26,7 +26,7 @@ impl Banner {
         }
     }
 
-    /// It helps to read the numbers.
+    /// Creates a note that helps to read the numbers.
     pub(crate) fn note(title: &str, text: String) -> Self {
         Self {
             level: "note",
@@ -36,7 +36,7 @@ impl Banner {
     }
 }
 
-/// Statements about the whole run.
+/// Returns the banners of the whole run.
 pub(crate) fn of_run(run: &Run) -> Vec<Banner> {
     let mut banners = Vec::new();
     let machine = &run.environment.fingerprint;
@@ -74,7 +74,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<Banner> {
     banners
 }
 
-/// Statements about one suite.
+/// Returns the banners of one suite.
 pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]) -> Vec<Banner> {
     let mut banners = Vec::new();
     let rows = || groups.iter().flat_map(|group| &group.rows);
@@ -145,7 +145,7 @@ fn cells(n: usize) -> String {
     }
 }
 
-/// The device that the run used, in words.
+/// Returns the name of the device that the run used.
 pub(crate) fn this_machine(run: &Run) -> String {
     let machine = &run.environment.fingerprint;
     match (&machine.gpu, run.environment.backend) {
@@ -157,7 +157,7 @@ pub(crate) fn this_machine(run: &Run) -> String {
     }
 }
 
-/// What a run was made on, when, and with what, in a line.
+/// Formats machine, backend, profile, start time and software versions in one line.
 pub(crate) fn origin(run: &Run) -> String {
     let environment = &run.environment;
     format!(
@@ -171,7 +171,7 @@ pub(crate) fn origin(run: &Run) -> String {
     )
 }
 
-/// The first words of the warnings among banners, for a table that stands alone.
+/// Joins the titles of the warnings, for a table without banners.
 pub(crate) fn warnings<'b>(banners: impl IntoIterator<Item = &'b Banner>) -> String {
     let warnings = banners.into_iter().filter(|banner| banner.level == "warning");
     let titles: Vec<&str> = warnings.map(|banner| banner.title.as_str()).collect();

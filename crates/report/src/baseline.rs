@@ -1,4 +1,4 @@
-//! Which row every row is compared with, and what the comparison says.
+//! Selects the baseline of each row and compares the row with it.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision};
 
 use crate::{Correct, Row};
 
-/// A change of speed that matters, as a share of the baseline's: what two decimals of a ratio show beyond rounding.
+/// Smallest relevant change of speed, as a share of the baseline's: what two decimals of a ratio show beyond rounding.
 pub(crate) const SPEED_MATTERS: f64 = 0.02;
 
-/// Finds every row's baseline, its ratios to it, and whether they are more than chance: of the rows that do the same
-/// work, the baseline is the first under 32-true/highest, or else the first that ran.
+/// Sets every row's baseline, its ratios to the baseline, and their significance. Among rows that do the same work, the baseline is the
+/// first finished 32-true/highest row, or else the first finished row.
 pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<MetricName>) {
     let keys: Vec<String> = rows.iter().map(work).collect();
     let is_f32 = |row: &Row<'_>| {
@@ -40,14 +40,14 @@ pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<Me
     }
 }
 
-/// The rows that are compared with another one, each with its baseline.
+/// Returns the indices of rows and their baselines, without the baselines themselves.
 fn pairs(rows: &[Row<'_>]) -> Vec<(usize, usize)> {
     let pair = |(index, row): (usize, &Row<'_>)| Some((index, row.baseline?));
     let pairs = rows.iter().enumerate().filter_map(pair);
     pairs.filter(|(row, baseline)| row != baseline).collect()
 }
 
-/// A speed for each process of a row: more is better, whichever way the metric counts.
+/// Returns the speed of each process of a row. Higher is better, regardless of the metric's direction.
 pub(crate) fn speeds(row: &Row<'_>, metric: MetricName) -> Vec<f64> {
     match metric.better() {
         Better::Lower => row.values(metric).iter().map(|value| 1.0 / value).collect(),
@@ -83,8 +83,8 @@ fn judge_speeds(rows: &mut [Row<'_>], metric: MetricName) {
     }
 }
 
-/// Compares which test examples were predicted right, where they are the same: equal data, equally many examples. Repeats
-/// of a cell share its seed, so that the first one stands for them.
+/// Compares the correctly predicted test examples of rows with equal data and equally many examples. Repeats of a cell share its seed, so
+/// the first one represents them.
 fn accuracies(rows: &mut [Row<'_>]) {
     let tested: Vec<(usize, f64)> = pairs(rows)
         .into_iter()
@@ -100,7 +100,7 @@ fn accuracies(rows: &mut [Row<'_>]) {
     }
 }
 
-/// Which test examples a row predicted right, with the fingerprint of their data.
+/// Returns the correctly predicted test examples of a row and the hash of their data.
 pub(crate) fn right<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
     let (record, digest) = row
         .measured
@@ -110,8 +110,8 @@ pub(crate) fn right<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
     Some((&record.data.as_ref()?.hash, digest?.correct.as_ref()?))
 }
 
-/// Rows of equal work share a baseline: however a setting cuts or computes it, only a size, a sequence length, other
-/// input values or a seed make it another.
+/// Returns a key for the work of a row. Rows with the same key share a baseline: only size, sequence length, input values and seed change
+/// the work.
 fn work(row: &Row<'_>) -> String {
     [Axis::Size, Axis::Sequence, Axis::Distribution, Axis::Seed]
         .map(|axis| row.axis(axis))

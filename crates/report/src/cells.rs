@@ -1,7 +1,7 @@
-//! What is known of each cell, for the folded sections of the page.
+//! Details of each cell, for the folded sections of the page.
 //!
-//! A page of thousands of cells would be tens of megabytes if all of it were markup. So every text and every table is
-//! written once, and cells refer to them by number; `page.js` makes the markup of a cell when somebody unfolds it.
+//! With thousands of cells, markup for all details would be tens of megabytes. Every text and every table is therefore written once, and
+//! cells refer to them by index. `page.js` creates the markup of a cell when it is unfolded.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,10 +15,10 @@ use crate::{
     units::{self, Scale},
 };
 
-/// Events of a cell that are listed; a loss scale may change thousands of times.
+/// Maximum number of events listed per cell; a loss scale may change thousands of times.
 const MOST_EVENTS: usize = 30;
 
-/// Texts by number, tables of texts, and the tables of each cell.
+/// Interned texts, tables of texts, and the tables of each cell.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Cells {
     texts: Vec<String>,
@@ -30,12 +30,12 @@ pub(crate) struct Cells {
     table_places: HashMap<Table, usize>,
 }
 
-/// Title, headings (none where each row says what it is) and rows, all of them numbers of texts.
+/// Title, headings (empty if the rows label themselves) and rows, all as indices of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 struct Table(usize, Vec<usize>, Vec<Vec<usize>>);
 
 impl Cells {
-    /// Adds what is known of a cell; gives its number.
+    /// Adds the details of a cell and returns its index.
     pub fn add(&mut self, run: &Run, row: &Row<'_>) -> usize {
         let sections = [
             ("Arithmetic", vec!["", "requested", "executed"], arithmetic(row)),
@@ -63,7 +63,7 @@ impl Cells {
         self.cells.len() - 1
     }
 
-    /// The JSON, in which nothing can end the script element that holds it.
+    /// Returns the JSON, escaped so it cannot close the script element that contains it.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string(self)?.replace('<', "\\u003c"))
     }
@@ -104,7 +104,7 @@ fn setting(row: &Row<'_>) -> Vec<Vec<String>> {
     axes.chain([seed]).collect()
 }
 
-/// What is run, down to every number that a profile resolved.
+/// Lists the workload with every number that a profile resolved.
 fn workload(workload: &Workload) -> Vec<Vec<String>> {
     let mut rows = vec![vec!["name".to_owned(), workload.name.clone()]];
     leaves(
@@ -132,7 +132,7 @@ fn leaves(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
     }
 }
 
-/// What was asked for and what the hardware was observed to do, bit by bit.
+/// Lists the requested and the executed precision.
 fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
     let ran = |record: &&&Record| record.status != Status::Skipped;
     let Some(record) = row.records.iter().find(ran) else {
@@ -170,7 +170,7 @@ fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
     ]
 }
 
-/// What of several processes an estimate tells, a single one told itself.
+/// Lists the metrics with their intervals and methods. With a single process, the method is the one that it recorded.
 fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
     let alone = match row.measured.as_slice() {
         [(record, _)] => Some(record),
@@ -188,13 +188,13 @@ fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
             units::count(estimate.n),
             match estimate.interval {
                 Some(_) => how.to_owned(),
-                // What comes behind the comma is how the interval was made.
+                // The part after the comma describes the interval.
                 None => how.split(", ").next().unwrap_or(how).to_owned(),
             },
         ]
     };
     let known = row.metrics.iter().map(line);
-    // What could not be had has its reason, where no process had it.
+    // Metrics without a value in any process show the reason instead.
     let records = row.measured.iter().flat_map(|(record, _)| &record.metrics);
     let lacking: BTreeMap<_, _> = records
         .filter(|(name, _)| !row.metrics.contains_key(name))
@@ -223,7 +223,7 @@ const PROCESSES: [&str; 8] = [
     "raw samples",
 ];
 
-/// The processes behind its metrics and those that failed, with what their samples came to.
+/// Lists all processes, including failed ones, with a summary of their samples.
 fn processes(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
     let line = |record: &&Record| {
         let times = run.digest(record).and_then(|digest| digest.times.as_ref());
@@ -283,7 +283,7 @@ fn events(row: &Row<'_>) -> Vec<Vec<String>> {
     lines
 }
 
-/// Whole numbers whole, others with four significant digits.
+/// Formats integers in full and other numbers with four significant digits.
 fn short(value: f64) -> String {
     if value.fract() == 0.0 {
         return value.to_string();
@@ -292,7 +292,7 @@ fn short(value: f64) -> String {
     rounded.to_string()
 }
 
-/// What of its machine and software is not the run's: of a run that was resumed elsewhere.
+/// Lists facts about machine and software that differ from the run's, as after a resume on another machine.
 fn elsewhere(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
     let own = of_machine(&run.environment.fingerprint);
     let mut lines: Vec<Vec<String>> = Vec::new();

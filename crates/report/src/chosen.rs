@@ -1,4 +1,4 @@
-//! Samples of which only some series are read whole: a record may have millions of samples, and a figure needs few.
+//! Deserializes only the selected series of a record's samples. A record may have millions of samples, but a figure needs few.
 
 use std::{cell::Cell, fmt, io, marker::PhantomData};
 
@@ -8,18 +8,18 @@ use serde::{
     de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-/// Most numbers of the chosen series together. As many as there are in [`LARGEST_SAMPLES`](mantissa_core::LARGEST_SAMPLES)
-/// of real measurements, which have ten characters and more.
+/// Maximum number of values of the selected series together. Matches [`LARGEST_SAMPLES`](mantissa_core::LARGEST_SAMPLES), because a
+/// measured value takes at least ten characters.
 const MOST_NUMBERS: usize = 6 << 20;
-/// Numbers that take as much memory as an empty series.
+/// Number of values that take as much memory as an empty series.
 const NUMBERS_OF_A_SERIES: usize = 16;
 
-/// Reads [`Samples`]. Series whose name is not among these keep their last `x` and nothing else; what the formats did to values
-/// is read where `ranges` is among them.
+/// Deserializer for [`Samples`]. Series whose name is not selected keep only their last `x`. The effects of formats on values are read
+/// only if `ranges` is selected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chosen<'n> {
     names: &'n [&'n str],
-    /// Numbers that may still be read.
+    /// Number of values that may still be read.
     left: &'n Cell<usize>,
 }
 
@@ -29,7 +29,7 @@ impl Chosen<'_> {
     }
 }
 
-/// Subtracts from the numbers that may still be read.
+/// Subtracts from the number of values that may still be read.
 fn count<E: Error>(left: &Cell<usize>, numbers: usize) -> Result<(), E> {
     match left.get().checked_sub(numbers) {
         Some(rest) => left.set(rest),
@@ -129,7 +129,7 @@ impl<'de> Visitor<'de> for One<'_> {
         let mut series = Series::new("", "", "");
         let mut name: Option<String> = None;
         while let Some(key) = map.next_key::<String>()? {
-            // The name is written first; if it ever is not, the series is read whole.
+            // The name is normally written first. Otherwise the series is read completely.
             let chosen = name.as_deref().is_none_or(|name| self.0.names.contains(&name));
             match key.as_str() {
                 "name" => name = Some(map.next_value()?),
@@ -153,7 +153,7 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 }
 
-/// The numbers of a list, if there are not too many.
+/// The values of a list, up to the limit.
 struct Numbers<'n, T> {
     left: &'n Cell<usize>,
     number: PhantomData<T>,
@@ -193,7 +193,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Numbers<'_, T> {
     }
 }
 
-/// The last number of a list.
+/// The last value of a list.
 struct Last;
 
 impl<'de> DeserializeSeed<'de> for Last {

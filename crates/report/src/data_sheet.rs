@@ -14,17 +14,17 @@ static CARDS: LazyLock<HashMap<String, Card>> = LazyLock::new(|| {
     cards.collect()
 });
 
-/// Dense peaks in TFLOP/s, by the format of the multiplied numbers. Absent where the source states none.
+/// Dense peaks in TFLOP/s, by the format of the operands. `None` where the source states no peak.
 #[derive(Debug, Deserialize)]
 struct Card {
-    /// Product name, as NVML has it.
+    /// Product name, as reported by NVML.
     card: String,
     f64: Option<f64>,
     f32: Option<f64>,
     tf32: Option<f64>,
     bf16: Option<f64>,
     f16: Option<f64>,
-    /// f16 with sums in f16.
+    /// f16 with accumulation in f16.
     f16_sums: Option<f64>,
     source: String,
 }
@@ -33,13 +33,13 @@ struct Card {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SheetPeak {
     pub flops_per_second: f64,
-    /// Format of the multiplied numbers.
+    /// Format of the operands.
     pub format: &'static str,
     /// Title of the data sheet.
     pub source: &'static str,
 }
 
-/// Returns the peak of a card for products in a setting's arithmetic, or `None` if the card or its peak is not known.
+/// Returns the peak of a card for matmuls in a setting's arithmetic, or `None` if the card or its peak is not known.
 pub(crate) fn peak(card: &str, setting: &Setting) -> Option<SheetPeak> {
     let card = CARDS.get(card)?;
     let (teraflops, format) = match (setting.precision(), setting.matmul(), setting.accumulator()) {

@@ -1,18 +1,18 @@
-//! How far apart two settings are in what they learned, under one seed, and what that is known from.
+//! Difference in a metric between two settings under one seed, with the evidence behind it.
 
 use mantissa_analysis::{Estimate, Interval, accuracy_difference};
 use mantissa_core::{MatmulPrecision, MetricName, Precision};
 
 use crate::{Row, baseline::right};
 
-/// A metric of the first row less that of the second, both of one seed; absent where either has none. That of the test accuracy comes,
-/// in this order, from
+/// Returns a metric of the first row minus that of the second, both under one seed, or `None` if either lacks it. The difference in
+/// test accuracy is estimated from the first available of
 ///
-/// 1. the examples that only one of both predicted right,
-/// 2. the share of predictions that are the baseline's, since equal predictions are equally right,
-/// 3. the intervals of both accuracies, from the lowest to the highest difference between their ends,
+/// 1. the examples that only one of both rows predicted correctly,
+/// 2. the share of predictions equal to the baseline's, because equal predictions are equally correct,
+/// 3. the intervals of both accuracies, from the lowest to the highest difference between their ends.
 ///
-/// and any other from the intervals of both.
+/// Any other metric is estimated from the intervals of both rows.
 pub(crate) fn difference(first: &Row<'_>, second: &Row<'_>, metric: MetricName) -> Option<Estimate> {
     let (mine, theirs) = (first.metric(metric)?, second.metric(metric)?);
     let of_accuracy = || {
@@ -25,11 +25,11 @@ pub(crate) fn difference(first: &Row<'_>, second: &Row<'_>, metric: MetricName) 
         .or_else(|| Some(by_intervals(mine, theirs)))
 }
 
-/// Examples that only one of two rows predicted right.
+/// Numbers of examples that only one of two rows predicted correctly.
 pub(crate) struct Discordant {
     pub only_first: u64,
     pub only_second: u64,
-    /// All that both were tested on.
+    /// Number of examples that both rows were tested on.
     pub examples: u64,
 }
 
@@ -42,7 +42,8 @@ impl Discordant {
     }
 }
 
-/// Those of rows that were tested on the same examples. Words of a text depend on each other: they are no examples.
+/// Counts the discordant examples of two rows tested on the same examples. `None` for models that predict tokens: tokens of one
+/// text are not independent.
 pub(crate) fn discordant(first: &Row<'_>, second: &Row<'_>) -> Option<Discordant> {
     if first.cell.workload.predicts_words() {
         return None;
@@ -56,7 +57,7 @@ pub(crate) fn discordant(first: &Row<'_>, second: &Row<'_>) -> Option<Discordant
     })
 }
 
-/// What is recorded of a row's agreement is that with the row under 32-true and highest.
+/// Bounds the difference by the agreement, which is recorded relative to the row under 32-true and highest.
 fn by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<Estimate> {
     let as_agreed = |row: &Row<'_>| {
         let setting = &row.cell.setting;
@@ -68,7 +69,7 @@ fn by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<Estimat
         (false, false) => return None,
     };
     let Some(most) = agreement.interval.map(|interval| 1.0 - interval.low) else {
-        // That all are equal is no sign of a difference, and of passages no interval either.
+        // Equal predictions are not evidence of a difference. The agreement over passages has no interval either.
         return (agreement.value >= 1.0).then_some(Estimate {
             value,
             interval: None,

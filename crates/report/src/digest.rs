@@ -1,36 +1,36 @@
-//! What the tables need of the raw samples of one process; figures read the few that they show again.
+//! Summary of the raw samples of one process, as far as the tables need it. Figures read the samples that they show again.
 
 use mantissa_analysis::{Label, Process, Sample, Serial, label_outliers, serial};
 use mantissa_core::{Samples, Series};
 
-/// A few kilobytes that stand for the samples of one process, however many they are.
+/// A summary of a few kilobytes, independent of the number of samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Digest {
     /// Times of its optimizer steps or launches.
     pub times: Option<Times>,
-    /// Which test examples it predicted right.
+    /// Correctness of its predictions by test example.
     pub correct: Option<Correct>,
-    /// Whether it has a loss curve.
+    /// `true` if it recorded a loss curve.
     pub has_loss: bool,
-    /// Seconds that its telemetry spans; absent without any.
+    /// Seconds spanned by its telemetry; `None` without telemetry.
     pub traced_seconds: Option<f64>,
 }
 
-/// Times of the same piece of work, done again and again by one process.
+/// Repeated times of the same piece of work in one process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
-    /// For estimates over processes, seconds.
+    /// Statistics for estimates over processes, in seconds.
     pub process: Process,
-    /// How many are far from the others; they are kept.
+    /// Number of outliers. They are kept in every estimate.
     pub outliers: u64,
-    /// How many were taken while the clock was held back, and are marked so.
+    /// Number of times that are marked as measured while the clock was throttled.
     pub throttled: u64,
-    /// What their order shows; absent for fewer than ten.
+    /// Drift and serial correlation; `None` for fewer than ten times.
     pub serial: Option<Serial>,
 }
 
 impl Digest {
-    /// The series that it is made from; of the others it asks whether they are there and where they end.
+    /// Series that a digest needs in full. Of the others, it needs their presence and their last `x`.
     pub(crate) const READS: [&str; 3] = ["launch_seconds", "step_seconds", "throttled"];
 
     /// Reduces the samples of a process.
@@ -51,7 +51,7 @@ impl Digest {
     }
 }
 
-/// The times that a process took samples of: of launches, else of optimizer steps.
+/// Returns the times of launches if the process recorded them, else those of optimizer steps.
 pub(crate) fn times_of(samples: &Samples) -> Option<&Series> {
     ["launch_seconds", "step_seconds"]
         .into_iter()
@@ -72,25 +72,25 @@ impl Times {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of times.
     pub fn n(&self) -> u64 {
         self.process.samples()
     }
 }
 
-/// Deviations below this share of the median are no spread: among times that are all but equal, one that lies half a
-/// per cent off is not far off. Nor are those below a tick of the clock, as the smallest step between two times shows it.
+/// Minimum spread for outlier detection, as a share of the median: among nearly equal times, one that is 0.5 % larger is not an
+/// outlier. The spread is also at least one tick of the clock, estimated by the smallest step between two times.
 const SPREAD_FROM: f64 = 0.001;
 
-/// Which times are far from the others.
+/// Labels the outliers of `values`.
 pub(crate) fn outliers(values: &[f64]) -> Option<Vec<bool>> {
     let median = Sample::new(values.iter().copied())?.median();
     let labels = label_outliers(values, tick(values).max(SPREAD_FROM * median.abs()))?;
     Some(labels.into_iter().map(|label| label != Label::Typical).collect())
 }
 
-/// The smallest step between two different values. Of a clock without ticks that can be seen it is next to nothing; a single
-/// step would be the distance of the odd ones, whose size is the question, and tells of no tick.
+/// Returns the smallest step between two different values as an estimate of the clock's resolution. It is nearly 0 for a clock
+/// without visible ticks. A single step is the distance of the candidate outlier itself, hence not an estimate of the resolution.
 fn tick(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -102,7 +102,7 @@ fn tick(values: &[f64]) -> f64 {
     }
 }
 
-/// Which test examples were predicted right, a bit each.
+/// Correctness of predictions, one bit per test example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correct {
     examples: usize,
@@ -110,7 +110,7 @@ pub struct Correct {
 }
 
 impl Correct {
-    /// From a character an example, `1` if it was right.
+    /// Parses one character per example, `1` for a correct prediction.
     pub fn new(text: &str) -> Self {
         let word = |characters: &[u8]| {
             let bits = characters.iter().enumerate();
@@ -124,17 +124,18 @@ impl Correct {
         }
     }
 
-    /// How many examples were tested.
+    /// Returns the number of tested examples.
     pub fn examples(&self) -> u64 {
         self.examples as u64
     }
 
-    /// How many examples it got right.
+    /// Returns the number of correct predictions.
     pub fn hits(&self) -> u64 {
         self.bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
     }
 
-    /// How many examples only this one got right, and how many only the other; nothing if the examples are not the same.
+    /// Counts the examples that only `self` predicted correctly and those that only `other` did; `None` if the numbers of examples
+    /// differ or are 0.
     pub fn apart(&self, other: &Self) -> Option<(u64, u64)> {
         let only = |these: &Self, others: &Self| {
             let pairs = these.bits.iter().zip(&others.bits);
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_tick_of_the_clock_is_no_distance() {
-        // Ticks of half a microsecond: most times are one number, one is a tick off, and one lies far off.
+        // Ticks of half a microsecond: most times are equal, one is a tick larger, and one is an outlier.
         let mut times = vec![10e-6; 30];
         times[7] = 10.5e-6;
         times[9] = 20e-6;
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!((far[7], far[9]), (false, true));
         assert_eq!(far.iter().filter(|far| **far).count(), 1);
         assert_eq!(outliers(&[10e-6; 30]).unwrap(), [false; 30]);
-        // One alone is no tick of its own.
+        // A single different time does not reveal the tick.
         times[7] = 10e-6;
         assert!(outliers(&times).unwrap()[9]);
     }
@@ -211,7 +212,7 @@ mod tests {
         let mut times = vec![5.0; 20];
         times[7] = 5.02;
         assert!(!outliers(&times).unwrap()[7]);
-        // Ten of the steps in which these times differ.
+        // Ten times the step in which these times differ.
         times[8] = 5.2;
         assert!(outliers(&times).unwrap()[8]);
     }

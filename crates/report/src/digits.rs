@@ -1,21 +1,21 @@
-//! Numbers that are shown as zero only if they are.
+//! Number formatting that shows only zero as zero.
 
 use mantissa_analysis::Interval;
 
 use crate::units::{Scale, scientific};
 
-/// Numbers below this have two significant digits, since two decimals would leave one or none.
+/// Numbers below this have two significant digits, because two decimals would leave one or none.
 const FEW_DECIMALS_BELOW: f64 = 0.1;
-/// Numbers below this are powers of ten.
+/// Numbers below this are written as powers of ten.
 const DECIMALS_FROM: f64 = 1e-3;
 
-/// The number alone, on a scale: as the scale has it, with more digits where that would be zero or nearly so.
+/// Formats a number without its unit. Adds digits where the scale would round the number to zero or one digit.
 pub(crate) fn number(scale: Scale, value: f64) -> String {
     let (text, shown) = (scale.number(value), value * scale.factor);
     let size = shown.abs();
     let is_zero = !text.contains(|c: char| matches!(c, '1'..='9'));
     match size {
-        // What is not finite has no digits, and a power of ten has its own.
+        // Non-finite numbers have no digits to add, and powers of ten have their own.
         _ if !size.is_finite() || size == 0.0 || text.contains('×') => text,
         _ if !is_zero && size >= FEW_DECIMALS_BELOW => text,
         _ if size < DECIMALS_FROM => scientific(shown),
@@ -26,7 +26,7 @@ pub(crate) fn number(scale: Scale, value: f64) -> String {
     }
 }
 
-/// Number and unit.
+/// Formats a number with its unit.
 pub(crate) fn text(scale: Scale, value: f64) -> String {
     match scale.unit {
         "" => number(scale, value),
@@ -34,7 +34,7 @@ pub(crate) fn text(scale: Scale, value: f64) -> String {
     }
 }
 
-/// Both ends of an interval.
+/// Formats both ends of an interval.
 pub(crate) fn range(scale: Scale, interval: Interval) -> String {
     format!("{}–{}", number(scale, interval.low), number(scale, interval.high))
 }

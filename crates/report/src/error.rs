@@ -1,4 +1,4 @@
-//! Everything that can go wrong between a run folder and its report.
+//! Errors between a run folder and its report.
 
 use std::{io, path::PathBuf};
 
@@ -6,23 +6,23 @@ use mantissa_core::{RecordError, SCHEMA_VERSION, in_one_line};
 
 use crate::MOST_RUNS;
 
-/// Why a report could not be made.
+/// Reason why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// A file of the run folder is not there or not readable.
+    /// A file of the run folder is missing or not readable.
     #[error("cannot read `{path}`: {source}\n  hint: give the folder of a run, with its `records.jsonl`")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A file of the run folder has another shape than this version knows.
+    /// A file of the run folder has a shape that this version does not know.
     #[error("`{path}` is not what mantissa writes: {}", in_one_line(source))]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What the parser said.
+        /// Error of the parser.
         source: serde_json::Error,
     },
     /// The run was recorded by a later version.
@@ -38,7 +38,7 @@ pub enum ReportError {
     Records {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and cause.
         source: RecordError,
     },
     /// Records of one workload read different input files.
@@ -63,12 +63,12 @@ pub enum ReportError {
         /// Every name.
         valid: Vec<&'static str>,
     },
-    /// A published table is not well-formed: a bug of this build.
+    /// A published table is malformed: a bug of this build.
     #[error("reference `{name}`: {reason}")]
     BadReference {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// Cause.
         reason: String,
     },
     /// A picture could not be drawn or encoded.
@@ -76,30 +76,30 @@ pub enum ReportError {
     Draw {
         /// The figure.
         figure: String,
-        /// What the drawing library said.
+        /// Error of the drawing library.
         reason: String,
     },
-    /// A report that is no JSON: a bug of this build.
+    /// The report cannot be serialized: a bug of this build.
     #[error("cannot write the report as JSON: {0}")]
     Json(serde_json::Error),
-    /// Something can stand beside a run only if there is another one.
+    /// A side-by-side report needs at least two runs.
     #[error(
         "side by side takes two runs or more\n  hint: name another run folder, or leave out `--side-by-side`"
     )]
     OneRun,
-    /// More runs than columns that can be read.
+    /// More runs than fit as readable columns.
     #[error("{given} runs are too many side by side, {MOST_RUNS} can be shown\n  hint: leave some out")]
     ManyRuns {
-        /// How many there are.
+        /// Number of runs.
         given: usize,
     },
-    /// A run beside itself would be called reproducible.
+    /// A run compared with itself would be reported as reproducible.
     #[error("`{path}` is given twice\n  hint: name another run folder in its place")]
     SameRun {
-        /// As it was given the second time.
+        /// The path as given the second time.
         path: PathBuf,
     },
-    /// No setting was tried by two of the runs.
+    /// No two runs have a setting in common.
     #[error(
         "the runs have no cell in common\n  hint: rows are matched by suite, workload, setting and seed; run the same \
          suite with the same `-a` values"
@@ -136,7 +136,7 @@ pub enum ReportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }

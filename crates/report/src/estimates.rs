@@ -1,4 +1,4 @@
-//! One estimate a metric from the processes of a cell. The process is the unit of replication.
+//! Estimates of a cell's metrics over its processes. The process is the unit of replication.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use mantissa_core::{MetricName, Record, Workload};
 
 use crate::Digest;
 
-/// A record with what is kept of its samples.
+/// A record with the digest of its samples.
 pub(crate) type Measured<'a> = (&'a Record, Option<&'a Digest>);
 
-/// The metrics of one process as it recorded them, with intervals that hold within it. Of several processes the median;
-/// its interval, from five processes on, is a hierarchical bootstrap over processes and the samples within each, and over
-/// processes alone where each gives one value. The seed comes from the id of the cell.
+/// Estimates the metrics of a cell. A single process keeps its recorded metrics with the intervals within the process. Several
+/// processes are merged into their median. From five processes on, its interval is a hierarchical bootstrap over processes and the
+/// samples within each, or over processes alone where each has one value. The id of the cell is the seed of the bootstrap.
 ///
-/// Rates are averaged as the times that they come from, so that a rate is what its time says. Shares of examples keep
-/// Wilson's interval: it is about the examples, which another process would see again. What is told of words keeps that of their
-/// passages, for the same reason.
+/// Rates are averaged as times, hence a rate agrees with its time. Shares of examples keep Wilson's interval, because it covers the
+/// choice of examples, which are the same for every process. For the same reason, metrics over tokens keep the interval over
+/// passages.
 pub(crate) fn over_processes(measured: &[Measured<'_>]) -> BTreeMap<MetricName, Estimate> {
     let mut parts: BTreeMap<MetricName, Vec<(Estimate, Option<&Digest>)>> = BTreeMap::new();
     for (record, digest) in measured {
@@ -48,7 +48,7 @@ pub(crate) fn over_processes(measured: &[Measured<'_>]) -> BTreeMap<MetricName, 
 }
 
 fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> Option<Estimate> {
-    // What has no interval is no share of draws that could be counted together.
+    // Without an interval, a metric is not a share of independent draws that could be pooled.
     let of_draws = parts.iter().all(|(estimate, _)| estimate.interval.is_some());
     match name {
         MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy if of_draws => {
@@ -71,7 +71,7 @@ fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> 
     }
 }
 
-/// The samples of a process around the value that it recorded, where the metric is a median of samples; else the value.
+/// Returns the samples of a process scaled to the recorded value if the metric is a median of samples, else the value alone.
 fn process(name: MetricName, value: f64, digest: Option<&Digest>) -> Option<Process> {
     let sampled = matches!(
         name,
@@ -83,7 +83,7 @@ fn process(name: MetricName, value: f64, digest: Option<&Digest>) -> Option<Proc
     let times = digest.and_then(|digest| digest.times.as_ref());
     match times.map(|times| &times.process) {
         Some(process) if sampled && process.median() > 0.0 => {
-            // The record knows how much work a launch is; the samples know the spread.
+            // The record has the work per launch, the samples have the spread.
             Some(process.clone().times(value / process.median()))
         }
         _ => Some(Process::new(&Sample::new([value])?)),
@@ -116,7 +116,7 @@ fn inverse(estimate: &Estimate) -> Estimate {
     }
 }
 
-/// Whether a metric of a workload is about words of running text, which come in passages.
+/// Returns `true` if a metric of a workload is about tokens of running text, which are clustered in passages.
 pub(crate) fn is_of_words(workload: &Workload, name: MetricName) -> bool {
     let told_of_words = matches!(
         name,
@@ -130,8 +130,8 @@ pub(crate) fn is_of_words(workload: &Workload, name: MetricName) -> bool {
     told_of_words && workload.predicts_words()
 }
 
-/// The median over processes of what they tell of the same passages, with the interval of the process in the middle: of two, from the
-/// lower end of both to the upper. Nothing is counted together.
+/// Returns the median over processes that predicted the same passages, with the interval of the process in the middle. With two
+/// processes in the middle, the interval covers both. Nothing is pooled.
 fn middle(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     let mut estimates: Vec<&Estimate> = parts.iter().map(|(estimate, _)| estimate).collect();
     estimates.sort_by(|a, b| a.value.total_cmp(&b.value));
@@ -152,7 +152,7 @@ fn middle(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     })
 }
 
-/// The median over processes of a share of examples, with the interval of such a share of the same examples.
+/// Returns the median over processes of a share of examples, with Wilson's interval of that share over the same examples.
 fn share(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     let value = Sample::new(parts.iter().map(|(estimate, _)| estimate.value))?.median();
     let n = parts.iter().map(|(estimate, _)| estimate.n).min()?;

@@ -1,10 +1,10 @@
-//! What a run was made on, for people.
+//! Hardware, software and data of a run as text.
 
 use mantissa_core::{ClassCount, DataSource, Event, Fingerprint, InputFile, Record};
 
 use crate::{Run, units};
 
-/// What the run was made on and with, as pairs of name and text.
+/// Returns the hardware, software and data of a run as pairs of name and text.
 pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     let mut facts = of_machine(&run.environment.fingerprint);
     let mut data: Vec<String> = Vec::new();
@@ -72,12 +72,12 @@ fn of_classes(source: &DataSource) -> Option<String> {
     (!listed.is_empty()).then(|| format!("{}{more}", listed.join(", ")))
 }
 
-/// Where data came from, with its hash.
+/// Formats the source of a data set with its hash.
 pub(crate) fn of_data(source: &DataSource) -> String {
     format!("{} (blake3 {})", source.name, source.hash)
 }
 
-/// Hardware and software of a fingerprint.
+/// Formats the hardware and software of a fingerprint.
 pub(crate) fn of_machine(machine: &Fingerprint) -> Vec<(&'static str, String)> {
     let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let unknown = || units::ABSENT.to_owned();

@@ -1,4 +1,4 @@
-//! What the memory of each setting holds, part by part: as measured beside what shapes say, and why it is less or more.
+//! Memory of each setting by part: measured and estimated from shapes, with the reasons for savings and additions.
 
 use std::collections::HashMap;
 
@@ -12,24 +12,24 @@ use crate::{
     units::{self, Scale},
 };
 
-/// The parts of the memory, a line a setting.
+/// Table of memory by part, one line per setting.
 #[derive(Debug, Serialize)]
 pub(crate) struct MemoryTable {
     /// Titles of the fields.
     pub headings: Vec<&'static str>,
     /// Settings, each with its fields.
     pub lines: Vec<(String, Vec<Field>)>,
-    /// Whether a line has an estimate beside what was measured.
+    /// `true` if any line has an estimate next to the measured value.
     pub estimated: bool,
     /// Sentences below the table.
     pub remarks: Vec<String>,
 }
 
-/// The table of the rows whose parts are known; nothing where none are.
+/// Builds the table of the rows whose parts are known; `None` without such rows.
 pub(crate) fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<MemoryTable> {
     let known: Vec<(&Row<'_>, Bytes)> = rows.iter().filter_map(|row| Some((*row, parts(row)?))).collect();
     let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
-    // A part may be a tenth of the whole and should keep its digits.
+    // Scale for parts that are a tenth of the total, which would otherwise lose digits.
     let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
     let line = |(row, bytes): &(&Row<'_>, Bytes)| (group.label(row, &[]), fields(group, row, bytes, scale));
     let ratios = group.rows.iter().filter_map(nearness);
@@ -54,7 +54,7 @@ fn sum(bytes: &Bytes) -> f64 {
     bytes.iter().sum()
 }
 
-/// The parts of a row, all together, and how many times that of its baseline.
+/// Returns the parts of a row, their total, and its ratio to that of the baseline.
 fn fields(group: &Group<'_>, row: &Row<'_>, bytes: &Bytes, scale: Scale) -> Vec<Field> {
     let shapes = estimated(row);
     let part = |index: usize| field(bytes[index], shapes.map(|shapes| shapes[index]), scale);
@@ -78,7 +78,7 @@ fn fields(group: &Group<'_>, row: &Row<'_>, bytes: &Bytes, scale: Scale) -> Vec<
     fields
 }
 
-/// What was measured, with how many times what shapes say that is.
+/// Formats measured bytes with their ratio to the estimate from shapes.
 fn field(measured: f64, shapes: Option<f64>, scale: Scale) -> Field {
     let detail = match shapes {
         Some(shapes) if measured > 0.0 && shapes > 0.0 => {
@@ -95,13 +95,13 @@ fn field(measured: f64, shapes: Option<f64>, scale: Scale) -> Field {
     }
 }
 
-/// How many times what shapes say a row holds.
+/// Returns the ratio of a row's measured memory to the estimate from shapes.
 fn nearness(row: &Row<'_>) -> Option<f64> {
     let ratio = total(row)? / sum(&estimated(row)?);
     ratio.is_finite().then_some(ratio)
 }
 
-/// `An estimate counts what tensors hold, by their shapes; in all, 1.00× to 1.03× of it was measured.`
+/// Formats the range of ratios: `An estimate counts what tensors hold, by their shapes; in all, 1.00× to 1.03× of it was measured.`
 fn how_near(ratios: &[f64]) -> Option<String> {
     let least = units::times(ratios.iter().copied().reduce(f64::min)?);
     let most = units::times(ratios.iter().copied().reduce(f64::max)?);
@@ -114,7 +114,7 @@ fn how_near(ratios: &[f64]) -> Option<String> {
     ))
 }
 
-/// A setting, and what it holds.
+/// Memory of a setting by part.
 #[derive(Debug)]
 struct Held {
     name: String,
@@ -122,7 +122,7 @@ struct Held {
     bytes: Bytes,
 }
 
-/// A setting under `32-true`, and beside it the first of each other precision with all else equal.
+/// Returns a setting under `32-true` and the first setting of each other precision with all other axes equal.
 fn compared(group: &Group<'_>) -> Option<(Held, Vec<Held>)> {
     let mut alike: HashMap<String, Vec<Held>> = HashMap::new();
     let mut bases: Vec<(MatmulPrecision, String, Held)> = Vec::new();
@@ -151,6 +151,7 @@ fn compared(group: &Group<'_>) -> Option<(Held, Vec<Held>)> {
     })
 }
 
+/// Formats the savings:
 /// `Beside 32-true with 640.0 MB, 16-mixed holds 124.0 MB less (150.0 MB less activations, 26.0 MB more copies of weights).`
 fn saved(base: &Held, others: &[Held], scale: Scale) -> String {
     let all = sum(&base.bytes);
@@ -182,15 +183,15 @@ fn saved(base: &Held, others: &[Held], scale: Scale) -> String {
     )
 }
 
-/// `150.0 MB less`.
+/// Formats a change: `150.0 MB less`.
 fn less_or_more(change: f64, scale: Scale) -> String {
     let way = if change < 0.0 { "less" } else { "more" };
     format!("{} {way}", scale.text(change.abs()))
 }
 
-/// Why the leanest mixed setting holds more than half as much as f32; nothing where it does not.
+/// Explains why the mixed setting with the least memory needs more than half of the memory of f32; `None` if it needs at most half.
 fn why_not_half(base: &Held, others: &[Held], scale: Scale) -> Option<String> {
-    /// Below this ratio two decimals say a half.
+    /// Ratios below this are shown as 0.50.
     const HALF: f64 = 0.505;
     let all = sum(&base.bytes);
     let mixed = others.iter().filter(|other| other.precision.is_mixed());
@@ -251,7 +252,7 @@ fn why_not_half(base: &Held, others: &[Held], scale: Scale) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Weights, optimizer state, gradients, copies of weights and activations, in MB.
+    /// Sizes in MB: weights, optimizer state, gradients, copies of weights and activations.
     fn held(precision: Precision, megabytes: Bytes) -> Held {
         Held {
             name: precision.name().to_owned(),
@@ -318,7 +319,7 @@ mod tests {
         );
         let halved = why([60.0, 120.0, 60.0, 26.0, 200.0]).unwrap();
         assert!(halved.contains("activations alone shrink, to 0.50×"), "{halved}");
-        // Where it is half there is nothing to explain, nor where nothing is mixed.
+        // Half of the memory needs no explanation, and a setting without mixed precision is not considered.
         assert_eq!(why([60.0, 60.0, 30.0, 0.0, 150.0]), None);
         let half = held(Precision::TrueBf16, [30.0, 60.0, 60.0, 0.0, 200.0]);
         assert_eq!(why_not_half(&full(), &[half], scale()), None);

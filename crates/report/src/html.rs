@@ -1,4 +1,4 @@
-//! `report.html`: one file that needs nothing else, for light and dark screens.
+//! `report.html`: one self-contained file for light and dark screens.
 
 use mantissa_core::{FloatClass, Format, command_line};
 use minijinja::{Environment, value::Serde};
@@ -30,9 +30,9 @@ struct Line {
     class: String,
     fields: Vec<Field>,
     command: String,
-    /// What tells it from its neighbours.
+    /// Label that distinguishes the row from the others.
     label: String,
-    /// Its number among the folded cells.
+    /// Index among the folded cells.
     cell: Option<usize>,
 }
 
@@ -51,10 +51,10 @@ struct GroupPage<'a> {
     headings: Vec<Heading>,
     lines: Vec<Line>,
     published: Vec<PublishedLines>,
-    /// How many of how many rows are shown, where not all are.
+    /// Number of rows shown out of all rows, if some are left out.
     capped: Option<String>,
     memory: Option<MemoryTable>,
-    /// What stands for a table whose rows would all say the same: how many were skipped, and why.
+    /// Text in place of a table whose rows would all be alike: number of skipped cells and the reason.
     folded: Option<String>,
 }
 
@@ -79,10 +79,10 @@ struct ClaimLine<'a> {
     source: &'a str,
     url: &'a str,
     hardware: &'a str,
-    /// Its word, with dashes.
+    /// CSS class: the verdict with dashes.
     class: String,
     verdict: &'a str,
-    /// Names of the tests behind it; empty without any.
+    /// Names of the tests behind the verdict; empty without tests.
     tests: String,
     tested_as: &'a str,
     evidence: &'a [String],
@@ -117,7 +117,7 @@ struct Page<'a> {
     tally: String,
     capped: bool,
     suites: Vec<SuitePage<'a>>,
-    /// JSON, safe inside a script element.
+    /// JSON, escaped for a script element.
     cells: String,
     formats: Option<Picture<'a>>,
     finfo: Vec<FormatLine>,
@@ -128,7 +128,7 @@ struct Page<'a> {
     version: &'a str,
 }
 
-/// The page, with the figures (each with its SVG) set in.
+/// Renders the page with its figures, each given with its SVG.
 pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String, ReportError> {
     let run = report.run;
     let mut cells = Cells::default();
@@ -170,7 +170,7 @@ pub fn html(report: &Report<'_>, figures: &[(&Figure, String)]) -> Result<String
     Ok(environment.get_template("page.html")?.render(Serde(&page))?)
 }
 
-/// Makes the macros of all pages known.
+/// Adds the macros that all pages use.
 pub(crate) fn add_macros(environment: &mut Environment<'_>) -> Result<(), minijinja::Error> {
     environment.add_template("macros.html", include_str!("../assets/macros.html"))
 }
@@ -312,7 +312,7 @@ fn group_page<'a>(
     }
 }
 
-/// The style classes of a row.
+/// Returns the CSS classes of a row.
 fn class(row: &Row<'_>) -> String {
     let status = row.status.map_or("skipped", mantissa_core::Status::name);
     let unexpected = if row.unexpected.is_empty() {
@@ -323,7 +323,7 @@ fn class(row: &Row<'_>) -> String {
     format!("{status}{unexpected}")
 }
 
-/// `12 ok · 1 diverged · 3 skipped`.
+/// Counts the rows by status: `12 ok · 1 diverged · 3 skipped`.
 fn tally(report: &Report<'_>) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for (_, row) in report.rows() {
@@ -345,7 +345,7 @@ struct FormatLine {
     fields: Vec<String>,
 }
 
-/// Limits of the formats and what three numbers become in them, as the article prints for three of them.
+/// Returns the limits of the formats and the results of rounding three numbers to them, as the article prints for three formats.
 fn finfo() -> Vec<FormatLine> {
     let becomes = |format: Format, x: f64| match format.round(x) {
         rounded if rounded.class == FloatClass::Overflow => "overflow".to_owned(),

@@ -1,4 +1,4 @@
-//! What a report says, for programs: answers, claims, and every cell with its metrics over processes.
+//! Report as JSON for other programs: headlines, claims, and every cell with its metrics over processes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{Banner, ClaimVerdict, Report, ReportError, Row};
 
-/// Version of what `mantissa report --json` prints.
+/// Schema version of `mantissa report --json`.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ struct OfSuite<'a> {
 struct OfGroup<'a> {
     workload: &'a str,
     answer: &'a [String],
-    /// The metric by which speed is compared.
+    /// Metric by which speeds are compared.
     speed: MetricName,
     cells: Vec<OfRow<'a>>,
 }
@@ -46,14 +46,14 @@ struct OfRow<'a> {
     remark: String,
     processes: usize,
     metrics: BTreeMap<MetricName, Value>,
-    /// The cell that it is compared with.
+    /// Id of the baseline cell.
     baseline: Option<&'a CellId>,
-    /// How many times as fast as that.
+    /// Speed relative to the baseline.
     speed_up: Option<Value>,
     speed_verdict: Option<String>,
 }
 
-/// An estimate in the metric's unit, with its 95 % interval.
+/// An estimate in the metric's unit with its 95 % interval.
 #[derive(Serialize)]
 struct Value {
     value: Option<f64>,
@@ -73,7 +73,7 @@ struct OfClaim<'a> {
     remarks: &'a [String],
 }
 
-/// The report as JSON. What is not known is `null`, never 0; the same records give the same bytes.
+/// Renders the report as JSON. Unknown values are `null`, never 0. The same records give the same bytes.
 pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
     let suites = report.suites.iter().map(|suite| OfSuite {
         suite: &suite.info.name,

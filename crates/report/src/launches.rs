@@ -1,13 +1,13 @@
-//! Rows whose speed is that of the host: the device waits for kernel launches most of the time.
+//! Rows bound by kernel launches: the device waits for the host most of the time.
 
 use mantissa_core::{Metric, MetricName, Record};
 
 use crate::{Group, Row, units};
 
-/// Share of the time without a kernel on the device, above which a row is bound by launches.
+/// Share of the time without a kernel on the device above which a row is bound by launches.
 const BOUND: f64 = 0.5;
 
-/// Returns whether the device waits for launches most of the time.
+/// Returns `true` if the device waits for launches most of the time.
 pub(crate) fn bound(row: &Row<'_>) -> bool {
     idle(row).is_some_and(|idle| idle > BOUND)
 }
@@ -16,7 +16,7 @@ fn idle(row: &Row<'_>) -> Option<f64> {
     Some(row.metric(MetricName::DeviceIdleShare)?.value)
 }
 
-/// Returns the finding of rows that are bound by launches, as a title.
+/// Returns the title of a figure whose rows are bound by launches.
 pub(crate) fn title(rows: &[&Row<'_>]) -> String {
     format!(
         "Bound by launches: the device is idle for {} of the time",
@@ -24,7 +24,7 @@ pub(crate) fn title(rows: &[&Row<'_>]) -> String {
     )
 }
 
-/// Returns the answer of a group whose baseline is bound by launches.
+/// Returns the headline of a group whose baseline is bound by launches.
 pub(crate) fn answer(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> Option<String> {
     let launches = base.metric(MetricName::LaunchesPerStep).filter(|_| bound(base))?;
     let rows: Vec<&Row<'_>> = std::iter::once(base).chain(rivals.iter().copied()).collect();
@@ -41,7 +41,7 @@ pub(crate) fn answer(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> 
     ))
 }
 
-/// Lowest and highest idle share of rows, in percent.
+/// Formats the lowest and highest idle share of rows, in percent.
 fn range(rows: &[&Row<'_>]) -> String {
     let percent = |share: f64| format!("{:.0}", share * 100.0);
     let shares = || rows.iter().filter_map(|row| idle(row));

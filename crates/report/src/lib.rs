@@ -1,8 +1,7 @@
-//! Records to pages, pictures and tables, from nothing but a run folder: no GPU, no burn, no network.
+//! Renders a run folder as pages, figures and tables, without a GPU, burn or a network.
 //!
-//! [`load`] reads a folder into a [`Run`]; [`Report`] is what there is to say about it, computed once; the renderers
-//! turn it into bytes; [`render`] writes them all. [`Beside`] compares several runs, setting by setting, and [`export`] gives them
-//! to other programs.
+//! [`load`] reads a folder into a [`Run`]. [`Report`] computes everything that the renderers show. [`render`] writes all files.
+//! [`Beside`] compares several runs setting by setting, and [`export`] writes them in formats for other programs.
 
 mod advise;
 mod answer;

@@ -1,4 +1,4 @@
-//! A run folder in memory.
+//! Loading of a run folder.
 
 use std::{collections::HashMap, fs::File, io::BufReader, mem, path::Path};
 
@@ -9,7 +9,7 @@ use mantissa_core::{
 
 use crate::{Digest, ReportError, Store};
 
-/// One execution of a plan, as its folder tells it.
+/// One execution of a plan, as recorded in its folder.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Name of the folder.
@@ -20,25 +20,25 @@ pub struct Run {
     pub plan: Plan,
     /// The latest attempt of every repeat of every cell, in the order of the file.
     pub records: Vec<Record>,
-    /// What tables need of the raw samples, by cell and repeat, for the records that have them.
+    /// Summaries of the raw samples, by cell and repeat, for the records that have samples.
     pub digests: HashMap<(CellId, u32), Digest>,
     /// The raw samples.
     pub samples: Store,
-    /// Whether the last line of `records.jsonl` was cut by a crash or a full disk.
+    /// `true` if a crash or a full disk truncated the last line of `records.jsonl`.
     pub cut: bool,
-    /// Samples that records name and that could not be read, each with the reason.
+    /// Paths of samples that records name but that could not be read, each with the reason.
     pub missing_samples: Vec<String>,
 }
 
 impl Run {
-    /// What is kept of a record's samples.
+    /// Returns the digest of a record's samples.
     pub fn digest(&self, record: &Record) -> Option<&Digest> {
         self.digests.get(&(record.cell.id.clone(), record.repeat))
     }
 }
 
-/// Reads a run folder; the raw samples one record at a time. Samples that are missing cost what needs them and are
-/// named, nothing else.
+/// Reads a run folder, with the raw samples of one record at a time. Unreadable samples are listed in [`Run::missing_samples`] and
+/// affect only what is computed from them.
 pub fn load(folder: &Path) -> Result<Run, ReportError> {
     let environment: Environment = read_json(&folder.join("environment.json"))?;
     if environment.schema > SCHEMA_VERSION {
@@ -113,8 +113,8 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReportErr
     })
 }
 
-/// Reads the records line by line and keeps, for every repeat of every cell, the attempt with the highest number. Says
-/// too whether the last line was cut: it lacks its line end, and is left out.
+/// Reads the records line by line and keeps the attempt with the highest number of every repeat of every cell. Also returns `true`
+/// if the last line was truncated: such a line lacks its line end and is dropped.
 fn read_records(path: &Path) -> Result<(Vec<Record>, bool), ReportError> {
     let mut reader = RecordReader::new(open(path)?);
     let mut place: HashMap<(CellId, u32), usize> = HashMap::new();
@@ -124,7 +124,7 @@ fn read_records(path: &Path) -> Result<(Vec<Record>, bool), ReportError> {
             path: path.to_owned(),
             source,
         })?;
-        // A map that grew entry by entry is half empty, and metrics are most of a record.
+        // Collecting again shrinks the map: a map that grew entry by entry is half empty, and metrics are most of a record.
         record.metrics = mem::take(&mut record.metrics).into_iter().collect();
         match place.get(&(record.cell.id.clone(), record.repeat)) {
             Some(&index) if latest[index].attempt <= record.attempt => latest[index] = record,

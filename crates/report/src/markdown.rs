@@ -1,4 +1,4 @@
-//! `summary.md`: what a pull request or a chat shows.
+//! `summary.md`: the report for pull requests and chats.
 
 use std::{fmt::Write as _, iter};
 
@@ -12,7 +12,7 @@ use crate::{
     view::Suite,
 };
 
-/// The results as GitHub-flavoured Markdown.
+/// Renders the results as GitHub-flavoured Markdown.
 pub fn markdown(report: &Report<'_>) -> String {
     let mut out = head(report);
     banners(&mut out, &report.banners);
@@ -24,7 +24,7 @@ pub fn markdown(report: &Report<'_>) -> String {
     out
 }
 
-/// The name of a run, and what it was made on and with.
+/// Renders the name of a run with its hardware, software and data.
 pub(crate) fn head(report: &Report<'_>) -> String {
     let mut out = format!("# {}\n\n", escape(&report.run.name));
     line(&mut out, &escape(&origin(report.run)));
@@ -61,7 +61,7 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
                 &format!("The table is {text} settings; `results.csv` has them all."),
             );
         }
-        // The answer says it once for all of them.
+        // The headline already states the reason for all skipped cells.
         if group.skipped_alike().is_none() {
             table(out, suite, group, &columns(group), &shown);
         }
@@ -89,7 +89,7 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
     }
 }
 
-/// The table of a workload, published rows last.
+/// Renders the table of a workload, published rows last.
 pub(crate) fn table(
     out: &mut String,
     suite: &Suite<'_>,
@@ -137,7 +137,7 @@ pub(crate) fn table(
     out.push('\n');
 }
 
-/// What articles say, and the verdicts.
+/// Renders the claims of articles with their verdicts.
 fn said(out: &mut String, run: &Run, suite: &Suite<'_>) {
     if suite.claims.is_empty() {
         return;
@@ -181,12 +181,12 @@ fn said(out: &mut String, run: &Run, suite: &Suite<'_>) {
     line(out, &escape(&claims::heading(run)));
 }
 
-/// An address that can end neither its brackets nor its field.
+/// Removes characters that would end the brackets of a link or the field of a table.
 fn address(url: &str) -> String {
     url.replace(['<', '>', '|', ' ', '\n', '\r', '\\'], "")
 }
 
-/// What the memory holds, where there is an estimate to compare it with.
+/// Renders the memory table, if it has estimates to compare with.
 fn memory(out: &mut String, table: &MemoryTable) {
     line(out, "What the memory holds, beside what was estimated:");
     let titles = iter::once("setting").chain(table.headings.iter().copied());
@@ -223,7 +223,7 @@ pub fn escape(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
-            // An address, or the name of an emoji.
+            // Start of an address or of an emoji name.
             ':' if chars
                 .peek()
                 .is_some_and(|next| !next.is_ascii_digit() && *next != ' ') =>

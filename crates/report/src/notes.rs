@@ -1,11 +1,11 @@
-//! What a reader of a table must know about the numbers in it: of one row, and of all.
+//! Notes below a table, which the reader needs to interpret its numbers: per row and per table.
 
 use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
 use mantissa_core::MetricName;
 
 use crate::{Group, Row, digest::Times, estimates::Measured, launches, units};
 
-/// What the order of a row's samples shows, and what was marked among them.
+/// Returns the notes on the samples of a row: drift, dependence, throttled samples and outliers.
 pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
     let times: Vec<&Times> = measured
         .iter()
@@ -67,7 +67,7 @@ pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
     notes
 }
 
-/// What the intervals and comparisons of a table are.
+/// Returns the notes on the intervals and comparisons of a table.
 pub(crate) fn of_group(group: &Group<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(of_processes(group));
@@ -118,7 +118,7 @@ fn of_speeds(group: &Group<'_>) -> Option<String> {
         count => format!("{} comparisons", units::count(count as u64)),
     };
     Some(if verdicts.iter().all(|verdict| *verdict == few) {
-        /// More processes than these nobody runs.
+        /// Upper limit of the search. More processes per setting are not realistic.
         const MOST: usize = 100;
         let enough = (2..MOST).find(|n| smallest_p(*n, *n) * verdicts.len() as f64 <= 0.05);
         let needed = enough.map(|n| format!(": {comparisons} would need {n} processes each"));
@@ -159,7 +159,7 @@ fn of_accuracies(group: &Group<'_>) -> Option<String> {
     })
 }
 
-/// What intervals of words rest on, or why there are none.
+/// Explains the basis of the intervals of token metrics, or the reason for their absence.
 fn of_words(group: &Group<'_>) -> Option<String> {
     let told = [
         MetricName::TestAccuracy,
@@ -189,7 +189,7 @@ fn of_words(group: &Group<'_>) -> Option<String> {
     Some(format!("{which}{text}"))
 }
 
-/// Sources of the peaks that throughputs are compared with.
+/// Lists the sources of the peaks that throughputs are compared with.
 fn of_data_sheet(group: &Group<'_>) -> Option<String> {
     let with_throughput = group
         .ok()
@@ -201,7 +201,7 @@ fn of_data_sheet(group: &Group<'_>) -> Option<String> {
     (!sources.is_empty()).then(|| format!("Peak throughput without sparsity: {}.", sources.join("; ")))
 }
 
-/// What the notes of its rows mean.
+/// Explains the notes of the group's rows.
 fn of_samples(group: &Group<'_>) -> Option<String> {
     let noted = |what: &str| {
         let mut notes = group.rows.iter().flat_map(|row| &row.notes);

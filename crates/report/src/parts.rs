@@ -1,10 +1,10 @@
-//! What the memory of a training holds, and which part a setting saves.
+//! Memory of a training by part, and the parts that a setting saves.
 
 use mantissa_core::{Axis, MetricName};
 
 use crate::{Group, Row, units};
 
-/// The parts, from the one that stays longest to the one that goes first, each with its name.
+/// Parts with their names, from the longest-lived to the shortest-lived.
 pub(crate) const PARTS: [(MetricName, &str); 5] = [
     (MetricName::WeightsBytes, "weights"),
     (MetricName::OptimizerBytes, "optimizer state"),
@@ -13,7 +13,7 @@ pub(crate) const PARTS: [(MetricName, &str); 5] = [
     (MetricName::ActivationsBytes, "activations"),
 ];
 
-/// What shapes say of each of them, in the same order.
+/// Estimates from shapes of each part, in the same order.
 const ESTIMATES: [MetricName; PARTS.len()] = [
     MetricName::EstimatedWeightsBytes,
     MetricName::EstimatedOptimizerBytes,
@@ -25,15 +25,15 @@ const ESTIMATES: [MetricName; PARTS.len()] = [
 /// Bytes of each part, in the order of [`PARTS`].
 pub(crate) type Bytes = [f64; PARTS.len()];
 
-/// A part that changes by less than this share of what the baseline holds is not worth naming.
+/// Smallest change of a part that is named, as a share of the baseline's total.
 pub(crate) const WORTH_NAMING: f64 = 0.02;
 
-/// The measured bytes of each part of a row; nothing unless each of them is known.
+/// Returns the measured bytes of each part of a row; `None` unless all are known.
 pub(crate) fn parts(row: &Row<'_>) -> Option<Bytes> {
     values(row, PARTS.map(|(metric, _)| metric))
 }
 
-/// What was estimated from shapes of each part of a row; nothing unless each of them is known.
+/// Returns the bytes of each part estimated from shapes; `None` unless all are known.
 pub(crate) fn estimated(row: &Row<'_>) -> Option<Bytes> {
     values(row, ESTIMATES)
 }
@@ -46,12 +46,12 @@ fn values(row: &Row<'_>, metrics: [MetricName; PARTS.len()]) -> Option<Bytes> {
     Some(bytes)
 }
 
-/// All parts together, bytes.
+/// Returns the sum of all parts in bytes.
 pub(crate) fn total(row: &Row<'_>) -> Option<f64> {
     parts(row).map(|bytes| bytes.iter().sum())
 }
 
-/// What mixed precision saves and what it adds, part by part.
+/// Describes the savings and additions of mixed precision by part.
 pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
     Some(format!(
@@ -63,14 +63,14 @@ pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
     ))
 }
 
-/// The same in a few words: `16-mixed · highest holds 0.81× of 32-true · highest`.
+/// Summarizes the change in total memory under mixed precision: `16-mixed · highest holds 0.81× of 32-true · highest`.
 pub(crate) fn saving_in_short(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
     let (name, base) = (group.label(row, &[Axis::Seed]), group.label(base, &[Axis::Seed]));
     Some(format!("{name} holds {} of {base}", units::times(ratio)))
 }
 
-/// The leanest setting under mixed precision, its baseline with all else equal, and their ratio.
+/// Returns the mixed-precision setting with the smallest memory ratio, its baseline with all else equal, and the ratio.
 pub(crate) fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>, &'r Row<'a>, f64)> {
     let candidates = group.ok().filter_map(|row| {
         let base = &group.rows[row.baseline?];
@@ -84,7 +84,7 @@ pub(crate) fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>
         .min_by(|a, b| a.2.total_cmp(&b.2))
 }
 
-/// `holds 0.51× the activations and adds copies of weights (8 % as much as all the baseline holds)`.
+/// Formats the changes by part: `holds 0.51× the activations and adds copies of weights (8 % as much as all the baseline holds)`.
 fn changes(mine: &[f64], theirs: &[f64]) -> String {
     let all: f64 = theirs.iter().sum();
     let (mut scaled, mut added) = (Vec::new(), Vec::new());

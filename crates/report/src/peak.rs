@@ -1,4 +1,4 @@
-//! What share of its peak a GPU reached: the fastest kernel of the run in the same arithmetic is the measured peak.
+//! Throughput relative to the measured peak: the fastest kernel of the run in the same arithmetic on a GPU.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use mantissa_core::{Accumulator, Backend, ExecutedVerdict, MatmulPrecision, Metr
 
 use crate::{Row, Suite, shape};
 
-/// Products in one arithmetic on one backend.
+/// Key of matmuls in one arithmetic on one backend.
 type Arithmetic = (Backend, Precision, MatmulPrecision, Accumulator);
 
-/// Gives every kernel row on a GPU its share.
+/// Sets the peak share of every kernel row on a GPU.
 pub(crate) fn share(suites: &mut [Suite<'_>]) {
     let mut peaks: HashMap<Arithmetic, f64> = HashMap::new();
     let rows = suites
@@ -31,7 +31,7 @@ pub(crate) fn share(suites: &mut [Suite<'_>]) {
 
 fn measured(row: &Row<'_>) -> Option<(Arithmetic, f64)> {
     shape::kernel(&row.cell.workload)?;
-    // One that was another arithmetic than its setting says is no peak of it, and has no share in it.
+    // A kernel that executed another arithmetic than requested is neither a peak of the requested one nor comparable with it.
     row.verdict()
         .filter(|verdict| *verdict == ExecutedVerdict::AsRequested)?;
     let setting = &row.cell.setting;

@@ -1,4 +1,4 @@
-//! Published numbers, built in, that stand beside measured ones.
+//! Built-in published numbers that are shown next to measured ones.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::ReportError;
 
-/// Every published table, by the name that suites use.
+/// All published tables, by the name that suites use.
 const BUILT_IN: &[(&str, &str)] = &[
     (
         "distilbert-imdb",
@@ -47,11 +47,11 @@ pub struct Reference {
     pub source: String,
     /// Where it was published.
     pub url: String,
-    /// What the numbers were measured on.
+    /// Hardware of the measurements.
     pub hardware: String,
-    /// Word by which its device is recognised in a GPU's name, e.g. `A100`; absent if the source names none.
+    /// Part of a GPU's name that identifies the device, e.g. `A100`; `None` if the source names no device.
     pub device: Option<String>,
-    /// What to read with care.
+    /// Caveats.
     pub notes: Vec<String>,
     /// The rows, in their order.
     pub rows: Vec<Published>,
@@ -60,15 +60,15 @@ pub struct Reference {
 /// A published row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
-    /// What it was measured on.
+    /// Hardware of the measurement.
     pub hardware: String,
-    /// What distinguishes the row beyond its setting.
+    /// Label that distinguishes the row beyond its setting.
     pub label: Option<String>,
     /// The part of the setting that the source states.
     pub setting: BTreeMap<Axis, AxisValue>,
-    /// What was measured, in the units of the metrics.
+    /// Published values, in the units of the metrics.
     pub metrics: BTreeMap<MetricName, f64>,
-    /// Quantities that are not metrics of ours, as printed.
+    /// Quantities without a metric in Mantissa, as printed.
     pub other: BTreeMap<String, String>,
 }
 
@@ -97,7 +97,7 @@ struct FileRow {
     other: BTreeMap<String, String>,
 }
 
-/// The published table of this name.
+/// Returns the published table of this name.
 pub fn reference(name: &str) -> Result<Reference, ReportError> {
     let valid = || BUILT_IN.iter().map(|(name, _)| *name);
     match BUILT_IN.iter().find(|(known, _)| *known == name) {

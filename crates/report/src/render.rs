@@ -1,4 +1,4 @@
-//! Writes everything that a report consists of.
+//! Writes all files of a report.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use crate::{
     html, markdown,
 };
 
-/// What [`render`] wrote.
+/// Files written by [`render`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// The page.
@@ -24,8 +24,8 @@ pub struct Rendered {
     pub files: Vec<PathBuf>,
 }
 
-/// Writes `report.html`, `results.csv`, `summary.md` and `figures/*.{svg,png}` below `folder`, which is made if it is not
-/// there. Earlier renderings are replaced; nothing else in the folder is touched.
+/// Writes `report.html`, `results.csv`, `summary.md` and `figures/*.{svg,png}` below `folder`, which is created if missing.
+/// Replaces earlier renderings and leaves other files in the folder alone.
 pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
     let report = Report::new(run)?;
     let mut writer = Writer::new(folder);
@@ -42,7 +42,7 @@ pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
     Ok(writer.done("report.html"))
 }
 
-/// Writes files below a folder one by one: together they would be the larger part of the memory of a large run.
+/// Writer of files below a folder, one at a time: all of them together would be most of the memory of a large run.
 pub(crate) struct Writer<'f> {
     folder: &'f Path,
     files: Vec<PathBuf>,
@@ -62,7 +62,7 @@ impl<'f> Writer<'f> {
         self.stream(name, |mut file| file.write_all(bytes).map_err(failed))
     }
 
-    /// Writes a file as its bytes come.
+    /// Writes a file while its bytes are produced.
     pub fn stream(
         &mut self,
         name: &str,
@@ -85,7 +85,7 @@ impl<'f> Writer<'f> {
         Ok(())
     }
 
-    /// Writes a figure as PNG and as SVG; gives the SVG for a page, without its font.
+    /// Writes a figure as PNG and as SVG. Returns the SVG for a page, without its font.
     pub fn figure(&mut self, figure: &Figure) -> Result<String, ReportError> {
         let failed = |reason| ReportError::Draw {
             figure: figure.id.clone(),
@@ -98,7 +98,7 @@ impl<'f> Writer<'f> {
         Ok(svg)
     }
 
-    /// What was written, `page` being the file to be opened.
+    /// Returns the written files; `page` is the file to open.
     pub fn done(self, page: &str) -> Rendered {
         Rendered {
             html: self.folder.join(page),
@@ -107,7 +107,7 @@ impl<'f> Writer<'f> {
     }
 }
 
-/// An SVG that stands alone, with the font of its text.
+/// Returns a standalone SVG with the font of its text.
 fn with_font(svg: &str) -> String {
     let style = format!(
         "<style>\n{}text {{ font-family: Figures, sans-serif; }}\n</style>\n",

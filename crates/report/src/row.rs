@@ -1,4 +1,4 @@
-//! A cell with everything that was found out about it: the place where records become numbers.
+//! One row of a report: a cell with its estimates and comparisons, computed from records.
 
 use std::collections::BTreeMap;
 
@@ -15,37 +15,37 @@ use crate::{
     notes,
 };
 
-/// A cell with everything that was found out about it.
+/// A cell with its estimates and comparisons.
 #[derive(Debug)]
 pub struct Row<'a> {
     /// The cell.
     pub cell: &'a Cell,
-    /// How it ended; absent if the run ended before it was tried.
+    /// Outcome of the cell; `None` if the run ended before the cell started.
     pub status: Option<Status>,
-    /// Why, unless `ok`.
+    /// Reason for any status other than `ok`.
     pub reason: Option<String>,
-    /// What its suite expects and does not hold.
+    /// Expectations of its suite that the cell violates.
     pub unexpected: Vec<String>,
-    /// Metrics over its processes.
+    /// Estimates of the metrics over its processes.
     pub metrics: BTreeMap<MetricName, Estimate>,
-    /// Its records, a repeat each.
+    /// Records of the cell, one per repeat.
     pub records: Vec<&'a Record>,
-    /// The records behind its metrics, with what is kept of their samples: those that ran to their end, or else all.
+    /// Records behind its metrics with the digests of their samples: the successful ones, or all if none succeeded.
     pub(crate) measured: Vec<Measured<'a>>,
-    /// What a reader of its times should know of the samples behind them.
+    /// Remarks on the samples behind its times.
     pub notes: Vec<String>,
-    /// Index of the row that it is compared with.
+    /// Index of the baseline row.
     pub baseline: Option<usize>,
-    /// How many times as fast as its baseline: Hodges and Lehmann's ratio of its processes to the baseline's.
+    /// Speed relative to the baseline: Hodges–Lehmann ratio over the processes of both.
     pub speed_up: Option<Estimate>,
-    /// Whether it is faster or slower than its baseline by more than chance; the comparisons of its table are one family.
+    /// Verdict on the speed relative to the baseline. The comparisons of its table form one family.
     pub speed_verdict: Option<Verdict>,
-    /// How seldom chance alone would let it predict as many test examples better or worse than its baseline: McNemar's
-    /// exact test on the same examples, corrected for the comparisons of its table.
+    /// p-value of McNemar's exact test against the baseline's predictions on the same test examples, corrected for the comparisons
+    /// of its table.
     pub accuracy_p: Option<f64>,
-    /// How many times the memory of its baseline.
+    /// Memory relative to the baseline.
     pub memory_ratio: Option<Estimate>,
-    /// Share of the fastest throughput that any kernel of the run reached in the same arithmetic, on a GPU.
+    /// Throughput as a share of the fastest kernel of the run in the same arithmetic, on a GPU.
     pub peak_share: Option<f64>,
 }
 
@@ -105,12 +105,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether it ran to its end.
+    /// Returns `true` if the cell ran to its end.
     pub fn is_ok(&self) -> bool {
         self.status == Some(Status::Ok)
     }
 
-    /// What is to be said about its status: what its suite does not expect, else the reason.
+    /// Returns the violated expectations of its suite, else the reason for its status.
     pub fn remark(&self) -> String {
         if self.unexpected.is_empty() {
             self.reason.clone().unwrap_or_default()
@@ -119,17 +119,17 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The name of its status.
+    /// Returns the name of its status.
     pub fn status_name(&self) -> &'static str {
         self.status.map_or("not run", Status::name)
     }
 
-    /// How many processes are behind its metrics.
+    /// Returns the number of processes behind its metrics.
     pub fn processes(&self) -> usize {
         self.measured.len()
     }
 
-    /// What each of its processes recorded of a metric.
+    /// Returns the recorded values of a metric, one per process.
     pub(crate) fn values(&self, metric: MetricName) -> Vec<f64> {
         let recorded = self.measured.iter();
         recorded
@@ -137,19 +137,19 @@ impl<'a> Row<'a> {
             .collect()
     }
 
-    /// Bytes moved in a second, over those of a copy of as many in the same processes.
+    /// Returns the bytes moved per second relative to a copy of the same size in the same processes.
     pub fn copy_share(&self) -> Option<f64> {
         let value = |metric| Some(self.metric(metric)?.value);
         Some(value(MetricName::BytesPerSecond)? / value(MetricName::CopyBytesPerSecond)?)
     }
 
-    /// Throughput over that of cuBLASLt on the same operands in the same processes.
+    /// Returns the throughput relative to cuBLASLt on the same operands in the same processes.
     pub fn cublas_share(&self) -> Option<f64> {
         let value = |metric| Some(self.metric(metric)?.value);
         Some(value(MetricName::FlopsPerSecond)? / value(MetricName::CublasFlopsPerSecond)?)
     }
 
-    /// Peak of its card in its arithmetic, by the data sheet; `None` on a CPU, on a MIG slice and for a card that is not listed.
+    /// Returns the data-sheet peak of its card in its arithmetic; `None` on a CPU, on a MIG slice and for an unlisted card.
     pub(crate) fn sheet_peak(&self) -> Option<SheetPeak> {
         let gpu = self.records.first()?.fingerprint.gpu.as_ref()?;
         let slice = gpu.uuid.as_ref().is_some_and(|uuid| uuid.starts_with("MIG-"));
@@ -157,19 +157,19 @@ impl<'a> Row<'a> {
         data_sheet::peak(&gpu.name, &self.cell.setting).filter(|_| whole_gpu)
     }
 
-    /// Throughput over the peak of the data sheet, where the row computed in the arithmetic of its setting.
+    /// Returns the throughput relative to the data-sheet peak, if the row executed the arithmetic of its setting.
     pub(crate) fn sheet_share(&self) -> Option<f64> {
         self.verdict()
             .filter(|verdict| *verdict == ExecutedVerdict::AsRequested)?;
         Some(self.metric(MetricName::FlopsPerSecond)?.value / self.sheet_peak()?.flops_per_second)
     }
 
-    /// The estimate of a metric.
+    /// Returns the estimate of a metric.
     pub fn metric(&self, metric: MetricName) -> Option<&Estimate> {
         self.metrics.get(&metric)
     }
 
-    /// The value of an axis as text; empty where it does not apply.
+    /// Returns the value of an axis as text; empty if the axis does not apply.
     pub fn axis(&self, axis: Axis) -> String {
         match axis {
             Axis::Seed => self.cell.seed.to_string(),
@@ -182,7 +182,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The precision asked for, in words.
+    /// Formats the requested precision.
     pub fn requested(&self) -> String {
         let Requested {
             operand_bits,
@@ -192,12 +192,12 @@ impl<'a> Row<'a> {
         operands(Some(operand_bits), Some(exponent_bits), Some(&accumulator))
     }
 
-    /// The kernels that were launched, where that was noted.
+    /// Returns the names of the launched kernels, if recorded.
     pub fn kernel(&self) -> Option<&'a str> {
         self.ran()?.executed.kernel.as_deref()
     }
 
-    /// The precision observed, in words: `as requested`, `unverified`, or what was executed instead.
+    /// Formats the executed precision: `as requested`, `unverified`, or what was executed instead.
     pub fn executed(&self) -> Option<String> {
         let executed = &self.ran()?.executed;
         let Executed {
@@ -224,24 +224,24 @@ impl<'a> Row<'a> {
         Some(words)
     }
 
-    /// Requested against executed; none where nothing was executed.
+    /// Returns the comparison of requested and executed precision; `None` if nothing was executed.
     pub fn verdict(&self) -> Option<ExecutedVerdict> {
         self.ran().map(|record| record.executed.verdict)
     }
 
-    /// Its first record, unless the cell was skipped.
+    /// Returns its first record, unless the cell was skipped.
     pub(crate) fn ran(&self) -> Option<&'a Record> {
         let first = self.records.first().copied();
         first.filter(|record| record.status != Status::Skipped)
     }
 
-    /// The command that reproduces it.
+    /// Returns the command that reproduces the cell.
     pub fn command(&self) -> Option<&'a str> {
         self.records.first().map(|record| record.command.as_str())
     }
 }
 
-/// `tf32 → f32`: format of the operands, format of the sums. Bits where no format has that layout.
+/// Describes the formats of operands and accumulator, e.g. `tf32 → f32`, or their bits if no known format has that layout.
 pub(crate) fn operands(significand: Option<u32>, exponent: Option<u32>, accumulator: Option<&str>) -> String {
     let known = Format::ALL
         .iter()

@@ -1,8 +1,8 @@
-//! The shape of a kernel in words.
+//! Descriptions of kernel shapes.
 
 use mantissa_core::{Kernel, MatmulShape, Task, Workload};
 
-/// The kernel of a workload that times one.
+/// Returns the kernel of a workload that times one.
 pub(crate) fn kernel(workload: &Workload) -> Option<&Kernel> {
     match &workload.task {
         Task::Kernel(task) => Some(&task.kernel),
@@ -10,7 +10,7 @@ pub(crate) fn kernel(workload: &Workload) -> Option<&Kernel> {
     }
 }
 
-/// What the axis `size` is, where it says anything about the shape.
+/// Describes the axis `size`; `None` if the shape does not depend on it.
 pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
     if !kernel.has_free_edge() {
         return None;
@@ -48,12 +48,12 @@ pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
     })
 }
 
-/// Whether the number of terms of a sum grows with the axis `size`.
+/// Returns `true` if the number of terms of a sum grows with the axis `size`.
 pub(crate) fn sums_grow(kernel: &Kernel) -> bool {
     kernel.has_free_edge() && matches!(kernel, Kernel::Matmul(shape) if shape.k.is_none())
 }
 
-/// Where a sentence speaks of: `At 512×512×64`.
+/// Formats the size at the beginning of a sentence: `At 512×512×64`.
 pub(crate) fn place(kernel: &Kernel, size: u32) -> String {
     match kernel {
         Kernel::Matmul(MatmulShape::SQUARE) => format!("At {size}×{size}"),

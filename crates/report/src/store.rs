@@ -1,4 +1,4 @@
-//! Where the raw samples of a run are had from, a record at a time: all of them together would not fit into memory.
+//! Access to the raw samples of a run, one record at a time: all of them together would not fit into memory.
 
 use std::{
     collections::HashMap,
@@ -14,17 +14,17 @@ use crate::chosen;
 /// The raw samples of a run.
 #[derive(Debug, Clone)]
 pub enum Store {
-    /// Below the run folder, where its records say.
+    /// Below the run folder, at the paths in its records.
     Folder(PathBuf),
-    /// By cell and repeat, of a run that was never written.
+    /// By cell and repeat, for a run that was never written.
     Memory(HashMap<(CellId, u32), Samples>),
 }
 
 impl Store {
-    /// The samples of a record; none if it names none. Of series whose name is not among `names`, the last `x` at most.
+    /// Reads the samples of a record; `None` if the record names none. Series that are not in `names` keep at most their last `x`.
     ///
     /// # Errors
-    /// Why samples that it names could not be read, with their path.
+    /// Returns the path of unreadable samples and the reason.
     pub fn read(&self, record: &Record, names: &[&str]) -> Result<Option<Samples>, String> {
         match (self, &record.samples) {
             (Self::Memory(samples), _) => {
@@ -40,7 +40,7 @@ impl Store {
     }
 }
 
-/// Reads the samples in a folder of the run; a path that would leave the run folder is refused.
+/// Reads samples below the run folder. Rejects a path that leaves the folder.
 fn read(run: &Path, relative: &str, names: &[&str]) -> Result<Samples, String> {
     let relative = PathBuf::from(relative);
     if !relative

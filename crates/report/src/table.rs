@@ -1,4 +1,4 @@
-//! Columns and fields of a group's table, as the page and the summary show them.
+//! Columns and fields of a group's table, as shown in the page and the summary.
 
 use mantissa_analysis::{CONFIDENCE, Estimate};
 use mantissa_core::{Axis, Better, MetricName, TaskKind};
@@ -11,26 +11,26 @@ use crate::{
     view::MEMORY,
 };
 
-/// On which side a column is flush.
+/// Horizontal alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Align {
-    /// Words.
+    /// Alignment of text.
     Left,
-    /// Numbers.
+    /// Alignment of numbers.
     Right,
 }
 
-/// One field of a table.
+/// A field of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Field {
-    /// What is read first.
+    /// Main text.
     pub text: String,
-    /// Interval and n, or a reason.
+    /// Smaller text: interval and n, or a reason.
     pub detail: String,
-    /// What the page sorts by; absent values go last.
+    /// Sort key in the page. Absent values sort last.
     pub sort: Option<f64>,
-    /// Whether the text is a status, which the page colours.
+    /// `true` if the text is a status, which the page colours.
     pub status: bool,
 }
 
@@ -58,7 +58,7 @@ impl Field {
         }
     }
 
-    /// An estimate whose n counts processes, or else samples.
+    /// Creates the field of an estimate whose n counts processes if `of_processes`, else samples.
     pub(crate) fn estimate(estimate: &Estimate, scale: Scale, of_processes: bool) -> Self {
         let interval = estimate.interval.map(|interval| scale.range(interval));
         let count = units::count(estimate.n);
@@ -77,7 +77,7 @@ impl Field {
         }
     }
 
-    /// The same where others of its column have an interval.
+    /// Marks the interval as absent, for a column in which other fields have one.
     fn without_interval(self) -> Self {
         let absent = Self {
             detail: units::ABSENT.to_owned(),
@@ -87,13 +87,13 @@ impl Field {
         Self { detail, ..self }
     }
 
-    /// The same without its smaller line.
+    /// Returns the field without its smaller text.
     pub(crate) fn without_detail(self) -> Self {
         let detail = String::new();
         Self { detail, ..self }
     }
 
-    /// The same with more detail, unless that is empty.
+    /// Appends to the smaller text, unless `detail` is empty.
     pub(crate) fn and(mut self, detail: &str) -> Self {
         if !(self.detail.is_empty() || detail.is_empty()) {
             self.detail += " · ";
@@ -122,14 +122,14 @@ pub(crate) enum Column {
     Axis(Axis),
     Metric(MetricName),
     SpeedUp,
-    /// Requested precision, and whether it was executed.
+    /// Requested and executed precision; for kernels on rows, the launched kernel.
     Executed,
     Repeats,
     Status,
 }
 
 impl Column {
-    /// Title, and the smaller line below it.
+    /// Returns the title and the smaller line below it.
     pub fn title(self, group: &Group<'_>) -> (String, &'static str) {
         let (title, below) = match self {
             Self::Axis(axis) => (axis.name(), ""),
@@ -162,7 +162,7 @@ impl Column {
         (title.replace('_', " "), below)
     }
 
-    /// Words are flush left, numbers right.
+    /// Returns the alignment: text left, numbers right.
     pub fn align(self) -> Align {
         match self {
             Self::Axis(
@@ -181,7 +181,7 @@ impl Column {
         }
     }
 
-    /// The field of a measured row.
+    /// Returns the field of a measured row.
     pub fn field(self, group: &Group<'_>, row: &Row<'_>) -> Field {
         match self {
             Self::Axis(axis) => Field::axis(row.axis(axis)),
@@ -259,7 +259,7 @@ impl Column {
         }
     }
 
-    /// The field of a published row, `base` being the row of its table that it is compared with.
+    /// Returns the field of a published row; `base` is the baseline of its table.
     pub fn published(self, group: &Group<'_>, row: &Published, base: Option<&Published>) -> Field {
         let value = |row: &Published, metric: MetricName| row.metrics.get(&metric).copied();
         let ratio = |upper: Option<f64>, lower: Option<f64>| match upper.zip(lower) {
@@ -309,13 +309,13 @@ impl Column {
     }
 }
 
-/// Whether any row has an interval of a metric.
+/// Returns `true` if any row has an interval of a metric.
 fn has_interval(group: &Group<'_>, metric: MetricName) -> bool {
     let mut estimates = group.rows.iter().filter_map(|row| row.metric(metric));
     estimates.any(|estimate| estimate.interval.is_some())
 }
 
-/// Whether a p-value tells an accuracy apart from the baseline's.
+/// Returns `true` if a p-value shows an accuracy to differ from the baseline's.
 fn is_apart(p: f64) -> bool {
     p <= 1.0 - CONFIDENCE
 }
@@ -328,7 +328,7 @@ fn of_cublas(share: f64) -> String {
     format!("{:.0} % of cuBLASLt", 100.0 * share)
 }
 
-/// The share of the data sheet's peak. A GPU clocks a little higher than its data sheet assumes, but not by a tenth.
+/// Formats the share of the data-sheet peak. GPUs clock slightly higher than their data sheets assume, but not by 10 %.
 fn of_data_sheet(share: f64) -> String {
     let impossible = match share > 1.1 {
         true => ": its time or its precision is wrong",
@@ -341,12 +341,12 @@ fn of_copy(share: f64) -> String {
     format!("{:.0} % of a copy's", 100.0 * share)
 }
 
-/// Whether its kernel works on rows and sums no products.
+/// Returns `true` if the kernel works on rows instead of summing products.
 fn of_rows(group: &Group<'_>) -> bool {
     group.speed == MetricName::ValuesPerSecond
 }
 
-/// Where an error comes from: `operands 2.9×10⁻⁴, sum 1.1×10⁻⁷, output 0`.
+/// Formats the sources of an error: `operands 2.9×10⁻⁴, sum 1.1×10⁻⁷, output 0`.
 fn sources(group: &Group<'_>, row: &Row<'_>) -> String {
     let (first, second) = match of_rows(group) {
         true => ("formula", "arithmetic"),
@@ -370,7 +370,7 @@ fn published_memory(row: &Published) -> Option<(MetricName, f64)> {
         .find_map(|metric| row.metrics.get(&metric).map(|value| (metric, *value)))
 }
 
-/// What a published row says beyond its columns.
+/// Returns the contents of a published row that have no column.
 fn remark(row: &Published) -> String {
     let other = row.other.iter().map(|(name, value)| format!("{name} {value}"));
     row.label
@@ -381,7 +381,7 @@ fn remark(row: &Published) -> String {
         .join("; ")
 }
 
-/// The published row that the others of its table are compared with: 32-true/highest, else none.
+/// Returns the baseline of a published table: the row under 32-true and highest, if any.
 pub(crate) fn published_baseline(reference: &Reference) -> Option<&Published> {
     let is = |row: &Published, axis: Axis, name: &str| {
         row.setting
@@ -394,7 +394,7 @@ pub(crate) fn published_baseline(reference: &Reference) -> Option<&Published> {
         .find(|row| is(row, Axis::Precision, "32-true") && is(row, Axis::Matmul, "highest"))
 }
 
-/// The columns of a group: precision and matmul always, axes that vary, metrics that any row has.
+/// Returns the columns of a group: precision and matmul always, varying axes, and metrics that any row has.
 pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     let mut columns = vec![Column::Axis(Axis::Precision)];
     columns.extend((!of_rows(group)).then_some(Column::Axis(Axis::Matmul)));
@@ -419,7 +419,7 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
             .map(Column::Metric)
             .to_vec(),
     });
-    // A column of zeros would say nothing.
+    // Skip columns that contain only zeros.
     let steps = [
         MetricName::SkippedSteps,
         MetricName::NonFiniteSteps,
@@ -447,8 +447,8 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns
 }
 
-/// The same with these metrics alone, in this order, whichever of them any row has; the speed-up stays beside the time or rate
-/// that it is about.
+/// Returns the columns with the chosen metrics alone, in the given order, without those that no row has. The speed-up stays next to
+/// its time or rate.
 pub(crate) fn columns_of(group: &Group<'_>, chosen: &[MetricName]) -> Vec<Column> {
     let columns = columns(group);
     if chosen.is_empty() {

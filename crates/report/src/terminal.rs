@@ -1,4 +1,4 @@
-//! The results as plain tables that fit a terminal.
+//! Results as plain tables that fit a terminal.
 
 use std::collections::BTreeSet;
 
@@ -14,35 +14,35 @@ use crate::{
 /// A table of plain strings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// Column titles and sides.
+    /// Titles of the columns with their alignment.
     pub header: Vec<(String, Align)>,
-    /// Rows, as long as the header.
+    /// Rows, each as long as the header.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Widest line of a table where nobody knows how wide the terminal is, borders included.
+/// Maximum width of a table if the width of the terminal is unknown, borders included.
 const WIDTH: usize = 110;
-/// Room for the longest status.
+/// Width reserved for the status.
 const LEAST_STATUS: usize = 8;
-/// As much of a word as tells it from others.
+/// Minimum length of a shortened word.
 const LEAST_WORD: usize = 6;
-/// Columns that a terminal can do without, the most dispensable first. What was executed is not among them.
+/// Columns that a narrow terminal omits, in the order of omission. The executed precision is always shown.
 const DISPENSABLE: [Column; 3] = [
     Column::Repeats,
     Column::Metric(MetricName::EnergyCounterJoules),
     Column::Metric(MetricName::MaxUlp),
 ];
 
-/// The results as tables, one a workload and one of the claims of each suite that has any, no wider than 110 columns with a
-/// border of one character and a space on either side of each column.
+/// Returns the results as tables: one per workload, and one for the claims of each suite that has claims. Tables are at most 110
+/// columns wide, with a border of one character and a space on either side of each column.
 pub fn terminal_tables(report: &Report<'_>) -> Vec<Table> {
     terminal_tables_within(report, WIDTH)
 }
 
-/// The same, no wider than so many columns where these are enough for the axes, a time, what was executed and how it ended. Titles
-/// name what was left out for that; numbers are never cut, and words only as far as they stay different.
+/// Returns the tables of [`terminal_tables`] within `width` columns, if these suffice for the axes, a time, the executed precision
+/// and the status. Titles list the omitted columns. Numbers are never shortened, and words only while they remain distinct.
 pub fn terminal_tables_within(report: &Report<'_>, width: usize) -> Vec<Table> {
     let most = report.rows_shown();
     let mut tables = Vec::new();
@@ -57,9 +57,9 @@ pub fn terminal_tables_within(report: &Report<'_>, width: usize) -> Vec<Table> {
 /// Title of the column of claims.
 const SENTENCE: &str = "the sentence";
 
-/// What the articles say, and the verdicts with the tests behind them; the reasons are in the page.
+/// Returns the claims of the articles with their verdicts and tests. The reasons are only in the page.
 fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
-    // Room for the name of a test.
+    // Width for the name of a test.
     let tests = |claim: &ClaimVerdict<'_>| cut(&claim.tests.join("; "), width * 3 / 10);
     let widths = suite.claims.iter();
     let verdicts = widths.clone().map(|claim| claim.verdict.chars().count()).max()?;
@@ -84,14 +84,14 @@ fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
     })
 }
 
-/// Text of others without what would colour it, move the cursor or end the line.
+/// Replaces control characters in foreign text, which could colour it, move the cursor or end the line.
 fn inert(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-/// A text that is no longer than the room for it.
+/// Shortens a text to at most `room` characters.
 fn cut(text: &str, room: usize) -> String {
     match text.chars().count() > room {
         true => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
@@ -106,7 +106,7 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize, width: usize) -> Tab
         Column::Axis(axis @ (Axis::Precision | Axis::Matmul)) => group.varies(*axis),
         _ => true,
     });
-    // Reasons are cut where the line ends, so they stand there.
+    // The status is the last column because its reason is cut at the end of the line.
     columns.retain(|column| *column != Column::Status);
     columns.push(Column::Status);
     let (mut header, mut rows) = text(group, &shown, &columns);
@@ -142,8 +142,8 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize, width: usize) -> Tab
     }
 }
 
-/// The place of the column that can be spared first: those of the list, the memory, the speed-up, the seed, then metrics from the
-/// last on but for the one that speeds come from.
+/// Returns the index of the column to omit first: listed columns, memory, speed-up, seed, then metrics from the last one on. The
+/// metric behind the speed-up is kept.
 fn dispensable(group: &Group<'_>, columns: &[Column]) -> Option<usize> {
     let memory = group.memory.map(Column::Metric);
     let last = [Column::SpeedUp, Column::Axis(Axis::Seed)];
@@ -153,8 +153,7 @@ fn dispensable(group: &Group<'_>, columns: &[Column]) -> Option<usize> {
     listed.find_map(place).or_else(|| columns.iter().rposition(other))
 }
 
-/// Cuts titles and words, the longest first, until all but the last column fit. Numbers stay whole, and words as long as it takes to
-/// tell them apart.
+/// Shortens titles and words, the longest first, until all columns but the last fit. Numbers stay whole, and words stay distinct.
 fn narrow(header: &mut [(String, Align)], rows: &mut [Vec<String>], width: usize) {
     while width_without_last(header, rows) > width {
         let columns =
@@ -169,7 +168,8 @@ fn narrow(header: &mut [(String, Align)], rows: &mut [Vec<String>], width: usize
     }
 }
 
-/// One character less than a column has, unless that would cut a number, make two words one, or leave less than [`LEAST_WORD`].
+/// Returns the width of a column less one character, unless this would cut a number, make two words equal, or fall below
+/// [`LEAST_WORD`].
 fn shorter(header: &[(String, Align)], rows: &[Vec<String>], column: usize) -> Option<usize> {
     let room = longest(header, rows, column).checked_sub(1)?;
     let words: BTreeSet<&str> = rows.iter().map(|row| row[column].as_str()).collect();
@@ -213,13 +213,13 @@ fn field(group: &Group<'_>, column: Column, row: &Row<'_>) -> String {
     }
 }
 
-/// Width of a table but for the text of its last column.
+/// Returns the width of a table without the text of its last column.
 fn width_without_last(header: &[(String, Align)], rows: &[Vec<String>]) -> usize {
     let columns = 0..header.len() - 1;
     columns.map(|column| longest(header, rows, column)).sum::<usize>() + 3 * header.len() + 1
 }
 
-/// Characters of the longest text of a column, its title included.
+/// Returns the length of the longest text of a column in characters, including its title.
 fn longest(header: &[(String, Align)], rows: &[Vec<String>], column: usize) -> usize {
     let length = |text: &str| text.chars().count();
     let texts = rows.iter().map(|row| length(&row[column]));

@@ -1,21 +1,20 @@
-//! Numbers for people: one place that knows units, decimals and the sign for "absent".
+//! Number formatting: units, decimals and the sign for absent values.
 
 use mantissa_analysis::{Estimate, Interval};
 use mantissa_core::{MetricName, Unit};
 
-/// What stands where there is no value.
+/// Text in place of an absent value.
 pub const ABSENT: &str = "–";
 
-/// Seconds beyond which times are shown in minutes.
+/// Seconds above which times are shown in minutes.
 const MINUTES_BEYOND_SECONDS: f64 = 120.0;
 
-/// How a quantity is shown: a factor, a unit and a number of decimals, the same for a whole axis or for a value with
-/// its interval.
+/// Display format of a quantity: factor, unit and number of decimals, shared by an axis or by a value and its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
-    /// Shown value over recorded value.
+    /// Ratio of the shown to the recorded value.
     pub factor: f64,
-    /// The unit after the number; empty for none.
+    /// Unit after the number; may be empty.
     pub unit: &'static str,
     notation: Notation,
 }
@@ -27,7 +26,7 @@ enum Notation {
 }
 
 impl Scale {
-    /// The scale on which `magnitude`, recorded in the unit of `metric`, reads well.
+    /// Chooses a readable scale for `magnitude`, recorded in the unit of `metric`.
     pub fn of(metric: MetricName, magnitude: f64) -> Self {
         let size = magnitude.abs();
         let step = |factor: f64, unit: &'static str| Self::decimals(factor, unit, size * factor);
@@ -47,7 +46,7 @@ impl Scale {
             Unit::BytesPerSecond => step(1e-9, "GB/s"),
             Unit::SamplesPerSecond => step(1.0, "samples/s"),
             Unit::TokensPerSecond => step(1.0, "tokens/s"),
-            // What formats change of it shows late.
+            // Number formats change only the last decimals of these metrics.
             _ if matches!(metric, MetricName::TestLoss | MetricName::Perplexity) => Self {
                 factor: 1.0,
                 unit: "",
@@ -82,7 +81,7 @@ impl Scale {
         }
     }
 
-    /// Three significant digits or more, two decimals at most.
+    /// Chooses three significant digits or more, but at most two decimals.
     fn decimals(factor: f64, unit: &'static str, shown: f64) -> Self {
         let decimals = match shown {
             x if x >= 1000.0 => 0,
@@ -96,9 +95,9 @@ impl Scale {
         }
     }
 
-    /// The number alone.
+    /// Formats the number without its unit.
     pub fn number(self, value: f64) -> String {
-        /// What is measured is never so large, and what is not fills no table with its digits.
+        /// Numbers above this are not plausible measurements. In scientific notation, they do not fill a table with digits.
         const WRITTEN_OUT: f64 = 1e15;
         let shown = value * self.factor;
         match self.notation {
@@ -109,7 +108,7 @@ impl Scale {
         }
     }
 
-    /// Number and unit.
+    /// Formats the number with its unit.
     pub fn text(self, value: f64) -> String {
         match self.unit {
             "" => self.number(value),
@@ -117,13 +116,13 @@ impl Scale {
         }
     }
 
-    /// Both ends on this scale.
+    /// Formats both ends of an interval on this scale.
     pub fn range(self, interval: Interval) -> String {
         format!("{}–{}", self.number(interval.low), self.number(interval.high))
     }
 }
 
-/// Whether a metric is a numeric error, which spans powers of ten.
+/// Returns `true` if a metric is a numeric error, which spans powers of ten.
 fn is_error(metric: MetricName) -> bool {
     matches!(
         metric,
@@ -135,7 +134,7 @@ fn is_error(metric: MetricName) -> bool {
     )
 }
 
-/// Whether a dimensionless metric is a share, shown in percent.
+/// Returns `true` if a dimensionless metric is a share, shown in percent.
 fn is_share(metric: MetricName) -> bool {
     matches!(
         metric,
@@ -147,14 +146,14 @@ fn is_share(metric: MetricName) -> bool {
     )
 }
 
-/// A value with its unit, e.g. `45.12 s`.
+/// Formats a value with its unit, e.g. `45.12 s`.
 pub fn value(metric: MetricName, estimate: Option<&Estimate>) -> String {
     estimate.map_or_else(|| ABSENT.to_owned(), |e| Scale::of(metric, e.value).text(e.value))
 }
 
-/// `86.1 ± 2.1 %`, with the decimals that the interval's half-width warrants.
+/// Formats an accuracy with the decimals that the half-width of its interval warrants: `86.1 ± 2.1 %`.
 pub fn accuracy(estimate: Option<&Estimate>) -> String {
-    /// Below half a point, a second decimal says something.
+    /// Half-widths in percentage points below which a second decimal is significant.
     const SHARP_POINTS: f64 = 0.5;
     let Some(estimate) = estimate else {
         return ABSENT.to_owned();
@@ -170,14 +169,14 @@ pub fn accuracy(estimate: Option<&Estimate>) -> String {
     }
 }
 
-/// The interval on the value's own scale, if there is one.
+/// Formats the interval on the scale of the value, if there is an interval.
 pub fn interval(metric: MetricName, estimate: &Estimate) -> Option<String> {
     estimate
         .interval
         .map(|interval| Scale::of(metric, estimate.value).range(interval))
 }
 
-/// `1.84×`, or `0.012×` where two decimals would say nothing.
+/// Formats a ratio: `1.84×`, or `0.012×` where two decimals are too few.
 pub fn times(ratio: f64) -> String {
     if ratio < 0.1 {
         format!("{ratio:.3}×")
@@ -186,7 +185,7 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// `1.2×10⁻⁷`; zero is `0`.
+/// Formats in scientific notation: `1.2×10⁻⁷`; zero is `0`.
 pub fn scientific(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -200,7 +199,7 @@ pub fn scientific(value: f64) -> String {
     }
 }
 
-/// A limit of a format: `65504` while that is readable, else `3.40×10³⁸`.
+/// Formats a limit of a number format: `65504` while readable, else `3.40×10³⁸`.
 pub fn limit(value: f64) -> String {
     if (1.0..1e6).contains(&value) {
         value.to_string()
@@ -209,12 +208,12 @@ pub fn limit(value: f64) -> String {
     }
 }
 
-/// `10⁻⁷`.
+/// Formats a power of ten: `10⁻⁷`.
 pub fn power_of_ten(exponent: i32) -> String {
     format!("10{}", superscript(&exponent.to_string()))
 }
 
-/// `2⁻²⁴`.
+/// Formats a power of two: `2⁻²⁴`.
 pub fn power_of_two(exponent: i64) -> String {
     format!("2{}", superscript(&exponent.to_string()))
 }
@@ -235,12 +234,12 @@ fn superscript(digits: &str) -> String {
         .collect()
 }
 
-/// `12,500`.
+/// Formats a count: `12,500`.
 pub fn count(n: u64) -> String {
     group_thousands(&n.to_string())
 }
 
-/// Commas between groups of three digits in front of the decimal point.
+/// Inserts commas between groups of three digits in front of the decimal point.
 fn group_thousands(number: &str) -> String {
     let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
     let (sign, digits) = whole
@@ -256,7 +255,7 @@ fn group_thousands(number: &str) -> String {
     grouped + rest
 }
 
-/// What a memory column counts.
+/// Returns the kind of memory that a metric counts.
 pub fn memory_title(metric: MetricName) -> &'static str {
     match metric {
         MetricName::AllocatorReservedPeakBytes => "allocator, reserved",
@@ -265,7 +264,7 @@ pub fn memory_title(metric: MetricName) -> &'static str {
     }
 }
 
-/// Which energy a metric is, for a heading.
+/// Returns the heading of an energy metric.
 pub fn energy_title(metric: MetricName) -> &'static str {
     match metric {
         MetricName::EnergyCounterJoules => "Energy by NVML counter",
@@ -273,7 +272,7 @@ pub fn energy_title(metric: MetricName) -> &'static str {
     }
 }
 
-/// Energy, the one first that the device counts itself.
+/// Energy metrics. The device's own counter takes precedence.
 pub const ENERGY: [MetricName; 2] = [MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules];
 
 #[cfg(test)]

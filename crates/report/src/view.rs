@@ -1,4 +1,4 @@
-//! What there is to say about a run, computed once: everything that the renderers show.
+//! Report of a run: everything that the renderers show, computed once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,12 +11,12 @@ use crate::{
     units::{self, Scale},
 };
 
-/// What there is to say about a run.
+/// Report of a run.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// The run itself.
+    /// The run.
     pub run: &'a Run,
-    /// What a reader must know before any number.
+    /// Warnings that precede all numbers.
     pub banners: Vec<Banner>,
     /// The suites, in plan order; those without cells are left out.
     pub suites: Vec<Suite<'a>>,
@@ -25,40 +25,40 @@ pub struct Report<'a> {
 /// A suite of the plan.
 #[derive(Debug)]
 pub struct Suite<'a> {
-    /// Its prose.
+    /// Title, question and other information from the suite file.
     pub info: &'a SuiteInfo,
-    /// Published tables that it names.
+    /// Published tables named by the suite.
     pub references: Vec<Reference>,
-    /// Its workloads, in plan order.
+    /// Workloads, in plan order.
     pub groups: Vec<Group<'a>>,
-    /// What a reader must know before its numbers.
+    /// Warnings that precede its numbers.
     pub banners: Vec<Banner>,
-    /// What articles say, tested on its cells.
+    /// Claims of articles, tested on its cells.
     pub claims: Vec<ClaimVerdict<'a>>,
 }
 
-/// The cells of one workload of a suite: what may be compared with each other.
+/// Cells of one workload of a suite, which may be compared with each other.
 #[derive(Debug)]
 pub struct Group<'a> {
     /// Name of the workload.
     pub workload: &'a str,
-    /// What it does.
+    /// Kind of task.
     pub kind: TaskKind,
     /// Axes whose values differ between its cells.
     pub varying: Vec<Axis>,
-    /// The same without precision and matmul, which have places of their own.
+    /// Varying axes without precision and matmul, which have columns of their own.
     pub axes: Vec<Axis>,
-    /// The metric by which speed is compared.
+    /// Metric by which speeds are compared.
     pub speed: MetricName,
-    /// The first of allocator, device and host memory that any cell has.
+    /// First of allocator, device and host memory that any cell has.
     pub memory: Option<MetricName>,
-    /// Its cells, in plan order.
+    /// Rows of its cells, in plan order.
     pub rows: Vec<Row<'a>>,
-    /// The suite's question, answered from the rows.
+    /// Sentences on the suite's question, computed from the rows.
     pub answer: Vec<String>,
-    /// What the intervals and comparisons of its table are.
+    /// Notes on the intervals and comparisons of its table.
     pub notes: Vec<String>,
-    /// The smallest and the largest magnitude of each metric.
+    /// Smallest and largest magnitude of each metric.
     magnitudes: BTreeMap<MetricName, (f64, f64)>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Report<'a> {
             let row = Row::new(run, &entry.cell, entry.skip.clone(), records);
             rows.entry(&entry.cell.suite).or_default().push(row);
         }
-        // Records whose cell the plan lacks come from a folder put together by hand: shown all the same.
+        // Also show records whose cell is not in the plan. They come from a folder put together by hand.
         let mut seen = HashSet::new();
         for cell in run
             .records
@@ -106,24 +106,24 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// How many rows of a group its tables show, so that a page stays one that a browser can show.
+    /// Returns the maximum number of rows per table, which keeps a page small enough for a browser.
     pub(crate) fn rows_shown(&self) -> usize {
         let groups = self.suites.iter().flat_map(|suite| &suite.groups);
         shown_of(&groups.map(|group| group.rows.len()).collect::<Vec<_>>())
     }
 
-    /// Every row with its group.
+    /// Iterates over all rows with their groups.
     pub fn rows(&self) -> impl Iterator<Item = (&Group<'a>, &Row<'a>)> {
         let groups = self.suites.iter().flat_map(|suite| &suite.groups);
         groups.flat_map(|group| group.rows.iter().map(move |row| (group, row)))
     }
 }
 
-/// Rows that each of these tables shows at most: all of them, unless they are too many together.
+/// Returns the maximum number of rows shown per table. It limits tables only if they have too many rows together.
 pub(crate) fn shown_of(tables: &[usize]) -> usize {
-    /// Rows of all tables together.
+    /// Maximum number of rows of all tables together.
     const MOST: usize = 2_000;
-    /// Rows of a table even beside very many others.
+    /// Minimum number of rows per table.
     const LEAST: usize = 5;
     if tables.iter().sum::<usize>() <= MOST {
         return MOST;
@@ -209,12 +209,12 @@ impl<'a> Group<'a> {
         group
     }
 
-    /// The rows that ran to their end.
+    /// Iterates over the rows that ran to their end.
     pub fn ok(&self) -> impl Iterator<Item = &Row<'a>> {
         self.rows.iter().filter(|row| row.status == Some(Status::Ok))
     }
 
-    /// At most so many of its rows, in plan order: those first that did not run to their end, or not as expected.
+    /// Returns at most `most` rows, in plan order. Rows that failed or violated an expectation take precedence.
     pub(crate) fn shown(&self, most: usize) -> Vec<&Row<'a>> {
         if self.rows.len() <= most {
             return self.rows.iter().collect();
@@ -230,17 +230,17 @@ impl<'a> Group<'a> {
         shown.into_iter().map(|at| &self.rows[at]).collect()
     }
 
-    /// The scale on which a metric of its rows is shown. It is one scale for all rows, so that they can be compared at
-    /// a glance, unless they lie so far apart that the small ones would lose their digits.
+    /// Returns the scale on which a metric of a row is shown. All rows share one scale for comparison, unless their values are too
+    /// far apart and the small ones would lose their digits.
     pub fn scale(&self, metric: MetricName, value: f64) -> Scale {
-        /// Beyond this ratio, two decimals on the scale of the largest value are fewer than two digits of the smallest.
+        /// Above this ratio, two decimals on the scale of the largest value leave fewer than two digits of the smallest.
         const ONE_SCALE_WITHIN: f64 = 50.0;
         let (smallest, largest) = self.magnitudes.get(&metric).copied().unwrap_or_default();
         let together = largest <= smallest * ONE_SCALE_WITHIN;
         Scale::of(metric, if together { largest } else { value })
     }
 
-    /// A row's value of a metric on the group's scale.
+    /// Formats a row's value of a metric on the group's scale.
     pub fn value(&self, metric: MetricName, row: &Row<'_>) -> String {
         let shown = row
             .metric(metric)
@@ -248,7 +248,7 @@ impl<'a> Group<'a> {
         shown.unwrap_or_else(|| units::ABSENT.to_owned())
     }
 
-    /// Why none of its rows was tried, where all were skipped for one reason.
+    /// Returns the reason if all rows were skipped for the same one.
     pub(crate) fn skipped_alike(&self) -> Option<&str> {
         let mut reasons = self.rows.iter().map(|row| {
             let skipped = row.status == Some(Status::Skipped);
@@ -258,7 +258,7 @@ impl<'a> Group<'a> {
         reasons.all(|reason| reason == Some(first)).then_some(first)
     }
 
-    /// Whether any row has this metric.
+    /// Returns `true` if any row has this metric.
     pub fn has(&self, metric: MetricName) -> bool {
         self.magnitudes.contains_key(&metric)
     }
@@ -268,12 +268,12 @@ impl<'a> Group<'a> {
         self.magnitudes.get(&metric).is_some_and(|(_, most)| *most > 0.0)
     }
 
-    /// Whether its cells differ in an axis.
+    /// Returns `true` if its cells differ in an axis.
     pub fn varies(&self, axis: Axis) -> bool {
         self.varying.contains(&axis)
     }
 
-    /// What distinguishes a row from its neighbours: `bf16-mixed · high · batch 8`, without the axes `left_out`.
+    /// Returns a label that distinguishes a row from the others: `bf16-mixed · high · batch 8`, without the axes `left_out`.
     pub fn label(&self, row: &Row<'_>, left_out: &[Axis]) -> String {
         let mut parts = Vec::new();
         let shown = |axis: Axis| !left_out.contains(&axis) && (self.varies(axis) || self.axes.is_empty());
@@ -281,7 +281,7 @@ impl<'a> Group<'a> {
         if shown(Axis::Precision) {
             parts.push(precision.name().to_owned());
         }
-        // Where there is no choice, the word says nothing.
+        // Omit a matmul precision that is the only choice.
         let chosen = row.cell.setting.get(Axis::Matmul).is_some()
             && (precision.allows(MatmulPrecision::High) || matmul != MatmulPrecision::Highest);
         if chosen && shown(Axis::Matmul) {
@@ -298,10 +298,10 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Peaks of memory, the one that the articles print first.
+/// Metrics of peak memory. The first is the one that the articles print.
 pub(crate) const MEMORY: [MetricName; 3] = MetricName::PEAK_MEMORY;
 
-/// Whether rows differ in an axis.
+/// Returns `true` if rows differ in an axis.
 fn varies(rows: &[Row<'_>], axis: Axis) -> bool {
     rows.windows(2)
         .any(|pair| pair[0].axis(axis) != pair[1].axis(axis))
@@ -315,7 +315,7 @@ mod tests {
     fn a_long_table_beside_many_short_ones_is_shown_whole() {
         let tables: Vec<usize> = std::iter::once(96).chain([8; 30]).collect();
         assert!(shown_of(&tables) >= 96);
-        // Together too many: each its share, and never fewer than a handful.
+        // Too many rows together: every table gets an equal share, but at least 5 rows.
         assert_eq!(shown_of(&[10_000, 10, 10, 10]), 500);
         assert_eq!(shown_of(&[100; 1_000]), 5);
         assert!(shown_of(&[]) > 0);

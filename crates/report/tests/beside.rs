@@ -1,4 +1,4 @@
-//! Several runs in one report.
+//! Tests of reports on several runs.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use crate::support::{Add, article, cell, invented, record, run, suite, train_met
 use mantissa_core::{Axis, Cell, ExecutedVerdict, Metric, MetricName, Model, Samples, Series, Status, Task};
 use mantissa_report::{MOST_RUNS, Run, load_beside, render_beside};
 
-/// A run of one workload, a cell for each precision, each in as many processes as there are times.
+/// Creates a run of one workload with a cell for each precision, each with one process per time.
 fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     run.name = name.into();
@@ -23,7 +23,7 @@ fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {
     run
 }
 
-/// What is written of these runs: the summary and the page.
+/// Renders the runs and returns the summary and the page.
 fn written(runs: &[Run]) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let rendered = render_beside(runs, folder.path()).unwrap();
@@ -42,7 +42,7 @@ fn five_processes_that_take_half_as_long_are_twice_as_fast_with_an_interval() {
         timed("two", &[("bf16-true", &FIVE), ("32-true", &half)]),
     ];
     let (summary, page) = written(&runs);
-    // Twice the third of the 25 quotients from either end: 9.9/10.2 and 10.2/9.9.
+    // The ends of the interval are the third smallest and third largest of the 25 ratios: 2 × 9.9/10.2 and 2 × 10.2/9.9.
     let line = |precision: &str| {
         let start = format!("| {precision} |");
         let found = summary.lines().find(|line| line.starts_with(&start));
@@ -61,7 +61,7 @@ fn five_processes_that_take_half_as_long_are_twice_as_fast_with_an_interval() {
     }
 }
 
-/// A training of one process a precision, with the losses of its steps.
+/// Creates a training of one process per precision, with the losses of its steps.
 fn with_losses(name: &str, losses: &[(&str, &[Option<f64>])]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     run.name = name.into();
@@ -72,7 +72,7 @@ fn with_losses(name: &str, losses: &[(&str, &[Option<f64>])]) -> Run {
     run
 }
 
-/// A process of a cell, with the losses of its steps.
+/// Adds a process of a cell with the losses of its steps.
 fn add_losses(run: &mut Run, cell: &Cell, losses: &[Option<f64>]) {
     run.plan(cell, None);
     let mut series = Series::new("train_loss", "nats", "step");
@@ -89,7 +89,7 @@ fn add_losses(run: &mut Run, cell: &Cell, losses: &[Option<f64>]) {
     run.measured(record, Some(samples));
 }
 
-/// The sentences about losses of a page of two runs.
+/// Returns the sentences about losses in the report on two runs.
 fn said_of_losses(runs: &[Run; 2]) -> Vec<String> {
     let (summary, page) = written(runs);
     let sentences = summary.lines().flat_map(|line| line.split_inclusive(". "));
@@ -111,7 +111,7 @@ fn how_far_the_losses_of_the_first_steps_are_apart_is_said_by_precision() {
         let there = with_losses("two", &[("32-true", &first), ("bf16-mixed", mine)]);
         said_of_losses(&[here, there])
     };
-    // The third step is off by one part of 256; what is far off after the twentieth is not compared.
+    // The third step differs by 1/256. The large difference after step 20 is not compared.
     let mut mine = [Some(2.0); 30];
     (mine[2], mine[20]) = (Some(2.0 - 2.0 / 256.0), Some(9.0));
     assert_eq!(
@@ -120,14 +120,14 @@ fn how_far_the_losses_of_the_first_steps_are_apart_is_said_by_precision() {
             "Losses of B and A are at most 0 (32-true), 3.91×10⁻³ (bf16-mixed) apart in the first 20 steps, as a share of the larger one."
         ]
     );
-    // One that is nothing is wholly apart from one that is something, and not infinitely.
+    // A zero differs from a non-zero loss by the share 1 instead of infinity.
     assert_eq!(
         said(&[Some(0.0), Some(0.0)], &[Some(0.5), Some(0.0)]),
         [
             "Losses of B and A are at most 0 (32-true), 1.00 (bf16-mixed) apart in the first 2 to 20 steps, as a share of the larger one."
         ]
     );
-    // What follows a loss that is no number is not compared, and a loss that one side alone lost is told.
+    // Steps after a non-finite loss are not compared. A loss that is non-finite in only one run is reported.
     let lost = [Some(2.0), Some(2.0), None, Some(4.0)];
     let twice = "Losses of B and A are at most 0 (32-true), 0 (bf16-mixed) apart in the first 2 to 20 steps, as a share of the larger one.";
     let of_one = |one: char, other: char| {

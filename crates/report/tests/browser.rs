@@ -1,4 +1,4 @@
-//! The page in a real browser, Chromium without a head: what it does, and that it asks nobody for anything.
+//! Tests of the page in headless Chromium: its behaviour, and that it loads nothing from the network.
 
 use std::{
     fs,
@@ -22,10 +22,10 @@ fn page(run: &Run) -> String {
     html(&report, &pictures).unwrap()
 }
 
-/// Runs Chromium on a page; none where there is no Chromium.
+/// Runs Chromium on a page; `None` without Chromium.
 fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
     let profile = tempfile::tempdir().unwrap();
-    // One that does not end is ended.
+    // Chromium may hang.
     let mut command = Command::new("timeout");
     command
         .args(["--kill-after=5", "120", "chromium"])
@@ -53,7 +53,7 @@ fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
     output
 }
 
-/// What a script makes of a page, as the object that it calls `result`, and what the console said.
+/// Runs a script on a page and returns its object `result` and the lines of the console.
 fn browse(html: &str, script: &str) -> Option<(Value, Vec<String>)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
@@ -92,7 +92,7 @@ fn it_opens_without_an_error_and_asks_nobody_for_anything() {
     assert_eq!(console, [""; 0]);
     assert_eq!(told["asked"], Value::Array(vec![]));
     assert!(told["figures"].as_u64().unwrap() > 3, "{told}");
-    // A page that does ask is found out, and held back by its own policy.
+    // A request is detected, and blocked by the page's own policy.
     let asking = html.replacen("<main>", "<main><img src=\"https://example.invalid/x.png\">", 1);
     let (_, console) = browse(&asking, script).unwrap();
     assert!(

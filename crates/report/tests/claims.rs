@@ -1,4 +1,4 @@
-//! What the articles say, tested on invented runs.
+//! Tests of the claims of articles on invented runs.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ const F32: (Axis, &str) = (Axis::Precision, "32-true");
 const HIGHEST: (Axis, &str) = (Axis::Matmul, "highest");
 const MIXED: (Axis, &str) = (Axis::Precision, "bf16-mixed");
 
-/// The article's suite with sentences of every kind.
+/// Creates the article's suite with claims of every kind.
 fn claimed() -> Run {
     let mut info = suite(
         "article",
@@ -200,7 +200,7 @@ fn the_page_links_to_whoever_said_it_and_escapes_what_they_said() {
     ));
 }
 
-/// What is found of one claim.
+/// Returns the verdict on the only claim of a run, and its evidence.
 fn standing(run: &Run) -> (Standing, String) {
     let report = Report::new(run).unwrap();
     let verdict = &report.suites[0].claims[0];
@@ -216,7 +216,7 @@ fn cell(precision: &str, matmul: &str, seed: u64) -> Cell {
     Cell::new("article", cell.workload, cell.setting, seed)
 }
 
-/// A run of two settings, mixed `factor` times as long, with one accuracy of each seed.
+/// Creates a run of two settings with one accuracy per seed, in which mixed precision takes `factor` times as long.
 fn of_seeds(claimed: Claimed, seeds: u64, factor: f64) -> Run {
     let mut info = suite("article", "t", &[], &[Axis::Precision]);
     info.claims = vec![claim("so it is", &[MIXED], claimed)];
@@ -249,7 +249,7 @@ fn processes_are_compared_within_their_seed_and_six_seeds_of_one_decide_a_time()
     assert_eq!(standing(&of_seeds(faster(), 6, 1.5)).0.name(), "refuted");
 }
 
-/// Adds repeats of what there is, the `n`th a little longer than the first.
+/// Adds repeats of all records, each slightly longer than the one before.
 fn repeat(run: &mut Run, repeats: u32) {
     for mut record in run.records.clone() {
         for repeat in 1..repeats {
@@ -298,11 +298,11 @@ fn an_accuracy_that_training_reached_takes_six_seeds() {
 
 #[test]
 fn seeds_that_share_their_test_examples_leave_open_what_those_do() {
-    // Half a point better under each of twelve seeds, and every seed says it of the same thousand examples.
+    // The difference is half a point under each of twelve seeds, but all seeds share the same 1,000 examples.
     let better = || Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
     let (open, why) = standing(&with_examples(better(), 12, 800, 805));
     assert_eq!(open.name(), "inconclusive", "{why}");
-    // Without the examples one by one, their accuracies' own intervals say still less.
+    // Without results by example, the accuracies' own intervals are even less conclusive.
     assert_eq!(standing(&of_seeds(better(), 6, 1.0)).0.name(), "inconclusive");
 }
 
@@ -333,8 +333,8 @@ fn advice_and_claims_say_the_same_of_the_same_accuracies() {
     assert!(why.contains(&ends), "{ends} in {why}");
 }
 
-/// A run of which every seed got the first so many of 1,000 examples right: whatever f32 got, mixed got too, and `mixed - f32` more.
-/// The seeds differ in which they got wrong.
+/// Creates a run in which f32 predicts `f32` of 1,000 examples correctly under every seed, and mixed precision predicts the same
+/// ones and `mixed - f32` more. The wrong examples differ between the seeds.
 fn with_examples(claimed: Claimed, seeds: u64, f32: u64, mixed: u64) -> Run {
     let mut run = of_seeds(claimed, 0, 1.0);
     for seed in 1..=seeds {
@@ -369,7 +369,7 @@ fn settings_that_both_guess_do_not_train_as_well_as_each_other() {
     let (guessed, why) = standing(&with_examples(same(), 6, 502, 504));
     assert_eq!(guessed.name(), "inconclusive");
     assert!(why.contains("neither learnt more than chance"), "{why}");
-    // One that learnt and one that did not are told apart.
+    // A setting that learnt and one that did not differ.
     assert_eq!(standing(&with_examples(same(), 6, 502, 802)).0.name(), "refuted");
 }
 
@@ -394,7 +394,7 @@ fn a_class_that_is_always_predicted_is_not_learnt_however_frequent_it_is() {
     assert!(why.contains("neither learnt more than chance"), "{why}");
 }
 
-/// What becomes of a claim that mixed precision diverges, if it did under the first of so many seeds.
+/// Returns the verdict on the claim that mixed precision diverges, if it diverged under the first `diverged` of `seeds` seeds.
 fn diverges(seeds: u64, diverged: u64) -> (Standing, String) {
     let mut run = of_seeds(Claimed::Status(vec![Status::Diverged]), seeds, 1.0);
     let mixed = run
@@ -502,7 +502,7 @@ fn given_weights_are_told_by_their_examples_and_seeds_add_nothing() {
         why.contains("+20.00 (+17.") && why.contains(" points, 1,000 examples"),
         "{why}"
     );
-    // The loss of the same weights on the same data is the same under every seed, and no six of it.
+    // The loss of the same weights on the same data is the same under every seed, hence six seeds are only one observation.
     let (open, why) = evaluated(MetricName::FinalLoss, [few.as_str(), many.as_str()]);
     assert_eq!(open.name(), "inconclusive");
     assert!(why.contains("has not been estimated"), "{why}");

@@ -1,4 +1,4 @@
-//! Figures that compare settings, on invented runs: what they say, when they are left out, and what they do with hostile values.
+//! Tests of figures that compare settings, on invented runs: their text, when they are left out, and hostile values.
 
 use crate::support::{Add, cell, kernels, matmul, record, run, suite, train_metrics, workload};
 use mantissa_analysis::wilson;
@@ -8,7 +8,7 @@ use mantissa_core::{
 };
 use mantissa_report::{Figure, Report, Run, figures};
 
-/// A figure and its SVG.
+/// Returns a figure with its SVG.
 fn drawn(run: &Run, id: &str) -> Option<(Figure, String)> {
     let figure = figures(&Report::new(run).unwrap())
         .into_iter()
@@ -19,13 +19,13 @@ fn drawn(run: &Run, id: &str) -> Option<(Figure, String)> {
     Some((figure, svg))
 }
 
-/// What an SVG says, however its lines are broken.
+/// Returns the text of an SVG without its line breaks.
 fn words(svg: &str) -> String {
     let text = svg.lines().filter(|line| !line.starts_with('<'));
     text.collect::<Vec<_>>().join(" ")
 }
 
-/// A training under a precision, a process for each number of seconds.
+/// Adds a training under a precision with one process for each number of seconds.
 fn trained(run: &mut Run, precision: &str, seconds: &[f64], hits: u64) {
     let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
     run.plan(&cell, None);
@@ -98,7 +98,7 @@ fn a_title_says_how_much_faster_a_setting_is_once_that_is_more_than_chance() {
     ] {
         assert!(svg.contains(&format!(">\n{text}\n<")), "{text}: {svg}");
     }
-    // Blue, orange and the grey of what is not told apart, beside the baseline's.
+    // Blue is faster, orange is slower, and grey does not differ from the baseline.
     for colour in ["#0072B2", "#D55E00", "#8A929E"] {
         assert!(svg.contains(colour), "{colour}");
     }
@@ -145,7 +145,7 @@ fn what_another_setting_beats_is_grey_and_accuracies_that_overlap_are_not_ranked
     let (_, svg) = drawn(&run, "s-pareto").unwrap();
     let title = "By the estimates of test accuracy and training time no setting beats bf16-mixed or 32-true";
     assert!(svg.contains(title), "{svg}");
-    // Two panels, each with one grey point.
+    // Each of the two panels has one grey point.
     let grey = svg.matches("<circle").count();
     assert_eq!((grey, svg.matches("fill=\"#8A929E\"").count()), (6, 2), "{svg}");
     trained(&mut run, "16-mixed", &[40.0], 890);
@@ -217,7 +217,7 @@ fn an_evaluation_shows_accuracy_and_agreement_with_their_intervals() {
     );
 }
 
-/// The article's ladder, as far as so many rungs, with its published numbers.
+/// Creates the first rungs of the article's ladder, with its published numbers.
 fn ladder(rungs: usize) -> Run {
     const RUNGS: [[&str; 5]; 6] = [
         ["32-true", "highest", "64", "1", "adam"],
@@ -297,7 +297,7 @@ fn the_first_rungs_own_spread_is_in_the_whiskers_of_every_other() {
         let ink = |line: &&str| line.starts_with("<polyline") && line.contains("#1B1F24");
         svg.lines().filter(ink).count()
     };
-    // A line and two ends a whisker; none where there is nothing to be unsure of.
+    // A whisker consists of a line and two ends. Equal times have no whiskers.
     assert_eq!((whiskers([100.0; 6]), whiskers(SLOW)), (0, 6));
 }
 
@@ -332,7 +332,7 @@ fn a_rung_that_failed_says_so() {
     assert!(svg.contains("oom"), "{svg}");
 }
 
-/// A record with counts of exponents.
+/// Adds a record with counts of exponents.
 fn observed(run: &mut Run, counts: RangeCounts, layer: &str) {
     let cell = cell("s", &workload("w"), &[(Axis::Precision, "16-true")]);
     let mut record = record(&cell, Status::Ok, None);
@@ -406,7 +406,7 @@ fn hostile_counts_of_exponents_are_drawn_or_left_out() {
     }
 }
 
-/// A matrix product whose results lie so far off, by bins of doubling width.
+/// Adds a matmul with a histogram of the distances of its results, in bins of doubling width.
 fn distances(run: &mut Run, precision: &str, counts: &[f64]) {
     let cell = cell(
         "s",
@@ -454,7 +454,7 @@ fn a_power_is_laid_through_errors_where_sums_grow() {
     );
 }
 
-/// Values that no run should have, in every metric of a record.
+/// Sets every metric of a record to a value that no run should have.
 fn spoil(record: &mut Record, index: usize) {
     const HOSTILE: [f64; 8] = [
         f64::MIN_POSITIVE,

@@ -1,4 +1,4 @@
-//! Every field of an export of recorded runs, held to what their files say, read here without the code that exports them.
+//! Compares every field of an export of recorded runs with the files of the runs, which are read here without the code under test.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use parquet::{
 };
 use serde_json::Value;
 
-/// A test of weights in three processes a cell, beside cells that were skipped; and trainings, one of which diverged.
+/// An evaluation with three processes per cell and skipped cells, and trainings of which one diverged.
 const RUNS: [&str; 2] = [
     "20261122T190534Z-stories-perplexity",
     "20261122T065440Z-imdb-adam-epsilon",
@@ -41,7 +41,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The files of a run as they are.
+/// Files of a run without interpretation.
 struct Files {
     environment: Value,
     plan: Value,
@@ -67,7 +67,7 @@ impl Files {
         cells.find(|planned| planned["cell"]["id"] == cell).unwrap()
     }
 
-    /// The records of a cell; the processes of one are all that it has when none was tried again.
+    /// Returns the records of a cell, one per process, because no cell of these runs was retried.
     fn records(&self, cell: &str) -> Vec<&Value> {
         let of_cell = self.records.iter().filter(|record| record["cell"]["id"] == cell);
         of_cell
@@ -76,7 +76,7 @@ impl Files {
     }
 }
 
-/// A value as a field says it.
+/// Formats a value as a field of an export.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -87,7 +87,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// The one thing that all say; these runs have no cell whose processes differ.
+/// Returns the value that all records share. The processes of a cell do not differ in these runs.
 fn alike(records: &[&Value], pointer: &str) -> String {
     let said: Vec<String> = records
         .iter()
@@ -100,7 +100,7 @@ fn alike(records: &[&Value], pointer: &str) -> String {
     said.first().cloned().unwrap_or_default()
 }
 
-/// What a column must say of a cell, whatever its metric; nothing for the columns of the metric.
+/// Returns the expected value of a column that does not depend on the metric; `None` for other columns.
 fn of_cell(run: &str, files: &Files, column: &str, cell: &str) -> Option<String> {
     let (planned, records) = (files.planned(cell), files.records(cell));
     let (of_plan, fingerprint) = (&planned["cell"], &files.environment["fingerprint"]);
@@ -143,7 +143,7 @@ fn of_cell(run: &str, files: &Files, column: &str, cell: &str) -> Option<String>
         "requested_operand_bits" | "requested_exponent_bits" | "requested_accumulator" => {
             alike(&records, &column.replace("requested_", "/requested/"))
         }
-        // Of what was skipped, nothing was executed.
+        // Nothing was executed in a skipped cell.
         executed if executed.starts_with("executed_") && skipped => String::new(),
         "executed_alike" => "true".to_owned(),
         executed if executed.starts_with("executed_") => {
@@ -159,8 +159,8 @@ fn close(a: f64, b: f64) -> bool {
     a == b || ((a - b) / b).abs() < 1e-12
 }
 
-/// Holds the columns of a metric to the records: of one process to what it recorded, of several to the middle of their values, its
-/// interval and n to the estimate that the report shows.
+/// Compares the columns of a metric with the records: the value of one process with the recorded one, of several with their median,
+/// and interval and n with the estimate that the report shows.
 fn of_metric(line: &Line, records: &[&Value], report: &Report<'_>) {
     let said = |column: &str| line[column].as_str();
     if said("metric").is_empty() {
@@ -235,7 +235,7 @@ fn every_field_of_the_tidy_rows_is_what_the_records_say() {
             let cell = line["cell"].as_str();
             let records = files.records(cell);
             for (column, field) in line {
-                // The apostrophe that CSV puts before what a spreadsheet would take for a formula.
+                // CSV prefixes an apostrophe to values that a spreadsheet would interpret as a formula.
                 let field = field.strip_prefix('\'').unwrap_or(field);
                 match of_cell(name, &files, column, cell) {
                     Some(said) if field.parse::<f64>().is_ok() => {

@@ -1,4 +1,4 @@
-//! What other programs get: rows that lose no cell and no digit, and tables that stand alone.
+//! Tests of exports: rows that lose no cells or digits, and standalone tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ fn exported(runs: &[Run], format: ExportFormat, metrics: &[MetricName]) -> Strin
 
 type Line = BTreeMap<String, String>;
 
-/// The rows of a CSV by column.
+/// Reads the rows of a CSV by column.
 fn read(csv: &str) -> Vec<Line> {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     reader.deserialize().map(Result::unwrap).collect()
@@ -27,7 +27,7 @@ fn tidy(runs: &[Run]) -> Vec<Line> {
     read(&exported(runs, ExportFormat::Csv, &[]))
 }
 
-/// A run of one cell with these records.
+/// Creates a run of one cell with these records.
 fn of_one_cell(change: impl Fn(u32) -> (Status, Vec<(MetricName, Metric)>), repeats: u32) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     let cell = cell("s", &workload("w"), &[]);
@@ -279,7 +279,7 @@ fn processes_that_executed_or_read_different_things_are_said_to() {
         };
         record.data = Some(crate::support::synthetic());
     }
-    // No kernel was seen, so that nobody knows whether it emulated anything.
+    // Without a recorded kernel, emulation is unknown.
     assert_eq!(executed(&run), ["11", "f32", "as-requested", "", "true"]);
     run.records[1].executed.operand_bits = Some(24);
     run.records[1].executed.accumulator = None;
@@ -304,9 +304,9 @@ fn processes_that_executed_or_read_different_things_are_said_to() {
     );
     run.records[1].data = None;
     assert_eq!(data(&run), "synthetic reviews, seed 1; unknown");
-    // What failed is not behind the metrics, and says nothing of them.
+    // A failed record is not behind the metrics and does not affect these columns.
     run.records[1].status = Status::Failed;
-    // No kernel was seen, so that nobody knows whether it emulated anything.
+    // Without a recorded kernel, emulation is unknown.
     assert_eq!(executed(&run), ["11", "f32", "as-requested", "", "true"]);
 }
 

@@ -1,4 +1,4 @@
-//! Run folders that are committed: one as it should be, and three that nobody should have to trust.
+//! Tests of committed run folders: a valid one, a malicious one and one with a newer schema.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -24,7 +24,7 @@ fn page(run: &Run) -> String {
     html(&report, &pictures).unwrap()
 }
 
-/// The lines of a text from one mark to the next.
+/// Returns the text between two marks.
 fn between(text: &str, from: &str, to: &str) -> String {
     let (_, rest) = text.split_once(from).unwrap();
     rest.split_once(to).unwrap().0.to_owned()
@@ -45,7 +45,7 @@ fn the_csv_of_the_golden_run_is_this() {
 fn the_page_of_the_golden_run_is_this() {
     let report = page(&golden());
     assert_eq!(report, page(&golden()), "the same records give the same bytes");
-    // What is drawn has a snapshot of its own.
+    // The figures have a snapshot of their own.
     let mut main = between(&report, "<body>", "<script type=\"application/json\"");
     while let (Some(from), Some(to)) = (main.find("<svg"), main.find("</svg>")) {
         main.replace_range(from..to + "</svg>".len(), "(drawing)");

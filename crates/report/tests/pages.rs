@@ -1,4 +1,4 @@
-//! The page, the summary and the CSV of an invented run.
+//! Tests of the page, the summary and the CSV of an invented run.
 
 use std::{fs, path::PathBuf};
 
@@ -117,7 +117,7 @@ fn the_page_names_every_cell_and_loads_nothing() {
     for planned in &run.plan.cells {
         assert!(page.contains(planned.cell.id.as_str()), "{}", planned.cell.id);
     }
-    // The font of the figures is in the page itself; nothing else may have an address.
+    // The font of the figures is embedded. No other resource may be loaded.
     let elsewhere = page.replace("url(data:font/otf;base64,", "");
     for loading in ["src=", "@import", "url(", "<link", "<iframe", "fetch("] {
         assert!(!elsewhere.contains(loading), "{loading}");
@@ -176,7 +176,7 @@ fn what_a_training_was_warned_of_stands_in_its_row() {
     );
 }
 
-/// The folded cells of a page: tables of texts, by cell.
+/// Returns the folded cells of a page: tables of texts by cell.
 fn folded(page: &str) -> Vec<Vec<(String, Vec<Vec<String>>)>> {
     let (_, rest) = page
         .split_once("<script type=\"application/json\" id=\"facts\">")
@@ -388,7 +388,7 @@ fn an_unknown_reference_is_an_error_that_lists_the_known_ones() {
     );
 }
 
-/// Writes a run as the runner would.
+/// Writes a run as the runner does.
 fn folder_of(run: &Run) -> (tempfile::TempDir, PathBuf) {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path().join("a-run");
@@ -485,7 +485,7 @@ fn a_kernel_on_a_gpu_is_shown_its_share_of_the_fastest_in_its_arithmetic() {
         "one for each arithmetic"
     );
 
-    // The fastest of all was something else.
+    // The fastest row executed another arithmetic than requested.
     let throughput = |record: &Record| {
         let metric = record.metrics.get(&MetricName::FlopsPerSecond);
         metric.and_then(|metric| metric.value).unwrap_or(0.0)
@@ -515,7 +515,7 @@ fn a_kernel_on_a_listed_card_is_shown_its_share_of_the_data_sheet() {
     assert_eq!(of_sheet(&run), 0, "the CPU backend computes");
     on_cuda(&mut run);
     assert_eq!(of_sheet(&run), 30);
-    // 78 of the 156 TFLOP/s that the data sheet states for TF32, and more than the 19.5 that it states for f32.
+    // 78 of the 156 TFLOP/s in the data sheet for TF32, and more than its 19.5 for f32.
     for record in &mut run.records {
         record.metrics.insert(
             MetricName::FlopsPerSecond,

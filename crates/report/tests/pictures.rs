@@ -1,4 +1,4 @@
-//! The figures of an invented run.
+//! Tests of the figures of an invented run.
 
 use std::{collections::HashSet, fs};
 
@@ -7,7 +7,7 @@ use crate::traces::{launches, trace};
 use mantissa_core::{Axis, Cell, Event, Metric, MetricName, Samples, Status};
 use mantissa_report::{Figure, Report, figures, html, markdown, render};
 
-/// Decodes a PNG to its size and the number of its colours.
+/// Decodes a PNG and returns its size and number of colours.
 fn decode(bytes: &[u8]) -> (u32, u32, usize) {
     let mut reader = png::Decoder::new(bytes).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size()];
@@ -16,7 +16,7 @@ fn decode(bytes: &[u8]) -> (u32, u32, usize) {
     (info.width, info.height, colours.len())
 }
 
-/// The SVG of the figure of this name.
+/// Returns the SVG of a figure by name.
 fn svg_of(drawn: &[Figure], id: &str) -> String {
     let figure = drawn.iter().find(|figure| figure.id == id);
     figure.expect("it is drawn").canvas.svg().unwrap()
@@ -133,7 +133,7 @@ fn estimates_stand_beside_what_was_measured_in_the_figure_and_in_the_tables() {
     let page = html(&report, &[]).unwrap();
     assert!(page.contains("<small>1.25× the estimated 320.0 MB</small>"));
     assert!(page.contains("150.0 MB less activations, 26.0 MB more copies of weights"));
-    // Without them the summary has no such table.
+    // Without estimates, the summary has no such table.
     let without = invented();
     assert!(!markdown(&Report::new(&without).unwrap()).contains("estimated"));
 }
@@ -220,7 +220,7 @@ fn the_chart_has_one_bar_a_setting_however_many_seeds() {
     let svg = svg_of(&drawn, "article-times");
     let bars = svg.matches("fill=\"#0F6DB4\"").count();
     assert_eq!(bars, 1 + 2, "one in the key and one a setting");
-    // The median of three, and of the two that were not lost.
+    // The median over three seeds, and over the two whose loss stayed finite.
     for text in [
         "3.33 min",
         "1.25 min",
@@ -286,7 +286,7 @@ fn energy_is_a_cost_beside_time_and_memory_and_says_how_it_was_read() {
     assert!(!svg_of(&drawn, "article-pareto").contains("Energy"));
 }
 
-/// One cell with the traces of its sensors and every launch.
+/// Creates a run of one cell with sensor traces and all launches.
 fn observed() -> mantissa_report::Run {
     let mut run = run(vec![suite("s", "Observed", &[], &[Axis::Size])]);
     let cell = cell("s", &matmul(), &[(Axis::Size, "64")]);

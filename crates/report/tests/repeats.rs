@@ -1,4 +1,4 @@
-//! What becomes of several processes of a cell, and of the comparisons that rest on them.
+//! Tests of cells with several processes, and of comparisons between them.
 
 use crate::support::{Add, cell, matmul, record, run, suite, synthetic, train_metrics, workload};
 use mantissa_analysis::{Doubt, Verdict};
@@ -26,7 +26,7 @@ fn two_settings(baseline: &[f64], candidate: &[f64]) -> Run {
     run
 }
 
-/// What is made of the second row of the first table.
+/// Applies `look` to the second row of the first table.
 fn second<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
     let report = Report::new(run).unwrap();
     look(&report.suites[0].groups[0].rows[1])
@@ -106,7 +106,7 @@ fn every_length_of_sequences_has_an_answer_of_its_own() {
         let first = told.iter().find(|sentence| sentence.starts_with(&start));
         assert!(first.is_some_and(|sentence| sentence.contains(ratio)), "{told:?}");
     }
-    // Nothing to compare is said once.
+    // Without any comparison, a single sentence replaces the list.
     run.records
         .retain(|record| record.cell.setting.to_string().contains("matmul=highest"));
     run.plan
@@ -176,7 +176,7 @@ fn repeats_that_all_ran_as_long_are_shown_to_be_unchanged() {
     });
 }
 
-/// Launches of 1 GFLOP by one process, whose record says what their median says.
+/// Adds one process with launches of 1 GFLOP. Its record has the throughput of the median launch.
 fn launched(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
     let mut series = Series::new("launch_seconds", "s", "launch");
     for (launch, seconds) in (1..).zip(seconds) {
@@ -265,7 +265,7 @@ fn a_drift_and_what_is_far_off_are_said_beside_the_numbers() {
     assert!(markdown(&Report::new(&run).unwrap()).contains("2 of 80 times far off"));
 }
 
-/// A training that predicted the examples right that `right` says.
+/// Adds a training that predicted the examples correctly for which `right` is true.
 fn tested(run: &mut Run, axes: &[(Axis, &str)], seed: u64, right: impl Fn(u32) -> bool) {
     let setting = cell("s", &workload("w"), axes).setting;
     let cell = Cell::new("s", workload("w"), setting, seed);
@@ -285,7 +285,7 @@ fn tested(run: &mut Run, axes: &[(Axis, &str)], seed: u64, right: impl Fn(u32) -
 #[test]
 fn accuracies_on_the_same_examples_are_compared_one_by_one() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
-    // 86.0 %, 84.5 % and 84.9 %: the intervals of all three overlap.
+    // Accuracies of 86.0 %, 84.5 % and 84.9 %, whose intervals overlap.
     tested(&mut run, &[(Axis::Matmul, "highest")], 1, |at| at >= 140);
     tested(&mut run, &[(Axis::Matmul, "high")], 1, |at| at >= 155);
     tested(&mut run, &[(Axis::Matmul, "medium")], 1, |at| {
@@ -293,7 +293,7 @@ fn accuracies_on_the_same_examples_are_compared_one_by_one() {
     });
     let report = Report::new(&run).unwrap();
     let rows = &report.suites[0].groups[0].rows;
-    // 15 examples that only the baseline got right, none the other way: 2/2¹⁵, times two comparisons.
+    // 15 examples were correct only under the baseline, and none only under this setting: p = 2/2¹⁵, times two comparisons.
     assert!((rows[1].accuracy_p.unwrap() - 4.0 / 32_768.0).abs() < 1e-9);
     assert!(rows[2].accuracy_p.unwrap() > 0.3, "151 against 140: nothing");
     assert_eq!(rows[0].accuracy_p, None);
@@ -329,7 +329,7 @@ fn repeats_keep_the_interval_over_test_examples() {
     assert_eq!(run.records[0].data, Some(synthetic()));
 }
 
-/// A model that writes, or is tested on running text, under two settings.
+/// Creates a run of a model that generates text, or is tested on running text, under two settings.
 fn of_words(task: Task, metrics: &[(MetricName, [f64; 2])]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     let workload = Workload {
@@ -417,7 +417,7 @@ fn perplexities_are_told_where_no_speed_was_measured() {
     );
     assert!(!told.contains("has not been compared"), "{told}");
 
-    // Of several, the lowest and the highest.
+    // With several settings, the lowest and the highest are named.
     let workload = run.plan.cells[0].cell.workload.clone();
     let third = cell("s", &workload, &[(Axis::Precision, "16-true")]);
     run.plan(&third, None);
@@ -434,7 +434,7 @@ fn perplexities_are_told_where_no_speed_was_measured() {
     );
 }
 
-/// The same, with the intervals that a record has of enough passages.
+/// Gives the metrics the intervals that a record has with enough passages.
 fn by_passage(run: &mut Run, intervals: [Option<(f64, f64)>; 2]) {
     for (record, interval) in run.records.iter_mut().zip(intervals) {
         for (name, metric) in &mut record.metrics {
@@ -469,7 +469,7 @@ fn intervals_of_words_are_shown_and_tell_no_settings_apart() {
     assert!(all.contains("test accuracy (95 % interval)"), "{all}");
     assert!(all.contains("perplexity (95 % interval)"), "{all}");
     assert!(all.contains("64.00 % (60.00–70.00 · n 400)"), "{all}");
-    // One of them without.
+    // One of the settings has no interval.
     by_passage(&mut run, [Some((0.6, 0.7)), None]);
     let some = markdown(&Report::new(&run).unwrap());
     assert!(some.contains("50.00 % (– · n 400)"), "{some}");

@@ -1,4 +1,4 @@
-//! Memory that a large run takes, as the system saw it: in a process of its own.
+//! Tests the peak memory of rendering a large run, as reported by the system for a separate process.
 
 use std::{
     env,
@@ -15,11 +15,11 @@ use mantissa_report::{Report, load, render, terminal_tables};
 
 const RECORDS: u32 = 10_000;
 const SAMPLES: u32 = 1_000_000;
-/// What the design allows, MB.
+/// Memory limit of the design, in MB.
 const LIMIT_MEGABYTES: f64 = 300.0;
-/// A page beyond this is one that browsers choke on.
+/// Maximum size of the page in MB. Browsers struggle with larger ones.
 const PAGE_MEGABYTES: f64 = 20.0;
-/// Names the run folder to the process that is measured.
+/// Environment variable that passes the run folder to the measured process.
 const FOLDER: &str = "MANTISSA_TEST_LARGE_RUN";
 
 #[test]
@@ -53,7 +53,7 @@ fn ten_thousand_records_and_a_million_samples_take_300_mb_at_most() {
     println!("peak {peak} MB, page {page} MB");
 }
 
-/// What the process that is measured does.
+/// Loads and renders the run in the measured process.
 fn load_and_render(folder: &Path) {
     let run = load(folder).unwrap();
     assert_eq!(
@@ -74,7 +74,7 @@ fn load_and_render(folder: &Path) {
     println!("peak MB: {}", kilobytes * 1024.0 / 1e6);
 }
 
-/// Writes a run: one record of a million steps; the others share theirs, tested on as many reviews as IMDb has.
+/// Writes a run with one record of a million steps. The other records share their samples, tested on as many reviews as IMDb has.
 fn write_run(folder: &Path) {
     let mut large = run(vec![suite("s", "Large", &[], &[Axis::Batch])]);
     let mut lines = BufWriter::new(File::create(folder.join("records.jsonl")).unwrap());
@@ -84,7 +84,7 @@ fn write_run(folder: &Path) {
         let mut record = record(&cell, Status::Ok, None);
         train_metrics(&mut record, 50.0 + f64::from(index % 97), 800, 1e9);
         memory_parts(&mut record, "32-true");
-        // More metrics than any record of a training has.
+        // Insert more metrics than any record of a training has.
         for name in &MetricName::ALL[..33] {
             let rest = Metric::estimate(*name, 2.0, (1.9, 2.1), 1_000, "median, order statistics");
             record.metrics.entry(*name).or_insert(rest);

@@ -1,4 +1,4 @@
-//! Tables that fit the terminal that they are drawn on, whatever its width.
+//! Tests that tables fit the terminal at any width.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::support::invented;
 use mantissa_core::Status;
 use mantissa_report::{Align, Report, Run, Table, terminal_tables, terminal_tables_within};
 
-/// Whether a text is another one, or its beginning that says that it was cut.
+/// Returns `true` if a text equals another one or is its shortened form.
 fn is_of(text: &str, whole: &str) -> bool {
     text == whole
         || text
@@ -18,7 +18,7 @@ fn tables(run: &Run, width: usize) -> Vec<Table> {
     terminal_tables_within(&Report::new(run).unwrap(), width)
 }
 
-/// How wide the table is with a border of one character and a space on either side of each column.
+/// Returns the width of a table with a border of one character and a space on either side of each column.
 fn width(table: &Table) -> usize {
     let widest = |column: usize| {
         let cells = table.rows.iter().map(|row| row[column].chars().count());
@@ -101,7 +101,7 @@ fn words_that_differ_differ_in_a_narrow_table() {
             let words = table.rows.iter().map(|row| row[column].clone());
             words.collect::<BTreeSet<String>>().len()
         };
-        // Reasons are cut where the line ends.
+        // Reasons may be cut at the end of the line.
         for (column, (title, _)) in narrow
             .header
             .iter()

@@ -1,9 +1,9 @@
-//! The trend page, of histories that nobody recorded.
+//! Tests of the trend page with invented histories.
 
 use mantissa_core::MetricName;
 use mantissa_report::{Towards, TrendLine, TrendRun, TrendTurn, Trends};
 
-/// Runs about 1 s that take longer by a tenth from the eleventh on.
+/// Creates runs of about 1 s that take 10 % longer from the eleventh on.
 fn line(runs: usize, name: &str) -> TrendLine {
     let slower = |index: usize| if index < 10 { 1.0 } else { 1.1 };
     let run = |index: usize| TrendRun {

@@ -1,4 +1,4 @@
-//! What a program says of itself: which one measured is part of every number.
+//! Identification of a program, which is part of every record.
 
 use std::{path::Path, process::Command};
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
 
-/// The parts of a fingerprint that are the program's and not the machine's.
+/// Parts of a fingerprint that depend on the program and not on the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// Its version.
+    /// Version of mantissa.
     pub mantissa: String,
-    /// The git revision that it was built from, if it knows.
+    /// Git revision of the build, if known.
     pub revision: Option<String>,
-    /// Which file it is.
+    /// Hash of the executable.
     pub program: Option<String>,
     /// Version of burn.
     pub burn: String,
@@ -23,7 +23,7 @@ pub struct About {
 }
 
 impl About {
-    /// This program.
+    /// Returns the identification of this program.
     pub fn this() -> Self {
         let Fingerprint {
             mantissa,
@@ -42,15 +42,16 @@ impl About {
         }
     }
 
-    /// Another program, as `PROGRAM about` tells; absent of one that does not know the question.
+    /// Returns the identification of another program, from the output of `PROGRAM about`. Returns `None` if the program
+    /// does not support the command.
     pub fn of(program: &Path) -> Option<Self> {
-        // What is said of the revision is said of this one.
+        // The variable overrides the revision of this program, not that of the other one.
         let mut asked = Command::new(program);
         let output = asked.arg("about").env_remove("MANTISSA_REVISION").output().ok()?;
         serde_json::from_slice(&output.stdout).ok()
     }
 
-    /// The fingerprint of what it measures on a machine.
+    /// Returns the fingerprint of this program on a machine.
     pub fn on(self, machine: Fingerprint) -> Fingerprint {
         Fingerprint {
             mantissa: self.mantissa,

@@ -1,14 +1,14 @@
-//! What a record says of a failure: on one line, with what can be done about it where something can.
+//! Reasons of failed cells: one line, with advice if available.
 
 use mantissa_core::Status;
 
-/// Most characters of a reason: the output of a worker, which is kept beside its record, has the rest.
+/// Maximum length of a reason in characters. The complete output of the worker is stored next to its record.
 const LONGEST: usize = 2_000;
 
-/// A reason with advice, and, if it is the chain of causes of a device's error, without its line breaks and backtrace.
+/// Returns a reason with advice. Removes line breaks and the backtrace from the chain of causes of a device error.
 pub(crate) fn advised(status: Status, reason: &str) -> String {
     let advice = advice(status, reason);
-    // A compiler's error ends with the whole source of every kernel that it did not take.
+    // The error of a compiler ends with the source of every kernel that it rejected.
     let reason = reason.split("[Source]").next().unwrap_or_default();
     let mut reason = on_one_line(reason);
     if let Some((end, _)) = reason.char_indices().nth(LONGEST) {
@@ -21,7 +21,7 @@ pub(crate) fn advised(status: Status, reason: &str) -> String {
     }
 }
 
-/// The chain of causes that an error prints, one after the other.
+/// Joins the chain of causes of an error on one line.
 fn on_one_line(reason: &str) -> String {
     if !reason.contains("Caused by:") {
         return reason.replace("; No backtrace available", "");

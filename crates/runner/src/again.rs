@@ -1,4 +1,4 @@
-//! Some cells of an earlier run once more, by this program or another.
+//! Repetition of some cells of an earlier run, with this program or another.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,11 +14,11 @@ use crate::{
     folder::{recorded, refuse_link},
 };
 
-/// The run of one process of each of these cells of an earlier run, to be started into the folder `out`. `program`: whose workers
-/// measure; absent, this one's. Data, policy and suites are those of the earlier run.
+/// Returns a run with one process of each of these cells of an earlier run, to be started in the folder `out`. Data,
+/// policy and suites are those of the earlier run. The workers run `program`, or this program if it is absent.
 ///
 /// # Errors
-/// A folder that is no run, or is not what a run writes.
+/// The folder is not a run folder, or has an invalid file.
 pub fn again(
     earlier: &Path,
     cells: &BTreeSet<CellId>,
@@ -26,7 +26,7 @@ pub fn again(
     out: PathBuf,
 ) -> Result<Start, RunError> {
     let (mut plan, mut settings) = recorded(earlier)?;
-    // The folder may come from other people, and so may the command.
+    // The folder may come from an untrusted source, and so may the command.
     if !settings.peer.is_empty() {
         return Err(RunError::Input(format!(
             "`{}` was measured by a peer, which is not started from a folder\n  hint: measure it again with `run --peer`",
@@ -38,7 +38,7 @@ pub fn again(
     let mut suites = BTreeMap::new();
     for (name, path) in &mut settings.suites {
         *path = earlier.join("suites").join(format!("{name}.toml"));
-        // A link might lead to a file that other people must not see.
+        // A link could lead to a file that must stay private.
         let text = refuse_link(path)
             .and_then(|()| read_text(path, LARGEST_SUITE))
             .at(path)?;

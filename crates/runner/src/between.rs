@@ -1,4 +1,4 @@
-//! What happens before a cell on a GPU that NVML can be asked about.
+//! Steps before a cell on a GPU that NVML can query: check for other processes, cooldown, idle power.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,34 +17,35 @@ use crate::{
     rest::{AtRest, LOOK, Look, rest},
 };
 
-/// How long the power of an idle GPU is read, seconds: what an energy takes, and its first readings.
+/// Duration of the measurement of the idle power, in seconds: the shortest window for an energy, plus time for the
+/// first readings.
 const IDLE_SECONDS: f64 = MIN_ENERGY_SECONDS + 0.5;
 
-/// Share of the time in which a kernel may run on an idle GPU: that of a desktop.
+/// Maximum share of the time in which kernels may run on an idle GPU, such as those of a desktop.
 const IDLE_SHARE: f64 = 0.05;
 
-/// How long NVML may take for an answer. A driver in trouble can block a call for ever.
+/// Time limit for a call of NVML. A faulty driver can block a call forever.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The GPUs of a run between their cells.
+/// State of the GPUs of a run between its cells.
 pub(crate) struct Between {
     library: Option<Library>,
     policy: Policy,
     stop: Stop,
-    /// Every GPU before its first cell, by UUID.
+    /// State of every GPU before its first cell, by UUID.
     devices: BTreeMap<String, AtRest>,
-    /// Strangers that were there before.
+    /// Other processes that were already detected.
     known: BTreeSet<u32>,
 }
 
-/// Something that a record should tell, and whom it concerns if that is a process.
+/// Event for a record, with the process that it concerns.
 pub(crate) struct Noted {
     event: Event,
     pid: Option<u32>,
 }
 
 impl Between {
-    /// Asks the NVML of this machine, where there is one. `devices` are those that the run knows already.
+    /// Loads NVML, if available. `devices` contains the GPUs that the run already knows.
     pub(crate) fn of_this_machine(policy: Policy, stop: Stop, devices: BTreeMap<String, AtRest>) -> Self {
         Self {
             library: Library::of_this_machine().ok(),
@@ -55,16 +56,16 @@ impl Between {
         }
     }
 
-    /// Every GPU as it was before its first cell, by UUID.
+    /// Returns the state of every GPU before its first cell, by UUID.
     pub(crate) fn devices(&self) -> &BTreeMap<String, AtRest> {
         &self.devices
     }
 
-    /// What the GPU draws while nobody computes on it, watts: read before its first cell, until it is steady or the time to cool
-    /// down is over.
+    /// Returns the idle power of the GPU in watts. It is measured once before the first cell, until the power is steady
+    /// or the time limit of the cooldown is reached.
     ///
     /// # Errors
-    /// Why that is not known.
+    /// Reason for which the idle power is not known.
     pub(crate) fn idle_watts(
         &mut self,
         gpu: Option<&str>,
@@ -90,7 +91,7 @@ impl Between {
                 break Err("somebody computed on the device before the first cell".to_owned());
             }
             let read = match trace.busiest() {
-                // A driver that lists no processes does not hide that they compute.
+                // The utilisation shows that other processes compute even if the driver does not list processes.
                 Some(share) if share > IDLE_SHARE => Err(format!(
                     "the device was {:.0} % busy before the first cell",
                     100.0 * share
@@ -115,7 +116,7 @@ impl Between {
         idle
     }
 
-    /// The trace of a GPU for as long as an energy takes, and the part of it that is to be looked at.
+    /// Samples a GPU for the duration that an energy requires. Returns the trace and the window to evaluate.
     fn watch(&self, gpu: &str, tell: &mut dyn FnMut(&str)) -> (Trace, Range<f64>) {
         let sampler = Sampler::start(vec![Box::new(GpuSource::open(gpu))]);
         let enough = |sampler: &Sampler| sampler.seconds() >= IDLE_SECONDS;
@@ -124,7 +125,8 @@ impl Between {
         (sampler.stop(), (IDLE_SECONDS - MIN_ENERGY_SECONDS).min(end)..end)
     }
 
-    /// Waits for others to go and for the GPU to cool down, as the policy says; `tell` hears what is waited for.
+    /// Waits for other processes to exit and for the GPU to cool down, as the policy requires. Calls `tell` with the
+    /// reason for waiting.
     ///
     /// # Errors
     /// [`RunError::Busy`].
@@ -211,7 +213,7 @@ impl Between {
         })
     }
 
-    /// Whether there is more time to wait.
+    /// Sleeps unless the run is stopped. Returns false if the wait has to end.
     fn pause(&self, time: Duration, why: &str, tell: &mut dyn FnMut(&str)) -> bool {
         tell(why);
         if self.stop.asked().is_none() {
@@ -221,10 +223,10 @@ impl Between {
     }
 }
 
-/// What a call gives that may never come back; absent if it takes longer than `patience`.
+/// Returns the result of a call that may block forever; `None` if it takes longer than `patience`.
 fn patiently<T: Send + 'static>(patience: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (tell, told) = mpsc::channel();
-    // Nobody may listen any more when it comes back.
+    // The receiver may be gone when the call returns.
     let asked = thread::Builder::new().spawn(move || drop(tell.send(call())));
     asked.ok()?;
     told.recv_timeout(patience).ok()
@@ -239,8 +241,8 @@ fn event(kind: &str, value: Option<f64>, detail: String) -> Event {
     }
 }
 
-/// Puts what was noted before a cell in front of what its worker noted; a process that both saw is named once, by the
-/// worker, who knows how long it was there.
+/// Joins the events from before a cell and those of its worker. Omits a process that both detected from the former,
+/// because the worker knows how long it was there.
 pub(crate) fn merge(noted: Vec<Noted>, of_worker: Vec<Event>) -> Vec<Event> {
     let seen = |pid: u32| {
         let prefix = format!("process {pid} ");

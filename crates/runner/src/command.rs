@@ -1,4 +1,4 @@
-//! The command line that makes a row again.
+//! Command line that reproduces a record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +6,16 @@ use mantissa_core::{Axis, Cell, Plan, command_line};
 
 use crate::RunSettings;
 
-/// Returns the words of the command line of this process. Bytes that are not UTF-8 are replaced.
+/// Returns the command line of this process as words. Bytes that are not UTF-8 are replaced.
 pub fn this_command() -> Vec<String> {
     let words = std::env::args_os().skip(1);
     let words = words.map(|word| word.to_string_lossy().into_owned());
     std::iter::once("mantissa".to_owned()).chain(words).collect()
 }
 
-/// The command lines of a plan's cells.
+/// Command lines of the cells of a plan.
 pub(crate) struct Commands {
-    /// Suites that have several workloads.
+    /// Suites with several workloads.
     of_several: BTreeSet<String>,
 }
 
@@ -32,9 +32,10 @@ impl Commands {
         Self { of_several }
     }
 
-    /// `mantissa run <suite> --profile … --backend … -a axis=value …`: every axis that the suite sweeps or that was
-    /// overridden is pinned; the rest resolves as it did, since profile and backend are named. Where the suite has
-    /// several workloads, the filter names the cell's. A suite without a file is that of the command that has its name.
+    /// Returns `mantissa run <suite> --profile … --backend … -a axis=value …`. The command sets every axis that the
+    /// suite sweeps or that was overridden; the others resolve to the same values because profile and backend are
+    /// given. A filter selects the workload if the suite has several. A suite without a file belongs to the command of
+    /// the same name.
     pub(crate) fn reproduce(&self, plan: &Plan, settings: &RunSettings, cell: &Cell) -> String {
         let mut words = vec!["mantissa".to_owned()];
         match settings.suites.get(&cell.suite) {
@@ -68,7 +69,7 @@ impl Commands {
         if let Some(path) = &inputs.vocabulary {
             option("--vocabulary", path.display().to_string());
         }
-        // Another workload's would be refused: this command has this suite alone.
+        // The command runs this suite alone, which rejects weights of other workloads.
         let workload = &cell.workload.name;
         if let Some(path) = inputs.weights.get(workload) {
             option("--weights", format!("{workload}={}", path.display()));
@@ -110,7 +111,7 @@ mod tests {
         max_samples = 30
     "#;
 
-    /// Plans the suite as the words of a command line ask.
+    /// Plans the suite with these overrides and this filter.
     fn cells(overrides: &[String], filter: Option<String>) -> Plan {
         let options = PlanOptions {
             profile: Profile::Smoke,

@@ -1,4 +1,5 @@
-//! Other processes on the GPU: before a cell nothing of ours computes there, so whoever does is somebody else.
+//! Detection of other processes on the GPU. Before a cell, this run does not compute there, so any process belongs to
+//! another program.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,30 +7,31 @@ use mantissa_core::Event;
 
 use crate::Busy;
 
-/// Kind of the events that tell of a stranger.
+/// Kind of the events about other processes.
 pub(crate) const FOREIGN: &str = "foreign-process";
 
-/// Time that a worker's end may take to reach the driver's list. Whoever is listed longer is no worker of ours.
+/// Time that an exited worker may stay in the process list of the driver. A process that is listed longer does not
+/// belong to this run.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Longest wait for the GPU to be free: longer than most tests of a neighbour, shorter than a night.
+/// Time limit of the wait for a free GPU: longer than most tests, shorter than a night.
 pub(crate) const WAIT: Duration = Duration::from_secs(600);
 
-/// Time between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Who computes on the GPU that is none of ours.
+/// Other processes on the GPU, and the decision about them.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Company {
-    /// These may stay: their numbers.
+    /// The run continues despite the processes with these ids.
     Tolerated(BTreeSet<u32>),
-    /// The run cannot go on beside these.
+    /// The run cannot continue because of the processes with these ids.
     Refused(BTreeSet<u32>),
 }
 
-/// Looks who is there, and waits as `busy` says. `known` are those that were there before and are not waited for as
-/// if they were a worker that is about to end. `look` gives nobody where the driver lists no processes; `pause` is
-/// false when there is no more time to wait.
+/// Lists the other processes and waits as `busy` requires. `known` contains processes that were already there before;
+/// unlike an exiting worker, they are not waited for. `look` returns an empty set if the driver does not list
+/// processes; `pause` returns false if the wait has to end.
 pub(crate) fn company(
     busy: Busy,
     known: &BTreeSet<u32>,
@@ -50,14 +52,14 @@ pub(crate) fn company(
             continue;
         }
         return match busy {
-            Busy::Wait | Busy::Fail if waited < patience => Company::Tolerated(there), // the run stops anyway
+            Busy::Wait | Busy::Fail if waited < patience => Company::Tolerated(there), // the run was stopped
             Busy::Wait | Busy::Fail if !there.is_empty() => Company::Refused(there),
             _ => Company::Tolerated(there),
         };
     }
 }
 
-/// The strangers that a worker saw while it computed: `process 4711`.
+/// Returns the other processes that a worker detected while it computed, e.g. `process 4711`.
 pub(crate) fn strangers(events: &[Event]) -> Vec<String> {
     let told = events.iter().filter(|event| event.kind == FOREIGN);
     let name = |event: &Event| {
@@ -71,7 +73,7 @@ pub(crate) fn strangers(events: &[Event]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// What comes of these looks, the last of which stays, and after how many pauses.
+    /// Returns the decision for these process lists, the last of which repeats, and the number of pauses.
     fn judged(busy: Busy, known: &[u32], looks: &[&[u32]]) -> (Company, u32) {
         let (mut left, mut last) = (looks.iter(), BTreeSet::new());
         let look = || {

@@ -1,24 +1,24 @@
-//! The backends of this build on this machine.
+//! Backends of this build on this machine.
 
 use mantissa_core::{Backend, Format, Gpu, Support};
 use mantissa_telemetry::gpus;
 
 use crate::{Engine, RunError, fingerprint};
 
-/// A backend, and what it offers here.
+/// Backend with its availability and its device.
 #[derive(Debug, Clone)]
 pub struct BackendState {
-    /// Which.
+    /// Backend.
     pub backend: Backend,
-    /// Why it cannot be used here, if so, in one line.
+    /// Reason for which the backend is not available, on one line.
     pub unavailable: Option<String>,
-    /// The device it would use.
+    /// Name of its first device.
     pub device: Option<String>,
-    /// How it serves each format; empty where it cannot be used.
+    /// Support of the device for each format; empty if the backend is not available.
     pub formats: Vec<(Format, Support)>,
 }
 
-/// Every backend in the order of preference.
+/// Returns every backend in the order of preference.
 pub fn backends(engine: &dyn Engine) -> Vec<BackendState> {
     let state = |&backend: &Backend| match engine.available(backend) {
         Ok(()) => BackendState {
@@ -37,7 +37,7 @@ pub fn backends(engine: &dyn Engine) -> Vec<BackendState> {
     Backend::ALL.iter().map(state).collect()
 }
 
-/// What people call the device of a backend that can be used here.
+/// Returns the name of the device of an available backend.
 fn device(engine: &dyn Engine, backend: Backend) -> Option<String> {
     match backend {
         Backend::Flex => fingerprint(None).cpu,
@@ -45,10 +45,10 @@ fn device(engine: &dyn Engine, backend: Backend) -> Option<String> {
     }
 }
 
-/// The backend to use: the one asked for, or CUDA where it answers, or the CPU.
+/// Returns the requested backend; without a request, CUDA if it is available, otherwise the CPU.
 ///
 /// # Errors
-/// [`RunError::Unavailable`] if the one that was asked for by name is not to be had.
+/// [`RunError::Unavailable`] if the requested backend is not available.
 pub fn choose_backend(engine: &dyn Engine, asked: Option<Backend>) -> Result<Backend, RunError> {
     match asked {
         None if engine.available(Backend::Cuda).is_ok() => Ok(Backend::Cuda),
@@ -60,7 +60,7 @@ pub fn choose_backend(engine: &dyn Engine, asked: Option<Backend>) -> Result<Bac
     }
 }
 
-/// The GPU that a run on this backend uses. NVML gives the UUID by which workers and samplers find the very same one.
+/// Returns the GPU for a run on this backend. Workers and samplers identify it by its NVML UUID.
 pub(crate) fn gpu(engine: &dyn Engine, backend: Backend) -> Option<Gpu> {
     match backend {
         Backend::Flex => None,
@@ -69,7 +69,7 @@ pub(crate) fn gpu(engine: &dyn Engine, backend: Backend) -> Option<Gpu> {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
             let uuid = engine.device_uuid(backend);
             chosen(uuid.as_deref(), gpus()).or_else(|| {
-                // A slice of a GPU is not among NVML's devices, and yet NVML finds it by its UUID.
+                // NVML does not list MIG slices as devices but finds them by UUID.
                 let first = visible.as_deref().and_then(|visible| visible.split(',').next());
                 let slice = first.filter(|first| first.starts_with("MIG-")).map(str::to_owned);
                 engine.device_name(backend).map(|name| Gpu {
@@ -96,8 +96,8 @@ fn unknown_gpu(name: String) -> Gpu {
     }
 }
 
-/// The GPU with the UUID that CUDA gives its first device. CUDA and NVML may count devices in another order, so that a
-/// place in one list is none in the other.
+/// Returns the GPU with the UUID of the first CUDA device. CUDA and NVML may list devices in different orders, so
+/// indices cannot be compared.
 fn chosen(uuid: Option<&str>, gpus: Vec<Gpu>) -> Option<Gpu> {
     gpus.into_iter()
         .find(|gpu| gpu.uuid.is_some() && gpu.uuid.as_deref() == uuid)
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(chosen(None, without).map(|gpu| gpu.name), None);
     }
 
-    /// A machine with these backends.
+    /// Machine with these backends.
     struct Machine(&'static [Backend]);
 
     impl Engine for Machine {

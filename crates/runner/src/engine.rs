@@ -6,19 +6,19 @@ use mantissa_core::{Backend, Cell, CheckedOperation, Format, Support};
 
 use crate::RunError;
 
-/// A candidate kernel that is to be checked.
+/// Candidate kernel to check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelToCheck {
-    /// A cell of the setting.
+    /// Cell with the setting of the check.
     pub cell: Cell,
-    /// The operation.
+    /// Operation of the kernel.
     pub operation: CheckedOperation,
     /// Name of the candidate.
     pub candidate: String,
 }
 
 impl KernelToCheck {
-    /// The setting: its precision, matmul precision and accumulator.
+    /// Returns precision, matmul precision and accumulator as text.
     pub fn setting(&self) -> String {
         let setting = &self.cell.setting;
         format!(
@@ -44,18 +44,18 @@ pub trait Engine {
     /// Returns the UUID of that device, as NVML writes it.
     fn device_uuid(&self, backend: Backend) -> Option<String>;
 
-    /// Returns how that device computes in each format.
+    /// Returns the support of that device for each format.
     fn format_support(&self, backend: Backend) -> Vec<(Format, Support)>;
 
     /// Returns the candidate kernels of a cell, which are checked before it is measured.
     fn kernels_to_check(&self, cell: &Cell) -> Vec<KernelToCheck>;
 
-    /// Returns the folder of compiled kernels and their checks, below the folder of all caches, for the first device of a backend and
-    /// this program.
+    /// Returns the folder of compiled kernels and their checks for the first device of a backend and this program.
+    /// `cache` is the folder of all caches.
     fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf;
 
-    /// Returns the name of the framework that a peer, the program behind `command`, computes with. Returns `None` if `give_up` returned
-    /// true first.
+    /// Returns the name of the framework of a peer, the program that `command` starts. Returns `None` if `give_up`
+    /// returned true first.
     ///
     /// # Errors
     /// The program does not start, or its reply cannot be parsed.

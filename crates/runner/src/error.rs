@@ -1,4 +1,4 @@
-//! Why a run could not be made or go on. What goes wrong inside a cell is a record, not an error.
+//! Errors that prevent a run from starting or continuing. A failure of a cell is a record and not an error.
 
 use std::path::{Path, PathBuf};
 
@@ -6,96 +6,96 @@ use mantissa_core::{Backend, RecordError, in_one_line};
 
 use crate::Signal;
 
-/// Why there is no run.
+/// Error of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The folder holds a run already.
+    /// The folder already contains a run.
     #[error("`{}` holds a run already\n  hint: `--resume {}` runs what it lacks; recorded data is never overwritten", .path.display(), .path.display())]
     Occupied {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// The folder holds no run.
+    /// The folder does not contain a run.
     #[error("`{}` is no run folder: `{missing}` is not there\n  hint: a run folder is what `mantissa run` made, e.g. under `reports/`; one without `plan.json` was left before anything ran and can be given to `--out` again", .path.display())]
     NoRun {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The file that it lacks.
+        /// Name of the missing file.
         missing: &'static str,
     },
     /// Another process writes to the folder.
     #[error("`{}` is being written to by another process", .path.display())]
     Locked {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// There is no room for a file.
+    /// The disk is full, or a quota or size limit is reached.
     #[error("`{}`: {source}\n  hint: make room, then go on with `--resume`: what was recorded is whole", .path.display())]
     Full {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A worker could not write its samples, which no other one would.
+    /// A worker could not write its samples. Other workers would fail as well.
     #[error(
         "the samples could not be written: {0}\n  hint: make room, then go on with `--resume`: what was recorded is whole"
     )]
     Samples(String),
-    /// Somebody else computes on the GPU, and the run is not to go on beside them.
+    /// Another process computes on the GPU, and the policy does not allow the run to continue.
     #[error(
         "GPU `{gpu}` is used by {processes}\n  hint: go on with `--resume` when it is free, or begin with `--busy warn`"
     )]
     Busy {
         /// UUID of the GPU.
         gpu: String,
-        /// Their numbers, in words.
+        /// Process ids as text.
         processes: String,
     },
-    /// The operating system refused something.
+    /// An I/O error.
     #[error("`{}`: {source}", .path.display())]
     Io {
-        /// File or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A file of the run folder is not what a run writes.
+    /// A file of the run folder is invalid.
     #[error("`{}`: {}\n  hint: it may be of another version of mantissa, which alone can go on with its run", .path.display(), in_one_line(source))]
     Json {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the parser said.
+        /// Error of the parser.
         source: serde_json::Error,
     },
     /// The records cannot be read.
     #[error("`{}`: {source}", .path.display())]
     Records {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of the reader.
         source: RecordError,
     },
-    /// Data, vocabulary or weights of the user's are wrong, which no other cell would change.
+    /// Data, vocabulary, weights or options are invalid, which affects every cell.
     #[error("{0}")]
     Input(String),
-    /// A backend was asked for by name and is not to be had.
+    /// The requested backend is not available.
     #[error("backend `{backend}` is not available: {reason}")]
     Unavailable {
-        /// The backend.
+        /// Name of the backend.
         backend: Backend,
-        /// What is missing, in one line.
+        /// Missing library or device, on one line.
         reason: String,
     },
-    /// The folder of the run, or its records, were renamed, removed or changed by another program.
+    /// Another program renamed, removed or changed the run folder or its records.
     #[error("`{}` was {outcome} while the run went on", .path.display())]
     Moved {
-        /// Its path when the run started.
+        /// Path at the start of the run.
         path: PathBuf,
-        /// The change and a hint.
+        /// Change and hint.
         outcome: String,
     },
-    /// A signal ended the run before its first cell.
+    /// A signal stopped the run before its first cell.
     #[error("stopped before the first cell")]
     Stopped(Signal),
     /// No worker process could be started.
@@ -103,7 +103,7 @@ pub enum RunError {
     Worker(#[source] std::io::Error),
 }
 
-/// Puts the path beside what the system said.
+/// Adds a path to an I/O error.
 pub(crate) trait At<T> {
     fn at(self, path: &Path) -> Result<T, RunError>;
 }

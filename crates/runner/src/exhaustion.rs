@@ -1,4 +1,4 @@
-//! Machines without threads or room for files: errors instead of panics and signals.
+//! Errors instead of panics and signals on machines that run out of threads or file space.
 
 use std::{
     io,
@@ -12,22 +12,22 @@ use std::{
 
 use rayon::ThreadPoolBuilder;
 
-/// Makes a write beyond the limit of file sizes an error instead of the end of the process.
+/// Turns a write beyond the file size limit into an error. By default, the signal SIGXFSZ ends the process.
 ///
 /// # Errors
-/// The system refuses it.
+/// The system rejects the signal handler.
 pub fn survive_file_size_limit() -> io::Result<()> {
     #[cfg(unix)]
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())?;
     Ok(())
 }
 
-/// Prepares the threads that share the work of reading files. On a machine without more threads, the calling thread works
-/// alone.
+/// Creates the thread pool for reading files. If the system cannot start threads, the calling thread works alone.
 pub fn prepare_threads() {
     static PREPARED: OnceLock<()> = OnceLock::new();
     PREPARED.get_or_init(|| {
-        // The global pool cannot be built again after a failure, and panics when it is used. So another pool is built first.
+        // The global pool cannot be rebuilt after a failure and panics when it is used. Therefore, test with another
+        // pool first.
         let _ = match can_start_threads() {
             true => ThreadPoolBuilder::new().build_global(),
             false => ThreadPoolBuilder::new()
@@ -38,9 +38,9 @@ pub fn prepare_threads() {
     });
 }
 
-/// Starts and ends as many threads as the global pool has.
+/// Returns true if as many threads as in the global pool can be started. The threads are ended again.
 fn can_start_threads() -> bool {
-    /// Longest time to wait for their end.
+    /// Time limit for the end of the threads.
     const PATIENCE: Duration = Duration::from_secs(1);
     let left = Arc::new(AtomicUsize::new(0));
     let [started, ended] = [(); 2].map(|()| Arc::clone(&left));

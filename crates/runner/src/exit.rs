@@ -8,7 +8,7 @@ pub enum WorkerExit {
     Done = 0,
     /// Memory of device or host ran out.
     OutOfMemory = 64,
-    /// A thread panicked; what it would have computed is lost, whatever burn reads back.
+    /// A thread panicked. Its result is lost, even if burn returns data.
     Panicked = 65,
     /// The parent is gone.
     Orphaned = 66,
@@ -51,14 +51,15 @@ pub fn is_out_of_memory(text: &str) -> bool {
         "out of device memory",
         "out_of_memory",
         "outofmemory",
-        // More than any address space has.
+        // A capacity beyond the address space.
         "capacity overflow",
     ]
     .iter()
     .any(|sign| text.contains(sign))
 }
 
-/// Returns the number of processes that the kernel has killed because memory ran out, in this control group or, without one, on the machine.
+/// Returns the number of processes that the kernel killed because memory was exhausted, in this control group or,
+/// without one, on the machine.
 pub fn oom_kills() -> Option<u64> {
     let read = |path: &str, key: &str| {
         let text = std::fs::read_to_string(path).ok()?;

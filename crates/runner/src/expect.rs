@@ -1,21 +1,22 @@
-//! What a suite says must hold for its cells, against what came out.
+//! Comparison of records with the expectations of their suite.
 
 use std::collections::BTreeMap;
 
 use mantissa_core::{CellId, Event, MetricName, Plan, Record, Status};
 
-/// A record that is not what its suite expects.
+/// Violated expectation of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Violation {
-    /// The cell.
+    /// Id of the cell.
     pub cell: CellId,
-    /// Its workload and setting, for people.
+    /// Workload and setting of the cell as text.
     pub name: String,
-    /// What does not hold.
+    /// Description of the violation.
     pub what: String,
 }
 
-/// What does not hold for a record, in words. A `failed` cell is never as expected, a `skipped` one always.
+/// Returns the violated expectations of a record as text. A `failed` cell always violates the expectations, a `skipped`
+/// cell never.
 pub(crate) fn broken(plan: &Plan, record: &Record) -> Vec<String> {
     let Some(suite) = plan.suite(&record.cell.suite) else {
         return vec![];
@@ -59,7 +60,7 @@ fn because(what: &str, record: &Record) -> String {
     }
 }
 
-/// Marks a record with what does not hold for it; its status stays what it is.
+/// Adds an event for each violated expectation to a record. The status does not change.
 pub(crate) fn mark(plan: &Plan, record: &mut Record) {
     let event = |detail| Event {
         kind: Event::EXPECTATION.into(),

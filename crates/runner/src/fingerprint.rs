@@ -1,10 +1,10 @@
-//! What this machine and this build are.
+//! Fingerprint of this machine and this build.
 
 use std::{env, fs, sync::OnceLock};
 
 use mantissa_core::{Fingerprint, Gpu, open_own_program};
 
-/// Reads the machine. What it does not tell is absent.
+/// Reads the fingerprint. Values that the machine does not report are absent.
 pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Fingerprint {
@@ -31,7 +31,7 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
     }
 }
 
-/// What the one who runs it says, else what it was built from.
+/// Returns the revision from the environment variable, or else that of the build.
 fn revision() -> Option<String> {
     let built = || option_env!("MANTISSA_REVISION").map(str::to_owned);
     env::var("MANTISSA_REVISION")
@@ -40,7 +40,7 @@ fn revision() -> Option<String> {
         .or_else(built)
 }
 
-/// The file that this process runs, read once.
+/// Returns the hash of the executable of this process, computed once.
 fn program() -> Option<String> {
     static HASH: OnceLock<Option<String>> = OnceLock::new();
     let hash = || {
@@ -51,7 +51,8 @@ fn program() -> Option<String> {
     HASH.get_or_init(hash).clone()
 }
 
-/// The name of the first processor, and what x86 has to tell it from others of that name: clouds call many an `AMD EPYC`.
+/// Returns the model name of the first processor, with family and model on x86: many cloud machines report only `AMD
+/// EPYC`.
 fn processor(text: &str) -> Option<String> {
     let name = field(text, "model name")?;
     Some(match (field(text, "cpu family"), field(text, "model")) {
@@ -60,7 +61,7 @@ fn processor(text: &str) -> Option<String> {
     })
 }
 
-/// The value of a line like `model name : AMD EPYC`.
+/// Returns the value of a line like `model name : AMD EPYC`.
 fn field(text: &str, key: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let mut values = lines

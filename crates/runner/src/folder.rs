@@ -1,4 +1,4 @@
-//! The run folder: written once, appended to, synced, never overwritten.
+//! Run folder. Records are appended and synced, and recorded data is never overwritten.
 
 use std::{
     collections::BTreeMap,
@@ -28,44 +28,46 @@ const RECORDS: &str = "records.jsonl";
 const SUITES: &str = "suites";
 const SAMPLES: &str = "samples.json.gz";
 
-/// Folder of tokenized data and compiled kernels, by content hash, relative to the current directory.
+/// Folder of the cache for tokenized data and compiled kernels, relative to the current directory. Entries are named by
+/// content hash.
 pub const CACHE: &str = ".mantissa/cache";
 
-/// Most repeats of a cell.
+/// Maximum number of repeats of a cell.
 pub const MOST_REPEATS: u32 = 10_000;
 
-/// How long a lock may be held by a process that is about to become another program.
+/// Maximum time for which a forked process that has not yet called `exec` can hold a lock.
 const FORKED: Duration = Duration::from_millis(500);
 
-/// What a file is called until it is whole and on the disk.
+/// Extension of a file that is not yet complete and synced.
 const UNFINISHED: &str = "part";
 
-/// `run.json`: what a run needs beside its plan to go on, and to print the command that reproduces a row.
+/// Content of `run.json`: everything besides the plan that is needed to resume a run and to print the command that
+/// reproduces a record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSettings {
-    /// The backend that `--backend` came to.
+    /// Backend, after `--backend auto` is resolved.
     pub backend: Backend,
-    /// Where data lies, as it was given.
+    /// Paths of data, weights and vocabulary as given by the user.
     pub inputs: Inputs,
     /// Base folder of relative paths. Absent in runs of earlier versions, whose paths are relative to the current
     /// directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Fresh processes for each cell.
+    /// Number of processes per cell.
     pub repeats: u32,
-    /// Suite files by suite name, as they were given.
+    /// Suite files by suite name, as given by the user.
     pub suites: BTreeMap<String, PathBuf>,
-    /// The command of the program that computes with another framework; empty: burn computes.
+    /// Command of the peer, a program that computes with another framework; empty: burn computes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peer: Vec<String>,
-    /// How it goes from cell to cell.
+    /// Order, cooldown, retries and handling of a busy GPU.
     #[serde(default)]
     pub policy: Policy,
 }
 
 impl RunSettings {
-    /// Checks that `run.json` can name every path.
+    /// Checks that `run.json` can store every path.
     ///
     /// # Errors
     /// A path that is not UTF-8.
@@ -94,24 +96,24 @@ impl RunSettings {
     }
 }
 
-/// An open run folder that no other process writes to.
+/// Open run folder, locked against other processes.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
-    /// The folder itself, whatever it is called by now.
+    /// Handle of the folder, which stays valid if the folder is renamed.
     handle: File,
     records: File,
-    /// Length of the whole lines of the records, bytes.
+    /// Length of the complete lines of the records, in bytes.
     whole_bytes: u64,
-    /// Whether there may be a part of a line behind them.
+    /// True if an incomplete line may follow them.
     torn: bool,
     ledger: Ledger,
     devices: BTreeMap<String, AtRest>,
-    /// The plan of the run.
+    /// Plan of the run.
     pub plan: Arc<Plan>,
-    /// See [`RunSettings`].
+    /// Settings of the run.
     pub settings: RunSettings,
-    /// What holds for the whole run.
+    /// Environment of the run.
     pub environment: Environment,
 }
 
@@ -143,12 +145,12 @@ fn read_settings(path: &Path) -> Result<RunSettings, RunError> {
         )));
     }
     check_names(settings.suites.keys(), &path.join(SETTINGS))?;
-    // Kernels and tokens of another cache may be anything.
+    // The content of another cache cannot be trusted.
     settings.inputs.cache = CACHE.into();
     Ok(settings)
 }
 
-/// Rejects names of suites that cannot be names of files.
+/// Rejects names of suites that cannot be used as file names.
 fn check_names<'a>(mut names: impl Iterator<Item = &'a String>, file: &Path) -> Result<(), RunError> {
     names.try_for_each(|name| {
         check_file_name(name).map_err(|problem| RunError::Input(format!("`{}`: {problem}", file.display())))
@@ -156,11 +158,11 @@ fn check_names<'a>(mut names: impl Iterator<Item = &'a String>, file: &Path) -> 
 }
 
 impl RunFolder {
-    /// Makes the folder of a new run, with copies of its suites, `texts`. The plan is written last and makes it a run: a
-    /// folder that was left before that holds nothing, and may be used again.
+    /// Creates the folder of a new run with copies of its suites, `texts`. The plan is written last: without a plan, a
+    /// folder is not a run and can be used again.
     ///
     /// # Errors
-    /// [`RunError::Occupied`] if there is a run already; whatever the file system says.
+    /// [`RunError::Occupied`] if the folder contains a run; I/O errors.
     pub fn create(
         path: &Path,
         plan: Plan,
@@ -199,17 +201,17 @@ impl RunFolder {
         })
     }
 
-    /// Opens the folder of an earlier run, and says whether its last record was cut by a crash or a full disk and had
-    /// to be removed.
+    /// Opens the folder of an earlier run. The returned flag is true if the last record was cut off by a crash or a
+    /// full disk and had to be removed.
     ///
     /// # Errors
-    /// [`RunError::NoRun`], [`RunError::Locked`], or a file that is not what a run writes.
+    /// [`RunError::NoRun`], [`RunError::Locked`], or an invalid file.
     pub fn open(path: &Path) -> Result<(Self, bool), RunError> {
         let plan = read_plan(path)?;
         let environment = read_json(path, ENVIRONMENT)?;
         let settings = read_settings(path)?;
         let devices = match read_json(path, DEVICES) {
-            // A run without a GPU has none.
+            // A run without a GPU does not have this file.
             Err(RunError::NoRun { .. }) => BTreeMap::new(),
             read => read?,
         };
@@ -240,10 +242,10 @@ impl RunFolder {
         Ok((folder, reader.cut()))
     }
 
-    /// Plans more processes of each cell.
+    /// Increases the number of repeats of each cell.
     ///
     /// # Errors
-    /// Fewer than it has planned; whatever the file system says.
+    /// Fewer repeats than already planned; I/O errors.
     pub(crate) fn grow(&mut self, repeats: u32) -> Result<(), RunError> {
         let planned = self.settings.repeats;
         if repeats < planned {
@@ -261,12 +263,12 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Where it lay when it was opened.
+    /// Returns the path at which the folder was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns a path that leads to the folder even if it is renamed, where the system has one.
+    /// Returns a path that stays valid if the folder is renamed, where the system supports it.
     pub(crate) fn place(&self) -> PathBuf {
         #[cfg(target_os = "linux")]
         {
@@ -303,10 +305,10 @@ impl RunFolder {
         }
     }
 
-    /// Checks that the folder still has its path.
+    /// Checks that the folder and its records still have their paths.
     ///
     /// # Errors
-    /// [`RunError::Moved`]. The records so far are in the renamed folder.
+    /// [`RunError::Moved`]. The records up to now are in the renamed folder.
     pub(crate) fn check_path(&self) -> Result<(), RunError> {
         #[cfg(unix)]
         {
@@ -339,15 +341,15 @@ impl RunFolder {
         Ok(())
     }
 
-    /// GPUs as they were before their first cell, by UUID.
+    /// Returns the state of the GPUs before their first cell, by UUID.
     pub(crate) fn devices(&self) -> &BTreeMap<String, AtRest> {
         &self.devices
     }
 
-    /// Keeps them, if there is anything new.
+    /// Stores the state of the GPUs if it has changed.
     ///
     /// # Errors
-    /// Whatever the file system says.
+    /// I/O errors.
     pub(crate) fn keep_devices(&mut self, devices: &BTreeMap<String, AtRest>) -> Result<(), RunError> {
         if self.devices != *devices {
             write_json(&self.place().join(DEVICES), devices)?;
@@ -357,15 +359,15 @@ impl RunFolder {
         Ok(())
     }
 
-    /// What its records say.
+    /// Returns the ledger of the records.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Appends one record and waits until it is on the disk. One that cannot be written whole is taken back.
+    /// Appends one record and syncs it to disk. A record that cannot be written completely is removed again.
     ///
     /// # Errors
-    /// Whatever the file system says.
+    /// I/O errors.
     pub fn append(&mut self, record: &Record) -> Result<(), RunError> {
         let file = self.path.join(RECORDS);
         let mut line = serde_json::to_vec(record).map_err(|source| RunError::Json {
@@ -390,7 +392,7 @@ impl RunFolder {
             .write_all(&line)
             .and_then(|()| self.records.sync_data())
         {
-            // What cannot be taken back now is taken back when the folder is opened again.
+            // If this fails, the incomplete line is removed when the folder is opened again.
             let _ = self.mend();
             return Err(error).at(&file);
         }
@@ -400,10 +402,10 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Takes back the part of a line behind the whole ones.
+    /// Removes an incomplete line after the complete ones.
     fn mend(&mut self) -> io::Result<()> {
         if self.torn {
-            // Some systems do not let a file that is open for appending alone be cut.
+            // Some systems cannot truncate a file that is open in append mode.
             let writable = OpenOptions::new().write(true).open(self.place().join(RECORDS))?;
             writable.set_len(self.whole_bytes)?;
             writable.sync_all()?;
@@ -412,16 +414,17 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Path of an attempt's files, relative to the run folder.
+    /// Returns the path of an attempt's files, relative to the run folder.
     pub fn attempt(cell: &CellId, repeat: u32, attempt: u32) -> String {
         format!("cells/{cell}/{repeat}-{attempt}")
     }
 
-    /// Makes the folder of the first attempt from `least` on that left nothing behind, not even files without a
-    /// record, and gives its number. A worker of a run that was killed may still write into an older one.
+    /// Creates the folder of the first attempt from `least` on that does not exist yet, and returns the number of the
+    /// attempt. Existing folders are not reused: they may have files without a record, and a worker of a killed run may
+    /// still write to them.
     ///
     /// # Errors
-    /// Whatever the file system says.
+    /// I/O errors.
     pub fn claim(&self, cell: &CellId, repeat: u32, least: u32) -> Result<u32, RunError> {
         let place = self.place();
         let cells = place.join("cells");
@@ -448,7 +451,7 @@ impl RunFolder {
     }
 }
 
-/// Opens the records of a folder for this process alone.
+/// Opens the records of a folder and locks them.
 fn lock(path: &Path) -> Result<File, RunError> {
     let file = path.join(RECORDS);
     refuse_link(&file).at(&file)?;
@@ -462,7 +465,7 @@ fn lock(path: &Path) -> Result<File, RunError> {
     loop {
         match records.try_lock() {
             Ok(()) => return Ok(records),
-            // A process that was just forked has every open file until it executes its own program.
+            // A forked child inherits all open files until it calls `exec`.
             Err(fs::TryLockError::WouldBlock) if asked.elapsed() < FORKED => {
                 thread::sleep(Duration::from_millis(5));
             }
@@ -476,11 +479,10 @@ fn lock(path: &Path) -> Result<File, RunError> {
     }
 }
 
-/// Writes the raw samples of a cell into `folder` and waits until they are on the disk. They are there whole or not at
-/// all.
+/// Writes the raw samples of a cell to `folder`, atomically, and syncs them to disk.
 ///
 /// # Errors
-/// The folder has samples already, or cannot be written.
+/// The folder already contains samples, or cannot be written.
 pub fn write_samples(folder: &Path, samples: &Samples) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     if has_samples(folder) {
@@ -494,12 +496,12 @@ pub fn write_samples(folder: &Path, samples: &Samples) -> io::Result<()> {
     sync_directory(folder)
 }
 
-/// Whether an attempt left samples.
+/// Returns true if the folder of an attempt contains samples.
 pub(crate) fn has_samples(folder: &Path) -> bool {
     folder.join(SAMPLES).exists()
 }
 
-/// Keeps what a worker printed, if it printed anything.
+/// Stores the output of a worker, unless it is empty.
 pub(crate) fn write_output(folder: &Path, output: &[u8]) -> Result<(), RunError> {
     if output.is_empty() {
         return Ok(());
@@ -508,7 +510,7 @@ pub(crate) fn write_output(folder: &Path, output: &[u8]) -> Result<(), RunError>
     replace(&folder.join("stderr.txt"), |file| file.write_all(output))
 }
 
-/// Rejects anything but a regular file, or no file: a symbolic link might lead out of the folder.
+/// Rejects anything but a regular file or a missing file. A symbolic link could lead out of the folder.
 pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() => Err(io::Error::new(
@@ -519,7 +521,7 @@ pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Rejects a file with several names (hard links): writing to it changes a file elsewhere.
+/// Rejects a file with several names (hard links), because a write would change a file elsewhere.
 fn refuse_second_name(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if fs::metadata(path).is_ok_and(|there| std::os::unix::fs::MetadataExt::nlink(&there) > 1) {
@@ -531,7 +533,8 @@ fn refuse_second_name(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates the file next to `path` that becomes it once it is whole, in place of what an earlier process left there.
+/// Creates an empty file next to `path`, which is renamed to `path` once it is complete. Replaces the file of an
+/// earlier process.
 fn unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
     let part = path.with_added_extension(UNFINISHED);
     if let Err(error) = fs::remove_file(&part)
@@ -543,7 +546,7 @@ fn unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
     Ok((part, file))
 }
 
-/// Writes a file that is there whole or not at all, whenever the power fails.
+/// Writes a file atomically, even if the power fails.
 fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), RunError> {
     let put = || {
         let (part, file) = unfinished(path)?;
@@ -576,7 +579,7 @@ fn read_json<T: DeserializeOwned>(folder: &Path, name: &'static str) -> Result<T
     serde_json::from_reader(BufReader::new(file)).map_err(|source| RunError::Json { path, source })
 }
 
-/// Makes the names in a folder durable. Other systems than Unix do not open folders as files.
+/// Syncs the entries of a folder to disk. Only Unix can open folders as files.
 fn sync_directory(path: &Path) -> io::Result<()> {
     if cfg!(unix) {
         File::open(path)?.sync_all()
@@ -628,12 +631,12 @@ mod tests {
         ));
     }
 
-    /// A folder with three records, and the text of these.
+    /// Creates a folder with three records. Returns the content of `records.jsonl`.
     fn three_records(path: &Path) -> Vec<u8> {
         let mut folder = create(path).unwrap();
         for (status, attempt) in [(Status::Failed, 0), (Status::Timeout, 1), (Status::Ok, 2)] {
             let mut record = testing::record(status, attempt);
-            record.reason = Some("über".into()); // characters of two bytes can be cut, too
+            record.reason = Some("über".into()); // a cut can split a two-byte character
             folder.append(&record).unwrap();
         }
         fs::read(path.join(RECORDS)).unwrap()
@@ -684,7 +687,7 @@ mod tests {
         folder.append(&testing::record(Status::Ok, 0)).unwrap();
         let file = dir.path().join(RECORDS);
         let whole = fs::read(&file).unwrap();
-        // As a disk that fills up leaves it: a part is there, and the rest is refused.
+        // State after the disk is full: part of the line was written and further writes fail.
         OpenOptions::new()
             .append(true)
             .open(&file)
@@ -706,7 +709,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         drop(create(dir.path()).unwrap());
         for lost in [PLAN, SETTINGS, ENVIRONMENT, RECORDS] {
-            // The plan comes last: without it, any of the others may be missing.
+            // The plan is written last. Without it, any of the other files may be missing.
             fs::remove_file(dir.path().join(PLAN)).unwrap();
             let _ = fs::remove_file(dir.path().join(lost));
             fs::write(dir.path().join("plan.json.part"), "{\"profile\":").unwrap();

@@ -31,7 +31,7 @@ const CONFIGURATIONS: [&str; 8] = [
 #[derive(Debug, Default)]
 pub(crate) struct InputHashes {
     inputs: Inputs,
-    /// InputHashes files by role and path; a folder may have several.
+    /// Input files by role and path; a folder may have several.
     files: BTreeMap<(InputRole, PathBuf), Vec<InputFile>>,
 }
 
@@ -94,7 +94,7 @@ fn read_by(cell: &Cell, inputs: &Inputs) -> Vec<(InputRole, PathBuf)> {
         .collect()
 }
 
-/// Hashes the file or folder at a path, and the configuration files next to a checkpoint or tokenizer.
+/// Hashes the file or folder at a path and the configuration files next to a checkpoint or tokenizer.
 fn files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
     if role == InputRole::Data && path.is_dir() {
         return folder(path);
@@ -108,7 +108,7 @@ fn files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
     let given = match role {
         InputRole::Weights => match weight_files(path) {
             Ok(files) => files,
-            // The worker reports what is wrong with a checkpoint.
+            // The worker reports the error of an invalid checkpoint.
             Err(_) if path.exists() => return Ok(vec![]),
             Err(error) => return Err(io::Error::other(error)),
         },
@@ -225,8 +225,8 @@ mod tests {
     /// A PNG of 1 × 1 pixel.
     const PNG: &[u8] = include_bytes!("../tests/pixel.png");
 
-    /// Deletes each file in turn, truncates it and flips a bit of it at several places, and asserts that it is rejected
-    /// or has another hash. `path` is what the user gives: a file, or the folder if empty.
+    /// Deletes, truncates and flips a bit of each file in turn, at several places, and asserts that the file is
+    /// rejected or has another hash. `path` is the path given by the user: a file, or the folder if empty.
     fn guards(role: InputRole, path: &str, layout: Layout<'_>) {
         const PLACES: usize = 16;
         let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
-//! Checks of candidate kernels against float64, each in a process of its own, before the first cell of a run.
+//! Checks of candidate kernels against float64 before the first cell of a run, each in its own process.
 //!
-//! A kernel can compile, launch and write wrong results on a card that nobody tried it on. The autotuner would choose it if it is fast.
+//! A kernel can compile, launch and return wrong results on a GPU on which it was never tested. The autotuner would
+//! choose it if it is fast.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +22,10 @@ use crate::{
     side_by_side::run_side_by_side,
 };
 
-/// Longest time to check one candidate, compilation included; no longer than a cell of the plan may take.
+/// Time limit for the check of one candidate, including compilation; at most the time limit of a cell of the plan.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Largest file of checks, in bytes.
+/// Maximum size of the file with the checks, in bytes.
 const LARGEST_CHECKS: u64 = 16 << 20;
 
 /// Returns the candidate kernels of a plan's CUDA cells, each once.
@@ -40,18 +41,18 @@ pub(crate) fn kernels_of(engine: &dyn Engine, plan: &Plan, settings: &RunSetting
     checks.into_values().collect()
 }
 
-/// Returns the checks in a folder of the kernel cache; none if there is no such file.
+/// Returns the checks in a folder of the kernel cache; an empty list if the file does not exist.
 pub fn checks_in(folder: &Path) -> Vec<KernelCheck> {
     let text = read_text(&folder.join(KernelCheck::FILE), LARGEST_CHECKS).ok();
     text.and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default()
 }
 
-/// Checks the candidate kernels of a plan's CUDA cells that were not checked on this card, driver and program before. Returns all checks
-/// that concern the plan.
+/// Checks the candidate kernels of a plan's CUDA cells that were not yet checked with this GPU, driver and program.
+/// Returns all checks that concern the plan.
 ///
 /// # Errors
-/// A worker cannot be started, the results cannot be written, or the run is asked to stop.
+/// A worker cannot be started, the results cannot be written, or the run is stopped.
 pub fn check_kernels(
     engine: &dyn Engine,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! What the records of a run folder say, in brief: enough to know what is left to do and what is not as expected.
+//! Summary of the records of a run folder: which cells are left to run and which expectations are violated.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use mantissa_core::{Cell, CellId, Event, InputFile, Record, Status};
 
 use crate::Violation;
 
-/// The last attempt at every cell and repeat.
+/// Last attempt at every cell and repeat.
 #[derive(Debug, Default)]
 pub struct Ledger {
     last: BTreeMap<(CellId, u32), Entry>,
@@ -20,12 +20,12 @@ struct Entry {
     attempt: u32,
     status: Status,
     reason: Option<String>,
-    /// Place of the record among all.
+    /// Index of the record.
     place: usize,
     broken: Vec<Violation>,
 }
 
-/// Whether a cell that ended so is done: what went wrong from outside is tried again.
+/// Returns true if a cell with this status is done. Failures and timeouts may have external causes and are tried again.
 pub(crate) fn is_final(status: Status) -> bool {
     match status {
         Status::Ok | Status::Diverged | Status::Oom | Status::Skipped => true,
@@ -34,7 +34,7 @@ pub(crate) fn is_final(status: Status) -> bool {
 }
 
 impl Ledger {
-    /// Takes note of a record. Of two attempts the later one counts.
+    /// Adds a record. The later of two attempts counts.
     pub(crate) fn note(&mut self, record: &Record) {
         let key = (record.cell.id.clone(), record.repeat);
         let place = self.noted;
@@ -61,23 +61,23 @@ impl Ledger {
         self.last.insert(key, entry);
     }
 
-    /// Returns the input files of a cell from its first record that lists them. Returns `None` if there is none.
+    /// Returns the input files of a cell from its first record that lists them; `None` without such a record.
     pub(crate) fn inputs_of(&self, cell: &Cell) -> Option<&[InputFile]> {
         self.inputs.get(&cell.id).map(Vec::as_slice)
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn records(&self) -> usize {
         self.noted
     }
 
-    /// Whether a cell and repeat has no record, or one of something that went wrong from outside.
+    /// Returns true if a repeat of a cell is not done: without a record, or with a failure or timeout.
     pub(crate) fn lacks(&self, cell: &Cell, repeat: u32) -> bool {
         let entry = self.last.get(&(cell.id.clone(), repeat));
         !entry.is_some_and(|entry| is_final(entry.status))
     }
 
-    /// The first attempt that has no record.
+    /// Returns the number of the next attempt.
     pub(crate) fn next_attempt(&self, cell: &Cell, repeat: u32) -> u32 {
         let entry = self.last.get(&(cell.id.clone(), repeat));
         entry.map_or(0, |entry| entry.attempt.saturating_add(1))
@@ -92,7 +92,7 @@ impl Ledger {
         all.then(|| first.reason.as_deref().unwrap_or_default())
     }
 
-    /// What does not hold in the last attempts, in the order of their records.
+    /// Returns the violated expectations of the last attempts, in the order of their records.
     pub fn violations(&self) -> Vec<Violation> {
         let mut entries: Vec<&Entry> = self.last.values().collect();
         entries.sort_by_key(|entry| entry.place);
@@ -103,7 +103,7 @@ impl Ledger {
     }
 }
 
-/// What a record was marked with.
+/// Returns the violated expectations that a record lists as events.
 fn violations(record: &Record) -> Vec<Violation> {
     let marks = record
         .events

@@ -1,4 +1,4 @@
-//! From a plan to a run folder: every cell in a fresh worker process, every result a record.
+//! Execution of a plan: runs every cell in a new worker process and stores every result as a record in the run folder.
 //!
 //! ```text
 //! run ─▶ schedule ─▶ process ──stdin: Request──▶ worker (own process: workload + telemetry)

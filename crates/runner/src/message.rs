@@ -1,4 +1,4 @@
-//! What the runner and a worker tell each other: one JSON document in, JSON lines out.
+//! Protocol between the runner and a worker: a JSON document on standard input, JSON lines on standard output.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -10,92 +10,92 @@ use serde::{Deserialize, Serialize};
 
 use crate::advice::advised;
 
-/// The work of one worker process.
+/// Request to a worker process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// What to run.
+    /// Cell to run.
     pub cell: Cell,
-    /// Where its data lies.
+    /// Paths of data, weights and vocabulary.
     pub inputs: Inputs,
-    /// The command of the program that computes it with another framework; empty: burn computes it.
+    /// Command of the peer that computes with another framework; empty: burn computes.
     #[serde(default)]
     pub peer: Vec<String>,
-    /// Folder for the raw samples; made by the worker.
+    /// Folder for the raw samples, created by the worker.
     pub samples: PathBuf,
-    /// The GPU to sample, by NVML's UUID.
+    /// UUID of the GPU to sample, from NVML.
     pub gpu: Option<String>,
-    /// What it draws while nobody computes on it, watts, or why that is not known.
+    /// Idle power of the GPU in watts, or the reason for which it is not known.
     pub idle_watts: Result<f64, String>,
-    /// What to do with the cell.
+    /// Task of the worker.
     #[serde(default)]
     pub job: Job,
 }
 
-/// What a worker does with its cell.
+/// Task of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Job {
-    /// Measures it.
+    /// Measures the cell.
     #[default]
     Measure,
-    /// Compiles its kernels.
+    /// Compiles the kernels of the cell.
     Compile,
     /// Checks a candidate kernel against float64.
     Check {
-        /// The operation.
+        /// Operation of the kernel.
         operation: CheckedOperation,
         /// Name of the candidate.
         candidate: String,
-        /// Compile its kernels only.
+        /// Compiles the kernels without running them.
         compile_only: bool,
     },
 }
 
-/// A line of a worker's standard output. Lines that are none of these come from libraries.
+/// Message of a worker, one line of its standard output. Any other line is output of a library.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
-    /// A sign of life, several times a second.
+    /// Progress, several times a second.
     Progress(Advance),
-    /// What has happened so far, whenever that is more than before: should the worker not live to tell.
+    /// All events up to now, sent when there is a new one, in case the worker crashes.
     Happened(Vec<Event>),
-    /// The last line: the cell ran to its end, or failed in a way that the worker lived to tell.
+    /// Final message: the cell finished, or failed in a way that the worker could report.
     Finished(Box<Finished>),
-    /// The last line: the user's data or weights are wrong.
+    /// Final message: the data or weights of the user are invalid.
     Refused(String),
 }
 
-/// How far a worker is.
+/// Progress of a worker.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Advance {
-    /// What it is doing.
+    /// Current phase.
     pub phase: Phase,
-    /// Steps done in this phase.
+    /// Completed steps of this phase.
     pub done: u64,
-    /// Steps in this phase.
+    /// Total steps of this phase.
     pub total: u64,
-    /// The most memory that was seen.
+    /// Peak memory up to now.
     pub memory: MemorySoFar,
 }
 
-/// The most memory that a worker was seen to have taken, bytes; absent what nobody told.
+/// Peak memory of a worker up to now, in bytes. Values that were not reported are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemorySoFar {
-    /// Of the host.
+    /// Host memory.
     pub host: Option<u64>,
-    /// Of the device, all processes together.
+    /// Device memory of all processes.
     pub device: Option<u64>,
-    /// Of the device, its own.
+    /// Device memory of the worker.
     pub process: Option<u64>,
-    /// What the device allocator had taken.
+    /// Memory reserved by the device allocator.
     pub reserved: Option<u64>,
-    /// What of that was handed out to tensors.
+    /// Memory of tensors in the device allocator.
     pub in_use: Option<u64>,
 }
 
 impl MemorySoFar {
-    /// With what is newer, where it is there.
+    /// Updates the values with those of `newer` that are not absent.
     #[must_use]
     pub fn and(self, newer: Self) -> Self {
         Self {
@@ -107,7 +107,7 @@ impl MemorySoFar {
         }
     }
 
-    /// The metrics that these are.
+    /// Returns the values as metrics.
     pub(crate) fn metrics(self) -> BTreeMap<MetricName, Metric> {
         let all = [
             (MetricName::HostPeakBytes, self.host),
@@ -124,28 +124,28 @@ impl MemorySoFar {
     }
 }
 
-/// What a worker that lived to the end of its cell has to say.
+/// Result of a worker that ran to the end of its cell.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Finished {
-    /// How the cell ended.
+    /// Status of the cell.
     pub status: Status,
-    /// Why, unless `ok`.
+    /// Reason for a status other than `ok`.
     pub reason: Option<String>,
-    /// What was observed of the executed precision.
+    /// Observed precision.
     pub executed: Executed,
-    /// Summaries.
+    /// Metrics of the cell.
     pub metrics: BTreeMap<MetricName, Metric>,
-    /// What happened on the way.
+    /// Events that occurred.
     pub events: Vec<Event>,
-    /// Where the data came from.
+    /// Source of the data.
     pub data: Option<DataSource>,
-    /// What was seen of the candidate kernel that was to be checked.
+    /// Result of the kernel check, if one was requested.
     #[serde(default)]
     pub checked: Option<CheckedCandidate>,
 }
 
 impl Finished {
-    /// An end without measurements; the reason becomes one line, with advice where there is some.
+    /// Creates a result without measurements. The reason is reduced to one line, with advice if available.
     pub fn without_result(status: Status, reason: &str) -> Self {
         Self {
             status,
@@ -158,7 +158,7 @@ impl Finished {
         }
     }
 
-    /// With the memory that was taken so far, if that is what ran out: then it is a result.
+    /// Adds the peak memory if memory was exhausted, since it is a result in this case.
     #[must_use]
     pub fn after(mut self, memory: MemorySoFar) -> Self {
         if self.status == Status::Oom {

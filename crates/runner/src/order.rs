@@ -1,22 +1,22 @@
-//! The order in which the cells of a plan are executed.
+//! Execution order of the cells of a plan.
 
 use mantissa_core::{Cell, Plan};
 use serde::{Deserialize, Serialize};
 
-/// In which order cells and their repeats are executed.
+/// Execution order of cells and their repeats.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Round after round, a round being one repeat of every cell; within a workload the cells rotate from round to
-    /// round: A B C, C A B, B C A. What drifts on the machine then favours no cell.
+    /// Runs one repeat of every cell per round. The cells of a workload rotate from round to round (A B C, C A B, B C
+    /// A), so drift of the machine does not favour any cell.
     #[default]
     Rounds,
-    /// All repeats of a cell one after the other, cells in the order of their suites.
+    /// Runs all repeats of a cell before the next cell, in the order of the suites.
     Sorted,
 }
 
 impl Order {
-    /// Every cell of the plan that is to run, with every repeat, each pair once.
+    /// Returns every cell that is not skipped with every repeat, each pair once.
     pub fn arrange(self, plan: &Plan, repeats: u32) -> Vec<(&Cell, u32)> {
         let cells: Vec<&Cell> = plan.runnable().collect();
         match self {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// `64 128 192 | 192 64 128`: sizes in their order, a bar where the repeat changes.
+    /// Formats the sizes in order, with a bar between repeats: `64 128 192 | 192 64 128`.
     fn shown(work: &[(&Cell, u32)]) -> String {
         let rounds = work.chunk_by(|a, b| a.1 == b.1);
         let round = |cells: &[(&Cell, u32)]| {
@@ -60,7 +60,7 @@ mod tests {
         rounds.map(round).collect::<Vec<_>>().join(" | ")
     }
 
-    /// A plan of two workloads.
+    /// Returns a plan with two workloads.
     fn two_workloads(first: u64, second: u64) -> Plan {
         let mut plan = testing::plan(first + second);
         for planned in plan.cells.iter_mut().skip(first as usize) {

@@ -1,25 +1,25 @@
-//! What a run does between its cells, and when one comes to a bad end.
+//! Policy of a run between its cells and after failures.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Order;
 
-/// Longest rest of a GPU between two cells unless the user says otherwise, seconds: a die loses most of its heat in the
-/// first few, the rest goes at the pace of the heat sink, which a sweep cannot wait for.
+/// Default time limit in seconds for the cooldown of a GPU between two cells. A die loses most of its heat in the first
+/// few seconds; the rest depends on the heat sink and takes too long for a sweep.
 pub const COOL_DOWN_SECONDS: f64 = 10.0;
 
-/// The part of [`crate::RunSettings`] that says how a run goes on from cell to cell. A run that was recorded without
-/// it has the defaults.
+/// Policy of a run, part of [`crate::RunSettings`]. A run that was recorded without a policy has the default one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Which cell comes next.
+    /// Execution order of the cells.
     pub order: Order,
-    /// Longest rest of a GPU before a cell, seconds; with 0 nothing is waited for, not even for the power of the idle GPU.
+    /// Time limit in seconds for the cooldown before a cell. With 0, nothing is waited for and the idle power is not
+    /// measured.
     pub cool_down_seconds: f64,
-    /// What somebody else on the GPU means.
+    /// Handling of other processes on the GPU.
     pub busy: Busy,
-    /// How often a cell that `failed` or ended in `timeout` is tried again at once.
+    /// Number of immediate retries of a cell with status `failed` or `timeout`.
     pub retries: u32,
 }
 
@@ -34,15 +34,16 @@ impl Default for Policy {
     }
 }
 
-/// What to do when another process computes on the GPU before a cell or while it runs.
+/// Handling of other processes that compute on the GPU before or during a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Busy {
-    /// Say so in the record.
+    /// Adds a warning to the record.
     #[default]
     Warn,
-    /// Wait until it is gone, and end the run if that takes too long. A cell that it disturbed has failed and runs once more.
+    /// Waits until the GPU is free, and ends the run if that takes too long. A disturbed cell is recorded as failed and
+    /// runs once more.
     Wait,
-    /// End the run. A cell that it disturbed has failed.
+    /// Ends the run. A disturbed cell is recorded as failed.
     Fail,
 }

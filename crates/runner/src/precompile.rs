@@ -1,4 +1,4 @@
-//! Compiling the kernels of a run before its first cell, by several processes at the same time.
+//! Compilation of the kernels of a run before its first cell, in several processes at the same time.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -13,24 +13,24 @@ use crate::{
     side_by_side::run_side_by_side,
 };
 
-/// Longest time to compile the kernels of one cell.
+/// Time limit for compiling the kernels of one cell.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 /// Result of compiling the kernels of a plan.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Precompiled {
-    /// Cells and checks of kernels whose kernels are compiled.
+    /// Number of cells and kernel checks whose kernels are compiled.
     pub compiled: usize,
-    /// Those that need something the machine lacks.
+    /// Number of those skipped because the machine lacks something.
     pub skipped: usize,
-    /// Those whose kernels are not compiled, by reason.
+    /// Number of those whose compilation failed, by reason.
     pub failed: BTreeMap<String, usize>,
 }
 
 /// Compiles the kernels of all GPU cells of a plan, and those of the [checks](crate::check_kernels) before them. Nothing is measured.
 ///
 /// # Errors
-/// A worker cannot be started, or the run is asked to stop.
+/// A worker cannot be started, or the run is stopped.
 pub fn precompile(
     engine: &dyn Engine,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! A worker process as its parent sees it: started, listened to, ended when its time is up, and judged by how it died.
+//! Worker processes: start, messages, time limit, termination, and classification of crashes.
 
 use std::{
     collections::VecDeque,
@@ -20,32 +20,32 @@ use crate::{
     schedule::{Ended, Executor, Told},
 };
 
-/// Time that a worker has to be gone after its last word, before it is ended.
+/// Time limit for a worker to exit after its final message, before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Time that the system has to end it. A process that is stuck in a driver's call cannot be ended at all.
+/// Time limit for a killed worker to exit. A process that is stuck in a driver call cannot be killed.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// Time that the rest of its output may take once it is gone.
+/// Time limit for reading the rest of the output after the exit.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Longest message of a worker, in bytes. A longer line is split, and is output.
+/// Maximum length of a message in bytes. A longer line is split and treated as output.
 const LONGEST_MESSAGE: u64 = 16 << 20;
 
-/// Bytes of foreign output that are kept of a worker, its end: enough for any backtrace.
+/// Maximum size of the output that is kept of a worker, in bytes: its last part, which is enough for any backtrace.
 const KEPT_OUTPUT: usize = 1 << 20;
 
-/// Stack, in bytes, of the threads that launch kernels through Vulkan: the software rasteriser lavapipe compiles shaders
-/// on them and overflows Rust's 2 MiB. 64 MiB were enough; untouched pages cost nothing.
+/// Stack size in bytes of the threads that launch kernels through Vulkan. lavapipe compiles shaders on these threads
+/// and overflows the 2 MiB of Rust. 64 MiB were enough; untouched pages cost nothing.
 const VULKAN_STACK: usize = 64 << 20;
 
-/// Lines of output that make a reason.
+/// Number of lines of output in a reason.
 const REASON_LINES: usize = 4;
 
-/// Time between two looks at whether the run is to stop or the worker is gone, while the worker says nothing.
+/// Polling interval for a stop request and for the exit of the worker, while no message arrives.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The first such time.
+/// First polling interval.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 
 /// Runs every cell as `<program> worker`.
@@ -54,15 +54,15 @@ pub(crate) struct Workers {
     stop: Stop,
 }
 
-/// A program that stays the same while a run goes on, although a build may replace its file.
+/// Program that stays the same during a run, even if a build replaces its file.
 struct Program {
     path: PathBuf,
-    /// The file that the path named when the run started. Without one, the system searches for the path at each start.
+    /// Open file of the program at the start of the run. Without one, the system resolves the path at each start.
     file: Option<File>,
 }
 
 impl Program {
-    /// Returns the path by which the system starts the open file.
+    /// Returns a path that executes the open file.
     fn executable(&self) -> PathBuf {
         #[cfg(target_os = "linux")]
         {
@@ -81,7 +81,7 @@ impl Program {
 }
 
 impl Workers {
-    /// Workers that run this very program.
+    /// Creates workers that run this program.
     pub(crate) fn of_this_program(stop: Stop) -> Result<Self, RunError> {
         let program = Program {
             path: std::env::current_exe().map_err(RunError::Worker)?,
@@ -90,7 +90,7 @@ impl Workers {
         Ok(Self { program, stop })
     }
 
-    /// Workers that run another program, which has to understand the same requests.
+    /// Creates workers that run another program, which has to support the same requests.
     pub(crate) fn of(path: PathBuf, stop: Stop) -> Self {
         let program = Program {
             file: File::open(&path).ok(),
@@ -113,11 +113,12 @@ impl Workers {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Ctrl-C is for the run, which lets the worker finish; and what the worker started ends with it.
+        // Ctrl-C must reach only the run, which lets the worker finish. The process group also ends child processes of
+        // the worker.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         if let Some(uuid) = &request.gpu {
-            // The worker computes on the device that is sampled, whatever order CUDA would list devices in.
+            // The worker must compute on the sampled device, in whatever order CUDA lists devices.
             command.env("CUDA_VISIBLE_DEVICES", uuid);
         }
         if request.cell.setting.backend() == Backend::Vulkan && std::env::var_os("RUST_MIN_STACK").is_none() {
@@ -131,14 +132,14 @@ impl Workers {
         }
         let mut worker = command.spawn().map_err(RunError::Worker)?;
         if let Some(mut stdin) = worker.stdin.take() {
-            // A worker that died before it read its request is judged by its exit.
+            // The exit of a worker that crashed before it read its request is classified later.
             let _ = serde_json::to_writer(&mut stdin, request).map(|()| stdin.write_all(b"\n"));
         }
         Ok(worker)
     }
 }
 
-/// What the reader threads hear.
+/// Output of a worker, as received by the reader threads.
 enum Heard {
     Message(Message),
     Noise(Vec<u8>),
@@ -158,10 +159,10 @@ impl Executor for Workers {
 }
 
 impl Workers {
-    /// Runs one worker to its end. Several may run at the same time.
+    /// Runs one worker until it exits. Several may run at the same time.
     ///
     /// # Errors
-    /// Only what keeps every cell from running.
+    /// Errors that prevent every cell from running.
     pub(crate) fn run(
         &self,
         request: &Request,
@@ -169,13 +170,13 @@ impl Workers {
         told: &mut dyn FnMut(Option<Told>),
     ) -> Result<(Ended, Vec<u8>), RunError> {
         let deaths_before = oom_kills();
-        // What another framework is handed goes with the worker, however that ends.
+        // Temporary files for another framework are removed with the worker, however it ends.
         let with_peer = !request.peer.is_empty();
         let scratch = with_peer
             .then(tempfile::tempdir)
             .transpose()
             .map_err(RunError::Worker)?;
-        // Libraries need a current directory. It contains the cache, so other users must not write to it.
+        // Libraries need a current directory. It contains the cache, so other users must not be able to write to it.
         let current = std::env::current_dir().is_err().then(tempfile::tempdir);
         let current = current.transpose().map_err(RunError::Worker)?;
         let [scratch, current] = [&scratch, &current].map(|folder| folder.as_ref().map(TempDir::path));
@@ -183,8 +184,8 @@ impl Workers {
         self.attend(worker, timeout, deaths_before, told)
     }
 
-    /// Listens to a worker until it is gone, or has to go, and judges its end. `deaths_before`: processes that the kernel had
-    /// killed for memory before it began.
+    /// Reads the output of a worker until it exits or has to be killed, and classifies its end. `deaths_before` is the
+    /// number of processes that the kernel had killed for memory before the start.
     fn attend(
         &self,
         mut worker: Worker,
@@ -202,7 +203,7 @@ impl Workers {
         let (mut stopped, mut out_of_time) = (false, false);
         loop {
             let left = timeout.saturating_sub(start.elapsed());
-            // More often at first, so that something is known of a worker that dies young.
+            // Poll more often at first to get the memory of a worker that crashes early.
             let look = LOOK.min(FIRST_LOOK + start.elapsed() / 2);
             match heard.recv_timeout(left.min(look)) {
                 Ok(Heard::Silence) | Err(RecvTimeoutError::Disconnected) => break,
@@ -224,13 +225,13 @@ impl Workers {
                 worker.end();
                 break;
             }
-            // What it started may hold its standard output open for ever.
+            // A child of the worker may keep its standard output open forever.
             if worker.is_gone() {
                 break;
             }
         }
         let exit = worker.wait(GRACE, ENDING).map_err(RunError::Worker)?;
-        // Both streams end with the worker and its group; one that somebody else holds open is not waited for.
+        // Both streams end with the worker and its group. Do not wait for a stream that another process keeps open.
         let end = Instant::now();
         while end.elapsed() < LAST_WORDS
             && let Ok(rest) = heard.recv_timeout(LAST_WORDS.saturating_sub(end.elapsed()))
@@ -238,7 +239,7 @@ impl Workers {
             said.hear(rest);
         }
         if stopped {
-            // Not if it had finished before it was ended.
+            // A final message sent before the kill counts.
             said.last_word.get_or_insert(Ended::Stopped);
         }
         let killed_for_memory = deaths_before
@@ -276,13 +277,13 @@ impl Workers {
     }
 }
 
-/// What a worker said so far.
+/// Messages and output of a worker up to now.
 #[derive(Default)]
 struct Said {
     last_word: Option<Ended>,
     output: Tail,
     memory: MemorySoFar,
-    /// What had happened by the last sign of life.
+    /// Events up to the last message.
     events: Vec<Event>,
 }
 
@@ -291,7 +292,7 @@ impl Said {
         self.memory.host = host_peak(worker).or(self.memory.host);
     }
 
-    /// Takes note; gives back a sign of life. The first last word counts.
+    /// Handles a message; returns a progress update. Only the first final message counts.
     fn hear(&mut self, heard: Heard) -> Option<Told> {
         match heard {
             Heard::Message(Message::Progress(advance)) => {
@@ -316,14 +317,14 @@ impl Said {
     }
 }
 
-/// A child that does not outlive its parent's interest, and what it started does not outlive it.
+/// Child process that is killed when it is dropped, together with the processes that it started.
 struct Worker(Child);
 
 impl Worker {
-    /// Ends the worker and everything in its process group. The worker must not have been waited for, lest the number
-    /// be somebody else's by now.
+    /// Kills the worker and its process group. The worker must not have been waited for: the system could have reused
+    /// its process id.
     fn end(&mut self) {
-        // An error means that they are gone already.
+        // An error means that the processes have already exited.
         #[cfg(unix)]
         let _ = rustix::process::kill_process_group(
             rustix::process::Pid::from_child(&self.0),
@@ -332,21 +333,21 @@ impl Worker {
         let _ = self.0.kill();
     }
 
-    /// Whether it has ended, without waiting for it: its number stays its own.
+    /// Returns true if the process has exited. Does not reap it, so its process id stays reserved.
     fn is_gone(&mut self) -> bool {
         #[cfg(unix)]
         {
             use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            // An error means that somebody has waited for it.
+            // An error means that the process was already reaped.
             waitid(WaitId::Pid(Pid::from_child(&self.0)), options).map_or(true, |state| state.is_some())
         }
         #[cfg(not(unix))]
         !matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// Waits for the end, and brings it about when the grace is over; what it started ends in any case. Absent if it cannot be
-    /// ended: then it is left behind.
+    /// Waits for the exit, and kills the process after `grace`; its child processes are killed in any case. Returns
+    /// `None` if it cannot be killed, which leaves the process behind.
     fn wait(&mut self, grace: Duration, ending: Duration) -> std::io::Result<Option<ExitStatus>> {
         within(grace, || self.is_gone());
         self.end();
@@ -358,7 +359,7 @@ impl Worker {
     }
 }
 
-/// Whether something comes true before patience ends.
+/// Polls a condition. Returns true if it becomes true before `patience` has elapsed.
 fn within(patience: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     const LOOK: Duration = Duration::from_millis(2);
     let start = Instant::now();
@@ -375,14 +376,14 @@ fn within(patience: Duration, mut is_true: impl FnMut() -> bool) -> bool {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Once it was waited for, waiting again gives the same answer and killing would hit a stranger.
+        // A reaped process returns the same status again and must not be killed, since another process may have its id.
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             let _ = self.wait(Duration::ZERO, ENDING);
         }
     }
 }
 
-/// High-water mark of a process in host memory, bytes, where the system tells that of another process.
+/// Returns the peak host memory of a process in bytes, where the system reports that of other processes.
 fn host_peak(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -390,7 +391,7 @@ fn host_peak(child: &Child) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// Reads lines on a thread until the stream ends; `last` is what is heard then.
+/// Reads lines on a thread until the stream ends, and then sends `last`.
 fn listen(
     stream: Option<impl Read + Send + 'static>,
     sender: Sender<Heard>,
@@ -407,7 +408,7 @@ fn listen(
                 return;
             }
         }
-        // Nobody listens any more once the worker is judged.
+        // The receiver is gone once the worker is classified.
         let _ = last.map(|last| sender.send(last));
     };
     std::thread::Builder::new().spawn(read).map(drop)
@@ -417,7 +418,7 @@ fn parse(line: Vec<u8>) -> Heard {
     serde_json::from_slice(&line).map_or(Heard::Noise(line), Heard::Message)
 }
 
-/// The end of what a worker printed beside its messages.
+/// Last part of the output of a worker without its messages.
 #[derive(Default)]
 struct Tail {
     bytes: VecDeque<u8>,
@@ -440,12 +441,12 @@ impl Tail {
     }
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Death {
     Code(i32),
     Signal(i32),
-    /// It cannot be ended.
+    /// The process cannot be killed.
     Never,
 }
 
@@ -459,19 +460,19 @@ impl Death {
     }
 }
 
-/// The end of what was printed, as a reason.
+/// Returns the last lines of the output as a reason.
 fn last_lines(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(REASON_LINES)..].join("; ")
 }
 
-/// What the end of a worker that left no last word means, given all that it printed.
+/// Classifies the end of a worker without a final message, given its output.
 fn judge(death: Death, text: &str, killed_for_memory: bool) -> (Status, String) {
     const SIGABRT: i32 = 6;
     const SIGKILL: i32 = 9;
     let output = last_lines(text);
-    // A backtrace may stand behind what the allocator said.
+    // A backtrace may follow the message of the allocator.
     let no_memory = text.lines().find(|line| is_out_of_memory(line));
     let said = |what: String| {
         if output.is_empty() {
@@ -546,14 +547,14 @@ mod tests {
         assert_eq!(exit.map(Death::of), Some(Death::Signal(9)));
     }
 
-    /// What becomes of a worker that is a shell script, with a time limit of half a second.
+    /// Returns the result of a worker that is a shell script, with a time limit of half a second.
     #[cfg(unix)]
     fn attended(stop: &Stop, script: &str) -> Ended {
         let mut command = Command::new("sh");
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let worker = Worker(pipes.args(["-c", script]).spawn().unwrap());
-        // What it says at once lies in the pipe by the first look.
+        // Early output is in the pipe before the first poll.
         std::thread::sleep(Duration::from_millis(500));
         let workers = Workers::of_this_program(stop.clone()).unwrap();
         let limit = Duration::from_millis(500);
@@ -634,7 +635,7 @@ mod tests {
             Status::Failed
         );
         assert!(is_out_of_memory("CUDA_ERROR_OUT_OF_MEMORY"));
-        // The message of `Vec::with_capacity(usize::MAX / 2)`.
+        // Message of `Vec::with_capacity(usize::MAX / 2)`.
         assert!(is_out_of_memory(
             "panicked at raw_vec/mod.rs:28:5:\ncapacity overflow"
         ));

@@ -1,57 +1,58 @@
-//! The rest of a GPU between two cells: what the last one left of its heat is no part of the next one.
+//! Cooldown of a GPU between two cells, so that the heat of a cell does not affect the next one.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How far above its temperature before the first cell a GPU may still be, degrees Celsius. Under load it is tens of
-/// degrees above it; the last few leave at the pace of the heat sink and of the room, and sensors count whole degrees.
+/// Tolerance above the temperature before the first cell, in degrees Celsius. Under load, a GPU is tens of degrees
+/// warmer. The last few degrees depend on the heat sink and the room, and sensors report whole degrees.
 pub(crate) const WITHIN_CELSIUS: f64 = 5.0;
 
-/// Time between two looks: as short as the temperature sensor is worth, as long as it disturbs nobody.
+/// Polling interval: as short as the temperature sensor allows, and long enough to disturb no other process.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
-/// `devices.json`: a GPU before its first cell. It is kept with the run, because a run that is taken up again finds the GPU as warm as the
-/// last cell left it.
+/// State of a GPU before its first cell, stored in `devices.json`. A resumed run needs it because the GPU may still be
+/// warm from the last cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AtRest {
-    /// Its core, degrees Celsius.
+    /// Core temperature in degrees Celsius.
     pub(crate) celsius: Option<f64>,
-    /// What it drew while nobody computed on it, watts.
+    /// Idle power in watts.
     pub(crate) idle_watts: Option<f64>,
-    /// Why that could not be read.
+    /// Reason for which the idle power could not be read.
     pub(crate) unknown_idle: Option<String>,
 }
 
-/// What can be seen of a GPU at rest.
+/// State of a GPU during cooldown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Look {
-    /// Its core, degrees Celsius.
+    /// Core temperature in degrees Celsius.
     pub(crate) celsius: Option<f64>,
-    /// Why its clock is held back.
+    /// Reasons for which the clock is throttled.
     pub(crate) throttle: Vec<&'static str>,
 }
 
 impl Look {
-    /// Whether it is as it was before the first cell.
+    /// Returns true if the GPU is as cool as before the first cell and not throttled.
     fn is_back(&self, before: Option<f64>) -> bool {
         let warm = |(now, before): (f64, f64)| now > before + WITHIN_CELSIUS;
         self.throttle.is_empty() && !self.celsius.zip(before).is_some_and(warm)
     }
 }
 
-/// What a rest came to.
+/// Result of a cooldown.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Rest {
-    /// How long it was, seconds.
+    /// Duration in seconds.
     pub(crate) seconds: f64,
-    /// Temperature at its end, what still held the clock, and whether it was long enough, in words.
+    /// Temperature at the end, remaining reasons for throttling, and whether the time limit was reached, as text.
     pub(crate) detail: String,
 }
 
-/// Waits until the GPU is back at the degrees Celsius of `before`, where they are known, at most for `limit`. Absent if there was nothing to wait for. `look` is absent once the
-/// GPU cannot be asked; `pause` is false when there is no more time to wait for anything.
+/// Waits at most for `limit` until the GPU has cooled down to the temperature `before` in degrees Celsius, if it is
+/// known. Returns `None` if no wait was necessary. `look` returns `None` once the GPU cannot be queried; `pause`
+/// returns false if the wait has to end.
 pub(crate) fn rest(
     before: Option<f64>,
     limit: Duration,
@@ -102,7 +103,7 @@ mod tests {
         }
     }
 
-    /// A rest of at most a second with these looks, the last of which stays.
+    /// Runs a cooldown of at most a second with these states, the last of which repeats.
     fn rested(looks: &[Look]) -> Option<Rest> {
         let mut left = looks.iter();
         let mut last = None;

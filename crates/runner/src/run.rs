@@ -1,4 +1,4 @@
-//! Making a run, and taking an earlier one up again.
+//! Starting and resuming runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,37 +19,37 @@ use crate::{
     process::Workers, schedule::Stopped,
 };
 
-/// A run to be made.
+/// Parameters of a new run.
 #[derive(Debug)]
 pub struct Start {
-    /// What to execute; see [`planned`].
+    /// Plan to execute; see [`planned`].
     pub plan: Plan,
-    /// How.
+    /// Settings of the run.
     pub settings: RunSettings,
     /// Contents of the suites by name, for copies in the run folder.
     pub suites: BTreeMap<String, String>,
-    /// The run folder. Absent: `reports/<UTC time>-<name>`.
+    /// Run folder. Absent: `reports/<UTC time>-<name>`.
     pub out: Option<PathBuf>,
-    /// What the default folder is named after.
+    /// Name for the default run folder.
     pub name: String,
-    /// The command line, for `environment.json`.
+    /// Command line, for `environment.json`.
     pub command: Vec<String>,
-    /// The program whose workers measure. Absent: this one.
+    /// Program that runs the workers. Absent: this one.
     pub program: Option<PathBuf>,
 }
 
-/// A run that came to its end.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Finish {
-    /// The run folder.
+    /// Path of the run folder.
     pub path: PathBuf,
-    /// What is not as the suites expect.
+    /// Violated expectations of the suites.
     pub violations: Vec<Violation>,
     /// Suites whose cells were all skipped.
     pub skipped_suites: Vec<SkippedSuite>,
-    /// Every cell of the run was skipped.
+    /// True if every cell of the run was skipped.
     pub ran_nothing: bool,
-    /// By what it was stopped before everything was done, if it was.
+    /// Signal that stopped the run before all cells were done; absent if the run is complete.
     pub stopped: Option<Stopped>,
 }
 
@@ -60,8 +60,8 @@ pub struct SkippedSuite {
     pub suite: String,
     /// Reasons with the number of cells skipped for each, the most frequent first.
     pub reasons: Vec<(String, usize)>,
-    /// The machine lacks something that a cell requires. Otherwise the suite or the command line requests something
-    /// impossible.
+    /// True if the machine lacks something that a cell requires. Otherwise the suite or the command line requests
+    /// something impossible.
     pub machine_lacks: bool,
 }
 
@@ -98,8 +98,8 @@ impl SkippedSuite {
 /// Prefix of the reason for skipping a cell whose backend is not available on this machine.
 const NOT_AVAILABLE: &str = "backend `";
 
-/// Repeats of a cell unless the user says otherwise: a smoke run asks whether everything works, a standard run wants
-/// an interval over processes, and the articles are one seed each.
+/// Returns the default number of repeats of a cell. A smoke run only checks that everything works, a standard run needs
+/// several processes for an interval, and the articles use one seed each.
 pub fn default_repeats(profile: Profile) -> u32 {
     match profile {
         Profile::Smoke | Profile::Full => 1,
@@ -107,7 +107,7 @@ pub fn default_repeats(profile: Profile) -> u32 {
     }
 }
 
-/// The plan with the cells skipped whose backend is not to be had on this machine.
+/// Marks the cells of a plan as skipped whose backend is not available on this machine.
 pub fn planned(engine: &dyn Engine, mut plan: Plan) -> Plan {
     let mut asked = BTreeMap::new();
     for planned in plan.cells.iter_mut().filter(|planned| planned.skip.is_none()) {
@@ -122,23 +122,23 @@ pub fn planned(engine: &dyn Engine, mut plan: Plan) -> Plan {
     plan
 }
 
-/// Makes a run folder and executes the plan into it, until it is done or `stop` is asked.
+/// Creates a run folder and executes the plan until it is done or `stop` is requested.
 ///
 /// # Errors
-/// What keeps the run from starting or going on.
+/// Errors that prevent the run from starting or continuing.
 pub fn start(
     engine: &dyn Engine,
     start: Start,
     stop: Stop,
     progress: &mut dyn Progress,
 ) -> Result<Finish, RunError> {
-    let now = timestamp(SystemTime::now())?; // the one place where the wall clock is read
+    let now = timestamp(SystemTime::now())?; // the wall clock is read only here
     start.settings.check_paths()?;
     let default = || Path::new("reports").join(format!("{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), start.name));
     let path = start.out.clone().unwrap_or_else(default);
     prepare_threads();
     let peer = name_of(engine, &start.settings.peer, &stop)?;
-    // Drivers and other programs may hang.
+    // Drivers and other programs may hang, so signals must end the program here.
     let (missing, machine) = stop.with_default_signals(|| {
         let gpu = devices::gpu(engine, start.settings.backend);
         let uuid = gpu.as_ref().and_then(|gpu| gpu.uuid.clone());
@@ -160,11 +160,11 @@ pub fn start(
     execute(engine, folder, start.program, peer, stop, progress)
 }
 
-/// Runs what an earlier run lacks, by the plan in its folder: of `repeats` processes of each cell, where it had planned
-/// fewer. `cut` is told if the last record had been cut off.
+/// Runs the missing cells of an earlier run according to the plan in its folder, with `repeats` processes per cell if
+/// that is more than planned. Calls `cut` if the last record was cut off.
 ///
 /// # Errors
-/// What keeps the run from going on; fewer `repeats` than it planned.
+/// Errors that prevent the run from continuing; fewer `repeats` than planned.
 pub fn resume(
     engine: &dyn Engine,
     path: &Path,
@@ -206,7 +206,7 @@ fn execute(
             )));
         }
     }
-    // A resumed run may go on on another machine: its records say on which.
+    // A run may be resumed on another machine, which its records identify.
     let used: BTreeSet<Backend> = folder
         .plan
         .runnable()
@@ -243,16 +243,16 @@ fn execute(
     })
 }
 
-/// Returns the time in UTC.
+/// Converts a time to UTC.
 ///
 /// # Errors
-/// A year that has more than four digits.
+/// A year with more than four digits.
 fn timestamp(now: SystemTime) -> Result<Timestamp, RunError> {
     Timestamp::try_from(now)
         .map_err(|error| RunError::Input(format!("the clock of this machine is wrong: {error}")))
 }
 
-/// The framework of a program that computes in the place of burn.
+/// Returns the name of the framework of a peer.
 fn name_of(engine: &dyn Engine, peer: &[String], stop: &Stop) -> Result<Option<String>, RunError> {
     if peer.is_empty() {
         return Ok(None);
@@ -269,7 +269,7 @@ fn name_of(engine: &dyn Engine, peer: &[String], stop: &Stop) -> Result<Option<S
     }
 }
 
-/// The fingerprint of what a program measures, absent this one.
+/// Returns the fingerprint of a program on this machine; absent: this program.
 fn of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
     let Some(program) = program else {
         return machine;
@@ -284,7 +284,7 @@ fn of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
     }
 }
 
-/// Telemetry that this machine does not give, each with its reason.
+/// Returns the telemetry that this machine lacks, each with its reason.
 fn missing(backend: Backend, uuid: Option<&str>) -> Vec<String> {
     let mut reading = Reading::default();
     let mut host = HostMemory::default();
@@ -300,7 +300,7 @@ fn missing(backend: Backend, uuid: Option<&str>) -> Vec<String> {
         (Backend::Cuda, Some(uuid)) => {
             let mut gpu = GpuSource::open(uuid);
             gpu.read(&mut reading);
-            // This process computes nothing; whether the driver lists processes, the workers find out.
+            // This process does not compute. Whether the driver lists processes is detected by the workers.
             missing.extend(
                 gpu.missing()
                     .into_iter()

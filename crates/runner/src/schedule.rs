@@ -1,4 +1,4 @@
-//! The work of a run: cell after cell, each result a record before the next one starts.
+//! Execution of the cells of a run, one after the other. Each result is recorded before the next cell starts.
 
 use std::{
     collections::BTreeMap,
@@ -23,52 +23,52 @@ use crate::{
     message::{Finished, Job, MemorySoFar, Request},
 };
 
-/// Most processes of a run: cells times repeats.
+/// Maximum number of processes of a run: cells times repeats.
 const MOST_PROCESSES: u64 = 10_000_000;
 
-/// Longest reason of a record, in bytes.
+/// Maximum length of the reason of a record, in bytes.
 const LONGEST_REASON: usize = 64 << 10;
 
-/// How an executed cell ended.
+/// Result of an executed cell.
 #[derive(Debug)]
 pub enum Ended {
-    /// The worker lived to tell.
+    /// The worker sent its final message.
     Finished(Box<Finished>),
-    /// It did not.
+    /// The worker ended without a final message.
     Died {
-        /// What that means for the cell.
+        /// Status of the cell.
         status: Status,
-        /// Why, for people.
+        /// Reason for the status.
         reason: String,
-        /// What it was last known to have taken.
+        /// Last known peak memory.
         memory: MemorySoFar,
-        /// What it had told of before.
+        /// Events up to the last message.
         events: Vec<Event>,
     },
-    /// It was ended because the run is to stop at once: there is nothing to record.
+    /// The worker was killed because the run stops immediately. Nothing is recorded.
     Stopped,
-    /// The user's data or weights are wrong: the run ends, since no other cell would fare better.
+    /// The data or weights of the user are invalid. The run ends, because every other cell would fail as well.
     Refused(String),
 }
 
-/// How far the running cell is.
+/// Progress of the running cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Told {
-    /// What is going on.
+    /// Current phase.
     pub phase: Phase,
-    /// Steps done in this phase.
+    /// Completed steps of this phase.
     pub done: u64,
-    /// Steps in this phase.
+    /// Total steps of this phase.
     pub total: u64,
 }
 
-/// What runs a cell: worker processes, or a script in tests.
+/// Executor of cells: worker processes, or a script in tests.
 pub trait Executor {
-    /// Runs one cell to its end; also gives back what it printed beside its result. `told` is called with every step, and
-    /// with nothing several times a second.
+    /// Runs one cell. Returns its result, and its output except messages. Calls `told` with every step, and with `None`
+    /// several times a second.
     ///
     /// # Errors
-    /// Only what keeps every cell from running.
+    /// Errors that prevent every cell from running.
     fn execute(
         &mut self,
         request: &Request,
@@ -77,63 +77,63 @@ pub trait Executor {
     ) -> Result<(Ended, Vec<u8>), RunError>;
 }
 
-/// What a run tells of itself while it goes on.
+/// Progress event of a run.
 #[derive(Debug)]
 pub enum ProgressEvent<'a> {
-    /// It starts.
+    /// The run starts.
     Started {
-        /// The run folder.
+        /// Path of the run folder.
         folder: &'a Path,
-        /// What is run.
+        /// Plan of the run.
         plan: &'a Plan,
-        /// Cells and repeats to execute; skipped cells are not among them.
+        /// Number of cells and repeats to execute, without skipped cells.
         total: usize,
     },
-    /// Something is done before the first cell.
+    /// A step before the first cell.
     Preparing {
-        /// What.
+        /// Name of the step.
         what: &'static str,
-        /// Parts that are done.
+        /// Completed parts.
         done: usize,
-        /// Parts.
+        /// Total parts.
         total: usize,
-        /// Processes that run at the same time.
+        /// Number of parallel processes.
         processes: usize,
     },
-    /// A worker is started.
+    /// A worker starts.
     Cell {
-        /// Its cell.
+        /// Cell of the worker.
         cell: &'a Cell,
-        /// Which fresh process of the cell, from 0.
+        /// Number of the repeat, from 0.
         repeat: u32,
-        /// Cells done before it.
+        /// Number of completed cells.
         done: usize,
-        /// Time that the rest will take, once that can be guessed.
+        /// Estimated remaining time, once it can be estimated.
         left: Option<Duration>,
     },
-    /// Something is waited for before the cell.
+    /// The run waits before a cell, for this reason.
     Waiting(&'a str),
-    /// A worker gets on.
+    /// A worker completed a step.
     Step(Told),
-    /// The run was asked to stop, and will when the running cell is done.
+    /// A stop was requested. The run stops after the running cell.
     Stopping,
-    /// A record is on the disk.
+    /// A record was written.
     Recorded(&'a Record),
-    /// Nothing is left to do.
+    /// All cells are done.
     Ended,
 }
 
-/// Told of everything that happens, on the thread of the run.
+/// Observer of the progress, called on the thread of the run.
 pub trait Progress {
-    /// Something happened.
+    /// Handles an event.
     fn tell(&mut self, event: ProgressEvent<'_>);
 }
 
-/// What is left to do of a plan.
+/// Remaining work of a plan.
 pub struct Schedule<'a> {
     folder: &'a mut RunFolder,
     plan: Arc<Plan>,
-    /// What each backend of the plan runs on.
+    /// Fingerprint for each backend of the plan.
     fingerprints: BTreeMap<Backend, Fingerprint>,
     hashed: InputHashes,
     commands: Commands,
@@ -141,18 +141,18 @@ pub struct Schedule<'a> {
     stop: Stop,
 }
 
-/// A run that was asked to stop before its end.
+/// Description of a run that was stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
-    /// By what.
+    /// Signal that stopped the run.
     pub signal: Signal,
-    /// Whether the running cell was ended for it.
+    /// True if the running cell was killed.
     pub at_once: bool,
-    /// Cells and repeats that are left.
+    /// Number of cells and repeats that are left.
     pub left: usize,
 }
 
-/// A cell that is executed.
+/// Attempt at a cell.
 #[derive(Clone, Copy)]
 struct Work<'a> {
     cell: &'a Cell,
@@ -161,7 +161,7 @@ struct Work<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    /// What the folder's plan asks for and its records lack.
+    /// Creates a schedule of the cells of the folder's plan that have no final record.
     pub fn new(folder: &'a mut RunFolder, fingerprints: BTreeMap<Backend, Fingerprint>, stop: Stop) -> Self {
         let plan = Arc::clone(&folder.plan);
         Self {
@@ -187,10 +187,10 @@ impl<'a> Schedule<'a> {
             .unwrap_or_else(|| fingerprint(None))
     }
 
-    /// Runs what is left, until that is done or the run is asked to stop.
+    /// Runs the remaining cells until all are done or a stop is requested.
     ///
     /// # Errors
-    /// What keeps the run from going on; the records so far are on the disk.
+    /// Errors that prevent the run from continuing. The records up to now are on disk.
     pub fn run(
         mut self,
         executor: &mut dyn Executor,
@@ -201,7 +201,7 @@ impl<'a> Schedule<'a> {
         for planned in &plan.cells {
             let lacking = |_: &&String| self.folder.ledger().lacks(&planned.cell, 0);
             if let Some(reason) = planned.skip.as_ref().filter(lacking) {
-                // There may be many.
+                // There may be many skipped cells, so check for a stop request.
                 if self.stop.asked().is_some() {
                     unrecorded += 1;
                     continue;
@@ -237,7 +237,7 @@ impl<'a> Schedule<'a> {
         let start = Instant::now();
         let mut left = work.len() + unrecorded;
         'cells: for (done, (cell, repeat)) in work.iter().enumerate() {
-            // A cell that somebody disturbed runs once more when he is gone.
+            // With `Busy::Wait`, a disturbed cell runs once more when the GPU is free.
             let (mut retries, mut again) = (policy.retries, policy.busy == Busy::Wait);
             loop {
                 if self.stop.asked().is_some() {
@@ -275,7 +275,7 @@ impl<'a> Schedule<'a> {
         Ok(stopped)
     }
 
-    /// One attempt at a cell and its record; none if the run is to stop at once.
+    /// Runs one attempt at a cell and records it. Returns `None` if the run stops immediately.
     fn execute(
         &mut self,
         cell: &Cell,
@@ -327,7 +327,7 @@ impl<'a> Schedule<'a> {
                 write_output(&files, &output)?;
                 Ok(ended)
             });
-        // A folder that is gone is why samples cannot be written.
+        // Writing samples also fails if the folder was moved, which is then the actual reason.
         let explained = |error| match self.folder.check_path() {
             Err(moved) => moved,
             Ok(()) => self.folder.named(error),
@@ -354,7 +354,7 @@ impl<'a> Schedule<'a> {
         let disturbed = gpu.filter(|_| busy != Busy::Warn && !strangers.is_empty());
         let refused = refused.or_else(|| {
             let gpu = disturbed?;
-            // What it came to may be the stranger's doing, memory that ran out above all.
+            // The result may be caused by the other process, in particular if memory was exhausted.
             if is_final(finished.status) {
                 let before = finished.reason.take().map(|reason| format!(": {reason}"));
                 let (status, before) = (finished.status, before.unwrap_or_default());
@@ -377,7 +377,7 @@ impl<'a> Schedule<'a> {
         refused.map_or(Ok(Some(record)), Err)
     }
 
-    /// Makes the record, marks what is not as expected, and puts it on the disk.
+    /// Creates a record, marks violated expectations, and appends it to the run folder.
     fn record(
         &mut self,
         work: Work<'_>,
@@ -426,7 +426,7 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// Cuts a reason that is too long, such as one that repeats the answer of a peer.
+/// Truncates a reason that is too long, such as one that repeats the reply of a peer.
 fn shortened(mut reason: String) -> String {
     reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
     reason
@@ -436,7 +436,7 @@ fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// The rest takes as long a cell as the cells so far did; before the first one is done, nobody knows.
+/// Estimates the remaining time from the mean time per cell. Returns `None` before the first cell is done.
 fn time_left(elapsed: Duration, done: usize, total: usize) -> Option<Duration> {
     (done > 0).then(|| elapsed.mul_f64((total - done) as f64 / done as f64))
 }
@@ -456,7 +456,7 @@ mod tests {
         RunFolder::create(path, plan, settings, &BTreeMap::new(), testing::environment()).unwrap()
     }
 
-    /// Runs what the folder lacks, and gives the records that this made and what was told of it.
+    /// Runs the remaining cells of a folder. Returns the new records and the progress events.
     fn run(folder: &mut RunFolder, script: &mut Script) -> (Vec<Record>, Vec<String>) {
         let before = testing::records(folder.path()).len();
         let mut notes = Notes::default();

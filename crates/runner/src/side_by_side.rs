@@ -1,4 +1,4 @@
-//! Several workers at the same time, for work that is not measured.
+//! Parallel execution of workers for work that is not measured.
 
 use std::{
     sync::{
@@ -11,13 +11,14 @@ use std::{
 
 use crate::{Progress, ProgressEvent, RunError, Stop, message::Request, process::Workers, schedule::Ended};
 
-/// Host memory for each process, in bytes: several compilers at the same time must not exhaust it.
+/// Host memory reserved for each process, in bytes. Parallel compilers must not exhaust the memory.
 const MEMORY_PER_PROCESS: u64 = 2 << 30;
 
-/// Runs a worker for each request, as many at the same time as there are cores, and returns how they ended, in the order of the requests.
+/// Runs a worker for each request, in parallel on the available cores. Returns the results in the order of the
+/// requests.
 ///
 /// # Errors
-/// A worker cannot be started, or the run is asked to stop.
+/// A worker cannot be started, or the run is stopped.
 pub(crate) fn run_side_by_side(
     what: &'static str,
     (workers, stop): (&Workers, &Stop),
@@ -68,14 +69,14 @@ pub(crate) fn run_side_by_side(
     }
 }
 
-/// Returns how many processes run at the same time: one per core, as far as memory allows.
+/// Returns the number of parallel processes: one per core, limited by the available memory.
 fn processes() -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let by_memory = available_memory().map_or(cores, |bytes| (bytes / MEMORY_PER_PROCESS) as usize);
     cores.min(by_memory).max(1)
 }
 
-/// Returns the host memory that is available, in bytes (Linux only).
+/// Returns the available host memory in bytes (Linux only).
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

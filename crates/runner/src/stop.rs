@@ -1,4 +1,4 @@
-//! Being asked to stop, once or twice.
+//! Stop requests by signals.
 
 use std::{
     process::{Command, ExitStatus},
@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-/// Time between two looks at a program.
+/// Polling interval for the exit of a program.
 #[cfg(unix)]
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A signal that asks a run to stop.
+/// Signal that requests a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGINT: Ctrl-C.
@@ -19,7 +19,7 @@ pub enum Signal {
     Terminate,
 }
 
-/// Whether a run was asked to stop. The first signal lets the running cell end; the second ends it too.
+/// Stop request of a run. The first signal lets the running cell finish; the second one kills it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<Mutex<Asked>>);
 
@@ -27,7 +27,7 @@ pub struct Stop(Arc<Mutex<Asked>>);
 struct Asked {
     first: Option<Signal>,
     again: bool,
-    /// Signals end the program: nothing has to be stopped first.
+    /// True if signals end the program immediately, because there is nothing to stop first.
     default_action: bool,
 }
 
@@ -37,10 +37,10 @@ fn no_thread(error: std::io::Error) -> std::io::Error {
 }
 
 impl Stop {
-    /// Asked by SIGINT and SIGTERM from now on, where the system has them.
+    /// Requests a stop on SIGINT and SIGTERM from now on, where the system has them.
     ///
     /// # Errors
-    /// What the system says against it.
+    /// The system rejects the handler or cannot start a thread.
     pub fn on_signals() -> std::io::Result<Self> {
         let stop = Self::default();
         #[cfg(unix)]
@@ -51,7 +51,7 @@ impl Stop {
             let started = std::thread::Builder::new().spawn(move || {
                 for number in signals.forever() {
                     if asked.state().default_action {
-                        // An error leaves the signal without effect, as if it had not come.
+                        // If this fails, the signal has no effect.
                         let _ = signal_hook::low_level::emulate_default_handler(number);
                     }
                     asked.ask(if number == SIGINT {
@@ -66,14 +66,14 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Asks.
+    /// Requests a stop.
     pub fn ask(&self, signal: Signal) {
         let mut state = self.state();
         state.again |= state.first.is_some();
         state.first.get_or_insert(signal);
     }
 
-    /// Runs `work` with the default action of signals: they end the program.
+    /// Runs `work` with the default action of signals, which is to end the program.
     pub(crate) fn with_default_signals<T>(&self, work: impl FnOnce() -> T) -> T {
         self.state().default_action = true;
         let done = work();
@@ -81,16 +81,16 @@ impl Stop {
         done
     }
 
-    /// From now on signals end the program as they do any other.
+    /// Restores the default action of signals, which is to end the program.
     pub fn give_up(&self) {
         self.state().default_action = true;
     }
 
-    /// Runs a program of the user's to its end, in a process group of its own. The first signal asks all of that group to
-    /// end, the second ends it.
+    /// Runs a command of the user in its own process group until it exits. The first signal sends SIGTERM to the group,
+    /// the second one kills it.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The command cannot be started.
     #[cfg(unix)]
     pub fn attend(&self, command: &mut Command) -> std::io::Result<ExitStatus> {
         use std::os::unix::process::CommandExt as _;
@@ -102,7 +102,7 @@ impl Stop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            // An error means that they are gone already.
+            // An error means that the processes have already exited.
             if self.at_once() {
                 let _ = kill_process_group(Pid::from_child(&child), Sent::KILL);
             } else if self.asked().is_some() && !told {
@@ -113,12 +113,12 @@ impl Stop {
         }
     }
 
-    /// What asked first, if anything did.
+    /// Returns the first signal, if there was one.
     pub fn asked(&self) -> Option<Signal> {
         self.state().first
     }
 
-    /// Whether it was asked twice.
+    /// Returns true after a second signal.
     pub fn at_once(&self) -> bool {
         self.state().again
     }

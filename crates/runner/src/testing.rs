@@ -1,4 +1,4 @@
-//! A plan, records and a scripted executor for the tests of this crate.
+//! Plans, records and a scripted executor for the tests of this crate.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     fingerprint, schedule::Told,
 };
 
-/// Kernel cells of sizes 64, 128, …; nothing is skipped.
+/// Returns a plan with kernel cells of sizes 64, 128, … None is skipped.
 pub(crate) fn plan(cells: u64) -> Plan {
     let suite = SuiteInfo {
         name: "tiny".into(),
@@ -79,7 +79,7 @@ pub(crate) fn environment() -> Environment {
     }
 }
 
-/// A record of the plan's first cell.
+/// Returns a record of the first cell of the plan.
 pub(crate) fn record(status: Status, attempt: u32) -> Record {
     let cell = cell(64);
     Record {
@@ -101,17 +101,17 @@ pub(crate) fn record(status: Status, attempt: u32) -> Record {
     }
 }
 
-/// The records that a folder has.
+/// Returns the records of a run folder.
 pub(crate) fn records(folder: &Path) -> Vec<Record> {
     let text = std::fs::read_to_string(folder.join("records.jsonl")).unwrap();
     parse_records(&text).unwrap().records
 }
 
-/// Ends its cells as written, one after the other, and notes which it was given.
+/// Executor that returns scripted results in order and stores the requests.
 pub(crate) struct Script {
     pub(crate) ends: Vec<Ended>,
     pub(crate) given: Vec<Request>,
-    /// Asks for a stop while it runs the cell of this number, from 0.
+    /// Index of the cell during which a stop is requested.
     pub(crate) asks: Option<(usize, Stop)>,
 }
 
@@ -160,7 +160,7 @@ impl Executor for Script {
     }
 }
 
-/// Notes what it is told, in a word each.
+/// Progress that stores a short text for each event.
 #[derive(Default)]
 pub(crate) struct Notes(pub(crate) Vec<String>);
 

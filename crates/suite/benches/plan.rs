@@ -1,4 +1,4 @@
-//! Planning 100,000 cells; it is to take at most a second.
+//! Benchmark of planning 100,000 cells, which should take at most one second.
 
 use std::{fmt::Write, hint::black_box};
 
@@ -8,7 +8,7 @@ use mantissa_suite::{PlanOptions, StartingWeights, Suite, parse, plan};
 
 const CELLS: usize = 100_000;
 
-/// A training suite over every axis kind: 6 precisions × 3 matmul precisions are skipped in part, as they should.
+/// Returns a training suite over every kind of axis. Some combinations of precision and matmul precision are skipped, as intended.
 fn suite() -> Suite {
     let mut text = String::from(
         "title = 't'\nquestion = 'q'\n[[workload]]\nname = 'w'\ntask = 'train'\nmodel = 'distilbert'\n\
@@ -42,7 +42,7 @@ fn planning(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("plan");
     group.sample_size(10);
     group.bench_function(format!("{CELLS} cells"), |bencher| {
-        // Dropping the plan is not planning.
+        // Dropping the plan is excluded from the measurement.
         bencher.iter_with_large_drop(|| plan_all(black_box(&suites)));
     });
     group.finish();

@@ -1,4 +1,4 @@
-//! `[axes]`: what is swept, alone or together.
+//! `[axes]`: sweeps over one axis, or over several axes together.
 
 use std::{collections::HashSet, ops::Range};
 
@@ -7,15 +7,15 @@ use toml::de::DeValue;
 
 use crate::section::{Node, Section, integer};
 
-/// Between the names of axes that are swept together: `"batch+accumulate" = [[32, 1], [8, 4]]`.
+/// Separator of the names of axes that are swept together: `"batch+accumulate" = [[32, 1], [8, 4]]`.
 pub(crate) const TOGETHER: char = '+';
 
-/// Axes that take their values in step: mostly one axis with its values.
+/// Axes that change together. Most sweeps have a single axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
-    /// At least one, none twice.
+    /// At least one axis, without duplicates.
     pub axes: Vec<Axis>,
-    /// At least one row, each with one value for each axis, no row twice.
+    /// At least one row, without duplicates. Each row has one value for each axis.
     pub rows: Vec<Vec<AxisValue>>,
 }
 
@@ -40,7 +40,7 @@ impl Sweep {
         names.join(&TOGETHER.to_string())
     }
 
-    /// What is left of the sweep when only some of its axes are wanted: the others' distinct values.
+    /// Projects the sweep to the wanted axes and removes duplicate rows. Returns `None` if no axis is left.
     pub(crate) fn only(&self, wanted: impl Fn(Axis) -> bool) -> Option<Self> {
         let kept: Vec<usize> = (0..self.axes.len())
             .filter(|&column| wanted(self.axes[column]))
@@ -61,12 +61,12 @@ fn distinct(rows: impl Iterator<Item = Vec<AxisValue>>) -> Vec<Vec<AxisValue>> {
     rows.filter(|row| seen.insert(text(row))).collect()
 }
 
-/// What tells a row from others of its sweep: the values of an axis are of one kind, so that their texts differ if they do.
+/// Returns a key that identifies a row in its sweep. All values of an axis are of one kind, so different values have different texts.
 fn text(row: &[AxisValue]) -> Vec<String> {
     row.iter().map(ToString::to_string).collect()
 }
 
-/// The sweeps that mean anything to a workload.
+/// Returns the sweeps over axes that apply to a workload.
 pub(crate) fn applicable(sweeps: &[Sweep], workload: &Workload) -> Vec<Sweep> {
     sweeps
         .iter()
@@ -74,8 +74,8 @@ pub(crate) fn applicable(sweeps: &[Sweep], workload: &Workload) -> Vec<Sweep> {
         .collect()
 }
 
-/// Puts `replacement` where its first axis was swept, or at the end. Of a sweep that it replaces in part, the
-/// distinct values of the other axes are kept.
+/// Inserts `replacement` at the first sweep that shares an axis with it, or at the end. The other axes of a partly replaced sweep keep
+/// their distinct values.
 pub(crate) fn replace(sweeps: &mut Vec<Sweep>, replacement: Sweep) {
     let taken = |axis: Axis| replacement.axes.contains(&axis);
     let place = sweeps
@@ -120,7 +120,7 @@ pub(crate) fn read(section: &Section<'_>) -> Vec<Sweep> {
     sweeps
 }
 
-/// Reports the axes that mean nothing to any of the tasks.
+/// Reports axes that apply to none of the tasks.
 pub(crate) fn check_applicable(section: &Section<'_>, tasks: &[TaskKind]) {
     for (key, span, _) in section.entries() {
         for axis in key
@@ -134,7 +134,7 @@ pub(crate) fn check_applicable(section: &Section<'_>, tasks: &[TaskKind]) {
     }
 }
 
-/// That an axis means nothing to any of the tasks.
+/// Returns the message that an axis applies to none of the tasks.
 pub(crate) fn inapplicable(axis: Axis, tasks: &[TaskKind]) -> String {
     let names = |keep: &dyn Fn(&TaskKind) -> bool| {
         let kept: Vec<&str> = TaskKind::ALL
@@ -212,7 +212,7 @@ fn row(section: &Section<'_>, key: &str, axes: &[Axis], item: &Node<'_>) -> Opti
 pub(crate) fn value(section: &Section<'_>, axis: Axis, node: &Node<'_>) -> Option<AxisValue> {
     let span: Range<usize> = node.span();
     let given = section.sink.snippet(&span);
-    // What is no axis value at all goes through the axis as text, for the sake of its message.
+    // A TOML value of another type is passed on as text, so that the axis reports its usual error.
     let value = axis_value(node.get_ref()).unwrap_or_else(|| AxisValue::Text(given.clone()));
     let checked = axis.value(value).map_err(|error| match error {
         ValueError::Kind { axis, takes, .. } => ValueError::Kind { axis, takes, given },

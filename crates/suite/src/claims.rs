@@ -1,4 +1,4 @@
-//! `[[claim]]`: sentences of articles that the cells of a suite can test.
+//! `[[claim]]`: published statements that the cells of a suite can test.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::{
     section::Section,
 };
 
-/// Stands for [`MetricName::PEAK_MEMORY`].
+/// Alias of [`MetricName::PEAK_MEMORY`].
 const PEAK_MEMORY: &str = "peak_memory";
 
-/// The three ways to say something of a setting.
+/// Keys of the three kinds of claims.
 const WAYS: [&Key; 3] = [&by_ratio::RATIO, &by_difference::DIFFERENCE, &by_status::STATUS];
 
-/// Reads all claims of a suite; a wrong one is reported and left out.
+/// Reads all claims of a suite. An invalid claim is reported and skipped.
 pub(crate) fn read(root: &Section<'_>, workloads: &[Workload], tasks: &[TaskKind]) -> Vec<Claim> {
     let tables = root.tables(&suite::CLAIM, "`[[claim]]`");
     let read: Vec<_> = tables
@@ -85,7 +85,7 @@ fn check_workload(section: &Section<'_>, given: &str, workloads: &[Workload]) {
     );
 }
 
-/// Axis values that name a setting: one or more.
+/// Reads the axis values of a setting; there must be at least one.
 fn setting(section: &Section<'_>, key: &Key, tasks: &[TaskKind]) -> Option<BTreeMap<Axis, AxisValue>> {
     let table = section.table(key, format!("`{}`", key.name))?;
     axes::check_applicable(&table, tasks);
@@ -193,7 +193,7 @@ fn statuses(section: &Section<'_>) -> Option<Vec<Status>> {
     Some(statuses)
 }
 
-/// The metrics that a name stands for. What was learned differs by so much, and everything else is so many times as large.
+/// Resolves the name of a metric. Learned metrics are compared by difference, all others by ratio.
 fn metrics(section: &Section<'_>, is_ratio: bool) -> Option<Vec<MetricName>> {
     let (span, given) = section.metric(&compared::METRIC)?;
     if given == PEAK_MEMORY && is_ratio {

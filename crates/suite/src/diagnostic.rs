@@ -1,16 +1,15 @@
-//! What is wrong with a suite file, and where: everything at once, in the order of the file.
+//! Errors of a suite file with their positions. All errors are reported at once, in the order of the file.
 
 use std::{cell::RefCell, collections::BTreeSet, fmt, ops::Range};
 
-/// One thing that is wrong with a suite file. Prints as `file:line:column: message`, with the `hint:` line that the
-/// message may carry.
+/// Error in a suite file. Prints as `file:line:column: message`, followed by the `hint:` line if the message has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file, as it was named to [`crate::load`].
+    /// Path of the file, as passed to [`crate::load`].
     pub file: String,
     /// Line and column, both from 1, the column in characters; absent if the file could not be read.
     pub position: Option<(usize, usize)>,
-    /// The message, and its hint on a line of its own.
+    /// The message; its hint is on a separate line.
     pub message: String,
 }
 
@@ -23,13 +22,13 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Everything that is wrong with a suite file; at least one thing, in the order of the file.
+/// All errors of a suite file, in the order of the file. Contains at least one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct SuiteErrors(Vec<Diagnostic>);
 
 impl SuiteErrors {
-    /// A file that could not be read at all.
+    /// Creates the error of a file that could not be read at all.
     pub(crate) fn unreadable(file: String, reason: &std::io::Error) -> Self {
         Self(vec![Diagnostic {
             file,
@@ -38,13 +37,13 @@ impl SuiteErrors {
         }])
     }
 
-    /// The single things.
+    /// Iterates over the errors.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.0.iter()
     }
 }
 
-/// Where a parser puts what it finds wrong, so that it can go on and find more.
+/// Collector of errors. It allows the parser to continue after an error.
 pub(crate) struct Sink<'a> {
     file: &'a str,
     text: &'a str,
@@ -61,12 +60,12 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Notes that the text at `span` is wrong.
+    /// Records an error at `span`.
     pub(crate) fn error(&self, span: &Range<usize>, message: impl fmt::Display) {
         self.found.borrow_mut().insert((span.start, message.to_string()));
     }
 
-    /// The text at `span`, shortened to what fits into a message.
+    /// Returns the text at `span`, shortened for a message.
     pub(crate) fn snippet(&self, span: &Range<usize>) -> String {
         const LONGEST: usize = 40;
         let whole = self.text.get(span.clone()).unwrap_or_default();
@@ -79,7 +78,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// `value`, if nothing was found wrong.
+    /// Returns `value` if there were no errors.
     pub(crate) fn finish<T>(self, value: Option<T>) -> Result<T, SuiteErrors> {
         let found = self.found.into_inner();
         let diagnostics = || {
@@ -96,7 +95,7 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Line and column of a byte offset, both from 1.
+/// Returns line and column of a byte offset, both from 1.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,4 +1,4 @@
-//! `[[expect]]`: what must hold for the cells that match.
+//! `[[expect]]`: expectations for the cells that match.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     section::{Section, number},
 };
 
-/// Reads one statement; none if it is wrong or says nothing about `profile`.
+/// Reads one expectation. Returns `None` if it is invalid or does not apply to `profile`.
 pub(crate) fn read(section: &Section<'_>, profile: Profile, tasks: &[TaskKind]) -> Option<Expectation> {
     section.only(&[expect::KEYS]);
     if ![&expect::STATUS, &expect::AT_LEAST, &expect::AT_MOST]

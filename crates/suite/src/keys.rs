@@ -1,11 +1,11 @@
-//! Every key of the suite format, with what it takes and what its absence means: the parser reads by this list, and
-//! the tables of `docs/suite-format.md` are printed from it.
+//! All keys of the suite format with their types and defaults. The parser reads by this list, and the tables of `docs/suite-format.md` are
+//! generated from it.
 
 use std::fmt;
 
 use mantissa_core::{CacheState, DatasetKind, KernelKind, LearningRateSchedule, Profile, Status, TaskKind};
 
-/// A key of a table.
+/// Key of a table.
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) takes: Takes,
@@ -13,13 +13,13 @@ pub(crate) struct Key {
     pub(crate) meaning: &'static str,
 }
 
-/// What a key takes.
+/// Type of a key's value.
 #[derive(Clone, Copy)]
 pub(crate) enum Takes {
     Text,
     Texts,
     Boolean,
-    /// A whole number, this one or more.
+    /// A whole number with this minimum.
     Whole(u32),
     /// A number above 0.
     Positive,
@@ -27,7 +27,7 @@ pub(crate) enum Takes {
     NotNegative,
     /// A number.
     Number,
-    /// A metric, or a name for several.
+    /// The name of a metric, or of a group of metrics.
     Metric,
     /// A number of 0 or more and below 1.
     Share,
@@ -59,14 +59,14 @@ impl fmt::Display for Takes {
     }
 }
 
-/// What it means that a key is absent.
+/// Meaning of an absent key.
 #[derive(Clone, Copy)]
 pub(crate) enum Absent {
-    /// The file is wrong.
+    /// The key is required.
     Error,
-    /// The same as this TOML value, which is read as if it stood in the file.
+    /// Default value in TOML, parsed as if it stood in the file.
     Value(&'static str),
-    /// Something that no value says.
+    /// A default that cannot be written as a value.
     Means(
         #[cfg_attr(
             not(test),
@@ -101,14 +101,14 @@ macro_rules! tables {
                 pub(crate) const KEYS: &[Key] = &[$($key),+];
             }
         )+
-        /// Every table with its keys, in the order of the documentation.
+        /// All tables with their keys, in the order of the documentation.
         #[cfg(test)]
         pub(crate) const TABLES: &[(&str, &[Key])] = &[$(($title, $table::KEYS)),+];
     };
 }
 
 tables! {
-    /// The top of the file.
+    /// Top level of the file.
     suite = "suite" {
         TITLE: "title", Takes::Text, Absent::Error, "headline of the suite's section in the report";
         QUESTION: "question", Takes::Text, Absent::Error, "the question that the suite answers";
@@ -126,7 +126,7 @@ tables! {
         AXES: "axes", Takes::Table, Absent::Means("the suite's axes"), "axes that replace those of the same name; others are added after them";
         TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Means("the suite's"), "as above";
     }
-    /// `[[workload]]`, whatever its task.
+    /// `[[workload]]` with any task.
     workload = "workload" {
         NAME: "name", Takes::Text, Absent::Error, "name in tables; unique in the suite, and part of a cell's identity";
         TASK: "task", Takes::Name(names!(TaskKind)), Absent::Error, "what to do: it decides which other keys there are";
@@ -301,7 +301,7 @@ tables! {
         HEADS: "heads", Takes::Whole(1), Absent::Value("12"), "heads of a sequence";
         WIDTH: "width", Takes::Whole(1), Absent::Value("64"), "width of a head";
     }
-    /// `[workload.shape]` of the kernels that sum no products.
+    /// `[workload.shape]` of the kernels without a matmul.
     rows = "shape, any other kernel" {
         ROWS: "rows", Takes::Whole(1), Absent::Means("the axis `size`"), "rows of values";
         WIDTH: "width", Takes::Whole(1), Absent::Value("768"), "values in a row: what a softmax or a norm runs over";
@@ -314,14 +314,14 @@ tables! {
         AT_LEAST: "at_least", Takes::Table, Absent::Means("no lower bounds"), "metrics, in their recorded units, that may not be smaller";
         AT_MOST: "at_most", Takes::Table, Absent::Means("no upper bounds"), "metrics, in their recorded units, that may not be larger";
     }
-    /// `[[claim]]`, whatever it says.
+    /// `[[claim]]` of any kind.
     claim = "claim" {
         SAYS: "says", Takes::Text, Absent::Error, "the sentence, quoted or in other words";
         SOURCE: "source", Takes::Table, Absent::Error, "who says it (see `source`)";
         WORKLOAD: "workload", Takes::Text, Absent::Means("every workload"), "name of the only workload that it is about";
         OF: "of", Takes::Table, Absent::Error, "axis values of the setting that it is about";
     }
-    /// `[[claim]]` that compares a setting with another one.
+    /// `[[claim]]` that compares two settings.
     compared = "claim, of two settings" {
         AGAINST: "against", Takes::Table, Absent::Error, "axis values of the setting that it is compared with; an axis that is named on one side alone has that value on both";
         METRIC: "metric", Takes::Metric, Absent::Error, "the quantity; `peak_memory` is the first of `allocator_reserved_peak_bytes`, `device_peak_bytes` and `host_peak_bytes` that both settings have";
@@ -334,7 +334,7 @@ tables! {
     by_difference = "claim, of a difference" {
         DIFFERENCE: "difference", Takes::Table, Absent::Error, "bounds of the quantity `of` the one setting less that of the other it is held `against`: for accuracies, losses and perplexity, in their recorded units";
     }
-    /// `[[claim]]` of how cells end.
+    /// `[[claim]]` about the status of cells.
     by_status = "claim, of a status" {
         STATUS: "status", Takes::Names(claimable_names), Absent::Error, "statuses, in one of which most cells of that setting end; `failed` is a fault of a program and none of these";
     }
@@ -356,13 +356,13 @@ tables! {
     }
 }
 
-/// Names of the statuses that say something of a setting.
+/// Returns the statuses that a claim can name. `failed` is excluded because it indicates a fault of the program.
 fn claimable_names() -> Vec<&'static str> {
     let claimable = Status::ALL.iter().filter(|status| **status != Status::Failed);
     claimable.map(|status| status.name()).collect()
 }
 
-/// Names of the models.
+/// Returns the names of the models.
 pub(crate) fn model_names() -> Vec<&'static str> {
     vec![
         DISTILBERT,
@@ -377,31 +377,31 @@ pub(crate) fn model_names() -> Vec<&'static str> {
     ]
 }
 
-/// `mantissa_core::Model::Own`.
+/// Name of `mantissa_core::Model::Own`.
 pub(crate) const OWN: &str = "own";
 
-/// `mantissa_core::Model::Llama`.
+/// Name of `mantissa_core::Model::Llama`.
 pub(crate) const LLAMA: &str = "llama";
 
-/// `mantissa_core::Model::Gpt2`.
+/// Name of `mantissa_core::Model::Gpt2`.
 pub(crate) const GPT2: &str = "gpt2";
 
-/// `mantissa_core::Model::Bloom`.
+/// Name of `mantissa_core::Model::Bloom`.
 pub(crate) const BLOOM: &str = "bloom";
 
-/// `mantissa_core::Model::Bert`.
+/// Name of `mantissa_core::Model::Bert`.
 pub(crate) const BERT: &str = "bert";
 
-/// `mantissa_core::Model::ResnetImagenet`.
+/// Name of `mantissa_core::Model::ResnetImagenet`.
 pub(crate) const RESNET_IMAGENET: &str = "resnet-imagenet";
 
-/// `mantissa_core::Model::Vit`.
+/// Name of `mantissa_core::Model::Vit`.
 pub(crate) const VIT: &str = "vit";
 
-/// `mantissa_core::Model::Distilbert`.
+/// Name of `mantissa_core::Model::Distilbert`.
 pub(crate) const DISTILBERT: &str = "distilbert";
 
-/// `mantissa_core::Model::Resnet`.
+/// Name of `mantissa_core::Model::Resnet`.
 pub(crate) const RESNET: &str = "resnet";
 
 #[cfg(test)]
@@ -424,7 +424,7 @@ mod tests {
             .0
     }
 
-    /// Where the example of the documentation has the keys of a table.
+    /// Returns the path of a table in the example of the documentation.
     fn path(table: &str) -> &'static [&'static str] {
         match table {
             "suite" => &[],
@@ -498,7 +498,7 @@ mod tests {
                 .filter(|task| axis.applies_to(**task))
                 .map(|task| format!("`{task}`"))
                 .collect();
-            // The empty name is no value of any axis, and the error says what is.
+            // An empty name is not valid for any axis, and the error lists the valid values.
             let values = match axis.value(AxisValue::Text(String::new())) {
                 Err(ValueError::Unknown(unknown)) => format!("`{}`", unknown.valid.join("`, `")),
                 Err(ValueError::Kind { takes, .. }) => takes.to_owned(),

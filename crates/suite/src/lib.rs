@@ -1,12 +1,12 @@
-//! Suite files (TOML) to validated plans.
+//! Parser and planner of suite files (TOML).
 //!
 //! ```text
 //! suites/*.toml ──load──▶ Suite ──plan──▶ mantissa_core::Plan
 //! ```
 //!
-//! [`load`] checks a whole file before anything runs and reports everything that is wrong with it at once, each with
-//! its line, its column and the nearest valid names. [`plan`] multiplies out workloads and axes of one profile.
-//! `docs/suite-format.md` describes the format; its tables are generated from this crate's own list of keys.
+//! [`load`] checks a whole file before anything runs and reports all errors at once, each with its line, its column and the nearest valid
+//! names. [`plan`] computes the cells of one profile: the product of its workloads and axes. `docs/suite-format.md` describes the format;
+//! its tables are generated from this crate's list of keys.
 
 mod axes;
 mod claims;

@@ -15,8 +15,8 @@ const WITH: char = ':';
 /// by `+`, or `none` for an empty list.
 ///
 /// # Errors
-/// A missing `=`, a row whose number of values differs from the number of axes, or an unknown axis or invalid value,
-/// with the nearest valid names.
+/// Fails if `=` is missing, if a row does not have one value per axis, or if an axis or a value is invalid. Errors contain the nearest
+/// valid names.
 pub fn parse_override(text: &str) -> Result<Sweep, PlanError> {
     let Some((names, values)) = text.split_once('=') else {
         return Err(PlanError::NotAnOverride {

@@ -1,4 +1,4 @@
-//! Multiplying out workloads and axes into the cells of a plan.
+//! Planning: the product of workloads and axes as a list of cells.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,41 +14,41 @@ use crate::{
     suite::Resolved,
 };
 
-/// What a plan depends on besides its suites.
+/// Options of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
-    /// Which sizes and axes of the suites.
+    /// Profile, which selects sizes and axes of the suites.
     pub profile: Profile,
-    /// What executes the cells of suites that do not sweep `backend`; already resolved from `auto`.
+    /// Backend of the suites that do not sweep `backend`; `auto` is already resolved.
     pub backend: Backend,
-    /// Sweeps that replace those of the suites, as parsed by [`crate::parse_override`].
+    /// Sweeps that replace those of the suites, parsed by [`crate::parse_override`].
     pub overrides: Vec<Sweep>,
-    /// Kinds of data that the user gave; in place of any other stands its synthetic generator.
+    /// Kinds of data that the user provides. Any other kind is replaced by its synthetic generator.
     pub data: Vec<DatasetKind>,
-    /// Which workloads start from weights.
+    /// Workloads that start from given weights.
     pub weights: StartingWeights,
-    /// Models of the user's, in whose sizes workloads run; the empty name is that of every other workload with a model.
+    /// User models by workload, whose sizes replace those of the suites. The empty name applies to all other workloads with a model.
     pub models: BTreeMap<String, Model>,
-    /// Keeps the cells whose workload name or setting text (`precision=bf16-mixed matmul=high …`) contains it.
+    /// Substring of the workload name or of the setting text (`precision=bf16-mixed matmul=high …`). Cells that do not match are dropped.
     pub filter: Option<String>,
 }
 
-/// Which workloads start from weights of the user's.
+/// Workloads that start from weights of the user.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum StartingWeights {
-    /// None: what needs weights is skipped.
+    /// None. Workloads that need weights are skipped.
     #[default]
     None,
-    /// None, on purpose: what needs weights runs for its times and memory.
+    /// None, by request. Workloads that need weights run with random ones, only for their times and memory.
     Random,
-    /// All.
+    /// All workloads.
     All,
-    /// Those of these names.
+    /// Workloads with these names.
     Of(Vec<String>),
 }
 
 impl StartingWeights {
-    /// Whether a workload that needs weights can run.
+    /// Returns true if a workload that needs weights can run.
     fn are_there_for(&self, workload: &str) -> bool {
         match self {
             Self::None => false,
@@ -58,25 +58,25 @@ impl StartingWeights {
     }
 }
 
-/// The most cells of a run.
+/// Maximum number of cells of a run.
 const MOST_CELLS: u64 = 100_000;
 
-/// Why there is no plan.
+/// Error of planning.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// An override without `=`.
+    /// The override has no `=`.
     #[error("`{given}` is no axis override\n  hint: write `axis=value,value`, e.g. `accumulate=1,4`")]
     NotAnOverride {
-        /// The text.
+        /// The rejected text.
         given: String,
     },
-    /// An override of an axis that does not exist.
+    /// The overridden axis does not exist.
     #[error(transparent)]
     UnknownAxis(#[from] UnknownName),
-    /// An override with a value that its axis does not take.
+    /// The axis does not accept the value.
     #[error(transparent)]
     Value(#[from] ValueError),
-    /// Two overrides of one axis.
+    /// Two overrides name the same axis.
     #[error("axis `{axis}` is overridden twice\n  hint: give all its values at once, `{axis}=value,value`")]
     OverriddenTwice {
         /// The axis.
@@ -92,58 +92,58 @@ pub enum PlanError {
         /// Expected notation of a row.
         wanted: String,
     },
-    /// An override that concerns nothing in the suites.
+    /// The override does not apply to any task of the suites.
     #[error("{}", axes::inapplicable(*.axis, .tasks))]
     Inapplicable {
         /// The axis.
         axis: Axis,
-        /// The tasks of the suites.
+        /// Tasks of the suites.
         tasks: Vec<TaskKind>,
     },
-    /// Two suites that the report could not tell apart.
+    /// Two suites have the same name.
     #[error("two suites are named `{name}`\n  hint: a suite is named after its file: rename one")]
     SameName {
-        /// Their name.
+        /// The shared name.
         name: String,
     },
-    /// Weights of another model than a workload's.
+    /// The weights are for another model than the workload's.
     #[error(
         "`{workload}` runs a `{wanted}`, and the weights for it are those of a `{given}`\n  hint: `--weights WORKLOAD=PATH` is for one workload"
     )]
     OtherModel {
-        /// The workload.
+        /// Name of the workload.
         workload: String,
-        /// Its model.
+        /// Model of the workload.
         wanted: &'static str,
-        /// The path that was given.
+        /// Model of the given weights.
         given: &'static str,
     },
-    /// More cells than anybody waits for.
+    /// The plan has more than 100,000 cells.
     #[error(
         "with `{workload}` of `{suite}`, the run has more than {MOST_CELLS} cells\n  hint: each axis multiplies them; join axes by `+` that change together"
     )]
     TooManyCells {
-        /// The suite.
+        /// Name of the suite.
         suite: String,
-        /// The workload.
+        /// Name of the workload.
         workload: String,
     },
-    /// A filter that leaves nothing.
+    /// The filter matches no cell.
     #[error("no cell matches `{filter}`\n  hint: a filter is a part of a workload's name or of a setting such as `precision=16-mixed`; the suites have {}", .workloads.join(", "))]
     NothingMatches {
         /// The filter.
         filter: String,
-        /// Names of the workloads there are.
+        /// Names of the existing workloads.
         workloads: Vec<String>,
     },
 }
 
-/// Multiplies out workloads and axes: cells in the order of the suites, then of their workloads, then of their axes,
-/// the last axis fastest. A cell that was already planned, because an earlier suite asked for the very same work
-/// under the same workload name, is not planned again: it stays the earlier suite's.
+/// Computes the product of workloads and axes. Cells are ordered by suite, workload and axes; the last axis varies fastest. A cell that an
+/// earlier suite already contains, with the same workload name, is not planned again and belongs to the earlier suite.
 ///
 /// # Errors
-/// An override or a filter that concerns nothing, an axis that is overridden twice, suites of one name.
+/// Fails if an override or a filter matches nothing, if an axis is overridden twice, if two suites have the same name, if the weights are
+/// for another model, or if there are too many cells.
 pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> {
     check(suites, options)?;
     let mut plan = Plan {
@@ -200,7 +200,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
 }
 
 fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Sweep], options: &PlanOptions) {
-    // The settings of one workload differ, so that only an equal workload of an earlier suite can have its cells.
+    // Settings within a workload are distinct, so only an equal workload of an earlier suite can contain the same cell.
     let earlier = plan
         .cells
         .iter()
@@ -271,7 +271,7 @@ fn overridden(sweeps: &[Sweep], workload: &Workload, options: &PlanOptions) -> V
     sweeps
 }
 
-/// The same in the size of the user's model.
+/// Replaces the model of a workload with the user's model, if there is one.
 fn with_model(workload: &Workload, options: &PlanOptions) -> Result<Workload, PlanError> {
     let mut workload = workload.clone();
     let own = options.models.get(&workload.name);
@@ -284,7 +284,7 @@ fn with_model(workload: &Workload, options: &PlanOptions) -> Result<Workload, Pl
     };
     if let Some(given) = given {
         if given.name() != model.name() {
-            // Weights that are not read fit everything.
+            // Random weights do not have to match the model.
             if own.is_none() && options.weights == StartingWeights::Random {
                 return Ok(workload);
             }
@@ -374,7 +374,7 @@ fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
     }
 }
 
-/// Why a kernel that sums no products does not run under a precision.
+/// Returns the reason for which a kernel without a matmul is skipped under a precision.
 fn without_products(kind: KernelKind, setting: &Setting) -> Option<String> {
     let precision = setting.precision();
     let halves = matches!(precision.parameters(), Format::F16 | Format::Bf16);
@@ -398,12 +398,12 @@ fn without_products(kind: KernelKind, setting: &Setting) -> Option<String> {
     }
 }
 
-/// Every combination of the rows of some sweeps, the last sweep fastest, as resolved settings and seeds.
+/// Iterator over all combinations of the rows of sweeps, as resolved settings and seeds. The last sweep varies fastest.
 struct Settings<'a> {
     sweeps: &'a [Sweep],
-    /// Which row each sweep is at; absent when all have been given.
+    /// Row index of each sweep; `None` at the end of the iteration.
     rows: Option<Vec<usize>>,
-    /// The setting without a sweep, for each of [`Backend::ALL`]: defaults may depend on the backend.
+    /// Default setting for each of [`Backend::ALL`], because defaults can depend on the backend.
     defaults: Vec<Setting>,
     backend: Backend,
 }

@@ -1,4 +1,4 @@
-//! Reading typed values out of TOML tables that keep their spans.
+//! Typed access to TOML tables with spans.
 
 use std::{ops::Range, str::FromStr};
 
@@ -13,22 +13,22 @@ use crate::{
     keys::{Absent, Key, Takes},
 };
 
-/// A value with its place in the file.
+/// TOML value with its span in the file.
 pub(crate) type Node<'a> = Spanned<DeValue<'a>>;
 
-/// A table under the name that messages give it, together with the tables whose keys it inherits.
+/// Table with its title in messages and the tables whose keys it inherits.
 #[derive(Clone)]
 pub(crate) struct Section<'a> {
     pub(crate) sink: &'a Sink<'a>,
     pub(crate) title: String,
-    /// Where a missing key is reported.
+    /// Location at which a missing key is reported.
     span: Range<usize>,
-    /// Where a key is looked for, the most specific table first.
+    /// Tables in lookup order, the most specific first.
     layers: Vec<&'a DeTable<'a>>,
 }
 
 impl<'a> Section<'a> {
-    /// The whole file.
+    /// Creates the section of the whole file.
     pub(crate) fn root(sink: &'a Sink<'a>, table: &'a DeTable<'a>) -> Self {
         Self {
             sink,
@@ -38,7 +38,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// This section, with the keys of `specific` taking precedence.
+    /// Returns this section, with the keys of `specific` taking precedence.
     pub(crate) fn overlaid_with(&self, specific: &Self) -> Self {
         let layers = specific.layers.iter().chain(&self.layers).copied().collect();
         Self {
@@ -47,7 +47,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Every key and value, in the order of the file.
+    /// Returns all keys and values, in the order of the file.
     pub(crate) fn entries(&self) -> Vec<(&'a str, Range<usize>, &'a Node<'a>)> {
         let entries = self.layers.iter().flat_map(|table| table.iter());
         let mut entries: Vec<_> = entries
@@ -71,7 +71,7 @@ impl<'a> Section<'a> {
         self.layers.iter().find_map(|table| table.get(key.name))
     }
 
-    /// Reports that the value of `key` is of another kind than it takes.
+    /// Reports that the value of `key` has the wrong type.
     fn wrong(&self, key: &Key, span: &Range<usize>) {
         let given = self.sink.snippet(span);
         self.sink.error(
@@ -94,7 +94,7 @@ impl<'a> Section<'a> {
         );
     }
 
-    /// The value of a key that is there or has a default, if it is what the key takes.
+    /// Returns the value of a key, or its default, if it has the right type.
     fn read<T>(&self, key: &Key, convert: impl Fn(&DeValue<'_>) -> Option<T>) -> Option<T> {
         match (self.find(key), key.absent) {
             (Some(node), _) => {
@@ -113,12 +113,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Whether a key is in the file.
+    /// Returns true if the file contains the key.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.find(key).is_some()
     }
 
-    /// A text, without the white space around it.
+    /// Returns a string without the white space around it.
     pub(crate) fn text(&self, key: &Key) -> Option<String> {
         let may_be_empty = matches!(key.absent, Absent::Value(_));
         self.read(key, |value| {
@@ -127,7 +127,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A list of texts.
+    /// Returns a list of strings.
     pub(crate) fn texts(&self, key: &Key) -> Option<Vec<String>> {
         self.read(key, |value| {
             value
@@ -138,12 +138,12 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// `true` or `false`.
+    /// Returns a Boolean.
     pub(crate) fn flag(&self, key: &Key) -> Option<bool> {
         self.read(key, |value| value.as_bool())
     }
 
-    /// A whole number within the bounds of its key.
+    /// Returns a whole number within the bounds of its key.
     pub(crate) fn whole(&self, key: &Key) -> Option<u32> {
         let Takes::Whole(least) = key.takes else {
             return None;
@@ -153,7 +153,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A whole number that may be absent.
+    /// Returns a whole number that may be absent.
     pub(crate) fn optional_whole(&self, key: &Key) -> Option<Option<u32>> {
         if self.has(key) {
             self.whole(key).map(Some)
@@ -162,7 +162,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A number within the bounds of its key.
+    /// Returns a number within the bounds of its key.
     pub(crate) fn number(&self, key: &Key) -> Option<f64> {
         self.read(key, |value| {
             let x = number(value)?;
@@ -176,15 +176,15 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// One of a closed list of names.
+    /// Returns one of a closed list of names.
     pub(crate) fn name<T: FromStr<Err = UnknownName>>(&self, key: &Key) -> Option<T> {
         let text = self.read(key, |value| value.as_str().map(str::to_owned))?;
-        // A name that the file does not give is the key's own, and needs no place to complain about.
+        // A default name is always valid, so its span is never reported.
         let span = self.find(key).map_or(0..0, |node| node.span());
         self.parsed(&span, &text)
     }
 
-    /// A list of names that may be absent.
+    /// Returns a list of names that may be absent.
     pub(crate) fn names<T: FromStr<Err = UnknownName>>(&self, key: &Key) -> Option<Vec<T>> {
         let node = self.find(key)?;
         let Some(items) = node.get_ref().as_array().filter(|items| !items.is_empty()) else {
@@ -201,14 +201,14 @@ impl<'a> Section<'a> {
         items.iter().map(parse).collect()
     }
 
-    /// Parses a name that stands at `span`.
+    /// Parses the name at `span`.
     pub(crate) fn parsed<T: FromStr<Err = UnknownName>>(&self, span: &Range<usize>, text: &str) -> Option<T> {
         text.parse()
             .map_err(|unknown| self.sink.error(span, unknown))
             .ok()
     }
 
-    /// One of the names that `key` takes, where no enum stands for them.
+    /// Returns one of the names that `key` accepts, if there is no enum for them.
     pub(crate) fn listed_name(&self, key: &Key) -> Option<&'static str> {
         let Takes::Name(names) = key.takes else {
             return None;
@@ -220,13 +220,13 @@ impl<'a> Section<'a> {
             .ok()
     }
 
-    /// The name of a metric, or of several, and its place.
+    /// Returns the name of a metric or of a group of metrics, with its span.
     pub(crate) fn metric(&self, key: &Key) -> Option<(Range<usize>, String)> {
         let text = self.read(key, |value| value.as_str().map(str::to_owned))?;
         Some((self.find(key)?.span(), text))
     }
 
-    /// A table inside this one: empty if it is absent and may be.
+    /// Returns a nested table. An absent optional table is empty.
     pub(crate) fn table(&self, key: &Key, title: impl Into<String>) -> Option<Section<'a>> {
         let mut span = self.span.clone();
         let mut layers = vec![];
@@ -250,7 +250,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A table inside this one by a name that is no fixed key.
+    /// Returns a nested table whose name is not a fixed key.
     pub(crate) fn named_table(&self, name: &str, title: impl Into<String>) -> Option<Section<'a>> {
         let node = self.layers.first()?.get(name)?;
         let Some(table) = node.get_ref().as_table() else {
@@ -269,7 +269,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A list of tables; `title` names each.
+    /// Returns a list of tables. `title` is the title of each.
     pub(crate) fn tables(&self, key: &Key, title: &str) -> Vec<Section<'a>> {
         let Some(node) = self.find(key) else {
             if matches!(key.absent, Absent::Error) {
@@ -296,19 +296,19 @@ impl<'a> Section<'a> {
         tables.into_iter().map(section).collect()
     }
 
-    /// Reports something about the value of `key`, or about the whole section if the key is absent.
+    /// Reports an error at the value of `key`, or at the section if the key is absent.
     pub(crate) fn complain(&self, key: &Key, message: impl std::fmt::Display) {
         let span = self.find(key).map_or(self.span.clone(), Spanned::span);
         self.sink.error(&span, message);
     }
 
-    /// Where the section begins.
+    /// Returns the span of the section.
     pub(crate) fn span(&self) -> &Range<usize> {
         &self.span
     }
 }
 
-/// `given` as one of `valid`, or the error that names the nearest of them.
+/// Returns the entry of `valid` that equals `given`, or an error with the nearest one.
 pub(crate) fn one_of(
     what: &'static str,
     given: &str,
@@ -326,13 +326,13 @@ pub(crate) fn one_of(
         })
 }
 
-/// A TOML integer.
+/// Converts a TOML integer.
 pub(crate) fn integer(value: &DeValue<'_>) -> Option<i64> {
     let digits = value.as_integer()?;
     i64::from_str_radix(digits.as_str(), digits.radix()).ok()
 }
 
-/// A finite TOML number, whole or not.
+/// Converts a finite TOML number, whole or not.
 pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     let x = match value {
         DeValue::Float(digits) => digits.as_str().parse().ok()?,

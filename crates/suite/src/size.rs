@@ -1,4 +1,4 @@
-//! `model = "…"` and `[workload.model_size]`: a model, by default of its published base size.
+//! `model = "…"` and `[workload.model_size]`: a model; the default is the published base size.
 
 use mantissa_core::{
     BertSize, BloomSize, DistilBertSize, Gpt2Size, ImageNetResNetSize, LlamaSize, Model, ResNetSize,
@@ -38,7 +38,7 @@ fn sized(section: &Section<'_>) -> Option<Model> {
     }
 }
 
-/// It has the size that its program gave it.
+/// Reads a model defined by the program, which also defines its size.
 fn own(section: &Section<'_>) -> Option<Model> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
     size.only(&[]);
@@ -69,7 +69,7 @@ fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
     })
 }
 
-/// A width and what has to divide it.
+/// Returns a width and its divisor, or reports that the width is not a multiple.
 fn multiple(
     size: &Section<'_>,
     (width, n): (&keys::Key, u32),

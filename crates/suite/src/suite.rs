@@ -1,4 +1,4 @@
-//! A suite file, read and checked whole.
+//! Suite files: loading and validation.
 
 use std::path::Path;
 
@@ -17,16 +17,16 @@ use crate::{
 
 const SECONDS_PER_MINUTE: f64 = 60.0;
 
-/// A valid suite, as each profile sees it.
+/// Valid suite, resolved for each profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
-    /// In the order of [`Profile::ALL`].
+    /// Ordered like [`Profile::ALL`].
     resolved: Vec<Resolved>,
     /// Content of the file.
     text: String,
 }
 
-/// A suite as one profile sees it.
+/// Suite as resolved for one profile.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Resolved {
     pub(crate) info: SuiteInfo,
@@ -35,22 +35,22 @@ pub(crate) struct Resolved {
 }
 
 impl Suite {
-    /// Returns the content of the file. It is read once: a pipe has nothing for a second reader.
+    /// Returns the content of the file. The file is read only once because a pipe cannot be read twice.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The file's stem.
+    /// Returns the stem of the file name.
     pub fn name(&self) -> &str {
         &self.resolved[0].info.name
     }
 
-    /// What the report prints of it, with the axes, the time-out and the expectations of a profile.
+    /// Returns the information for the report, with the axes, the time-out and the expectations of a profile.
     pub fn info(&self, profile: Profile) -> &SuiteInfo {
         &self.resolved(profile).info
     }
 
-    /// What is run, in the sizes of a profile.
+    /// Returns the workloads, in the sizes of a profile.
     pub fn workloads(&self, profile: Profile) -> &[Workload] {
         &self.resolved(profile).workloads
     }
@@ -63,7 +63,7 @@ impl Suite {
 /// Reads and checks a suite file. The suite is named after the file's stem.
 ///
 /// # Errors
-/// Everything that is wrong with the file, or why it could not be read.
+/// Returns all errors of the file, or the reason it could not be read.
 pub fn load(path: &Path) -> Result<Suite, SuiteErrors> {
     let label = path.display().to_string();
     let text =
@@ -72,10 +72,10 @@ pub fn load(path: &Path) -> Result<Suite, SuiteErrors> {
     parse(&name, &label, &text)
 }
 
-/// Checks the text of a suite; `file_label` is what errors call the file.
+/// Validates the text of a suite. `file_label`: the name of the file in errors.
 ///
 /// # Errors
-/// Everything that is wrong with the text, each with its line and column. A text that is no TOML is checked no further.
+/// Returns all errors of the text, each with its line and column. If the text is not valid TOML, only syntax errors are reported.
 pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErrors> {
     let sink = Sink::new(file_label, text);
     let (table, syntax_errors) = DeTable::parse_recoverable(text);
@@ -150,7 +150,7 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
     })
 }
 
-/// `[profile.<profile>]`.
+/// Returns `[profile.<profile>]`.
 fn profile_section<'a>(root: &Section<'a>, of: Profile) -> Option<Section<'a>> {
     let profiles = root.table(&suite::PROFILE, "`[profile]`")?;
     for (name, span, _) in profiles.entries() {

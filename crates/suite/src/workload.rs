@@ -1,4 +1,4 @@
-//! `[[workload]]`: what is run, with the sizes of one profile.
+//! `[[workload]]`: a workload in the sizes of one profile.
 
 use mantissa_core::{
     AttentionShape, ConvolutionShape, DatasetKind, EvaluateTask, GenerateTask, Kernel, KernelKind,
@@ -12,7 +12,7 @@ use crate::{
     size,
 };
 
-/// Reads one workload as `profile` sees it.
+/// Reads one workload, resolved for `profile`.
 pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
     let name = base.text(&workload::NAME);
     if let Some(bytes) = name
@@ -39,7 +39,7 @@ pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
     Some(Workload { name: name?, task })
 }
 
-/// `[workload.profile.<profile>]`.
+/// Returns `[workload.profile.<profile>]`.
 fn profile_section<'a>(base: &Section<'a>, profile: Profile) -> Option<Section<'a>> {
     let profiles = base.table(&workload::PROFILE, "`[workload.profile]`")?;
     for (name, span, _) in profiles.entries() {
@@ -49,7 +49,7 @@ fn profile_section<'a>(base: &Section<'a>, profile: Profile) -> Option<Section<'
 }
 
 fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<TaskKind>) {
-    // What decides which other keys there are cannot differ between profiles.
+    // The first key (`model` or `kernel`) determines which other keys are valid, so profiles cannot override it.
     let overridable = |keys: &'static [keys::Key]| keys.split_at(1).1;
     let all = [train::KEYS, evaluate::KEYS, generate::KEYS, kernel::KEYS];
     let own: Vec<&'static [keys::Key]> = match task {
@@ -66,7 +66,7 @@ fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<
     }
 }
 
-/// A model with its size, and data that it can take. Keys are named alike whatever is done with the model.
+/// Reads a model with its size, and a compatible dataset. The names of the keys are the same for all tasks.
 fn model_and_data(section: &Section<'_>) -> Option<(Model, DatasetKind)> {
     let model = size::model(section);
     let dataset = section.name::<DatasetKind>(&train::DATASET);
@@ -122,7 +122,7 @@ fn generate_task(section: &Section<'_>) -> Option<GenerateTask> {
     })
 }
 
-/// How long is sampled.
+/// Limits of sampling.
 struct Limits {
     min_samples: u32,
     max_samples: u32,
@@ -218,7 +218,7 @@ fn split_of(section: &Section<'_>) -> Option<Split> {
     })
 }
 
-/// `[workload.shape]`.
+/// Reads `[workload.shape]`.
 fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
     let shape = section.table(&kernel::SHAPE, "`[workload.shape]`")?;
     match kind {

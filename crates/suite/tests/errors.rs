@@ -1,8 +1,8 @@
-//! What is wrong with a suite is said all at once, with file, line, column and the nearest valid names.
+//! Tests of error reports: all errors of a suite at once, with file, line, column and the nearest valid names.
 
 use mantissa_suite::{load, parse};
 
-/// A sound suite, which every test spoils in its own way.
+/// Valid suite, which each test modifies.
 const SOUND: &str = r#"title = "t"
 question = "q?"
 
@@ -26,7 +26,7 @@ fn errors(text: &str) -> String {
         .to_string()
 }
 
-/// The errors of the sound suite with `from` replaced by `to`.
+/// Returns the errors of the valid suite with `from` replaced by `to`.
 fn spoilt(from: &str, to: &str) -> String {
     assert!(SOUND.contains(from), "nothing to spoil: {from}");
     errors(&SOUND.replace(from, to))

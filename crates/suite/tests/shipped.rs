@@ -1,4 +1,4 @@
-//! The suites that come with mantissa are valid, plan in every profile, and hold what they promise.
+//! Tests of the shipped suites: all are valid, can be planned in every profile, and contain the promised cells.
 
 use std::{
     collections::BTreeSet,

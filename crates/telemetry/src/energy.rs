@@ -1,47 +1,47 @@
-//! Energy of a window of time, from the device's counter and from sampled power.
+//! Energy of a window of time, from the energy counter of the device and from sampled power.
 
 use std::ops::Range;
 
 use crate::{spans::Spans, thinned::Thinned};
 
-/// Shortest window for which energy is given. The power sensors of an A100 or H100 average over 25 to 100 ms (arXiv
-/// 2312.02741): over 2 s the two edges of the window are worth at most a tenth.
+/// Minimum window for an energy, in seconds. The power sensors of an A100 or H100 average over 25 to 100 ms (arXiv
+/// 2312.02741), so in 2 s the two edges of the window account for at most a tenth.
 pub const MIN_ENERGY_SECONDS: f64 = 2.0;
 
-/// Shortest window for which sampled power is integrated, in averaging times of its sensor. Each edge of the window
-/// smears over one of them, so that both are worth at most a tenth, as above.
+/// Minimum window for integrating sampled power, in averaging times of the sensor. Each edge of the window is blurred
+/// by one averaging time, so both account for at most a tenth.
 pub const MIN_AVERAGING_TIMES: f64 = 20.0;
 
-/// Least share of the window that readings must cover for an energy to be given. What they do not cover is taken to
-/// have drawn the mean of what they do.
+/// Minimum share of the window that readings must cover. The rest of the window is assumed to have the same mean power.
 const MIN_COVERAGE: f64 = 0.95;
 
-/// By how much of the whole window's mean the power of its two halves may differ to be called steady.
+/// Maximum difference in power between the two halves of a window, as a share of the mean, for the power to count as
+/// steady.
 const STEADY_WITHIN: f64 = 0.05;
 
-/// Largest step of the counter as a share of its difference: each edge of the window is off by up to one step.
+/// Maximum step of the counter as a share of its difference. The error at each edge of the window is up to one step.
 const MAX_STEP_SHARE: f64 = 0.1;
 
-/// Energy of a window, twice, each absent with its reason.
+/// Energy of a window by two methods; each value is absent with a reason if it is not available.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Energy {
-    /// Length of the window, seconds.
+    /// Length of the window in seconds.
     pub seconds: f64,
-    /// Difference of the device's counter, joules.
+    /// Difference of the energy counter in joules.
     pub counter_joules: Result<f64, String>,
-    /// By how much the counter moves at once, joules: its difference is off by up to this much.
+    /// Step of the counter in joules, which is the maximum error of its difference.
     pub counter_step_joules: Option<f64>,
-    /// Trapezoid over sampled power, joules.
+    /// Integral of the sampled power in joules (trapezoidal rule).
     pub integral_joules: Result<f64, String>,
     /// Share of the window that the power readings cover.
     pub coverage: f64,
-    /// Over how long the power sensor averages, seconds, where it is known.
+    /// Averaging time of the power sensor in seconds, if known.
     pub averaged_seconds: Option<f64>,
 }
 
 impl Energy {
-    /// The part above what the device draws when nobody uses it; `idle_watts` comes from [`crate::Trace::steady_power`]
-    /// of a window before the work.
+    /// Subtracts the energy of the idle device. `idle_watts` is the [`crate::Trace::steady_power`] of a window before
+    /// the work.
     pub fn above_idle(self, idle_watts: f64) -> Self {
         let idle = idle_watts * self.seconds;
         let above = |joules: f64| {
@@ -61,7 +61,7 @@ impl Energy {
     }
 }
 
-/// Power and counter of a trace.
+/// Power and energy counter of a trace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     power: Power,
@@ -69,7 +69,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Notes one reading; between two that are more than `hole` seconds apart nothing is known.
+    /// Adds a reading. The time between two readings that are more than `hole` seconds apart is unknown.
     pub(crate) fn push(&mut self, seconds: f64, watts: Option<f64>, joules: Option<f64>, hole: f64) {
         if let Some(watts) = watts {
             self.power.push(seconds, watts, hole);
@@ -79,7 +79,7 @@ impl Meter {
         }
     }
 
-    /// Notes over how long the power sensor averages, seconds.
+    /// Sets the averaging time of the power sensor in seconds. The longest one counts.
     pub(crate) fn averaged(&mut self, seconds: f64) {
         let most = self
             .power
@@ -105,7 +105,7 @@ impl Meter {
     }
 }
 
-/// The window's length, if energy can be told of it at all.
+/// Returns the length of the window in seconds, or an error if it is too short.
 fn long_enough(window: &Range<f64>, least: f64, of: &str) -> Result<f64, String> {
     let length = window.end - window.start;
     if length >= least {
@@ -117,7 +117,7 @@ fn long_enough(window: &Range<f64>, least: f64, of: &str) -> Result<f64, String>
     }
 }
 
-/// Sampled power, integrated as it comes, so that thinning loses nothing.
+/// Sampled power, integrated as readings arrive so that thinning does not lose energy.
 #[derive(Debug, Clone, Default)]
 struct Power {
     sums: Thinned<Sum>,
@@ -125,13 +125,13 @@ struct Power {
     averaged_seconds: Option<f64>,
 }
 
-/// Everything from the first reading on.
+/// Sums from the first reading on.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
-    /// Up to when.
+    /// End of the summed time.
     seconds: f64,
     joules: f64,
-    /// How much of the time is covered, seconds.
+    /// Covered time in seconds.
     covered: f64,
 }
 
@@ -140,7 +140,7 @@ impl Power {
         let mut sum = self.last.map_or_else(Sum::default, |(_, sum)| sum);
         if let Some((before, _)) = self.last {
             let apart = seconds - sum.seconds;
-            // A hole is flat in the sums.
+            // Holes add nothing to the sums.
             if apart <= hole {
                 sum.joules += apart * (before + watts) / 2.0;
                 sum.covered += apart;
@@ -151,7 +151,7 @@ impl Power {
         self.last = Some((watts, sum));
     }
 
-    /// The sums up to a moment, straight between two readings.
+    /// Returns the sums up to a time, with linear interpolation between readings.
     fn until(&self, at: f64) -> Sum {
         match self.sums.around(at, |sum| sum.seconds) {
             (Some(below), Some(above)) if above.seconds > below.seconds => {
@@ -183,7 +183,7 @@ impl Power {
         Ok(watts * length)
     }
 
-    /// Mean power where it is steady, watts: there the sensor's averaging smears nothing.
+    /// Returns the mean power in watts if it is steady. In this case, averaging in the sensor does not distort it.
     fn steady(&self, window: &Range<f64>) -> Result<f64, String> {
         let mean = self.mean(window)?;
         let middle = self.until(f64::midpoint(window.start, window.end));
@@ -200,7 +200,7 @@ impl Power {
         }
     }
 
-    /// Mean power, watts.
+    /// Returns the mean power in watts.
     fn mean(&self, window: &Range<f64>) -> Result<f64, String> {
         if self.last.is_none() {
             return Err("the device does not tell its power".into());
@@ -215,13 +215,13 @@ impl Power {
     }
 }
 
-/// The device's own counter.
+/// Energy counter of the device.
 #[derive(Debug, Clone, Default)]
 struct Counter {
     readings: Thinned<(f64, f64)>,
-    /// Time in which no two readings are further apart than a hole.
+    /// Intervals without holes between readings.
     known: Spans,
-    /// Moments at which it had fallen, and from what to what.
+    /// Decreases of the counter: time, value before and value after.
     falls: Vec<(f64, f64, f64)>,
     last: Option<(f64, f64)>,
 }
@@ -237,13 +237,13 @@ impl Counter {
         self.last = Some((seconds, joules));
     }
 
-    /// Difference over the window, and the step in which the counter moves, joules.
+    /// Returns the difference of the counter over the window and its step, in joules.
     fn between(&self, window: &Range<f64>) -> Result<(f64, f64), String> {
         if self.last.is_none() {
             return Err("the device does not tell its energy counter".into());
         }
         let length = long_enough(window, MIN_ENERGY_SECONDS, "energy counter")?;
-        // Moving at less than the edge, so that a reading taken a moment late still counts as one at the edge.
+        // Tolerance at the edges, so that a reading that is slightly late still counts as the one at the edge.
         let slack = length * (1.0 - MIN_COVERAGE) / 2.0;
         let start = self.at(window.start, slack).ok_or("no reading at the start")?;
         let end = self.at(window.end, slack).ok_or("no reading at the end")?;
@@ -253,7 +253,7 @@ impl Counter {
                 "the counter fell from {from:.0} J to {to:.0} J at {at:.1} s: it was reset or wrapped"
             ));
         }
-        // Beyond the readings, at the pace between them.
+        // Extrapolate from the readings to the edges of the window.
         let joules = (end.1 - start.1) / (end.0 - start.0) * length;
         let step = self.step(window).filter(|_| joules > 0.0);
         let step = step.ok_or_else(|| format!("the counter did not move in {length:.1} s"))?;
@@ -265,8 +265,8 @@ impl Counter {
         Ok((joules, step))
     }
 
-    /// When and what, straight between two readings; where the moment is not between readings, the nearest one
-    /// within `slack` seconds.
+    /// Returns time and value of the counter at a time, interpolated linearly. If the time is not between known
+    /// readings, returns the nearest reading within `slack` seconds.
     fn at(&self, at: f64, slack: f64) -> Option<(f64, f64)> {
         match self.readings.around(at, |reading| reading.0) {
             (Some(below), Some(above)) if self.known.hold(&(at..at)) => {
@@ -282,7 +282,7 @@ impl Counter {
         }
     }
 
-    /// Median of the differences between readings inside the window that differ, joules.
+    /// Returns the median of the non-zero differences between readings in the window, in joules.
     fn step(&self, window: &Range<f64>) -> Option<f64> {
         let inside = self
             .readings
@@ -305,7 +305,7 @@ mod tests {
 
     const HOLE: f64 = 0.1;
 
-    /// Readings every 10 ms: power and counter of a moment in seconds.
+    /// Creates readings every 10 ms from functions of the time in seconds.
     fn metered(seconds: f64, power: impl Fn(f64) -> f64, counter: impl Fn(f64) -> f64) -> Meter {
         let mut meter = Meter::default();
         for index in 0..=(seconds * 100.0).round() as u32 {
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_long_trace_loses_no_energy_to_thinning() {
-        // Power that alternates with the readings: every second one alone would see 0 W or 200 W.
+        // The power alternates with the readings: every second reading alone would report 0 W or 200 W.
         let meter = metered(400.0, |at| 200.0 * ((at * 100.0).round() % 2.0), |at| 100.0 * at);
         let energy = meter.energy(&(10.0..390.0));
         assert!(near(&energy.integral_joules, 38_000.0), "{energy:?}");
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_moves_in_steps_says_how_large_they_are() {
-        // 500 W, told every 100 ms.
+        // 500 W, with a counter that is updated every 100 ms.
         let stairs = |at: f64| 50.0 * ((at + 1e-9) * 10.0).floor();
         let energy = metered(10.0, |_| 500.0, stairs).energy(&(1.0..9.05));
         assert_eq!(energy.counter_step_joules, Some(50.0));

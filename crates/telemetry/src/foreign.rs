@@ -1,26 +1,26 @@
-//! Who else computes on the device.
+//! Detection of other processes on the device.
 
 use mantissa_core::Event;
 
 use crate::Process;
 
-/// What is known about processes on the device that are not ours.
+/// Result of the detection of other processes on the device.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Foreign {
-    /// The driver lists our process, and no other.
+    /// The driver lists only own processes.
     None,
-    /// It cannot be known, and why.
+    /// Not known, for this reason.
     Unknown(String),
-    /// These were there.
+    /// These processes were detected.
     Seen(Vec<Stranger>),
 }
 
-/// A process on the device that is not ours.
+/// Process on the device that belongs to another program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stranger {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Most device memory it had, bytes; absent where the driver hides it.
+    /// Peak device memory in bytes; absent if the driver hides it.
     pub bytes: Option<u64>,
     /// First reading that listed it, seconds since the start.
     pub first_seconds: f64,
@@ -28,12 +28,12 @@ pub struct Stranger {
     pub last_seconds: f64,
 }
 
-/// What the readings said about processes, all of them.
+/// Log of the process lists of all readings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
     strangers: Vec<Stranger>,
     own_listed: bool,
-    /// When a list was read first, seconds; our process had not touched the device then.
+    /// Time of the first list in seconds. The own process had not used the device by then.
     first_list: Option<f64>,
 }
 
@@ -64,8 +64,8 @@ impl Log {
         !self.strangers.is_empty()
     }
 
-    /// What can be said for sure. A container may see our own process under another number, so that one which
-    /// appears while ours is not listed may be ours.
+    /// Returns only what is certain. In a container, the driver may list an own process under another id. Therefore, a
+    /// process that appears while no own process is listed may be an own one.
     pub(crate) fn verdict(&self) -> Foreign {
         let Some(first) = self.first_list else {
             return Foreign::Unknown("the driver lists no processes".into());
@@ -87,7 +87,7 @@ impl Log {
         }
     }
 
-    /// One event a stranger.
+    /// Returns one event per other process.
     pub(crate) fn events(&self) -> Vec<Event> {
         let Foreign::Seen(strangers) = self.verdict() else {
             return vec![];

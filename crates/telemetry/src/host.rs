@@ -1,17 +1,18 @@
-//! Memory of a process as the operating system counts it.
+//! Host memory of a process as counted by the operating system.
 
 use crate::{Reading, Source};
 
-/// Reads `/proc/self/status`, or that of another process; other systems than Linux have no such file, and the readings are absent there.
+/// Source that reads `/proc/self/status`, or that of another process. Only Linux has this file; elsewhere the values
+/// are absent.
 #[derive(Debug, Default)]
 pub struct HostMemory {
-    /// Absent: this process.
+    /// Process id; absent: this process.
     process: Option<u32>,
     failed: Option<String>,
 }
 
 impl HostMemory {
-    /// That of another process.
+    /// Creates a source for another process.
     pub fn of(process: u32) -> Self {
         Self {
             process: Some(process),
@@ -33,13 +34,13 @@ impl Source for HostMemory {
                 reading.host_bytes = kilobytes(&status, "VmRSS:");
                 reading.host_peak_bytes = kilobytes(&status, "VmHWM:");
             }
-            // Another process may be gone before the last reading.
+            // Another process may exit before the last reading.
             Err(_) if self.process.is_some() => {}
             Err(error) => self.failed = Some(format!("host memory: /proc/{whose}/status: {error}")),
         }
     }
 
-    /// The system keeps the peak.
+    /// Returns false because the system keeps the peak.
     fn changes_fast(&self) -> bool {
         false
     }
@@ -49,15 +50,18 @@ impl Source for HostMemory {
     }
 }
 
-/// Has the C library keep what this process frees, for what it asks for next, in one place for all threads: the system clears the pages of
-/// fresh memory one by one, for which burn's CPU backend, whose every result is new memory, waits a sixth of a training step (measured:
-/// docs/performance.md). What is held at a time, and so the peak, is the same. Whether the library takes it.
+/// Configures the C library to keep freed memory for later allocations, in one arena for all threads. Returns true on
+/// success.
+///
+/// The system clears the pages of new memory one by one. For burn's CPU backend, which allocates memory for every
+/// result, this takes a sixth of a training step (measured: docs/performance.md). The amount of memory in use at a time
+/// does not change, and neither does the peak.
 pub fn keep_freed_memory() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        /// Bytes that are asked of the system at a time beside what is needed.
+        /// Bytes that are requested from the system in addition to what is needed.
         const AHEAD: i32 = 64 << 20;
-        /// As mallopt(3) has it: never.
+        /// Value for "never", see mallopt(3).
         const NEVER: i32 = -1;
         let settings = [
             (libc::M_ARENA_MAX, 1),
@@ -76,11 +80,11 @@ pub fn keep_freed_memory() -> bool {
     false
 }
 
-/// Starts the high-water mark of this process anew, at what it holds now; whether the system can do that. What was
-/// freed and is still kept by the allocator is given back first, so that it does not count as held.
+/// Resets the peak memory of this process to its current memory. Returns true if the system supports it. Freed memory
+/// that the allocator keeps is returned to the system first, so it does not count as used.
 pub(crate) fn forget_peak() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: gives free pages back to the system; no memory in use is touched.
+    // SAFETY: returns free pages to the system; no memory in use is touched.
     #[expect(unsafe_code, reason = "an interface of the C library")]
     unsafe {
         libc::malloc_trim(0);
@@ -89,7 +93,7 @@ pub(crate) fn forget_peak() -> bool {
     std::fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
-/// The value of a line like `VmHWM:    1234 kB`, in bytes.
+/// Returns the value of a line like `VmHWM:    1234 kB`, in bytes.
 fn kilobytes(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     let (number, unit) = line.trim().split_once(' ')?;

@@ -1,8 +1,8 @@
-//! Samplers that run beside a workload: host memory, and NVML for NVIDIA devices.
+//! Telemetry sampled during a workload: host memory, and NVML for NVIDIA devices.
 //!
-//! A [`Sampler`] reads its [`Source`]s on a thread of its own and gives back a [`Trace`]: series, peaks, energy, when
-//! the clock was held back, who else was there, and how well the sampler kept its time. What a machine cannot tell is
-//! absent and named once, never an error and never zero.
+//! A [`Sampler`] reads its [`Source`]s on its own thread and returns a [`Trace`]: series, peaks, energy, throttling,
+//! other processes, and the accuracy of the sampling. A value that the machine does not report is absent and listed
+//! once with a reason; it is neither an error nor zero.
 
 mod energy;
 mod foreign;

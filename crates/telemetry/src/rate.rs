@@ -1,28 +1,27 @@
-//! How well the sampler kept its time, and what it cost.
+//! Accuracy and cost of the sampling.
 
 use std::{fmt, ops::Range};
 
 use crate::{spans::Spans, thinned::Thinned};
 
-/// The sampling of a window of time.
+/// Accuracy and cost of the sampling in a window of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rate {
-    /// Time between two readings that was asked for, seconds.
+    /// Requested sampling period in seconds.
     pub asked_seconds: f64,
-    /// Mean time between two readings, seconds.
+    /// Mean time between two readings in seconds.
     pub period_seconds: Option<f64>,
-    /// Jitter: 99 % of the readings began no later than this after their moment on the grid, seconds.
+    /// 99th percentile of the delay of a reading after its scheduled time, in seconds.
     pub late_p99_seconds: Option<f64>,
-    /// Share of the window within two asked periods of a reading.
+    /// Share of the window that is within two requested periods of a reading.
     pub coverage: f64,
-    /// Mean duration of a reading, seconds of wall time.
+    /// Mean duration of a reading in seconds of wall time.
     pub reading_seconds: Option<f64>,
-    /// 99 % of the readings took no longer than this, seconds of wall time.
+    /// 99th percentile of the duration of a reading in seconds of wall time.
     pub reading_p99_seconds: Option<f64>,
-    /// Share of the window in which a reading was under way: an upper bound on the time that sampling takes from
-    /// one core.
+    /// Share of the window that readings take: an upper bound on the load of one core.
     pub reading_share: Option<f64>,
-    /// Readings in the window.
+    /// Number of readings in the window.
     pub readings: usize,
 }
 
@@ -51,7 +50,7 @@ impl fmt::Display for Rate {
     }
 }
 
-/// When readings were taken, all of them.
+/// Log of the times of all readings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
     readings: Thinned<Taken>,
@@ -65,9 +64,9 @@ struct Taken {
     seconds: f64,
     late: Option<f64>,
     taken: Option<f64>,
-    /// This one and all before it.
+    /// Number of readings up to and including this one.
     count: usize,
-    /// Duration of all before it.
+    /// Total duration of the earlier readings.
     before_seconds: f64,
 }
 
@@ -121,7 +120,7 @@ impl Log {
         }
     }
 
-    /// Moment and duration of the readings that are left, seconds.
+    /// Returns the time and duration of the kept readings in seconds.
     pub(crate) fn taken(&self) -> impl Iterator<Item = (f64, Option<f64>)> {
         self.readings.even().iter().map(|one| (one.seconds, one.taken))
     }

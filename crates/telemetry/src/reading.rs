@@ -1,30 +1,31 @@
-//! One look at everything that can be sampled.
+//! Readings and their sources.
 
 use mantissa_core::Event;
 
-/// What was read at one moment. Absent is what the machine does not tell.
+/// Values read at one time. A value that the machine does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reading {
-    /// When it was begun, seconds since the start of the sampler. Sources find it filled in.
+    /// Start of the reading, in seconds since the start of the sampler. Set before the sources are read.
     pub seconds: f64,
-    /// How long after its due time it was begun, seconds; absent where none was due, as at the end.
+    /// Delay of the start after its scheduled time, in seconds; absent for readings without a scheduled time, such as
+    /// the last one.
     pub late_seconds: Option<f64>,
-    /// How long it took, seconds of wall time.
+    /// Wall time of the reading in seconds.
     pub taken_seconds: Option<f64>,
-    /// Resident memory of this process, bytes. Read less often.
+    /// Resident memory of this process in bytes. Absent in brief readings.
     pub host_bytes: Option<u64>,
-    /// High-water mark of the resident memory of this process since its start, bytes. Read less
-    /// often: the system keeps it.
+    /// Peak resident memory of this process since its start, in bytes. Absent in brief readings, because the system
+    /// keeps the peak.
     pub host_peak_bytes: Option<u64>,
-    /// Memory in use on the whole device (of a MIG slice: on the slice), bytes.
+    /// Memory in use on the whole device, or on the MIG slice, in bytes.
     pub device_bytes: Option<u64>,
-    /// Device memory of this process, bytes. Read less often.
+    /// Device memory of this process in bytes. Absent in brief readings.
     pub process_bytes: Option<u64>,
-    /// Power draw of the device, watts.
+    /// Power draw of the device in watts.
     pub power_watts: Option<f64>,
-    /// Over how long the sensor averages that power, seconds.
+    /// Averaging time of the power sensor in seconds.
     pub power_averaged_seconds: Option<f64>,
-    /// Energy counter of the device since the driver was loaded, joules.
+    /// Energy counter of the device since the driver was loaded, in joules.
     pub energy_joules: Option<f64>,
     /// Clock of the streaming multiprocessors, hertz.
     pub sm_clock_hz: Option<f64>,
@@ -32,46 +33,46 @@ pub struct Reading {
     pub memory_clock_hz: Option<f64>,
     /// Core temperature, degrees Celsius.
     pub temperature_celsius: Option<f64>,
-    /// Bits of the reasons for which the clock is held back; see [`crate::throttle_reasons`].
+    /// NVML bits of the reasons for which the clock is limited; see [`crate::throttle_reasons`].
     pub throttle: Option<u64>,
-    /// Whether the quantities that are read less often are left out this time: host memory, processes, utilisation,
-    /// ECC errors. They cost more, change slowly, or keep their own peak. Sources find it filled in.
+    /// True for a brief reading, which leaves out host memory, processes, utilisation and ECC errors. These are
+    /// expensive to read, change slowly, or keep their own peak. Set before the sources are read.
     pub brief: bool,
-    /// Share of the time in which a kernel ran, 0 to 1. Read less often.
+    /// Share of the time in which a kernel ran, 0 to 1. Absent in brief readings.
     pub utilisation: Option<f64>,
-    /// Memory errors that ECC could not correct, since the driver was loaded. Read less often.
+    /// Uncorrectable memory errors since the driver was loaded. Absent in brief readings.
     pub ecc_uncorrected: Option<u64>,
-    /// What computes on the device. Read less often.
+    /// Processes that compute on the device. Absent in brief readings.
     pub processes: Option<Vec<Process>>,
 }
 
-/// A process that computes on a device.
+/// Process that computes on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its number, as the driver gives it: in a container it may be another one than the process itself sees.
+    /// Process id according to the driver. In a container, it may differ from the id that the process itself sees.
     pub pid: u32,
-    /// Its device memory, bytes; absent where the driver hides it.
+    /// Device memory in bytes; absent if the driver hides it.
     pub bytes: Option<u64>,
-    /// Whether it is the one that is measured, or belongs to it.
+    /// True for the process that is measured and for processes that belong to it.
     pub own: bool,
 }
 
-/// Something that can be read again and again, cheaply.
+/// Source that can be read repeatedly at low cost.
 pub trait Source: Send {
-    /// Fills in the parts of `reading` that it knows. It must not panic, whatever it finds.
+    /// Sets the values of `reading` that the source supports. Must not panic.
     fn read(&mut self, reading: &mut Reading);
 
-    /// Whether there is anything in it that a reading ten times a second would miss. Without such a source the sampler
-    /// does not wake for the readings between.
+    /// Returns true if a value can change within a tenth of a second. Without such a source, the sampler takes only
+    /// full readings.
     fn changes_fast(&self) -> bool {
         true
     }
 
-    /// What it was asked for and cannot tell, each with its reason and, if it could at first, since when:
-    /// `power: not supported`.
+    /// Returns the quantities that are not available, each with its reason and, if it was available at first, since
+    /// when: `power: not supported`.
     fn missing(&self) -> Vec<String>;
 
-    /// What happened to it that a record should tell.
+    /// Returns events for the record.
     fn events(&self) -> Vec<Event> {
         vec![]
     }

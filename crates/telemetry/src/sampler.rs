@@ -1,4 +1,4 @@
-//! The thread that reads the sources until it is told to stop.
+//! Sampler thread that reads the sources periodically.
 
 use std::{
     sync::{
@@ -13,21 +13,22 @@ use mantissa_core::Event;
 
 use crate::{Peaks, Reading, Source, Throttling, Trace};
 
-/// Time between two readings. NVML's own sensors change every 20 ms at the fastest (power on an A100 or H100: 25 to
-/// 100 ms, arXiv 2312.02741); twice that rate misses no change of theirs. What it costs is in [`Trace::rate`].
+/// Sampling period. Sensors of NVML change at most every 20 ms (power on an A100 or H100: 25 to 100 ms, arXiv
+/// 2312.02741), so twice that rate misses no change. [`Trace::rate`] reports the cost.
 pub const PERIOD: Duration = Duration::from_millis(10);
 
-/// Least time between two readings of everything, and the period where nothing changes faster; those between leave out what costs more or changes slowly: host
-/// memory (some 30 µs, and the system keeps its peak), processes (the driver walks a list), utilisation (its own
-/// sampling takes 1/6 s to 1 s, NVML reference), ECC errors.
+/// Minimum time between two full readings, and the sampling period if no source changes faster. Brief readings in
+/// between leave out what is expensive or changes slowly: host memory (about 30 µs, and the system keeps its peak),
+/// processes (the driver walks a list), utilisation (its own sampling period is 1/6 s to 1 s, NVML reference), ECC
+/// errors.
 const FULL: Duration = Duration::from_millis(100);
 
-/// How long a reading may take before the run goes on without it: a driver in trouble can block a call for ever.
+/// Time limit of a reading, after which the run continues without it. A faulty driver can block a call forever.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A running sampler. Dropped, its thread ends by itself.
+/// Running sampler. Its thread ends when the sampler is dropped.
 ///
-/// Whatever becomes of a source, the run goes on: one that blocks or panics ends the trace, which then says so.
+/// A source that blocks or panics ends the trace, which records the reason. The run continues.
 pub struct Sampler {
     orders: Sender<Order>,
     done: Receiver<()>,
@@ -37,24 +38,25 @@ pub struct Sampler {
     patience: Duration,
 }
 
-/// What the thread is told.
+/// Command to the sampler thread.
 enum Order {
-    /// The high-water mark of host memory was started anew.
+    /// The peak of host memory was reset.
     HostPeakForgotten,
-    /// Everything is to be read now, and the sender wants to know when that is done.
+    /// Take a full reading now and notify the sender.
     Read(Sender<()>),
     Stop,
 }
 
 impl Sampler {
-    /// Starts sampling every [`PERIOD`], or as often as the sources are worth it; the first reading has been taken when this returns, so start it before
-    /// the device is touched: that reading is what was there before.
+    /// Starts sampling every [`PERIOD`], or less often if no source changes that fast. The first reading is complete
+    /// when this returns. Start the sampler before the device is used, because the first reading is the baseline of
+    /// device memory.
     pub fn start(sources: Vec<Box<dyn Source>>) -> Self {
         let fast = sources.iter().any(|source| source.changes_fast());
         Self::start_every(if fast { PERIOD } else { FULL }, sources)
     }
 
-    /// As [`Sampler::start`], with another period.
+    /// Starts sampling like [`Sampler::start`], with another period.
     pub fn start_every(period: Duration, sources: Vec<Box<dyn Source>>) -> Self {
         Self::start_patiently(period, PATIENCE, sources)
     }
@@ -89,51 +91,50 @@ impl Sampler {
         sampler
     }
 
-    /// Moment 0 of the series.
+    /// Returns the time 0 of the series.
     pub fn started(&self) -> Instant {
         self.start
     }
 
-    /// Seconds since the start: the `x` of the series.
+    /// Returns the seconds since the start, which are the `x` of the series.
     pub fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Whether the clock is, or was at some time since a moment, held back, as far as has been read. The last reading counts
-    /// however old it is: on a busy machine the next one may be late.
+    /// Returns true if the clock is throttled or was throttled at some time after `since`, according to the readings up
+    /// to now. The last reading counts regardless of its age, because the next one may be late on a busy machine.
     pub fn held_back(&self, since: f64) -> bool {
         let now = self.seconds();
         let trace = lock(&self.trace);
         trace.held_back() || matches!(trace.throttled(since, now), Throttling::Yes(_))
     }
 
-    /// The peaks of memory up to now, after a reading of everything that is taken for this.
+    /// Takes a full reading and returns the memory peaks up to now.
     pub fn peaks(&self) -> Peaks {
         let (tell, told) = mpsc::channel();
-        // A thread that is gone, or stuck, leaves what was read before.
+        // If the thread has ended or is blocked, return the peaks of the earlier readings.
         if self.orders.send(Order::Read(tell)).is_ok() {
             let _ = told.recv_timeout(self.patience);
         }
         lock(&self.trace).peaks()
     }
 
-    /// What other threads may look at.
+    /// Returns a handle for other threads.
     pub fn glance(&self) -> Glance {
         Glance(Arc::clone(&self.trace))
     }
 
-    /// Lets the high-water mark of host memory begin here, where the system can do that.
+    /// Resets the peak of host memory, where the system supports it.
     pub fn forget_host_peak(&self) {
         if crate::host::forget_peak() {
-            // The receiver is gone only if the thread is, which `stop` finds out.
+            // The receiver is gone only if the thread has ended, which `stop` detects.
             let _ = self.orders.send(Order::HostPeakForgotten);
         }
     }
 
-    /// Takes a last reading and hands over the trace. What the thread could not finish is missing from it and is
-    /// named there.
+    /// Takes a last reading and returns the trace. If the thread cannot finish, the trace contains the reason.
     pub fn stop(self) -> Trace {
-        // The receiver is gone only if the thread is, which the wait below finds out.
+        // The receiver is gone only if the thread has ended, which the wait below detects.
         let _ = self.orders.send(Order::Stop);
         let end = match (&self.thread, self.done.recv_timeout(self.patience)) {
             (None, _) => Err("the system gave it no thread".to_owned()),
@@ -158,47 +159,47 @@ impl Sampler {
     }
 }
 
-/// What is known so far, for a thread that must not wait: one that is about to end the process.
+/// Handle to the trace for a thread that must not block because it is about to end the process.
 #[derive(Clone)]
 pub struct Glance(Arc<Mutex<Trace>>);
 
 impl Glance {
-    /// As far as has been read; absent while a reading is being written down.
+    /// Returns the peaks up to now; `None` while a reading is being stored.
     pub fn peaks(&self) -> Option<Peaks> {
         self.0.try_lock().ok().map(|trace| trace.peaks())
     }
 
-    /// What a record should tell, as far as has been read; absent while a reading is being written down.
+    /// Returns the events up to now; `None` while a reading is being stored.
     pub fn events(&self) -> Option<Vec<Event>> {
         self.0.try_lock().ok().map(|trace| trace.events())
     }
 }
 
-/// Whether a reading that begins now leaves out what changes slowly, the last one of everything having begun at `full`. Half a period is
-/// left to jitter: one that comes a moment early is to hold what it was due to hold.
+/// Returns true if a reading that begins now is brief; `full` is the start of the last full reading. A tolerance of
+/// half a period allows for jitter: a reading that starts slightly early must still be full if it was scheduled to be.
 fn is_brief(now: Duration, full: Duration, period: Duration) -> bool {
     now.saturating_sub(full) + period / 2 < FULL
 }
 
-/// What the thread works with.
+/// State of the sampler thread.
 struct Reader {
     sources: Vec<Box<dyn Source>>,
     trace: Arc<Mutex<Trace>>,
     start: Instant,
     period: Duration,
-    /// When everything was read last.
+    /// Start of the last full reading.
     full: Option<Duration>,
 }
 
 impl Reader {
     fn run(mut self, told: &Receiver<Order>, first: &Sender<()>, done: &Sender<()>) {
-        // Readings keep their grid, whose points are multiples of the period: a late one does not shift the rest.
+        // Readings are scheduled at multiples of the period, so a late one does not shift the others.
         let mut due = Duration::ZERO;
         loop {
             match told.recv_timeout(due.saturating_sub(self.start.elapsed())) {
                 Err(RecvTimeoutError::Timeout) => {
                     self.read(Some(due));
-                    // Nobody listens after the first one.
+                    // The receiver is gone after the first reading.
                     let _ = first.send(());
                     let points = self.start.elapsed().as_nanos() / self.period.as_nanos() + 1;
                     let points = u32::try_from(points).unwrap_or(u32::MAX);
@@ -207,20 +208,20 @@ impl Reader {
                 Ok(Order::HostPeakForgotten) => lock(&self.trace).forget_host_peak(),
                 Ok(Order::Read(done)) => {
                     self.read(None);
-                    // Who asked may have lost patience.
+                    // The sender may have reached its time limit.
                     let _ = done.send(());
                 }
                 Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         self.read(None);
-        // The sampler is gone if it was dropped, or had no more patience.
+        // The receiver is gone if the sampler was dropped or reached its time limit.
         let _ = done.send(());
     }
 
     fn read(&mut self, due: Option<Duration>) {
         let begun = self.start.elapsed();
-        // The first reading and the last one, for which none is due, hold everything.
+        // The first reading and readings without a scheduled time are full.
         let brief = due.is_some() && self.full.is_some_and(|full| is_brief(begun, full, self.period));
         if !brief {
             self.full = Some(begun);
@@ -244,7 +245,7 @@ impl Reader {
     }
 }
 
-/// The trace; a panic while it was held leaves readings that are whole.
+/// Locks the trace. A panic while it was locked leaves only complete readings.
 fn lock(trace: &Mutex<Trace>) -> MutexGuard<'_, Trace> {
     trace.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -255,7 +256,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Power that rises by one watt a reading.
+    /// Source whose power rises by one watt per reading.
     struct Script(f64);
 
     impl Source for Script {
@@ -269,7 +270,7 @@ mod tests {
         }
     }
 
-    /// Does something else than reading, from the second reading on.
+    /// Source that calls a function at every reading after the first.
     struct Trouble(usize, fn());
 
     impl Source for Trouble {
@@ -289,10 +290,10 @@ mod tests {
     #[test]
     fn a_reading_that_comes_a_moment_early_is_as_whole_as_it_was_to_be() {
         let ms = Duration::from_millis;
-        // Everything is due each time; and every tenth time, of a grid ten times as fine.
+        // Full readings are scheduled every time, or every tenth time on a grid that is ten times as fine.
         assert!(!is_brief(ms(199), ms(101), FULL));
         assert!(!is_brief(ms(197), ms(102), ms(10)) && is_brief(ms(187), ms(102), ms(10)));
-        // The first one after a late one is left out rather than read twice in a row.
+        // The reading after a late full one is brief, so two full readings do not follow each other.
         assert!(is_brief(ms(200), ms(160), FULL));
     }
 

@@ -1,13 +1,13 @@
-//! Stretches of time.
+//! Sets of time intervals.
 
 use std::ops::Range;
 
-/// Stretches of time in order, none touching the next, in seconds since the start of the sampler.
+/// Disjoint time intervals in ascending order, in seconds since the start of the sampler.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Spans(Vec<Range<f64>>);
 
 impl Spans {
-    /// Adds a stretch that begins no earlier than the last one did; where they touch they become one.
+    /// Adds an interval that does not begin before the last one. Intervals that touch are merged.
     pub(crate) fn add(&mut self, from: f64, to: f64) {
         match self.0.last_mut() {
             Some(last) if from <= last.end => last.end = last.end.max(to),
@@ -15,7 +15,7 @@ impl Spans {
         }
     }
 
-    /// How much of the window the stretches cover, seconds.
+    /// Returns the time in seconds that the intervals cover within the window.
     pub(crate) fn seconds_in(&self, window: &Range<f64>) -> f64 {
         let inside = self.touching(window).iter();
         inside
@@ -23,12 +23,12 @@ impl Spans {
             .fold(0.0, |sum, seconds| sum + seconds)
     }
 
-    /// Whether one of the stretches and the window have a moment in common.
+    /// Returns true if an interval overlaps or touches the window.
     pub(crate) fn touch(&self, window: &Range<f64>) -> bool {
         !self.touching(window).is_empty()
     }
 
-    /// Whether one stretch holds the whole window.
+    /// Returns true if one interval contains the whole window.
     pub(crate) fn hold(&self, window: &Range<f64>) -> bool {
         let touching = self.touching(window);
         touching

@@ -1,16 +1,17 @@
-//! A list that stays short however long the run.
+//! List of bounded length for runs of any duration.
 
-/// Items kept; beyond, every second one is dropped and the spacing doubles (2.7 minutes at 100 Hz). What must not
-/// depend on the spacing (peaks, sums, intervals) is taken from all items as they come.
+/// Maximum number of items. When it is exceeded, every second item is dropped and the spacing doubles (2.7 minutes at
+/// 100 Hz). Values that must not depend on the spacing (peaks, sums, intervals) are computed from all items as they
+/// arrive.
 pub(crate) const MOST: usize = 1 << 14;
 
-/// Items in the order in which they came: at first all of them, later every second, fourth, … and always the last.
+/// Items in order of arrival: at first all of them, later every second, fourth, … and always the last one.
 #[derive(Debug, Clone)]
 pub(crate) struct Thinned<T> {
     kept: Vec<T>,
-    /// The last item, where it is not among `kept`.
+    /// The last item, if it is not in `kept`.
     tail: Option<T>,
-    /// Only every so many-th item is kept; a power of two.
+    /// Interval of the items that are kept; a power of two.
     stride: usize,
     seen: usize,
 }
@@ -43,18 +44,18 @@ impl<T> Thinned<T> {
         }
     }
 
-    /// The items that are evenly spaced.
+    /// Returns the evenly spaced items.
     pub(crate) fn even(&self) -> &[T] {
         &self.kept
     }
 
-    /// The items that are left, the last one included.
+    /// Returns all items that are kept, including the last one.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.kept.iter().chain(&self.tail)
     }
 
-    /// The neighbours between which a key lies, of items in the order of their keys: the last one not above it, and
-    /// the first one not below.
+    /// Returns the neighbours of a key in a list that is sorted by key: the last item that is not above it and the
+    /// first one that is not below it.
     pub(crate) fn around(&self, at: f64, key: impl Fn(&T) -> f64) -> (Option<&T>, Option<&T>) {
         let above = self.kept.partition_point(|item| key(item) <= at);
         let below = above.checked_sub(1).and_then(|index| self.kept.get(index));

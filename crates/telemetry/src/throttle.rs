@@ -1,4 +1,4 @@
-//! Clocks that are held back: why, and when.
+//! Throttling of the clock: reasons and times.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -7,7 +7,7 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 
 use crate::spans::Spans;
 
-/// Reasons that make a time another one than an untroubled device would give.
+/// Reasons that distort measured times.
 const HARMFUL: [(ThrottleReasons, &str); 5] = [
     (ThrottleReasons::SW_POWER_CAP, "software power cap"),
     (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
@@ -16,7 +16,8 @@ const HARMFUL: [(ThrottleReasons, &str); 5] = [
     (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hardware power brake"),
 ];
 
-/// Settings that hold the clock at a chosen value. An idle device is none: its clock rises with the work.
+/// Settings that fix the clock at a chosen value. Idleness is not one of them: the clock of an idle device rises with
+/// the load.
 const CHOSEN: [(ThrottleReasons, &str); 3] = [
     (
         ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
@@ -26,13 +27,13 @@ const CHOSEN: [(ThrottleReasons, &str); 3] = [
     (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display clock setting"),
 ];
 
-/// The harmful reasons behind NVML's bits: heat, power and the hardware's own protection. An idle device and clocks
-/// that a setting chose are no throttling; [`clock_settings`] names the latter.
+/// Returns the harmful reasons in the bits of NVML: heat, power and hardware protection. An idle device and clock
+/// settings do not count as throttling; [`clock_settings`] returns the latter.
 pub fn throttle_reasons(bits: u64) -> Vec<&'static str> {
     named(&HARMFUL, bits)
 }
 
-/// The settings behind NVML's bits that hold the clock at a value somebody chose.
+/// Returns the settings in the bits of NVML that fix the clock at a chosen value.
 pub fn clock_settings(bits: u64) -> Vec<&'static str> {
     named(&CHOSEN, bits)
 }
@@ -42,31 +43,31 @@ fn named(names: &[(ThrottleReasons, &'static str)], bits: u64) -> Vec<&'static s
     set.map(|(_, name)| *name).collect()
 }
 
-/// Whether the clock was held back in a stretch of time.
+/// Throttling of the clock in an interval of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Throttling {
-    /// Readings on both sides and throughout say that it was not.
+    /// Not throttled, according to readings throughout the interval and on both sides.
     No,
-    /// Nothing was read during part of it.
+    /// Not known, because readings are missing in part of the interval.
     Unknown,
-    /// It may have been, in some part of it: these are the reasons.
+    /// Possibly throttled in part of the interval, for these reasons.
     Yes(Vec<&'static str>),
 }
 
-/// One stretch of time in which the clock was held back.
+/// Interval of time in which the clock was throttled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Throttled {
-    /// Why.
+    /// Reason for the throttling.
     pub reason: &'static str,
-    /// From the last reading without the reason to the first one without it again, seconds since the start.
+    /// From the last reading without the reason to the next reading without it, in seconds since the start.
     pub window: Range<f64>,
 }
 
-/// What the readings said about the clocks, all of them.
+/// Log of the throttle reasons of all readings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
     reasons: BTreeMap<&'static str, Reason>,
-    /// Time near which the reasons were read.
+    /// Intervals in which the reasons are known.
     known: Spans,
     last: Option<(f64, u64)>,
     readings: usize,
@@ -80,13 +81,13 @@ struct Reason {
     first_seconds: f64,
 }
 
-/// Event kind of a clock that heat, power or the hardware's protection held back.
+/// Event kind for throttling due to heat, power or hardware protection.
 const THROTTLED: &str = "throttled";
-/// Event kind of a clock that a setting held.
+/// Event kind for a clock that is fixed by a setting.
 const CLOCKS_HELD: &str = "clocks-held";
 
 impl Log {
-    /// Notes one reading; readings further apart than twice `reach` seconds say nothing about the time between.
+    /// Adds a reading. If readings are more than twice `reach` seconds apart, the time between them is unknown.
     pub(crate) fn push(&mut self, seconds: f64, bits: Option<u64>, reach: f64) {
         self.readings += 1;
         let Some(bits) = bits else {
@@ -116,7 +117,7 @@ impl Log {
         self.last = Some((seconds, bits));
     }
 
-    /// Whether the last reading of the reasons, however long ago, said that the clock is held back.
+    /// Returns true if the clock was throttled at the last reading of the reasons, regardless of its age.
     pub(crate) fn held_back(&self) -> bool {
         self.last
             .is_some_and(|(_, bits)| !throttle_reasons(bits).is_empty())
@@ -144,7 +145,7 @@ impl Log {
         intervals
     }
 
-    /// One event for each reason: the share of the readings, and when it came first.
+    /// Returns one event for each reason, with the share of the readings and the time of the first one.
     pub(crate) fn events(&self) -> Vec<Event> {
         let event = |(name, reason): (&&str, &Reason)| Event {
             kind: reason.kind.into(),
@@ -170,7 +171,7 @@ mod tests {
     const POWER_CAP: u64 = ThrottleReasons::SW_POWER_CAP.bits();
     const HEAT: u64 = ThrottleReasons::HW_THERMAL_SLOWDOWN.bits();
 
-    /// One reading a second.
+    /// Creates a log with one reading per second.
     fn log(bits: &[Option<u64>]) -> Log {
         let mut log = Log::default();
         for (second, bits) in bits.iter().enumerate() {

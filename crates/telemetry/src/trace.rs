@@ -1,4 +1,4 @@
-//! What a sampler brought back, and what can be said from it.
+//! Trace of a sampler, and values computed from it.
 
 use std::ops::Range;
 
@@ -9,21 +9,21 @@ use crate::{
     throttle,
 };
 
-/// Power is taken to change straight from one reading to the next up to this many periods; further apart they leave a
-/// hole between them. Ten periods of 10 ms are the slowest refresh of the sensors (100 ms, arXiv 2312.02741).
+/// Maximum distance of two readings, in periods, between which power is interpolated linearly. A longer gap is a hole.
+/// Ten periods of 10 ms are the slowest refresh of the sensors (100 ms, arXiv 2312.02741).
 const HOLE_PERIODS: f64 = 10.0;
 
-/// A reading says that the clock is free, or held back, up to this many periods to either side.
+/// Number of periods before and after a reading for which its throttle reasons are valid.
 const REACH_PERIODS: f64 = 2.0;
 
-/// The time of a reading in a series is rounded to 0.1 ms: one takes about that long on a GPU, and most then lie on
-/// the grid, so that the same times in every series cost next to nothing when compressed.
+/// Times in series are rounded to 0.1 ms. A reading takes about that long on a GPU, and most readings then lie on the
+/// grid, so the repeated times of all series compress well.
 const SERIES_TICKS: f64 = 1e4;
 
-/// The duration of a reading in a series is rounded to a microsecond.
+/// Durations of readings in series are rounded to a microsecond.
 const DURATION_TICKS: f64 = 1e6;
 
-/// A quantity of the series: its name, its unit, whether it is read less often, and where it is in a reading.
+/// Quantity of the series: its name, its unit, whether brief readings leave it out, and its value in a reading.
 type Quantity = (&'static str, &'static str, bool, fn(&Reading) -> Option<f64>);
 
 const QUANTITIES: [Quantity; 12] = [
@@ -53,7 +53,7 @@ fn bytes(whole: Option<u64>) -> Option<f64> {
     whole.map(|whole| whole as f64)
 }
 
-/// The readings of a sampler.
+/// Readings of a sampler.
 #[derive(Debug, Clone)]
 pub struct Trace {
     period: f64,
@@ -74,18 +74,18 @@ pub struct Trace {
     pub(crate) events: Vec<Event>,
 }
 
-/// The most that was taken of each kind of memory; see the methods of [`Trace`] that have their names.
+/// Peak memory of each kind; see the methods of [`Trace`] with the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Peaks {
-    /// Host memory of this process, bytes.
+    /// Host memory of this process in bytes.
     pub host: Option<u64>,
-    /// Device memory, bytes.
+    /// Device memory in bytes.
     pub device: Option<u64>,
-    /// Device memory of this process, bytes.
+    /// Device memory of this process in bytes.
     pub process: Option<u64>,
 }
 
-/// The most of a quantity; one that can no longer be read may have become more since.
+/// Maximum of a quantity. If the quantity can no longer be read, it may have increased since.
 #[derive(Debug, Clone, Default)]
 struct Peak {
     most: Option<u64>,
@@ -110,7 +110,7 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// A trace without readings, of a sampler that is to take one every `period` seconds.
+    /// Creates an empty trace for a sampler that takes a reading every `period` seconds.
     pub fn new(period: f64) -> Self {
         Self {
             period,
@@ -132,7 +132,7 @@ impl Trace {
         }
     }
 
-    /// Appends a reading; they come in the order of their time.
+    /// Appends a reading. Readings must be in chronological order.
     pub fn push(&mut self, reading: Reading) {
         let seconds = reading.seconds;
         if self.seen == 0 {
@@ -141,7 +141,7 @@ impl Trace {
         self.seen += 1;
         self.device.push(reading.device_bytes);
         if !reading.brief && (reading.processes.is_none() || reading.process_bytes.is_some()) {
-            // A list without this process is one from before it touched the device, and no failure.
+            // A list without this process is not a failure: the process may not use the device yet, or no longer.
             self.process.push(reading.process_bytes);
         }
         self.host_peak = self
@@ -172,7 +172,7 @@ impl Trace {
         }
         for (column, (_, _, seldom, get)) in self.columns.iter_mut().zip(QUANTITIES) {
             let value = get(&reading);
-            // What has not begun to be there takes no space.
+            // Leading absent values are not stored.
             let begun = value.is_some() || !column.even().is_empty();
             if begun && !(seldom && reading.brief) {
                 column.push((seconds, value));
@@ -180,20 +180,20 @@ impl Trace {
         }
     }
 
-    /// What was the peak of host memory so far counts no longer.
+    /// Discards the peak of host memory up to now.
     pub(crate) fn forget_host_peak(&mut self) {
         self.host_peak = None;
         self.host_peak_forgotten = true;
     }
 
-    /// What was on the device before the work is not known: the first reading came too late.
+    /// Discards the baseline of device memory, because the first reading came too late.
     pub(crate) fn forget_before(&mut self) {
         self.before_device_bytes = None;
         self.seen = self.seen.max(1);
     }
 
-    /// Sampled quantities over seconds since the start, each from its first value on; one that was never read is left
-    /// out, and a long one is thinned.
+    /// Returns the sampled quantities over seconds since the start, each from its first value on. Quantities that were
+    /// never read are left out, and long series are thinned.
     pub fn series(&self) -> Vec<Series> {
         let quantities = QUANTITIES.iter().zip(&self.columns);
         let sampled = quantities.map(|((name, unit, ..), column)| (*name, *unit, column.even().to_vec()));
@@ -219,12 +219,12 @@ impl Trace {
             .collect()
     }
 
-    /// High-water mark of this process in host memory, bytes.
+    /// Returns the peak host memory of this process in bytes.
     pub fn host_peak_bytes(&self) -> Option<u64> {
         self.host_peak
     }
 
-    /// What [`Trace::host_peak_bytes`] is the peak of.
+    /// Returns the method for [`Trace::host_peak_bytes`].
     pub fn host_peak_method(&self) -> &'static str {
         if self.host_peak_forgotten {
             "high-water mark after loading"
@@ -233,18 +233,18 @@ impl Trace {
         }
     }
 
-    /// Most device memory in use, minus what was there at the first reading, bytes; absent where it could no longer
-    /// be read at the end.
+    /// Returns the peak device memory in use minus the baseline at the first reading, in bytes; `None` if it could no
+    /// longer be read at the end.
     pub fn device_peak_bytes(&self) -> Option<u64> {
         Some(self.device.known()?.saturating_sub(self.before_device_bytes?))
     }
 
-    /// Most device memory of this process, bytes; absent where it could no longer be read at the end.
+    /// Returns the peak device memory of this process in bytes; `None` if it could no longer be read at the end.
     pub fn process_peak_bytes(&self) -> Option<u64> {
         self.process.known()
     }
 
-    /// All three peaks.
+    /// Returns all three peaks.
     pub fn peaks(&self) -> Peaks {
         Peaks {
             host: self.host_peak_bytes(),
@@ -253,68 +253,70 @@ impl Trace {
         }
     }
 
-    /// What could not be read, each with its reason and, if it could at first, since when.
+    /// Returns the quantities that could not be read, each with its reason and, if it could be read at first, since
+    /// when.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
 
-    /// Energy between two moments, in seconds since the start.
+    /// Returns the energy in a window, in seconds since the start.
     pub fn energy(&self, window: Range<f64>) -> Energy {
         self.energy.energy(&window)
     }
 
-    /// Mean power between two moments, watts; of a window before the work, the idle power of the device.
+    /// Returns the mean power in a window, in watts. For a window before the work, it is the idle power of the device.
     ///
     /// # Errors
-    /// The device does not tell it, the window is shorter than [`crate::MIN_ENERGY_SECONDS`], readings are missing, or its
-    /// halves differ by more than a twentieth.
+    /// The device does not report its power, the window is shorter than [`crate::MIN_ENERGY_SECONDS`], readings are
+    /// missing, or the two halves of the window differ by more than 5 %.
     pub fn steady_power(&self, window: Range<f64>) -> Result<f64, String> {
         self.energy.steady_power(&window)
     }
 
-    /// How well the sampler kept its time between two moments, and what it cost.
+    /// Returns the accuracy and the cost of the sampling in a window.
     pub fn rate(&self, window: Range<f64>) -> Rate {
         self.rate.rate(&window, self.period)
     }
 
-    /// Whether the last reading of the reasons said that the clock is held back.
+    /// Returns true if the clock was throttled at the last reading of the reasons.
     pub(crate) fn held_back(&self) -> bool {
         self.throttle.held_back()
     }
 
-    /// Whether the clock may have been held back between two moments, in seconds since the start.
+    /// Returns whether the clock may have been throttled in an interval, in seconds since the start.
     pub fn throttled(&self, from: f64, to: f64) -> Throttling {
         self.throttle.throttled(&(from..to))
     }
 
-    /// When the clock was held back, one stretch a reason and time, in the order of their beginning.
+    /// Returns the intervals in which the clock was throttled, separately for each reason, in order of their start.
     pub fn throttle_intervals(&self) -> Vec<Throttled> {
         self.throttle.intervals()
     }
 
-    /// Whether the driver ever listed a process that is not this one: all of them are somebody else's, where this one does not
-    /// compute.
+    /// Returns true if the driver ever listed a process that is not an own one. If this process does not compute, any
+    /// listed process belongs to another program.
     pub fn anybody_listed(&self) -> bool {
         self.foreign.anybody()
     }
 
-    /// The largest share of the time in which a kernel ran, of any reading; absent where the device does not tell it.
+    /// Returns the maximum utilisation (share of the time in which a kernel ran) of all readings; `None` if the device
+    /// does not report it.
     pub fn busiest(&self) -> Option<f64> {
         self.busiest
     }
 
-    /// Who else computed on the device.
+    /// Returns the other processes on the device.
     pub fn foreign(&self) -> Foreign {
         self.foreign.verdict()
     }
 
-    /// One event for each reason for which the clock was held back.
+    /// Returns one event for each reason of throttling.
     pub fn throttle_events(&self) -> Vec<Event> {
         self.throttle.events()
     }
 
-    /// Everything that a record should tell: clocks held back, strangers on the device, memory errors, quantities that
-    /// could no longer be read, a device that was lost.
+    /// Returns all events for the record: throttling, other processes on the device, memory errors, quantities that
+    /// could no longer be read, and loss of the device.
     pub fn events(&self) -> Vec<Event> {
         let mut events = self.throttle.events();
         events.extend(self.foreign.events());

@@ -1,4 +1,5 @@
-//! Files as somebody writes them who means harm, or a disk that fails: small changes of valid ones, the same on every machine.
+//! Malformed files, as an attacker or a failing disk produces them: small mutations of valid files, identical on every
+//! machine.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -8,21 +9,21 @@ use std::{
 
 use peak_alloc::PeakAlloc;
 
-/// What a reader may allocate beside what it reads, in bytes.
+/// Bytes that a reader may allocate in addition to those per input byte.
 const ROOM: usize = 64 << 20;
-/// What it may allocate for each byte that it reads.
+/// Bytes that a reader may allocate per input byte.
 const ROOM_A_BYTE: usize = 512;
-/// What it may take. A machine that has other work to do takes longer than one that has none.
+/// Time limit of a reader. Generous, because a busy machine is slower than an idle one.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Bytes that a changed file has at most, unless its seed has more.
+/// Maximum bytes of a mutated file, unless the original is larger.
 const LARGEST: usize = 64 << 10;
-/// Bytes of an error's text, at most, beside those for each byte of a file: whoever reads it all says all that is wrong.
+/// Maximum bytes of an error message, in addition to those per input byte. A reader may list all defects of a file.
 const LONGEST_ERROR: usize = 64 << 10;
 
-/// Environment variable with the number of changed files of each kind, instead of the number that a test asks for.
+/// Environment variable that overrides the number of mutated files of each test.
 const FILES: &str = "MANTISSA_HOSTILE_FILES";
 
-/// Numbers that lengths and sizes are not.
+/// Implausible lengths and sizes.
 const EXTREMES: [u64; 14] = [
     0,
     1,
@@ -40,7 +41,7 @@ const EXTREMES: [u64; 14] = [
     u64::MAX,
 ];
 
-/// What means something to one format or another.
+/// Tokens with a meaning in some file format.
 const WORDS: [&[u8]; 32] = [
     b"\"",
     b"'",
@@ -76,19 +77,19 @@ const WORDS: [&[u8]; 32] = [
     b"/ABSOLUTE",
 ];
 
-/// Changes files, by a seed.
+/// Mutates files, by a seed.
 #[derive(Debug, Clone)]
 pub struct Hostile {
     state: u64,
 }
 
 impl Hostile {
-    /// The changes of a seed.
+    /// Creates the mutator of a seed.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next number of SplitMix64 (Steele et al., 2014).
+    /// Returns the next number of SplitMix64 (Steele et al., 2014).
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -97,17 +98,17 @@ impl Hostile {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which is 0 if there is none.
+    /// Returns a number below `n`, or 0 if `n` is 0.
     fn below(&mut self, n: usize) -> usize {
         (self.next() % (n as u64).max(1)) as usize
     }
 
-    /// One of some things.
+    /// Returns a random element.
     fn of<T: Copy>(&mut self, things: &[T]) -> T {
         things[self.below(things.len())]
     }
 
-    /// A stretch of so many bytes: mostly a short one.
+    /// Returns a random range within `length` bytes, mostly a short one.
     fn stretch(&mut self, length: usize) -> (usize, usize) {
         let from = self.below(length);
         let longest = self.of(&[4, 16, 64, length]);
@@ -115,7 +116,7 @@ impl Hostile {
         (from, to)
     }
 
-    /// A file with one change to it, or some; `other`: what parts of it may come from.
+    /// Returns a copy of a file with one or more mutations; parts of `other` may be inserted.
     pub fn changed(&mut self, file: &[u8], other: &[u8]) -> Vec<u8> {
         let largest = file.len().max(LARGEST);
         let mut bytes = file.to_vec();
@@ -129,25 +130,25 @@ impl Hostile {
     fn change(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
         let (from, to) = self.stretch(bytes.len());
         match self.below(10) {
-            // A bit, a byte.
+            // Flip a bit or replace a byte.
             0 if from < bytes.len() => bytes[from] ^= 1 << self.below(8),
             1 if from < bytes.len() => bytes[from] = self.next() as u8,
-            // The end is missing, or a part.
+            // Truncate the file or remove a part.
             2 => bytes.truncate(from),
             3 => drop(bytes.drain(from..to)),
-            // A part is there again, and again.
+            // Repeat a part.
             4 => {
                 let times = self.of(&[1, 2, 100]);
                 let again = bytes[from..to].repeat(times);
                 drop(bytes.splice(to..to, again));
             }
-            // A part of another file, in place of a part or beside it.
+            // Insert a part of another file, or replace a part by it.
             5 => {
                 let (first, last) = self.stretch(other.len());
                 let to = self.of(&[from, to]);
                 drop(bytes.splice(from..to, other[first..last].iter().copied()));
             }
-            // A length, as files of bytes have them.
+            // Overwrite a binary length.
             6 => {
                 let width = self.of(&[1, 2, 4, 8]);
                 let near = bytes.len() as u64;
@@ -156,13 +157,13 @@ impl Hostile {
                     _ => self.of(&EXTREMES),
                 };
                 let number = number.to_le_bytes();
-                // Headers have most of them.
+                // Most lengths are in headers.
                 let at = self.of(&[from, from % 64]);
                 for (to, byte) in bytes.iter_mut().skip(at).zip(&number[..width]) {
                     *to = *byte;
                 }
             }
-            // A number, as files of text have them.
+            // Replace a number in text.
             7 => {
                 let is_digit = |byte: &u8| byte.is_ascii_digit();
                 let first = bytes[from..].iter().position(is_digit).map(|at| from + at);
@@ -175,13 +176,13 @@ impl Hostile {
                     drop(bytes.splice(first..first + digits, number.into_bytes()));
                 }
             }
-            // A word.
+            // Insert a token, or replace a part by it.
             8 => {
                 let word = self.of(&WORDS);
                 let to = self.of(&[from, to]);
                 drop(bytes.splice(from..to, word.iter().copied()));
             }
-            // Two parts change places.
+            // Swap two parts.
             _ => {
                 let rest = bytes.split_off(from);
                 bytes.splice(0..0, rest);
@@ -190,11 +191,10 @@ impl Hostile {
     }
 }
 
-/// One reader at a time is measured.
+/// Lock that serializes measurements of memory.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Bytes that are allocated at once on the way through some work, beside those that were before: 0 where [`PeakAlloc`] is not the
-/// allocator.
+/// Returns the peak of allocated bytes during some work, relative to the start. Returns 0 if [`PeakAlloc`] is not the allocator.
 pub fn peak_of(work: impl FnOnce()) -> usize {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = PeakAlloc.current_usage();
@@ -203,19 +203,20 @@ pub fn peak_of(work: impl FnOnce()) -> usize {
     PeakAlloc.peak_usage().saturating_sub(before)
 }
 
-/// Gives a reader so many changed files beside the valid ones that they were made of. Whatever it says of them, it says it in a
-/// paragraph, soon, and without more memory than the file is worth: that is only seen where [`PeakAlloc`] is the allocator.
+/// Checks a reader on `files` mutated files and on the valid ones that they are made from. The reader must return a result or a
+/// one-paragraph error, in time and with bounded memory. Memory is checked only if [`PeakAlloc`] is the allocator.
 ///
 /// # Panics
-/// If a valid file is refused, or the reader panics, takes too long, allocates too much, or gives an error that says nothing.
+/// If a valid file is rejected, or the reader panics, takes too long, allocates too much, or returns an empty or overlong
+/// error.
 pub fn endures(name: &str, valid: &[Vec<u8>], files: u64, read: impl Fn(&[u8]) -> Result<(), String>) {
     endures_within(ROOM, name, valid, files, read);
 }
 
-/// The same, where a reader may allocate so many bytes beside those that each byte of a file is worth.
+/// Checks a reader like [`endures`], but allows `room` bytes of memory in addition to those per input byte.
 ///
 /// # Panics
-/// As [`endures`] does.
+/// Under the same conditions as [`endures`].
 pub fn endures_within(
     room: usize,
     name: &str,

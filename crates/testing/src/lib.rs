@@ -1,14 +1,14 @@
-//! What tests ask of the machine they run on, and of numbers.
+//! Helpers of tests: requirements of the machine, and comparison of numbers.
 
 pub mod hostile;
 
 pub use peak_alloc::PeakAlloc as CountingAllocator;
 
-/// Whether something that a test needs is there, by the name that `MANTISSA_REQUIRE` may list among others, separated by
-/// commas. What is not is told as `skipped`, with the reason.
+/// Returns true if a requirement of a test is available. Otherwise prints `skipped` with the reason. The environment
+/// variable `MANTISSA_REQUIRE` lists the names of requirements that must be available, separated by commas.
 ///
 /// # Panics
-/// It is required and not there.
+/// If it is required and not available.
 pub fn is_there(name: &str, found: Result<(), String>) -> bool {
     let Err(reason) = found else { return true };
     let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
@@ -20,8 +20,8 @@ pub fn is_there(name: &str, found: Result<(), String>) -> bool {
     false
 }
 
-/// A part of the real data, which is not in the repository: under `MANTISSA_DATA`, or beside the checkout. What is not there is told as
-/// `skipped`.
+/// Returns the path of a part of the real data, which is not in the repository: below `MANTISSA_DATA`, or next to the checkout. Prints
+/// `skipped` if it does not exist.
 pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
     let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let given = std::env::var_os("MANTISSA_DATA").map(std::path::PathBuf::from);
@@ -33,11 +33,11 @@ pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
     found
 }
 
-/// Runs the body of a test, a closure in that test, in a child process that runs nothing else. For tests of state that belongs to the whole
-/// process: launched kernels, allocated memory. Under nextest each test is such a process already, and the body runs in place.
+/// Runs the body of a test, a closure in that test, in a child process without other tests. For tests of process-wide state: launched
+/// kernels, allocated memory. Under nextest each test already has its own process, and the body runs in place.
 ///
 /// # Panics
-/// The body panics, or the child process does not run exactly one test.
+/// If the body panics, or the child process does not run exactly one test.
 pub fn alone<F: Fn()>(body: F) {
     const ALONE: &str = "MANTISSA_TEST_ALONE";
     let own_process = std::env::var("NEXTEST_EXECUTION_MODE").is_ok_and(|mode| mode == "process-per-test");
@@ -65,7 +65,7 @@ pub fn alone<F: Fn()>(body: F) {
     );
 }
 
-/// The larger of two errors; one that is no number is larger than any, while `f64::max` would pass it over.
+/// Returns the larger of two errors. NaN counts as infinitely large, while `f64::max` would ignore it.
 pub fn worse(one: f64, other: f64) -> f64 {
     if one.is_nan() || other.is_nan() {
         f64::INFINITY

@@ -50,31 +50,31 @@ impl std::error::Error for Error {}
 pub struct Builder(());
 
 impl Builder {
-    /// Names the database file; the file is neither read nor created.
+    /// Ignores the path: the database file is neither read nor created.
     #[must_use]
     pub fn new_local(_path: &str) -> Self {
         Self(())
     }
 
-    /// Has no effect.
+    /// Ignores the setting.
     #[must_use]
     pub fn read_only(self, _read_only: bool) -> Self {
         self
     }
 
-    /// Has no effect.
+    /// Ignores the setting.
     #[must_use]
     pub fn experimental_multiprocess_wal(self, _enable: bool) -> Self {
         self
     }
 
-    /// Has no effect.
+    /// Ignores the setting.
     #[must_use]
     pub fn experimental_vacuum(self, _enable: bool) -> Self {
         self
     }
 
-    /// Fails.
+    /// Returns an error.
     ///
     /// # Errors
     ///

@@ -1,15 +1,13 @@
-//! How much does sampling slow what it watches, on this machine? Pieces of work of some milliseconds follow each other while a
-//! sampler reads now and then: a loop of arithmetic on one core and on all of them, and the steps of a small
-//! training. Where a reading began, that piece and the next are compared with the two before them and the two after: what
-//! else happens on the machine meets all of them alike. Printed is how much longer a reading makes the work, as a share of the
-//! time: the mean, which is what adds up over a run, with a bootstrap interval, and the median of means, which leaves out
-//! what falls upon few readings. Beside them stands a placebo: the same comparison, as often, at moments half-way between two
-//! readings, at which nothing is read. A reading costs what it shows beyond that.
+//! Measures how much sampling slows down the sampled work on this machine. Pieces of work of some milliseconds run back to back while a sampler
+//! reads from time to time: an arithmetic loop on one core and on all cores, and the steps of a small training. The piece in which a reading
+//! begins and the next piece are compared with the two pieces before and the two after, so other load on the machine affects all of them alike.
+//! The program prints how much longer a reading makes the work, as a share of the time: the mean, which is what adds up over a run, with a
+//! bootstrap interval, and the median of means, which ignores outliers of few readings. It prints the same for a placebo: the same comparison,
+//! equally often, at moments half-way between two readings, at which nothing is read. The cost of a reading is the difference from the placebo.
 //!
-//! `cargo run --release -p mantissa-worker --example disturbance [READINGS [DEVICE [LIBRARY]]]`: a device by UUID or
-//! PCI bus id is sampled too, through the NVML of this machine or of a file (the stand-in of `tests/nvml`). Beside one,
-//! readings come a hundred times a second, nine of ten of them brief: the share is then also told as if each
-//! were whole, which bounds it.
+//! `cargo run --release -p mantissa-worker --example disturbance [READINGS [DEVICE [LIBRARY]]]`: with a device (UUID or PCI bus id), the GPU is
+//! sampled as well, through the NVML of this machine or of a file (the stand-in of `tests/nvml`). On a GPU, readings come a hundred times a
+//! second, nine of ten of them brief. The share is then also printed as if every reading were whole, which is an upper bound.
 
 use std::{
     env, fs,
@@ -28,26 +26,26 @@ use mantissa_suite::{PlanOptions, StartingWeights, parse, plan};
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Sampler, Source};
 use mantissa_workloads::{Observer, Progress};
 
-/// Readings whose neighbourhood is looked at.
+/// Number of readings whose neighbouring pieces are compared.
 const READINGS: usize = 3000;
 
-/// Time between two readings, as beside a run on a CPU: each is whole, and pieces without one lie between those with.
+/// Time between two readings, as in a run on a CPU: every reading is whole, and there are pieces without a reading between those with one.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Readings a second.
+/// Readings per second.
 const RATE: f64 = 10.0;
 
-/// Length of a piece of arithmetic, as long as a step of the training.
+/// Length of a piece of arithmetic, about a step of the training.
 const PIECE: Duration = Duration::from_millis(3);
 
-/// Pieces that follow each other further apart than this are not neighbours: an epoch ended between.
+/// Largest gap between neighbouring pieces. A longer gap means that an epoch ended in between.
 const GAP: Duration = Duration::from_millis(1);
 
-/// Readings of which a mean is taken. The median of such means leaves out what falls upon one reading in ten: a neighbour of
-/// the machine, but also a reading that takes long now and then. So it never stands alone.
+/// Number of readings per mean. The median of such means ignores what happens in one reading of ten: other load on the machine, but also an
+/// occasional slow reading. It is therefore always printed together with the mean.
 const GROUP: usize = 10;
 
-/// Seed of the resamples behind an interval.
+/// Seed of the bootstrap resamples.
 const SEED: u64 = 1;
 
 fn main() -> ExitCode {
@@ -82,17 +80,17 @@ fn main() -> ExitCode {
         mantissa_workloads::run(&cell, &inputs, None, &mut watch).expect("it trains on the CPU");
     }
     watch.tell("training steps");
-    // Left behind, it costs a few kilobytes.
+    // If the folder cannot be removed, it wastes a few kilobytes.
     let _ = fs::remove_dir_all(inputs.cache);
     ExitCode::SUCCESS
 }
 
-/// Work and the readings beside it.
+/// Pieces of work and the readings taken meanwhile.
 struct Watch {
     sampler: Sampler,
-    /// When readings began.
+    /// Start times of the readings.
     readings: Arc<Mutex<Vec<Instant>>>,
-    /// Since when the piece runs that is under way.
+    /// Start time of the current piece.
     since: Instant,
     pieces: Vec<Piece>,
     gpu: bool,
@@ -126,12 +124,12 @@ impl Watch {
         }
     }
 
-    /// Readings so far.
+    /// Returns the number of readings so far.
     fn read(&self) -> usize {
         self.readings.lock().expect("nothing panics that holds it").len()
     }
 
-    /// A piece of work has come to its end, and the next one begins.
+    /// Records the end of a piece and starts the next one.
     fn done(&mut self) {
         let end = Instant::now();
         self.pieces.push(Piece {
@@ -147,7 +145,7 @@ impl Watch {
         let readings = self.readings.lock().expect("nothing panics that holds it");
         let mut read = excesses(&self.pieces, &readings, &[]);
         let mut placebo = excesses(&self.pieces, &between(&readings), &readings);
-        // As many of each: then one interval can be held against the other.
+        // Equally many of both make the intervals comparable.
         let count = read.len().min(placebo.len());
         read.truncate(count);
         placebo.truncate(count);
@@ -180,9 +178,9 @@ impl Observer for Watch {
     }
 }
 
-/// By how many seconds the work around each of some moments took longer: the piece in which it lies and the next, which inherits
-/// what a reading left in the caches, against the mean of the two before and the two after. No other of the moments, and no
-/// reading of `others`, lies in any of the six.
+/// Returns by how many seconds the work around each moment took longer: the piece that contains the moment and the next, which inherits the
+/// effect of a reading on the caches, compared with the mean of the two before and the two after. None of the six pieces contains another of the
+/// moments or a reading of `others`.
 fn excesses(pieces: &[Piece], moments: &[Instant], others: &[Instant]) -> Vec<f64> {
     let meets = |piece: &Piece, moments: &[Instant]| {
         let before = |moment: Instant| moments.partition_point(|at| *at < moment);
@@ -205,13 +203,13 @@ fn excesses(pieces: &[Piece], moments: &[Instant], others: &[Instant]) -> Vec<f6
     around.map(excess).collect()
 }
 
-/// The moments half-way between two readings.
+/// Returns the moments half-way between two readings.
 fn between(readings: &[Instant]) -> Vec<Instant> {
     let half_way = |two: &[Instant]| two[0] + (two[1] - two[0]) / 2;
     readings.windows(2).map(half_way).collect()
 }
 
-/// The mean of [`GROUP`] or more excesses and the median of their means, as shares of the time if there are so many a second.
+/// Formats the mean of [`GROUP`] or more excesses and the median of their group means, as shares of the time at `rate` readings per second.
 fn shares(excesses: &[f64], rate: f64) -> String {
     let sample = Sample::new(excesses.iter().copied()).expect("times are finite");
     let interval = bca_interval(&sample, SEED, |values| mean(values));
@@ -236,7 +234,7 @@ fn share(seconds: f64, interval: Option<Interval>, rate: f64) -> String {
     format!("{:+.3} %{interval}", percent(seconds))
 }
 
-/// A source that knows only when it is read. It is the first, so that a reading begins with it.
+/// Source that records when it is read. It comes first, so a reading begins with it.
 struct Moments(Arc<Mutex<Vec<Instant>>>);
 
 impl Source for Moments {
@@ -252,7 +250,7 @@ impl Source for Moments {
     }
 }
 
-/// A training of some seconds.
+/// Training of some seconds.
 const TRAINING: &str = r#"
 title = "Disturbance"
 question = "Does a sampler slow a training step?"
@@ -297,7 +295,7 @@ fn training() -> Cell {
     plan.cells.into_iter().next().expect("of one cell").cell
 }
 
-/// How many iterations take about this long on one core.
+/// Returns the number of iterations that take about `length` on one core.
 fn iterations_of(length: Duration) -> u64 {
     const TRIAL: u64 = 50_000_000;
     let trial = || {
@@ -309,12 +307,12 @@ fn iterations_of(length: Duration) -> u64 {
     (TRIAL as f64 * length.as_secs_f64() / seconds) as u64
 }
 
-/// Returns when every thread has done its iterations.
+/// Runs the iterations on each thread and waits for all threads.
 fn work_on(threads: usize, iterations: u64) {
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| work(iterations)))));
 }
 
-/// A chain of operations each of which waits for the one before: Marsaglia's 64-bit xorshift.
+/// Runs a chain of dependent operations: Marsaglia's 64-bit xorshift.
 fn work(iterations: u64) {
     let mut state = black_box(1_u64);
     for _ in 0..iterations {

@@ -1,4 +1,4 @@
-//! burn as the [`Engine`] of the parent process.
+//! Implementation of [`Engine`] of the parent process for burn.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use mantissa_core::{Backend, Cell, Format, Support};
 use mantissa_runner::{Engine, KernelToCheck, RunError};
 use mantissa_workloads::{backend, peer::Peer};
 
-/// The version of burn that this build links.
+/// The burn version that this build is linked with.
 #[derive(Debug, Clone, Copy)]
 pub struct Burn;
 

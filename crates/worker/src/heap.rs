@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use cap::Cap;
 
-// It passes requests for zeroed memory on, so that the operating system zeroes pages when they are first used.
+// The allocator forwards requests for zeroed memory, so the operating system zeroes pages on first use.
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 

@@ -1,4 +1,4 @@
-//! From what a worker measured to the metrics of its record: a pure function.
+//! Computes the metrics of a record from the measurements of a worker. It is a pure function.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -9,34 +9,34 @@ use mantissa_workloads::{
     AllocatorBytes, Measured, MemoryEstimate, MemoryParts, NumericError, Outcome, ReadWeights, Share,
 };
 
-/// The loss that a run ends with is the mean over this last part of its steps.
+/// Part of the steps over which the final loss is averaged: the last tenth.
 const FINAL_PART: usize = 10;
 
-/// Where draws of passages begin: the same passages for every setting and metric.
+/// Seed of the passage bootstrap: the same draws of passages for every setting and metric.
 const PASSAGE_SEED: u64 = 0;
 
-/// What was measured around the workload.
+/// Measurements around the workload.
 #[derive(Debug)]
 pub struct Measurements<'a> {
-    /// What the workload itself measured.
+    /// Measurements of the workload itself.
     pub outcome: &'a Outcome,
-    /// What was sampled beside it.
+    /// Samples taken while the workload ran.
     pub trace: &'a Trace,
     /// The measured phase, in seconds of the trace.
     pub window: Range<f64>,
-    /// What the device draws while nobody computes on it, watts, or why that is not known.
+    /// Idle power of the device in watts, or why it is unknown.
     pub idle_watts: &'a Result<f64, String>,
-    /// Peaks of memory, as far as they are the work's own.
+    /// Memory peaks of the work itself, as far as they can be separated.
     pub peaks: Peaks,
-    /// Peaks of the device allocator, where it can be asked.
+    /// Peaks of the device allocator, if it reports them.
     pub allocator: Option<AllocatorBytes>,
-    /// Whether another framework computed, whose allocator keeps its own count.
+    /// True if another framework computed; its allocator has its own statistics.
     pub by_peer: bool,
 }
 
 type Metrics = BTreeMap<MetricName, Metric>;
 
-/// Derives every metric that applies to the cell; one that could not be had is there without a value, and says why.
+/// Computes every metric that applies to the cell. A metric that could not be measured is present without a value and contains the reason.
 pub fn summarise(setting: &Setting, measured: &Measurements<'_>) -> Metrics {
     let mut metrics = Metrics::new();
     let outcome = measured.outcome;
@@ -64,13 +64,13 @@ pub fn summarise(setting: &Setting, measured: &Measurements<'_>) -> Metrics {
     metrics
 }
 
-/// Launches of a unit of work, and the share of its time in which the device waits for them.
+/// Computes the launches per unit of work and the share of its time in which the device is idle.
 fn launches(metrics: &mut Metrics, outcome: &Outcome) {
     let Some(launches) = outcome.launches else {
         return;
     };
     let middle = |name| median(series(outcome, name)).map(|estimate| estimate.value);
-    // Seconds of the work whose launches were counted, and how many units it has.
+    // Seconds of the work whose launches were counted, and its number of units.
     let (seconds, units) = match &outcome.measured {
         Measured::Train { .. } => (middle("step_seconds"), 1),
         Measured::Evaluate { .. } => (middle("batch_seconds"), 1),
@@ -204,7 +204,7 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    // A short last micro-batch is another kind of work.
+    // Exclude a short last micro-batch: its workload differs.
     let (batches, whose) = untroubled(outcome, "batch_seconds", "throttled", *full as usize);
     let mut rates = |name, count: u64| {
         rate(
@@ -258,11 +258,11 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
     of_checkpoint(metrics, weights.as_ref());
 }
 
-/// A share of words. Those of a passage depend on each other, so that no interval counts them as so many draws.
+/// Returns a share of tokens. Tokens of a passage depend on each other, so an interval must not treat them as independent draws.
 fn of_words(name: MetricName, share: &Share, passages: &[Share]) -> Metric {
     let (interval, how) = match passages {
         [] => (None, "they depend on each other".to_owned()),
-        // What no passage shows, no draw of passages does.
+        // If all passages are equal, resampling them yields no interval.
         _ if share.hits == 0 || share.hits == share.n => (None, "no passage differs from another".to_owned()),
         _ => by_passage(passages.iter().map(|passage| (passage.hits as f64, passage.n))),
     };
@@ -270,8 +270,8 @@ fn of_words(name: MetricName, share: &Share, passages: &[Share]) -> Metric {
     around(name, (share.rate(), interval), share.n, &method)
 }
 
-/// The interval of a ratio of sums over passages, and words about it. Passages of one document depend on each other, too;
-/// nothing here knows how much.
+/// Returns the interval of a ratio of sums over passages, and a description. Passages of one document depend on each other as well; the interval
+/// ignores this.
 fn by_passage(passages: impl Iterator<Item = (f64, u64)>) -> (Option<Interval>, String) {
     let cluster = |(numerator, words): (f64, u64)| Cluster {
         numerator,
@@ -288,7 +288,7 @@ fn by_passage(passages: impl Iterator<Item = (f64, u64)>) -> (Option<Interval>, 
     (interval, how)
 }
 
-/// A value with its interval, if it has one.
+/// Returns a metric with its interval, if there is one.
 fn around(name: MetricName, (value, interval): (f64, Option<Interval>), n: u64, method: &str) -> Metric {
     match interval {
         Some(ends) => Metric::estimate(name, value, (ends.low, ends.high), n, method),
@@ -299,7 +299,7 @@ fn around(name: MetricName, (value, interval): (f64, Option<Interval>), n: u64, 
     }
 }
 
-/// What reading the weights took, where there were any to read.
+/// Adds the cost of reading the weights, if weights were read.
 fn of_checkpoint(metrics: &mut Metrics, weights: Option<&ReadWeights>) {
     let Some(&ReadWeights::Here { bytes, seconds }) = weights else {
         return;
@@ -341,13 +341,13 @@ fn generate(metrics: &mut Metrics, outcome: &Outcome) {
     of_checkpoint(metrics, weights.as_ref());
 }
 
-/// Shares of all values that were observed; nothing where nothing was.
+/// Adds shares of all observed values, if values were observed.
 fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
     if ranges.is_empty() {
         return;
     }
     let update = |range: &&TensorRange| range.class == TensorClass::WeightUpdate;
-    // Beside its own format nothing can be seen to vanish.
+    // Underflow is visible only in comparison with a wider format.
     let wider = || ranges.iter().filter(|range| range.format != range.beside);
     let alike = ranges.iter().all(|range| range.format == range.beside);
     let (updates, vanishing): (Vec<&TensorRange>, Vec<_>) = wider().partition(update);
@@ -393,7 +393,7 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         elements,
         values,
     );
-    // An element that keeps its value in the wider format, too, has lost nothing.
+    // An element whose value does not change in the wider format either has not lost an update.
     share(
         MetricName::LostUpdateShare,
         &updates,
@@ -418,7 +418,7 @@ fn parts(metrics: &mut Metrics, memory: Option<&MemoryParts>) {
     part(MetricName::OptimizerBytes, |memory| memory.optimizer);
 }
 
-/// What stands beside those parts: estimates from shapes, without the rounding and the bookkeeping of an allocator.
+/// Adds the estimates of the memory parts: computed from shapes, without the rounding and bookkeeping of an allocator.
 fn estimates(metrics: &mut Metrics, estimated: Option<&MemoryEstimate>) {
     let mut part = |name, bytes: fn(&MemoryEstimate) -> u64| {
         let metric = match estimated {
@@ -542,7 +542,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     insert(MetricName::MaxUlp, |error| error.max_ulp);
 }
 
-/// What is done in a second, from the times that it takes: those of a `kind`, with words on which of them.
+/// Adds a rate: `done` divided by the median time. `kind` and `whose` describe the times.
 fn rate(
     metrics: &mut Metrics,
     name: MetricName,
@@ -571,8 +571,8 @@ fn rate(
     metrics.insert(name, metric);
 }
 
-/// Launches while the clock was not held back, of the first so many, and words about them; all of these where those are too
-/// few for an interval.
+/// Returns the times among the `first` in which the clock was not throttled, and a description. If these are too few for an interval, returns
+/// all of the `first`.
 fn untroubled(outcome: &Outcome, times: &str, marks: &str, first: usize) -> (Vec<f64>, &'static str) {
     let mut launches = series(outcome, times);
     launches.truncate(first);
@@ -592,7 +592,7 @@ fn untroubled(outcome: &Outcome, times: &str, marks: &str, first: usize) -> (Vec
 const NO_DEVICE_MEMORY: &str = "the CPU backend has no device memory";
 const NVML_CUDA_ONLY: &str = "NVML is asked for the cuda backend alone";
 
-/// Why NVML did not give a quantity, or no longer.
+/// Returns the reason why NVML does not report a quantity, or stopped reporting it.
 fn why_missing<'a>(trace: &'a Trace, what: &str) -> Option<&'a str> {
     let mut reasons = trace.missing().iter();
     let reason = reasons.find(|reason| reason.starts_with(what) || reason.starts_with("NVML"));
@@ -764,7 +764,7 @@ mod tests {
     #[test]
     fn launches_are_those_of_a_step_and_the_device_waits_for_the_rest_of_its_time() {
         let observed = |busy_seconds| {
-            // Steps of 2 s in the middle.
+            // The median step takes 2 s.
             let mut trained = trained(&[1.0; 3]);
             trained.launches = Some(Launches {
                 count: 101,
@@ -777,7 +777,7 @@ mod tests {
         assert_eq!(metrics[&MetricName::LaunchesPerStep].value, Some(101.0));
         assert_eq!(metrics[&MetricName::HostSecondsPerLaunch].value, Some(0.0015));
         assert_eq!(metrics[&MetricName::DeviceIdleShare].value, Some(0.75));
-        // Each launch that is timed on the device lasts a little longer for it.
+        // Timing on the device makes each launch a little longer.
         assert_eq!(observed(Some(2.1))[&MetricName::DeviceIdleShare].value, Some(0.0));
         let unknown = &observed(None)[&MetricName::DeviceIdleShare];
         assert_eq!(unknown.value, None);
@@ -860,7 +860,7 @@ mod tests {
         );
     }
 
-    /// A test on so many passages of ten words, of which from four to six are right.
+    /// Returns an evaluation on so many passages of ten tokens, of which four to six are correct.
     fn foretold(passages: u64) -> Outcome {
         let share = |hits: u64| Share { hits, n: 10 };
         let tested_passages: Vec<Share> = (0..passages).map(|i| share(4 + i % 3)).collect();
@@ -911,7 +911,7 @@ mod tests {
         assert_eq!(perplexity.value, loss.value.map(f64::exp));
         assert_eq!(perplexity.low, loss.low.map(f64::exp));
         assert_eq!(perplexity.high, loss.high.map(f64::exp));
-        // Every passage says what it says in f32: draws of passages do not know how seldom one does not.
+        // Every passage agrees with f32, so draws of passages cannot estimate how rare a disagreement is.
         let agreement = of(MetricName::Agreement);
         assert_eq!((agreement.value, agreement.low), (Some(1.0), None));
     }
@@ -1035,7 +1035,7 @@ mod tests {
         };
         let series = vec![
             values("launch_seconds", &[4.0; 7]),
-            // The clock was held back during the slow ones.
+            // The clock was throttled during the slow copies.
             values(
                 "copy_seconds",
                 &[2.0, 2.0, 8.0, 2.0, 2.0, 2.0, 8.0, 8.0, 2.0, 8.0, 8.0],

@@ -1,4 +1,4 @@
-//! The worker process: one cell, measured and summarised, told to the parent in JSON lines.
+//! Worker process: measures and summarizes one cell, and reports to the parent in JSON lines.
 
 use std::{
     io::{self, Write},
@@ -25,10 +25,10 @@ use crate::{
     summarise::{Measurements, summarise},
 };
 
-/// Time between two signs of life.
+/// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_millis(200);
 
-/// How far the one cell of this process is: what is told with every sign of life, and once more before a panic ends it.
+/// Progress of the cell of this process. It is sent with every heartbeat, and once more before a panic ends the process.
 static SO_FAR: Mutex<Advance> = Mutex::new(Advance {
     phase: Phase::Prepare,
     done: 0,
@@ -42,13 +42,13 @@ static SO_FAR: Mutex<Advance> = Mutex::new(Advance {
     },
 });
 
-/// What is sampled beside it.
+/// Current samples of the sampler.
 static SAMPLED: OnceLock<Glance> = OnceLock::new();
 
-/// Runs the request on standard input, with the program's `own` model where that is asked for. Prints nothing but messages on standard output.
+/// Runs the request on standard input, with the program's `own` model if requested. Prints nothing but messages on standard output.
 pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
     end_on_any_panic();
-    // Started by a descriptor, the process is named after its number. A system without this file names it well.
+    // If started through a file descriptor, the process is named after its number. Systems without this file set a proper name.
     let _ = std::fs::write("/proc/self/comm", "mantissa");
     let request: Request = match serde_json::from_reader(io::stdin().lock()) {
         Ok(request) => request,
@@ -59,10 +59,10 @@ pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
     };
     beat();
     if request.cell.setting.backend() == Backend::Flex && request.peer.is_empty() {
-        // Before there are threads with places of their own. Where the library does not take it, steps take longer.
+        // Must run before other threads create their own arenas. If the C library rejects the setting, steps are slower.
         keep_freed_memory();
     }
-    // Not on the main thread, whose stack the parent cannot choose.
+    // Not on the main thread: the parent cannot choose the size of its stack.
     let own = own.cloned();
     let working = std::thread::spawn(move || {
         join_the_others();
@@ -80,22 +80,22 @@ pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
     working.join().unwrap_or(WorkerExit::Panicked)
 }
 
-/// Makes this thread one of those that share the work of an operation on the CPU. Handing a small one over to another and waiting for it
-/// takes longer than computing it does.
+/// Adds this thread to the pool that computes operations on the CPU. Handing a small operation over to another thread and waiting for it takes
+/// longer than computing it.
 fn join_the_others() {
     let one = std::env::var("RAYON_NUM_THREADS").is_ok_and(|threads| threads == "1");
     let several = std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1);
-    // Alone it would be waited for by whatever else in a user's program shares work so.
+    // With a single thread, other code of the user's program that uses the same pool would wait for this thread.
     if several && !one {
-        // Nothing has used them yet in this process; if it had, they would do.
+        // The pool is not in use yet in this process. If it were, its existing threads would do.
         let _ = rayon::ThreadPoolBuilder::new()
             .use_current_thread()
             .build_global();
     }
 }
 
-/// A panic on a device thread is caught below, and reading back then gives garbage as if nothing had happened. So any
-/// panic, on any thread, ends the process before a number comes out of it.
+/// Installs a hook that ends the process on a panic of any thread. burn catches a panic on a device thread, and reading back then returns
+/// garbage without an error, so the process must exit before it reports a number.
 fn end_on_any_panic() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current();
@@ -118,7 +118,7 @@ fn end_on_any_panic() {
     }));
 }
 
-/// Paths of the crate registry without what they are below: a record tells nothing about the user's folders.
+/// Removes the folder of the crate registry from paths: a record contains nothing about the user's folders.
 fn without_registry(text: &str) -> String {
     let shorten = |word: &str| match word.split_once("/registry/src/") {
         Some((_, rest)) => rest.split_once('/').map_or(rest, |(_, path)| path).to_owned(),
@@ -127,7 +127,7 @@ fn without_registry(text: &str) -> String {
     text.split(' ').map(shorten).collect::<Vec<_>>().join(" ")
 }
 
-/// Tells the parent that the worker lives and how far it is. A parent that is gone ends the worker.
+/// Sends heartbeats with the progress to the parent. If the parent has exited, the worker exits.
 fn beat() {
     std::thread::spawn(move || {
         let mut told = vec![];
@@ -142,12 +142,12 @@ fn beat() {
     });
 }
 
-/// What has happened to the device by now, as far as anybody can tell without waiting.
+/// Returns the events of the device so far, without waiting for the device.
 fn happened() -> Option<Vec<Event>> {
     SAMPLED.get().and_then(Glance::events)
 }
 
-/// How far the cell is, with what has been sampled by now.
+/// Returns the progress of the cell with the memory peaks sampled so far.
 fn so_far() -> Advance {
     let mut advance = *SO_FAR.lock().unwrap_or_else(PoisonError::into_inner);
     let peaks = SAMPLED.get().and_then(Glance::peaks).unwrap_or_default();
@@ -164,7 +164,7 @@ fn memory(peaks: Peaks) -> MemorySoFar {
     }
 }
 
-/// Writes one line. The parent is gone if that fails, and then nobody wants the result.
+/// Writes one line. If that fails, the parent has exited and the result is not needed.
 fn say(message: &Message) {
     let mut line = serde_json::to_vec(message).expect("messages are plain data");
     line.push(b'\n');
@@ -175,7 +175,7 @@ fn say(message: &Message) {
     }
 }
 
-/// Ends the peer of a worker whose parent cannot. The parent made this process the leader of a group.
+/// Kills the peer process of a worker whose parent has exited. The parent made this process the leader of a group.
 fn end_what_was_started() {
     #[cfg(unix)]
     {
@@ -204,7 +204,7 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
             Err(error) => return Ok(Message::Refused(error.to_string())),
         },
     };
-    // What computes is what is looked at.
+    // Sample the process that computes.
     let whose = peer.as_ref().map(Peer::id);
     let mut sources: Vec<Box<dyn Source>> =
         vec![Box::new(whose.map_or_else(HostMemory::default, HostMemory::of))];
@@ -216,7 +216,7 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
         }));
     }
     let sampler = Sampler::start(sources);
-    // One cell a process: nobody has set it before.
+    // Never set before: a process runs one cell.
     let _ = SAMPLED.set(sampler.glance());
     let mut watch = Watch::new(sampler, &SO_FAR);
     let result = match peer {
@@ -232,7 +232,7 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
         Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, &reason),
         Err(error @ WorkloadError::Device(_)) => {
             let reason = error.to_string();
-            // Which of both processes the kernel ended, it does not tell; this one is still there.
+            // The kernel does not report which of the two processes it killed. This process is still running, so it was the peer.
             let kills = deaths_before.zip(oom_kills());
             let peer_was_killed = whose.is_some() && kills.is_some_and(|(before, now)| now > before);
             let status = if is_out_of_memory(&reason) || peer_was_killed {
@@ -331,7 +331,7 @@ fn untrained(measured: &Measured) -> Option<String> {
         .then(|| format!("no optimizer step was taken: the scaled gradients of each of {steps} overflowed"))
 }
 
-/// Which launches or optimizer steps fell into a time when the clock was held back.
+/// Returns the series that mark the launches or optimizer steps during which the clock was throttled.
 fn throttled(measured: &Measured, watched: &Watched) -> impl Iterator<Item = Series> {
     let (windows, of) = match measured {
         Measured::Kernel { windows, .. } => (windows, "launch"),
@@ -352,7 +352,7 @@ fn throttled(measured: &Measured, watched: &Watched) -> impl Iterator<Item = Ser
     marked.into_iter().chain(copies).chain(cublas)
 }
 
-/// 1 for each window in which the clock was held back, else 0; absent if it never was.
+/// Returns a series with 1 for each window in which the clock was throttled and 0 for the others, or `None` if it never was.
 fn marks(name: &str, of: &str, windows: &[Range<Instant>], watched: &Watched) -> Option<Series> {
     let seconds = |moment: Instant| moment.saturating_duration_since(watched.started).as_secs_f64();
     let held_back = |window: &Range<Instant>| {
@@ -370,26 +370,26 @@ fn marks(name: &str, of: &str, windows: &[Range<Instant>], watched: &Watched) ->
     })
 }
 
-/// Notes what a workload tells of itself; cheap, since it is called between timed steps.
+/// Observer that records the progress of a workload. It must be cheap, since it is called between timed steps.
 struct Watch<'a> {
     sampler: Sampler,
     latest: &'a Mutex<Advance>,
-    /// First moment of the measured phase, in seconds of the sampler.
+    /// Start of the measured phase, in seconds of the sampler.
     measure_start: Option<f64>,
-    /// Last moment at which the measured phase gave way to another one.
+    /// Last time at which the measured phase ended, in seconds of the sampler.
     measure_end: Option<f64>,
     phase: Phase,
-    /// Peaks of the work's own memory, once the work says that it has shown them.
+    /// Memory peaks of the work itself, once the workload has reported that its peak is reached.
     peaks: Option<Peaks>,
     allocator: Option<AllocatorBytes>,
     reserved: Series,
     in_use: Series,
 }
 
-/// What is left when the workload is done.
+/// Measurements of the observer after the workload has finished.
 struct Watched {
     trace: mantissa_telemetry::Trace,
-    /// Moment 0 of the trace.
+    /// Time 0 of the trace.
     started: Instant,
     window: Range<f64>,
     peaks: Peaks,
@@ -436,7 +436,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Adds a point; of a level stretch only the ends are kept, since a kernel may be launched a million times.
+/// Adds a point. Of a constant stretch only the two ends are kept, since a kernel may be launched a million times.
 fn follow(series: &mut Series, x: f64, y: f64) {
     let level = matches!(series.y.as_slice(), [.., Some(a), Some(b)] if *a == y && *b == y);
     match series.x.last_mut() {
@@ -461,7 +461,7 @@ impl Observer for Watch<'_> {
             self.measure_end = Some(now);
         }
         if self.phase == Phase::Prepare && phase != Phase::Prepare {
-            // Reading and tokenising the data may take more memory than the model, or none if a cache has it.
+            // Reading and tokenizing the data may take more memory than the model, or none if the data is cached.
             self.sampler.forget_host_peak();
         }
         self.phase = phase;

@@ -1,4 +1,4 @@
-//! From a cell to its device.
+//! Runs cells on the devices of their settings.
 
 use std::path::{Path, PathBuf};
 
@@ -21,10 +21,10 @@ pub use mantissa_precision::device::{available, device_name, device_uuid, format
 /// Version of burn that this build runs on.
 pub const BURN_VERSION: &str = "0.22.1";
 
-/// Runs a cell on the backend of its setting: with the `own` model of the program where that is asked for.
+/// Runs a cell on the backend of its setting, with the program's `own` model if the cell requests it.
 ///
 /// # Errors
-/// The user's files are wrong, the machine lacks what the setting asks for, or the device failed.
+/// A file of the user is invalid, the machine does not support the setting, or the device failed.
 pub fn run(
     cell: &Cell,
     inputs: &Inputs,
@@ -35,7 +35,7 @@ pub fn run(
     if backend == Backend::Flex {
         return on_device(cell, inputs, own, observer);
     }
-    // Before the first use of the GPU, which the search for it may be.
+    // Before the first use of the GPU. Detecting the GPU may already use it.
     let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
     let unchecked = permit_checked(backend, inputs);
     let result = on_device(cell, inputs, own, observer);
@@ -58,13 +58,13 @@ pub(crate) fn on_device(
 ) -> Result<Outcome, WorkloadError> {
     let setting = &cell.setting;
     let backend = setting.backend();
-    // It was there when the run was planned: a cell that is skipped would never be tried again.
+    // A device error, since the device was there when the run was planned: a skipped cell would never be retried.
     available(backend).map_err(WorkloadError::Device)?;
     let device = device::open(backend, setting.fusion());
     device::beside_stream(&device, || observed(cell, inputs, own, &device, observer))
 }
 
-/// Runs a cell on a device, and probes the precision that it executes.
+/// Runs a cell on a device and probes the precision in which the device computes.
 fn observed(
     cell: &Cell,
     inputs: &Inputs,
@@ -89,7 +89,7 @@ fn observed(
     Ok(outcome)
 }
 
-/// Runs a cell of which nothing is the user's own.
+/// Runs a cell with a built-in model.
 fn built_in(
     cell: &Cell,
     inputs: &Inputs,
@@ -104,18 +104,18 @@ fn built_in(
     }
 }
 
-/// Folder of the kernels of this device and this very program, below the folder of all caches: another build may compile another kernel
-/// under the same name.
+/// Returns the folder of the kernels of this device and this exact program, below the folder of all caches: another build may compile a
+/// different kernel under the same name.
 pub fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     let mut hasher = blake3::Hasher::new();
     hasher.update(device::kernel_identity(backend).as_bytes());
-    // An error leaves the kernels of all programs that cannot be read together.
+    // If the program cannot be read, the kernels of all unreadable programs share a folder.
     let _ = open_own_program().and_then(|program| hasher.update_reader(program).map(drop));
     let id = hasher.finalize().to_hex();
     cache.join("kernels").join(&id[..16])
 }
 
-/// What the products of a cell are, and those of the layers that it keeps in f32.
+/// Probes the matmuls of a cell, and those of the layers that it keeps in f32.
 fn probed(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, String> {
     let observe =
         |operations: &[_], compute: Compute| probe(operations, compute, &compute.requested(), device);
@@ -127,7 +127,7 @@ fn probed(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, Stri
     Ok(probed.beside("layers kept in f32", observe(&kept, compute.in_f32())?))
 }
 
-/// The operations of a cell that sum products.
+/// Returns the operations of a cell that accumulate products.
 pub(crate) fn operations(cell: &Cell) -> Vec<Operation> {
     let fused = cell.setting.attention() == Attention::Fused;
     let model = cell.workload.model();
@@ -136,7 +136,7 @@ pub(crate) fn operations(cell: &Cell) -> Vec<Operation> {
             KernelKind::Convolution => vec![Operation::Convolution],
             KernelKind::Attention if fused => vec![Operation::FusedAttention],
             KernelKind::Attention | KernelKind::Matmul => vec![Operation::Matmul],
-            // There is no product whose bits could be looked at.
+            // The other kernels have no matmul whose bits could be probed.
             _ => vec![],
         },
         Task::Generate(_) => vec![Operation::Matmul, Operation::FewRows],
@@ -146,7 +146,7 @@ pub(crate) fn operations(cell: &Cell) -> Vec<Operation> {
     }
 }
 
-/// Formats in which a setting stores tensors.
+/// Returns the formats in which a setting stores tensors.
 fn formats(setting: &Setting) -> Vec<Format> {
     let precision = setting.precision();
     let mut formats = vec![precision.parameters(), precision.compute()];

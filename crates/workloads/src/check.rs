@@ -14,15 +14,15 @@ use crate::{
     subject::kept_operations,
 };
 
-/// Largest file of checks, in bytes.
+/// Size limit of a file of checks, in bytes.
 const LARGEST_CHECKS: u64 = 16 << 20;
 
-/// A candidate kernel that is to be checked.
+/// Candidate kernel to check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelToCheck {
-    /// A cell of the setting.
+    /// Cell with the setting of the check.
     pub cell: Cell,
-    /// The operation.
+    /// Operation that the kernel computes.
     pub operation: CheckedOperation,
     /// Name of the candidate.
     pub candidate: String,
@@ -72,7 +72,7 @@ pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
     checks
 }
 
-/// A cell of a setting with the arithmetic of another cell's products.
+/// Returns a cell whose setting has the matmul arithmetic of another cell.
 fn of_cell(cell: &Cell, in_f32: bool) -> Cell {
     let setting = &cell.setting;
     let precision = match setting.precision().compute() {
@@ -122,10 +122,10 @@ fn of_setting(
     Cell::new("check-kernels", workload, setting, 0)
 }
 
-/// Checks a candidate kernel against float64, or compiles its kernels only, in a process that does nothing else.
+/// Checks a candidate kernel against float64, or only compiles its kernels. The process must not do anything else.
 ///
 /// # Errors
-/// As [`run`](crate::run), and whatever the device reports.
+/// Same as [`run`](crate::run), and any error that the device reports.
 pub fn check_kernel(
     cell: &Cell,
     inputs: &Inputs,
@@ -156,7 +156,7 @@ pub fn check_kernel(
     seen
 }
 
-/// Permits only the candidates that passed a check on this device. Returns a warning if nothing was checked.
+/// Permits only the candidates that passed a check on this device. Returns a warning if no checks were run.
 pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String> {
     if backend != Backend::Cuda {
         return None;
@@ -174,7 +174,7 @@ pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String
     }
 }
 
-/// Returns the checks of this device, driver and program.
+/// Returns the results of the checks for this device, driver and program.
 fn read_checks(backend: Backend, inputs: &Inputs) -> Option<Vec<KernelCheck>> {
     let path = kernel_folder(backend, &inputs.cache).join(KernelCheck::FILE);
     let text = read_text(&path, LARGEST_CHECKS).ok()?;

@@ -1,5 +1,5 @@
-//! What a cell will keep in memory, told before it runs: counted from the shapes of the model's parameters, from the setting, and
-//! from what each operation of a forward pass keeps.
+//! Estimates the memory of a cell before it runs: from the shapes of the model's parameters, the setting, and the tensors that each operation of
+//! a forward pass saves.
 
 mod forward;
 mod ledger;
@@ -11,36 +11,36 @@ use crate::{
     subject::{Asking, asked},
 };
 
-/// Words of a table that is as long as its data's vocabulary, which nobody has read yet: those of `bert-base-uncased`.
+/// Assumed vocabulary size if only the data determines it and the data is not read yet: that of `bert-base-uncased`.
 const WORDS: u32 = 30_522;
-/// Classes of texts whose data nobody has read yet.
+/// Assumed number of classes of texts whose data is not read yet.
 const CLASSES_OF_TEXTS: u32 = 2;
-/// Classes of images whose data nobody has read yet.
+/// Assumed number of classes of images whose data is not read yet.
 const CLASSES_OF_IMAGES: u32 = 10;
 
-/// Bytes that a cell keeps from one operation to another, part by part as [`MemoryParts`](crate::MemoryParts) has them; a part that
-/// there is not is 0.
+/// Bytes that a cell keeps from one operation to the next, with the parts of [`MemoryParts`](crate::MemoryParts). A part that does not exist is
+/// 0.
 ///
-/// It is what tensors hold, not what an allocator rounds it up to, nor what an operation needs while it runs. On the CPU the allocator
-/// counts the bookkeeping of burn's graph, too: some 50 kB a transformer block, whatever the batch.
+/// The estimate counts the bytes of tensors, not the rounding of an allocator, nor the temporary memory of an operation. On the CPU, the
+/// allocator also counts the bookkeeping of burn's graph: some 50 kB per transformer block, independent of the batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryEstimate {
-    /// The parameters.
+    /// Bytes of the parameters.
     pub weights: u64,
-    /// Low-precision copies of parameters that forward passes read.
+    /// Bytes of the low-precision copies of parameters that forward passes read.
     pub weight_copies: u64,
-    /// What else the forward pass of a micro-batch leaves for its backward pass.
+    /// Bytes of all other tensors that the forward pass of a micro-batch saves for its backward pass.
     pub activations: u64,
-    /// The gradients after a backward pass.
+    /// Bytes of the gradients after a backward pass.
     pub gradients: u64,
-    /// The optimizer's state after a step.
+    /// Bytes of the optimizer state after a step.
     pub optimizer: u64,
-    /// Keys and values of the tokens that were read, once the last one is written.
+    /// Bytes of the keys and values of all tokens read by the time the last token is generated.
     pub keys_and_values: u64,
 }
 
 impl MemoryEstimate {
-    /// All of it. A training does not hold all at one time: its activations go while its gradients come.
+    /// Returns the sum of all parts. A training does not need all of them at once: its activations are freed while its gradients are computed.
     pub fn total(&self) -> u64 {
         self.weights
             + self.weight_copies
@@ -51,10 +51,10 @@ impl MemoryEstimate {
     }
 }
 
-/// What a cell will keep in memory; nothing is told of kernels.
+/// Estimates the memory of a cell. Returns `None` for a kernel.
 ///
-/// Vocabulary and classes are those of the model, where its size has them. Those that only the data knows are taken to be 30,522 words,
-/// two classes of texts and ten of images.
+/// Vocabulary and classes are those of the model's size if it contains them. If only the data determines them, a vocabulary of 30,522, two
+/// classes of texts and ten of images are assumed.
 pub fn estimate(cell: &Cell) -> Option<MemoryEstimate> {
     let classes = match cell.workload.model()?.sees_images() {
         true => CLASSES_OF_IMAGES,
@@ -63,7 +63,7 @@ pub fn estimate(cell: &Cell) -> Option<MemoryEstimate> {
     estimate_for(cell, (WORDS, classes))
 }
 
-/// The same, where the data is read: its vocabulary has so many `words`, and its examples are of so many `classes`.
+/// Same as [`estimate`] for data that is already read, with its vocabulary size (`words`) and number of `classes`.
 pub(crate) fn estimate_for(cell: &Cell, (words, classes): (u32, u32)) -> Option<MemoryEstimate> {
     let precision = cell.setting.precision();
     let parameters = asked(cell, (words, classes), Counting { cell })?;
@@ -90,14 +90,14 @@ pub(crate) fn estimate_for(cell: &Cell, (words, classes): (u32, u32)) -> Option<
     })
 }
 
-/// How many values parameters have.
+/// Number of values in the parameters.
 struct Parameters {
     all: u64,
-    /// Those that layers read in the format of products.
+    /// Values that layers read in the format of matmuls.
     multiplied: u64,
 }
 
-/// Counts the parameters of a cell's model.
+/// Counter of the parameters of a cell's model.
 struct Counting<'a> {
     cell: &'a Cell,
 }
@@ -122,27 +122,27 @@ impl Asking for Counting<'_> {
     }
 }
 
-/// Layers that a cell keeps in f32.
+/// Returns the layers that a cell keeps in f32.
 fn kept(cell: &Cell) -> Kept {
     Kept::Matching(cell.setting.keep_f32().to_vec())
 }
 
-/// Tensors that an optimizer keeps of each parameter, in the parameters' format.
+/// Returns the number of tensors that an optimizer keeps per parameter, in the format of the parameters.
 fn moments(cell: &Cell, task: &TrainTask) -> u64 {
     match cell.setting.optimizer() {
         // Means of gradients, and of their squares.
         OptimizerKind::Adam | OptimizerKind::AdamW | OptimizerKind::Lamb => 2,
-        // A velocity, unless it would be forgotten at once.
+        // One velocity, unless the momentum is 0.
         OptimizerKind::Sgd | OptimizerKind::Lars => u64::from(task.momentum != 0.0),
     }
 }
 
-/// Bytes of a value in memory.
+/// Returns the bytes of a value in memory.
 fn bytes(format: Format) -> u64 {
     u64::from(format.storage_bytes())
 }
 
-/// The format of what is not to be rounded to halves: f32 at least.
+/// Returns the format of values that must not be rounded to a 16-bit format: at least f32.
 fn wide(format: Format) -> Format {
     match format {
         Format::F64 => Format::F64,
@@ -150,7 +150,7 @@ fn wide(format: Format) -> Format {
     }
 }
 
-/// The format of the products of a layer, which a mixed setting may keep in f32.
+/// Returns the format of the matmuls of a layer, which a mixed setting may keep in f32.
 fn of_products(precision: Precision, is_kept: bool) -> Format {
     match precision.is_mixed() && is_kept {
         true => Format::F32,
@@ -216,7 +216,7 @@ mod tests {
         })
     }
 
-    /// One block of width 4 with two heads, two texts of three tokens.
+    /// Returns the estimate for one block of width 4 with two heads, and two texts of three tokens.
     fn tiny(dropout: f64, axes: &[(Axis, &str)]) -> MemoryEstimate {
         let sizes = [(Axis::Batch, "2"), (Axis::Sequence, "3")];
         let model = distilbert(1, [4, 2, 8, 8], dropout);
@@ -226,11 +226,11 @@ mod tests {
 
     #[test]
     fn parts_of_a_tiny_training_are_those_counted_by_hand() {
-        // 30,522 words and 8 places of 4, a norm; the block; 20 and 10 of the head.
+        // 30,522 tokens and 8 positions of width 4, a norm; the block; 20 and 10 of the head.
         let parameters = 122_088 + 32 + 8 + (4 * 20 + 8 + 40 + 36 + 8) + 20 + 10;
-        // 6 ids; 24 values into the norm with 12 statistics; into the block's projections, which are 72; 36 weights of attention; into
-        // the layer behind it; a norm; into the feed-forward layer; 48 before GELU and 48 behind it; a norm; the head's 8 thrice, 4
-        // logits, 2 sums and 2 labels.
+        // 6 ids; 24 inputs of the norm with 12 statistics; the inputs of the block's projections, and 72 outputs; 36 attention weights; the
+        // input of the layer after attention; a norm; the input of the feed-forward layer; 48 values before GELU and 48 after it; a norm; the
+        // head's 8 three times, 4 logits, 2 sums and 2 labels.
         let f32_values = 6 + 36 + 24 + 72 + 36 + 24 + 36 + 24 + 96 + 36 + 24 + 8;
         let want = MemoryEstimate {
             weights: 4 * parameters,
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(tiny(0.0, &[(Axis::Precision, "32-true")]), want);
         assert_eq!(want.total(), 16 * parameters + 1688);
 
-        // Each projection has a copy of its input, and the second product one of its weights; norms, softmax and loss stay in f32.
+        // Each projection has a copy of its input, and the second matmul one of its attention weights; norms, softmax and loss stay in f32.
         let mixed = tiny(0.0, &[(Axis::Precision, "bf16-mixed")]);
         let halves = 3 * 24 + 72 + 36 + 24 + 24 + 96 + 24;
         let full = 6 + 36 + 36 + 36 + 36 + 8;
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(mixed, want);
 
         let halves = tiny(0.0, &[(Axis::Precision, "bf16-true")]);
-        // Statistics of norms and the loss are in f32 still, and gradients are added up there.
+        // Norm statistics and the loss are still in f32, and gradients are accumulated in f32.
         let f32_values = 6 + 3 * 12 + 8;
         let want = MemoryEstimate {
             weights: 2 * parameters,
@@ -272,14 +272,14 @@ mod tests {
     fn dropout_keeps_masks_and_checkpointing_only_what_enters_a_segment() {
         let activations = |dropout, axes: &[(Axis, &str)]| tiny(dropout, axes).activations;
         let plain = activations(0.0, &[]);
-        // A byte for each value that may be dropped, and weights of attention that are no longer those of the softmax.
+        // One byte for each value that dropout may drop, and the attention weights after dropout, which differ from the output of the softmax.
         assert_eq!(activations(0.1, &[]), plain + 24 + 36 + 24 + 8 + 4 * 36);
-        // Behind the embeddings and behind the block, in f32.
+        // The hidden states after the embeddings and after the block, in f32.
         for precision in ["32-true", "bf16-mixed"] {
             let axes = [(Axis::Precision, precision), (Axis::Checkpointing, "on")];
             assert_eq!(activations(0.1, &axes), 2 * 24 * 4);
         }
-        // One kernel keeps no weights of attention.
+        // The fused kernel does not save attention weights.
         assert_eq!(activations(0.0, &[(Axis::Attention, "fused")]), plain - 4 * 36);
     }
 
@@ -291,7 +291,7 @@ mod tests {
         };
         let whole = kept("distilbert+pre_classifier+classifier");
         assert_eq!(whole.weight_copies, 0);
-        // All is as in f32 then.
+        // With all layers kept, everything equals f32.
         assert_eq!(whole, tiny(0.0, &[(Axis::Precision, "32-true")]));
         let head = kept("classifier");
         assert_eq!(head.weight_copies, 2 * (80 + 40 + 36 + 20));
@@ -303,7 +303,7 @@ mod tests {
         let cell = training(model, DatasetKind::SyntheticReviews, &[(Axis::Batch, "2")]);
         let of = |words, classes| estimate_for(&cell, (words, classes)).unwrap();
         assert_eq!(estimate(&cell), Some(of(WORDS, CLASSES_OF_TEXTS)));
-        // A row of the table, and a row of the head with its bias, 4 wide.
+        // A row of the embedding table, and a row of the head with its bias, of width 4.
         assert_eq!(of(101, 2).weights, of(100, 2).weights + 4 * 4);
         assert_eq!(of(100, 3).weights, of(100, 2).weights + 4 * (4 + 1));
     }
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(["sgd", "lars"].map(|name| of(name, 0.0)), [0; 2]);
     }
 
-    /// Asserts that an estimate is a little below what a run on the CPU recorded, which counts handles and graphs as well.
+    /// Asserts that an estimate is slightly below the value recorded in a run on the CPU, which includes handles and graphs.
     fn near(what: &str, estimated: u64, recorded: u64, share: f64) {
         let ratio = estimated as f64 / recorded as f64;
         assert!(
@@ -338,8 +338,7 @@ mod tests {
 
     #[test]
     fn estimates_are_near_what_runs_recorded() {
-        // reports/20261122T054956Z-imdb-twelve-settings, whose vocabulary has 30,522 words: weights, copies, activations, gradients,
-        // optimizer.
+        // reports/20261122T054956Z-imdb-twelve-settings, with a vocabulary of 30,522: weights, copies, activations, gradients, optimizer.
         let recorded = [
             ("64-true", [16_505_040, 0, 53_150_166, 16_505_040, 32_996_000]),
             ("32-true", [8_257_480, 0, 27_352_306, 8_257_480, 16_500_896]),
@@ -370,7 +369,7 @@ mod tests {
             near(precision, got.optimizer, optimizer, 0.003);
             match copies {
                 0 => assert_eq!(got.weight_copies, 0),
-                // Of 28 vectors, with a handle and a name each.
+                // Copies of 28 vectors, each with a handle and a name.
                 copies => near(precision, got.weight_copies, copies, 0.07),
             }
         }
@@ -381,7 +380,7 @@ mod tests {
             let got = estimate(&training(model, DatasetKind::SyntheticImages, &axes)).unwrap();
             near(precision, got.activations, activations, 0.01);
         }
-        // And a transformer of two blocks over 17 tokens of 64 images.
+        // A transformer of two blocks over 17 tokens of 64 images.
         for (precision, activations) in [
             ("32-true", 5_016_660),
             ("16-mixed", 3_812_036),
@@ -506,7 +505,7 @@ mod tests {
             test: None,
         };
         let got = estimate(&cell(Task::Evaluate(task), &[(Axis::Precision, "16-mixed")])).unwrap();
-        // Ten classes instead of a thousand; norms have no copy.
+        // Ten classes instead of a thousand; norms have no low-precision copy.
         let parameters = 25_557_032 - 990 * 2049;
         assert_eq!(got.weights, 4 * parameters);
         assert_eq!(got.weight_copies, 2 * (parameters - 2 * 26_560));

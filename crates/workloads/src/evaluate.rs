@@ -1,4 +1,4 @@
-//! Testing a model with the weights that it is given, and comparing what it predicts with what it predicts in f32.
+//! Evaluates a model with the given weights and compares its predictions with those in f32.
 
 use std::{ops::Range, time::Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     timing::wall_clock,
 };
 
-/// Runs an evaluating cell on a model and data of a source.
+/// Runs an evaluation cell on the model and data of a source.
 pub(crate) fn evaluate<S: Source>(
     cell: &Cell,
     task: &EvaluateTask,
@@ -38,7 +38,7 @@ pub(crate) fn evaluate<S: Source>(
     source.work(cell, &wanted, inputs, testing)
 }
 
-/// A test without its model and its data.
+/// Evaluation before its model and data are loaded.
 struct Testing<'a> {
     cell: &'a Cell,
     inputs: &'a Inputs,
@@ -56,7 +56,7 @@ impl Work for Testing<'_> {
     }
 }
 
-/// A model under test.
+/// Model to evaluate.
 struct Test<'a, M: Network> {
     cell: &'a Cell,
     model: M,
@@ -65,19 +65,19 @@ struct Test<'a, M: Network> {
     device: &'a Device,
 }
 
-/// What a model says of some examples.
+/// Predictions for some examples.
 pub(crate) struct Said {
-    /// The class with the highest logit, of each.
+    /// Class with the highest logit of each example.
     pub predicted: Vec<i32>,
-    /// Cross-entropy of each, nats.
+    /// Cross-entropy of each example, nats.
     pub losses: Vec<f64>,
-    /// From before they were uploaded until what is predicted was on the host.
+    /// From before the upload of the examples until the predictions are on the host.
     pub window: Range<Instant>,
-    /// With its logits.
+    /// Allocator statistics while the logits are in memory.
     pub allocator: Option<AllocatorBytes>,
 }
 
-/// What a model says of all test examples.
+/// Predictions for all test examples.
 pub(crate) struct Tested {
     seconds: Series,
     windows: Vec<Range<Instant>>,
@@ -90,13 +90,13 @@ pub(crate) struct Tested {
 }
 
 impl Tested {
-    /// The class or word with the highest logit, of each.
+    /// Returns the class or token with the highest logit of each example.
     pub fn predicted(&self) -> &[i32] {
         &self.predicted
     }
 }
 
-/// Goes once through the test examples of these numbers, in micro-batches, of which `predict` tells what the model says.
+/// Runs `predict` once over all test examples, in micro-batches.
 pub(crate) fn go_through<P: Part>(
     cell: &Cell,
     part: &P,
@@ -145,14 +145,15 @@ pub(crate) fn go_through<P: Part>(
     })
 }
 
-/// Numbers of examples of each micro-batch.
+/// Returns the indices of the examples of each micro-batch.
 pub(crate) fn micro_batches<P: Part>(cell: &Cell, part: &P) -> Vec<Vec<usize>> {
     let indices: Vec<usize> = (0..part.len()).collect();
     let batches = indices.chunks(cell.setting.batch() as usize);
     batches.map(<[usize]>::to_vec).collect()
 }
 
-/// What a test comes to. `read`: what was read of a checkpoint; `seconds`: of loading, and of the warm-up.
+/// Builds the outcome of an evaluation. `read`: the weights read from a checkpoint; the last argument: the seconds of loading and of the
+/// warm-up.
 pub(crate) fn outcome<P: Part>(
     cell: &Cell,
     data: &Dataset<P>,
@@ -173,7 +174,7 @@ pub(crate) fn outcome<P: Part>(
     Outcome {
         samples: Samples {
             series: vec![tested.seconds],
-            // What random weights say is nobody's merit, and words of a text are no examples to be paired.
+            // Skip random weights (their accuracy is meaningless) and tokens of one text (they are not independent).
             test_correct: read.filter(|_| !words).map(|_| tested.correct),
             ranges: vec![],
             trials: vec![],
@@ -202,7 +203,7 @@ pub(crate) fn outcome<P: Part>(
     }
 }
 
-/// In what a loss is computed.
+/// Returns the precision in which the loss is computed.
 fn wide(precision: Precision) -> Precision {
     match precision {
         Precision::True64 => Precision::True64,
@@ -210,7 +211,7 @@ fn wide(precision: Precision) -> Precision {
     }
 }
 
-/// A model that is ready to predict.
+/// Model that is ready to predict.
 struct Ready<'a, M: Network> {
     model: &'a M,
     parameters: Tracked,
@@ -220,7 +221,7 @@ struct Ready<'a, M: Network> {
 }
 
 impl<M: Network> Ready<'_, M> {
-    /// Predicts a micro-batch: from its upload until what it says is on the host.
+    /// Predicts a micro-batch. The window lasts from the upload until the predictions are on the host.
     fn predict(&self, batch: &Batch<M>) -> Result<Said, WorkloadError> {
         let begun = Instant::now();
         let input = M::upload(batch, self.device);
@@ -230,11 +231,11 @@ impl<M: Network> Ready<'_, M> {
         let logits = self.model.forward(&pass, &input, |_| ());
         let predicted = read(logits.clone().argmax(1))?;
         let window = begun..Instant::now();
-        // While the logits are there.
+        // Read the allocator while the logits are still in memory.
         let allocator = allocator(self.device);
         let labels = batch.labels();
         let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), self.device);
-        // The logits are the setting's; what they are worth is not to be rounded to its format.
+        // The logits have the setting's precision, but the loss must not be rounded to its format.
         let losses = Compute::from(wide(self.compute.precision())).cross_entropies(logits, labels);
         Ok(Said {
             predicted,
@@ -260,7 +261,7 @@ impl<'a, M: Network> Test<'a, M> {
         })
     }
 
-    /// Tests the model on what was loaded since `begun`.
+    /// Evaluates the model on data whose loading started at `begun`.
     fn run(
         self,
         data: &Dataset<M::Part>,
@@ -274,7 +275,7 @@ impl<'a, M: Network> Test<'a, M> {
         let clock = wall_clock(self.device)?;
         let batches = micro_batches(self.cell, &data.test);
         let ready = self.ready();
-        // Both shapes, each twice: the first compiles.
+        // Both batch shapes, each twice: the first call compiles.
         for indices in [batches.first(), batches.last()].into_iter().flatten() {
             let batch = data.test.batch(indices);
             ready.predict(&batch)?;
@@ -293,7 +294,7 @@ impl<'a, M: Network> Test<'a, M> {
         progress(observer, self.device, Phase::Measure, 0, total);
         let predict = |indices: &[usize]| ready.predict(&data.test.batch(indices));
         let tested = go_through(self.cell, &data.test, predict, observer)?;
-        // What comes next is not the setting's, in time, in energy or in memory.
+        // The comparison with f32 does not count towards the setting's time, energy or memory.
         progress(observer, self.device, Phase::Evaluate, 0, total);
         observer.memory_known();
         drop(ready);
@@ -303,7 +304,7 @@ impl<'a, M: Network> Test<'a, M> {
             read,
             events,
         } = self.start;
-        // The copy in f32 takes their place.
+        // Free the memory for the copy in f32.
         drop((parameters, running));
         let reference = Reference {
             cell: self.cell,
@@ -312,7 +313,7 @@ impl<'a, M: Network> Test<'a, M> {
         };
         let mut events: Vec<Event> = events.iter().cloned().chain([clock]).collect();
         let agreement = match read {
-            // What it launches is not what the setting was asked for.
+            // Launches of the f32 comparison must not count as launches of the setting.
             Some(_) => {
                 let compared = aside(|| reference.agreement(data, &tested.predicted, inputs, observer));
                 or_told(compared, &mut events)?
@@ -331,7 +332,7 @@ impl<'a, M: Network> Test<'a, M> {
     }
 }
 
-/// A model with the parameters that forward passes read.
+/// Casts the parameters to the copies that forward passes read, and returns the model with them.
 fn ready<'a, M: Network>(
     model: &'a M,
     start: &'a Start,
@@ -348,7 +349,7 @@ fn ready<'a, M: Network>(
     }
 }
 
-/// The same weights in f32, once the setting's own are gone.
+/// The same weights in f32, loaded after the setting's own weights are freed.
 struct Reference<'a, M: Network> {
     cell: &'a Cell,
     model: &'a M,
@@ -356,8 +357,8 @@ struct Reference<'a, M: Network> {
 }
 
 impl<M: Network> Reference<'_, M> {
-    /// How many of the predictions are those of `32-true` and `highest`, unless they are that themselves: of all, and of words by
-    /// passage, too.
+    /// Returns the share of predictions that agree with those of `32-true` and `highest`, in total and, for tokens, by passage. Returns `None`
+    /// if this is the cell's own setting.
     fn agreement(
         &self,
         data: &Dataset<M::Part>,
@@ -378,8 +379,8 @@ impl<M: Network> Reference<'_, M> {
     }
 }
 
-/// What f32 predicts is asked after everything is measured. Where it cannot be had, as f32 takes twice the memory that a half does, the
-/// record says so, and what was measured stands.
+/// Adds a warning to the record if the comparison with f32 failed on the device. f32 may run out of memory, since it needs twice the memory of a
+/// 16-bit format. The comparison runs after the measurements, which stay valid.
 pub(crate) fn or_told<T>(
     compared: Result<Option<T>, WorkloadError>,
     events: &mut Vec<Event>,
@@ -397,7 +398,7 @@ pub(crate) fn or_told<T>(
     Ok(None)
 }
 
-/// How many predictions are those that `predict` tells of the same test examples: of all, and of words by passage, too.
+/// Returns the share of predictions that agree with those of `predict` for the same test examples, in total and, for tokens, by passage.
 pub(crate) fn agreement<P: Part>(
     cell: &Cell,
     part: &P,
@@ -405,7 +406,7 @@ pub(crate) fn agreement<P: Part>(
     mut predict: impl FnMut(&[usize]) -> Result<Said, WorkloadError>,
     observer: &mut dyn Observer,
 ) -> Result<(Share, Vec<Share>), WorkloadError> {
-    // Half as many examples at a time: values of twice the width are not to need more memory than the setting did.
+    // Half the batch size, so that values of twice the width do not need more memory than the setting did.
     let batch = (cell.setting.batch() as usize).div_ceil(2);
     let indices: Vec<usize> = (0..part.len()).collect();
     let batches = indices.chunks(batch);
@@ -461,7 +462,7 @@ mod tests {
         assert_eq!(events.len(), 1);
     }
 
-    /// Notes when memory is known, and what comes after.
+    /// Records the phases, and how many of them preceded `memory_known`.
     #[derive(Default)]
     struct Noting(Vec<Phase>, Option<usize>);
 
@@ -534,7 +535,7 @@ mod tests {
             "random weights have no merit"
         );
         assert_eq!(single.samples.series[0].values().count(), 3);
-        // What is measured has a beginning and an end of its own.
+        // The measured phase has its own begin and end.
         let phases = |noting: &Noting, phase| noting.0.iter().filter(|seen| **seen == phase).count();
         assert_eq!(
             (phases(&noting, Phase::Measure), phases(&noting, Phase::Evaluate)),
@@ -563,7 +564,7 @@ mod tests {
             let Task::Evaluate(task) = &cell.workload.task else {
                 unreachable!("made above")
             };
-            // The weights have five classes, so that the images are given five, too.
+            // The weights have five classes, so the images get five classes, too.
             let mut data = crate::data::synthetic_images(&Wanted::Test(task.test), 33);
             data.test = data.test.with_labels(|label| label % 5);
             data.classes = 5;
@@ -606,14 +607,14 @@ mod tests {
             rounded != loss && (rounded - loss).abs() < 0.1 * loss,
             "{rounded} and {loss}"
         );
-        // The f32 pass begins when the memory of the setting's own is known: one sign of life, then its five halves of batches.
+        // The f32 pass starts after the memory of the setting is known: one progress report, then its five half-size batches.
         let known = noting.1.unwrap();
         assert_eq!(noting.0[known - 1], Phase::Evaluate);
         assert!(!noting.0[..known - 1].contains(&Phase::Evaluate));
         assert_eq!(noting.0.len() - known, 5);
     }
 
-    /// A part of the real data, which is not in the repository.
+    /// Returns the path of a real data file, which is not in the repository.
     fn real(name: &str) -> Option<PathBuf> {
         mantissa_testing::real_data(name)
     }
@@ -640,7 +641,7 @@ mod tests {
         .unwrap();
         assert_eq!(data.test.len(), 4000);
         assert_eq!(&data.test.labels()[..10], [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]);
-        // `peers/pytorch/golden/cifar.py` with the same files: of these, it errs in the 554th alone, and says 0.
+        // `peers/pytorch/golden/cifar.py` with the same files: of these images, only the 554th is misclassified, as 0.
         let cell = cell(
             Model::Resnet(ResNetSize::RESNET20),
             DatasetKind::Images,
@@ -716,7 +717,7 @@ mod tests {
             assert_eq!(sum(&agreeing_passages), agreement.unwrap_or_default());
             (loss, test.n, agreement)
         };
-        // `peers/pytorch/golden/stories.py` with the same files: a mean over the words of five stories.
+        // `peers/pytorch/golden/stories.py` with the same files: mean over the tokens of five stories.
         let (loss, words, agreement) = measured("64-true");
         assert_eq!((words, agreement.map(|share| share.n)), (1804, Some(1804)));
         assert!((loss - 1.266_441_031_332_281_6).abs() < 1e-9, "{loss}");

@@ -1,5 +1,5 @@
-//! Having a model write: it reads a prompt at once, and then its own tokens one by one, with keys and values of the earlier ones
-//! kept in the setting's format.
+//! Text generation: the model reads the whole prompt at once, and then its own tokens one by one. Keys and values of earlier tokens are cached
+//! in the setting's format.
 
 use std::{cell::RefCell, fmt::Write, ops::Range, time::Instant};
 
@@ -22,10 +22,10 @@ use crate::{
     timing::{Launch, wall_clock, windows},
 };
 
-/// The most tokens of a warm-up.
+/// Maximum number of tokens of a warm-up.
 const MOST_WARM_UPS: usize = 4000;
 
-/// Runs a generating cell.
+/// Runs a generation cell.
 pub(crate) fn generate(
     cell: &Cell,
     task: &GenerateTask,
@@ -45,7 +45,7 @@ pub(crate) fn generate(
     with_writer(&task.model, generating)
 }
 
-/// Generation without its model.
+/// Generation before its model is built.
 struct Generating<'a> {
     cell: &'a Cell,
     task: &'a GenerateTask,
@@ -55,37 +55,37 @@ struct Generating<'a> {
     observer: &'a mut dyn Observer,
 }
 
-/// A model that is ready to write.
+/// Model that is ready to generate.
 pub(crate) struct Writer<'a, M: Network> {
     model: &'a M,
     parameters: Tracked,
-    /// The table of words in the format of products, as autocast keeps its casts for as long as a text is written.
+    /// Embedding table in the format of matmuls. It is cast once per text, as autocast caches its casts.
     head: Option<Tensor<2>>,
     running: &'a Norms,
     compute: Compute,
     device: &'a Device,
 }
 
-/// What was written after a prompt, and when.
+/// Tokens generated after a prompt, and their times.
 pub(crate) struct Written {
     /// Token ids, `[new tokens, n]`.
     pub tokens: Vec<i32>,
-    /// From the beginning, or from the token before, until each token was on the host.
+    /// Seconds until each token was on the host, from the start or from the token before.
     pub seconds: Vec<f64>,
-    /// Whether every logit of the last token is finite.
+    /// True if every logit of the last token is finite.
     pub finite: bool,
-    /// From before the prompt was uploaded until the last token was there.
+    /// From before the upload of the prompt until the last token was on the host.
     pub window: Range<Instant>,
 }
 
 impl Written {
-    /// Seconds of all tokens but the first.
+    /// Returns the seconds of all tokens but the first.
     fn decoding(&self) -> f64 {
         self.seconds[1..].iter().sum()
     }
 }
 
-/// Which token is taken: at a temperature of 0 the likeliest, else one that is drawn from the probabilities of logits divided by it.
+/// Sampling strategy: argmax at a temperature of 0, otherwise a draw from the softmax of the logits divided by the temperature.
 pub(crate) struct Choice {
     temperature: f64,
     rng: ChaCha8Rng,
@@ -99,7 +99,7 @@ impl Choice {
         }
     }
 
-    /// The token of each row of logits `[n, words]`.
+    /// Returns a token for each row of logits `[n, vocabulary]`.
     fn of(&mut self, logits: Tensor<2>) -> Result<Vec<i32>, WorkloadError> {
         if self.temperature == 0.0 {
             return read(logits.argmax(1));
@@ -113,7 +113,7 @@ impl Choice {
     }
 }
 
-/// An index with the probability that its logit says; the last one where none is a number.
+/// Draws an index with the probability of its logit. Returns the last index if no logit is a number.
 fn drawn(logits: &[f64], temperature: f64, rng: &mut ChaCha8Rng) -> i32 {
     let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weight = |logit: &f64| ((logit - largest) / temperature).exp();
@@ -141,7 +141,8 @@ impl<'a, M: Network<Part = Tokenized>> Writer<'a, M> {
         }
     }
 
-    /// Writes `new` tokens after each of `n` prompts `[n, prompt]`; `told` is told when all is still there that was kept.
+    /// Generates `new` tokens after each of `n` prompts `[n, prompt]`. Calls `told` at the end, while all cached keys and values are still in
+    /// memory.
     pub(crate) fn write(
         &self,
         (prompts, n): (&[i32], usize),
@@ -177,7 +178,7 @@ impl<'a, M: Network<Part = Tokenized>> Writer<'a, M> {
         })
     }
 
-    /// Logits `[n, words]` behind the last of some tokens `[n, count]` that follow those in the cache.
+    /// Returns logits `[n, vocabulary]` after the last of the tokens `[n, count]`, which follow those in the cache.
     fn step(&self, ids: Vec<i32>, n: usize, cache: &RefCell<KvCache>) -> Tensor<2> {
         let count = (ids.len() / n) as i32;
         let batch = TokenBatch {
@@ -219,7 +220,7 @@ impl Writing for Generating<'_> {
         progress(self.observer, device, Phase::WarmUp, 0, 1);
         let clock = wall_clock(device)?;
         let write = |told: &mut dyn FnMut()| {
-            // The same tokens every time: what differs is noise.
+            // Generate the same tokens every time, so that times differ only by noise.
             let mut choice = Choice::new(task.temperature, cell.seed);
             writer.write((&prompts, n), task.new_tokens, &mut choice, told)
         };
@@ -247,7 +248,7 @@ impl Writing for Generating<'_> {
     }
 }
 
-/// Texts that were written.
+/// Generated texts and their times.
 pub(crate) struct Texts {
     series: Vec<Series>,
     finite: bool,
@@ -255,8 +256,8 @@ pub(crate) struct Texts {
     events: Vec<Event>,
 }
 
-/// Writes texts until the time of a text's decoding is known. `write` is told the number of the text, from 1, and tells whether the
-/// device's clock was held back.
+/// Generates texts until the decoding time is known precisely enough. `write` receives the number of the text, from 1, and returns the text and
+/// true if the device's clock was throttled.
 pub(crate) fn write_texts(
     task: &GenerateTask,
     n: usize,
@@ -294,7 +295,7 @@ pub(crate) fn write_texts(
 }
 
 impl Texts {
-    /// What they come to. `read`: what was read of a checkpoint; `seconds`: of loading, and of the warm-up.
+    /// Builds the outcome. `read`: the weights read from a checkpoint; the last argument: the seconds of loading and of the warm-up.
     pub fn outcome(
         self,
         task: &GenerateTask,
@@ -328,7 +329,7 @@ impl Texts {
     }
 }
 
-/// Prompts `[n, prompt]` of words that the seed draws.
+/// Returns prompts `[n, prompt]` of random tokens, drawn with the seed.
 pub(crate) fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
     let words = task.model.vocabulary().expect("what writes has a table of words");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -336,7 +337,7 @@ pub(crate) fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
     (0..count).map(|_| rng.random_range(0..words) as i32).collect()
 }
 
-/// Writes until the times of tokens settle: at least one text, which has every length of the cache.
+/// Generates texts until the times of tokens settle: at least one text, which covers every length of the cache.
 pub(crate) fn warm_up(
     limits: Limits,
     mut write: impl FnMut() -> Result<Written, WorkloadError>,
@@ -368,7 +369,7 @@ pub(crate) fn warm_up(
     unreachable!("the warm-up gives up before it has run out of numbers")
 }
 
-/// The tokens of the first text.
+/// Returns an event with the tokens of the first text.
 fn said(tokens: &[i32], n: usize) -> Event {
     let mut detail = String::from("token ids");
     for token in tokens.iter().step_by(n) {
@@ -516,7 +517,7 @@ mod tests {
         let device = Device::flex();
         let start = start(&model, of, &Inputs::default(), &device).unwrap();
         let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &device);
-        // The whole of the first text again for each of its tokens.
+        // Recompute the whole first text for each of its tokens.
         let mut ids = prompts(task, 2, cell.seed)[..5].to_vec();
         for _ in 0..7 {
             let cache = RefCell::new(KvCache::default());
@@ -536,13 +537,13 @@ mod tests {
         for _ in 0..20_000 {
             counts[drawn(&logits, 2.0, &mut rng) as usize] += 1;
         }
-        // e to 1, after the division by two.
+        // Odds of e to 1, after the division by two.
         let share = f64::from(counts[1]) / 20_000.0;
         let wanted = 1f64.exp() / (1.0 + 1f64.exp());
         assert!((share - wanted).abs() < 0.015 && counts[2] == 0, "{counts:?}");
     }
 
-    /// The small model of llama2.c with its tokenizer, which are not in the repository.
+    /// Returns the small model of llama2.c with its tokenizer, which are not in the repository.
     fn stories() -> Option<(std::path::PathBuf, crate::data::TextTokenizer)> {
         let (weights, words) = (
             mantissa_testing::real_data("llama_tiny/stories260K.bin")?,

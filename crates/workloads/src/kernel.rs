@@ -1,4 +1,4 @@
-//! Timing one operation and comparing it with float64.
+//! Times a single operation and compares its result with float64.
 
 mod attention;
 mod cache;
@@ -32,28 +32,27 @@ use crate::{
     timing::{Launch, Read, Timing, windows},
 };
 
-/// An operation on inputs that lie on the host, whoever computes it.
+/// Operation on inputs that lie on the host, independent of the framework that computes it.
 trait Operation {
-    /// Its inputs: the name of each, its shape and its values.
+    /// Returns the inputs: name, shape and values of each.
     fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])>;
 
-    /// How many values lie on the device for a launch.
+    /// Returns the number of values on the device during a launch.
     fn values(&self) -> usize {
         self.inputs().iter().map(|(.., values)| values.len()).sum()
     }
 
-    /// Floating-point operations of a launch, of kernels that are bound by them.
+    /// Returns the floating-point operations of a launch, for compute-bound kernels.
     fn flops(&self) -> Option<f64> {
         None
     }
 
-    /// Bytes that a launch cannot help moving, of kernels that are bound by that: every input read once, every output
-    /// written once.
+    /// Returns the minimum number of bytes that a launch moves, for memory-bound kernels: every input read once, every output written once.
     fn traffic(&self) -> Option<u64> {
         None
     }
 
-    /// The product of two matrices that it is, if it is one.
+    /// Returns the matmul that this operation consists of, if it is one.
     fn product(&self) -> Option<cublas::Product<'_>> {
         None
     }
@@ -62,20 +61,20 @@ trait Operation {
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError;
 }
 
-/// One that burn computes, with a result of `D` dimensions.
+/// Operation that burn computes, with a result of `D` dimensions.
 trait OnBurn<const D: usize>: Operation {
-    /// What it reads, on the device.
+    /// Inputs on the device.
     type OnDevice;
 
-    /// A copy of its inputs.
+    /// Uploads a copy of the inputs.
     fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice;
 
     /// Computes the result.
     fn launch(&self, inputs: &Self::OnDevice, compute: &Compute) -> Tensor<D>;
 }
 
-/// Runs a kernel cell on operands stored in the format of the parameters. Under a mixed setting the rounding of the
-/// operands is part of what is timed, as it is in training.
+/// Runs a kernel cell on operands stored in the format of the parameters. Under a mixed setting, the time includes rounding the operands, as in
+/// training.
 pub(crate) fn kernel(
     cell: &Cell,
     task: &KernelTask,
@@ -94,7 +93,7 @@ pub(crate) fn kernel(
     match task.kernel {
         Kernel::Matmul(shape) => {
             let operands = matmul::Operands::new(shape.of(size), &mut inputs);
-            // A backend may treat a batch of one otherwise than a single product; models multiply matrices.
+            // A backend may compute a batch of one differently than a single matmul. Models multiply matrices.
             if operands.batch() == 1 {
                 measure::<2>(&operands, &inputs, task, begun, observer)
             } else {
@@ -124,17 +123,17 @@ pub(crate) fn kernel(
     }
 }
 
-/// Where inputs come from.
+/// Generator of inputs.
 struct Inputs<'a> {
     setting: &'a Setting,
-    /// The format they are stored in.
+    /// The format in which inputs are stored.
     stored: Format,
     rng: ChaCha8Rng,
     device: &'a Device,
 }
 
 impl Inputs<'_> {
-    /// Values of the setting's distribution, rounded to the format they will be stored in.
+    /// Draws values from the setting's distribution, rounded to the format in which they will be stored.
     fn draw(&mut self, count: usize) -> Vec<f64> {
         let mut values = inputs::draw(count, self.setting.distribution(), &mut self.rng);
         values.iter_mut().for_each(|x| *x = self.stored.round(*x).value);
@@ -162,15 +161,15 @@ fn measure<const D: usize>(
 
     progress(observer, device, Phase::WarmUp, 0, 1);
     let timing = Timing::of(setting.backend(), device)?;
-    // The first launch autotunes: one candidate that fails on the device would fail a profiling window around all of them.
+    // The first launch autotunes, outside of a profiling window: one candidate that fails on the device would fail the whole window.
     let begun = Instant::now();
     let result = operation.launch(&first, &compute);
     sync(device)?;
     let first_seconds = begun.elapsed().as_secs_f64();
-    // The result and what it took lie beside the inputs now.
+    // The result and the workspace are in memory next to the inputs now.
     progress(observer, device, Phase::WarmUp, 1, 1);
     let result: Vec<f64> = read(result)?;
-    // What comes next is there for the cache's sake.
+    // The following copies exist only to evict the cache, so they do not count as memory of the kernel.
     observer.memory_known();
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, setting.backend(), bytes);
@@ -179,7 +178,7 @@ fn measure<const D: usize>(
 
     let mut last = None;
     let mut next = || {
-        // The memory of the result before is free again, as in a model.
+        // Free the previous result first, as a model does.
         last = None;
         let inputs = turns.next();
         let (result, launch) = timing.time(device, || operation.launch(inputs, &compute))?;
@@ -203,13 +202,13 @@ fn measure<const D: usize>(
         Ok((launch, held_back))
     })?;
 
-    // What comes next is no longer the kernel's.
+    // The following work does not belong to the kernel.
     progress(observer, device, Phase::Evaluate, 0, 1);
-    // A synchronisation does not report a launch that failed; a read does.
+    // A synchronization does not report a failed launch, but a read does.
     if let Some(last) = last {
         let _: Vec<f64> = read(last)?;
     }
-    // Its place goes to what the copy needs.
+    // Free the memory for the copy.
     drop(turns);
     let held_back = |since| observer.held_back(since);
     let copy = match operation.traffic() {
@@ -233,15 +232,15 @@ fn measure<const D: usize>(
     Ok(measured.outcome((load_seconds, warmup_seconds)))
 }
 
-/// What was measured of a kernel.
+/// Measurements of a kernel.
 struct MeasuredKernel {
     error: ResultError,
-    /// Values of the result.
+    /// Number of values of the result.
     values: u64,
     flops: Option<f64>,
-    /// Bytes of a launch, and the copy that it is compared with.
+    /// Bytes of a launch, and the times of a copy of as many bytes.
     copy: Option<(u64, copy::CopyTimes)>,
-    /// The same product by cuBLASLt, or why there is none.
+    /// The same matmul by cuBLASLt, or why it was not measured.
     cublas: Option<Result<cublas::CublasTimes, String>>,
     read: Read,
     launches: Vec<Launch>,
@@ -250,7 +249,7 @@ struct MeasuredKernel {
 }
 
 impl MeasuredKernel {
-    /// What it comes to. `seconds`: of loading, and of the warm-up.
+    /// Builds the outcome. The argument contains the seconds of loading and of the warm-up.
     fn outcome(self, (load_seconds, warmup_seconds): (f64, f64)) -> Outcome {
         let Self {
             error,
@@ -264,7 +263,7 @@ impl MeasuredKernel {
         let mut series = read.series;
         series.push(error.series());
         if let Some((_, copy)) = &mut copy {
-            // Of a million launches it is not to lie there twice.
+            // Move instead of clone: there may be a million launches.
             let empty = mantissa_core::Series::new(&copy.series.name, "s", "launch");
             series.push(std::mem::replace(&mut copy.series, empty));
         }

@@ -1,6 +1,6 @@
-//! Models and tasks: what a worker process executes.
+//! Models and tasks that a worker process executes.
 //!
-//! [`run`] takes one cell and gives back what was measured; summaries are made from that elsewhere.
+//! [`run`] runs one cell and returns the measurements. Other crates summarize them.
 
 pub mod backend;
 mod check;
@@ -20,7 +20,7 @@ mod timing;
 mod train;
 mod weights;
 
-/// The burn that models are written with.
+/// Version of burn that the models are written with.
 pub use burn;
 
 pub use backend::run;

@@ -1,4 +1,4 @@
-//! What goes into a workload and what comes out: raw measurements, no statistics.
+//! Inputs and outputs of a workload: raw measurements without statistics.
 
 use std::{fmt::Display, ops::Range, time::Instant};
 
@@ -9,48 +9,48 @@ use mantissa_precision::{Launches, allocator_usage};
 
 use crate::MemoryEstimate;
 
-/// Told how a workload gets on, on the thread that runs it.
+/// Observer of the progress of a workload, called on the thread that runs it.
 pub trait Observer: Send {
     /// Called at the start of a phase and after every step.
     fn progress(&mut self, progress: Progress);
 
-    /// What the work needs of memory has been seen: what is taken from now on is not its own.
+    /// Called when the peak memory of the workload is known. Memory allocated later does not belong to it.
     fn memory_known(&mut self) {}
 
-    /// Whether the device's clock was held back at some time since a moment, as far as is known by now.
+    /// Returns true if the device's clock is known to have been throttled since a moment.
     fn held_back(&self, _since: Instant) -> bool {
         false
     }
 
-    /// Bytes of host memory that the program has allocated, where somebody counts them.
+    /// Returns the bytes of host memory that the program has allocated, if they are counted.
     fn heap_bytes(&self) -> Option<u64> {
         None
     }
 }
 
-/// A step of a workload.
+/// Progress of a workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// What is going on.
+    /// Current phase.
     pub phase: Phase,
     /// Steps done in this phase.
     pub done: u64,
     /// Steps in this phase.
     pub total: u64,
-    /// What the backend's allocator holds, where it can be asked.
+    /// Statistics of the backend's allocator, if it reports them.
     pub allocator: Option<AllocatorBytes>,
 }
 
-/// Bytes of a device allocator.
+/// Statistics of a device allocator, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocatorBytes {
-    /// Taken from the device.
+    /// Bytes reserved on the device.
     pub reserved: u64,
-    /// Handed out to tensors.
+    /// Bytes used by tensors.
     pub in_use: u64,
 }
 
-/// What the backend's allocator holds.
+/// Returns the statistics of the backend's allocator.
 pub(crate) fn allocator(device: &Device) -> Option<AllocatorBytes> {
     let usage = allocator_usage(device)?;
     Some(AllocatorBytes {
@@ -59,7 +59,7 @@ pub(crate) fn allocator(device: &Device) -> Option<AllocatorBytes> {
     })
 }
 
-/// Tells an observer of a step, with what the allocator of the device holds.
+/// Reports progress to an observer, with the allocator statistics of the device.
 pub(crate) fn progress(observer: &mut dyn Observer, device: &Device, phase: Phase, done: u64, total: u64) {
     observer.progress(Progress {
         phase,
@@ -93,22 +93,22 @@ fn failed(error: impl Display) -> WorkloadError {
     WorkloadError::Device(error.to_string())
 }
 
-/// `hits` of `n`.
+/// Proportion: `hits` of `n`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Examples that were right.
+    /// Number of correct examples.
     pub hits: u64,
-    /// Examples.
+    /// Number of examples.
     pub n: u64,
 }
 
 impl Share {
-    /// Hits over `n`; NaN if there is nothing.
+    /// Returns hits over `n`; NaN if `n` is 0.
     pub fn rate(self) -> f64 {
         self.hits as f64 / self.n as f64
     }
 
-    /// Of each passage: how many words it has, and what is right of all words, in order.
+    /// Splits correct predictions by passage, given the number of tokens in each passage.
     pub(crate) fn by_passage(words: &[u32], right: impl IntoIterator<Item = bool>) -> Vec<Self> {
         let mut right = right.into_iter();
         let passage = |&n: &u32| Self {
@@ -119,121 +119,122 @@ impl Share {
     }
 }
 
-/// Everything a workload measured.
+/// All measurements of a workload.
 #[derive(Debug)]
 pub struct Outcome {
     /// Raw samples.
     pub samples: Samples,
-    /// What happened on the way.
+    /// Events during the workload.
     pub events: Vec<Event>,
-    /// Why the result is not finite, if it is not.
+    /// Reason why the result is not finite, if it is not.
     pub diverged: Option<String>,
-    /// Where the data came from.
+    /// Source of the data.
     pub data: Option<DataSource>,
-    /// What was observed of the executed precision.
+    /// Observed precision of the execution.
     pub executed: Executed,
-    /// Reading data and building the model.
+    /// Seconds of reading data and building the model.
     pub load_seconds: f64,
-    /// Compilation, autotuning and first touches.
+    /// Seconds of compilation, autotuning and first-touch page faults.
     pub warmup_seconds: f64,
     /// Kernel launches of one unit of work on a GPU: an optimizer step, a micro-batch, or all texts of a batch.
     pub launches: Option<Launches>,
-    /// What the task measured.
+    /// Measurements of the task.
     pub measured: Measured,
 }
 
-/// Measurements by task. Series in the samples carry the rest.
+/// Measurements by task, in addition to the series in the samples.
 #[derive(Debug)]
 pub enum Measured {
     /// Series: `step_seconds`, `train_loss`, `learning_rate`, `loss_scale` by optimizer step; `validation_loss` and
     /// `validation_accuracy` by epoch.
     Train {
-        /// From the first step to the end of the last validation.
+        /// Seconds from the first step to the end of the last validation.
         train_seconds: f64,
-        /// Training examples that went through a step.
+        /// Number of training examples processed by optimizer steps.
         examples: u64,
-        /// Their tokens, padding included, where they are texts.
+        /// Tokens of these examples with padding, for texts.
         tokens: Option<u64>,
-        /// Whether words are asked for, and not classes.
+        /// True if the model predicts tokens instead of classes.
         words: bool,
-        /// Seconds of stepping, without validation.
+        /// Seconds of optimizer steps, without validation.
         stepping_seconds: f64,
-        /// Predicted right while training, last epoch.
+        /// Correct predictions during the last epoch of training.
         train: Share,
-        /// Predicted right in the last validation.
+        /// Correct predictions in the last validation.
         validation: Share,
-        /// Predicted right in the test.
+        /// Correct predictions in the test.
         test: Share,
-        /// The same by passage of running text, in the last validation; empty for classes.
+        /// Correct predictions by passage of running text in the last validation; empty for classes.
         validated_passages: Vec<Share>,
-        /// The same in the test.
+        /// Correct predictions by passage in the test; empty for classes.
         tested_passages: Vec<Share>,
         /// Optimizer steps skipped because of an overflow.
         skipped_steps: u64,
         /// Optimizer steps whose loss was not finite.
         non_finite_steps: u64,
-        /// Optimizer steps whose gradients were clipped; absent if gradients are not clipped, or if it is not known.
+        /// Optimizer steps whose gradients were clipped; absent if clipping is off or the number is unknown.
         clipped_steps: Option<u64>,
-        /// What holds the memory; absent where no allocator can be asked.
+        /// Memory breakdown; absent if the allocator does not report its memory.
         memory: Option<MemoryParts>,
-        /// What shapes say that it holds, with the words and classes of the data; absent for a model whose operations are not known.
+        /// Memory estimated from shapes, with the vocabulary and classes of the data; absent for a model with unknown operations.
         estimated: Option<MemoryEstimate>,
-        /// From before each step began until it was done.
+        /// Time window of each step, from before it began until it was complete.
         windows: Vec<Range<Instant>>,
     },
     /// Series: `batch_seconds` by micro-batch.
     Evaluate {
-        /// What was read of a checkpoint; absent: the weights are random.
+        /// Weights read from a checkpoint; absent if the weights are random.
         weights: Option<ReadWeights>,
         /// Examples of a full micro-batch.
         examples: u64,
-        /// How many micro-batches are full.
+        /// Number of full micro-batches.
         full: u64,
-        /// Their tokens, padding included, where they are texts.
+        /// Tokens of a full micro-batch with padding, for texts.
         tokens: Option<u64>,
-        /// Mean cross-entropy of the test, nats: by example, or by word.
+        /// Mean cross-entropy of the test, nats: per example, or per token.
         loss: f64,
-        /// Whether words are asked for, and not classes.
+        /// True if the model predicts tokens instead of classes.
         words: bool,
-        /// Predicted right.
+        /// Correct predictions.
         test: Share,
-        /// Predicted as in f32; absent where the cell is itself in f32.
+        /// Predictions equal to those in f32; absent if the cell itself is in f32.
         agreement: Option<Share>,
-        /// Predicted right, by passage of running text; empty for classes.
+        /// Correct predictions by passage of running text; empty for classes.
         tested_passages: Vec<Share>,
-        /// Summed cross-entropy of each of them, nats.
+        /// Summed cross-entropy of each passage, nats.
         passage_losses: Vec<f64>,
-        /// Predicted as in f32, by passage.
+        /// Predictions equal to those in f32, by passage.
         agreeing_passages: Vec<Share>,
-        /// From before each micro-batch was uploaded until its logits were there.
+        /// Time window of each micro-batch, from before its upload until its predictions are on the host.
         windows: Vec<Range<Instant>>,
     },
     /// Series: `first_token_seconds` and `decode_seconds` by text, `token_seconds` by token.
     Generate {
-        /// What was read of a checkpoint; absent: the weights are random.
+        /// Weights read from a checkpoint; absent if the weights are random.
         weights: Option<ReadWeights>,
-        /// Texts that are written at a time.
+        /// Number of texts generated at a time.
         texts: u64,
         /// Tokens of a prompt.
         prompt_tokens: u64,
-        /// Tokens of a text after its first.
+        /// Tokens generated per text after the first token.
         decoded: u64,
-        /// From before each prompt was uploaded until the last token was there.
+        /// Time window of each text, from before the upload of the prompt until the last token was on the host.
         windows: Vec<Range<Instant>>,
     },
-    /// Series: `launch_seconds` by launch; `launch_wall_seconds` too where the device has a clock of its own.
+    /// Series: `launch_seconds` by launch, and `launch_wall_seconds` if the device has its own clock.
     Kernel {
-        /// Floating-point operations of one launch, of kernels that are bound by them.
+        /// Floating-point operations of one launch, for compute-bound kernels.
         flops: Option<f64>,
-        /// Bytes of one launch, of kernels that are bound by moving them; with it the series `copy_seconds`.
+        /// Bytes of one launch, for memory-bound kernels; with the series `copy_seconds`.
         traffic: Option<Traffic>,
-        /// The same product by cuBLASLt, or why it cannot compute it; absent where it is not found. With it the series `cublas_seconds`.
+        /// The same matmul by cuBLASLt, or why it cannot compute it; absent if there is no cuBLASLt or no single matmul to compare with. With
+        /// the series `cublas_seconds`.
         cublas: Option<Result<Cublas, String>>,
-        /// What `launch_seconds` were read from.
+        /// Clock of `launch_seconds`.
         clock: &'static str,
-        /// From before each launch was asked for until it was done.
+        /// Time window of each launch, from before its submission until it was complete.
         windows: Vec<Range<Instant>>,
-        /// Against float64 on the same quantised inputs; absent if the result is not finite.
+        /// Error against float64 on the same rounded inputs; absent if the result is not finite.
         error: Option<NumericError>,
     },
 }
@@ -241,79 +242,79 @@ pub enum Measured {
 /// Weights read from a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadWeights {
-    /// By the program that computes.
+    /// Weights read by the program that computes.
     Here {
-        /// As they are stored there.
+        /// Bytes in the checkpoint.
         bytes: u64,
-        /// Until they were on the device, in the setting's format.
+        /// Seconds until the weights were on the device, in the setting's format.
         seconds: f64,
     },
-    /// And handed over to another framework, whose reading of what it was handed says nothing of the checkpoint.
+    /// Weights handed over to another framework, whose loading time does not include the checkpoint.
     ByAnother,
 }
 
-/// What holds the memory of a training, in bytes, as the allocator counts them.
+/// Memory breakdown of a training, in bytes, as counted by the allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryParts {
-    /// The parameters.
+    /// Bytes of the parameters.
     pub weights: u64,
-    /// Low-precision copies of parameters that the forward pass of a micro-batch makes.
+    /// Bytes of the low-precision copies of parameters that the forward pass of a micro-batch creates.
     pub weight_copies: u64,
-    /// What else the forward pass of a micro-batch leaves for its backward pass.
+    /// Bytes of all other tensors that the forward pass of a micro-batch saves for its backward pass.
     pub activations: u64,
-    /// The gradients after a backward pass.
+    /// Bytes of the gradients after a backward pass.
     pub gradients: u64,
-    /// The optimizer's state after a step.
+    /// Bytes of the optimizer state after a step.
     pub optimizer: u64,
-    /// Who counted them.
+    /// Name of the allocator that counted them.
     pub source: &'static str,
 }
 
-/// A product by cuBLASLt.
+/// Matmul by cuBLASLt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cublas {
-    /// What `cublas_seconds` were read from.
+    /// Clock of `cublas_seconds`.
     pub clock: &'static str,
-    /// When each of them was taken.
+    /// Time window of each launch.
     pub windows: Vec<Range<Instant>>,
 }
 
-/// What a launch of a kernel moves that does little else.
+/// Memory traffic of a memory-bound kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traffic {
-    /// Values of the result.
+    /// Number of values of the result.
     pub values: u64,
-    /// Bytes of a launch, at the least: every input read once, every output written once.
+    /// Minimum number of bytes that a launch moves: every input read once, every output written once.
     pub moved: u64,
-    /// Bytes of the copy that it is compared with.
+    /// Bytes of the copy that the kernel is compared with.
     pub copied: u64,
-    /// What `copy_seconds` were read from.
+    /// Clock of `copy_seconds`.
     pub clock: &'static str,
-    /// When each of them was taken.
+    /// Time window of each copy.
     pub windows: Vec<Range<Instant>>,
 }
 
-/// How wrong a kernel's result is. Errors are Frobenius norms relative to that of the reference.
+/// Numeric error of a kernel's result. Errors are Frobenius norms relative to that of the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NumericError {
-    /// The whole of it.
+    /// Total error.
     pub relative: f64,
-    /// From rounding the operands.
+    /// Error from rounding the operands.
     pub quantisation: f64,
-    /// From the sum.
+    /// Error from the accumulation.
     pub accumulation: f64,
-    /// From rounding the result into the format of the output.
+    /// Error from rounding the result to the format of the output.
     pub rounding: f64,
-    /// What magnitudes are too large, over the magnitudes.
+    /// Sum of the excess of magnitudes over the sum of magnitudes.
     pub bias: f64,
     /// Largest error in units in the last place of the output format.
     pub max_ulp: f64,
 }
 
-/// Why a workload gave no outcome.
+/// Error of a workload.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// The user's data or vocabulary is wrong.
+    /// The user's data or vocabulary is invalid.
     #[error("{0}")]
     Data(String),
     /// The user's weights do not fit the model.

@@ -1,7 +1,7 @@
-//! A model of the user's own: any burn module, with its data, under every precision setting.
+//! Models of the user: any burn module, with its data, under every precision setting.
 //!
-//! The user defines how the module is made, how it turns its input into logits, and which examples there are. Training, testing,
-//! timing and counting are those of the models that come with this crate.
+//! The user defines how to create the module, how it computes logits from its input, and the examples. Training, testing, timing and counting
+//! are the same as for the models of this crate.
 
 mod gradients;
 
@@ -29,47 +29,47 @@ use crate::{
     train,
 };
 
-/// A classifier of the user's own and its data. `examples/own_model.rs` is a whole program around one.
+/// Classifier of the user and its data. `examples/own_model.rs` contains a complete program.
 ///
-/// The module is an ordinary one of burn. [`Autocast`] records it and replays it, so that its layers and tensor operations compute in the
-/// formats of each setting; in true settings its parameters are in 16-bit formats too. A module that cannot run so is an error before
-/// anything is measured: one with frozen parameters, one with the running statistics of batch norms, which burn keeps inside the
-/// module, and one whose gradients are not those of its operations, since it calls `detach`.
+/// The module is an ordinary burn module. [`Autocast`] records it and replays it, so that its layers and tensor operations compute in the
+/// formats of each setting; in true settings its parameters are in 16-bit formats, too. Modules that cannot be replayed are rejected before the
+/// measurement: modules with frozen parameters, with running statistics of batch norms (which burn keeps inside the module), or with gradients
+/// that differ from those of its operations because of `detach`.
 ///
-/// [`model`](Self::model), [`input`](Self::input) and [`forward`](Self::forward) run at every micro-batch. They create tensors on the
-/// `device` that they are given, and neither read them nor move them (`to_device`).
+/// [`model`](Self::model), [`input`](Self::input) and [`forward`](Self::forward) run for every micro-batch. They create tensors on the given
+/// `device`, and must not read them or move them (`to_device`).
 pub trait Workload: Send + Sync + 'static {
-    /// One example, as the host holds it.
+    /// Example in host memory.
     type Example: Send + Sync + 'static;
 
-    /// The module.
+    /// Module of the model.
     type Model: Module + 'static;
 
-    /// A micro-batch on a device.
+    /// Micro-batch on a device.
     type Input;
 
-    /// All examples with their classes, from 0.
+    /// Returns all examples with their classes, numbered from 0.
     ///
     /// # Errors
-    /// The data is wrong; the text is shown to the user as it is.
+    /// The data is invalid. The text is shown to the user unchanged.
     fn examples(&self, data: Option<&Path>) -> Result<Examples<Self::Example>, String>;
 
-    /// The contents of an example: records compare their hash to detect whether two runs had the same data.
+    /// Returns the contents of an example. Records contain a hash of them to detect whether two runs had the same data.
     fn bytes(&self, example: &Self::Example) -> Vec<u8>;
 
-    /// Number of classes.
+    /// Returns the number of classes.
     fn classes(&self) -> u32;
 
-    /// Makes the module. Its parameters are drawn on the CPU, after burn's generator was seeded, so that every setting and device starts from
-    /// the same ones. Tensors that are not parameters are computed once, on the device of the run and from the same seed. Files are
-    /// better read when the workload itself is made.
+    /// Creates the module. Its parameters are drawn on the CPU, after seeding burn's generator, so every setting and device starts with the same
+    /// parameters. Tensors that are not parameters are computed once, on the device of the run and with the same seed. Read files when the
+    /// workload itself is created, not here.
     fn model(&self, device: &Device) -> Self::Model;
 
-    /// Puts a micro-batch on a device. Under a mixed setting floats are f32 until a product reads them; a true setting has one format, also
-    /// for what is made here and in [`Workload::model`] and [`Workload::forward`].
+    /// Uploads a micro-batch to a device. Under a mixed setting, floats are f32 until a matmul reads them. A true setting has one format, also
+    /// for tensors created here and in [`Workload::model`] and [`Workload::forward`].
     fn input(&self, examples: &[&Self::Example], device: &Device) -> Self::Input;
 
-    /// Logits `[examples, classes]`.
+    /// Computes logits `[examples, classes]`.
     fn forward(&self, model: &Self::Model, input: Self::Input) -> Tensor<2>;
 }
 
@@ -78,20 +78,20 @@ pub trait Workload: Send + Sync + 'static {
 pub struct Examples<E> {
     /// Name of the data in reports.
     pub name: String,
-    /// True if a generator made them; reports mark such data.
+    /// True if a generator created the data; reports mark such data.
     pub synthetic: bool,
-    /// Those to train on; all of them where no test part is given.
+    /// Training examples, or all examples if there is no test part.
     pub train: Vec<(E, u32)>,
-    /// Those to test on.
+    /// Test examples.
     pub test: Option<Vec<(E, u32)>>,
 }
 
-/// A [`Workload`] of any type, which a worker runs for `model = "own"` in a suite.
+/// Type-erased [`Workload`] that a worker runs for `model = "own"` in a suite.
 #[derive(Clone)]
 pub struct OwnModel(Arc<dyn Runs>);
 
 impl OwnModel {
-    /// Of a workload.
+    /// Wraps a workload.
     pub fn new(workload: impl Workload) -> Self {
         Self(Arc::new(Shared(Arc::new(workload))))
     }
@@ -165,14 +165,14 @@ impl<W: Workload> Source for Own<W> {
     }
 }
 
-/// The model as the trainer sees it: one segment, which gives the logits.
+/// The model with the interface of the trainer: one segment, which computes the logits.
 pub(crate) struct Own<W> {
     workload: Arc<W>,
     specs: Arc<Vec<ParameterSpec>>,
     seed: u64,
-    /// Which of them each place of the module holds: places may share one.
+    /// Index of the parameter at each place of the module. Several places may share a parameter.
     places: Arc<Vec<usize>>,
-    /// Tensors that the module is made with, by the precision and whether it is trained.
+    /// Tensors created with the module that are not parameters, by precision and by `trains`.
     constants: Arc<Mutex<HashMap<(Precision, bool), Constants>>>,
     kept: Kept,
 }
@@ -248,7 +248,7 @@ impl<W: Workload> Own<W> {
         })
     }
 
-    /// Logits of examples by a recorded module, whose parameters are those of a pass, `vector` by `vector`.
+    /// Computes logits of examples with a recorded module. The parameters come from `vector`, by index.
     fn logits(
         &self,
         autocast: Autocast,
@@ -264,7 +264,7 @@ impl<W: Workload> Own<W> {
         })
     }
 
-    /// A module with other parameters.
+    /// Replaces the parameters of a module.
     fn filled(
         &self,
         module: W::Model,
@@ -288,12 +288,12 @@ struct Found {
     specs: Vec<ParameterSpec>,
     values: Vec<Vec<f32>>,
     places: Vec<usize>,
-    /// Those that are not trained.
+    /// Names of frozen parameters.
     fixed: Vec<String>,
 }
 
 impl Found {
-    /// Those of the module as it is made on the CPU.
+    /// Collects the parameters of the module as created on the CPU.
     fn of<W: Workload>(workload: &W, seed: u64) -> Self {
         let device = Device::flex().autodiff();
         device.seed(seed);
@@ -333,11 +333,11 @@ impl ModuleVisitor for Found {
     }
 }
 
-/// Puts parameters into a module.
+/// Mapper that puts parameters into a module.
 struct Filled<'a, V> {
-    /// A parameter by its number, flat.
+    /// Function that returns a parameter by index, flattened.
     vector: V,
-    /// The recording that they take part in.
+    /// Recording that the parameters enter.
     recorder: Option<&'a Recorder>,
     specs: &'a [ParameterSpec],
     places: std::slice::Iter<'a, usize>,
@@ -374,7 +374,7 @@ impl<W: Workload> Network for Own<W> {
         Box::new(parts.map(|(spec, values)| (spec.name, spec.shape, values.into())))
     }
 
-    /// A parameter that is read by a product may be read by something else as well: each operation brings it to its own format.
+    /// Always false: other operations than matmuls may read the same parameter, so each operation casts it to its own format.
     fn is_multiplied(_: &str) -> bool {
         false
     }
@@ -387,7 +387,7 @@ impl<W: Workload> Network for Own<W> {
         Self { kept, ..self }
     }
 
-    /// A module may drop.
+    /// A module may contain dropout.
     fn drops(&self) -> bool {
         true
     }
@@ -432,12 +432,12 @@ impl<W: Workload> Network for Own<W> {
     }
 }
 
-/// A part of the user's examples.
+/// Part of the user's examples.
 pub(crate) struct OwnPart<W: Workload> {
     examples: Arc<Vec<(W::Example, u32)>>,
 }
 
-/// Some of them.
+/// Batch of the user's examples.
 pub(crate) struct OwnBatch<W: Workload> {
     examples: Arc<Vec<(W::Example, u32)>>,
     indices: Vec<usize>,
@@ -500,8 +500,8 @@ mod tests {
         second: Linear,
     }
 
-    /// Points left and right of a line; the module multiplies twice by the same matrix if it is tied, and stops the gradients between
-    /// its layers if it detaches.
+    /// Points on both sides of a line. A tied module multiplies twice by the same matrix; a detaching module stops the gradients between its
+    /// layers.
     #[derive(Clone, Copy)]
     struct Sides {
         tied: bool,

@@ -1,4 +1,4 @@
-//! Compiling the kernels of a cell before it is measured.
+//! Compiles the kernels of a cell before it is measured.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -17,7 +17,7 @@ use crate::{
 /// apart from the autotuner's.
 ///
 /// # Errors
-/// As [`run`](crate::run): wrong input files, or a missing or failing device.
+/// Same as [`run`](crate::run): wrong input files, or a missing or failing device.
 pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Result<(), WorkloadError> {
     let backend = cell.setting.backend();
     if backend == Backend::Flex {
@@ -68,7 +68,7 @@ pub(crate) fn launch_one(device: &Device) -> Result<(), WorkloadError> {
 /// Payload with which [`UntilWarm`] unwinds.
 struct Warm;
 
-/// Ends a cell after its warm-up, by unwinding: no workload has another way out.
+/// Observer that ends a cell after its warm-up by unwinding, since workloads do not have another early exit.
 struct UntilWarm;
 
 impl Observer for UntilWarm {

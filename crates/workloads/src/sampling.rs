@@ -1,4 +1,4 @@
-//! Launching until times have settled, and then until their median is known.
+//! Warm-up until times have settled, and sampling until their median is known.
 
 use std::time::{Duration, Instant};
 
@@ -8,23 +8,23 @@ use mantissa_precision::Timed;
 
 use crate::{WorkloadError, timing::Launch};
 
-/// The most launches of a warm-up.
+/// Maximum number of launches of a warm-up.
 const MOST_WARM_UPS: usize = 400;
 
-/// Rest of the device after a launch during which its clock was held back: some thermal and power limits take that long
-/// to be lifted (NVML shows the power over a tenth of a second).
+/// Pause after a launch during which the clock was throttled. Some thermal and power limits take that long to be lifted (NVML averages the power
+/// over a tenth of a second).
 const REST: Duration = Duration::from_millis(100);
 
-/// How long is sampled.
+/// Limits of sampling.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Fewest samples.
+    /// Minimum number of samples.
     pub min_samples: u32,
-    /// Most samples.
+    /// Maximum number of samples.
     pub max_samples: u32,
-    /// After so many seconds sampling stops once the fewest are there.
+    /// Time limit of sampling in seconds, once there are `min_samples`.
     pub max_seconds: f64,
-    /// Sampling stops when half the 95 % interval of the median is within this share of it.
+    /// Sampling stops if half the 95 % interval of the median is within this share of the median.
     pub max_noise: f64,
 }
 
@@ -50,15 +50,15 @@ impl From<&GenerateTask> for Limits {
     }
 }
 
-/// What sampling brought.
+/// Result of sampling.
 pub(crate) struct Sampled {
-    /// Each launch, in their order, those that were taken again too.
+    /// All launches in order, including those that were repeated.
     pub(crate) launches: Vec<Launch>,
-    /// How the warm-up ended, and why sampling stopped.
+    /// Reason why sampling stopped, and the number of repeated launches.
     pub(crate) events: Vec<Event>,
 }
 
-/// Launches until times settle; the event that says so. No longer than the samples may take.
+/// Launches until times settle, for at most `max_seconds`. Returns an event with the result.
 pub(crate) fn warm_up(
     limits: impl Into<Limits>,
     mut launch: impl FnMut() -> Result<f64, WorkloadError>,
@@ -84,12 +84,11 @@ pub(crate) fn warm_up(
     unreachable!("the warm-up gives up before it has run out of numbers")
 }
 
-/// Samples until half the 95 % interval of the median is within `max_noise` of it, or a limit is reached. The time cap
-/// waits for `min_samples`.
+/// Samples until half the 95 % interval of the median is within `max_noise` of it, or a limit is reached. The time limit applies only after
+/// `min_samples`.
 ///
-/// A launch during which the clock was held back is taken again after a rest, and stays among the samples, as long as that
-/// has not happened more often than `max_samples` nor taken longer than `max_seconds`. From then on the device is
-/// measured as it is.
+/// A launch during which the clock was throttled is repeated after a pause, and stays among the samples, unless more than `max_samples` launches
+/// were repeated or repetitions took more than `max_seconds`. From then on, throttled launches count as samples.
 pub(crate) fn sample(
     limits: impl Into<Limits>,
     mut launch: impl FnMut(u32) -> Result<(Launch, bool), WorkloadError>,
@@ -127,8 +126,8 @@ pub(crate) fn sample(
     }
 }
 
-/// The rule by the device's clock, and by the wall clock, which takes its place once the device's fails for a launch: the
-/// samples are then read by the wall clock, all of them. The time cap is the user's time: the wall's.
+/// Stopping rule for the device's clock and for the wall clock. If the device's clock fails for any launch, the wall clock is used for all
+/// samples. The time limit always refers to the wall clock, since it limits the waiting time of the user.
 struct Clocks {
     device: Option<Stopping>,
     wall: Stopping,
@@ -142,7 +141,7 @@ impl Clocks {
         }
     }
 
-    /// Sees a launch, whether or not it is taken again.
+    /// Checks the clock of a launch, even if the launch is repeated.
     fn meet(&mut self, timed: Timed) {
         if timed.device.is_none() {
             self.device = None;
@@ -162,25 +161,25 @@ impl Clocks {
     }
 }
 
-/// Launches that are taken again.
+/// Launches that are repeated.
 #[derive(Default)]
 struct Retakes {
     count: u32,
-    /// By them and the rests after them.
+    /// Time of these launches and of the pauses after them.
     taken: Duration,
-    /// Whether there was one too many.
+    /// True if a limit of repetitions was reached.
     given_up: bool,
 }
 
 impl Retakes {
-    /// Whether one more may be taken again.
+    /// Returns true if another launch may be repeated.
     fn allowed(&mut self, limits: Limits) -> bool {
         let allowed = self.count < limits.max_samples && self.taken.as_secs_f64() < limits.max_seconds;
         self.given_up |= !allowed;
         allowed
     }
 
-    /// Lets the device cool down after a launch that took so long.
+    /// Lets the device cool down after a launch of this duration.
     fn rest(&mut self, launch: Duration) {
         std::thread::sleep(REST);
         self.count += 1;
@@ -243,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Number of samples and the reason, for launches of one second each, give or take a share.
+    /// Returns the number of samples and the reason to stop, for launches of one second with relative `noise`.
     fn stopped(task: &KernelTask, noise: f64) -> (usize, String) {
         let sampled = sample(task, |number| {
             Ok((launch(1.0 + noise * f64::from(number).sin()), false))
@@ -297,7 +296,7 @@ mod tests {
         assert_eq!(sampled.events[1].value, Some(2.0));
     }
 
-    /// Samples until the rule stops, of launches timed by both clocks.
+    /// Returns the number of samples and the reason to stop, for launches timed by both clocks.
     fn stopped_by(task: &KernelTask, mut timed: impl FnMut(u32) -> Timed) -> (usize, String) {
         let sampled = sample(task, |number| {
             let timed = timed(number);
@@ -309,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_clock_that_the_samples_are_read_by_stops() {
-        // The device keeps its time while the wall clock does not, until the device's clock fails.
+        // The device's clock is steady and the wall clock is not, until the device's clock fails.
         let steady = |number: u32| Timed {
             device: Some(1.0),
             wall: 2.0 + f64::from(number % 7),
@@ -326,13 +325,13 @@ mod tests {
             stopped_by(&task_of(1e6), fails_at(30)),
             (200, "max samples".into())
         );
-        // What was steady by the wall clock before the other failed is known.
+        // Wall-clock samples from before the failure count.
         let both = |number: u32| Timed {
             device: Some(1.0 + f64::from(number % 7)).filter(|_| number != 60),
             wall: 10.0,
         };
         assert_eq!(stopped_by(&task_of(1e6), both).1, "noise reached");
-        // So is a failure in a launch that was taken again.
+        // A failure in a repeated launch counts, too.
         let mut retaken = false;
         let sampled = sample(&task_of(1e6), |number| {
             let first = !std::mem::replace(&mut retaken, true);
@@ -343,7 +342,7 @@ mod tests {
             Ok((Launch { timed, ..launch(1.0) }, first))
         });
         assert_eq!(sampled.unwrap().events[0].detail, "max samples");
-        // Launches of a second each that the user waits five seconds for.
+        // Launches of one second on the device and about five on the wall clock.
         assert_eq!(stopped_by(&task_of(150.0), steady).1, "time cap");
     }
 
@@ -352,7 +351,7 @@ mod tests {
         assert_eq!(stopped(&task(10, 1000, 1e6), 1e-4), (45, "noise reached".into()));
         assert_eq!(stopped(&task(10, 60, 1e6), 0.9), (60, "max samples".into()));
         assert_eq!(stopped(&task(10, 1000, 30.0), 0.9).1, "time cap");
-        // The cap waits for the fewest samples; and few samples are as many as were asked for.
+        // The time limit applies after the minimum number of samples, and small numbers of samples are respected.
         assert_eq!(stopped(&task(10, 1000, 1.0), 0.9), (10, "time cap".into()));
         assert_eq!(stopped(&task(1, 1, 5.0), 0.0), (1, "max samples".into()));
     }

@@ -1,4 +1,4 @@
-//! What a model starts from: a checkpoint of the user's, or its seed.
+//! Initial weights of a model: from a checkpoint of the user, or from the seed.
 
 use std::time::Instant;
 
@@ -14,27 +14,27 @@ use crate::{
     weights::fit,
 };
 
-/// A model's state on a device.
+/// State of a model on a device.
 pub(crate) struct Start {
     pub parameters: ParameterSet,
-    /// Running statistics of the batch norms: in f32 at least, since they are sums.
+    /// Running statistics of the batch norms: at least f32, since they accumulate.
     pub running: Norms,
-    /// What was read; absent: all is from the seed.
+    /// Weights read from a checkpoint; absent if all weights are from the seed.
     pub read: Option<ReadWeights>,
     /// Notes about how a checkpoint was read, and which parameters were initialized from the seed.
     pub events: Vec<Event>,
 }
 
-/// What is done with the model: a training may lack what it makes itself.
+/// Purpose of a model, which determines the weights that a checkpoint may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A head and running statistics may be missing.
+    /// The head and the running statistics may be missing.
     Training,
-    /// Nothing may.
+    /// Nothing may be missing.
     Testing,
 }
 
-/// Puts a model on a device, in a format.
+/// Creates a model's state on a device, in a format.
 pub(crate) fn start<M: Network>(
     model: &M,
     (cell, format, purpose): (&Cell, Format, Purpose),
@@ -97,7 +97,7 @@ pub(crate) fn start<M: Network>(
     })
 }
 
-/// Running statistics that have seen nothing.
+/// Returns initial running statistics.
 pub(crate) fn unit<M: Network>(model: &M, format: Format, device: &Device) -> Norms {
     let dtype = match dtype(format) {
         DType::F64 => DType::F64,

@@ -1,4 +1,4 @@
-//! From a cell to its model and its data: the one place where the model becomes a type.
+//! Selects model and data of a cell: the only place where the model becomes a type.
 
 use mantissa_core::{Attention, Cell, DatasetKind, Model, Task};
 use mantissa_inputs::{
@@ -15,18 +15,18 @@ use crate::{
     models::{Bert, Bloom, DistilBert, Gpt2, ImageNetResNet, Kept, Llama, Network, ResNet, TextHead, Vit},
 };
 
-/// What is done with a model and its data, whatever type they have.
+/// Work on a model and its data, generic over their types.
 pub(crate) trait Work {
-    /// What comes of it.
+    /// Result of the work.
     type Output;
 
-    /// Does it.
+    /// Runs the work.
     fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Self::Output, WorkloadError>;
 }
 
-/// Where a model and its data come from.
+/// Source of a model and its data.
 pub(crate) trait Source {
-    /// Loads what is `wanted` of the data, makes the model for it and does the work.
+    /// Loads the `wanted` parts of the data, creates the model for it and runs the work.
     fn work<W: Work>(
         self,
         cell: &Cell,
@@ -36,7 +36,7 @@ pub(crate) trait Source {
     ) -> Result<W::Output, WorkloadError>;
 }
 
-/// The models of this crate.
+/// Source of the models of this crate.
 pub(crate) struct BuiltIn;
 
 impl Source for BuiltIn {
@@ -107,19 +107,19 @@ fn with_subject<W: Work>(
     }
 }
 
-/// Why `model = "own"` does not run.
+/// Error message if a suite requests `model = "own"` from a program without one.
 pub(crate) const NO_OWN: &str = "this program has no model of its own\n  hint: `model = \"own\"` is for programs with one, such as `examples/own_model.rs`";
 
-/// What is done with a model that writes, whatever type it has.
+/// Work on a model that generates text, generic over its type.
 pub(crate) trait Writing {
-    /// What comes of it.
+    /// Result of the work.
     type Output;
 
-    /// Does it.
+    /// Runs the work.
     fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Self::Output, WorkloadError>;
 }
 
-/// Makes a model that writes.
+/// Creates a model that generates text, and runs the work.
 pub(crate) fn with_writer<W: Writing>(model: &Model, writing: W) -> Result<W::Output, WorkloadError> {
     match model {
         Model::Llama(size) => writing.with(Llama::new(size.clone())),
@@ -129,7 +129,7 @@ pub(crate) fn with_writer<W: Writing>(model: &Model, writing: W) -> Result<W::Ou
     }
 }
 
-/// What a model is asked about a text: running text has no classes.
+/// Returns the head of a text model. Running text has tokens to predict, other text has classes.
 fn head(kind: DatasetKind, text: &Dataset<Tokenized>) -> TextHead {
     match kind.is_running_text() {
         true => TextHead::Words,
@@ -221,7 +221,7 @@ fn texts(
         false => load_reviews(kind, wanted, sequence, &reading),
     };
     let text = text.map_err(wrong)?;
-    // Running text is divided into passages, which no tokenizer truncates.
+    // Running text is divided into passages, which are never truncated.
     if let (Some(weights), false) = (weights, kind.is_running_text()) {
         check_length(weights, sequence).map_err(wrong)?;
     }
@@ -258,17 +258,17 @@ fn images(
         .map_err(|error| WorkloadError::Data(error.to_string()))
 }
 
-/// What is asked of a model before its data is read, whatever type it has.
+/// Query on a model before its data is read, generic over its type.
 pub(crate) trait Asking {
-    /// What it answers.
+    /// Result of the query.
     type Answer;
 
-    /// Asks.
+    /// Runs the query.
     fn of<M: Network>(self, model: M) -> Self::Answer;
 }
 
-/// Asks the model of a cell, if it has one. Of its data nothing is known: its vocabulary has so many `words`, where the model's size does
-/// not say how many, and its examples are of so many `classes`.
+/// Queries the model of a cell, if it has one. The data is not known yet, so `words` is the vocabulary size unless the model's size contains it,
+/// and `classes` the number of classes.
 pub(crate) fn asked<A: Asking>(cell: &Cell, (words, classes): (u32, u32), asking: A) -> Option<A::Answer> {
     let model = cell.workload.model()?;
     let head = match &cell.workload.task {
@@ -290,7 +290,7 @@ pub(crate) fn asked<A: Asking>(cell: &Cell, (words, classes): (u32, u32), asking
     })
 }
 
-/// What the layers do that a cell keeps in f32.
+/// Returns the operations of the layers that a cell keeps in f32.
 pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
     struct KeptOperations(Kept, Operation);
     impl Asking for KeptOperations {
@@ -306,6 +306,6 @@ pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
         Attention::Fused => Operation::FusedAttention,
         Attention::Math => Operation::Matmul,
     };
-    // Layers have the same names whatever the data is.
+    // The names of layers do not depend on the data.
     asked(cell, (1, 1), KeptOperations(kept, attention)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Reading a clock, and knowing how good it is.
+//! Clocks and their precision.
 
 use std::{ops::Range, time::Instant};
 
@@ -8,31 +8,31 @@ use mantissa_precision::{Clock, Timed};
 
 use crate::WorkloadError;
 
-/// A clock, and what it shows when nothing happens.
+/// Clock, with its times of empty launches.
 pub(crate) struct Timing {
     clock: Clock,
     /// Name of the device's own clock.
     of_device: &'static str,
-    /// Times of nothing.
+    /// Times of empty launches.
     empty: Vec<Timed>,
 }
 
-/// A timed launch.
+/// Timed launch.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
-    /// From before it was asked for until it was done.
+    /// From before its submission until it was complete.
     pub(crate) window: Range<Instant>,
     pub(crate) timed: Timed,
 }
 
 impl Launch {
-    /// By the best clock there is.
+    /// Returns the seconds by the best available clock.
     pub(crate) fn seconds(&self) -> f64 {
         best(&self.timed)
     }
 }
 
-/// When each launch was under way. A million of them take no more place than they need.
+/// Returns the time windows of launches, without excess capacity, since there may be a million.
 pub(crate) fn windows(launches: Vec<Launch>) -> Vec<Range<Instant>> {
     let mut windows: Vec<_> = launches.into_iter().map(|launch| launch.window).collect();
     windows.shrink_to_fit();
@@ -43,30 +43,30 @@ fn best(timed: &Timed) -> f64 {
     timed.device.unwrap_or(timed.wall)
 }
 
-/// How good the wall clock is that reads the steps of a training, on a device that is idle.
+/// Measures the precision of the wall clock that times training steps, on an idle device.
 pub(crate) fn wall_clock(device: &Device) -> Result<Event, WorkloadError> {
     let timing = Timing::by(Clock::of_the_wall(), device)?;
     Ok(timing.event(WALL, |timed| Some(timed.wall), None))
 }
 
-/// Name of the clock that every device has.
+/// Name of the clock that is available on every device.
 pub(crate) const WALL: &str = "wall clock between two synchronisations";
 
 /// Name of the clock of a CUDA device.
 const EVENTS: &str = "CUDA events";
 
-/// What the clock says of all launches.
+/// Times of all launches by one clock.
 pub(crate) struct Read {
-    /// Its name.
+    /// Name of the clock.
     pub(crate) clock: &'static str,
-    /// `launch_seconds`, and those of the wall clock where that is another one.
+    /// `launch_seconds`, and the wall-clock times if that is another clock.
     pub(crate) series: Vec<Series>,
-    /// How good it is.
+    /// Event with the precision of the clock.
     pub(crate) event: Event,
 }
 
 impl Timing {
-    /// The best clock of a device of a backend, which is idle.
+    /// Creates the best clock of a backend's device, which must be idle.
     pub(crate) fn of(backend: Backend, device: &Device) -> Result<Self, WorkloadError> {
         let timing = Self::by(Clock::of(device), device)?;
         Ok(Self {
@@ -89,7 +89,7 @@ impl Timing {
         })
     }
 
-    /// The clock of another program, from what it showed of so many empty launches.
+    /// Creates the clock of another program, from its times of empty launches.
     pub(crate) fn by_peer(empty: Vec<Timed>) -> Self {
         Self {
             clock: Clock::of_the_wall(),
@@ -98,7 +98,7 @@ impl Timing {
         }
     }
 
-    /// Times of nothing at all that tell what the clock itself takes.
+    /// Number of empty launches that measure the overhead of the clock.
     pub(crate) const EMPTY: usize = 64;
 
     pub(crate) fn time<T>(
@@ -112,7 +112,7 @@ impl Timing {
         Ok((result, Launch { window, timed }))
     }
 
-    /// All launches by one clock: the device's, unless it failed for any of them.
+    /// Reads the times of all launches with one clock: the device's, unless it failed for any of them.
     pub(crate) fn read(&self, launches: &[Launch]) -> Read {
         let by_device = launches.iter().all(|launch| launch.timed.device.is_some());
         let series = |name, seconds: fn(&Timed) -> f64| {

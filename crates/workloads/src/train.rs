@@ -1,9 +1,8 @@
-//! Training a classifier, then testing it.
+//! Trains a model, then tests it.
 //!
-//! The loop is that of the articles: epochs of shuffled micro-batches, a validation after each epoch, a test at the
-//! end. Gradients of `accumulate` micro-batches are added before one optimizer step; each micro-batch contributes its
-//! *summed* loss divided by the number of examples of its whole group, so that short micro-batches count for what they
-//! hold, and a trailing group is applied.
+//! The training loop is that of the articles: epochs of shuffled micro-batches, a validation after each epoch, and a test at the end. Gradients
+//! of `accumulate` micro-batches are added before one optimizer step. Each micro-batch contributes its *summed* loss divided by the number of
+//! labels of its whole group, so short micro-batches are weighted by their size. A trailing incomplete group also makes an optimizer step.
 
 mod checkpointing;
 mod course;
@@ -43,7 +42,7 @@ pub(crate) use course::{learning_rate, order};
 pub(crate) use evaluate::Evaluation;
 pub(crate) use warm_up::{first, sizes};
 
-/// Runs a training cell on a model and data of a source.
+/// Runs a training cell on the model and data of a source.
 pub(crate) fn train<S: Source>(
     cell: &Cell,
     task: &TrainTask,
@@ -66,7 +65,7 @@ pub(crate) fn train<S: Source>(
     source.work(cell, &wanted, inputs, training)
 }
 
-/// A training without its model and its data.
+/// Training before its model and data are loaded.
 struct Training<'a> {
     cell: &'a Cell,
     task: &'a TrainTask,
@@ -85,7 +84,7 @@ impl Work for Training<'_> {
     }
 }
 
-/// Trains on what was loaded since `started`, and tests.
+/// Trains on data whose loading began at `started`, and tests.
 fn train_on<M: Network>(
     mut trainer: Trainer<'_, M>,
     data: &Dataset<M::Part>,
@@ -126,7 +125,7 @@ fn train_on<M: Network>(
     })
 }
 
-/// What a training comes to that is written down in a log, and tested.
+/// Builds the outcome of a training from its log and its test.
 pub(crate) fn outcome<P: Part>(
     cell: &Cell,
     data: &Dataset<P>,
@@ -136,7 +135,7 @@ pub(crate) fn outcome<P: Part>(
     memory: Option<MemoryParts>,
 ) -> Outcome {
     let (mut samples, totals) = (log.samples, log.totals);
-    // Words of a text are no examples to be paired.
+    // Tokens of one text are not independent, so runs cannot be paired by token.
     samples.test_correct = (!cell.workload.predicts_words()).then_some(test.correct);
     Outcome {
         samples,
@@ -171,10 +170,10 @@ pub(crate) fn outcome<P: Part>(
     }
 }
 
-/// How far running statistics move to those of a batch, PyTorch's.
+/// Momentum of running statistics, as in PyTorch.
 const BATCH_NORM_MOMENTUM: f64 = 0.1;
 
-/// A model in training.
+/// State of a model in training.
 struct Trainer<'a, M: Network = DistilBert> {
     cell: &'a Cell,
     task: &'a TrainTask,
@@ -182,24 +181,24 @@ struct Trainer<'a, M: Network = DistilBert> {
     parameters: ParameterSet,
     /// Running statistics of the batch norms.
     running: Norms,
-    /// What those are at the start.
+    /// Initial running statistics.
     first_running: Norms,
     settings: OptimizerSettings,
     optimizer: Optimizer,
     scaler: Option<LossScaler>,
     compute: Compute,
-    /// Micro-batches so far.
+    /// Number of micro-batches so far.
     micro_batches: u64,
     device: &'a Device,
     log: Log,
 }
 
-/// What is written down while training.
+/// Log of a training.
 pub(crate) struct Log {
     samples: Samples,
     pub events: Vec<Event>,
     diverged: Option<String>,
-    /// The norm to which gradients are clipped; `None` if they are not, or if it is not known when.
+    /// Norm to which gradients are clipped; `None` if they are not clipped, or if clipping is unknown.
     clip_norm: Option<f64>,
     pub totals: Totals,
 }
@@ -212,43 +211,43 @@ pub(crate) struct Totals {
     non_finite_steps: u64,
     clipped_steps: u64,
     stepping_seconds: f64,
-    /// Of the steps, from their beginning until they are done.
+    /// Time windows of the steps.
     pub windows: Vec<Range<Instant>>,
     observing_seconds: f64,
     pub train_seconds: f64,
-    /// Of the last epoch.
+    /// Correct predictions of the last epoch.
     pub train: Share,
     validation: Share,
-    /// By passage of running text.
+    /// Correct predictions by passage of running text.
     validated_passages: Vec<Share>,
 }
 
 /// Loss of a micro-batch.
 struct Loss {
-    /// Over all examples, with its graph.
+    /// Summed loss over all labels, with its graph.
     summed: Tensor<1>,
-    /// How many were predicted right.
+    /// Number of correct predictions.
     right: Tensor<1, Int>,
-    /// Moments by which it was normalised.
+    /// Moments by which the batch norms normalized the micro-batch.
     moments: Norms,
 }
 
-/// What one optimizer step gave.
+/// Result of an optimizer step.
 pub(crate) struct StepResult {
     /// Mean loss of the group.
     pub loss: f64,
-    /// Classes or words predicted right.
+    /// Number of correctly predicted classes or tokens.
     pub hits: u64,
-    /// Classes or words that were asked for.
+    /// Number of predicted classes or tokens.
     pub answers: u64,
     pub examples: u64,
     pub scale: Option<ScaleChange>,
-    /// Norm of the gradients before they were clipped, where they are.
+    /// Norm of the gradients before clipping, if they are clipped.
     pub norm: Option<f64>,
 }
 
-/// An epsilon that is 0 in the format of the optimizer's state: where a running mean of squares vanishes too, an update is
-/// zero over zero, and the training diverges.
+/// Returns a warning if epsilon is 0 in the format of the optimizer state. If the running mean of squares vanishes as well, an update is zero
+/// over zero, and the training diverges.
 fn vanishing_epsilon(cell: &Cell) -> Option<Event> {
     let setting = &cell.setting;
     let adaptive = matches!(
@@ -265,7 +264,7 @@ fn vanishing_epsilon(cell: &Cell) -> Option<Event> {
     })
 }
 
-/// The loss scaler of a setting that has one.
+/// Creates the loss scaler of a setting that scales the loss.
 fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
     let scaler = || {
         task.updates
@@ -275,7 +274,7 @@ fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
     cell.setting.precision().scales_loss().then(scaler)
 }
 
-/// What a training starts from.
+/// Returns the initial state of a training.
 fn beginning<M: Network>(
     model: &M,
     cell: &Cell,
@@ -362,14 +361,14 @@ impl<'a, M: Network> Trainer<'a, M> {
         Ok(())
     }
 
-    /// Counts what the formats do to the next step, if it is one of those that are to be observed; seconds that it took.
+    /// Observes the value ranges of the next step if it is due for observation. Returns the seconds that this took.
     fn observe(&mut self, micro_batches: &[Batch<M>]) -> Result<f64, WorkloadError> {
         let every = u64::from(self.task.observe_every);
         if every == 0 || !self.log.totals.steps.is_multiple_of(every) {
             return Ok(0.0);
         }
         let begun = Instant::now();
-        // Where everything is not a number already, nothing is to be seen of how it came to that.
+        // If parameters are already non-finite, an observation cannot show the cause.
         if self.parameters.all_finite().map_err(WorkloadError::Device)? {
             let ranges = aside(|| {
                 let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
@@ -382,7 +381,7 @@ impl<'a, M: Network> Trainer<'a, M> {
         Ok(seconds)
     }
 
-    /// One optimizer step over the micro-batches of a group, with what is left on the device read back.
+    /// Runs an optimizer step over the micro-batches of a group, and reads its results back from the device.
     fn step(&mut self, micro_batches: &[Batch<M>]) -> Result<StepResult, WorkloadError> {
         let answers: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
         let examples: usize = micro_batches.iter().map(Labelled::examples).sum();
@@ -426,7 +425,7 @@ impl<'a, M: Network> Trainer<'a, M> {
         })
     }
 
-    /// Lets running statistics follow those of a micro-batch, of which an optimizer step has so many.
+    /// Updates the running statistics with the moments of a micro-batch. `micro_batches` is the number of micro-batches per optimizer step.
     fn follow(&mut self, moments: Norms, micro_batches: usize) {
         let rule = self.cell.setting.batchnorm_momentum();
         let momentum = micro_batch_momentum(rule, BATCH_NORM_MOMENTUM, micro_batches as u32);
@@ -439,7 +438,7 @@ impl<'a, M: Network> Trainer<'a, M> {
         }
     }
 
-    /// The parameters as forward passes read them, until the next update.
+    /// Returns the parameters in the format of forward passes, valid until the next update.
     fn working(&self) -> ParameterSet {
         #[cfg(test)]
         testing::CASTS.with(|casts| casts.set(casts.get() + 1));
@@ -459,7 +458,7 @@ impl<'a, M: Network> Trainer<'a, M> {
         loss
     }
 
-    /// Loss of a micro-batch, with its graph.
+    /// Computes the loss of a micro-batch, with its graph.
     fn loss(&self, parameters: &Tracked, batch: &Batch<M>) -> Loss {
         #[cfg(test)]
         warm_up::met("trained", batch.labels().len());
@@ -488,19 +487,19 @@ impl<'a, M: Network> Trainer<'a, M> {
         }
     }
 
-    /// Each segment of each micro-batch has a seed of its own for its masks of dropout, so that they can be drawn again, and
-    /// are the same ones with checkpointing and without. What has been asked for must have drawn its numbers before that.
+    /// Seeds the dropout masks. Each segment of each micro-batch has its own seed, so that its masks can be drawn again, and are equal with and
+    /// without checkpointing. Pending operations must draw their numbers before the generator is seeded.
     fn draw_masks_of(&self, segment: u32) {
         if !self.model.drops() {
             return;
         }
-        // An error shows again at the step's end, where it is read.
+        // An error is reported at the end of the step, when results are read.
         let _ = submit(self.device);
         let number = (self.micro_batches << 16) + u64::from(segment);
         self.device.seed(scattered(self.cell.seed, number));
     }
 
-    /// Logits of a micro-batch without dropout or graph, and its labels.
+    /// Computes logits of a micro-batch without dropout or graph. Returns them with the labels.
     fn predict(&self, parameters: &Tracked, batch: &Batch<M>) -> (Tensor<2>, Tensor<1, Int>) {
         #[cfg(test)]
         warm_up::met("predicted", batch.labels().len());
@@ -513,7 +512,7 @@ impl<'a, M: Network> Trainer<'a, M> {
 }
 
 impl Log {
-    /// Nothing so far but these events.
+    /// Creates a log with the given events.
     pub fn of(events: Vec<Event>) -> Self {
         let names = [
             ("train_loss", "nat", "optimizer step"),
@@ -541,7 +540,7 @@ impl Log {
         }
     }
 
-    /// Writes a step down. `scale`: that of the loss after it.
+    /// Records a step. `scale`: the loss scale after the step.
     pub fn note(&mut self, result: &StepResult, seconds: f64, learning_rate: f64, scale: Option<f64>) {
         self.totals.steps += 1;
         self.totals.examples += result.examples;
@@ -591,7 +590,7 @@ impl Log {
         }
     }
 
-    /// Writes down what was validated after an epoch.
+    /// Records the validation after an epoch.
     pub fn validated(&mut self, epoch: u32, validation: Evaluation) {
         let epoch = f64::from(epoch + 1);
         self.push("validation_loss", epoch, validation.loss);
@@ -615,7 +614,7 @@ impl Log {
     }
 }
 
-/// Seeds of numbered streams that have nothing to do with each other (the finaliser of SplitMix64).
+/// Returns the seed of a numbered stream, independent of the other streams (the finalizer of SplitMix64).
 fn scattered(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -623,7 +622,7 @@ fn scattered(seed: u64, number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A micro-batch on the device.
+/// Uploads a micro-batch to the device.
 fn upload<M: Network>(batch: &Batch<M>, device: &Device) -> (M::Input, Tensor<1, Int>) {
     let labels = batch.labels();
     let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), device);

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What `torch.autocast("cuda")` does to each operation, read from an installed PyTorch.
+"""Records the class of each operation under `torch.autocast("cuda")`, from an installed PyTorch.
 
 Writes crates/precision/tests/training/numbers/autocast.json:
 
 lists     the operations of each class, without overloads: those of the macros of ATen/autocast_mode.h, and those that
-          PyTorch registers outside them. Asserted here: these and no others have a kernel of their own for the dispatch
-          key AutocastCUDA, but for `binary_cross_entropy`, whose kernel is a refusal.
-unlisted  operations that autocast leaves alone: without such a kernel.
+          PyTorch registers outside them. Asserted here: exactly these have a kernel for the dispatch
+          key AutocastCUDA, plus `binary_cross_entropy`, whose kernel raises an error.
+unlisted  operations that autocast does not change: those without such a kernel.
 observed  the format that some operations return, under autocast to f16 and to bf16 alike, for inputs in the lower format
-          and in f32. No GPU is needed: the tensors are fake CUDA tensors, which go through autocast as real ones do.
+          and in f32. No GPU is needed: the tensors are fake CUDA tensors, which autocast treats like real ones.
 """
 
 import json
@@ -26,7 +26,7 @@ MACROS = {
     "full": ["FP32", "FP32_SET_OPT_DTYPE", "DIFFERENT_REDISPATCH_SIGNATURE"],
     "widest": ["PROMOTE"],
 }
-# Registered beside the macros: by autocast_mode.cpp, cudnn/RNN.cpp and, observed below, torch.linalg.
+# Registered without the macros: by autocast_mode.cpp, cudnn/RNN.cpp and, observed below, torch.linalg.
 BESIDE = {
     "lower": ["_cudnn_rnn", "cudnn_convolution", "cudnn_convolution_transpose"],
     "full": ["linalg_matrix_sqrth"],
@@ -47,7 +47,7 @@ def registered():
 
 
 def observed(lower):
-    """(operation, inputs, output), formats written `lower` and `f32`."""
+    """Returns (operation, inputs, output) triples, with formats written `lower` and `f32`."""
     def tensor(*shape):
         return lambda dtype: torch.empty(*shape, device="cuda", dtype=dtype)
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Batch norm of small images in training and evaluation, as PyTorch computes it.
+"""Reference numbers for batch norm of small images in training and evaluation, computed by PyTorch.
 
-Writes crates/precision/tests/training/numbers/batch_norm.json: three batches of images (f16 numbers, so that every format
-starts from the same ones), a scale, a shift and weights whose product with the output is the loss; and for f64, f32, f16 and
+Writes crates/precision/tests/training/numbers/batch_norm.json: three batches of images (f16 numbers, which every format
+represents exactly), a scale, a shift and weights whose product with the output is the loss; and for f64, f32, f16 and
 bf16 images with parameters in f32 (in f64 for f64):
 
   outputs    of every batch in training
   running    mean and variance after every batch, from 0 and 1, with a momentum of 0.1
-  evaluated  the first batch by the last running statistics
+  evaluated  the first batch, normalized by the last running statistics
   gradients  of the first batch, the scale and the shift
 
 The second batch has a channel that is constant, whose variance is 0; the third one a channel far from 0.

@@ -4,10 +4,10 @@
 Writes crates/workloads/tests/golden/bert-{classes,mlm}.{safetensors,json}. Nothing in them comes from Mantissa.
 
 What the reference computes, read from transformers 5.23.0 (models/bert/modeling_bert.py, activations.py,
-masking_utils.py), and held below to `encoded`, `classes` and `mlm`, which say the same without transformers:
+masking_utils.py), and checked below against `encoded`, `classes` and `mlm`, which reimplement it without transformers:
 
 Embeddings   word + token type (all 0 here) + learned position (0, 1, 2, ..., whatever the mask), then LayerNorm, then
-             dropout(`hidden_dropout_prob`). `padding_idx` is `pad_token_id` (0): looking that row up gives no gradient.
+             dropout(`hidden_dropout_prob`). `padding_idx` is `pad_token_id` (0): its row gets no gradient from lookups.
 Attention    softmax(Q K^T * head_dim^-0.5 + mask) V, then output.dense. All four have biases, stored [out, in].
              Dropout(`attention_probs_dropout_prob`) on the probabilities, `hidden_dropout_prob` after output.dense.
 Mask         bidirectional, [batch, 1, query, key], added to the scores: 0 where the key is a real token, and
@@ -19,15 +19,15 @@ LayerNorm    eps `layer_norm_eps` (1e-12), biased variance, with weight and bias
 GELU         `gelu` is the exact x * Phi(x) by erf.
 Classes      first position of the last block -> bert.pooler.dense -> tanh -> dropout(`classifier_dropout`, or
              `hidden_dropout_prob` where that is null) -> classifier. Mean cross-entropy over the batch.
-Masked LM    every position -> transform.dense -> gelu -> transform.LayerNorm -> the table of words (decoder.weight is
+Masked LM    every position -> transform.dense -> gelu -> transform.LayerNorm -> the embedding table (decoder.weight is
              tied to it and not stored) + cls.predictions.bias (decoder.bias is tied to it and not stored). No pooler.
              Mean cross-entropy over the positions whose label is not -100; no shift.
 
-Nothing is forced into f32.
+transformers forces no operation into f32.
 
-What a test must know: the gradient of every `self.key.bias` is 0 in exact arithmetic, so rounding noise is what is
-there, and so is the entry named "largest"; the gradient of token type 1 and of positions past the sequence is 0; that
-of the padding's word is 0 with classes, but not with the masked LM, whose head scores that word.
+Facts for tests: the gradient of every `self.key.bias` is 0 in exact arithmetic, so its values are rounding noise, and so
+is the entry named "largest"; the gradient of token type 1 and of positions past the sequence is 0; that of the padding
+token is 0 with classes, but not with the masked LM, whose head scores that token.
 """
 
 import math
@@ -48,12 +48,12 @@ CLASSES = {**COMMON, "classifier_dropout": None, "num_labels": 3}
 MLM = {**COMMON, "tie_word_embeddings": True}
 LENGTHS = [8, 5, 3]  # real tokens per row
 LABELS = [2, 0, 1]
-MASKED = [(0, 1), (0, 6), (1, 3), (2, 0)]  # row and position of what the masked language model is asked for
+MASKED = [(0, 1), (0, 6), (1, 3), (2, 0)]  # row and position of the tokens that the masked language model predicts
 MASK_TOKEN = 4
 
 
 def encoded(weights, config, ids, mask):
-    """The last hidden states as the docstring above describes them, without transformers."""
+    """Computes the last hidden states of the module docstring without transformers."""
     w = {name.removeprefix("bert."): value.double() for name, value in weights.items()}
     width, heads = config["hidden_size"], config["num_attention_heads"]
     rows, length = ids.shape
@@ -113,7 +113,7 @@ def case(name, kind, config, seed, described):
     inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types, "labels": labels}
     model, output, rows = tiny.backward(kind, config, weights, **inputs)
 
-    # What the comment above claims, held to account.
+    # Check the claims of the module docstring.
     assert tiny.apart(described(weights, config, ids, mask), output.logits) < 1e-13
     loss = cross_entropy(output.logits.flatten(0, -2), labels.flatten())
     assert tiny.apart(loss, output.loss) < 1e-15

@@ -4,20 +4,21 @@
 Writes crates/workloads/tests/golden/bloom-{lm,classes}.{safetensors,json}. Nothing in them comes from Mantissa.
 
 What the reference computes, read from transformers 5.23.0 (models/bloom/modeling_bloom.py, masking_utils.py,
-loss/loss_utils.py), and held below to `last_hidden`, `lm` and `classes`, which say the same without transformers:
+loss/loss_utils.py), and checked below against `last_hidden`, `lm` and `classes`, which reimplement it
+without transformers:
 
 Embeddings   word, then LayerNorm (`word_embeddings_layernorm`). No positions, no dropout, no padding index.
 Block        pre-norm: x = x + attention(input_layernorm(x)); x = x + mlp(post_attention_layernorm(x)). A last norm
              (`ln_f`). With `apply_residual_connection_post_layernorm` (false here, as in the published models) the
-             norms' outputs would be what is added to.
+             residual would be added to the norms' outputs.
 LayerNorm    eps `layer_norm_epsilon` (1e-5), biased variance, with weight and bias.
 Attention    query_key_value is fused by head: its output, viewed as [heads, 3, head_dim], holds Q, K and V of the
              first head, then Q, K and V of the second, and so on. softmax(Q K^T * head_dim^-0.5 + alibi + mask) V, then
              dense. Both have biases, stored [out, in]. Dropout(`attention_dropout`) on the probabilities,
              `hidden_dropout` on what is added to the residual.
 ALiBi        slope of the head * place of the key, where the place is (cumsum(mask) - 1) * mask: 0, 1, 2, ... over the
-             real tokens, 0 on padding. It depends on the key only, which is as good as the distance, for softmax does
-             not see what all keys of a query have in common. It is not scaled by head_dim.
+             real tokens, 0 on padding. It depends on the key only, which is equivalent to the distance, because softmax
+             ignores a constant that all keys of a query share. It is not scaled by head_dim.
 Slopes       with P the largest power of two not above the number of heads: 2^(-8 i / P) for i = 1..P, then
              2^(-4 j / P) for j = 1, 3, 5, ... for the other heads. Three heads: 2^-4, 2^-8, 2^-2.
 Mask         [batch, 1, query, key], added to the scores after ALiBi: 0 where the key is a real token not after the
@@ -27,19 +28,19 @@ MLP          dense_4h_to_h(gelu(dense_h_to_4h(x))), 4 hidden_size wide, with bia
 GELU         0.5 x (1 + tanh(0.79788456 x (1 + 0.044715 x^2))), sqrt(2 / pi) cut to eight digits, and its gradient
              written by hand, with 0.1070322243 for the product of the constants: within 2e-12 of what automatic
              differentiation finds.
-LM           the table of words (`lm_head.weight` is `transformer.word_embeddings.weight`, stored once), no bias.
+LM           the embedding table (`lm_head.weight` is `transformer.word_embeddings.weight`, stored once), no bias.
              Position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
              each row). The labels written here are not shifted: the model does it.
 Classes      `score`, without bias, at the last position whose token id is not `pad_token_id`; the attention mask is not
-             asked. (A row of padding only would take position 0; without a `pad_token_id` only one row is allowed, and
+             used. (A row of padding only would take position 0; without a `pad_token_id` only one row is allowed, and
              its last position is taken.) Mean cross-entropy over the batch.
 
 In f64 transformers computes as f32: the slopes and ALiBi, the softmax, and the loss of the LM (not that of the
-classes). Here the float64 numbers have all of it in f64; left alone they would be 4e-7 off. They also have the root of
-the GELU in full, as GPT-2 has it, and the gradient of that: with the eight digits, which f32 cannot tell from it, the
-logits would be 1e-9 off. The float32 logits are as transformers computes them, all in f32.
+classes). Here the float64 numbers are all computed in f64; otherwise they would be 4e-7 off. They also use the full root in
+the GELU, as GPT-2 does, and its gradient: with the eight digits, which are equivalent in f32, the logits would be 1e-9 off.
+The float32 logits are as transformers computes them, all in f32.
 
-What a test must know: the gradient of K's part of every `query_key_value.bias` is 0 in exact arithmetic.
+Fact for tests: the gradient of K's part of every `query_key_value.bias` is 0 in exact arithmetic.
 """
 
 import math
@@ -52,7 +53,7 @@ from transformers.models.bloom import modeling_bloom
 
 import tiny
 
-SEED = 20240635  # its greedy tokens vary; those of most seeds repeat one
+SEED = 20240635  # its greedy tokens vary; with most seeds they repeat one token
 COMMON = {
     "model_type": "bloom", "vocab_size": 43, "hidden_size": 21, "n_layer": 2, "n_head": 3, "layer_norm_epsilon": 1e-5,
     "apply_residual_connection_post_layernorm": False, "hidden_dropout": 0.0, "attention_dropout": 0.0,
@@ -66,21 +67,21 @@ PROMPT = [17, 4, 31, 9, 26]
 
 
 def full_root():
-    """A context in which transformers' GELU has sqrt(2 / pi) in full, and the gradient of that."""
+    """Context in which transformers' GELU and its gradient use the full sqrt(2 / pi)."""
     def full(x):
         return torch.nn.functional.gelu(x, approximate="tanh")
     return patch.object(modeling_bloom.GeLUFunction, "apply", full)
 
 
 def slopes(heads):
-    """ALiBi's slope of each head, by the docstring above."""
+    """Returns ALiBi's slope of each head, by the module docstring."""
     power = 2 ** math.floor(math.log2(heads))
     first = [2.0 ** (-8 * (i + 1) / power) for i in range(power)]
     return first + [2.0 ** (-4 * (2 * i + 1) / power) for i in range(heads - power)]
 
 
 def last_hidden(weights, config, ids, mask):
-    """The hidden states after the last norm, as the docstring above describes them, without transformers."""
+    """Computes the hidden states after the last norm of the module docstring without transformers."""
     w = {name.removeprefix("transformer."): value.double() for name, value in weights.items()}
     width, heads = config["hidden_size"], config["n_head"]
     rows, length = ids.shape
@@ -131,7 +132,7 @@ def case(name, kind, config, seed, described):
     with full_root():
         model, output, rows = tiny.backward(kind, config, weights, **inputs)
 
-    # What the comment above claims, held to account.
+    # Check the claims of the module docstring.
     assert tiny.apart(described(weights, config, ids, mask), output.logits) < 1e-13
     wanted = pad(labels, (0, 1), value=-100)[:, 1:] if causal_lm else labels
     assert tiny.apart(cross_entropy(output.logits.flatten(0, -2), wanted.flatten()), output.loss) < 1e-15
@@ -146,7 +147,7 @@ def case(name, kind, config, seed, described):
         other = tiny.logits64(model, input_ids=moved, attention_mask=mask)
     if causal_lm:
         assert torch.equal(other[real], output.logits[real])
-    else:  # the last token is told by its id, not by the mask
+    else:  # the last token is found by its id, not by the mask
         assert torch.equal(other[0], output.logits[0]) and tiny.apart(other[1:], output.logits[1:]) > 1e-3
     state = dict(model.named_parameters())
     for row in rows:
@@ -154,7 +155,7 @@ def case(name, kind, config, seed, described):
     for layer in range(config["n_layer"]):
         gradient = state[f"transformer.h.{layer}.self_attention.query_key_value.bias"].grad
         assert gradient.view(heads, 3, -1)[:, 1].abs().max() < 1e-13
-    written, cut, _ = tiny.backward(kind, config, weights, **inputs)  # with the eight digits and the gradient by hand
+    written, cut, _ = tiny.backward(kind, config, weights, **inputs)  # with the eight digits and the handwritten gradient
     cut_off = tiny.apart(cut.logits, output.logits)
     assert 1e-11 < cut_off < 1e-8, cut_off
     with patch.object(modeling_bloom.GeLUFunction, "apply", modeling_bloom.bloom_gelu_forward):

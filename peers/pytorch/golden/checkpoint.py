@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What `torch.save` writes, as an archive and as the pickle of before PyTorch 1.6, bare and under `state_dict`.
+"""Writes files of `torch.save`, as an archive and as the pickle of before PyTorch 1.6, bare and under `state_dict`.
 
-Writes crates/inputs/tests/golden/{archive,pickle}.pth. The tensor `half` is a view that is not contiguous: rows and columns
-changed places. Values are whole numbers, which every format holds.
+Writes crates/inputs/tests/golden/{archive,pickle}.pth. The tensor `half` is a transposed view, which is not
+contiguous. Values are whole numbers, which every format represents exactly.
 """
 
 from pathlib import Path

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""What a trained ResNet for CIFAR-10 answers in PyTorch, in f32 and f64. JSON to stdout.
+"""Prints the predictions of a trained ResNet for CIFAR-10 in PyTorch, in f32 and f64, as JSON to stdout.
 
   cifar.py CHECKPOINT.safetensors IMAGES.bin
 
-Writes nothing into the repository: the images come without a licence.
+Writes nothing into the repository, because the images have no licence.
 
 CHECKPOINT   parameters and running statistics under the names of akamaster/pytorch_resnet_cifar10, shortcuts of option
-             A; the network is that of resnet.py beside this file, in evaluation, with depth and width as the file has
-             them.
+             A; the network is that of resnet.py in this folder, in evaluation, with the depth and width of
+             the file.
 IMAGES       CIFAR-10's binary records: a byte of label, then 3 x 32 x 32 bytes, channel, row, column.
 Inputs       (x / 255 - mean) / deviation by channel, mean 0.485 0.456 0.406, deviation 0.229 0.224 0.225, each
              operation in the format of the network. No cropping, no flipping.
 
-Says, by format, how many answers are right, every answer (the first of the largest logits), and by how much the largest
-logit leads the second: where that is small, an answer may change with rounding.
+Prints, by format, the number of correct predictions, every prediction (the first of the largest logits), and the margin
+between the two largest logits: with a small margin, rounding can change the prediction.
 """
 
 import json

@@ -19,16 +19,16 @@ Mask         bidirectional, [batch, 1, query, key], added to the scores: 0 where
              of exactly 0, so the padding's content has no influence; without any padding the mask is left out.
 Block        post-norm: x = sa_layer_norm(attention(x) + x); x = output_layer_norm(ffn(x) + x).
              ffn = lin2(gelu(lin1(x))), then dropout(`dropout`), before the residual sum.
-LayerNorm    eps 1e-12 (all five here), biased variance, with weight and bias. In f32, eps 1e-12 is lost beside any
-             variance from 2^-15 up; in f16 it is 0.
+LayerNorm    eps 1e-12 (all five here), biased variance, with weight and bias. In f32, adding eps 1e-12 has no effect on a
+             variance of 2^-15 or more; in f16 it is 0.
 GELU         `activation: gelu` is torch's exact x * Phi(x) by erf, not the tanh approximation.
 Head         first position of the last block -> pre_classifier -> ReLU -> dropout(`seq_classif_dropout`) -> classifier.
              No tanh, no pooler.
 Loss         mean cross-entropy over the batch, the logits in the model's dtype.
 
-Two facts that a test must know: the gradient of every `k_lin.bias` is 0 in exact arithmetic (it shifts all scores of a
-query alike), so what is recorded there is rounding noise, and so is the entry named "largest"; and position rows past
-the sequence length have gradient 0.
+Two facts for tests: the gradient of every `k_lin.bias` is 0 in exact arithmetic (it shifts all scores of a query alike),
+so its recorded values are rounding noise, and so is the entry named "largest"; and position rows past the sequence length
+have gradient 0.
 
 Optimizers   torch.optim.SGD / Adam / AdamW with default betas (0.9, 0.999) and eps 1e-8, eps outside the square root:
              m_hat / (sqrt(v_hat) + eps). SGD's momentum buffer starts as the first gradient, dampening 0, no Nesterov.
@@ -81,8 +81,8 @@ def new_model(dtype, weights=None):
 
 
 def spread_weights():
-    """Weights with a spread larger than DistilBERT's 0.02, biases and norms off their usual 0 and 1, and a padding
-    row that is not zero, so that a forgotten bias, norm, mask or scale shows in the loss."""
+    """Draws weights with a spread larger than DistilBERT's 0.02, biases and norms that differ from the usual 0 and 1, and a padding
+    row that is not zero. A missing bias, norm, mask or scale then changes the loss."""
     generator = torch.Generator().manual_seed(SEED)
     weights = {}
     for name, like in new_model(torch.float32).state_dict().items():
@@ -110,7 +110,7 @@ def summed_loss(model, ids, mask, labels):
 
 
 def train(optimizer, dtype, weights, data, steps=STEPS, micro_batches=None, autocast=False):
-    """The loss before each update and, last, after all of them. The loss of a step is the sum over its micro-batches
+    """Returns the loss before each update and, last, after all of them. The loss of a step is the sum over its micro-batches
     of summed cross-entropy / examples in the whole group; without micro-batches, the plain mean."""
     model = new_model(dtype, weights)
     kind, options = OPTIMIZERS[optimizer]
@@ -161,7 +161,7 @@ def run(losses):
 
 
 def pretty(value):
-    """JSON with the repr of each f64 and a line for each short list or object."""
+    """Formats JSON with the repr of each f64 and a line for each short list or object."""
     def write(value, indent):
         flat = json.dumps(value)
         if len(flat) + indent <= 118 or not isinstance(value, (dict, list)):
@@ -179,7 +179,7 @@ def main():
     torch.use_deterministic_algorithms(True)
     OUT.mkdir(parents=True, exist_ok=True)
 
-    # The reference starts from the file's f32 values, widened exactly, as any reader of the file does.
+    # The reference starts from the file's f32 values, widened exactly, like any reader of the file.
     file = OUT / "distilbert-tiny.safetensors"
     file.write_bytes(save(spread_weights()))
     weights = load_file(file)
@@ -190,7 +190,7 @@ def main():
     output.loss.backward()
     rows = gradients(model)
 
-    # What the comment above claims, held to account.
+    # Check the claims of the module docstring.
     for row in rows:
         noise = row["name"].endswith("k_lin.bias")
         assert (row["norm"] < 1e-13) if noise else (row["norm"] > 1e-4), row

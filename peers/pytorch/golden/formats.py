@@ -4,10 +4,11 @@
 Writes crates/precision/tests/engine/numbers/rounding.json. The bf16 and f16 columns are PyTorch's (`x.to(dtype).to(float32)`).
 The tf32 column, which PyTorch's CPU side lacks, is computed with exact fractions: to nearest, ties to even, on 10 stored
 fraction bits, with f32's exponents and gradual underflow. The same exact rounding is asserted to agree with PyTorch for
-bf16 and f16, so each column rests on two sources. (Tensor cores differ: `cvt.rna.tf32.f32` rounds ties away from zero.)
+bf16 and f16, so each column has two sources. (Tensor cores differ: `cvt.rna.tf32.f32` rounds ties away from zero.)
 
-Beside the tricky patterns, fingerprints of many: a million f32 values, spread over all bit patterns, rounded to each half,
-and all 2^16 patterns of each half widened to f32. TF32 has none: its column rests on exact fractions.
+In addition to the edge cases, the file has fingerprints of many values: a million f32 values, spread over all bit patterns,
+rounded to each 16-bit format, and all 2^16 patterns of each 16-bit format widened to f32. TF32 has no fingerprints, because
+its column comes from exact fractions.
 
 A NaN's sign and payload are not part of the contract: compare NaN results as NaN, not by bits.
 """
@@ -116,7 +117,7 @@ def bits_of(value):
 
 
 def round_exactly(value, fraction_bits, min_exponent, max_exponent):
-    """`value` to the nearest number of a binary format, ties to even, by exact rational arithmetic."""
+    """Rounds `value` to the nearest number of a binary format, ties to even, by exact rational arithmetic."""
     if math.isnan(value) or math.isinf(value) or value == 0:
         return value
     exponent = max(math.frexp(value)[1] - 1, min_exponent)
@@ -131,7 +132,7 @@ MANY = 1_000_000
 
 
 def fingerprint(words, size):
-    """FNV-1a over the little-endian bytes of words of `size` bytes."""
+    """Returns FNV-1a over the little-endian bytes of words of `size` bytes."""
     digest = 0xCBF29CE484222325
     for byte in b"".join(word.to_bytes(size, "little") for word in words):
         digest = (digest ^ byte) * 0x100000001B3 % 2**64
@@ -139,7 +140,7 @@ def fingerprint(words, size):
 
 
 def fingerprints(torch, dtype):
-    """Of `MANY` f32 values as halves, and of all halves as f32; every NaN is written as the same one."""
+    """Returns fingerprints of `MANY` f32 values in 16 bits, and of all 16-bit values as f32; every NaN has the same bits."""
     bits = torch.arange(MANY, dtype=torch.int64) * 2654435761 % 2**32
     values = bits.to(torch.uint32).view(torch.float32)
     narrow = values.to(dtype).view(torch.uint16).to(torch.int64)

@@ -4,31 +4,30 @@
 Writes crates/workloads/tests/golden/gpt2.{safetensors,json}. Nothing in them comes from Mantissa.
 
 What the reference computes, read from transformers 5.23.0 (models/gpt2/modeling_gpt2.py, pytorch_utils.py,
-activations.py, masking_utils.py, loss/loss_utils.py), and held below to `described`, which says the same without
-transformers:
+activations.py, masking_utils.py, loss/loss_utils.py), and checked below against `described`, which reimplements it
+without transformers:
 
 Embeddings   word + learned position (0, 1, 2, ..., whatever the mask; `generate` would count real tokens only, the same
              where padding is on the right). Dropout(`embd_pdrop`). No norm, no padding index.
 Block        pre-norm: x = x + attn(ln_1(x)); x = x + mlp(ln_2(x)). A last norm (`ln_f`) before the head.
 LayerNorm    eps `layer_norm_epsilon` (1e-5), biased variance, with weight and bias.
 Conv1D       c_attn, c_proj and c_fc store their weights [in, out], transposed to a Linear: x @ weight + bias.
-Attention    c_attn gives Q, K and V side by side: its first n_embd columns are Q, then K, then V, and each holds its
-             heads side by side. softmax(Q K^T * head_dim^-0.5 + mask) V, then c_proj. Dropout(`attn_pdrop`) on the
+Attention    the output of c_attn is the concatenation of Q, K and V: its first n_embd columns are Q, then K, then V, and each is
+             the concatenation of its heads. softmax(Q K^T * head_dim^-0.5 + mask) V, then c_proj. Dropout(`attn_pdrop`) on the
              probabilities, Dropout(`resid_pdrop`) after either c_proj.
 Mask         [batch, 1, query, key], added to the scores: 0 where the key is a real token not after the query, and
              finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right the mask of
              the padding changes nothing for real queries. Padded queries attend to the real keys; nothing reads them.
 MLP          c_proj(gelu(c_fc(x))), n_inner or else 4 n_embd wide.
 GELU         `gelu_new`: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), the root in full.
-Head         the table of words (`lm_head.weight` is `transformer.wte.weight`, stored once), no bias.
+Head         the embedding table (`lm_head.weight` is `transformer.wte.weight`, stored once), no bias.
 Loss         position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
              each row). The labels written here are not shifted: the model does it.
 
 In f64 transformers computes only the loss as f32; here it is f64.
 
-Two facts that a test must know: the gradient of the middle third (K) of every `c_attn.bias` is 0 in exact arithmetic,
-so rounding noise is what is there; and in `wpe` the last position, which nothing is asked of, and rows past the
-sequence have gradient 0.
+Two facts for tests: the gradient of the middle third (K) of every `c_attn.bias` is 0 in exact arithmetic, so its values are
+rounding noise; and in `wpe` the last position, which predicts nothing, and rows past the sequence have gradient 0.
 """
 
 import math
@@ -52,7 +51,7 @@ PROMPT = [17, 4, 31, 9, 26]
 
 
 def described(weights, config, ids, mask):
-    """The logits as the docstring above describes them, without transformers."""
+    """Computes the logits of the module docstring without transformers."""
     w = {name.removeprefix("transformer."): value.double() for name, value in weights.items()}
     width, heads = config["n_embd"], config["n_head"]
     rows, length = ids.shape
@@ -61,7 +60,7 @@ def described(weights, config, ids, mask):
         return layer_norm(x, (width,), w[name + ".weight"], w[name + ".bias"], config["layer_norm_epsilon"])
 
     def conv(x, name):
-        return x @ w[name + ".weight"] + w[name + ".bias"]  # [in, out]: not transposed
+        return x @ w[name + ".weight"] + w[name + ".bias"]  # [in, out], not transposed
 
     def gelu(x):
         return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
@@ -91,7 +90,7 @@ def main():
     inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels}
     model, output, rows = tiny.backward(GPT2LMHeadModel, CONFIG, weights, **inputs)
 
-    # What the comment above claims, held to account.
+    # Check the claims of the module docstring.
     assert tiny.apart(described(weights, CONFIG, ids, mask), output.logits) < 1e-13
     shifted = cross_entropy(output.logits.flatten(0, 1), pad(labels, (0, 1), value=-100)[:, 1:].flatten())
     assert tiny.apart(shifted, output.loss) < 1e-15

@@ -4,10 +4,10 @@
 Writes crates/workloads/tests/golden/llama-{grouped,tied}.{safetensors,json}. Nothing in them comes from Mantissa.
 
 What the reference computes, read from transformers 5.23.0 (models/llama/modeling_llama.py, modeling_rope_utils.py,
-masking_utils.py, loss/loss_utils.py), and held below to `described`, which says the same without transformers:
+masking_utils.py, loss/loss_utils.py), and checked below against `described`, which reimplements it without transformers:
 
-Embeddings   word only, not scaled. Positions come in by rotation, in every layer.
-RMSNorm      weight * (x / sqrt(mean(x^2) + eps)), eps inside the root (`rms_norm_eps`), no mean taken off, no bias. The
+Embeddings   word only, not scaled. Positions are encoded by rotation, in every layer.
+RMSNorm      weight * (x / sqrt(mean(x^2) + eps)), eps inside the root (`rms_norm_eps`), no mean subtracted, no bias. The
              weight is applied last.
 Block        pre-norm: x = x + attention(input_layernorm(x)); x = x + mlp(post_attention_layernorm(x)). A last norm
              (`model.norm`) before the head. No dropout anywhere but on the attention's probabilities.
@@ -15,7 +15,7 @@ Attention    Linear maps without biases, stored [out, in]. Head h is rows h * he
              With fewer key-value heads than heads, head h reads key-value head h / (heads / kv heads), rounded down:
              neighbours share. `head_dim` is hidden_size / heads where the config has none; heads * head_dim need not
              be the hidden size (o_proj then maps back). softmax(Q K^T * head_dim^-0.5 + mask) V.
-Rotation     of Q and K, after the projection, before the cache; not of V. Dimension i of a head turns with dimension
+Rotation     of Q and K, after the projection, before the cache; not of V. Dimension i of a head rotates with dimension
              i + head_dim / 2 (halves, not neighbours): (a, b) -> (a cos - b sin, b cos + a sin) by the angle
              position * frequency_i, where frequency_i = theta^(-2 i / head_dim). Positions are 0, 1, 2, ... whatever
              the mask (`generate` would count real tokens only, the same where padding is on the right).
@@ -27,12 +27,12 @@ Mask         [batch, 1, query, key], added to the scores: 0 where the key is a r
              finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right the mask of
              the padding changes nothing for real queries. Padded queries attend to the real keys; nothing reads them.
 MLP          down_proj(silu(gate_proj(x)) * up_proj(x)), no biases.
-Head         lm_head without bias, or with `tie_word_embeddings` the table of words, which then gets both gradients.
+Head         lm_head without bias, or with `tie_word_embeddings` the embedding table, which then gets both gradients.
 Loss         position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
              each row). The labels written here are not shifted: the model does it.
 
 In f64 transformers computes as f32: RMSNorm (up to the weight), the frequencies, angles, cos and sin, the softmax, and
-the loss. Here the float64 numbers have all of it in f64; left alone they would be 2e-6 off. The float32 logits are as
+the loss. Here the float64 numbers are all computed in f64; otherwise they would be 2e-6 off. The float32 logits are as
 transformers computes them, all in f32.
 
 `rope_theta` and `rope_scaling` are written as in published config.json files. transformers 5 itself writes them as one
@@ -70,7 +70,7 @@ CASES = {
         "tie_word_embeddings": True,
     },
 }
-# The tiny case has no frequency that Llama 3 leaves alone: the longest wave kept is 16 / 4 = 4, below 2 pi. This is the
+# The tiny case has no frequency that Llama 3 keeps unchanged: the longest wave kept is 16 / 4 = 4, below 2 pi. This is the
 # table of Llama 3.1 8B, where all three kinds occur.
 LLAMA_3_1 = {
     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 131072,
@@ -85,7 +85,7 @@ PROMPT = [17, 4, 31, 9, 26]
 
 
 def inverse_frequencies(config):
-    """One for each pair of dimensions of a head, by the docstring above."""
+    """Returns one frequency for each pair of dimensions of a head, by the module docstring."""
     head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     scaling = config["rope_scaling"]
     result = []
@@ -101,7 +101,7 @@ def inverse_frequencies(config):
 
 
 def described(weights, config, ids, mask):
-    """The logits as the docstring above describes them, without transformers."""
+    """Computes the logits of the module docstring without transformers."""
     w = {name: value.double() for name, value in weights.items()}
     heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
@@ -116,7 +116,7 @@ def described(weights, config, ids, mask):
         return x.view(rows, length, count, head_dim).transpose(1, 2)
 
     def rotate(x):
-        a, b = x.chunk(2, -1)  # dimension i turns with dimension i + head_dim / 2
+        a, b = x.chunk(2, -1)  # dimension i rotates with dimension i + head_dim / 2
         return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
 
     allowed = torch.ones(length, length, dtype=torch.bool).tril() & mask[:, None, None, :].bool()
@@ -145,7 +145,7 @@ def case(name, config, seed):
     inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels}
     model, output, rows = tiny.backward(LlamaForCausalLM, config, weights, **inputs)
 
-    # What the comment above claims, held to account.
+    # Check the claims of the module docstring.
     frequencies = torch.tensor(inverse_frequencies(config), dtype=torch.float64)
     assert tiny.apart(model.model.rotary_emb.inv_freq / frequencies, torch.ones(())) < 1e-15
     assert model.model.rotary_emb.attention_scaling == 1.0

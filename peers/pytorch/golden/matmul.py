@@ -9,7 +9,7 @@ Writes crates/precision/tests/engine/numbers/matmul.json:
   bf16          the product of the operands rounded to bf16 ("medium")
 
 Each product is summed in float64, so what an f32-accumulating multiplication may add is its own summation error: up to
-about 40 * 2^-24 of the sum of |left| * |right|, some hundred times less than what rounding the operands changes.
+about 40 * 2^-24 of the sum of |left| * |right|, some hundred times less than the effect of rounding the operands.
 The rounding is exact rational arithmetic, to nearest, ties to even (formats.py checks it against PyTorch).
 """
 
@@ -32,7 +32,7 @@ def rounded(matrix, name):
 
 
 def product(left, right):
-    """Correctly rounded to float64: no order of summation to speak of."""
+    """Returns the product correctly rounded to float64, so the order of summation does not matter."""
     rows, columns = left.tolist(), right.T.tolist()
     return torch.tensor(
         [[math.fsum(a * b for a, b in zip(row, column)) for column in columns] for row in rows], dtype=torch.float64

@@ -4,21 +4,21 @@
 Writes crates/workloads/tests/golden/mixed-precision.{json,safetensors}: losses, loss scales and final weights. Weights to
 start from and data are those of golden/distilbert.py.
 
-Autocast     CPU autocast knows neither softmax nor layer norm, so the CUDA list is applied by hand: softmax, layer norm and
-             loss get their input as `.float()`. The rest of the model (products in the half format, GELU and ReLU in that of
-             their input, additions in the wider one) CPU and CUDA autocast do alike.
+Autocast     CPU autocast lists neither softmax nor layer norm, so the CUDA list is applied by hand: softmax, layer norm and
+             loss get their input as `.float()`. The rest of the model (matmuls in the 16-bit format, GELU and ReLU in that of
+             their input, additions in the wider one) is the same under CPU and CUDA autocast.
 Loss scale   torch.amp.GradScaler with `growth_interval=3`. In step INF_STEP a gradient is set to inf. That step is skipped and
-             the scale halved; it grows before and after. Asserted: no other decision is a close one, twice and half the
-             scale would have found the same steps finite.
-Optimizer    SGD with momentum, and not Adam, whose update does not depend on the scale of its gradients: a forgotten
-             unscaling would not show. clip_grad_norm_ after unscaling; it clips some of the steps and not others.
+             the scale halved; it grows before and after. Asserted: no other decision is close, because with
+             twice or half the scale the same steps would be finite.
+Optimizer    SGD with momentum. Adam's update does not depend on the scale of its gradients, so it would hide a missing
+             unscaling. clip_grad_norm_ after unscaling; it clips some of the steps and not others.
 
-How far may another correct implementation be from these numbers? It rounds at the same places and adds in another order, and
-a sum near the middle of two halves then rounds the other way. So PyTorch is run again on the same problem written down in
-another order: examples, heads, hidden units and the features of the residual stream permuted, which changes nothing but
-the order of every sum. `spread` is the farthest that any of REORDERED such runs comes from the first one: in the loss of a
-step, and in the final weights (Frobenius norm of the difference over that of the way from start to end). `format` is
-the distance from the f64 run that skips the same steps. `planted` are the distances of runs with an error in them.
+The distance of another correct implementation from these numbers: it rounds at the same places and adds in another order,
+and a sum near the midpoint of two 16-bit numbers then rounds the other way. So PyTorch runs again on the same problem in
+another order: examples, heads, hidden units and the features of the residual stream are permuted, which changes only the
+order of every sum. `spread` is the largest distance of REORDERED such runs from the first one: in the loss of a step, and in
+the final weights (Frobenius norm of the difference over that of the change from start to end). `format` is the distance from
+the f64 run that skips the same steps. `planted` are the distances of runs with an error in them.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from distilbert import CONFIG, LABELS, OUT, batch, new_model, pretty
 STEPS = 20
 LEARNING_RATE, MOMENTUM, CLIP_NORM = 0.005, 0.9, 3.0
 GROWTH_INTERVAL = 3
-INITIAL_SCALE = 1024.0  # low enough that nothing overflows by itself, which the order of a sum could decide
+INITIAL_SCALE = 1024.0  # low enough that no step overflows by itself, because that could depend on the order of a sum
 INF_STEP = 7  # counted from 0
 REORDERED = 32
 SETTINGS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
@@ -59,7 +59,7 @@ def autocast(dtype):
 
 
 def backward(model, data, lower, scaled=lambda loss: loss):
-    """The mean loss; leaves gradients of what `scaled` makes of it."""
+    """Returns the mean loss, and accumulates the gradients of `scaled` of it."""
     ids, mask, labels = data
     for parameter in model.parameters():
         parameter.grad = None
@@ -75,7 +75,7 @@ def finite(model):
 
 
 def train(weights, data, lower, dtype=torch.float32, skip=None, check=False, fault=None):
-    """Losses before each update and after the last, the scale after each step, steps skipped, the final weights. `skip` are
+    """Returns losses before each update and after the last, the scale after each step, skipped steps, and the final weights. `skip` are
     steps that a run without a scaler leaves out."""
     model = new_model(dtype, weights)
     parameters = list(model.parameters())
@@ -123,7 +123,7 @@ def train(weights, data, lower, dtype=torch.float32, skip=None, check=False, fau
 
 
 def orders(seed):
-    """A function from a parameter's name to the order of each of its dimensions (None: as it is)."""
+    """Returns a function from a parameter's name to the order of each of its dimensions (None: unchanged)."""
     generator = torch.Generator().manual_seed(seed)
     dim, heads = CONFIG["dim"], CONFIG["n_heads"]
     width = dim // heads
@@ -167,7 +167,7 @@ def reorder(weights, of, back=False):
 
 
 def distance(run, reference, weights):
-    """Of the losses, at most, and of the final weights, relative to the way that they went."""
+    """Returns the largest distance of the losses, and the distance of the final weights relative to their total change."""
     losses = max(abs(a - b) for a, b in zip(run["losses"], reference["losses"]))
     square = lambda a, b: sum(((a[name].double() - b[name].double()) ** 2).sum().item() for name in weights)
     way = square(reference["final"], weights)

@@ -5,15 +5,15 @@ Writes crates/precision/tests/training/numbers/optimizers.json: values to start 
 so that every format starts from the same ones), the learning rate of each step, and for each optimizer the parameters
 after each step, computed in f64, f32, f16 and bf16.
 
-On the CPU, PyTorch rounds the factor of `a.add_(b, alpha=factor)` to the tensors' format; on CUDA it does not, and what
-trains in halves trains on CUDA. So that one operation is computed here as CUDA does: in f32, rounded once. And norms stay in
-f32, with the ratios made of them, where timm rounds both to the halves (a norm of over 65504 would be infinite in f16).
+On the CPU, PyTorch rounds the factor of `a.add_(b, alpha=factor)` to the tensors' format; on CUDA it does not, and 16-bit
+training runs on CUDA. So this operation is computed here as on CUDA: in f32, rounded once. Norms, and ratios of them, also
+stay in f32, whereas timm rounds both to 16 bits (a norm of over 65504 would be infinite in f16).
 
-Not a number is null: the element whose first gradient is 0 in f16, where Adam's epsilon is 0 and it divides 0 by that.
+NaN is written as null: for the element whose first gradient is 0 in f16, where Adam's epsilon is 0 and it divides 0 by 0.
 
-What is tricky is in it: a matrix of zeros, whose norm LARS and LAMB divide by; an element whose first gradient is 0, for
+Edge cases: a matrix of zeros, whose norm LARS and LAMB divide by; an element whose first gradient is 0, for
 which Adam divides 0 by epsilon; a parameter without a gradient in one step, which Adam then does not count and timm's LAMB
-does; gradients of 1e-4 beside ones of 10; a learning rate that changes. Vectors are in a group without weight decay for
+does; gradients of 1e-4 next to gradients of 10; a learning rate that changes. Vectors are in a group without weight decay for
 LARS and LAMB, as in distilbert.py.
 """
 

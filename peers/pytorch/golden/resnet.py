@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A tiny ResNet of the kind for CIFAR in PyTorch: logits, gradients and a few accumulated steps, in f64 and f32.
+"""Reference numbers for a tiny CIFAR ResNet in PyTorch: logits, gradients and a few accumulated steps, in f64 and f32.
 
-Writes crates/workloads/tests/golden/resnet-tiny.safetensors (weights to start from, f32) and resnet-tiny.json:
+Writes crates/workloads/tests/golden/resnet-tiny.safetensors (initial weights, f32) and resnet-tiny.json:
 
   images, labels   six images with an odd edge, f32 numbers
   gradients        of the mean loss of all six at once, in f64: norm and sum by parameter

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tiny ResNets of the kind for ImageNet, computed by PyTorch and torchvision's own class.
+"""Reference numbers for tiny ImageNet ResNets, computed by PyTorch and torchvision's own class.
 
 Writes crates/workloads/tests/golden/resnet18-tiny.{safetensors,json} and resnet50-tiny.{safetensors,json}. Nothing in
 them comes from Mantissa.
 
-What the reference computes, read from torchvision 0.29.2 (models/resnet.py), all of it by torchvision's `ResNet` with
-64 channels made WIDTH; `restated` below says it again in plain functions, and the two are held to agree:
+What the reference computes, read from torchvision 0.29.2 (models/resnet.py), all of it by torchvision's `ResNet` with WIDTH
+instead of 64 channels; `restated` below reimplements it in plain functions, and both must agree:
 
 Stem         conv1 7x7, stride 2, padding 3, 3 -> w channels; bn1; ReLU; max pool 3x3, stride 2, padding 1 (its padding
              never wins: -inf).
@@ -26,8 +26,9 @@ Batch norm   eps 1e-5, inside the square root. In training: mean and biased vari
 Loss         mean cross-entropy.
 
 The file of weights has every tensor under torchvision's name, running_mean and running_var among them, as f16, which
-is exact here and keeps the file small: widen. ResNet-50's has num_batches_tracked (I64, no shape) as newer files of
-torchvision's do, ResNet-18's has none, as the oldest. The running statistics are those of other images, put off.
+is exact here and keeps the file small: widen. ResNet-50's has num_batches_tracked (I64, no shape) as in newer files of
+torchvision, ResNet-18's does not, as in the oldest. The running statistics are those of other
+images, with an offset.
 
 The JSON, all from f64 but "float32":
 
@@ -36,7 +37,7 @@ The JSON, all from f64 but "float32":
   training         logits and loss of all images at once, by the batch's own statistics; gradients of that loss, norm
                    and sum by parameter (of fc's the sum is rounding noise: 0 in exact arithmetic); running means and
                    variances after that one pass, to 12 decimals, all norms one after the other in the order of "norms"
-  float32          logits of both and the loss, by PyTorch in f32: how far rounding alone goes
+  float32          logits of both and the loss, by PyTorch in f32, which shows the effect of rounding
 """
 
 import json
@@ -87,9 +88,9 @@ def quarters(generator):
 
 
 def spread_weights(depth):
-    """Norms off their usual 1 and 0, and running statistics of some other images with means and variances put off, so
-    that a forgotten norm, bias or statistic shows. The last norm of each block is around 0.3, so that gradients do not
-    grow from block to block until a ReLU that rounding switches outweighs them. All values such as f16 has."""
+    """Draws norms that differ from the usual 1 and 0, and running statistics of other images with offsets of means and variances.
+    A missing norm, bias or statistic then changes the results. The last norm of each block is around 0.3: otherwise gradients would grow from
+    block to block until a ReLU that rounding switches outweighs them. All values are representable in f16."""
     generator = torch.Generator().manual_seed(SEED + depth)
     model = new_model(depth)
     last = "bn2.weight" if MODELS[depth][0] is BasicBlock else "bn3.weight"
@@ -117,7 +118,7 @@ def spread_weights(depth):
 
 
 def restated(depth, weights, x, training):
-    """The same in plain functions. Logits and, in training, the statistics that each norm would leave, by name."""
+    """Reimplements the model in plain functions. Returns logits and, in training, the updated statistics of each norm, by name."""
     block, layers, _, _ = MODELS[depth]
     left = {}
 
@@ -157,7 +158,7 @@ def restated(depth, weights, x, training):
 
 
 def both(depth, dtype, weights, images, labels):
-    """Logits in evaluation, logits and loss in training, and the model with that loss's gradients."""
+    """Returns logits in evaluation, logits and loss in training, and the model with that loss's gradients."""
     model = new_model(depth, dtype, weights)
     with torch.no_grad():
         evaluation = model.eval()(images.to(dtype))
@@ -168,7 +169,7 @@ def both(depth, dtype, weights, images, labels):
 
 
 def lines(value, depth=0):
-    """JSON with the repr of each f64; a line for each list of numbers or strings and each of a list's objects."""
+    """Formats JSON with the repr of each f64, and a line for each list of numbers or strings and each object of a list."""
     pad = "  " * (depth + 1)
     if isinstance(value, dict) and any(isinstance(x, (dict, list)) for x in value.values()):
         parts = (f"{pad}{json.dumps(key)}: {lines(x, depth + 1)}" for key, x in value.items())
@@ -182,13 +183,13 @@ def lines(value, depth=0):
 def write(depth):
     file = OUT / f"resnet{depth}-tiny.safetensors"
     file.write_bytes(save(spread_weights(depth)))
-    # The reference starts from the file's values, widened exactly, as any reader of the file does.
+    # The reference starts from the file's values, widened exactly, like any reader of the file.
     weights = {name: value.double() for name, value in load_file(file).items() if value.is_floating_point()}
     counts = quarters(torch.Generator().manual_seed(SEED))
     images, labels = counts.double() / 4, torch.tensor(LABELS)
     evaluation, training, loss, model = both(depth, torch.float64, weights, images, labels)
 
-    # What the comment above claims, held to account.
+    # Check the claims of the module docstring.
     apart = 0.0
     for of_model, train in [(evaluation, False), (training, True)]:
         logits, left = restated(depth, weights, images, train)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What llama2.c's stories260K says in PyTorch, in f64 and f32: greedy text, and how well it foresees given stories.
+"""Prints results of llama2.c's stories260K in PyTorch, in f64 and f32: greedy text, and its loss on given stories.
 
   stories.py CHECKPOINT.bin TOKENIZER.bin TEXT.txt
 
-JSON to stdout, nothing into the repository. What it computes, read from karpathy/llama2.c (run.c, model.py, export.py,
+JSON to stdout; it writes nothing into the repository. The computation, read from karpathy/llama2.c (run.c, model.py, export.py,
 tinystories.py), MIT:
 
 Checkpoint   llama2.c's legacy format, little-endian: seven i32 (dim, hidden_dim, n_layers, n_heads, n_kv_heads,
-             vocab_size, seq_len; a negative vocab_size says that the classifier is not tied), then f32 tensors, each for
+             vocab_size, seq_len; a negative vocab_size means that the classifier is not tied), then f32 tensors, each for
              all layers before the next: token embeddings [vocab, dim], attention norms [layers, dim], wq [layers, dim,
              dim], wk and wv [layers, n_kv_heads * head, dim], wo [layers, dim, dim], norms before the feed-forward
              [layers, dim], w1 [layers, hidden, dim], w2 [layers, dim, hidden], w3 [layers, hidden, dim], final norm
@@ -29,8 +29,8 @@ Decoding     one space at the start of the token after BOS is dropped; `<0x41>` 
              the largest logits and stops early at BOS or EOS.
 
 Stories      TEXT split at `<|endoftext|>`, each part stripped of whitespace at both ends, empty parts dropped.
-NLL          of a story: BOS and its tokens in one pass from position 0, nothing of other stories in sight; each token
-             after BOS given all before it; natural logarithm. Nothing scores the story's end. `mean_nll` is the sum
+NLL          of a story: BOS and its tokens in one pass from position 0, without other stories in the context; each token
+             after BOS given all before it; natural logarithm. The end of the story is not scored. `mean_nll` is the sum
              over all stories divided by the number of all tokens scored (BOS is not scored).
 """
 
@@ -71,19 +71,19 @@ class Llama:
         self.classifier = take(-vocab, dim) if vocab < 0 else self.embeddings
         assert at == len(values), "more numbers than the header says"
 
-        # Angles in f64, rounded once. The file's own tables differ by what f32 makes of large angles.
+        # Angles in f64, rounded once. The file's own tables differ by the f32 rounding of large angles.
         angles = torch.arange(self.length)[:, None] * 10000.0 ** (-torch.arange(0, self.head, 2).double() / self.head)
         self.cosines, self.sines = angles.cos().to(dtype), angles.sin().to(dtype)
         assert (self.cosines - cosines).abs().max() < 1e-4 and (self.sines - sines).abs().max() < 1e-4
 
     def rotated(self, x):
-        """Of [heads, tokens, head]."""
+        """Applies the rotary embedding to [heads, tokens, head]."""
         a, b = x[..., 0::2], x[..., 1::2]
         cosines, sines = self.cosines[:x.shape[1]], self.sines[:x.shape[1]]
         return torch.stack((a * cosines - b * sines, a * sines + b * cosines), -1).flatten(-2)
 
     def logits(self, tokens):
-        """[tokens, vocab]: of what follows each token."""
+        """Returns the logits of the token after each token, [tokens, vocab]."""
         assert len(tokens) <= self.length
         x = self.embeddings[torch.tensor(tokens)]
         later = torch.ones(len(tokens), len(tokens), dtype=torch.bool).triu(1)
@@ -179,7 +179,7 @@ def main():
     parts = [part for part in parts if part]
     stories = [tokenizer.encode(part) for part in parts]
 
-    # What the comment above claims, held to account.
+    # Check the claims of the module docstring.
     assert [tokenizer.decode(story) for story in stories] == parts
     model, story = models["f64"], stories[0]
     whole = model.logits(story)

@@ -1,9 +1,9 @@
-"""What the references of small transformers share: llama.py, gpt2.py, bert.py and bloom.py import it.
+"""Shared code of the references of small transformers, imported by llama.py, gpt2.py, bert.py and bloom.py.
 
-Weights are drawn in f32, stored, read back and widened exactly, as any reader of the file does. The float64 numbers
+Weights are drawn in f32, stored, read back and widened exactly, like any reader of the file does. The float64 numbers
 are float64 throughout: transformers forces some things into f32 whatever the model's dtype (each script says which),
-and `widened` makes it compute those in f64 too. `OnlyFloat64` sees to it that no operation of such a run, backward
-included, returns another float. The float32 numbers are of transformers as it is.
+and `widened` makes it compute those in f64 too. `OnlyFloat64` checks that no operation of such a run, backward
+included, returns another float type. The float32 numbers come from unmodified transformers.
 """
 
 import json
@@ -30,12 +30,12 @@ from transformers.models.llama import modeling_llama
 OUT = Path(__file__).resolve().parents[3] / "crates/workloads/tests/golden"
 MODULES = [activations, loss_utils, modeling_bert, modeling_bloom, modeling_gpt2, modeling_llama, modeling_rope_utils]
 GENERATED = 12  # tokens after the prompt
-STEPS = 5  # of which so many logits are written: after the prompt and after each of the first four tokens
+STEPS = 5  # number of logits that are written: after the prompt and after each of the first four tokens
 WIDTH = 118
 
 
 class Wide:
-    """Stands in for the module `torch`: there, float32 is float64."""
+    """Replacement of the module `torch` in which float32 is float64."""
 
     float = float32 = torch.float64
 
@@ -45,7 +45,7 @@ class Wide:
 
 @contextmanager
 def widened():
-    """What transformers would force into f32 is f64: `torch.float32`, `torch.float` and `Tensor.float()`."""
+    """Computes in f64 where transformers would force f32: `torch.float32`, `torch.float` and `Tensor.float()`."""
     patches = [patch.object(module, "torch", Wide()) for module in MODULES if hasattr(module, "torch")]
     patches.append(patch.object(torch.Tensor, "float", torch.Tensor.double))
     for each in patches:
@@ -60,7 +60,7 @@ def widened():
 
 
 class OnlyFloat64(TorchDispatchMode):
-    """Refuses operations that return floats of another type."""
+    """Dispatch mode that rejects operations that return floats of another type."""
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         result = operation(*args, **(kwargs or {}))
@@ -79,8 +79,8 @@ def start():
 
 
 def new_model(kind, config, dtype, weights=None):
-    """For f64, to be called, and the model run, within `widened`. Dropout is 0, so training mode changes nothing but
-    what autograd keeps. Each parameter is in the weights, or tied to one that is."""
+    """Returns a model. For f64, call this and run the model within `widened`. Dropout is 0, so training mode only changes what
+    autograd keeps. Each parameter is in the weights, or tied to one that is."""
     fields = deepcopy(config)  # transformers adds to what it is given
     model_type = fields.pop("model_type")
     made = kind.config_class(**fields, attn_implementation="eager")
@@ -96,9 +96,9 @@ def new_model(kind, config, dtype, weights=None):
 
 
 def spread_weights(kind, config, seed):
-    """Weights by the names under which `save_pretrained` stores them, once each. Their spread is larger than the usual
-    0.02, biases and norms are off their usual 0 and 1, and rows of padding are not zero, so that a forgotten bias,
-    norm, mask or scale shows in the loss."""
+    """Draws weights by the names under which `save_pretrained` stores them, once each. Their spread is larger than the usual
+    0.02, biases and norms differ from the usual 0 and 1, and rows of padding are not zero. A missing bias, norm, mask or
+    scale then changes the loss."""
     model = new_model(kind, config, torch.float32)
     with TemporaryDirectory() as folder:
         model.save_pretrained(folder)
@@ -127,7 +127,7 @@ def store(name, weights):
 
 
 def batch(seed, vocabulary, lengths, padding=0):
-    """Token ids padded on the right with `padding`, which no real token is, and their mask."""
+    """Returns token ids padded on the right with `padding`, which no real token is, and their mask."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, vocabulary - 1, (len(lengths), max(lengths)), generator=generator)
     mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
@@ -135,7 +135,7 @@ def batch(seed, vocabulary, lengths, padding=0):
 
 
 def scrambled(ids, mask, vocabulary):
-    """Other content where the padding is."""
+    """Replaces the content of the padding."""
     return torch.where(mask == 1, ids, (ids + 5) % vocabulary)
 
 
@@ -152,7 +152,7 @@ def gradients(model):
 
 
 def backward(kind, config, weights, **inputs):
-    """A float64 model after one backward pass, its output, and the rows of its gradients."""
+    """Returns a float64 model after one backward pass, its output, and the rows of its gradients."""
     with widened():
         model = new_model(kind, config, torch.float64, weights)
         with OnlyFloat64():
@@ -169,13 +169,13 @@ def logits64(model, **inputs):
 
 
 def unpatched(kind, config, weights, **inputs):
-    """Logits and loss of the float64 model as transformers computes them, f32 within."""
+    """Returns logits and loss of the float64 model as unmodified transformers computes them, partly in f32."""
     output = new_model(kind, config, torch.float64, weights)(**inputs)
     return output.logits, output.loss
 
 
 def single(kind, config, weights, **inputs):
-    """The logits in f32, as the shortest decimals that read back as the same f32."""
+    """Returns the logits in f32, as the shortest decimals that parse to the same f32."""
     def shorten(values):
         if isinstance(values, list):
             return [shorten(value) for value in values]
@@ -189,8 +189,8 @@ def single(kind, config, weights, **inputs):
 
 
 def greedy(model, prompt):
-    """The tokens that follow the prompt, and the logits that chose the first few, computed with the cache: the prompt
-    at once, then a token at a time. They are held to those without cache and to `generate`; no choice is close."""
+    """Returns the tokens after the prompt, and the logits of the first few, computed with the cache: the prompt in one pass,
+    then one token at a time. They are checked against those without a cache and against `generate`; no choice is close."""
     model.eval()
     whole = step = torch.tensor([prompt])
     cache, steps, margin = None, [], float("inf")
@@ -213,7 +213,7 @@ def greedy(model, prompt):
         )
     assert torch.equal(generated, whole), (generated, whole)
     tokens = whole[0, len(prompt):].tolist()
-    assert margin > 1e-2, margin  # f32 chooses alike
+    assert margin > 1e-2, margin  # f32 chooses the same tokens
     assert len(set(tokens)) > 3, tokens  # it does not just repeat itself
     model.train()
     return tokens, steps[:STEPS]
@@ -224,7 +224,7 @@ def apart(a, b):
 
 
 def pretty(value):
-    """JSON with the repr of each f64, a line for each short list or object, and long lists of numbers wrapped."""
+    """Formats JSON with the repr of each f64, a line for each short list or object, and long lists of numbers wrapped."""
     def write(value, indent):
         flat = json.dumps(value)
         if len(flat) + indent <= WIDTH or not isinstance(value, (dict, list)):
@@ -242,7 +242,7 @@ def pretty(value):
 
 
 def publish(name, script, seed, config, content):
-    """Writes the JSON beside the weights."""
+    """Writes the JSON next to the weights."""
     golden = {
         "generated": f"by peers/pytorch/golden/{script}; do not edit",
         "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},

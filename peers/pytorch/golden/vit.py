@@ -4,7 +4,7 @@
 Writes crates/workloads/tests/golden/vit-tiny.{safetensors,json}. Nothing in them comes from Mantissa.
 
 What the reference computes, read from transformers 5.23.0 (models/vit/modeling_vit.py), by its
-ViTForImageClassification; `restated` below says it again in plain functions, and the two are held to agree:
+ViTForImageClassification; `restated` below reimplements it in plain functions, and both must agree:
 
 Patches      a convolution of kernel and stride `patch_size`, with bias, no padding: [n, channels, size, size] to
              [n, hidden, rows, columns]; its positions, row by row, are the tokens.
@@ -20,17 +20,17 @@ Head         vit.layernorm over every token after the last block, then `classifi
              token's). No pooler, no tanh, no mean over patches.
 Loss         mean cross-entropy over the batch.
 
-The gradient of every key's bias is 0 in exact arithmetic (it shifts all scores of a query alike): what is recorded
-there is rounding noise, and so is its "largest".
+The gradient of every key's bias is 0 in exact arithmetic (it shifts all scores of a query alike): its recorded
+values are rounding noise, and so is its "largest".
 
-The names in the file are those of published checkpoints (google/vit-base-patch16-224), whatever the version of
-transformers calls its modules. The JSON, all from f64 but "float32":
+The names in the file are those of published checkpoints (google/vit-base-patch16-224), independent of the module names in the
+installed version of transformers. The JSON, all from f64 but "float32":
 
   images           quarters: integers to divide by 4, [image, channel, row, column] flattened
   logits, loss     of the file's weights
   gradients        of the loss: norm of each parameter's, and the place and value of its largest number
   training         plain SGD: loss before each step, and after all of them
-  float32          logits, loss and those losses by PyTorch in f32: how far rounding alone goes
+  float32          logits, loss and those losses by PyTorch in f32, which shows the effect of rounding
 """
 
 import json
@@ -54,7 +54,7 @@ CONFIG = {
 }
 LABELS = [2, 0, 1]
 RATE, STEPS = 0.05, 4
-PUBLISHED = [  # transformers 5's names of modules, and those in checkpoints
+PUBLISHED = [  # names of modules in transformers 5, and names in checkpoints
     (r"^vit\.layers\.", "vit.encoder.layer."),
     (r"attention\.q_proj", "attention.attention.query"),
     (r"attention\.k_proj", "attention.attention.key"),
@@ -72,8 +72,8 @@ def published(name):
 
 
 def spread_weights():
-    """Weights with a spread larger than ViT's 0.02, biases and norms off their usual 0 and 1, so that a forgotten bias,
-    norm, class token or position shows in the logits."""
+    """Draws weights with a spread larger than ViT's 0.02, and biases and norms that differ from the usual 0 and 1. A missing bias,
+    norm, class token or position then changes the logits."""
     generator = torch.Generator().manual_seed(SEED)
     weights = {}
     for name, like in ViTForImageClassification(ViTConfig(**CONFIG)).state_dict().items():
@@ -89,7 +89,7 @@ def spread_weights():
 
 
 def new_model(file, dtype):
-    """As a user loads a published checkpoint, so that transformers itself takes the names to its modules."""
+    """Loads the model like a published checkpoint, so transformers maps the names to its modules."""
     with tempfile.TemporaryDirectory() as folder:
         ViTConfig(**CONFIG, architectures=["ViTForImageClassification"]).save_pretrained(folder)
         (Path(folder) / "model.safetensors").write_bytes(file.read_bytes())
@@ -101,7 +101,7 @@ def new_model(file, dtype):
 
 
 def restated(weights, images):
-    """The same in plain functions."""
+    """Reimplements the model in plain functions."""
     hidden, heads = CONFIG["hidden_size"], CONFIG["num_attention_heads"]
 
     def linear(x, name):
@@ -177,7 +177,7 @@ def main():
     output.loss.backward()
     rows = gradients(model)
 
-    # What the comment above claims, held to account.
+    # Check the claims of the module docstring.
     assert sorted(row["name"] for row in rows) == sorted(weights)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, weights[published(name)]), name

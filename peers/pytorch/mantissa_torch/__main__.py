@@ -1,6 +1,6 @@
-"""Reads questions from standard input and writes answers to standard output, a JSON document a line.
+"""Reads requests from standard input and writes responses to standard output, one JSON document per line.
 
-`crates/workloads/src/peer/program.rs` has the questions and what an answer holds. What libraries print goes to standard error.
+`crates/workloads/src/peer/program.rs` defines the requests and the fields of a response. Output of libraries goes to standard error.
 """
 
 import gc
@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 
-# Whatever prints to standard output from here on, C++ included, prints to standard error.
+# From here on, output to standard output, also from C++, goes to standard error.
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
@@ -26,7 +26,7 @@ def about():
 
 
 class Answering:
-    """What questions are answered with, one after the other."""
+    """Handler of requests, one after the other."""
 
     def __init__(self):
         self.session = None
@@ -56,7 +56,7 @@ class Answering:
         raise ValueError(f"nobody asks `{asked}`")
 
     def forget(self):
-        """Lets go of a cell before the next one is read."""
+        """Releases the current cell before the next one is read."""
         if self.session:
             self.session.close()
             self.session = None
@@ -66,19 +66,19 @@ class Answering:
         return self.session and self.session.allocator()
 
 
-# What libraries say where PyTorch passes their words on: its own allocator on a CPU, the system (ENOMEM), cuBLAS and cuDNN.
+# Messages of libraries that PyTorch passes on: its own allocator on a CPU, the system (ENOMEM), cuBLAS and cuDNN.
 OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "status_alloc_failed")
 
 
 def reason_of(error):
-    """In a line; what ran out of memory says so in the words that Mantissa looks for."""
+    """Returns the error on one line. An out-of-memory error starts with the text that Mantissa searches for."""
     text = " ".join(str(error).split()) or type(error).__name__
     ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(said in text.lower() for said in OUT_OF_MEMORY)
     return f"out of memory: {text}" if ran_out else text
 
 
 def main():
-    # Mantissa says how many threads it has itself.
+    # Mantissa passes its own number of threads.
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))
     answering = Answering()

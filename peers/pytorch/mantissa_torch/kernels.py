@@ -1,6 +1,6 @@
-"""Kernels: one operation, as PyTorch has it.
+"""Kernels: single operations of PyTorch.
 
-RMS norm is `torch.nn.functional`'s, which rounds once, as Mantissa's does: transformers' LLaMA makes it of several operations.
+RMS norm is that of `torch.nn.functional`, which rounds once, as Mantissa's does. In transformers' LLaMA it consists of several operations.
 """
 
 import math
@@ -11,26 +11,26 @@ import torch.nn.functional as F
 
 from mantissa_torch.setting import Unavailable
 
-# What Mantissa's layer norm and RMS norm add, as DistilBERT and LLaMA have it.
+# Epsilons of Mantissa's layer norm and RMS norm, those of DistilBERT and LLaMA.
 EPSILON, RMS_EPSILON = 1e-12, 1e-5
 
 
 class Kernel(NamedTuple):
-    # What a launch is given, of operands by name.
+    # Selects the arguments of a launch from the operands by name.
     ready: callable
-    # The result of a launch.
+    # Computes the result of a launch.
     compute: callable
-    # Whether it is `torch.compile`'s where models are: their optimizers are not.
+    # `torch.compile` compiles it along with models; optimizers are not compiled.
     compiles: bool = True
 
 
 def on(*names):
-    """Operands as they are, in this order."""
+    """Returns a function that lists operands in this order."""
     return lambda operands: [operands[name] for name in names]
 
 
 def kernel(described, setting):
-    """The kernel of a cell, as its setting says."""
+    """Returns the kernel of a cell under its setting."""
     [(kind, shape)] = described.items()
     match kind:
         case "matmul":
@@ -63,14 +63,14 @@ def kernel(described, setting):
 
 
 def in_steps(queries, keys, values):
-    """Attention as transformers' `eager` has it."""
+    """Computes attention as transformers' `eager` does."""
     scores = torch.matmul(queries, keys.transpose(2, 3)) / math.sqrt(queries.shape[-1])
     weights = F.softmax(scores, -1, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
     return torch.matmul(weights.to(queries.dtype), values)
 
 
 def second_step(operands):
-    """An optimizer that has made a step already, and so has running means to read."""
+    """Returns an optimizer that has made one step, so its running means exist."""
     parameters = torch.nn.Parameter(operands["parameters"])
     optimizer = torch.optim.AdamW([parameters], lr=1e-3, eps=1e-8, weight_decay=0.01, fused=True)
     parameters.grad = operands["first"]

@@ -1,4 +1,4 @@
-"""The models that users of PyTorch run, of the sizes and with the weights that were handed over."""
+"""Models that users of PyTorch run, with the sizes and weights of the request."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,7 @@ from transformers.cache_utils import DynamicCache
 
 from mantissa_torch.setting import Unavailable
 
-# How transformers calls each, with classes and with words.
+# Names of the classes in transformers: for classification and for language modelling.
 HEADS = {
     "distilbert": ("DistilBertForSequenceClassification", None),
     "bert": ("BertForSequenceClassification", "BertForMaskedLM"),
@@ -25,9 +25,9 @@ HEADS = {
 
 
 def build(kind, size, handed, folder, setting):
-    """A model of this kind and size on the device, in the setting's format, with the weights that were handed over.
+    """Returns a model of this kind and size on the device, in the setting's format, with the weights of the request.
 
-    Batch norms' momentum is that of a micro-batch.
+    The momentum of batch norms is that of a micro-batch.
     """
     file = folder / handed["weights"]
     if kind == "resnet":
@@ -35,7 +35,7 @@ def build(kind, size, handed, folder, setting):
     elif kind == "resnet-imagenet":
         model = large_resnet(size, handed["classes"], load_file(file))
     else:
-        # In its format from the start, as users load it: rotary frequencies stay in f32.
+        # Loaded in its format, as users load it: rotary frequencies stay in f32.
         return transformer(kind, size, handed, file, setting).to(setting.device)
     momentum = 0.1
     if setting.batchnorm_momentum == "scaled":
@@ -64,7 +64,7 @@ def transformer(kind, size, handed, file, setting):
     if handed.get("words") and "vocab_size" not in size:
         size["vocab_size"] = handed["words"]
     model_class = getattr(transformers, name)
-    # As a user loads a published checkpoint, so that transformers itself takes the names to its modules.
+    # Loaded like a published checkpoint, so transformers maps the names to its modules.
     with tempfile.TemporaryDirectory() as pretrained:
         config = model_class.config_class(**size, architectures=[name], bos_token_id=None, eos_token_id=None)
         config.save_pretrained(pretrained)
@@ -88,10 +88,10 @@ def transformer(kind, size, handed, file, setting):
 
 
 class Answers(nn.Module):
-    """A model of which answers are asked at some places alone, `[answers, classes or words]`: its head sees no others.
+    """A model that predicts only at some positions: its head computes only these rows, `[positions, classes or tokens]`.
 
-    Logits of every word at every place would be most of the time and of the memory. Places are taken by `index_select`, whose gradient is
-    one addition by index: that of `hidden[rows]` sorts them first.
+    Logits of every token at every position would take most of the time and memory. Positions are selected by `index_select`, whose
+    gradient is one addition by index; the gradient of `hidden[rows]` would sort them first.
     """
 
     def __init__(self, model, kind, by_classes):
@@ -106,7 +106,7 @@ class Answers(nn.Module):
 
 
 def in_halves(weights, size):
-    """Turns elements that stand beside each other turn together into elements of two halves, as transformers has them."""
+    """Converts query and key weights from rotary pairs of neighbouring elements to the two halves that transformers rotates."""
     for name, weight in weights.items():
         heads = size["num_attention_heads"] if "q_proj" in name else size["num_key_value_heads"]
         if "q_proj" in name or "k_proj" in name:

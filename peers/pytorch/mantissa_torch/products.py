@@ -1,16 +1,16 @@
-"""Products of matrices as a setting's layers and their gradients make them, so that Mantissa sees what arithmetic they have."""
+"""Matmuls of a setting's layers and their gradients, from which Mantissa infers their arithmetic."""
 
 import numpy
 import torch
 import torch.nn.functional as F
 
 EDGE = 128
-# Rows, and terms of a sum, of a product of few rows with many weights.
+# Rows, and terms of a sum, of a matmul of few rows with many weights.
 FEW, TERMS = 8, 1024
 
 
 def multiply(setting, what, operands, result):
-    """`lhs · rhsᵀ` by the pass `what`; both are `[EDGE, EDGE]`, in a file one behind the other."""
+    """Computes `lhs · rhsᵀ` by the pass `what`. Both operands are `[EDGE, EDGE]`, one after the other in a file."""
     values = torch.from_numpy(numpy.fromfile(operands)).to(setting.device, setting.stored)
     lhs, rhs = values.view(2, EDGE, EDGE)
     with torch.enable_grad():
@@ -19,7 +19,7 @@ def multiply(setting, what, operands, result):
 
 
 def gradient(setting, of, grad, layer, *others):
-    """The gradient of a layer's output with respect to its argument `of`, where the output's is `grad`."""
+    """Returns the gradient with respect to the argument `of` of a layer whose output has the gradient `grad`."""
     of = of.requires_grad_()
     with setting.context():
         output = layer(of, *others)
@@ -38,7 +38,7 @@ def few_rows(setting, lhs, rhs):
 
 
 def windows(matrix):
-    """Rows as images or filters of 2 × 2: a convolution of the two has one window."""
+    """Reshapes rows to images or filters of 2 × 2; their convolution has one window."""
     return matrix.reshape(EDGE, EDGE // 4, 2, 2)
 
 
@@ -47,7 +47,7 @@ def with_bias(input, weight):
 
 
 def by_weight(layer):
-    """The same layer with its weight first."""
+    """Returns the same layer with its weight as the first argument."""
     return lambda weight, input: layer(input, weight)
 
 

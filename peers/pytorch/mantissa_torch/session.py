@@ -1,4 +1,4 @@
-"""A cell that is being computed."""
+"""State and requests of the current cell."""
 
 import contextlib
 import ctypes
@@ -18,14 +18,14 @@ __all__ = ["Session", "Unavailable"]
 
 
 def forget_workspaces():
-    """Hands back what products that were looked at before left: a library keeps room for them, for each thread that multiplied."""
+    """Frees the workspaces of earlier probes: cuBLAS keeps one for each thread that has multiplied."""
     if torch.cuda.is_initialized():
         torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
 
 
 def forget_peak():
-    """Lets the high-water marks of this process begin here, where the system can do that: reading is not what is measured."""
+    """Resets the memory high-water marks of this process, if the system supports it, so they exclude reading."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
@@ -37,7 +37,7 @@ def forget_peak():
 
 
 class Session:
-    """A model with its data, its optimizer and its clock; or a kernel with its operands."""
+    """A model with its data and optimizer, or a kernel with its operands."""
 
     def __init__(self, folder, cell):
         forget_workspaces()
@@ -46,7 +46,7 @@ class Session:
         workload, self.seed = self.handed["cell"]["workload"], self.handed["cell"]["seed"]
         [(self.kind, self.task)] = workload["task"].items()
         if self.kind != "kernel":
-            # Libraries of models, which take as long to start as PyTorch: not for kernels, and no part of reading.
+            # Importing the model libraries takes as long as importing PyTorch. Kernels do not need them, and it is not part of the read time.
             from mantissa_torch import models
 
             self.models = models
@@ -55,12 +55,12 @@ class Session:
         self.outermost = contextlib.ExitStack()
         if self.kind == "kernel":
             self.kernel = kernel(self.task["kernel"], self.setting)
-            # Held by the turns alone: what an optimizer needs no longer takes no memory.
+            # Only `turns` keeps a reference, so memory that an optimizer no longer needs is freed.
             self.turns, self.launches, self.first = [self.kernel.ready(self.operands())], 0, None
             compiles = self.setting.compiled and self.kernel.compiles
             self.computed = torch.compile(self.kernel.compute) if compiles else self.kernel.compute
             if self.setting.device == "cuda":
-                # An event is there from its first record on, which takes the longest.
+                # The first `record` creates the event and is the slowest.
                 self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
                 for event in self.events:
                     event.record()
@@ -69,11 +69,11 @@ class Session:
             self.parts = self.models.read(self.folder, self.handed)
             self.places = {part: places(tensors) for part, tensors in self.parts.items() if "rows" in tensors}
             self.first_running = {name: value.clone() for name, value in self.model.named_buffers()}
-            # Small enough that no step of the warm-up overflows: the optimizer has its state before any time is taken.
+            # Small enough that no warm-up step overflows: the optimizer state then exists before steps are timed.
             self.start_anew(loss_scale=2.0)
         if self.kind != "train":
-            # Weights stay as they are, and autocast keeps what it cast until this is left: not for each batch or token anew. Of a kernel's
-            # operands it keeps nothing, as they have no gradients.
+            # Weights do not change, and autocast caches its casts until this context is left, not only for one batch or token. It does not cache
+            # casts of a kernel's operands, because they do not require gradients.
             self.outermost.enter_context(self.setting.context())
         if self.handed.get("prompts"):
             self.prompts = load_file(self.folder / self.handed["prompts"])["ids"].long()
@@ -89,7 +89,7 @@ class Session:
         called = self.models.Answers(self.model, self.model_kind, by_classes) if asked_at_places else self.model
         self.asked_at_places = asked_at_places
         self.called = torch.compile(called) if self.setting.compiled else called
-        # More shapes than that many compilations serve would be computed one operation at a time, with a warning alone.
+        # Otherwise, shapes beyond the recompilation limit would run eagerly with only a warning.
         torch._dynamo.config.fail_on_recompile_limit_hit = True
         self.setting.wait()
 
@@ -120,7 +120,7 @@ class Session:
         self.scaler = torch.amp.GradScaler(setting.device, init_scale=loss_scale, enabled=setting.scales_loss)
 
     def start_over(self):
-        """Forgets the steps so far. A learning rate of 0 has left parameters as they were, unless gradients were no numbers."""
+        """Discards the steps so far. With a learning rate of 0 they did not change the parameters, unless gradients were not finite."""
         with torch.no_grad():
             for name, value in self.model.named_buffers():
                 value.copy_(self.first_running[name])
@@ -130,7 +130,7 @@ class Session:
 
     def step(self, micro_batches, learning_rate):
         self.model.train()
-        # Asked for outside of the window, here and below: that waits for the device.
+        # Read outside of the timed window, here and below, because it waits for the device.
         before = self.scaler.get_scale()
         begun = time.monotonic()
         for group in self.optimizer.param_groups:
@@ -177,7 +177,7 @@ class Session:
             logits = self.logits(given)
         predicted = logits.argmax(1).tolist()
         ended = time.monotonic()
-        # What is no part of the model takes none of the device's memory.
+        # Work that is not part of the model must not use device memory.
         logits = logits.cpu()
         wide = logits.double() if logits.dtype == torch.float64 else logits.float()
         losses = F.cross_entropy(wide, labels, reduction="none").tolist()
@@ -188,12 +188,12 @@ class Session:
         }
 
     def batch(self, part, examples):
-        """What the model is given of these examples, and what it is to say, on the host."""
+        """Returns the inputs and targets of these examples, on the host."""
         tensors, chosen = self.parts[part], torch.tensor(examples)
         if "pixels" in tensors:
             return {"pixels": tensors["pixels"][chosen]}, tensors["labels"][chosen].long()
         sequence = tensors["ids"].shape[1]
-        # Answers stand in the order of examples: those of each, moved to where it stands in the micro-batch.
+        # Targets are in the order of the examples. Row indices are shifted to the position of the example in the micro-batch.
         picked = [self.places[part][example] for example in examples]
         rows = torch.cat([tensors["rows"][which] % sequence + at * sequence for at, which in enumerate(picked)])
         labels = torch.cat([tensors["labels"][which] for which in picked])
@@ -201,19 +201,19 @@ class Session:
         return {"ids": tensors["ids"][chosen].long(), "mask": mask, "rows": rows.long()}, labels.long()
 
     def on_device(self, given, *labels):
-        """The same on the device; pixels in the format of the model."""
+        """Moves inputs and targets to the device, with pixels in the format of the model."""
         formats = {"pixels": self.setting.stored}
         given = {name: value.to(self.setting.device, formats.get(name)) for name, value in given.items()}
         return given, *(values.to(self.setting.device) for values in labels)
 
     def logits(self, given):
-        """Of each answer that is asked for: `[answers, classes or words]`."""
+        """Returns the logits of each target: `[targets, classes or tokens]`."""
         if "pixels" in given:
             output = self.called(given["pixels"])
             return getattr(output, "logits", output)
         if self.asked_at_places:
             if self.setting.compiled:
-                # As many as a batch happens to have: nothing is compiled anew for them while time is taken.
+                # The number of rows varies between batches and must not cause a recompilation in a timed step.
                 torch._dynamo.maybe_mark_dynamic(given["rows"], 0)
             return self.called(**given)
         return self.called(input_ids=given["ids"], attention_mask=given["mask"]).logits
@@ -251,7 +251,7 @@ class Session:
 
     @torch.no_grad()
     def launch(self, what):
-        """The kernel on the operands whose turn it is, a copy of them, or nothing, from an idle device to an idle device."""
+        """Times the kernel on the next operands, a copy of them, or nothing, from an idle device to an idle device."""
         operands = self.turns[self.launches % len(self.turns)]
         on_gpu = self.setting.device == "cuda"
         self.setting.wait()
@@ -297,14 +297,14 @@ class Session:
         self.setting.wait()
 
     def allocator(self):
-        """The most that CUDA's allocator has held since the cell was read, bytes, by its own count."""
+        """Returns the peaks of PyTorch's CUDA allocator since the cell was read, in bytes."""
         if self.setting.device != "cuda":
             return None
         return {"reserved": torch.cuda.max_memory_reserved(), "in_use": torch.cuda.max_memory_allocated()}
 
 
 def places(tensors):
-    """Where the answers of each example stand among all."""
+    """Returns the slice of targets of each example."""
     examples, sequence = tensors["ids"].shape
     counts = torch.bincount(tensors["rows"] // sequence, minlength=examples)
     ends = counts.cumsum(0)

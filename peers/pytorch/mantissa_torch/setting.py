@@ -1,4 +1,4 @@
-"""What a setting of Mantissa is in PyTorch."""
+"""A setting of Mantissa in terms of PyTorch."""
 
 import contextlib
 
@@ -8,15 +8,15 @@ FORMATS = {"64": torch.float64, "32": torch.float32, "16": torch.float16, "bf16"
 
 
 class Unavailable(Exception):
-    """PyTorch cannot compute the cell as its setting says."""
+    """Raised if PyTorch cannot compute the cell under its setting."""
 
 
 class Setting:
     """Formats, switches and device of a cell.
 
     `NN-true` is a model in that format; `NN-mixed` is parameters in f32 under `torch.autocast`, f16 with a `GradScaler`. `matmul` is
-    `torch.set_float32_matmul_precision`, and cuDNN's TF32, which PyTorch has on of itself and that function passes over, follows it. Sums of
-    f16 and bf16 products are reduced in f32 unless the accumulator is f16. `fusion` is `torch.compile`.
+    `torch.set_float32_matmul_precision`. It also sets TF32 of cuDNN, which is on by default and which that function does not change. Sums of
+    f16 and bf16 matmuls are reduced in f32 unless the accumulator is f16. `fusion` is `torch.compile`.
     """
 
     def __init__(self, setting):
@@ -35,7 +35,7 @@ class Setting:
         self.batchnorm_momentum = setting.get("batchnorm_momentum", "keep")
         self.optimizer = setting.get("optimizer")
         self.adam_eps = setting.get("adam_eps")
-        # One pass, as transformers' `Trainer` has it. In a half it would compute in f32, where 1e-8 is not 0, and PyTorch's own choice does not.
+        # One pass, as in transformers' `Trainer`. In 16 bits it would compute in f32, where 1e-8 is not 0; PyTorch's default does not.
         self.fused_adam = self.stored in (torch.float32, torch.float64)
         if self.device is None:
             raise Unavailable(f"there is no backend `{setting['backend']}` of PyTorch")
@@ -45,7 +45,7 @@ class Setting:
             raise Unavailable("`keep_f32` is not carried over to PyTorch")
         if setting.get("devices", 1) != 1:
             raise Unavailable("several devices are not carried over to PyTorch")
-        # Kernels without products have neither.
+        # Kernels without matmuls have neither.
         matmul, narrow_sums = setting.get("matmul", "highest"), setting.get("accumulator") == "f16"
         if narrow_sums and self.computed != torch.float16:
             raise Unavailable("PyTorch sums in f16 for products of f16 alone")
@@ -59,12 +59,12 @@ class Setting:
         products.allow_fp16_accumulation = narrow_sums
 
     def context(self):
-        """In which forward passes are made."""
+        """Returns the context of forward passes."""
         if not self.mixed:
             return contextlib.nullcontext()
         return torch.autocast(self.device, dtype=self.computed)
 
     def wait(self):
-        """Until the device has done everything."""
+        """Waits until the device is idle."""
         if self.device == "cuda":
             torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""What every test begins with."""
+"""Setup of every test."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The same on a GPU: what only a GPU has. Without one, every test here says that it is skipped."""
+"""Tests of features that need a GPU. Without one, every test is skipped."""
 
 import pytest
 import torch

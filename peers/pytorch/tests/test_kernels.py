@@ -1,4 +1,4 @@
-"""Kernels, held to their formulas in NumPy."""
+"""Tests of kernels against their formulas in NumPy."""
 
 import functools
 import gc

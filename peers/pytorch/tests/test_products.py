@@ -1,4 +1,4 @@
-"""Products as Mantissa looks at them."""
+"""Tests of the matmuls that Mantissa probes."""
 
 import numpy
 import pytest

@@ -1,4 +1,4 @@
-"""What a session answers, on cells that nobody planned."""
+"""Tests of a session on hand-written cells."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ def resnet(folder, setting):
 
 
 def test_a_step_is_that_of_the_whole_batch(tmp_path):
-    # Without batch norms' statistics of a micro-batch in the way, two micro-batches are one batch.
+    # Without batch statistics of batch norms, two micro-batches equal one batch.
     session, weights, images = resnet(tmp_path, {})
     session.model.train(False)
     session.model.train = lambda mode=True: session.model
@@ -73,7 +73,7 @@ def test_an_overflow_is_skipped_and_halves_the_scale(tmp_path):
     session.parts["train"]["pixels"] = images["pixels"] * 1e30
     stepped = session.step([[0, 1]], 0.1)
     assert stepped["loss"] is None and stepped["skipped"]
-    # The warm-up's, and then that of a `GradScaler`.
+    # The loss scale of the warm-up, then that of a `GradScaler`.
     assert stepped["scales"] == [2, 1]
     session.start_over()
     assert session.step([[0, 1]], 0.1)["scales"] == [65536, 32768]
@@ -93,7 +93,7 @@ def test_answers_are_picked_in_the_order_of_examples(tmp_path):
 
 
 def test_elements_beside_each_other_become_those_of_two_halves():
-    # Two heads of four rows: pairs (0, 1) and (2, 3) of a head turn together.
+    # Two heads of four rows: pairs (0, 1) and (2, 3) of a head rotate together.
     rows = torch.arange(8.0)[:, None].repeat(1, 2)
     weights = {"model.layers.0.self_attn.q_proj.weight": rows, "model.layers.0.mlp.up_proj.weight": rows.clone()}
     models.in_halves(weights, {"num_attention_heads": 2, "num_key_value_heads": 2})
@@ -144,7 +144,7 @@ def test_words_are_asked_for_where_they_are_and_weights_cast_once(tmp_path):
     assert found["losses"] == pytest.approx(F.cross_entropy(logits, test["labels"].long(), reduction="none").tolist(), rel=2e-2)
 
 
-# Where PyTorch is required so is what its compiler needs: without it the tests fail.
+# If PyTorch is required, so is its compiler: without it the tests fail.
 needs_a_compiler = pytest.mark.skipif(
     not shutil.which("g++") and "pytorch" not in os.environ.get("MANTISSA_REQUIRE", "").split(","),
     reason="`torch.compile` needs a C++ compiler here",
@@ -153,7 +153,7 @@ needs_a_compiler = pytest.mark.skipif(
 
 @pytest.fixture
 def compiled_graphs(tmp_path, monkeypatch):
-    """How many graphs were compiled since the test began: a model that falls back to one operation at a time has none."""
+    """Returns a function that counts the graphs compiled since the test began: 0 if a model falls back to eager mode."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -166,7 +166,7 @@ def test_a_compiled_model_learns_the_same(tmp_path, compiled_graphs):
     for fusion in ("off", "on"):
         session, _, _ = resnet(tmp_path, {"fusion": fusion})
         steps = [session.step([[4, 1], [0, 2]], 0.1)["loss"] for _ in range(3)]
-        # A last batch is a smaller one.
+        # The last batch is smaller.
         losses.append(steps + session.predict("test", [0, 1, 2])["losses"] + session.predict("test", [3])["losses"])
         assert (compiled_graphs() > 0) == (fusion == "on")
     assert isinstance(session.called, torch._dynamo.OptimizedModule)
@@ -274,7 +274,7 @@ def test_switches_follow_the_setting(matmul):
     Setting(SETTING | {"matmul": matmul})
     products = torch.backends.cuda.matmul
     assert torch.get_float32_matmul_precision() == matmul
-    # PyTorch has it on of itself.
+    # On by default in PyTorch.
     assert torch.backends.cudnn.allow_tf32 == (matmul != "highest")
     assert not products.allow_fp16_reduced_precision_reduction
     assert not products.allow_bf16_reduced_precision_reduction

@@ -1,14 +1,14 @@
-//! `mantissa advise`: the cheapest setting that recorded runs show to keep accuracy.
+//! `mantissa advise`: the cheapest setting that keeps accuracy in recorded runs.
 
 use anyhow::Result;
 use mantissa_report::{Budget, Report, load};
 
 use crate::{args::AdviseArguments, commands::report::draw, printer::Printer};
 
-/// Prints the advice of each run. That no setting is within the budget is an answer, too.
+/// Prints the advice of each run. Succeeds even if no setting is within the budget.
 pub(crate) fn advise(arguments: &AdviseArguments, printer: &Printer) -> Result<()> {
     let budget = budget(arguments);
-    // All are read before anything is said of one.
+    // Read every run before printing, because one of them may be invalid.
     let runs = arguments
         .runs
         .iter()

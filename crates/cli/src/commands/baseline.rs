@@ -1,4 +1,4 @@
-//! `mantissa baseline`: records to compare with.
+//! `mantissa baseline`: saved records to compare with.
 
 use anyhow::Result;
 use comfy_table::Table;

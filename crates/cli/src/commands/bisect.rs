@@ -1,4 +1,4 @@
-//! `mantissa bisect`: the commit that made a cell worse, found by `git bisect` with the gate's verdict.
+//! `mantissa bisect`: finds the commit that made a cell worse with `git bisect` and the gate's verdict.
 
 use std::{
     collections::BTreeSet,
@@ -20,7 +20,7 @@ use crate::{
     printer::Printer,
 };
 
-/// What is worse at the bad commit: a metric of a cell, or what else was found of it.
+/// Regression at the bad commit: a cell, and the metric or other finding that got worse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watched {
     cell: String,
@@ -46,7 +46,7 @@ impl std::str::FromStr for Watched {
 }
 
 impl Watched {
-    /// Everything that fails.
+    /// Returns every failure of a comparison.
     fn all(gated: &Gated) -> Vec<Self> {
         let of = |failure: &Failure| {
             let metric = failure.metric.map(MetricName::name);
@@ -59,7 +59,7 @@ impl Watched {
         gated.failing().filter_map(of).collect()
     }
 
-    /// Whether a commit is worse in it; absent if that cannot be told.
+    /// Returns true if the commit shows this regression, and `None` if the comparison is inconclusive.
     fn is_worse(&self, gated: &Gated) -> Option<bool> {
         if Self::all(gated).contains(self) {
             return Some(true);
@@ -86,7 +86,7 @@ impl Watched {
         let verdict = match (change, finding) {
             (Some(change), _) => change.verdict,
             (None, Some(finding)) => finding.verdict,
-            // A metric that was not measured says nothing, nor does a precision that was not seen; nothing found is nothing worse.
+            // A metric that was not measured is inconclusive, as is a precision that was not probed. Without any finding, nothing got worse.
             (None, None) if is_metric || (is_seen && unseen) => return None,
             (None, None) => Outcome::Unchanged,
         };
@@ -94,10 +94,10 @@ impl Watched {
     }
 }
 
-/// What `git bisect run` takes for a commit that cannot be tested.
+/// Exit code that marks a commit as untestable in `git bisect run`.
 const UNTESTABLE: u8 = 125;
 
-/// Finds the first commit whose program is worse than that of `good`, in a work tree of its own.
+/// Finds the first commit whose program is worse than that of `good`, in a separate work tree.
 pub(crate) fn bisect(arguments: &BisectArguments, printer: &Printer) -> Result<Exit> {
     for own in ["--repeats", "--out", "--resume"] {
         if arguments
@@ -108,7 +108,7 @@ pub(crate) fn bisect(arguments: &BisectArguments, printer: &Printer) -> Result<E
             bail!("`{own}` is decided here\n  hint: give `--repeats` before `--`");
         }
     }
-    // What is being built or measured ends first; then the work tree and the folder are removed.
+    // Let the current build or measurement finish before the work tree and the folder are removed.
     let stop = Stop::on_signals()?;
     let found = find(arguments, &stop, printer);
     match stop.asked() {
@@ -118,7 +118,7 @@ pub(crate) fn bisect(arguments: &BisectArguments, printer: &Printer) -> Result<E
 }
 
 fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<()> {
-    // Names such as `HEAD~4` mean something else in another work tree.
+    // Resolve names here, because names such as `HEAD~4` refer to other commits in another work tree.
     let commit = |name: &str| {
         let found = git(
             Path::new("."),
@@ -185,7 +185,7 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
     for watched in Watched::all(&gated) {
         run.args(["--watch", &watched.to_string()]);
     }
-    // Its steps say on standard error which commit is how.
+    // The steps print the verdict on each commit to standard error.
     run.arg("--").args(&arguments.run);
     let (ended, said) = logged(&mut run, stop, Some(Stdio::inherit()))?;
     if ended != Some(0) {
@@ -196,10 +196,11 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
     Ok(())
 }
 
-/// A commit that `git bisect` checked out: 0 good, 1 bad in what the bad commit is, 125 not to be told.
+/// Tests a commit that `git bisect` checked out. Exits with 0 if it is good, 1 if it shows the regression of the bad commit, and 125 if the
+/// result is inconclusive.
 pub(crate) fn step(arguments: &BisectStepArguments, printer: &Printer) -> Exit {
     tested(arguments, printer).unwrap_or_else(|error| {
-        // Git would take any other code for a bad commit.
+        // `git bisect` treats any other error code as a bad commit.
         printer.warn(&format!("{error:#}"));
         Exit::Code(UNTESTABLE)
     })
@@ -247,7 +248,7 @@ fn tested(arguments: &BisectStepArguments, printer: &Printer) -> Result<Exit> {
     Ok(exit)
 }
 
-/// How a commit is built and measured.
+/// Settings to build and measure a commit.
 struct Step<'a> {
     tree: &'a Path,
     build: &'a str,
@@ -264,9 +265,9 @@ impl Step<'_> {
         self.tree.join(self.program)
     }
 
-    /// Whether the commit can be built.
+    /// Builds the commit and returns true on success.
     fn build(&self, printer: &Printer) -> Result<bool> {
-        // What is not built anew is another commit's.
+        // A program that remains from another commit must not be measured.
         let _ = fs::remove_file(self.built());
         let mut command = Command::new("sh");
         command.args(["-c", self.build]).current_dir(self.tree);
@@ -277,7 +278,7 @@ impl Step<'_> {
         Ok(ended == Some(0) && self.built().is_file())
     }
 
-    /// Holds the program that was built to another one, process by process in turns, so that whatever else the machine does befalls both.
+    /// Compares the built program with another one. Their processes take turns, to expose both to the same disturbances of the machine.
     fn judge(&self, good: &Path, place: &Path) -> Result<Gated> {
         let mut sides: [Option<Measured>; 2] = [None, None];
         for process in 0..self.repeats {
@@ -299,7 +300,7 @@ impl Step<'_> {
             &BTreeSet::new(),
             &Fences::new(),
         )?;
-        // Something undecided about one metric does not make a commit bad.
+        // An inconclusive metric does not make a commit bad.
         Ok(Gated::new(comparison, &self.policy, today(), false))
     }
 
@@ -311,7 +312,7 @@ impl Step<'_> {
             .args(["--repeats", "1", "--quiet", "--out"])
             .arg(out)
             .current_dir(self.tree);
-        // 3: a cell failed, which is for the gate to judge.
+        // With 3, a cell failed, which the gate evaluates.
         match logged(&mut command, self.stop, None)? {
             (Some(0 | 3), _) => Ok(Measured::read(out)?),
             (_, said) => bail!("{}", said.trim_end()),
@@ -319,7 +320,7 @@ impl Step<'_> {
     }
 }
 
-/// Runs a program to its end: its exit code, and what it said on standard output and, unless that goes elsewhere, on standard error.
+/// Runs a program and returns its exit code and its output: standard output and, unless it is redirected, standard error.
 fn logged(command: &mut Command, stop: &Stop, errors: Option<Stdio>) -> Result<(Option<i32>, String)> {
     let mut log = tempfile::tempfile().context("no temporary file")?;
     let errors = match errors {
@@ -343,7 +344,7 @@ fn logged(command: &mut Command, stop: &Stop, errors: Option<Stdio>) -> Result<(
     Ok((status.code(), String::from_utf8_lossy(&said).into_owned()))
 }
 
-/// A work tree beside the user's, gone at the end.
+/// Temporary work tree of the user's repository, removed on drop.
 struct Tree {
     path: PathBuf,
 }
@@ -366,8 +367,8 @@ impl Tree {
 impl Drop for Tree {
     fn drop(&mut self) {
         let text = self.path.display().to_string();
-        // The references of the bisection go with the work tree. What is left is a folder in the temporary directory, which
-        // `git worktree prune` forgets.
+        // The references of the bisection are removed with the work tree. If this fails, a folder remains in the temporary directory, and `git
+        // worktree prune` forgets it.
         let _ = git(Path::new("."), &["worktree", "remove", "--force", &text]);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     args::CheckKernelsArguments, commands::report::draw, exit::Exit, printer::Printer, progress::Bar,
 };
 
-/// Checks every candidate kernel that is not checked yet on this card, and prints all results.
+/// Checks every candidate kernel that is not checked yet on this card and prints all results.
 pub(crate) fn check(arguments: &CheckKernelsArguments, printer: &Printer) -> Result<Exit> {
     let backend = Backend::Cuda;
     if let Err(reason) = Burn.available(backend) {

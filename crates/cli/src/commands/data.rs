@@ -9,7 +9,7 @@ use mantissa_runner::prepare_threads;
 
 use crate::{commands::report::draw, paths, printer::Printer};
 
-/// Reads a data set and prints what is in it.
+/// Reads a data set and prints a summary.
 pub(crate) fn data_check(path: &Path, columns: &ColumnNames, json: bool, printer: &Printer) -> Result<()> {
     paths::there("data check", path)?;
     prepare_threads();
@@ -51,7 +51,7 @@ fn table(checked: &Checked) -> Table {
 }
 
 fn row(part: &CheckedPart) -> Vec<String> {
-    /// More classes than this are told by the smallest and the largest.
+    /// With more classes than this, only the smallest and the largest are printed.
     const SHOWN: usize = 10;
     let counts = &part.classes;
     let classes = if counts.len() <= SHOWN {

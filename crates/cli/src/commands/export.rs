@@ -1,4 +1,4 @@
-//! `mantissa export`: recorded runs for other programs.
+//! `mantissa export`: converts recorded runs for other programs.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(crate) fn export(arguments: &ExportArguments, printer: &Printer) -> Result<(
     }
 }
 
-/// What one run measured.
+/// Exports the measurements of one run.
 fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
     let [folder] = arguments.runs.as_slice() else {
         bail!("this format holds one run\n  hint: a file a run");
@@ -43,7 +43,7 @@ fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> R
     Ok(())
 }
 
-/// Tables of several runs.
+/// Exports tables of several runs.
 fn tables(format: ExportFormat, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
     if arguments.out.is_none() && !format.is_text() {
         bail!(
@@ -67,7 +67,7 @@ fn tables(format: ExportFormat, arguments: &ExportArguments, printer: &Printer) 
     Ok(())
 }
 
-/// Recorded data is never overwritten: of the files in a run folder, only those are replaced that a report replaces, too.
+/// Rejects an output path that would overwrite recorded data. In a run folder, only files that a report replaces as well may be replaced.
 fn spare(out: &Path, runs: &[PathBuf], format: ExportFormat) -> Result<()> {
     let rendered = out
         .extension()
@@ -81,7 +81,7 @@ fn spare(out: &Path, runs: &[PathBuf], format: ExportFormat) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file lies, or would lie, in the folder of a run.
+/// Returns true if the file is, or would be, in a run folder.
 fn within(out: &Path, runs: &[PathBuf]) -> bool {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty());
     let place = out

@@ -1,4 +1,4 @@
-//! `mantissa compare` and `mantissa gate`: two runs, and what became of the first one's numbers.
+//! `mantissa compare` and `mantissa gate`: comparison of two runs.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use crate::{
     printer::Printer,
 };
 
-/// Tells what differs; that something does is an answer, and no failure.
+/// Prints the differences between two runs. Succeeds even if there are some.
 pub(crate) fn compare(arguments: &CompareArguments, printer: &Printer) -> Result<()> {
     let judging = &arguments.judging;
     let candidate = Measured::read(&arguments.candidate)?;
@@ -36,7 +36,7 @@ pub(crate) fn compare(arguments: &CompareArguments, printer: &Printer) -> Result
     Ok(())
 }
 
-/// Holds a run to a baseline.
+/// Checks a run against a baseline.
 pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit> {
     let judging = &arguments.judging;
     let mut policy = policy(judging)?;
@@ -48,7 +48,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
         let comparison = judged((baseline, candidate), &policy, &history, judging)?;
         Ok(Gated::new(comparison, &policy, today(), arguments.strict))
     };
-    // What cannot be written is found out before anything is measured or written.
+    // Detect files that cannot be written before measuring or writing anything.
     if arguments.append {
         history.check(&candidate)?;
     }
@@ -72,7 +72,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
                 (baseline, candidate) = (before, after);
             }
             Ok(Some(signal)) => return Ok(Exit::Stopped(signal)),
-            // What was found before it stands, and so does what it was found from.
+            // Keep the earlier result and the data it is based on.
             Err(error) => {
                 printer.warn(&format!("not measured again: {error:#}"));
                 break;
@@ -85,7 +85,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
             repeats: policy.repeats
         });
     }
-    // A regression is exit code 1 even if a file cannot be written.
+    // A regression exits with 1 even if a file cannot be written.
     let mut is_written = true;
     let texts = arguments.write.iter().map(|written| {
         let text = written.format.of(&gated, &candidate)?;
@@ -118,10 +118,9 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
     })
 }
 
-/// Formats tables as wide as the terminal, the differences that `--allow-mismatch` accepts, and the verdict as the last
-/// line.
+/// Formats the tables in the width of the terminal, the differences that `--allow-mismatch` accepts, and the verdict as the last line.
 fn shown(gated: &Gated) -> String {
-    /// How wide a text is that goes to a file.
+    /// Width of text that is not printed to a terminal.
     const WIDTH: u16 = 110;
     let width = comfy_table::Table::new().width().unwrap_or(WIDTH);
     let tables = terminal_tables(gated, width.into());
@@ -135,7 +134,7 @@ fn shown(gated: &Gated) -> String {
     parts.join("\n\n")
 }
 
-/// The folders of runs or of a baseline, or the name of a baseline for the machine of the candidate.
+/// Reads the baseline: folders of runs or of a baseline, or the name of a baseline for the candidate's machine.
 fn baseline(given: &[String], candidate: &Measured, judging: &Judging) -> Result<Measured> {
     let folders: Vec<PathBuf> = given.iter().map(PathBuf::from).collect();
     if let ([name], [path]) = (given, folders.as_slice())
@@ -158,7 +157,7 @@ fn judged(
     Ok(compared(baseline, candidate, policy, &allowed, &fences)?)
 }
 
-/// What runs and baselines write.
+/// Files that runs and baselines write.
 const OF_RUNS: [&str; 8] = [
     "records.jsonl",
     "environment.json",
@@ -170,7 +169,7 @@ const OF_RUNS: [&str; 8] = [
     "results.csv",
 ];
 
-/// Recorded data is never overwritten: nothing that a run or a baseline wrote, and not the history or the policy.
+/// Rejects an output path that would overwrite recorded data: a file of a run or baseline, the history or the policy.
 fn spare_recorded(out: &Path, arguments: &GateArguments, history: &Path) -> Result<()> {
     let same = |path: &Path| path.canonicalize().ok();
     let is_recorded = out
@@ -193,7 +192,7 @@ fn spare_recorded(out: &Path, arguments: &GateArguments, history: &Path) -> Resu
     Ok(())
 }
 
-/// The policy that was named, else that beside the baselines, else the default.
+/// Returns the policy of `--policy`, else the one in the folder of baselines, else the default.
 fn policy(judging: &Judging) -> Result<Policy> {
     let beside = judging.baselines.join(Policy::FILE);
     policy_of(
@@ -204,12 +203,13 @@ fn policy(judging: &Judging) -> Result<Policy> {
     )
 }
 
-/// The policy in a file, else the default.
+/// Returns the policy in a file, else the default.
 pub(crate) fn policy_of(path: Option<&Path>) -> Result<Policy> {
     Ok(path.map(Policy::read).transpose()?.unwrap_or_default())
 }
 
-/// The history that was named, which has to be there unless this run may begin it, else the one beside the baselines, if there is one.
+/// Returns the history of `--history`, else the one in the folder of baselines, if it exists. A history given by `--history` has to exist unless
+/// this run may create it.
 fn history(judging: &Judging, may_begin: bool) -> Result<History> {
     let beside = judging.baselines.join(History::FILE);
     match &judging.history {
@@ -223,9 +223,9 @@ fn history(judging: &Judging, may_begin: bool) -> Result<History> {
     }
 }
 
-/// The day, in UTC.
+/// Returns the current date in UTC.
 pub(crate) fn today() -> Day {
-    // A clock beyond the year 9999 counts as its last day.
+    // Clamp a clock that is beyond the year 9999.
     let now = jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or(jiff::Timestamp::MAX);
     let date = now.to_zoned(jiff::tz::TimeZone::UTC).date();
     Day {
@@ -235,7 +235,7 @@ pub(crate) fn today() -> Day {
     }
 }
 
-/// Writes a result, with the folders above it. Replaces a link, which may be one to recorded data.
+/// Writes a result and creates its parent folders. Replaces a symbolic link instead of following it, because it may point to recorded data.
 pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), ReportError> {
     write_whole(path, bytes.as_ref()).map_err(|source| ReportError::Write {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! `mantissa history`: what turned over the runs that were gated.
+//! `mantissa history`: changes over the history of gated runs.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::{
     printer::Printer,
 };
 
-/// Tells what turned; that something did is an answer, and no failure.
+/// Prints the changes in the history. Succeeds even if there are some.
 pub(crate) fn history(arguments: &HistoryArguments, printer: &Printer) -> Result<()> {
     if let Some(file) = arguments.file.as_deref().filter(|file| !file.is_file()) {
         bail!("there is no history `{}`", file.display());
@@ -43,7 +43,7 @@ pub(crate) fn history(arguments: &HistoryArguments, printer: &Printer) -> Result
     let trends = history.trends(|metric| policy.floors.get(&metric).copied());
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let told = history.told(&name, &trends);
-    // What cannot be written is found out before anything is printed.
+    // Detect files that cannot be written before printing anything.
     if let Some(page) = &arguments.page {
         write(page, told.html()?)?;
         printer.note(&format!("page written to {}", page.display()));

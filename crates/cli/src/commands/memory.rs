@@ -1,4 +1,4 @@
-//! `mantissa list --memory`: what the cells of suites will keep in memory, told before any of them runs.
+//! `mantissa list --memory`: estimates the memory of the cells of suites without running them.
 
 use std::{cmp::Reverse, collections::HashSet, slice};
 
@@ -17,7 +17,7 @@ use crate::{
     suites::{self, Found},
 };
 
-/// A part of an estimate: its column, and its bytes.
+/// Part of an estimate: its column and its bytes.
 type Part = (&'static str, fn(&MemoryEstimate) -> u64);
 
 const PARTS: [Part; 7] = [
@@ -30,11 +30,11 @@ const PARTS: [Part; 7] = [
     ("in all", MemoryEstimate::total),
 ];
 
-/// Prints a table for every suite and profile, or for one profile; suites of kernels have none.
+/// Prints a table for every suite and profile, or for one profile. Suites of kernels have no table.
 pub(crate) fn list(found: &[Found], profile: Option<Profile>, printer: &Printer) -> Result<()> {
     let backend = choose_backend(&Burn, None)?;
     let profiles = profile.as_ref().map_or(Profile::ALL, slice::from_ref);
-    // How large a cell is does not depend on what its weights are.
+    // The size of a cell does not depend on the values of its weights.
     let selection = Selection {
         init: Some(Init::Random),
         ..Selection::default()
@@ -50,7 +50,7 @@ pub(crate) fn list(found: &[Found], profile: Option<Profile>, printer: &Printer)
     Ok(())
 }
 
-/// A table of each suite of a plan that has cells with a model: those that would run, the largest first, seeds left out.
+/// Returns a table for each suite with a model. Its rows are the cells that would run, without their seeds, the largest first.
 fn of_plan(plan: &Plan) -> Vec<Table> {
     let of_suite = |suite: &SuiteInfo| {
         let swept: Vec<Axis> = suite
@@ -72,7 +72,7 @@ fn of_plan(plan: &Plan) -> Vec<Table> {
     plan.suites.iter().filter_map(of_suite).collect()
 }
 
-/// Parts that no row has are left out.
+/// Formats the rows, without the parts that are zero in all of them.
 fn table(title: String, rows: &[(String, MemoryEstimate)]) -> Table {
     let is_there = |(_, bytes): &Part| rows.iter().any(|(_, estimate)| bytes(estimate) > 0);
     let parts: Vec<Part> = PARTS.into_iter().filter(is_there).collect();
@@ -90,7 +90,7 @@ fn table(title: String, rows: &[(String, MemoryEstimate)]) -> Table {
     }
 }
 
-/// Bytes as the report shows them: in MB, or in GB from one on.
+/// Formats bytes in MB, or in GB from 1 GB on, as in the report.
 fn shown(bytes: u64) -> String {
     let (value, unit) = match bytes as f64 {
         0.0 => return "–".to_owned(),

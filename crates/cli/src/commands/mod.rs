@@ -1,4 +1,4 @@
-//! One file a subcommand.
+//! The subcommands, one file each.
 
 mod advise;
 mod baseline;
@@ -28,7 +28,7 @@ use crate::{
     suites,
 };
 
-/// Does what the command line asks, in a program with an `own` model or without one.
+/// Runs the given command, in a program with an `own` model or without one.
 pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Printer) -> Result<Exit> {
     match command {
         Command::Run(arguments) => return run::run(arguments, printer),

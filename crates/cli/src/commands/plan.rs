@@ -17,7 +17,7 @@ use crate::{
 pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
     let selection = &arguments.selection;
     let found = suites::selected(selection)?;
-    // A plan may be made for a machine that is not this one.
+    // A plan may be made for another machine.
     let backend = selection
         .named_backend()
         .map_or_else(|| choose_backend(&Burn, None), Ok)?;
@@ -25,7 +25,7 @@ pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
     print(&plan, &paths::inputs(selection)?, arguments.json, printer)
 }
 
-/// Prints every cell, with the reason if it is skipped, and which workload reads which data.
+/// Prints every cell, with the reason if it is skipped, and the data that each workload reads.
 pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer) -> Result<()> {
     let reading = paths::reading(inputs, plan);
     if json {
@@ -74,7 +74,7 @@ pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer)
     Ok(())
 }
 
-/// Prints every suite with its workloads and how many cells each profile runs.
+/// Prints every suite with its workloads and the number of cells in each profile.
 pub(crate) fn list(found: Vec<Found>, printer: &Printer) -> Result<()> {
     let backend = choose_backend(&Burn, None)?;
     let mut lines = vec![];

@@ -1,7 +1,7 @@
-//! `mantissa probe`: the precision that the hardware executes, setting by setting, against the one asked for.
+//! `mantissa probe`: compares the precision that the hardware executes with the requested one, setting by setting.
 //!
-//! A probe is a cell like any other: a tiny product in a worker of its own, of whose record only `executed` is of
-//! interest. So a device that fails, hangs or runs out of memory is a row here as it is in a run.
+//! A probe is a cell that runs a tiny matmul in a worker process. Only `executed` of its record is used. A device that fails, hangs or runs out
+//! of memory therefore becomes a row here, as in a run.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         .iter()
         .map(|text| parse_override(text))
         .collect::<Result<Vec<_>, _>>()?;
-    // The arithmetic of the one kernel of attention is its own, so it is not held against a setting unless asked for.
+    // The fused attention kernel has its own arithmetic, which is compared with the setting only on request.
     let of_attention = overrides
         .iter()
         .any(|sweep| sweep.axes.contains(&Axis::Attention));
@@ -94,7 +94,7 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
     })
 }
 
-/// Instruction classes in machine code, and what they compute. A test compares them with the machine code of every kernel.
+/// Instruction classes in machine code and the arithmetic they perform. A test compares them with the machine code of every kernel.
 const INSTRUCTIONS: [(&str, &str); 6] = [
     ("HMMA.TF32", "tensor cores, TF32 operands, f32 sums"),
     ("HMMA.BF16", "tensor cores, bf16 operands, f32 sums"),
@@ -153,7 +153,7 @@ fn table(title: String, rows: &[&Row<'_>]) -> Table {
     }
 }
 
-/// Rounding and kernels, or why there are none.
+/// Returns the rounding and the kernels, or the reason for their absence.
 fn how(row: &Row<'_>) -> String {
     if row.status != Some(Status::Ok) {
         return row.remark();

@@ -43,7 +43,7 @@ pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<(
     Ok(())
 }
 
-/// What a report looks like on a terminal, and where the rest lies.
+/// Report for a terminal, and the path of its page.
 pub(crate) struct Shown {
     pub(crate) tables: String,
     pub(crate) page: PathBuf,
@@ -57,7 +57,7 @@ fn name_of(run: &Path) -> Result<PathBuf> {
     Ok(whole.file_name().unwrap_or_default().into())
 }
 
-/// Refuses a folder in which a report would replace that of another run.
+/// Rejects a folder in which a report would replace that of another run.
 fn check_folder(out: &Path, runs: &[PathBuf]) -> Result<()> {
     let mut names = BTreeSet::new();
     for run in runs {
@@ -91,14 +91,14 @@ pub(crate) fn render(run: &Path, out: &Path) -> Result<Shown> {
     let report = Report::new(&run)?;
     let tables = match comfy_table::Table::new().width() {
         Some(columns) => terminal_tables_within(&report, columns.into()),
-        // No terminal: a pipe or a file.
+        // Standard output is a pipe or a file.
         None => terminal_tables(&report),
     };
     let tables = tables.iter().map(draw).collect::<Vec<_>>().join("\n\n");
     Ok(Shown { tables, page })
 }
 
-/// A table as a terminal shows it.
+/// Draws a table for a terminal.
 pub(crate) fn draw(table: &Table) -> String {
     let side = |align: Align| match align {
         Align::Left => CellAlignment::Left,

@@ -1,4 +1,4 @@
-//! What the gate could not decide, measured again.
+//! Repeated measurement of cells for which the gate was inconclusive.
 
 use std::{
     collections::BTreeSet,
@@ -13,19 +13,19 @@ use mantissa_worker::Burn;
 
 use crate::{args::GateArguments, printer::Printer, progress::Bar};
 
-/// The programs that measure again, and what they have measured so far.
+/// Programs that measure again, and their measurements so far.
 pub(crate) struct Rerun<'a> {
     runs: &'a [PathBuf],
     against: Option<&'a Path>,
-    /// Processes of a cell that count, on each side.
+    /// Processes per cell on each side that are compared.
     processes: u32,
-    /// Cells whose recorded processes count no more.
+    /// Cells whose recorded processes are no longer used.
     forgotten: BTreeSet<CellId>,
     stop: Stop,
 }
 
 impl<'a> Rerun<'a> {
-    /// Whether the programs are those that measured is asked before anything is.
+    /// Checks that the programs are those that measured the runs before measuring anything.
     pub fn new(
         arguments: &'a GateArguments,
         (baseline, candidate): (&Measured, &Measured),
@@ -51,11 +51,11 @@ impl<'a> Rerun<'a> {
         })
     }
 
-    /// Measures cells again, so that twice as many processes count: of those left undecided, more of the same number would decide few. Returns
-    /// the signal, if one ended that.
+    /// Measures cells again with twice as many processes, because as many as before would decide few of the undecided cells. Returns the signal
+    /// if one stopped the measurement.
     ///
-    /// For these cells the fresh processes are all that counts: recorded ones of one run share a moment, and are one voice among them. With
-    /// the program that measured the baseline, both take turns, process by process: whatever else the machine does befalls both.
+    /// For these cells, only the fresh processes count: the recorded processes of a run ran at about the same time and are not independent. With
+    /// the program that measured the baseline, both programs take turns, process by process, to expose both to the same disturbances.
     pub fn measure(
         &mut self,
         cells: &BTreeSet<CellId>,
@@ -101,7 +101,7 @@ impl<'a> Rerun<'a> {
         Ok(None)
     }
 
-    /// One process of each cell.
+    /// Runs one process of each cell.
     fn process(
         &self,
         run: &Path,
@@ -114,7 +114,7 @@ impl<'a> Rerun<'a> {
             None => "candidate",
         };
         let folder = beside(run);
-        // It may have come with the run.
+        // The run folder may come from other people, with this link in it.
         if folder.is_symlink() {
             bail!(
                 "`{}` is a symbolic link, and is not written through",
@@ -145,7 +145,7 @@ impl Drop for Rerun<'_> {
     }
 }
 
-/// What another program measures says nothing of a run.
+/// Rejects a program other than the one that measured the run, because its results are not comparable.
 fn is_program_of(measured: &Measured, about: About, who: &str) -> Result<()> {
     let of = &measured.fingerprint;
     let it = about.on(of.clone());
@@ -160,7 +160,7 @@ fn is_program_of(measured: &Measured, about: About, who: &str) -> Result<()> {
     );
 }
 
-/// `reports/change` → `reports/change.again`: what was recorded is never touched.
+/// Returns a separate folder for new records, because recorded data is never modified: `reports/change` → `reports/change.again`.
 fn beside(run: &Path) -> PathBuf {
     let mut name = run.file_name().unwrap_or_default().to_owned();
     name.push(".again");

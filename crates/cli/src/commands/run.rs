@@ -18,7 +18,7 @@ use crate::{
     suites::{self, Found},
 };
 
-/// Longest name of a run folder without its time, in bytes. File systems take names of 255 bytes.
+/// Longest name of a run folder without its time, in bytes. File systems allow names of 255 bytes.
 const LONGEST_FOLDER_NAME: usize = 220;
 
 pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
@@ -69,7 +69,7 @@ fn warn_of(compiled: &Precompiled, printer: &Printer) {
     }
 }
 
-/// Prints for how many cells and checks of kernels all kernels are compiled, and returns the exit code.
+/// Prints the number of cells and kernel checks whose kernels are all compiled, and returns the exit code.
 fn compiled_only(compiled: &Precompiled, printer: &Printer) -> Exit {
     let Precompiled {
         compiled: done,
@@ -115,7 +115,7 @@ fn skipped_suites(finish: &Finish, named: bool, printer: &Printer) -> Option<Exi
     )
 }
 
-/// What to run; nothing on a dry run, which prints the plan.
+/// Prepares a run. Returns `None` for a dry run, which prints the plan.
 pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>> {
     let selection = &arguments.selection;
     let found = suites::selected(selection)?;
@@ -163,7 +163,7 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     }))
 }
 
-/// The words of the command that computes with another framework; none: burn computes.
+/// Splits the command of the other framework into words. Empty if burn computes.
 fn peer(arguments: &RunArguments) -> Result<Vec<String>> {
     let words = |command: &String| command.split_whitespace().map(str::to_owned).collect();
     let words: Option<Vec<String>> = arguments.peer.as_ref().map(words);
@@ -202,7 +202,7 @@ fn inputs(arguments: &RunArguments) -> Result<Inputs> {
     })
 }
 
-/// What the run folder is named after.
+/// Returns the name of the run folder, without its time.
 fn name(found: &[Found], all: bool) -> String {
     if all {
         return "all".to_owned();
@@ -215,7 +215,7 @@ fn name(found: &[Found], all: bool) -> String {
     }
 }
 
-/// The report, the table, what is not as expected, how to go on, and the page's path as the last line.
+/// Writes the report and prints its table, violations, hints for the next step, and the path of the page as the last line.
 pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result<Exit> {
     if let Some(stopped) = &finish.stopped {
         printer.warn(&format!(

@@ -1,6 +1,6 @@
-//! `mantissa sensitivity`: is it range or precision that a model needs?
+//! `mantissa sensitivity`: determines whether a model needs range or precision.
 //!
-//! The first training of a suite that computes in f32 is run, and its trained model tested again with fewer and fewer bits.
+//! Runs the first training of a suite that computes in f32, then tests the trained model with fewer and fewer bits.
 
 use std::collections::HashSet;
 
@@ -36,7 +36,7 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     stop.give_up();
 
     let run = load(&finish.path)?;
-    // Attempts that failed are records, too.
+    // Failed attempts are records as well, but without this event.
     let told = |record: &&Record| record.events.iter().any(|event| event.kind == "sensitivity");
     let Some(record) = run.records.iter().find(told) else {
         return run::conclude(&finish, arguments.json, printer);
@@ -58,10 +58,10 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     Ok(Exit::Done)
 }
 
-/// Seconds that nobody waits for: who has had enough presses Ctrl-C.
+/// Timeout in seconds that never expires. Users stop a long test with Ctrl-C.
 const NO_LIMIT: f64 = 1e8;
 
-/// Leaves one cell, which tests its model with fewer bits.
+/// Reduces a plan to one cell, which tests its model with fewer bits.
 fn narrow(plan: &mut Plan) -> Result<()> {
     let asked = |cell: &Cell| {
         let setting = &cell.setting;
@@ -89,7 +89,7 @@ fn narrow(plan: &mut Plan) -> Result<()> {
     plan.cells = vec![planned];
     let suite = plan.suites.iter_mut().find(|found| found.name == suite);
     let suite = suite.context("a plan has the suites of its cells")?;
-    // What the suite expects and claims, and how long a cell may take, was said of its own cells: here, a test follows for each layer and bit.
+    // Expectations, claims and the timeout of the suite apply to its own cells. This cell adds a test for each layer and number of bits.
     suite.expectations.clear();
     suite.claims.clear();
     suite.timeout_seconds = NO_LIMIT;
@@ -139,7 +139,7 @@ fn of_layers(trials: &[FormatTrial]) -> Table {
                 .filter(|trial| trial.layer.as_deref() == Some(*layer))
         };
         let narrow = |trial: &&FormatTrial| trial.layout.exponent_bits() < Format::F32.exponent_bits();
-        // Of exponent, beside enough of fraction.
+        // Vary the exponent only where the fraction has enough bits.
         let enough = alone()
             .filter(narrow)
             .map(|trial| trial.layout.fraction_bits())

@@ -1,4 +1,4 @@
-//! Annotations of GitHub Actions: workflow commands on standard output.
+//! Annotations for GitHub Actions: workflow commands on standard output.
 
 use std::iter;
 
@@ -8,15 +8,16 @@ use super::{
 };
 use crate::{Failure, FindingKind, Gated, Outcome, gated::counted};
 
-/// What GitHub shows of errors, and of warnings, of a step.
+/// Maximum number of errors, and of warnings, that GitHub shows for a step.
 const SHOWN: usize = 10;
-/// Longest title, in characters.
+/// Maximum length of a title, in characters.
 const TITLE: usize = 200;
-/// Longest message, in characters.
+/// Maximum length of a message, in characters.
 const MESSAGE: usize = 1000;
 
-/// An error a regression that fails; a warning a regression that is allowed, a precision or a kernel that is another, and changes of
-/// which nothing can be said: ten of each at most, which is what is shown. Then a notice with the verdict, and how many more there are.
+/// Renders an error for each failing regression, and a warning for each allowed regression, each changed precision or kernel, and the
+/// inconclusive comparisons (an error if the gate is strict). Stops at ten errors and ten warnings because GitHub shows no more. The last
+/// line is a notice with the verdict and the number of omitted annotations.
 pub fn annotations(gated: &Gated) -> String {
     let errors: Vec<String> = gated
         .failing()
@@ -67,7 +68,7 @@ fn undecided(gated: &Gated) -> impl Iterator<Item = String> {
     iter::once(text).filter(|_| gated.undecided > 0)
 }
 
-/// What changed, and neither is better.
+/// Renders findings that are different without being better or worse.
 fn changed(gated: &Gated) -> impl Iterator<Item = String> {
     let cells = gated.comparison.cells.iter();
     cells.flat_map(|cell| {
@@ -94,7 +95,7 @@ fn what(gated: &Gated, failure: &Failure) -> String {
         .map_or_else(|| failure.text.clone(), Words::sentence)
 }
 
-/// `::error title=…::…`
+/// Formats a workflow command: `::error title=…::…`.
 fn command(level: &str, title: &str, message: &str) -> String {
     format!(
         "::{level} title={}::{}\n",
@@ -103,12 +104,12 @@ fn command(level: &str, title: &str, message: &str) -> String {
     )
 }
 
-/// Escapes what ends a message, as the runner undoes it.
+/// Escapes characters that end a message, in the encoding that the runner decodes.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The same, and what ends a property.
+/// Escapes characters that end a message or a property.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -1,4 +1,4 @@
-//! Bencher Metric Format: JSON of benchmarks, each with its measures.
+//! Bencher Metric Format: JSON of benchmarks with their measures.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ struct Metric {
     upper_value: Option<f64>,
 }
 
-/// A benchmark a cell, with a name of at most 1,024 bytes; a measure a metric, by its slug (`step-seconds`), in the units of records.
+/// Renders a benchmark per cell, with a name of at most 1,024 bytes, and a measure per metric, named by its slug (`step-seconds`). Units
+/// are those of the records.
 pub fn bencher(measurements: &Measurements<'_>) -> String {
     let benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = measurements
         .cells

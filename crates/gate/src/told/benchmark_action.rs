@@ -1,4 +1,4 @@
-//! JSON of github-action-benchmark: an array for `customSmallerIsBetter` and one for `customBiggerIsBetter`.
+//! JSON for github-action-benchmark: one array for `customSmallerIsBetter` and one for `customBiggerIsBetter`.
 
 use mantissa_analysis::Estimate;
 use mantissa_core::{Better, MetricName};
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{CellEstimates, Measurements};
 
-/// What the action reads. It holds a value to the one of the commit before, by their quotient.
+/// Entry that the action reads. The action compares a value with the one of the previous commit by their ratio.
 #[derive(Serialize)]
 struct Benchmark {
     name: String,
@@ -18,7 +18,7 @@ struct Benchmark {
     extra: String,
 }
 
-/// The metrics of which less, or more, is better, in the units of records. The bias of magnitudes is in neither: better is nearer to 0.
+/// Renders the metrics of one direction, in the units of records. Skips the bias of magnitudes in both, because its best value is 0.
 pub fn benchmark_action(measurements: &Measurements<'_>, better: Better) -> String {
     let benchmarks: Vec<Benchmark> = measurements
         .cells

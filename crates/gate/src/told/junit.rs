@@ -1,4 +1,4 @@
-//! JUnit XML, as Jenkins, GitLab and others read it (the schema of Jenkins' xUnit plugin, `junit-10.xsd`).
+//! JUnit XML for Jenkins, GitLab and others (the schema of Jenkins' xUnit plugin, `junit-10.xsd`).
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,14 @@ use super::{
 };
 use crate::{ComparedCell, Failure, Gated, Outcome, gated::counted};
 
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const NAME: usize = 500;
-/// Longest line of details, in characters.
+/// Maximum length of a line of details, in characters.
 const LINE: usize = 2000;
 
-/// A test suite a suite, a test case a cell: one that fails holds its regressions; one of which nothing can be said is skipped, or an error
-/// if the gate is strict. Details are in what the case wrote. Nothing says how long a case took: it was not measured.
+/// Renders a test suite per suite and a test case per cell. A failing case lists its regressions. A case with inconclusive comparisons is
+/// skipped, or an error if the gate is strict. Details are in the output of the case. There are no durations because the gate does not
+/// measure them.
 pub fn junit(gated: &Gated) -> String {
     let mut suites: BTreeMap<&str, Vec<Case<'_>>> = BTreeMap::new();
     for (index, cell) in gated.comparison.cells.iter().enumerate() {
@@ -73,7 +74,7 @@ fn suite(gated: &Gated, name: &str, cases: &[Case<'_>]) -> String {
     out + "  </testsuite>\n"
 }
 
-/// How many cases have a result.
+/// Counts the cases with this result.
 fn count(cases: &[&Case<'_>], result: &str) -> usize {
     let results = cases.iter().filter_map(|case| case.result.as_ref());
     results.filter(|(element, ..)| *element == result).count()
@@ -82,9 +83,9 @@ fn count(cases: &[&Case<'_>], result: &str) -> usize {
 /// A cell as a test case.
 struct Case<'a> {
     cell: &'a ComparedCell,
-    /// What is wrong with it: an element, its type and its message.
+    /// Element, type and message of the result; `None` if the case passes.
     result: Option<(&'static str, String, String)>,
-    /// What is told beside.
+    /// Lines of the output of the case.
     details: Vec<String>,
 }
 
@@ -147,7 +148,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Readers take one failure of a case, so that it holds all regressions.
+/// Joins all regressions of a case in one failure, because readers accept only one.
 fn failed(gated: &Gated, failing: &[&Failure]) -> (&'static str, String, String) {
     let kind = |failure: &&Failure| failure.metric.map_or("finding", MetricName::name);
     let kinds: Vec<&str> = failing.iter().map(kind).collect();
@@ -159,7 +160,7 @@ fn failed(gated: &Gated, failing: &[&Failure]) -> (&'static str, String, String)
     ("failure", kinds.join(", "), texts.join("; "))
 }
 
-/// A cell of which something cannot be told.
+/// Returns the result of a case without regressions that is inconclusive.
 fn open(gated: &Gated, cell: &ComparedCell) -> Option<(&'static str, String, String)> {
     let inconclusive = |outcome: &Outcome| *outcome == Outcome::Inconclusive;
     let found = cell.findings.iter().map(|finding| finding.verdict);
@@ -185,7 +186,7 @@ fn attribute(text: &str) -> String {
     escape(&short(text, NAME))
 }
 
-/// Keeps text from being read as XML; what XML 1.0 cannot hold becomes `�`.
+/// Escapes text for XML. Characters that XML 1.0 does not allow become `�`.
 fn escape(text: &str) -> String {
     plain(text)
         .replace('&', "&amp;")

@@ -1,4 +1,4 @@
-//! Markdown for a comment on a pull request and for the summary of a job.
+//! Markdown for pull request comments and job summaries.
 
 use mantissa_report::escape_markdown as escape;
 
@@ -10,18 +10,18 @@ use super::{
 };
 use crate::{Change, ComparedCell, Finding, Gated, Mismatch, Outcome, Side, gated::counted};
 
-/// Longest name in a row, in characters.
+/// Maximum length of a name in a row, in characters.
 const NAME: usize = 160;
-/// Longest sentence, in characters.
+/// Maximum length of a sentence, in characters.
 const SENTENCE: usize = 400;
-/// Commands shown.
+/// Maximum number of commands.
 const COMMANDS: usize = 5;
 
 const NUMBERS: [&str; 6] = ["cell", "metric", "before", "after", "change", "p"];
 const NUMBERS_RIGHT: [&str; 3] = ["before", "after", "p"];
 
-/// The verdict in a line, what got worse, what else was found, how much nothing can be said of, and what got better. Rows that a
-/// comment has no room for are counted.
+/// Renders the verdict in one line, regressions, other findings, inconclusive comparisons and improvements. Rows that do not fit into a
+/// comment are counted.
 pub fn markdown(gated: &Gated) -> String {
     let mut page = Page::new(foot(gated));
     let mark = if gated.fails() { "❌" } else { "✅" };
@@ -63,7 +63,7 @@ fn measured(cell: String, change: &Change) -> String {
     ])
 }
 
-/// How to see a regression again.
+/// Renders the commands that reproduce a regression.
 fn commands(page: &mut Page, gated: &Gated) {
     let mut commands: Vec<&str> = vec![];
     for cell in gated.failing().filter_map(|failure| gated.cell(failure)) {
@@ -128,7 +128,7 @@ fn found_row(cell: &ComparedCell, finding: &Finding) -> String {
     ])
 }
 
-/// Why nothing can be said, and of how much: the most frequent reason first.
+/// Renders the reasons of inconclusive comparisons with their counts, the most frequent first.
 fn undecided(page: &mut Page, gated: &Gated) {
     let rows = doubts(gated).into_iter().map(|doubted| {
         row([
@@ -165,7 +165,7 @@ fn improvements(page: &mut Page, gated: &Gated) {
     page.end("</details>");
 }
 
-/// What was compared with what.
+/// Renders a table of the two runs.
 fn foot(gated: &Gated) -> String {
     let comparison = &gated.comparison;
     let mut out =
@@ -196,7 +196,7 @@ fn name(cell: &ComparedCell) -> String {
     code(&words::name(cell))
 }
 
-/// A name as it is written: in code nobody is notified of it.
+/// Formats a name as code, so that GitHub does not read it as a mention.
 fn code(name: &str) -> String {
     format!("<code>{}</code>", escape(&short(name, NAME)))
 }

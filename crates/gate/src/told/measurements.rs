@@ -1,4 +1,4 @@
-//! What one run measured, for programs that keep the numbers of many: an estimate a cell and metric over processes.
+//! Measurements of one run for programs that store the results of many: an estimate per cell and metric over processes.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,27 @@ use mantissa_core::{Axis, Cell, MetricName, Setting, Unit};
 
 use crate::{Measured, MeasuredCell, Reading, told::text::plain};
 
-/// What a run measured.
+/// Estimates of a run.
 #[derive(Debug, Clone)]
 pub struct Measurements<'a> {
     /// The run.
     pub run: &'a Measured,
-    /// Cells of which something was measured, by suite, workload and name.
+    /// Cells with at least one metric, ordered by suite, workload and name.
     pub cells: Vec<CellEstimates<'a>>,
 }
 
-/// What was measured of a cell.
+/// Estimates of a cell.
 #[derive(Debug, Clone)]
 pub struct CellEstimates<'a> {
     /// The cell and its processes.
     pub measured: &'a MeasuredCell,
-    /// Its metrics, over the processes that ran to their end.
+    /// Estimate of each metric over the completed processes.
     pub estimates: BTreeMap<MetricName, Estimate>,
 }
 
 impl<'a> Measurements<'a> {
-    /// Of a run. The median over processes, with an interval from five of them on; shares of examples have Wilson's.
+    /// Computes the estimates of a run: the median over processes, with a confidence interval from five processes on. Shares of examples
+    /// get Wilson's interval.
     pub fn of(run: &'a Measured) -> Self {
         let cells = run.cells.values().map(|measured| CellEstimates {
             measured,
@@ -37,7 +38,7 @@ impl<'a> Measurements<'a> {
         Self { run, cells }
     }
 
-    /// The same with these metrics alone.
+    /// Keeps only these metrics.
     #[must_use]
     pub fn only(mut self, metrics: &[MetricName]) -> Self {
         for cell in &mut self.cells {
@@ -49,17 +50,17 @@ impl<'a> Measurements<'a> {
 }
 
 impl CellEstimates<'_> {
-    /// The cell.
+    /// Returns the cell.
     pub fn cell(&self) -> &Cell {
         &self.measured.cell
     }
 
-    /// Longest text of a name before the identity of the cell, in bytes.
+    /// Maximum length of a name before the identity of the cell, in bytes.
     const LONGEST_NAME: usize = 900;
 
-    /// What a series of runs calls the cell, in at most 1,024 bytes: `smoke/matmul · bf16-true · size 512 [547d2bc4619f9cff]`. It
-    /// does not depend on what else the run had: the setting is told by what is not its axis's default. The identity tells cells
-    /// apart that differ in sizes, as those of another profile do.
+    /// Returns a name that is stable across runs, in at most 1,024 bytes: `smoke/matmul · bf16-true · size 512 [547d2bc4619f9cff]`. The
+    /// name lists the axes that differ from their defaults, and does not depend on the other cells of the run. The identity distinguishes
+    /// cells that differ in sizes, such as those of another profile.
     pub fn series(&self) -> String {
         let cell = self.cell();
         let mut name = format!(
@@ -97,7 +98,7 @@ fn estimates(measured: &MeasuredCell) -> BTreeMap<MetricName, Estimate> {
     let words = measured.cell.workload.predicts_words();
     let estimated = readings.into_iter().filter_map(|(metric, readings)| {
         let estimate = match examples(metric, &readings) {
-            // Words of one passage are no independent draws.
+            // Tokens of one passage are not independent draws.
             Some(_) if words => without_interval(middle(metric, &readings, seed)?),
             Some(n) => share(&readings, n)?,
             None => middle(metric, &readings, seed)?,
@@ -107,7 +108,7 @@ fn estimates(measured: &MeasuredCell) -> BTreeMap<MetricName, Estimate> {
     estimated.collect()
 }
 
-/// The examples that a share is of.
+/// Returns the number of examples behind a share.
 fn examples(metric: MetricName, readings: &[Reading]) -> Option<u64> {
     let of_examples = matches!(
         metric,
@@ -131,7 +132,7 @@ fn share(readings: &[Reading], n: u64) -> Option<Estimate> {
     })
 }
 
-/// The median over processes. Rates are averaged as the times that they come from, as in the tables.
+/// Computes the median over processes. Rates are averaged as times, as in the tables.
 fn middle(metric: MetricName, readings: &[Reading], seed: u64) -> Option<Estimate> {
     let inverted = is_rate(metric) && readings.iter().all(|reading| reading.value > 0.0);
     let turned = |value: f64| if inverted { 1.0 / value } else { value };

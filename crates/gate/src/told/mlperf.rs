@@ -1,8 +1,8 @@
-//! Log lines as MLPerf's `mllog` writes them.
+//! Log lines in the format of MLPerf's `mllog`.
 //!
-//! This is no submission, nor a part of one: no benchmark of MLPerf is run and none of the rules on how one is timed holds. Of the keys,
+//! This is not an MLPerf submission or a part of one: no MLPerf benchmark is run, and the rules on timing are not followed. The keys
 //! `seed`, `global_batch_size`, `micro_batch_size`, `gradient_accumulation_steps`, `max_sequence_length`, `opt_name` and
-//! `lowest_numerical_precision_in_{linear,attn}` are MLPerf's and mean what they mean there. Those that begin with `mantissa_` are ours.
+//! `lowest_numerical_precision_in_{linear,attn}` are MLPerf's and have the same meaning. Keys that begin with `mantissa_` are ours.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{CellEstimates, Measurements};
 use crate::{GateError, MeasuredCell};
 
-/// What `mllog` writes, in its order.
+/// Fields of a log line, in the order of `mllog`.
 #[derive(Serialize)]
 struct Line<'a> {
     namespace: &'a str,
@@ -27,7 +27,7 @@ struct Line<'a> {
     metadata: Metadata<'a>,
 }
 
-/// What stands beside a value: for `mllog` the place in a source that logged it, which there is none of; the rest is ours.
+/// Metadata of a value. `mllog` expects the source location of the log call, which does not exist here; the other fields are ours.
 #[derive(Default, Serialize)]
 struct Metadata<'a> {
     file: &'static str,
@@ -60,11 +60,11 @@ struct Metadata<'a> {
     method: Option<&'a str>,
 }
 
-/// Points in time, all at the beginning of the run: what it was, and of every cell, whose identity is the namespace, how it was set, in what
-/// precision it was seen to compute, and what was measured.
+/// Renders points in time, all at the start of the run: the run, then for each cell its setting, the observed precision and the metrics.
+/// The namespace is the identity of the cell.
 ///
 /// # Errors
-/// A run that does not say when it was begun.
+/// Fails if the start time of the run is invalid.
 pub fn mlperf(measurements: &Measurements<'_>) -> Result<String, GateError> {
     let run = measurements.run;
     let started: Timestamp = run.started.parse().map_err(|_| GateError::Started {
@@ -154,7 +154,7 @@ impl Log {
     }
 }
 
-/// JSON in ASCII, as `mllog` writes it: its parser reads Latin-1. The mark that it looks for in a line is nowhere else in it.
+/// Escapes JSON to ASCII like `mllog`, whose parser reads Latin-1. Also escapes the marker that the parser searches for in a line.
 fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -166,11 +166,11 @@ fn ascii(json: &str) -> String {
             }
         }
     }
-    // Outside of strings no colon follows another.
+    // Outside of strings, JSON never contains two consecutive colons.
     out.replace(":::MLLOG", "\\u003a::MLLOG")
 }
 
-/// How a cell was set, in MLPerf's keys.
+/// Returns the setting of a cell, in MLPerf's keys.
 fn set(cell: &Cell) -> Vec<(&'static str, Value)> {
     let setting = &cell.setting;
     let mut set = vec![("seed", json!(cell.seed))];
@@ -191,7 +191,7 @@ fn set(cell: &Cell) -> Vec<(&'static str, Value)> {
     set
 }
 
-/// The operands' format of the products of a cell, in MLPerf's words, as it was observed in every process.
+/// Returns the operand format of a cell's matmuls in MLPerf's terms, if all processes observed the same.
 fn lowest(measured: &MeasuredCell) -> Option<&'static str> {
     let seen: BTreeSet<Option<(u32, u32)>> = measured
         .completed()
@@ -212,9 +212,9 @@ fn lowest(measured: &MeasuredCell) -> Option<&'static str> {
     }
 }
 
-/// That format under MLPerf's keys. What was observed of a model holds for all its products if they were what was asked for; else it is of
-/// those that were not, which may be linear layers, convolutions or attention, and nothing is told. Nothing is communicated: a cell has
-/// one device.
+/// Returns that format under MLPerf's keys. If the observed precision of a model equals the requested one, it is valid for all its matmuls.
+/// Otherwise it describes only the layers that differ, which can be linear layers, convolutions or attention, and the result is empty.
+/// There is no key for communication because a cell has one device.
 fn precision(measured: &MeasuredCell) -> Vec<(&'static str, &'static str)> {
     const LINEAR: &str = "lowest_numerical_precision_in_linear";
     const ATTENTION: &str = "lowest_numerical_precision_in_attn";

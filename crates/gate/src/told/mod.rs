@@ -1,8 +1,7 @@
-//! What was compared or measured, in the words and the formats of wherever it is read. Every function is pure: the same input
-//! gives the same bytes, and what is absent is left out.
+//! Output formats of comparisons and measurements. Every function is pure: the same input gives the same bytes. Absent values are omitted.
 //!
-//! Of a comparison: [`markdown`] for pull requests, [`terminal_tables`], [`annotations`] of GitHub Actions, [`junit`].
-//! Of one run: [`benchmark_action`], [`bencher`], [`openmetrics`], [`mlperf`].
+//! Formats of a comparison: [`markdown`] for pull requests, [`terminal_tables`], [`annotations`] for GitHub Actions, [`junit`]. Formats of
+//! a run: [`benchmark_action`], [`bencher`], [`openmetrics`], [`mlperf`].
 
 mod annotations;
 mod bencher;

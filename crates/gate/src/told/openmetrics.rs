@@ -1,4 +1,4 @@
-//! OpenMetrics text, version 1.0: what a scraper or the textfile collector of a node exporter takes in.
+//! OpenMetrics text, version 1.0, for scrapers and the textfile collector of a node exporter.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -10,12 +10,12 @@ use super::{
     text::{plain, short},
 };
 
-/// Longest value of a label, in characters.
+/// Maximum length of the value of a label, in characters.
 const LONGEST_LABEL: usize = 1000;
 
-/// A part of an estimate, which is a metric of its own.
+/// Part of an estimate that is exported as a separate metric.
 struct Part {
-    /// In the name, before the unit.
+    /// Suffix of the name, before the unit.
     word: &'static str,
     says: &'static str,
     of: fn(&Estimate) -> Option<f64>,
@@ -39,8 +39,8 @@ const PARTS: [Part; 3] = [
     },
 ];
 
-/// A gauge a metric, and one each for the ends of its interval; a point a cell, with the suite, the workload, the cell's identity,
-/// the seed and every axis of the setting as labels. Values are in the units of records and have no time: a scraper has its own.
+/// Renders a gauge per metric and two more for the ends of its interval. Each cell is a point, labelled with the suite, workload, identity,
+/// seed and every axis of the setting. Values are in the units of records and have no timestamps, because a scraper adds its own.
 pub fn openmetrics(measurements: &Measurements<'_>) -> String {
     let mut out = String::new();
     info(&mut out, measurements);
@@ -55,7 +55,7 @@ pub fn openmetrics(measurements: &Measurements<'_>) -> String {
     out
 }
 
-/// What holds for the whole run.
+/// Renders the properties of the whole run.
 fn info(out: &mut String, measurements: &Measurements<'_>) {
     let run = measurements.run;
     let fingerprint = &run.fingerprint;
@@ -72,7 +72,7 @@ fn info(out: &mut String, measurements: &Measurements<'_>) {
         ("build", Some(fingerprint.build.clone())),
     ];
     let labels = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    // Prometheus' own text parser, and so the textfile collector, knows no type `info`.
+    // Prometheus' own text parser, which the textfile collector uses, does not support the type `info`.
     out.push_str("# TYPE mantissa_run_info gauge\n# HELP mantissa_run_info The run that was measured.\n");
     let _ = writeln!(out, "mantissa_run_info{{{}}} 1", joined(labels));
 }
@@ -126,12 +126,12 @@ fn joined(labels: impl Iterator<Item = (&'static str, String)>) -> String {
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// Keeps the value of a label from ending early.
+/// Escapes the value of a label.
 fn escape(text: &str) -> String {
     plain(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// The name of a metric, which ends in its unit.
+/// Returns the name of a metric, which ends in its unit.
 fn name(metric: MetricName, part: &str) -> String {
     let unit = unit(metric);
     let name = metric.name();
@@ -143,7 +143,7 @@ fn name(metric: MetricName, part: &str) -> String {
     }
 }
 
-/// The unit in the words of OpenMetrics; a count has none.
+/// Returns the unit in OpenMetrics terms; empty for a count.
 fn unit(metric: MetricName) -> &'static str {
     match metric.unit() {
         Unit::Seconds => "seconds",

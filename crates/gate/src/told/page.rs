@@ -1,25 +1,25 @@
-//! A Markdown page that fits into a comment.
+//! Markdown page with a limited length.
 
-/// What a comment may hold on GitHub, in characters. It is kept in bytes, which are no fewer.
+/// Maximum length of a GitHub comment, in characters. The code applies the limit to bytes, of which there are at least as many.
 pub const LONGEST_COMMENT: usize = 65_536;
-/// What is kept free for the words that say how many rows are missing, and for the end, in bytes.
+/// Space reserved for the number of omitted rows and the end of the page, in bytes.
 const RESERVE: usize = 1000;
 
-/// Keeps text from being read as HTML.
+/// Escapes text for HTML.
 pub(crate) fn html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
 
-/// A page that does not grow beyond what a comment may hold.
+/// Page that does not exceed [`LONGEST_COMMENT`].
 pub(crate) struct Page {
     out: String,
     foot: String,
 }
 
 impl Page {
-    /// An empty one, for whose end there will be room.
+    /// Creates an empty page and reserves space for its foot.
     pub fn new(foot: String) -> Self {
         Self {
             out: String::new(),
@@ -27,25 +27,25 @@ impl Page {
         }
     }
 
-    /// Bytes that can still be written.
+    /// Returns the number of bytes that can still be written.
     fn room(&self) -> usize {
         LONGEST_COMMENT.saturating_sub(self.out.len() + self.foot.len() + RESERVE)
     }
 
-    /// A paragraph, if there is room for it.
+    /// Adds a paragraph if it fits.
     pub fn line(&mut self, text: &str) {
         if text.len() + 2 <= self.room() {
             self.end(text);
         }
     }
 
-    /// A line for which room is kept: the end of something, or how much of it is missing.
+    /// Adds a paragraph in the reserved space, such as the number of omitted rows.
     pub fn end(&mut self, text: &str) {
         self.out.push_str(text);
         self.out.push_str("\n\n");
     }
 
-    /// A table with as many of its rows as take half of the room that is left, and the number of the others.
+    /// Adds a table. Rows that do not fit into half of the remaining space are only counted.
     pub fn table(&mut self, title: &str, head: &[&str], right: &[&str], rows: Vec<String>) {
         if rows.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl Page {
         }
     }
 
-    /// The whole page.
+    /// Returns the whole page.
     pub fn finish(mut self) -> String {
         self.out.push_str(&self.foot);
         self.out

@@ -1,4 +1,4 @@
-//! What there is to say of a comparison beside its regressions.
+//! Summaries of findings and inconclusive comparisons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use mantissa_report::ABSENT;
 
 use crate::{ComparedCell, Finding, FindingKind, Gated, Outcome};
 
-/// What was found and is not told among the regressions.
+/// Returns the findings that are not listed as regressions.
 pub(crate) fn other_findings(gated: &Gated) -> impl Iterator<Item = (&ComparedCell, &Finding)> {
     let allowed = gated.allowed.iter().map(|allowed| &allowed.failure);
     let failures: BTreeSet<(usize, &str)> = allowed
@@ -22,7 +22,7 @@ pub(crate) fn other_findings(gated: &Gated) -> impl Iterator<Item = (&ComparedCe
     others.map(|(_, cell, finding)| (cell, finding))
 }
 
-/// A kind of finding in a word or two.
+/// Returns a short name for a kind of finding.
 pub(crate) fn about(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::Vanished => "vanished cell",
@@ -34,18 +34,18 @@ pub(crate) fn about(kind: FindingKind) -> &'static str {
     }
 }
 
-/// Why nothing can be said of some changes.
+/// Inconclusive comparisons with the same reason.
 #[derive(Default)]
 pub(crate) struct Doubted<'a> {
     pub reason: &'a str,
     pub changes: usize,
     pub cells: usize,
-    /// From here on a change of any of them by a share would have been found in 95 of 100 tries.
+    /// Smallest relative change that would be detected with a power of 95 %; the largest of these over the changes.
     pub catches: Option<f64>,
 }
 
 impl Doubted<'_> {
-    /// From which change on all of them see it: `±12 %`.
+    /// Formats the relative change from which all of them are detected: `±12 %`.
     pub fn seen_from(&self) -> String {
         match self.catches {
             Some(share) if share.is_finite() => format!("±{:.1} %", 100.0 * share),
@@ -54,7 +54,7 @@ impl Doubted<'_> {
     }
 }
 
-/// By reason, the changes of which nothing can be said, the most frequent first.
+/// Groups inconclusive comparisons by reason, the most frequent first.
 pub(crate) fn doubts(gated: &Gated) -> Vec<Doubted<'_>> {
     let mut doubts: BTreeMap<&str, Doubted<'_>> = BTreeMap::new();
     for cell in &gated.comparison.cells {

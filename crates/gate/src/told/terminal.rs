@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{Change, ComparedCell, Gated, Outcome};
 
-/// A column is not cut to less.
+/// Minimum width of a column after cutting.
 const LEAST: usize = 8;
-/// Rows of a table of what is no regression; the others are counted.
+/// Maximum number of rows in tables that do not list regressions. The other rows are counted.
 const MOST_ROWS: usize = 20;
 
-/// What got worse, what is allowed, what else was found, what nothing can be said of and why, and what got better: a table each that has
-/// rows. With a border of one character and a space on either side of each column they are no wider than `width`, unless that is too narrow
-/// for their numbers.
+/// Returns tables of regressions, allowed regressions, other findings, inconclusive comparisons with their reasons, and improvements. Empty
+/// tables are omitted. With a border of one character and a space on either side of each column, a table is at most `width` wide, unless
+/// that is too narrow for its numbers.
 pub fn terminal_tables(gated: &Gated, width: usize) -> Vec<Table> {
     let tables = [
         regressions(gated),
@@ -112,7 +112,7 @@ fn undecided(gated: &Gated) -> Table {
             plain(doubted.reason),
         ]
     });
-    // From a change of this size on any of them would have been seen in 95 of 100 tries.
+    // `seen from`: relative change from which each of them is detected with a power of 95 %.
     let head = [
         ("changes", Align::Right),
         ("cells", Align::Right),
@@ -133,7 +133,7 @@ fn table(title: &str, head: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
     }
 }
 
-/// The first rows, and a title that says so.
+/// Truncates the rows and adds their total number to the title.
 fn most(mut table: Table) -> Table {
     let all = table.rows.len();
     if all > MOST_ROWS {
@@ -157,7 +157,7 @@ fn fitted(mut table: Table, width: usize) -> Table {
         })
         .collect();
     let room = width.saturating_sub(3 * columns + 1);
-    // What is narrower than an equal part of the room keeps its width; the others share what is left.
+    // Columns narrower than an equal share of the space keep their width. The others share the remainder.
     let mut wide: Vec<usize> = (0..columns)
         .filter(|column| table.header[*column].1 == Align::Left)
         .collect();

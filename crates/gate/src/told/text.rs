@@ -1,7 +1,7 @@
-//! Text that somebody else wrote, made harmless.
+//! Sanitization of untrusted text.
 
-/// The same in one line, without what a terminal, XML or a reader's eye takes for a command: control characters and those that
-/// turn the direction of writing become `�`, line breaks and tabs a space.
+/// Returns the text as one line, without characters that terminals, XML or GitHub interpret. Control characters and characters that change
+/// the text direction become `�`; line breaks and tabs become spaces.
 pub(crate) fn plain(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
@@ -10,12 +10,12 @@ pub(crate) fn plain(text: &str) -> String {
         c if c.is_control() => '\u{fffd}',
         c => c,
     };
-    // What GitHub's runner takes for a command anywhere in a line.
+    // GitHub's runner interprets `##[` anywhere in a line as a command.
     let text: String = text.chars().map(harmless).collect();
     text.replace("##[", "# #[")
 }
 
-/// No more characters than there is room for, the last of which then is `…`.
+/// Truncates text to `room` characters, the last of which is then `…`.
 pub(crate) fn cut(text: &str, room: usize) -> String {
     match text.char_indices().nth(room) {
         Some(_) => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
@@ -23,9 +23,9 @@ pub(crate) fn cut(text: &str, room: usize) -> String {
     }
 }
 
-/// [`plain`] and then [`cut`].
+/// Applies [`plain`], then [`cut`].
 pub(crate) fn short(text: &str, room: usize) -> String {
-    // One more tells that there are more.
+    // One additional character shows [`cut`] that the text is longer.
     let end = text
         .char_indices()
         .nth(room + 1)

@@ -1,4 +1,4 @@
-//! What a history shows, as the report takes it.
+//! Conversion of a history to the trends of a report.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use mantissa_report::{Towards, TrendLine, TrendRun, TrendTurn, Trends};
 use crate::{History, Outcome, Point, Trend, Turn};
 
 impl History {
-    /// Its trends for a page and for a terminal; `name`: what the history is called there.
+    /// Converts trends for a page or a terminal; `name`: the name of the history shown there.
     pub fn told(&self, name: &str, trends: &[Trend]) -> Trends {
         let runs: BTreeSet<(&str, &str)> = self
             .entries()

@@ -1,23 +1,24 @@
-//! A change in words and numbers that read well.
+//! Text and number formatting of changes.
 
 use mantissa_report::{ABSENT, Scale};
 
 use super::text::short;
 use crate::{Change, ComparedCell};
 
-/// What of a cell's name a suite takes, a workload, and a setting, in characters: each is told, however long the others are.
+/// Maximum lengths of suite, workload and setting in the name of a cell, in characters. Each has its own limit, so that a long one does not
+/// hide the others.
 const NAME: (usize, usize, usize) = (40, 40, 80);
-/// Beyond so many times as much, a factor reads better than percent.
+/// Changes beyond this factor are printed as a factor instead of percent.
 const FACTOR_FROM: f64 = 3.0;
-/// Chances below are told as being below.
+/// p-values below this are printed as `< 0.0001`.
 const LEAST_P: f64 = 1e-4;
 
-/// What people call a cell: `smoke · matmul · 32-true`.
+/// Returns the display name of a cell: `smoke · matmul · 32-true`.
 pub(crate) fn name(cell: &ComparedCell) -> String {
     format!("{} · {}", short(&cell.suite, NAME.0), name_in_suite(cell))
 }
 
-/// The same without the suite.
+/// Returns the display name without the suite.
 pub(crate) fn name_in_suite(cell: &ComparedCell) -> String {
     format!(
         "{} · {}",
@@ -26,15 +27,15 @@ pub(crate) fn name_in_suite(cell: &ComparedCell) -> String {
     )
 }
 
-/// What tables show of a change.
+/// Columns of a change in tables.
 pub(crate) struct Words {
     /// The baseline's value with its unit.
     pub before: String,
-    /// The candidate's.
+    /// The candidate's value with its unit.
     pub after: String,
-    /// How much it changed, and between what and what.
+    /// The change and its interval.
     pub change: String,
-    /// How seldom chance does as much; corrected for everything that was compared, if that is known.
+    /// p-value, adjusted for all comparisons if that is available.
     pub p: String,
 }
 
@@ -61,7 +62,7 @@ impl Words {
         }
     }
 
-    /// `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
+    /// Formats a change in one line: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
     pub fn sentence(change: &Change) -> String {
         let words = Self::of(change);
         let mut sentence = format!("{}: {} → {}", change.metric, words.before, words.after);
@@ -78,7 +79,7 @@ impl Words {
     }
 }
 
-/// What the verdict takes into account beside the change: what all cells share, and what the cell does by itself.
+/// Returns what the verdict considers in addition to the change: the common drift of all cells, and the noise of the cell.
 fn aside(change: &Change) -> Option<String> {
     let share = |value: f64| format!("{:.1} %", 100.0 * value);
     let drift = signed(&share((change.drift - 1.0).abs()), change.drift - 1.0);
@@ -114,7 +115,7 @@ fn changed(change: &Change, scale: Scale) -> String {
     format!("{}{unit}{}", told(value), interval.unwrap_or_default())
 }
 
-/// A number with its sign; one that shows as zero has none.
+/// Formats a number with its sign. A number that is printed as zero has no sign.
 fn signed(magnitude: &str, value: f64) -> String {
     let shows = magnitude.contains(|c: char| ('1'..='9').contains(&c));
     match value {

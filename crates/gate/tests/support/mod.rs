@@ -1,4 +1,4 @@
-//! Runs that nobody made: every number here is invented.
+//! Invented runs: every number here is made up.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -8,7 +8,7 @@ use mantissa_core::{
     Status, Task, Workload,
 };
 
-/// A run that is to be written.
+/// Run to be written to a folder.
 pub struct Invented {
     pub cells: Vec<Cell>,
     pub records: Vec<Record>,
@@ -89,7 +89,7 @@ pub fn record(cell: &Cell, repeat: u32, metrics: &[(MetricName, f64)]) -> Record
 }
 
 impl Invented {
-    /// Every cell in this many processes; `metrics` of a cell's place and a process.
+    /// Creates a run with this many processes per cell. `metrics` depends on the index of the cell and the process.
     pub fn new(
         cells: &[Cell],
         processes: u32,
@@ -144,7 +144,7 @@ impl Invented {
     }
 }
 
-/// A number about 1 that follows from its place: some thousandths of noise.
+/// Returns a deterministic number close to 1, with some thousandths of noise.
 pub fn noise(seed: u64) -> f64 {
     let mixed = seed
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)

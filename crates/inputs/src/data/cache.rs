@@ -1,8 +1,8 @@
-//! Tokenised data sets on disk, named by the hash of everything that went into them.
+//! Cache of tokenized data sets. A file is named after the hash of all its inputs.
 //!
-//! A file is a magic line, the BLAKE3 hash of the rest, and the rest: little-endian words of 32 bits, a length before
-//! every list. It is written under a name of its own and renamed, so that workers that start together can share the
-//! folder; a file that does not match its hash is as good as none.
+//! A file consists of a magic line, the BLAKE3 hash of the payload, and the payload: little-endian 32-bit words with a length before every list.
+//! It is written under a temporary name and renamed, because workers that start together share the folder. A file that does not match its hash
+//! is ignored.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use mantissa_core::read_regular;
 
 use super::{DataError, Tokenized, ids::Ids};
 
-/// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
+/// Change it with the layout of the file, and with any change in tokenization that the key does not cover.
 const MAGIC: &[u8; 18] = b"mantissa tokens 3\n";
 
-/// What a cache file holds.
+/// Contents of a cache file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub train: Tokenized,
@@ -31,20 +31,19 @@ pub(super) struct Entry {
     pub notes: Vec<String>,
 }
 
-/// The name of the file for what `inputs` hash to.
+/// Returns the path of the file for the hash of `inputs`.
 pub(super) fn file_in(folder: &Path, inputs: &blake3::Hash) -> PathBuf {
     folder.join(format!("{}.tokens", &inputs.to_hex()[..32]))
 }
 
-/// Starts a hash of inputs; the version of this program is one of them.
+/// Starts a hash of inputs. It includes the version of this program.
 pub(super) fn hasher() -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new();
     hasher.update(MAGIC).update(env!("CARGO_PKG_VERSION").as_bytes());
     hasher
 }
 
-/// Returns the entry in `file`, or makes it and stores it there. One that cannot be stored gets a note, and is made again
-/// by the next worker.
+/// Returns the entry in `file`, or creates and stores it. An entry that cannot be stored gets a note, and the next worker creates it again.
 pub(super) fn entry(
     file: &Path,
     make: impl FnOnce() -> Result<Entry, DataError>,
@@ -59,12 +58,12 @@ pub(super) fn entry(
     Ok(entry)
 }
 
-/// Returns the note on tokens that cannot be stored.
+/// Returns the note about tokens that cannot be stored.
 pub(super) fn not_stored(error: &DataError) -> String {
     format!("every cell tokenises its data again: {error}")
 }
 
-/// The entry in `file`; none if there is no such file or it is damaged.
+/// Loads the entry in `file`. Returns `None` if the file does not exist or is damaged.
 pub(super) fn load(file: &Path) -> Option<Entry> {
     let bytes = read_regular(file).ok()?;
     let (hash, payload) = bytes.strip_prefix(MAGIC)?.split_at_checked(blake3::OUT_LEN)?;
@@ -72,7 +71,7 @@ pub(super) fn load(file: &Path) -> Option<Entry> {
     intact.then(|| decode(payload)).flatten()
 }
 
-/// Writes `entry` to `file`, replacing what is there.
+/// Writes `entry` to `file`, replacing an existing file.
 pub(super) fn store(file: &Path, entry: &Entry) -> Result<(), DataError> {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let folder = file.parent().unwrap_or(Path::new("."));
@@ -83,14 +82,14 @@ pub(super) fn store(file: &Path, entry: &Entry) -> Result<(), DataError> {
     let temporary = file.with_extension(own);
     let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, file));
     written.map_err(|source| {
-        let _ = fs::remove_file(&temporary); // the error that counts is the first
+        let _ = fs::remove_file(&temporary); // the first error is the one to report
         DataError::write(file)(source)
     })
 }
 
 fn encode(entry: &Entry) -> Vec<u8> {
     let mut text = serde_json::to_vec(&(&entry.names, &entry.notes)).expect("text and numbers");
-    // Whole words, which JSON may have behind it.
+    // Pad to whole words. JSON allows trailing spaces.
     text.resize(text.len().next_multiple_of(4), b' ');
     let (text, _) = text.as_chunks::<4>();
     let mut words = vec![entry.classes, entry.vocabulary_size, text.len() as u32];

@@ -23,7 +23,7 @@ const SENTENCEPIECE: &str = "tokenizer.model";
 const ADDED: &str = "added_tokens.json";
 const SPECIAL_MAP: &str = "special_tokens_map.json";
 
-/// Tokens of every BERT.
+/// Special tokens of all BERT models.
 const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 
 /// Text normalization before tokenization.
@@ -33,7 +33,7 @@ pub(super) struct Casing {
     lowercase: bool,
     /// Removes accents. `None` follows `lowercase`.
     strip_accents: Option<bool>,
-    /// Puts spaces around Chinese characters.
+    /// Inserts spaces around Chinese characters.
     chinese: bool,
 }
 
@@ -244,7 +244,7 @@ impl Casing {
                 let expected = id.as_u64().and_then(|id| tokens.get(usize::try_from(id).ok()?));
                 expected != Some(token)
             };
-            // Of a token that occurs twice, the last line is its id.
+            // If a token occurs twice, its id is the last line.
             let distinct: BTreeSet<&String> = tokens.iter().collect();
             let is_other = |vocabulary: &Map<String, Value>| {
                 vocabulary.len() != distinct.len() || vocabulary.iter().any(differs)
@@ -285,7 +285,7 @@ fn read(vocabulary: &Path, name: &str) -> Result<Option<Map<String, Value>>, Dat
         .map_err(|reason| DataError::Configuration { path, reason })
 }
 
-/// Reports special tokens that are not those of BERT.
+/// Reports special tokens that differ from those of BERT.
 fn check_roles(fields: &Fields<'_>) {
     for (name, token) in [
         ("cls_token", "[CLS]"),
@@ -302,7 +302,7 @@ fn check_roles(fields: &Fields<'_>) {
     }
 }
 
-/// Returns true for the post-processor of BERT: `[CLS]` before a text and `[SEP]` behind it.
+/// Returns true for the post-processor of BERT: `[CLS]` before a text and `[SEP]` after it.
 fn is_usual(post_processor: &Value) -> bool {
     let token = |name: &str| post_processor[name][0].as_str();
     match post_processor["type"].as_str() {
@@ -321,8 +321,7 @@ fn is_usual(post_processor: &Value) -> bool {
     }
 }
 
-/// Refuses a sequence that is longer than the tokenizer's configuration allows. `path` is a folder, or a file next to the
-/// configuration.
+/// Rejects a sequence that is longer than the tokenizer's configuration allows. `path` is a folder, or a file next to the configuration.
 ///
 /// # Errors
 /// A malformed configuration, or one that truncates texts to fewer than `sequence` tokens; the message names the field.
@@ -332,7 +331,7 @@ pub fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
     } else {
         path.to_owned()
     };
-    // transformers truncates to the first that is there.
+    // transformers truncates to the first of these fields that exists.
     let fields = [
         (CONFIG, "model_max_length"),
         (CONFIG, "max_len"),
@@ -359,14 +358,14 @@ pub fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
     Ok(())
 }
 
-/// Refuses a `tokenizer.json` or `tokenizer.model` unlike the one in the folder of a checkpoint.
+/// Rejects a `tokenizer.json` or `tokenizer.model` that differs from the one in the folder of a checkpoint.
 fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
     let own = if contents::json::<Value>(given).is_ok() {
         weights.join(TOKENIZER)
     } else if given.extension().is_some_and(|end| end == "model") {
         weights.join(SENTENCEPIECE)
     } else {
-        // A `tok*.bin` may be made from either.
+        // A `tok*.bin` can be made from either.
         return Ok(());
     };
     if !own.is_file() {
@@ -374,7 +373,7 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
     }
     let bytes = |path: &Path| read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path));
     let (theirs, ours) = (bytes(given)?, bytes(&own)?);
-    // Versions of the library write the same tokenizer in different ways.
+    // Versions of the library write the same tokenizer differently.
     let same = theirs == ours
         || match (normal_form(&theirs), normal_form(&ours)) {
             (Some(theirs), Some(ours)) => theirs == ours,
@@ -392,7 +391,7 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
     }
 }
 
-/// Refuses a vocabulary unlike the one in a checkpoint's folder.
+/// Rejects a vocabulary that differs from the one in a checkpoint's folder.
 ///
 /// # Errors
 /// Other tokens, or another normalization.
@@ -442,7 +441,7 @@ fn optional(fields: &Fields<'_>, name: &str) -> Option<bool> {
     fields.has(name).then(|| fields.flag_or(name, true))
 }
 
-/// Refuses tokens that are matched before words are split, which is not implemented.
+/// Rejects tokens that are matched before words are split, because this is not implemented.
 fn only_special<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let others: Vec<String> = tokens
         .filter(|token| !SPECIAL.contains(token))
@@ -549,7 +548,7 @@ mod tests {
             "0": { "content": "[PAD]" }, "1": { "content": "[UNK]" }, "2": { "content": "[CLS]" }
         }, "additional_special_tokens": [], "extra_special_tokens": {}, "mask_token": "[MASK]" });
         assert_eq!(beside(&[config(special.clone())]), Ok(Casing::default()));
-        // A field that is absent in the configuration is taken from the tokenizer.
+        // A field that is absent in the configuration is read from the tokenizer.
         let cased = beside(&[config(special), ("tokenizer.json", whole(false))]).unwrap();
         assert!(!cased.lowercase);
         let error = beside(&[

@@ -1,4 +1,4 @@
-//! Reading a whole data set and telling what is in it, for whoever is about to use it.
+//! Reads a whole data set and summarizes it (`mantissa data check`).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,51 +13,51 @@ use super::{
     split::Given, text_files,
 };
 
-/// What a data set holds.
+/// Summary of a data set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Checked {
-    /// What kind of data it is.
+    /// Kind of the data.
     pub kind: DatasetKind,
-    /// Names of its files, or of its folder.
+    /// Names of its files, or name of its folder.
     pub name: String,
-    /// Hash of its contents, as records have it; absent where they depend on the size that images are scaled to.
+    /// Hash of its contents, as in records. Absent if it depends on the size to which images are scaled.
     pub hash: Option<String>,
-    /// Number of classes; 0 of running text, whose examples are documents.
+    /// Number of classes. 0 for running text, whose examples are documents.
     pub classes: u32,
     /// Its parts.
     pub parts: Vec<CheckedPart>,
-    /// What a careful user would want to know.
+    /// Remarks about possible problems.
     pub remarks: Vec<String>,
 }
 
-/// A part of a data set.
+/// Summary of a part of a data set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckedPart {
     /// `training`, `validation` or `test`.
     pub name: &'static str,
     /// Number of examples.
     pub examples: usize,
-    /// Examples of each class.
+    /// Number of examples of each class.
     pub classes: Vec<usize>,
     /// Sizes of the smallest, the median and the largest example.
     pub sizes: [u64; 3],
-    /// Of what these are: `words`, `characters`, or `pixels` along the shorter side.
+    /// Unit of the sizes: `words`, `characters`, or `pixels` along the shorter side.
     pub unit: &'static str,
-    /// Examples that are equal to an earlier one of the part.
+    /// Number of examples that are equal to an earlier one in the same part.
     pub repeated: usize,
 }
 
-/// An example as far as it is counted.
+/// Properties of an example that are counted.
 struct Seen {
     label: u32,
     size: u64,
     content: [u8; 32],
 }
 
-/// Reads every example at a path, of whatever kind it is.
+/// Reads every example at a path, of any kind.
 ///
 /// # Errors
-/// Whatever is wrong with the data, with its file and line.
+/// The first error in the data, with its file and line.
 pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
     let kind = kind_of(path)?;
     let (name, hash, classes, unit, notes, given) = match kind {
@@ -160,7 +160,7 @@ fn counted(name: &'static str, part: &[Seen], classes: u32, unit: &'static str) 
     }
 }
 
-/// Test examples that were trained on, equal examples with different labels, classes that hardly occur.
+/// Returns remarks on test examples that are also training examples, equal examples with different labels, and rare classes.
 fn remarks(parts: &[(&'static str, Vec<Seen>)], classes: u32) -> Vec<String> {
     let mut remarks = vec![];
     let of = |wanted: &str| {

@@ -145,8 +145,8 @@ impl KnownClasses {
         (0..count).map(name).collect()
     }
 
-    /// Maps labels like [`number`](Self::number). A training may have other labels than the checkpoint, or another number
-    /// of them: these are numbered in natural order, and the output head is new.
+    /// Maps labels like [`number`](Self::number). Training data may have other labels than the checkpoint, or another number of them: these are
+    /// numbered in natural order, and the output head is new.
     pub(super) fn number_or_new(
         &self,
         labels: &BTreeSet<&str>,
@@ -211,7 +211,7 @@ pub(super) fn counts(names: &[(u32, String)], parts: [&[u32]; 3]) -> Vec<ClassCo
 pub(super) fn canonical(label: &str) -> String {
     /// 2⁵³: larger integers are not exact in f64.
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    // A byte order mark is in the middle of files that were joined.
+    // Files that were joined have a byte order mark in the middle.
     let label = label.trim_matches(|letter: char| letter.is_whitespace() || letter == '\u{feff}');
     if let Ok(number) = label.parse::<i64>() {
         return number.to_string();
@@ -362,7 +362,7 @@ mod tests {
             all,
             [number("positive", 0), number("Negative", 1), number("neutral", 2)]
         );
-        // A data set may lack classes.
+        // A data set need not contain all classes.
         assert_eq!(numbered(&moods, &["neutral"]).unwrap(), [number("neutral", 2)]);
         assert_eq!(
             numbered(&moods, &["0", "2"]).unwrap(),

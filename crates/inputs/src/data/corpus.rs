@@ -1,4 +1,4 @@
-//! Text for language models: from files of any size to passages of token ids, without holding either.
+//! Text for language models: converts files of any size to passages of token ids without holding either in memory.
 
 use std::{ops::Range, path::Path};
 
@@ -19,27 +19,26 @@ use super::{
     token_file::{self, Tokens},
 };
 
-/// Bytes of text that are encoded in parallel.
+/// Number of bytes of text that are encoded in parallel.
 const BLOCK: usize = 4 << 20;
 
-/// Loads what is `wanted` of running text, in passages of at most `sequence` tokens. `classes` of the data set are the tokenizer's ids.
+/// Loads the `wanted` part of running text in passages of at most `sequence` tokens. `classes` of the data set is the number of token ids.
 ///
-/// [`Reading::data`] is a text file, JSON lines with a `text` or the key that the user named (either also gzipped), or a folder with a training, a validation or a test file
-/// of these. Every line of JSON is a document, and so is what stands between two marks `<|endoftext|>` of a text file, without the
-/// space around it: a file without a mark is one document. A document is encoded as a whole, with the token before every text if the
-/// tokenizer has one.
+/// [`Reading::data`] is a text file, JSON lines with the key `text` or the key given by the user (either also gzipped), or a folder with a
+/// training, a validation or a test file of these. Every line of JSON is a document. In a text file, the marker `<|endoftext|>` separates
+/// documents, and the spaces around it are removed; a file without a marker is one document. A document is encoded as a whole, with the
+/// beginning token of the tokenizer if it has one.
 ///
-/// Where the next words are asked for, passages share one token with the one before, so that each token of a document but its first is
-/// predicted once. Where hidden words are, passages share none, and each stands between the tokenizer's tokens for that.
+/// For next-token prediction, a passage shares one token with the previous one, to predict every token of a document except its first exactly
+/// once. For masked tokens, passages do not overlap, and each is enclosed in the special tokens of the tokenizer.
 ///
-/// Synthetic text needs no files. Each of its passages is made of the sentences of synthetic reviews; without a tokenizer, the words
-/// of the generator are its tokens.
+/// Synthetic text needs no files. Each of its passages consists of the sentences of synthetic reviews. Without a tokenizer, the words of the
+/// generator are its tokens.
 ///
-/// The ids of a corpus are kept in the folder [`Reading::cache`], and found again by the hash of its contents and of the tokenizer.
+/// The ids of a corpus are cached in the folder [`Reading::cache`], under the hash of its contents and of the tokenizer.
 ///
 /// # Errors
-/// Whatever is wrong with the files, with file and line; a split that the data cannot fill; a tokenizer without the tokens that hidden
-/// words need.
+/// An error in a file, with file and line; a split that the data cannot fill; a tokenizer without the special tokens for masking.
 pub fn load_passages(
     (kind, words): (DatasetKind, Words),
     wanted: &Wanted,
@@ -73,13 +72,13 @@ pub fn load_passages(
     }
 }
 
-/// What is asked about passages.
+/// Prediction task on passages.
 struct Asking {
-    /// Tokens of a padded passage.
+    /// Number of tokens of a padded passage.
     sequence: u32,
     vocabulary: u32,
     cut: Cut,
-    /// Where words are hidden.
+    /// Masking of tokens, if the model predicts masked tokens.
     masking: Option<Masking>,
 }
 
@@ -120,7 +119,7 @@ fn of_files(
     let stored = token_file::file_in(cache, &inputs.finalize());
     let (tokens, note) = match tokens(&corpus, tokenizer, &stored, (PIECE, BLOCK)) {
         Err(error @ DataError::Io { verb: "write", .. }) => {
-            // The file is mapped, and lives on without its folder.
+            // The file stays mapped after its folder is removed.
             let folder = tempfile::tempdir().map_err(DataError::write(&std::env::temp_dir()))?;
             let tokens = tokens(&corpus, tokenizer, &folder.path().join("tokens"), (PIECE, BLOCK))?;
             (tokens, Some(cache::not_stored(&error)))
@@ -150,7 +149,7 @@ fn of_files(
     })
 }
 
-/// The ids of a corpus, from the file `stored` if they are there. `piece`: bytes of text that are encoded at a time, and `block`, in parallel.
+/// Returns the ids of a corpus, from the file `stored` if possible. Encodes `piece` bytes of text at a time, and `block` bytes in parallel.
 fn tokens(
     corpus: &Corpus,
     tokenizer: &TextTokenizer,
@@ -235,7 +234,7 @@ fn synthetic(
     })
 }
 
-/// The first tokens of each text, as many as a passage has.
+/// Tokenizes the first tokens of each text, as many as a passage has.
 fn synthetic_entry(
     mut texts: Vec<String>,
     (wanted, split): (&Wanted, &Split),
@@ -278,7 +277,7 @@ mod tests {
     };
     use crate::data::text_files::MARK;
 
-    /// A folder with these files.
+    /// Creates a folder with these files.
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes) in files {
@@ -287,7 +286,7 @@ mod tests {
         folder
     }
 
-    /// A tokenizer with a piece for every small letter, and some words.
+    /// Creates a tokenizer with a piece for every lowercase letter, and some words.
     fn tokenizer() -> tempfile::TempDir {
         let letters: Vec<String> = ('a'..='z').map(String::from).collect();
         let mut pieces: Vec<(&str, f32)> = letters.iter().map(|letter| (letter.as_str(), -9.0)).collect();

@@ -1,5 +1,5 @@
-//! Delimited text (TSV, CSV), plain or gzip: with a header line that names the columns, or with the label in the first
-//! column and the text in the last.
+//! Reads delimited text (TSV, CSV), plain or gzipped: with a header line that names the columns, or with the label in the first column and the
+//! text in the last.
 
 use std::{
     borrow::Cow,
@@ -97,7 +97,7 @@ impl Dialect {
         let [comma, semicolon, pipe] = [b',', b';', b'|'].map(Self::quoted);
         let quoted_tabs = Self::quoted(b'\t');
         let candidates = if name.ends_with(".tsv") {
-            // Quotes are text in most files with tabs; if every text is in quotes, they are not. The first may be a header.
+            // Quotes are literal in most tab-separated files, but not if every text is quoted. The first record may be a header.
             let sample = Self::TABS.sample(text);
             let doubled = text.lines().flat_map(|line| line.split('\t')).any(is_doubled);
             let texts = if sample.len() > 1 {
@@ -129,7 +129,7 @@ impl Dialect {
         found.map(|(dialect, _)| *dialect)
     }
 
-    /// Returns a text for the hash of a data set, the same as in records of earlier versions.
+    /// Returns a text for the hash of a data set. It has to stay the same as in records of earlier versions.
     pub fn identity(self, gzip: bool) -> String {
         match self {
             _ if self == Self::TABS => format!("Format {{ comma: false, gzip: {gzip} }}"),
@@ -163,7 +163,7 @@ impl Dialect {
     }
 }
 
-/// Returns true for a field in quotes with a doubled quote inside, as only CSV has it.
+/// Returns true for a quoted field with a doubled quote inside, which only occurs in CSV.
 fn is_doubled(field: &str) -> bool {
     let inner = field
         .trim_end_matches('\r')
@@ -172,7 +172,7 @@ fn is_doubled(field: &str) -> bool {
     inner.is_some_and(|inner| inner.contains("\"\"") && !inner.replace("\"\"", "").contains('"'))
 }
 
-/// Returns true for the same names, in any case and order.
+/// Returns true if the names are the same in any case and order.
 fn same_names(fields: &[&str], header: &[String]) -> bool {
     let normal = |name: &str| name.trim().to_lowercase();
     let (mut fields, mut header): (Vec<_>, Vec<_>) = (
@@ -184,7 +184,7 @@ fn same_names(fields: &[&str], header: &[String]) -> bool {
     fields == header
 }
 
-/// Returns true if the last field of a record is in quotes.
+/// Returns true if the last field of a record is quoted.
 fn ends_in_quotes(fields: &[String]) -> bool {
     let last = fields.last().map_or("", |field| field.trim());
     last.len() >= 2 && last.starts_with('"') && last.ends_with('"')
@@ -232,8 +232,8 @@ fn named<S: AsRef<str>>(header: &[S], names: &[&str]) -> Option<usize> {
         .find_map(|name| header.iter().position(|field| is(field, name)))
 }
 
-/// Rejects a header in which several columns may be the label or the text. The first of `names`, `label` or `text`, wins over
-/// all others.
+/// Rejects a header in which several columns may be the label or the text. The first of `names`, `label` or `text`, takes precedence over all
+/// others.
 pub(super) fn only_one<'a>(
     what: &'static str,
     header: impl Iterator<Item = &'a str>,
@@ -260,7 +260,7 @@ pub(super) fn only_one<'a>(
     }
 }
 
-/// Every row of a file, and the columns that were left out, if there are any.
+/// Returns every row of a file, and a description of the columns that are not read, if there are any.
 pub(super) fn rows(
     part: Part,
     (dialect, gzip): (Dialect, bool),
@@ -305,7 +305,7 @@ pub(super) fn rows(
     Ok((reader.rows, reader.unread))
 }
 
-/// Replaces carriage returns by line feeds in a text without line feeds, as old systems wrote it.
+/// Replaces carriage returns by line feeds in a text without line feeds, as written by old systems.
 pub(super) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     match text.contains('\r') && !text.contains('\n') {
         true => text.replace('\r', "\n").into(),
@@ -313,7 +313,7 @@ pub(super) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a gzipped file holds.
+/// Unpacks a gzipped file.
 pub(super) fn unpack(bytes: &[u8], file: &Path) -> Result<Vec<u8>, DataError> {
     let mut unpacked = vec![];
     let most = most_unpacked(bytes.len() as u64);
@@ -393,7 +393,7 @@ struct Reader<'a> {
     names: &'a ColumnNames,
     sample: Vec<Vec<String>>,
     columns: Option<Columns>,
-    /// The header line, if there is one.
+    /// Column names of the header line, or empty without one.
     header: Vec<String>,
     unread: Option<String>,
     rows: Vec<Row>,
@@ -415,8 +415,8 @@ impl Reader<'_> {
     }
 
     fn quoted(&mut self, text: &str, dialect: Dialect) -> Result<(), DataError> {
-        // A quote that is never closed would swallow the rest of the file without a word from the reader: the record
-        // that is put behind the file must come out again.
+        // The CSV reader does not report a quote that is never closed, and would read the rest of the file as one field. Append a record to the
+        // file and check that it is returned.
         const END: &str = "\nend of the file";
         if let Some(line) = quote_in_quotes(text, dialect.separator) {
             return Err(LineProblem::QuoteInQuotes.at(&self.file, line));
@@ -436,7 +436,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes in one record; the first tells the columns.
+    /// Adds a record. The first one determines the columns.
     fn record(&mut self, fields: &[&str], line: u64) -> Result<(), DataError> {
         if self.columns.is_none() {
             let (columns, is_header) =
@@ -524,7 +524,7 @@ fn doubled_quotes(text: &str, separator: u8) -> String {
     doubled
 }
 
-/// Returns the line of a quoted field that goes on behind its closing quote, which the reader would join to it.
+/// Returns the line of a quoted field that continues after its closing quote. The CSV reader would append the rest to the field.
 fn quote_in_quotes(text: &str, separator: u8) -> Option<u64> {
     let bytes = text.as_bytes();
     let (mut at, mut line, mut begins) = (0, 1, true);
@@ -534,7 +534,7 @@ fn quote_in_quotes(text: &str, separator: u8) -> Option<u64> {
             at += 1;
             loop {
                 match bytes.get(at) {
-                    // A field without its closing quote is another error.
+                    // A field without a closing quote is reported as another error.
                     None => return None,
                     Some(b'"') if bytes.get(at + 1) == Some(&b'"') => at += 2,
                     Some(b'"') => break,
@@ -545,7 +545,7 @@ fn quote_in_quotes(text: &str, separator: u8) -> Option<u64> {
                 }
             }
             at += 1;
-            // Blanks behind the quote are part of the field.
+            // Spaces and tabs after the quote belong to the field.
             while bytes
                 .get(at)
                 .is_some_and(|byte| matches!(byte, b' ' | b'\t') && *byte != separator)
@@ -567,7 +567,7 @@ fn quote_in_quotes(text: &str, separator: u8) -> Option<u64> {
     None
 }
 
-/// The line in which a record starts: the reader's position is before the line ends that it skips.
+/// Returns the line in which a record starts. The position of the CSV reader is before the line ends that it skips.
 fn line_of(text: &str, position: &csv::Position) -> u64 {
     let rest = text
         .as_bytes()
@@ -620,7 +620,7 @@ fn columns(
     }
     match (known_label, known_text) {
         (Some(label), Some(text)) => {
-            // AG News stores the headline in a column of its own.
+            // AG News stores the headline in a separate column.
             let title = named(first, &["title"]).filter(|_| named(first, &["description"]) == Some(text));
             let text = title.into_iter().chain([text]).collect();
             Ok((Columns { label, text, count }, true))
@@ -631,7 +631,7 @@ fn columns(
         }
         (None, Some(_)) if text.is_some_and(|(_, by_name)| by_name) => Err(missing("label")),
         _ if count < 2 => Err(missing("text")),
-        // One of the columns was given by its number, and there is no header.
+        // One of the columns is given by its number, and there is no header.
         _ if label.is_some() || text.is_some() => {
             let given = label.or(text).map_or(0, |(column, _)| column);
             let mut others = (0..count).filter(|column| *column != given);
@@ -682,10 +682,10 @@ fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
     labels.keys().all(|label| is_number(label)) || rest.len() >= 4 && labels.values().all(|count| *count > 1)
 }
 
-/// Decides whether the first record is a header, where the user gave both columns by number.
+/// Decides whether the first record is a header if the user gave both columns by number.
 ///
 /// # Errors
-/// Its label is that of no other record, but its fields do not look like names.
+/// Its label does not occur in any other record, but its fields do not look like names.
 fn is_header(sample: &[Vec<String>], label: usize) -> Result<bool, LineProblem> {
     match (
         looks_like_header(sample, label),
@@ -700,8 +700,8 @@ fn is_number(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok()
 }
 
-/// Returns true if the fields of the first record are names: distinct, short, without spaces, no numbers and no label of
-/// another record, while another column has texts of several words.
+/// Returns true if the fields of the first record are names: distinct, short, without spaces, not numbers and not a label of another record,
+/// while another column has texts of several words.
 fn looks_like_header(sample: &[Vec<String>], label: usize) -> bool {
     const LONGEST_NAME: usize = 32;
     let [first, rest @ ..] = sample else {
@@ -805,7 +805,7 @@ mod tests {
                 "{header}: {error}"
             );
         }
-        // A label that occurs again, and a number, are those of rows.
+        // A repeated label and a number belong to rows.
         assert_eq!(
             ok("a.tsv", "joy\tfine\nanger\tso bad\njoy\tso good\n")[0],
             row("joy", "fine", 1)
@@ -858,7 +858,7 @@ mod tests {
             unread("id,label,title,text,\n7,1,none,good,\n8,0,none,bad,\n").unwrap(),
             "columns of `a.csv` that are not read: `id`, `title`, 5"
         );
-        // Sentiment140.
+        // The layout of Sentiment140.
         assert_eq!(
             unread("0,14,Mon,bad\n4,15,Tue,good\n").unwrap(),
             "columns of `a.csv` that are not read: 2, 3"
@@ -1006,10 +1006,10 @@ mod tests {
 
     #[test]
     fn quotes_of_csv_in_tabs_and_quotes_that_are_not_doubled_are_seen() {
-        // As pandas writes them with `sep="\t"`.
+        // As written by pandas with `sep="\t"`.
         let rows = ok("a.tsv", "label\ttext\n0\t\"\"\"very the movie\"\"\"\n1\ta film\n");
         assert_eq!((&*rows[0].1, &*rows[1].1), ("\"very the movie\"", "a film"));
-        // As Spark and MySQL write them.
+        // As written by Spark and MySQL.
         let rows = ok(
             "a.csv",
             "label,text\n0,\"a \\\"boring, dull\\\" plot\"\n1,\"b\"\n",

@@ -1,8 +1,8 @@
-//! What can be wrong with data.
+//! Errors of data sets.
 
 use std::{io, path::PathBuf};
 
-/// Why there is no data set.
+/// Error while loading a data set.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// A file or folder could not be read or written.
@@ -10,198 +10,198 @@ pub enum DataError {
     Io {
         /// `read` or `write`.
         verb: &'static str,
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A line of a file is wrong.
+    /// Invalid line of a file.
     #[error("{}:{line}: {problem}", file.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// Line of the file, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Problem with the line.
         problem: LineProblem,
     },
-    /// A file of which nothing is known.
+    /// File of an unknown type.
     #[error(
         "no data in `{}`: it is {is}\n  hint: labelled texts (`.tsv`, `.csv`, `.jsonl`), running text and pictures are read; docs/data.md has \
          examples",
         path.display()
     )]
     Unrecognised {
-        /// The path that was given.
+        /// Path from the command line.
         path: PathBuf,
         /// Description of its content, which completes "it is …".
         is: String,
     },
-    /// Nothing there that can be read as a data set.
+    /// Path without a readable data set.
     #[error(
         "no data set in `{}`: {reason}\n  hint: give a `.tsv`, `.csv` or `.jsonl` file (also `.gz`), a folder with a `*train*` \
          and a `*test*` one, or an aclImdb folder",
         path.display()
     )]
     NoDataSet {
-        /// The path that was given.
+        /// Path from the command line.
         path: PathBuf,
-        /// What is missing or in doubt.
+        /// Missing or ambiguous part.
         reason: String,
     },
-    /// Labelled data was asked for and no path given.
+    /// Labelled data without a path.
     #[error("no data given\n  hint: name a file or a folder with `--data` or `MANTISSA_DATA`")]
     NoPath,
-    /// Weights and the numbers of words belong together.
+    /// Checkpoint without its vocabulary, which defines the token ids.
     #[error(
         "weights that were trained elsewhere need the vocabulary that they were trained with\n  hint: name it with `--vocabulary` or `MANTISSA_VOCABULARY`"
     )]
     NoVocabulary,
-    /// Nothing there that can be read as running text.
+    /// Path without readable running text.
     #[error(
         "no text in `{}`: {reason}\n  hint: give a `.txt` or `.jsonl` file (also `.gz`), or a folder with a `*train*`, a `*valid*` or a \
          `*test*` one",
         path.display()
     )]
     NoText {
-        /// The path that was given.
+        /// Path from the command line.
         path: PathBuf,
-        /// What is missing or in doubt.
+        /// Missing or ambiguous part.
         reason: String,
     },
-    /// Running text becomes tokens by a tokenizer of the user's.
+    /// Running text without a tokenizer.
     #[error(
         "running text needs a tokenizer\n  hint: name a `tokenizer.json`, a SentencePiece `.model`, a `tok*.bin` of llama2.c or a \
          `vocab.txt` of BERT with `--vocabulary` or `MANTISSA_VOCABULARY`"
     )]
     NoTokenizer,
-    /// Words are hidden behind a token that the tokenizer lacks.
+    /// Tokenizer without the special tokens for masking.
     #[error(
         "the tokenizer lacks a token before a text, one behind it, or one that hides another\n  hint: name the `vocab.txt` or the \
          `tokenizer.json` of a BERT with `--vocabulary`"
     )]
     NoMask,
-    /// A file that is no tokenizer, or a damaged one.
+    /// File that is not a tokenizer, or is damaged.
     #[error(
         "no tokenizer in `{}`: {reason}\n  hint: give a `tokenizer.json` of Hugging Face, a SentencePiece `.model`, a `tok*.bin` of \
          llama2.c or a `vocab.txt` of BERT",
         path.display()
     )]
     BadTokenizer {
-        /// The path that was given.
+        /// Path from the command line.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with the file.
         reason: String,
     },
-    /// A sequence too short for a token that is predicted from another.
+    /// Sequence too short to predict a token from another one.
     #[error("in a sequence of {given} tokens nothing can be predicted\n  hint: give {least} or more")]
     Passage {
-        /// Tokens asked for.
+        /// Requested number of tokens.
         given: u32,
-        /// Fewest that make sense.
+        /// Minimum number of tokens.
         least: u32,
     },
-    /// Nothing there that can be read as images.
+    /// Path without readable images.
     #[error("no images in `{}`: {reason}\n  hint: give CIFAR-10's binary batches, one of them, or a folder with a folder of images a class, also below `train` and `test`", path.display())]
     NoImages {
-        /// The path that was given.
+        /// Path from the command line.
         path: PathBuf,
-        /// What is missing or in doubt.
+        /// Missing or ambiguous part.
         reason: String,
     },
-    /// More passages than have numbers.
+    /// More passages than a `u32` can count.
     #[error("the text makes {0} passages, and {most} are the most\n  hint: longer passages are fewer (`sequence`)", most = u32::MAX)]
     Passages(u64),
-    /// A split asks for more than there is.
+    /// Split that needs more examples than available.
     #[error(
         "the split asks for {asked} {what} examples, the data has {available}\n  hint: lower the split's sizes or give more data"
     )]
     TooFew {
-        /// Which part.
+        /// Name of the part.
         what: &'static str,
-        /// Examples asked for; at least 1 in training and test parts.
+        /// Requested number of examples; at least 1 in training and test parts.
         asked: u64,
-        /// Examples there.
+        /// Available number of examples.
         available: u64,
     },
-    /// A split that cuts train and test from one heap says the size of neither.
+    /// Split with neither the size of the training part nor of the test part, of data without a test part.
     #[error(
         "the split gives neither `train` nor `test`, and the data has no test part of its own\n  hint: set `train` or `test`"
     )]
     OpenSplit,
-    /// Labels that are not those of the checkpoint.
+    /// Labels that do not match the checkpoint.
     #[error("{0}")]
     Labels(String),
-    /// The training part holds fewer than two labels.
+    /// Training part with fewer than two labels.
     #[error(
         "all {examples} training examples have the label `{label}`\n  hint: a classifier needs two labels or more"
     )]
     OneLabel {
         /// Size of the training part.
         examples: usize,
-        /// Their label.
+        /// Label of all examples.
         label: String,
     },
-    /// A vocabulary lacks tokens that every example needs.
+    /// Vocabulary without tokens that every example needs.
     #[error("the vocabulary `{}` lacks {}\n  hint: one token a line, as in the `vocab.txt` of bert-base-uncased", path.display(), backticked(missing))]
     Vocabulary {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The tokens.
+        /// Missing tokens.
         missing: Vec<&'static str>,
     },
     /// A malformed configuration, or one with values that are not implemented.
     #[error("`{}`: {reason}", path.display())]
     Configuration {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with the file.
         reason: String,
     },
-    /// A sequence too short for the tokens that every example has.
+    /// Sequence too short for the special tokens of every example.
     #[error(
         "a sequence of {given} tokens has no room for text\n  hint: `[CLS]` and `[SEP]` take two; give {least} or more"
     )]
     Sequence {
-        /// Tokens asked for.
+        /// Requested number of tokens.
         given: u32,
-        /// Fewest that make sense.
+        /// Minimum number of tokens.
         least: u32,
     },
-    /// The tokenizer refused a text.
+    /// Text that the tokenizer rejects.
     #[error("the tokenizer failed: {0}")]
     Tokenizer(String),
 }
 
-/// What is wrong with a line.
+/// Problem with a line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineProblem {
-    /// A NUL character, which no text has.
+    /// NUL character, which text does not contain.
     #[error(
         "a NUL character\n  hint: UTF-16 that was taken for another encoding has one in every second place: convert the original with \
              `iconv -f utf-16 -t utf-8`"
     )]
     Nul,
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8.
     #[error("not UTF-8\n  hint: convert the file, e.g. `iconv -f latin1 -t utf-8`")]
     NotUtf8,
-    /// The compressed stream ends in this line.
+    /// Compressed stream that ends or is damaged in this line.
     #[error(
         "the compressed file is cut off or damaged here: {0}\n  hint: fetch it again; `gzip -t` tells whether it is whole"
     )]
     Compression(String),
-    /// The file becomes much larger.
+    /// Compressed file that unpacks to an implausible size.
     #[error(
         "the compressed file unpacks to more than {most} bytes\n  hint: if that is right, unpack it with `gunzip`"
     )]
     Expansion {
-        /// Most bytes that are read of a file of its size.
+        /// Maximum unpacked size for a file of its size, in bytes.
         most: u64,
     },
-    /// The file has no rows.
+    /// File without rows.
     #[error("no rows")]
     NoRows,
-    /// No column for the label or the text.
+    /// Missing column for the label or the text.
     #[error(
         "no column for the {what}; there are {}\n  hint: `--{what}-column NAME` names it; without a header line, the label comes first and \
          the text last",
@@ -210,13 +210,13 @@ pub enum LineProblem {
     MissingColumn {
         /// `label` or `text`.
         what: &'static str,
-        /// Those that there are.
+        /// Names of all columns.
         columns: Vec<String>,
     },
-    /// A column that is read has the name of another.
+    /// Column that is read and has the same name as another.
     #[error("two columns are called `{0}`\n  hint: `--label-column` and `--text-column` take numbers, too")]
     Ambiguous(String),
-    /// Several columns may be the label or the text.
+    /// Several columns that may be the label or the text.
     #[error(
         "several columns may be the {what}: {}\n  hint: `--{what}-column` names the one to read",
         backticked(columns)
@@ -227,7 +227,7 @@ pub enum LineProblem {
         /// Names of the columns.
         columns: Vec<String>,
     },
-    /// A line whose text or label has another key than that of the first line.
+    /// Line whose text or label has another key than the first line.
     #[error(
         "the {what} is in `{found}` here and in `{expected}` in the first line\n  hint: `--{what}-column` names one key for \
          all lines"
@@ -240,81 +240,81 @@ pub enum LineProblem {
         /// Key of the first line.
         expected: String,
     },
-    /// A header line that may be a row.
+    /// First line that may be a header or a row.
     #[error(
         "this line may be a header or a row\n  hint: name the columns by the names in the header line, or begin with a row \
          whose label occurs again"
     )]
     UnclearHeader,
-    /// Quotes of CSV in a file that begins without them.
+    /// Field quoted as in CSV in a file whose first lines are not.
     #[error("a field is quoted as in CSV, and the first lines are not\n  hint: save the file as `.csv`")]
     Quoted,
-    /// A quote inside quotes that is not doubled.
+    /// Quote inside quotes that is not doubled.
     #[error(
         "a quoted field goes on behind its closing quote\n  hint: a quote inside quotes is doubled (`\"\"`), not written as `\\\"`"
     )]
     QuoteInQuotes,
-    /// The header line in the middle of a file, as in files that were joined.
+    /// Header line in the middle of a file, as in files that were joined.
     #[error(
         "the header line again\n  hint: the file is several ones joined; remove all header lines but the first"
     )]
     HeaderAgain,
-    /// A value in the label's place that names no class.
+    /// Label that is not a string, number or boolean.
     #[error("{0} is no label\n  hint: a label is a string, a number, `true` or `false`")]
     NoLabel(String),
-    /// A value in the text column that is not a string.
+    /// Value in the text column that is not a string.
     #[error("{0} is no text")]
     NoText(String),
-    /// Another number of columns than the first line has.
+    /// Number of columns that differs from the first line.
     #[error("{found} columns, the first line has {expected}")]
     Columns {
-        /// In this line.
+        /// Number of columns in this line.
         found: usize,
-        /// In the first.
+        /// Number of columns in the first line.
         expected: usize,
     },
-    /// A quoted field that starts in this record is never closed.
+    /// Quoted field that starts in this record and is never closed.
     #[error(
         "a quoted field starts here and is never closed\n  hint: the file is cut off, or a quote inside quotes is not doubled"
     )]
     OpenQuote,
-    /// Whatever else the CSV reader objects to.
+    /// Any other error of the CSV reader.
     #[error("{0}")]
     Csv(String),
-    /// No JSON object where there has to be one.
+    /// Line that is not a JSON object.
     #[error("no JSON object: {0}")]
     Json(String),
-    /// A line that cannot be held.
+    /// Line that is too long.
     #[error(
         "a line of more than {mib} MiB\n  hint: JSON lines have one document a line; a `.txt` may be one line"
     )]
     LongLine {
-        /// The longest that is read.
+        /// Maximum length of a line, in MiB.
         mib: usize,
     },
-    /// Nothing in the label's column.
+    /// Empty label column.
     #[error("empty label")]
     EmptyLabel,
-    /// Far too long for a name: the columns are mixed up.
+    /// Label too long for a class name, which indicates mixed up columns.
     #[error(
         "a label of {bytes} bytes\n  hint: without a header line naming `label` and `text`, the first column is the label and the last the text"
     )]
     LongLabel {
-        /// Its length.
+        /// Length of the label.
         bytes: usize,
     },
-    /// Nothing in the text's column.
+    /// Empty text column.
     #[error("empty text")]
     EmptyText,
-    /// A label that the training part does not have.
+    /// Label that does not occur in the training part.
     #[error(
         "unknown label `{label}`\n  hint: the training part has {}",
         backticked(known)
     )]
     UnknownLabel {
-        /// The label.
+        /// Unknown label.
         label: String,
-        /// Those of the training part.
+        /// Labels of the training part.
         known: Vec<String>,
     },
 }

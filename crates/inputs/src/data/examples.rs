@@ -1,4 +1,4 @@
-//! Labelled text, and how the labels of files become class numbers.
+//! Labelled text, and the mapping of its labels to class numbers.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -13,11 +13,11 @@ use super::{
 pub struct Example {
     /// Class, from 0.
     pub label: u32,
-    /// The text as it stands in the file.
+    /// Text as in the file.
     pub text: String,
 }
 
-/// Labelled text in the parts in which it was given.
+/// Labelled text in its given parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LabelledParts {
     /// The examples.
@@ -30,7 +30,7 @@ pub(super) struct LabelledParts {
     pub notes: Vec<String>,
 }
 
-/// The parts that files may belong to.
+/// Part of a data set that a file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Train,
@@ -38,7 +38,7 @@ pub(super) enum Part {
     Test,
 }
 
-/// A row of a file, its label still a name.
+/// Row of a file whose label is not numbered yet.
 #[derive(Debug)]
 pub(super) struct Row {
     pub part: Part,
@@ -53,9 +53,9 @@ impl Row {
         problem.at(&self.file, self.line)
     }
 
-    /// A row whose label and text are there.
+    /// Creates a row. Rejects an empty label or text.
     pub fn new(part: Part, label: &str, text: &str, file: &Arc<Path>, line: u64) -> Result<Self, DataError> {
-        /// Longer than any class name; texts in the place of labels are longer still.
+        /// Maximum label length in bytes. It is longer than any class name and shorter than texts in the label column.
         const LONGEST_LABEL: usize = 64;
         let label = canonical(label);
         let row = Self {
@@ -75,7 +75,7 @@ impl Row {
     }
 }
 
-/// From this number of rows on, a label for less than two of them is a text or an id.
+/// Minimum number of rows at which labels with fewer than two rows each, on average, are rejected as texts or ids.
 const FEWEST_ROWS: usize = 10;
 
 /// Returns true for marks of a missing label. `none` is not one of them, because it may be a class.

@@ -1,15 +1,15 @@
-//! The grammar of the synthetic reviews: rules as data, with polarity passed down.
+//! Grammar of the synthetic reviews: a table of rules that pass the polarity down.
 //!
-//! A phrase is plain words and slots. `<symbol>` is expanded in the polarity of the phrase that holds it,
-//! `<~symbol>` in the opposite one. A symbol has either one list of phrases for both polarities or a list for each.
+//! A phrase consists of plain words and slots. `<symbol>` is expanded in the polarity of the phrase that contains it, `<~symbol>` in the
+//! opposite one. A symbol has either one list of phrases for both polarities or one list for each.
 
 use std::collections::BTreeSet;
 
-/// What a symbol may become.
+/// Expansions of a symbol.
 pub(super) enum Phrases {
-    /// The same phrases whatever the polarity; slots inside pass it on.
+    /// Phrases for both polarities. Their slots pass the polarity on.
     Either(&'static [&'static str]),
-    /// Phrases of praise, and of blame.
+    /// Separate phrases of praise and of blame.
     Polar {
         praise: &'static [&'static str],
         blame: &'static [&'static str],
@@ -18,10 +18,10 @@ pub(super) enum Phrases {
 
 use Phrases::{Either, Polar};
 
-/// Every symbol with its phrases. A phrase that is listed twice comes up twice as often.
-#[rustfmt::skip] // a table reads best with many words on a line
+/// Phrases of every symbol. A phrase that is listed twice is twice as frequent.
+#[rustfmt::skip] // a table is easier to read with many words per line
 pub(super) const RULES: &[(&str, Phrases)] = &[
-    // An opinion of the film. Its polarity is that of the main clause, whatever is conceded before or after.
+    // Opinions about the film. The main clause determines the polarity, whatever is conceded before or after it.
     ("opinion", Either(&["<clause>", "<clause>", "<clause>", "<clause>", "<clause>", "<contrast>"])),
     ("contrast", Either(&[
         "although <~clause> , <clause>",
@@ -55,7 +55,7 @@ pub(super) const RULES: &[(&str, Phrases)] = &[
         "I did not <~enjoy> the <aspect>",
         "it would be wrong to say that the <aspect> was not <quality>",
     ])),
-    // The last word: it decides alone.
+    // The verdict, which alone decides the label.
     ("verdict", Either(&[
         "in the end , <judgement>",
         "all in all , <judgement>",
@@ -72,7 +72,7 @@ pub(super) const RULES: &[(&str, Phrases)] = &[
         "what a <quality> , <quality> <film> it was",
         "I cannot say that I <~enjoyed> it",
     ])),
-    // Sentences that say nothing about the film.
+    // Sentences without an opinion about the film.
     ("plot", Either(&[
         "a <person> <does> a <person> in a <place>",
         "<name> plays a <person> who <does> a <person>",
@@ -85,7 +85,7 @@ pub(super) const RULES: &[(&str, Phrases)] = &[
         "I saw it on a <time> with my <relative>",
         "my <relative> had told me about the <event>",
     ])),
-    // Praise and blame of something else.
+    // Praise and blame of other things.
     ("other", Either(&[
         "the <landscape> of <title> was <quality>",
         "<name> once made <title> , which was <quality>",
@@ -186,10 +186,10 @@ pub(super) const RULES: &[(&str, Phrases)] = &[
     ])),
 ];
 
-/// The phrases of `symbol` in a polarity.
+/// Returns the phrases of `symbol` in a polarity.
 ///
 /// # Panics
-/// If no rule has that symbol; a test expands every phrase.
+/// If no rule has this symbol. A test expands every phrase.
 pub(super) fn phrases(symbol: &str, praise: bool) -> &'static [&'static str] {
     let (_, phrases) = RULES
         .iter()
@@ -202,7 +202,7 @@ pub(super) fn phrases(symbol: &str, praise: bool) -> &'static [&'static str] {
     }
 }
 
-/// Every word that a review can hold, in lower case, punctuation aside, sorted.
+/// Returns every word that a review can contain, in lower case, sorted, without punctuation.
 pub(super) fn words() -> BTreeSet<String> {
     let lists = RULES.iter().flat_map(|(_, phrases)| match phrases {
         Either(both) => vec![*both],

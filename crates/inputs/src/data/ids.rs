@@ -1,4 +1,4 @@
-//! Where token ids lie: in memory, or in a file that is mapped into it.
+//! Storage of token ids: in memory, or in a file that is mapped into memory.
 
 use std::{
     fmt,
@@ -8,16 +8,16 @@ use std::{
 
 use crate::weights::Mapped;
 
-/// Token ids, one text after the other.
+/// Token ids of consecutive texts.
 #[derive(Clone)]
 pub(super) enum Ids {
     Owned(Vec<u32>),
-    /// Those in this range of a file's bytes, which begins and ends at multiples of four.
+    /// Ids in this byte range of a file. Its bounds are multiples of four.
     Mapped(Arc<Mapped>, Range<usize>),
 }
 
 impl Ids {
-    /// Appends ids; those of a file come into memory for it.
+    /// Appends ids. Ids of a file are copied into memory first.
     pub fn extend(&mut self, more: &[u32]) {
         if let Self::Mapped(..) = self {
             *self = Self::Owned(self.to_vec());
@@ -34,7 +34,7 @@ impl Deref for Ids {
     fn deref(&self) -> &[u32] {
         match self {
             Self::Owned(ids) => ids,
-            // Little-endian, as is every machine that burn runs on.
+            // Little-endian, like every machine that burn supports.
             Self::Mapped(file, bytes) => bytemuck::cast_slice(&file.bytes()[bytes.clone()]),
         }
     }

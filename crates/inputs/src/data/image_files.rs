@@ -23,9 +23,9 @@ use super::{
 };
 use crate::contents;
 
-/// Edge of CIFAR's images.
+/// Edge of CIFAR images, in pixels.
 const CIFAR_EDGE: usize = 32;
-/// Bytes of a record of CIFAR-10: a label and three planes.
+/// Bytes of a CIFAR-10 record: a label and three planes.
 pub(super) const CIFAR_RECORD: usize = 1 + COLOURS * CIFAR_EDGE * CIFAR_EDGE;
 /// Files of CIFAR-10 next to its batches.
 const CIFAR_DOCUMENTS: [&str; 2] = ["batches.meta.txt", "readme.html"];
@@ -39,13 +39,13 @@ struct Found {
 }
 
 enum Origin {
-    /// A record of one of the files that were read.
+    /// Record of a CIFAR-10 batch.
     Record { file: usize, index: usize },
-    /// A file of its own.
+    /// Separate file.
     File(PathBuf),
 }
 
-/// Images where they were found.
+/// Images before decoding.
 struct Source {
     name: String,
     classes: u32,
@@ -54,7 +54,7 @@ struct Source {
     /// Skipped files and other decisions that are reported to the user.
     notes: Vec<String>,
     given: Given<Found>,
-    /// CIFAR's files.
+    /// Contents of the CIFAR-10 files.
     batches: Vec<Vec<u8>>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn are_at(folder: &Path) -> Result<bool, DataError> {
             return Ok(true);
         }
     }
-    // Class folders lie in the folder itself or in one folder per part.
+    // Class folders are in the folder itself or in one folder per part.
     Ok(entries
         .iter()
         .any(|(name, path)| !is_hidden(name) && path.is_dir() && has_picture(path, DEEPEST)))
@@ -93,13 +93,13 @@ pub(super) fn is_called_batch(name: &str) -> bool {
     name.ends_with(".bin") && (name.starts_with("data_batch") || name.starts_with("test_batch"))
 }
 
-/// Levels of folders in which pictures are searched for.
+/// Maximum depth of folders in which pictures are searched.
 const DEEPEST: u32 = 8;
 
 /// Returns true if a folder, or a subfolder at most `depth` levels below, has a picture.
 fn has_picture(folder: &Path, depth: u32) -> bool {
     let entries = imdb_folder::entries(folder).unwrap_or_default();
-    // Texts are not opened: aclImdb has 50,000 of them.
+    // Do not open texts: aclImdb has 50,000 of them.
     let mut entries = entries
         .into_iter()
         .filter(|(name, _)| !is_hidden(name) && !name.ends_with(".txt"));
@@ -164,7 +164,7 @@ fn files_below(
 /// Loads the `wanted` part of the images at a path and fits them to `edge` × `edge` pixels as `preparation` describes.
 ///
 /// # Errors
-/// A path without images, a label out of range, a picture that cannot be decoded: each with its file.
+/// A path without images, a label out of range, or a picture that cannot be decoded, each with its file.
 pub fn load_images(
     (path, known): (&Path, Option<&KnownClasses>),
     wanted: &Wanted,
@@ -310,7 +310,7 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
         source.notes.extend(notes.into_iter().flatten());
         return Ok(source);
     }
-    // A folder of a part has folders of classes; without them it is a class.
+    // A folder of a part contains class folders. A folder without subfolders is a class.
     let has_folders = |path: &Path| {
         let entries = imdb_folder::entries(path).unwrap_or_default();
         entries
@@ -331,7 +331,7 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
             part.file_name().unwrap_or_default().to_string_lossy()
         )));
     }
-    // Classes are those of the training part.
+    // The training part defines the classes.
     parts.sort_by_key(|(part, _)| *part);
     if let Some(pair) = parts.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         let name = |path: &Path| {
@@ -353,7 +353,7 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
         loose.extend(files.filter(|(_, path)| ImageFormat::from_path(path).is_ok()));
         parts
     };
-    // Next to folders of parts, other folders are not read.
+    // If there are folders of parts, other folders are not read.
     let is_part = |path: &PathBuf| parts.iter().any(|(_, part)| *part == path || **part == full);
     let no_part = folders_here().filter(|(_, path)| !is_part(path));
     let no_part: Vec<String> = no_part.chain(loose).map(|(name, _)| name.clone()).collect();
@@ -363,7 +363,7 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
     })
 }
 
-/// CIFAR-10's records, with their labels.
+/// Reads CIFAR-10 records with their labels.
 fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError> {
     let mut source = Source {
         name,
@@ -413,14 +413,14 @@ fn add(given: &mut Given<Found>, part: Part, found: Found) {
     part.expect("made for the parts there are").push(found);
 }
 
-/// Why folders are no data set.
+/// Reason why folders are not a data set.
 enum Unfit {
     Data(DataError),
     Classes(String),
 }
 
-/// Finds pictures in one folder per class. For a training, and without a checkpoint, the classes are those of the first
-/// part. [`KnownClasses::number_or_new`] numbers them.
+/// Finds pictures in one folder per class. For training data, and without a checkpoint, the classes are those of the first part.
+/// [`KnownClasses::number_or_new`] numbers them.
 fn folders(
     name: String,
     (parts, no_part): (&[(Part, &PathBuf)], &[String]),
@@ -522,7 +522,7 @@ fn folders(
     })
 }
 
-/// Reports a class whose pictures all lie in two subfolders or more, which may be meant as classes.
+/// Reports a class whose pictures are all in two or more subfolders, which may be the intended classes.
 fn one_class(class: &str, folder: &Path, pictures: &[PathBuf]) -> Option<String> {
     let subfolder = |picture: &PathBuf| {
         let mut below = picture.strip_prefix(folder).ok()?.components();
@@ -567,12 +567,12 @@ fn decoded(
     Ok((0..COLOURS).flat_map(plane).collect())
 }
 
-/// The planes of a record of CIFAR.
+/// Returns the planes of a CIFAR-10 record.
 fn record(batches: &[Vec<u8>], file: usize, index: usize) -> &[u8] {
     &batches[file][index * CIFAR_RECORD..][1..CIFAR_RECORD]
 }
 
-/// An image as it was found.
+/// Decodes an image in its original size.
 fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataError> {
     match &found.from {
         Origin::Record { file, index } => {
@@ -593,7 +593,7 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
                 reason,
             };
             let bytes = read_regular(path).map_err(DataError::read(path))?;
-            // The content says which format it is, not the name.
+            // Detect the format from the content, because the name may be wrong.
             let format = image::guess_format(&bytes).map_err(|error| wrong(error.to_string()))?;
             if !is_whole(format, &bytes) {
                 return Err(wrong("it is cut off".to_owned()));
@@ -601,7 +601,7 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
             let image = image::load_from_memory_with_format(&bytes, format);
             let image = image.map_err(|error| wrong(error.to_string()))?.to_rgb8();
             let (width, height) = image.dimensions();
-            // Scaled until its shorter side fills an input, the longer one would fill the memory.
+            // Scaling the shorter side to the input size makes the longer side too large for memory.
             if width.max(height) / width.min(height).max(1) > LONGEST {
                 return Err(wrong(format!(
                     "{width} × {height} pixels are a line and no picture"
@@ -612,7 +612,7 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
     }
 }
 
-/// Returns false for a picture that is cut off: some decoders fill what is missing.
+/// Returns false for a truncated picture: some decoders fill in missing data.
 fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
     let last = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
     let length_at = |at: usize| {
@@ -621,7 +621,7 @@ fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
     };
     match format {
         ImageFormat::Png => last(b"IEND\xaeB`\x82").is_some(),
-        // The end of the image comes after the last scan.
+        // The end marker comes after the last scan.
         ImageFormat::Jpeg => {
             last(b"\xff\xda").is_some_and(|scan| last(b"\xff\xd9").is_some_and(|end| end > scan))
         }
@@ -630,7 +630,7 @@ fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
     }
 }
 
-/// The longer side of an image in units of the shorter one, at most.
+/// Maximum aspect ratio of an image.
 const LONGEST: u32 = 64;
 
 #[cfg(test)]
@@ -640,7 +640,7 @@ mod tests {
     use super::super::{Part as _, Shades};
     use super::*;
 
-    /// Records of CIFAR-10 with these labels; all pixels of a plane are alike.
+    /// Creates CIFAR-10 records with these labels. All pixels of a plane are equal.
     fn records(labels: &[u8]) -> Vec<u8> {
         let plane = CIFAR_EDGE * CIFAR_EDGE;
         let record = |label: u8| {
@@ -699,7 +699,7 @@ mod tests {
                 plane[0]
             );
         }
-        // A file alone is what a model is tested on.
+        // A single file is a test set.
         let alone = load_images(
             (&folder.path().join("data_batch_1.bin"), None),
             &Wanted::Test(Some(2)),

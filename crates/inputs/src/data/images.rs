@@ -2,10 +2,10 @@
 
 use super::{Labelled, Named, Numbers, Part};
 
-/// Colours of an image.
+/// Number of color channels of an image.
 pub(super) const COLOURS: usize = 3;
 
-/// What is taken off the red, green and blue of a pixel between 0 and 1, and what it is divided by.
+/// Mean to subtract from the red, green and blue of a pixel between 0 and 1, and standard deviation to divide by.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shades {
     means: [f32; COLOURS],
@@ -13,29 +13,28 @@ pub struct Shades {
 }
 
 impl Shades {
-    /// Normalization with these means and standard deviations.
+    /// Creates a normalization with these means and standard deviations.
     pub const fn new(means: [f32; COLOURS], deviations: [f32; COLOURS]) -> Self {
         Self { means, deviations }
     }
 
-    /// Means of red, green and blue, in units of the largest value.
+    /// Returns the means of red, green and blue, in units of the largest value.
     pub(super) const fn means(self) -> [f32; COLOURS] {
         self.means
     }
 
-    /// Standard deviations, in the same units.
+    /// Returns the standard deviations, in the same units.
     pub(super) const fn deviations(self) -> [f32; COLOURS] {
         self.deviations
     }
 
-    /// Means and deviations over ImageNet, which torchvision's models and those of `akamaster/pytorch_resnet_cifar10` were trained
-    /// with.
+    /// Means and standard deviations of ImageNet. torchvision's models and those of `akamaster/pytorch_resnet_cifar10` were trained with them.
     pub const IMAGENET: Self = Self {
         means: [0.485, 0.456, 0.406],
         deviations: [0.229, 0.224, 0.225],
     };
 
-    /// From −1 to 1, which published vision transformers were trained with.
+    /// Range from −1 to 1. Published vision transformers were trained with it.
     pub const UNIT: Self = Self {
         means: [0.5; COLOURS],
         deviations: [0.5; COLOURS],
@@ -50,21 +49,21 @@ pub struct Images {
     labels: Vec<i32>,
 }
 
-/// Pixels, colour by colour in row-major order, image by image.
+/// Pixels in row-major order, one color plane after the other, image by image.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Pixels {
-    /// As models take them: about 0 and of about unit size.
+    /// Normalized values, the input of models.
     Values(Vec<f32>),
-    /// As files hold them, and how models take them.
+    /// Bytes as in files, and their normalization.
     Bytes(Vec<u8>, Shades),
 }
 
-/// Some images, as the host holds them.
+/// Batch of images on the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageBatch {
-    /// `[images, colours, edge, edge]` in row-major order, about 0 and of about unit size.
+    /// Normalized values, `[images, colours, edge, edge]` in row-major order.
     pub values: Vec<f32>,
-    /// Edge of an image.
+    /// Edge of an image, in pixels.
     pub edge: usize,
     /// Class of each image, from 0.
     pub labels: Vec<i32>,
@@ -89,12 +88,12 @@ impl Labelled for ImageBatch {
 }
 
 impl Images {
-    /// Images of this edge, with as many labels.
+    /// Creates images of this edge, with one label each.
     pub(super) fn new(pixels: Pixels, edge: usize, labels: Vec<i32>) -> Self {
         Self { pixels, edge, labels }
     }
 
-    /// Edge of an image.
+    /// Returns the edge of an image, in pixels.
     pub fn edge(&self) -> usize {
         self.edge
     }
@@ -106,7 +105,7 @@ impl Images {
         self
     }
 
-    /// Class of each image, from 0.
+    /// Returns the class of each image, from 0.
     pub fn labels(&self) -> &[i32] {
         &self.labels
     }

@@ -1,5 +1,4 @@
-//! The layout of aclImdb (Maas et al., 2011): `train/pos/0_9.txt`, `train/neg/…`, `test/pos/…`: a folder a label, a file
-//! a text.
+//! The layout of aclImdb (Maas et al., 2011): `train/pos/0_9.txt`, `train/neg/…`, `test/pos/…`, with one folder per label and one file per text.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -9,10 +8,10 @@ use super::{
     source::{DataFile, Kind, is_document, is_hidden, part_of, skipped_note, utf8},
 };
 
-/// aclImdb keeps 50,000 unlabelled reviews beside the labelled ones.
+/// Folder of the 50,000 unlabelled reviews of aclImdb.
 const UNLABELLED: &str = "unsup";
 
-/// Beginnings and ends of the names of files that aclImdb keeps next to the folders of a part.
+/// Prefixes and suffixes of files in aclImdb that are next to the folders of a part and are not texts.
 const NO_TEXTS: [(&str, &str); 2] = [("urls_", ".txt"), ("", ".feat")];
 
 /// Returns true if a folder has a subfolder for the training part.
@@ -88,13 +87,13 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
     Ok((files, notes.into_iter().flatten().collect()))
 }
 
-/// What a folder holds, sorted by name: the order in which systems list it differs.
+/// Lists a folder, sorted by name, because the order depends on the system.
 pub(super) fn entries(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>, DataError> {
     let mut entries = vec![];
     for entry in fs::read_dir(folder).map_err(DataError::read(folder))? {
         let entry = entry.map_err(DataError::read(folder))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // A link that leads nowhere stands for data that is missing. Hidden ones are locks of editors.
+        // A broken link means that data is missing. Hidden links are lock files of editors.
         if !is_hidden(&name) && entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
             fs::metadata(entry.path()).map_err(DataError::read(&entry.path()))?;
         }
@@ -104,7 +103,7 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>
     Ok(entries)
 }
 
-/// The one row of a file of this layout.
+/// Reads the single row of a file in this layout.
 pub(super) fn row(part: Part, label: &str, bytes: &[u8], file: &Path) -> Result<Row, DataError> {
     let file: Arc<Path> = file.into();
     Row::new(

@@ -1,4 +1,4 @@
-//! JSON lines: an object a line, with a text, and with a label where texts have one.
+//! Reads JSON lines: one object per line, with a text and optionally a label.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -48,7 +48,7 @@ impl Line {
         self.key(None, &LABEL_COLUMNS).is_some()
     }
 
-    /// Returns the value of `column`, or of the one of `names` that occurs.
+    /// Returns the value of `column`, or of the first of `names` that occurs.
     fn first(
         &self,
         what: &'static str,
@@ -88,7 +88,7 @@ impl Line {
     }
 }
 
-/// The key of the label or the text, which is the same in all lines.
+/// Checker that the key of the label or the text is the same in all lines.
 pub(super) struct OneKey {
     what: &'static str,
     first: Option<String>,
@@ -99,7 +99,7 @@ impl OneKey {
         Self { what, first: None }
     }
 
-    /// Rejects another key than that of the first line.
+    /// Rejects a key that differs from the first line.
     pub fn check(&mut self, key: Option<&String>) -> Result<(), LineProblem> {
         match (&self.first, key) {
             (None, key) => self.first = key.cloned(),
@@ -116,7 +116,7 @@ impl OneKey {
     }
 }
 
-/// Whether a file's name is that of JSON lines.
+/// Returns true if a file has the name of JSON lines.
 pub(super) fn are_in(name: &str) -> bool {
     let name = name.to_lowercase();
     let stem = name.strip_suffix(".gz").unwrap_or(&name);

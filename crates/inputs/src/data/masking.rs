@@ -1,31 +1,31 @@
-//! Words that are hidden from a model which sees a text whole (BERT, arXiv 1810.04805, section 3.1 and appendix A.1).
+//! Masking of tokens for bidirectional models (BERT, arXiv 1810.04805, section 3.1 and appendix A.1).
 
 use rand::{Rng as _, seq::index};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::{DataError, subwords::TextTokenizer};
 
-/// Share of a passage's tokens that are asked for.
+/// Share of a passage's tokens that are predicted.
 const ASKED: f64 = 0.15;
-/// Share of those that show the mask.
+/// Share of the predicted tokens that are replaced by the mask.
 const MASKED: f64 = 0.8;
-/// Share of those that show a token of the vocabulary, whichever; the rest are shown as they are.
+/// Share of the predicted tokens that are replaced by a random token. The rest are left unchanged.
 const EXCHANGED: f64 = 0.1;
 
-/// Tokens around a passage: one before it and one behind it.
+/// Number of special tokens around a passage: one before it and one after it.
 pub(super) const AROUND: usize = 2;
 
-/// How many tokens a full sequence of so many hides.
+/// Returns the number of predicted tokens in a full sequence of this length.
 pub fn hidden_of(sequence: u32) -> usize {
     asked_of((sequence as usize).saturating_sub(AROUND))
 }
 
-/// How many of so many tokens are asked for: the nearest number to 15 %, and one at least.
+/// Returns 15 % of the number of tokens, rounded, and at least one.
 fn asked_of(tokens: usize) -> usize {
     ((ASKED * tokens as f64).round() as usize).clamp(1, tokens.max(1))
 }
 
-/// The tokens with which a passage is shown.
+/// Special tokens for masking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Masking {
     /// `[CLS]`.
@@ -38,7 +38,7 @@ pub(super) struct Masking {
 }
 
 impl Masking {
-    /// Those of a tokenizer that has all three.
+    /// Returns the special tokens of a tokenizer that has all three.
     pub fn of(tokenizer: &TextTokenizer) -> Result<Self, DataError> {
         let tokens = (tokenizer.beginning(), tokenizer.end(), tokenizer.mask());
         let (Some(before), Some(behind), Some(mask)) = tokens else {
@@ -52,8 +52,8 @@ impl Masking {
         })
     }
 
-    /// Hides some of a passage's tokens, and gives away their places. A passage that begins at the same token of its corpus always
-    /// hides the same ones, under every setting and in every epoch.
+    /// Masks some tokens of a passage and returns their positions. A passage that begins at the same token of its corpus always masks the same
+    /// ones, under every setting and in every epoch.
     pub fn hide(&self, tokens: &mut [i32], begins: usize) -> Vec<usize> {
         let mut numbers = ChaCha8Rng::seed_from_u64(begins as u64);
         let mut places = index::sample(&mut numbers, tokens.len(), asked_of(tokens.len())).into_vec();
@@ -117,7 +117,7 @@ mod tests {
             let changed = tokens.iter().filter(|token| **token != 1_500).count();
             assert!(changed <= places.len(), "nothing else is changed");
         }
-        // Within four standard deviations of a binomial with 30,000 draws.
+        // The bounds are four standard deviations of a binomial with 30,000 draws.
         let share = |count: usize| count as f64 / f64::from(asked as u32);
         assert!((share(masked) - 0.8).abs() < 0.01, "{}", share(masked));
         assert!((share(exchanged) - 0.1).abs() < 0.007, "{}", share(exchanged));

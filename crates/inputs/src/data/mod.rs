@@ -1,8 +1,7 @@
-//! Labelled reviews and images, and running text: read from the user's disk or generated, divided by a split, tokenised once and
-//! cached.
+//! Labelled reviews and images, and running text: read from disk or generated, split into parts, tokenized once and cached.
 //!
-//! [`load_reviews`], [`load_images`] and [`load_passages`] are the ways in. Whatever is wrong with a file is an error that names the
-//! file and the line; a data set is never used in part without saying so.
+//! The entry points are [`load_reviews`], [`load_images`] and [`load_passages`]. An invalid file is an error that names the file and the line.
+//! Skipped parts of a data set are always reported.
 
 mod cache;
 mod casing;
@@ -62,10 +61,10 @@ use examples::LabelledParts;
 use mantissa_core::DatasetKind;
 use recognise::{Content, recognise};
 
-/// The kind of the data at a path, from what lies there.
+/// Detects the kind of the data at a path from its content.
 ///
 /// # Errors
-/// Nothing there can be read as data; what it looks like.
+/// There is no readable data. The error describes the content.
 pub fn kind_of(path: &Path) -> Result<DatasetKind, DataError> {
     if path.is_dir() {
         if image_files::are_at(path)? {

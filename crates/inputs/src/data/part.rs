@@ -1,75 +1,75 @@
-//! What a trainer needs of a labelled data set, whatever it holds.
+//! Interface between a trainer and a labelled data set of any kind.
 
 use mantissa_core::DataSource;
 
 /// One part of a labelled data set.
 pub trait Part {
-    /// Some of its examples, as the host holds them.
+    /// Batch of examples on the host.
     type Batch: Labelled;
 
-    /// Number of examples.
+    /// Returns the number of examples.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns true if there are no examples.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The examples of these numbers, in this order.
+    /// Returns the examples with these indices, in this order.
     ///
     /// # Panics
-    /// If there is no such example.
+    /// If an index is out of range.
     fn batch(&self, indices: &[usize]) -> Self::Batch;
 
-    /// Ids of the vocabulary, where examples are texts.
+    /// Returns the size of the vocabulary if examples are texts.
     fn words(&self) -> Option<u32> {
         None
     }
 }
 
-/// Examples, and what is asked about them.
+/// Batch of examples with labels.
 pub trait Labelled {
-    /// The answers: the class of every example, from 0, or the words that are asked for.
+    /// Returns the labels: the class of every example, from 0, or the tokens to predict.
     fn labels(&self) -> &[i32];
 
-    /// Number of examples.
+    /// Returns the number of examples.
     fn examples(&self) -> usize {
         self.labels().len()
     }
 
-    /// The same by name, for other programs: as models take them, and what is asked.
+    /// Returns the inputs and labels as named tensors, for other programs.
     fn tensors(&self) -> Vec<Named<'_>> {
         vec![Named::whole("labels", vec![self.labels().len()], self.labels())]
     }
 
-    /// How many of the answers belong to each example; they stand in the order of examples.
+    /// Returns the number of labels of each example. Labels are in the order of examples.
     fn answers(&self) -> Vec<u32> {
         vec![1; self.examples()]
     }
 }
 
-/// Numbers with a name and a shape, in row-major order.
+/// Named tensor in row-major order.
 #[derive(Debug)]
 pub struct Named<'a> {
-    /// What they are.
+    /// Name of the tensor.
     pub name: &'static str,
-    /// Their shape.
+    /// Shape of the tensor.
     pub shape: Vec<usize>,
-    /// They themselves.
+    /// Values of the tensor.
     pub numbers: Numbers<'a>,
 }
 
-/// Numbers as examples have them.
+/// Values of a tensor.
 #[derive(Debug)]
 pub enum Numbers<'a> {
-    /// Token ids, places, classes.
+    /// Integers: token ids, positions, classes.
     Whole(&'a [i32]),
-    /// Pixels.
+    /// Floats: pixels.
     Real(&'a [f32]),
 }
 
 impl<'a> Named<'a> {
-    /// Of whole numbers.
+    /// Creates a tensor of integers.
     pub fn whole(name: &'static str, shape: Vec<usize>, numbers: &'a [i32]) -> Self {
         Self {
             name,
@@ -79,17 +79,17 @@ impl<'a> Named<'a> {
     }
 }
 
-/// A labelled data set, divided.
+/// Labelled data set, split into parts.
 #[derive(Debug)]
 pub struct Dataset<P> {
-    /// For training.
+    /// Training part.
     pub train: P,
-    /// For validation; may be empty.
+    /// Validation part; may be empty.
     pub validation: P,
-    /// For the test.
+    /// Test part.
     pub test: P,
     /// Number of classes.
     pub classes: u32,
-    /// Where it came from.
+    /// Origin of the data.
     pub source: DataSource,
 }

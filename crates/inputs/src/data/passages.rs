@@ -1,20 +1,20 @@
-//! Passages of the documents of a corpus: known by their numbers, as there may be millions of which few are wanted.
+//! Passages of the documents of a corpus. They are identified by numbers, because there may be millions of passages of which few are used.
 
 use std::ops::Range;
 
 use super::{DataError, examples::Part, masking::AROUND, split::Given, token_file::Document};
 
-/// What a model is asked about running text.
+/// Prediction task on running text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Words {
-    /// After each token, the next.
+    /// Predict the next token after each token.
     Next,
-    /// Some tokens that are hidden in the text.
+    /// Predict masked tokens of the text.
     Hidden,
 }
 
 impl Words {
-    /// Fewest tokens of a sequence in which anything is asked for.
+    /// Returns the minimum sequence length for a prediction.
     pub(super) fn least(self) -> u32 {
         match self {
             Self::Next => 2,
@@ -23,19 +23,20 @@ impl Words {
     }
 }
 
-/// How a document becomes passages.
+/// Division of a document into passages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
-    /// Tokens of a document that are in none: that before it, where passages have one of their own.
+    /// Number of tokens at the beginning of a document that are not in any passage: its beginning token, if every passage has its own.
     skipped: usize,
-    /// Tokens from the beginning of a passage to that of the next.
+    /// Number of tokens from the beginning of a passage to that of the next.
     step: usize,
-    /// Tokens that a passage shares with the next.
+    /// Number of tokens that a passage shares with the next.
     shared: usize,
 }
 
 impl Cut {
-    /// For sequences of so many tokens, which are enough; `beginning`: the tokenizer puts a token before every document.
+    /// Creates a division for this sequence length, which must be sufficient. `beginning` is true if the tokenizer puts a token before every
+    /// document.
     pub fn new(words: Words, sequence: u32, beginning: bool) -> Self {
         let sequence = sequence as usize;
         match words {
@@ -52,13 +53,13 @@ impl Cut {
         }
     }
 
-    /// The first passage of a document whose tokens are these, of which there are enough for one.
+    /// Returns the first passage of a document with these tokens, which must be enough for one.
     pub fn first(self, tokens: &Range<usize>) -> Range<usize> {
         let start = tokens.start + self.skipped;
         start..tokens.end.min(start + self.step + self.shared)
     }
 
-    /// Passages of a document of so many tokens.
+    /// Returns the number of passages in a document of this length.
     fn count(self, tokens: usize) -> usize {
         tokens
             .saturating_sub(self.skipped + self.shared)
@@ -66,22 +67,22 @@ impl Cut {
     }
 }
 
-/// The passages of documents, which have numbers in their order.
+/// Passages of documents, numbered in their order.
 pub(super) struct Passages {
     cut: Cut,
     documents: Vec<Begun>,
 }
 
-/// A document after others.
+/// Document that follows others.
 struct Begun {
     part: Part,
-    /// Passages of those before it.
+    /// Number of passages in all documents before this one.
     passages: u32,
     tokens: Range<usize>,
 }
 
 impl Passages {
-    /// Those of these documents, whose tokens lie one after the other.
+    /// Creates the passages of these documents, whose tokens are consecutive.
     pub fn new(documents: &[Document], cut: Cut) -> Result<Self, DataError> {
         let total: u64 = documents
             .iter()
@@ -105,7 +106,7 @@ impl Passages {
         })
     }
 
-    /// The numbers of the passages of each part.
+    /// Returns the numbers of the passages of each part.
     pub fn numbers(&self) -> Given<u32> {
         let of = |part| {
             let own = self
@@ -126,10 +127,10 @@ impl Passages {
         }
     }
 
-    /// Where the tokens of a passage are.
+    /// Returns the position of the tokens of a passage.
     ///
     /// # Panics
-    /// If none has this number.
+    /// If the number is out of range.
     pub fn place(&self, number: u32) -> Range<usize> {
         let behind = self
             .documents

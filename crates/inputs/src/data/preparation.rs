@@ -13,10 +13,10 @@ use crate::{contents, weights::Fields};
 
 /// File name of the configuration.
 const NAME: &str = "preprocessor_config.json";
-/// File name of a configuration with one of the image processor inside, which transformers prefers.
+/// File name of a configuration that contains the one of the image processor. transformers prefers it.
 const WHOLE: &str = "processor_config.json";
 
-/// Image processors with the same steps as that of ViT, without `Fast` at the end.
+/// Image processors with the same steps as that of ViT, without the suffix `Fast`.
 const KINDS: [&str; 7] = [
     "ViTImageProcessor",
     "ViTFeatureExtractor",
@@ -27,11 +27,11 @@ const KINDS: [&str; 7] = [
     "CLIPFeatureExtractor",
 ];
 
-/// Beginnings of the names of those for which an integer `size` is the shorter side.
+/// Name prefixes of image processors for which an integer `size` is the shorter side.
 const BY_SHORTER_SIDE: [&str; 2] = ["Bit", "CLIP"];
 
-/// Largest shorter side before a crop, in units of the model's edge. Published configurations have at most 1.4; much more
-/// would fill the memory.
+/// Maximum shorter side before a crop, in units of the model's edge. Published configurations have at most 1.4. Much larger values would exhaust
+/// the memory.
 const LARGEST: u32 = 2;
 
 /// Resizing, cropping and normalization of images.
@@ -143,7 +143,7 @@ impl Preparation {
         let kind = kinds.iter().filter_map(|(_, kind)| kind.and_then(Value::as_str));
         let kind = kind.into_iter().find(|kind| !kind.starts_with("ViT"));
         if let Some(kind) = kind {
-            // Absent fields have the values of a ViT here.
+            // Here, absent fields have the defaults of ViT.
             let absent = EXPLICIT
                 .iter()
                 .filter(|name| !fields.has(name))
@@ -210,7 +210,7 @@ impl Preparation {
             ));
         }
         let size = fields.get("size").cloned().unwrap_or(json!(edge));
-        // `default_to_square` says what an integer means.
+        // `default_to_square` determines the meaning of an integer.
         let by_shorter_side = !fields.flag_or("default_to_square", !by_shorter_side);
         let size = match size.is_number() && by_shorter_side {
             true => json!({ "shortest_edge": size }),
@@ -256,7 +256,7 @@ impl Preparation {
         if self.keeps((width, height), edge) {
             return Ok(image);
         }
-        // Pillow rounds to 8 bits after the horizontal pass, and so do the image processors of transformers.
+        // Pillow and the image processors of transformers round to 8 bits after the horizontal pass.
         let resized = |width, height| {
             let narrowed = imageops::resize(&image, width, image.height(), self.filter);
             imageops::resize(&narrowed, width, height, self.filter)
@@ -420,7 +420,7 @@ mod tests {
         let picture = RgbImage::from_fn(11, 7, |x, y| {
             image::Rgb([0, 1, 2].map(|colour| ((x * 37 + y * 101 + colour * 53) * 29 % 256) as u8))
         });
-        // Pillow 13.0.0: `Image.resize((4, 4), resample)`.
+        // Computed with Pillow 13.0.0: `Image.resize((4, 4), resample)`.
         let expected = [
             (
                 2,

@@ -114,8 +114,8 @@ fn is_json_array(text: &str, whole: bool) -> bool {
     }
 }
 
-/// Returns true for a pickle of protocol 0, which is text: it begins with an empty dictionary, list or tuple that is stored,
-/// or with the name of a class.
+/// Returns true for a pickle of protocol 0, which is text: it begins with an empty dictionary, list or tuple that is stored, or with the name of
+/// a class.
 fn is_text_pickle(bytes: &[u8]) -> bool {
     let mut lines = bytes.splitn(4, |byte| *byte == b'\n');
     let [first, second, third] = [lines.next(), lines.next(), lines.next()].map(Option::unwrap_or_default);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn pickles_of_every_protocol_are_not_text() {
-        // As `pickle.dumps` of Python 3.13 writes a dictionary, a list and a NumPy array.
+        // Output of `pickle.dumps` of Python 3.13 for a dictionary, a list and a NumPy array.
         for pickle in [
             &b"(dp0\nVa\np1\nI1\ns."[..],
             b"(lp0\nI1\naI2\na.",

@@ -1,4 +1,4 @@
-//! From a dataset's name to token ids.
+//! Loads labelled texts as token ids.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ use super::{
     vocabulary::Vocabulary,
 };
 
-/// Labelled text before it is divided.
+/// Labelled text before it is split.
 enum Corpus {
     Files(Source),
     Synthetic(LabelledParts),
 }
 
-/// Files of texts, and how to read them.
+/// Files of texts and options for reading them.
 #[derive(Debug, Clone)]
 pub struct Reading<'a> {
     /// For labelled texts, a folder like aclImdb, a file of rows or JSON lines (plain or gzip), or a folder with one file
@@ -31,8 +31,8 @@ pub struct Reading<'a> {
     pub columns: ColumnNames,
     /// Classes of the checkpoint; `None` without a checkpoint.
     pub known: Option<KnownClasses>,
-    /// For labelled texts, a `vocab.txt`; for running text, any tokenizer. Without it, synthetic reviews use the words of their generator, and other data the words of its
-    /// training part.
+    /// For labelled texts, a `vocab.txt`; for running text, any tokenizer. Without it, synthetic reviews use the words of their generator, and
+    /// other data the words of its training part.
     pub vocabulary: Option<&'a Path>,
     /// Cache folder for tokenized data. Entries are found by a hash of everything they depend on; damaged entries are
     /// recreated.
@@ -52,10 +52,10 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Loads what is `wanted` of the data set `kind`, at most `sequence` tokens an example.
+/// Loads the `wanted` part of the data set `kind`, with at most `sequence` tokens per example.
 ///
 /// # Errors
-/// Whatever is wrong with the files, with file and line; a split that the data cannot fill.
+/// An error in a file, with file and line; a split that the data cannot fill.
 pub fn load_reviews(
     kind: DatasetKind,
     wanted: &Wanted,
@@ -145,7 +145,7 @@ pub fn load_reviews(
     })
 }
 
-/// What is wanted of synthetic data, and how much there has to be for it.
+/// Returns the wanted part of synthetic data, and the split that has to be generated for it.
 pub(super) fn sizes(wanted: &Wanted) -> (Wanted, Split) {
     match wanted {
         Wanted::Divided(split) => {
@@ -170,7 +170,7 @@ pub(super) fn sizes(wanted: &Wanted) -> (Wanted, Split) {
     }
 }
 
-/// As many synthetic reviews as the split asks for, and their hash.
+/// Generates as many synthetic reviews as the split needs, and returns them with their hash.
 fn synthetic(split: &Split) -> (LabelledParts, String) {
     let (train, test) = (
         split.train.unwrap_or(DEFAULT_TRAIN),
@@ -196,12 +196,12 @@ fn synthetic(split: &Split) -> (LabelledParts, String) {
     (parts, short(hasher.finalize()))
 }
 
-/// The first 16 hex digits, as records have them.
+/// Returns the first 16 hex digits, as in records.
 pub(super) fn short(hash: blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }
 
-/// Hash of all that decides what is in a data set, and which notes it has.
+/// Hashes everything that determines the contents of a data set and its notes.
 fn inputs(
     (source, description): (&DataSource, &str),
     reading: &Reading<'_>,
@@ -302,7 +302,7 @@ mod tests {
             .collect()
     }
 
-    /// A folder with a small training and test file.
+    /// Creates a folder with a small training and test file.
     fn small() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let rows = |n: usize| {
@@ -484,7 +484,7 @@ mod tests {
             position += 1;
             sum += position * u64::from(id);
         }
-        // From `peers/tokenizer_golden.py` with the same files.
+        // Computed by `peers/tokenizer_golden.py` from the same files.
         assert_eq!((position, sum), (54_012, 5_379_931_329_506));
     }
 

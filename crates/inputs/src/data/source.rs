@@ -1,4 +1,4 @@
-//! Finding the files of a data set, reading them whole, and the hash of what they hold.
+//! Finds the files of a data set, reads them and hashes their contents.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use super::{
     recognise::{Content, recognise},
 };
 
-/// A file of a data set.
+/// File of a data set.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DataFile {
     pub part: Part,
@@ -24,14 +24,14 @@ pub(super) struct DataFile {
     pub kind: Kind,
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Delimited rows.
     Rows { dialect: Dialect, gzip: bool },
-    /// A JSON object a line.
+    /// One JSON object per line.
     Lines { gzip: bool },
-    /// One text; its label is the folder's name.
+    /// One text. Its label is the name of the folder.
     Text { label: String },
 }
 
@@ -48,11 +48,11 @@ impl Kind {
     }
 }
 
-/// The files of a data set with their bytes, not yet parsed: what a hash of the contents can be taken of.
+/// Files of a data set with their bytes, not parsed yet, for a hash of the contents.
 pub(super) struct Source {
-    /// The file names, or the folder's; never a whole path.
+    /// File names, or name of the folder; never a full path.
     pub name: String,
-    /// Skipped files with the reason.
+    /// Skipped files and the reasons.
     notes: Vec<String>,
     files: Vec<(DataFile, Vec<u8>)>,
 }
@@ -79,12 +79,12 @@ impl Source {
         })
     }
 
-    /// Returns what a note or an error may say of the files besides their contents.
+    /// Returns everything besides the contents of the files that notes and errors may contain.
     pub fn description(&self) -> String {
         format!("{}\n{}", self.name, self.notes.join("\n"))
     }
 
-    /// BLAKE3 over part, label and contents of every file, and the columns that the user named. File names do not matter.
+    /// Returns the BLAKE3 hash over part, label and contents of every file, and the columns given by the user. It does not depend on file names.
     pub fn hash(&self, columns: &ColumnNames) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         let hashes: Vec<_> = self
@@ -149,7 +149,7 @@ impl Source {
     }
 }
 
-/// The text in `bytes`, or the line that is not UTF-8.
+/// Returns `bytes` as text, or an error with the line that is not UTF-8.
 pub(super) fn utf8<'a>(bytes: &'a [u8], file: &Path) -> Result<&'a str, DataError> {
     let line = |until: usize| bytes[..until].iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
     let text =
@@ -167,7 +167,7 @@ pub(super) fn is_hidden(name: &str) -> bool {
 
 /// Describes skipped files. Returns `None` if `names` is empty.
 pub(super) fn skipped_note(why: &str, names: &[String]) -> Option<String> {
-    /// Number of names listed; the others are counted.
+    /// Number of names listed. The others are only counted.
     const LISTED: usize = 5;
     let more = names.len().saturating_sub(LISTED);
     let listed: Vec<String> = names

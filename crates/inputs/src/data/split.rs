@@ -1,4 +1,4 @@
-//! Dividing labelled data into training, validation and test parts.
+//! Splits labelled data into training, validation and test parts.
 
 use mantissa_core::Split;
 use rand::seq::SliceRandom;
@@ -6,7 +6,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::DataError;
 
-/// Examples in the parts in which they were given.
+/// Examples in their given parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Given<T> {
     pub train: Vec<T>,
@@ -22,17 +22,17 @@ pub(super) struct Divided<T> {
     pub test: Vec<T>,
 }
 
-/// What of a data set is wanted.
+/// Part of a data set to load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
-    /// All of it, divided for a training.
+    /// All of it, split for a training.
     Divided(Split),
-    /// What a trained model is tested on: at most so many examples.
+    /// Only a test set for a trained model, with at most this many examples.
     Test(Option<u32>),
 }
 
 impl Wanted {
-    /// The examples that are wanted of those that are given.
+    /// Selects the wanted examples.
     pub(super) fn of<T>(&self, given: Given<T>) -> Result<Divided<T>, DataError> {
         match self {
             Self::Divided(split) => divide(given, split),
@@ -54,7 +54,7 @@ impl Wanted {
         }
     }
 
-    /// What the name of the data says beside it where no part is called a test.
+    /// Returns an addition to the name of the data if its test set is not a part named test.
     pub(super) fn remark<T>(&self, given: &Given<T>) -> &'static str {
         match self {
             Self::Test(_) if given.test.is_some() => "",
@@ -65,7 +65,7 @@ impl Wanted {
     }
 }
 
-/// What a model is tested on that is not trained: the given test part, or all there is where no part has that name; at most
+/// Returns the test set for a model that is not trained here: the given test part, else the validation part, else all examples. Selects at most
 /// `limit` examples, always the same ones.
 fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
     let Given {
@@ -81,8 +81,7 @@ fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
     examples
 }
 
-/// Examples of which a part may be meant for the test, as they are wanted: for training, validation and test; with
-/// what the name of the data says beside it.
+/// Splits examples, with an optional test part, into training, validation and test. Also returns an addition to the name of the data.
 pub fn divided<T>(
     train: Vec<T>,
     test: Option<Vec<T>>,
@@ -102,12 +101,12 @@ pub fn divided<T>(
     Ok(([train, validation, test], remark))
 }
 
-/// Divides `parts` as `split` says. Every part is shuffled by the split's seed before it is cut, as files tend to be
-/// sorted by label.
+/// Splits the given parts as `split` defines. Every part is shuffled with the split's seed before it is cut, because files are often sorted by
+/// label.
 ///
-/// Without `join`, given parts stay what they are: `train` and `test` are upper limits, a given validation part is
-/// used up to `validation`, and otherwise exactly `validation` examples are cut from the training part. With `join`,
-/// or where no test part was given, all examples are one heap from which exactly the sizes asked for are cut.
+/// Without `join`, given parts are kept: `train` and `test` are upper limits, a given validation part is used up to `validation`, and otherwise
+/// exactly `validation` examples are cut from the training part. With `join`, or without a given test part, all examples are pooled, and exactly
+/// the requested sizes are cut from the pool.
 pub(super) fn divide<T>(given: Given<T>, split: &Split) -> Result<Divided<T>, DataError> {
     let Given {
         mut train,
@@ -169,7 +168,7 @@ fn cut_heap<T>(mut heap: Vec<T>, split: &Split) -> Result<Divided<T>, DataError>
     })
 }
 
-/// Takes `n` examples off the end.
+/// Removes `n` examples from the end.
 fn cut<T>(from: &mut Vec<T>, n: u32, what: &'static str) -> Result<Vec<T>, DataError> {
     let rest = from.len().checked_sub(n as usize).ok_or(DataError::TooFew {
         what,
@@ -192,7 +191,7 @@ fn at_least_one<T>(divided: Divided<T>) -> Result<Divided<T>, DataError> {
     Ok(divided)
 }
 
-/// Parts have streams of their own, so that one part's size does not change another's order.
+/// Shuffles a part with its own random stream, to keep its order independent of the size of other parts.
 fn shuffle<T>(examples: &mut [T], seed: u64, stream: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
@@ -206,7 +205,7 @@ mod tests {
     use super::super::Example;
     use super::*;
 
-    /// `n` examples sorted by label, each with a text of its own.
+    /// Creates `n` examples sorted by label, each with a different text.
     fn sorted(name: &str, n: u32) -> Vec<Example> {
         (0..n)
             .map(|i| Example {
@@ -369,7 +368,7 @@ mod tests {
         };
         assert_eq!(order(1), order(1));
         assert_ne!(order(1), order(2));
-        // A golden value: the order must not change with the machine or with a dependency.
+        // Golden value: the order must not change with the machine or with a dependency.
         let texts: Vec<_> = order(1).train.into_iter().map(|example| example.text).collect();
         assert_eq!(
             texts.join(", "),

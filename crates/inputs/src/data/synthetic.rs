@@ -1,9 +1,8 @@
-//! A seeded generator of labelled movie reviews, for machines without data.
+//! Seeded generator of labelled movie reviews, for machines without data.
 //!
-//! A review says several things about a film and decides by a rule that needs word order: where there is a verdict
-//! ("overall , …"), it alone decides; else the majority of the opinions does. Opinions are negated ("hardly
-//! clever"), conceded ("although the acting was superb , …", where the main clause counts) and drowned in sentences
-//! that say nothing of the film or praise another one.
+//! A review contains several opinions about a film. Its label follows a rule that needs word order: a verdict ("overall , …") alone decides, and
+//! without a verdict the majority of the opinions does. Opinions are negated ("hardly clever") or conceded ("although the acting was superb ,
+//! …", where the main clause counts), and mixed with sentences that do not rate the film or that praise another one.
 
 use rand::{Rng, seq::SliceRandom};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -11,28 +10,28 @@ use rayon::prelude::*;
 
 use super::{Example, grammar};
 
-/// Training examples where a split leaves the number open.
+/// Number of training examples if a split does not set it.
 pub const DEFAULT_TRAIN: u32 = 4_000;
-/// Test examples where a split leaves the number open.
+/// Number of test examples if a split does not set it.
 pub const DEFAULT_TEST: u32 = 1_000;
-/// Share of reviews with the wrong label: the best accuracy that can be had is one less this.
+/// Share of reviews with the wrong label. The best possible accuracy is one minus this share.
 pub const LABEL_NOISE: f64 = 0.03;
 
-/// Share of reviews in which a verdict decides.
+/// Share of reviews with a verdict.
 const VERDICT_SHARE: f64 = 0.5;
-/// Share of verdicts that come first; the others come last, where a short sequence cuts them off.
+/// Share of verdicts at the beginning. The others are at the end, where a short sequence truncates them.
 const VERDICT_FIRST: f64 = 0.5;
-/// Share of opinions that agree with a verdict: better than chance, as in real reviews.
+/// Share of opinions that agree with a verdict. It is above chance, as in real reviews.
 const AGREES_WITH_VERDICT: f64 = 0.8;
-/// Most opinions in a review, beside a verdict.
+/// Maximum number of opinions in a review, besides the verdict.
 const MOST_OPINIONS: usize = 4;
-/// Most sentences about the story.
+/// Maximum number of sentences about the story.
 const MOST_PLOT: usize = 3;
-/// Most remarks about other films.
+/// Maximum number of remarks about other films.
 const MOST_OTHER: usize = 2;
 
-/// `n` reviews, label 1 for praise: the same bytes for the same seed on every machine. The first `m` of them are
-/// those of a shorter list.
+/// Generates `n` reviews, with label 1 for praise. The same seed produces the same bytes on every machine. The first `m` of them are those of a
+/// shorter list.
 pub fn synthetic_reviews(seed: u64, n: usize) -> Vec<Example> {
     let example = |index| {
         let mut rng = numbers(seed, index);
@@ -46,8 +45,8 @@ pub fn synthetic_reviews(seed: u64, n: usize) -> Vec<Example> {
     (0..n as u64).into_par_iter().map(example).collect()
 }
 
-/// `n` texts of at least so many words, each of them reviews in a row: the same bytes for the same seed on every machine. The first
-/// `m` of them are those of a shorter list.
+/// Generates `n` texts of at least this many words, each a sequence of reviews. The same seed produces the same bytes on every machine. The
+/// first `m` of them are those of a shorter list.
 pub(super) fn synthetic_passages(seed: u64, n: usize, words: usize) -> Vec<String> {
     let passage = |index| {
         let mut rng = numbers(seed, index);
@@ -62,14 +61,14 @@ pub(super) fn synthetic_passages(seed: u64, n: usize, words: usize) -> Vec<Strin
     (0..n as u64).into_par_iter().map(passage).collect()
 }
 
-/// Every review, and every text of several, has a stream of random numbers to itself.
+/// Returns the random stream of a review or text, which is independent of all others.
 fn numbers(seed: u64, index: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(index);
     rng
 }
 
-/// A review, and whether it is praise.
+/// Generates a review. The flag is true for praise.
 fn review(rng: &mut ChaCha8Rng) -> (String, bool) {
     let praise = rng.random();
     let verdict = rng
@@ -108,7 +107,7 @@ fn review(rng: &mut ChaCha8Rng) -> (String, bool) {
     (sentences.join(" "), praise)
 }
 
-/// One sentence with its capital and its full stop.
+/// Generates a sentence with a capital letter and a full stop.
 fn sentence(symbol: &str, praise: bool, rng: &mut ChaCha8Rng) -> String {
     let mut text = String::new();
     expand(symbol, praise, rng, &mut text);
@@ -117,7 +116,7 @@ fn sentence(symbol: &str, praise: bool, rng: &mut ChaCha8Rng) -> String {
     text
 }
 
-/// Appends what `symbol` becomes.
+/// Appends an expansion of `symbol`.
 fn expand(symbol: &str, praise: bool, rng: &mut ChaCha8Rng, out: &mut String) {
     let phrases = grammar::phrases(symbol, praise);
     for word in phrases[rng.random_range(0..phrases.len())].split(' ') {
@@ -141,13 +140,13 @@ mod tests {
 
     use super::*;
 
-    /// Lower-case words and punctuation, as the tokenizer sees them.
+    /// Splits a text into lowercase words and punctuation, like the tokenizer.
     fn words(text: &str) -> Vec<String> {
         let spaced = text.to_lowercase().replace('.', " .").replace(',', " ,");
         spaced.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Test accuracy of a logistic regression on which runs of up to `longest` words occur.
+    /// Returns the test accuracy of a logistic regression on the presence of n-grams of up to `longest` words.
     fn accuracy_of_bags(train: &[Example], test: &[Example], longest: usize) -> f64 {
         const EPOCHS: usize = 12;
         const RATE: f64 = 0.03;
@@ -188,7 +187,7 @@ mod tests {
         for Example { label, text } in synthetic_reviews(1, 200) {
             hasher.update(format!("{label}\t{text}\n").as_bytes());
         }
-        // A golden value: it changes only when the grammar does, and then old records compare no more.
+        // Golden value: it changes only with the grammar, and old records are then no longer comparable.
         assert_eq!(hasher.finalize().to_hex()[..16], *"28859076fdfaca86");
     }
 
@@ -249,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_main_clause_carries_the_polarity_through_negation_and_concession() {
-        /// Counts praise and blame in the words, turning each round once for every negation before it in its clause.
+        /// Counts praise minus blame in the words, and inverts each for every negation before it in its clause.
         fn polarity(clause: &str) -> i32 {
             const NEGATIONS: [&str; 9] = [
                 "not", "hardly", "never", "far", "anything", "nobody", "nothing", "cannot", "wrong",

@@ -1,7 +1,7 @@
-//! A seeded generator of labelled images, for machines without data.
+//! Seeded generator of labelled images, for machines without data.
 //!
-//! Each class has a pattern of a few waves a colour. An image is the pattern of its class, shifted, as strong as chance has
-//! it, with a weaker pattern of another class over it and noise on every pixel.
+//! Each class has a pattern of a few waves per color. An image is the shifted pattern of its class with a random amplitude, plus a weaker
+//! pattern of another class and noise on every pixel.
 
 use mantissa_core::{DataSource, Split};
 use rand::Rng;
@@ -14,22 +14,22 @@ use super::{
     images::{COLOURS, Pixels},
 };
 
-/// Training images where a split leaves the number open.
+/// Number of training images if a split does not set it.
 pub const DEFAULT_TRAIN_IMAGES: u32 = 2_000;
-/// Test images where a split leaves the number open.
+/// Number of test images if a split does not set it.
 pub const DEFAULT_TEST_IMAGES: u32 = 1_000;
-/// Classes of synthetic images.
+/// Number of classes of synthetic images.
 pub const CLASSES: u32 = 10;
-/// Waves of a pattern, in each colour.
+/// Number of waves of a pattern, in each color.
 const WAVES: usize = 3;
-/// How strong the other pattern is, at most, of the weakest that an own one may be.
+/// Maximum amplitude of the other pattern, relative to the minimum amplitude of an image's own pattern.
 const DISTRACTION: f64 = 0.8;
 /// Standard deviation of the noise.
 const NOISE: f64 = 0.5;
-/// Stream of random numbers for the patterns; images have those of their numbers.
+/// Random stream of the patterns. The streams of images are their indices.
 const PATTERNS: u64 = u64::MAX;
 
-/// As many synthetic images as are wanted, of this edge: the same for the same seed.
+/// Generates the wanted number of synthetic images with this edge. The same seed produces the same images.
 pub fn synthetic_images(wanted: &Wanted, edge: usize) -> Dataset<Images> {
     let (train, validation, test, seed) = match wanted {
         Wanted::Divided(Split {
@@ -77,14 +77,14 @@ pub fn synthetic_images(wanted: &Wanted, edge: usize) -> Dataset<Images> {
     }
 }
 
-/// Each image has a stream of random numbers to itself.
+/// Returns the random stream of an image, which is independent of all others.
 fn numbers(seed: u64, stream: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
     rng
 }
 
-/// A wave over an image: how often along either axis, where it begins, how high it is.
+/// Wave over an image: its frequency along each axis, phase and amplitude.
 struct Wave {
     rows: f64,
     columns: f64,
@@ -99,7 +99,7 @@ impl Wave {
     }
 }
 
-/// For every class and colour, the waves of its pattern.
+/// Waves of the pattern of every class and color.
 type Patterns = Vec<[Vec<Wave>; COLOURS]>;
 
 fn patterns(seed: u64) -> Patterns {
@@ -115,9 +115,9 @@ fn patterns(seed: u64) -> Patterns {
         .collect()
 }
 
-/// An image and its class.
+/// Generates an image and its class.
 fn image(patterns: &Patterns, edge: usize, rng: &mut ChaCha8Rng) -> (i32, Vec<f32>) {
-    /// The weakest that a pattern of an image's own class is.
+    /// Minimum amplitude of the pattern of an image's own class.
     const WEAKEST: f64 = 0.5;
     let class = rng.random_range(0..CLASSES);
     let other = (class + rng.random_range(1..CLASSES)) % CLASSES;

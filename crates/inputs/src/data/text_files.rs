@@ -1,4 +1,4 @@
-//! Files of running text: from bytes to documents, of any size, in pieces.
+//! Reads files of running text of any size as documents, in pieces.
 
 use std::{
     fs,
@@ -20,9 +20,9 @@ use super::{
     subwords::{self, PIECE},
 };
 
-/// What stands between the documents of a text file.
+/// Separator of the documents in a text file.
 pub(super) const MARK: &str = "<|endoftext|>";
-/// Bytes that are read from a file at a time.
+/// Number of bytes that are read from a file at a time.
 const READ: usize = 1 << 20;
 /// Longest line of a file of JSON lines, in bytes.
 const LONGEST_LINE: usize = 64 << 20;
@@ -44,10 +44,10 @@ pub(super) fn is_at(folder: &Path) -> Result<bool, DataError> {
     Ok(has_text)
 }
 
-/// A document of a corpus: its part, the characters in it and the hash of its text.
+/// Part, number of characters and hash of the text of a document.
 type Looked = (Part, u64, [u8; 32]);
 
-/// What a corpus holds, document by document.
+/// Reads a corpus and summarizes every document.
 pub(super) fn looked_at(path: &Path, columns: &ColumnNames) -> Result<(Corpus, Vec<Looked>), DataError> {
     let corpus = Corpus::find(path, columns)?;
     let mut documents: Vec<Looked> = vec![];
@@ -69,12 +69,12 @@ pub(super) fn looked_at(path: &Path, columns: &ColumnNames) -> Result<(Corpus, V
 
 /// Files of running text.
 pub(super) struct Corpus {
-    /// The file names; never a whole path.
+    /// File names; never a full path.
     pub name: String,
-    /// Skipped files with the reason.
+    /// Skipped files and the reasons.
     pub notes: Vec<String>,
     files: Vec<TextFile>,
-    /// JSON key of the text, if the user named one.
+    /// JSON key of the text, if the user gave one.
     column: Option<String>,
 }
 
@@ -84,10 +84,10 @@ struct TextFile {
     form: Form,
 }
 
-/// How a file of running text is written.
+/// Format of a file of running text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Form {
-    /// A JSON object a line; else text.
+    /// True for one JSON object per line, false for text.
     lines: bool,
     gzip: bool,
 }
@@ -102,12 +102,11 @@ impl Form {
         }
     }
 
-    /// Like [`of`](Self::of), but also requires the file extension of a text: folders also contain files such as a
-    /// `README`.
+    /// Returns the form like [`of`](Self::of), but requires the file extension of a text, because folders also contain files such as a `README`.
     fn in_folder(name: &str, holds: &Content) -> Option<Self> {
         let name = name.to_lowercase();
         let stem = name.strip_suffix(".gz").unwrap_or(&name);
-        // WikiText's files are `wiki.test.tokens` and `wiki.test.raw`.
+        // The files of WikiText are named `wiki.test.tokens` and `wiki.test.raw`.
         let mut ends = [".txt", ".text", ".tokens", ".raw", ".jsonl", ".ndjson", ".json"].iter();
         ends.any(|end| stem.ends_with(end)).then(|| Self::of(holds))?
     }
@@ -121,15 +120,15 @@ impl Form {
     }
 }
 
-/// A piece of a document.
+/// Piece of a document.
 pub(super) struct Piece<'a> {
     pub part: Part,
-    /// It is the first of its document.
+    /// True for the first piece of its document.
     pub begins: bool,
     pub text: &'a str,
 }
 
-/// What takes pieces, one after the other.
+/// Callback that receives pieces in order.
 pub(super) type Taker<'a> = dyn FnMut(Piece<'_>) -> Result<(), DataError> + 'a;
 
 impl Corpus {
@@ -227,7 +226,7 @@ impl Corpus {
         })
     }
 
-    /// BLAKE3 over part, form and contents of every file, and the key that the user named. File names do not matter.
+    /// Returns the BLAKE3 hash over part, format and contents of every file, and the key given by the user. It does not depend on file names.
     pub fn hash(&self) -> Result<blake3::Hash, DataError> {
         let mut all = blake3::Hasher::new();
         for file in &self.files {
@@ -245,7 +244,7 @@ impl Corpus {
         Ok(all.finalize())
     }
 
-    /// Gives away every document in pieces of at most `limit` bytes.
+    /// Passes every document to `take` in pieces of at most `limit` bytes.
     pub fn pieces(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
         for file in &self.files {
             let mut documents = 0;
@@ -273,7 +272,7 @@ impl TextFile {
         self.form.open(&self.path).map_err(DataError::read(&self.path))
     }
 
-    /// What went wrong with reading after so many lines.
+    /// Converts a read error after this many lines.
     fn failed(&self, lines: u64) -> impl FnOnce(std::io::Error) -> DataError {
         move |error| match self.form.gzip {
             true => LineProblem::Compression(error.to_string()).at(&self.path, lines + 1),
@@ -299,7 +298,7 @@ impl TextFile {
         )
     }
 
-    /// Every line is a document; empty ones, and empty texts, are none.
+    /// Reads one document per line. Skips empty lines and empty texts.
     fn lines(&self, column: Option<&str>, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
         let mut reader = self.open()?;
         let mut key = OneKey::new("text");
@@ -338,7 +337,7 @@ impl TextFile {
         Ok(())
     }
 
-    /// Documents stand between marks.
+    /// Reads documents that are separated by markers.
     fn text(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
         let mut reader = self.open()?;
         let mut cutter = Cutter {
@@ -353,7 +352,7 @@ impl TextFile {
             let read = read.map_err(self.failed(lines))?;
             let valid = match str::from_utf8(&bytes) {
                 Ok(text) => text.len(),
-                // A character whose end comes next.
+                // The rest of the last character comes with the next read.
                 Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
                 Err(error) => {
                     lines += line_ends(&bytes[..error.valid_up_to()]);
@@ -380,19 +379,19 @@ fn line_ends(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-/// Cuts running text into documents, and long ones into pieces.
+/// Splits running text into documents, and long documents into pieces.
 struct Cutter {
     part: Part,
-    /// Most bytes of a piece.
+    /// Maximum number of bytes in a piece.
     limit: usize,
-    /// Whether a piece of the present document has been given away.
+    /// True if a piece of the current document was emitted.
     begun: bool,
-    /// Text whose end may not be known.
+    /// Text that is not emitted yet, because its end may be unknown.
     waiting: String,
 }
 
 impl Cutter {
-    /// Takes text in and gives away what is sure to be a piece.
+    /// Adds text and emits complete pieces.
     fn add(&mut self, text: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.push_str(text);
@@ -401,19 +400,19 @@ impl Cutter {
             self.end(document, take)?;
             rest = after;
         }
-        // A mark may have begun at the end.
+        // The text may end within a marker.
         rest = self.pieces(rest, MARK.len(), take)?;
         self.waiting = rest.to_owned();
         Ok(())
     }
 
-    /// Gives away the last document.
+    /// Emits the last document.
     fn finish(mut self, take: &mut Taker<'_>) -> Result<(), DataError> {
         let rest = std::mem::take(&mut self.waiting);
         self.end(&rest, take)
     }
 
-    /// Gives away what is left of a document.
+    /// Emits the rest of a document.
     fn end(&mut self, rest: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
         let rest = self.pieces(rest, 0, take)?.trim_end();
         if !rest.is_empty() {
@@ -423,7 +422,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// Gives away pieces until no more than the limit and `more` bytes are left.
+    /// Emits pieces until at most `limit + more` bytes are left.
     fn pieces<'a>(
         &mut self,
         mut rest: &'a str,
@@ -441,7 +440,7 @@ impl Cutter {
         Ok(rest)
     }
 
-    /// Gives away a piece.
+    /// Emits a piece.
     fn give(&mut self, text: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
         let begins = !self.begun;
         self.begun = true;
@@ -463,7 +462,7 @@ mod tests {
     use super::*;
     use crate::data::kind_of;
 
-    /// A folder with these files.
+    /// Creates a folder with these files.
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes) in files {
@@ -478,7 +477,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// The documents of a file, each as its pieces.
+    /// Returns the documents of a file, each as its pieces.
     fn documents(name: &str, bytes: &[u8], limit: usize) -> Result<Vec<Vec<String>>, String> {
         let folder = folder(&[(name, bytes)]);
         let from_name = |error: DataError| {

@@ -1,9 +1,8 @@
-//! The token ids of a corpus on disk, for corpora that are larger than the memory: written as they come and mapped when they are
-//! read.
+//! Token ids of a corpus on disk, for corpora larger than the memory. They are written as they are produced, and mapped into memory for reading.
 //!
-//! A file is a magic line, the BLAKE3 hash of the rest, and the rest, all little-endian: every id in 32 bits, then of every document
-//! 64 bits, four times its number of ids and the number of its part, then in 64 bits the number of documents. It is written under a
-//! name of its own and renamed; a file that does not match its hash is as good as none.
+//! A file consists of a magic line, the BLAKE3 hash of the payload, and the payload, all little-endian: every id in 32 bits, then for every
+//! document 64 bits with four times its number of ids plus the number of its part, then the number of documents in 64 bits. It is written under
+//! a temporary name and renamed. A file that does not match its hash is ignored.
 
 use std::{
     fs::{self, File},
@@ -21,51 +20,51 @@ use mantissa_core::open_regular;
 use super::{DataError, examples::Part, ids::Ids};
 use crate::weights::Mapped;
 
-/// Changes with the layout of the file, and with anything in tokenising that the key does not cover.
+/// Change it with the layout of the file, and with any change in tokenization that the key does not cover.
 const MAGIC: &[u8; 24] = b"mantissa token stream 2\n";
-/// Where the ids begin.
+/// Offset of the ids.
 const IDS: usize = MAGIC.len() + blake3::OUT_LEN;
-/// Bytes of the numbers behind the ids.
+/// Bytes of each number after the ids.
 const NUMBER: usize = 8;
-/// The parts in the order of their numbers.
+/// Parts in the order of their numbers.
 const PARTS: [Part; 3] = [Part::Train, Part::Validation, Part::Test];
 
-/// The ids of a corpus.
+/// Token ids of a corpus.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tokens {
-    /// All of them, one document after the other.
+    /// Ids of all documents, one after the other.
     pub ids: Ids,
-    /// The documents in their order.
+    /// Documents in their order.
     pub documents: Vec<Document>,
 }
 
-/// A document of a corpus.
+/// Document of a corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Document {
     pub part: Part,
-    /// Number of its ids.
+    /// Number of token ids.
     pub tokens: usize,
 }
 
-/// The name of the file for what `inputs` hash to.
+/// Returns the path of the file for the hash of `inputs`.
 pub(super) fn file_in(folder: &Path, inputs: &blake3::Hash) -> PathBuf {
     folder.join(format!("{}.stream", &inputs.to_hex()[..32]))
 }
 
-/// Starts a hash of inputs; the version of this program is one of them.
+/// Starts a hash of inputs. It includes the version of this program.
 pub(super) fn hasher() -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new();
     hasher.update(MAGIC).update(env!("CARGO_PKG_VERSION").as_bytes());
     hasher
 }
 
-/// The ids in `file`; none if there is no such file or it is damaged.
+/// Loads the ids in `file`. Returns `None` if the file does not exist or is damaged.
 pub(super) fn load(file: &Path) -> Option<Tokens> {
     let mut opened = open_regular(file).ok()?;
     let mut head = [0; IDS];
     opened.read_exact(&mut head).ok()?;
     let hash = head.strip_prefix(MAGIC)?;
-    // Read and not mapped, so that the pages do not stay.
+    // Read the file instead of mapping it, because mapped pages would stay resident.
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(&mut opened).ok()?;
     if hasher.finalize().as_bytes() != hash {
@@ -96,7 +95,7 @@ fn decode(file: Mapped) -> Option<Tokens> {
     })
 }
 
-/// A file that is being written; what was written is gone if it is not finished.
+/// File that is being written. It is removed on drop unless it is finished.
 pub(super) struct Writer {
     to: PathBuf,
     temporary: PathBuf,
@@ -106,7 +105,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins to write what will be in `file`.
+    /// Starts writing the contents of `file`.
     pub fn new(file: &Path) -> Result<Self, DataError> {
         static WRITES: AtomicU64 = AtomicU64::new(0);
         let folder = file.parent().unwrap_or(Path::new("."));
@@ -121,13 +120,13 @@ impl Writer {
             hasher: blake3::Hasher::new(),
             documents: vec![],
         };
-        // The hash comes when it is known.
+        // Reserve space for the hash, which is known at the end.
         let head = writer.file.write_all(&[0; IDS]);
         head.map_err(DataError::write(file))?;
         Ok(writer)
     }
 
-    /// Appends ids of a document; `begins`: it is a new one.
+    /// Appends ids of a document. `begins` is true for a new document.
     pub fn add(&mut self, part: Part, begins: bool, ids: &[u32]) -> Result<(), DataError> {
         if begins || self.documents.is_empty() {
             self.documents.push(Document { part, tokens: 0 });
@@ -139,7 +138,7 @@ impl Writer {
         put.map_err(DataError::write(&self.to))
     }
 
-    /// Puts the file in its place.
+    /// Renames the file to its final path.
     pub fn finish(mut self) -> Result<(), DataError> {
         let to = self.to.clone();
         self.finished().map_err(DataError::write(&to))
@@ -165,7 +164,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // It is there no more where all went well.
+        // The file no longer exists if it was renamed.
         let _ = fs::remove_file(&self.temporary);
     }
 }

@@ -1,4 +1,4 @@
-//! Tokenised examples, and batches of them.
+//! Tokenized examples, and batches of them.
 
 use std::ops::Range;
 
@@ -12,44 +12,44 @@ use super::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tokenized {
     pub(super) ids: Ids,
-    /// Where each example is in `ids`.
+    /// Range of each example in `ids`.
     pub(super) places: Vec<Range<usize>>,
     pub(super) labels: Vec<u32>,
     pub(super) padding: u32,
-    /// Tokens of an example in a batch.
+    /// Number of tokens of an example in a batch.
     pub(super) sequence: usize,
     pub(super) vocabulary: u32,
     pub(super) asked: Asked,
 }
 
-/// What a model is asked about an example.
+/// Prediction task of an example.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Its class.
+    /// Predict its class.
     #[default]
     Class,
-    /// After each token, the next.
+    /// Predict the next token after each token.
     NextWords,
-    /// Some of its tokens, which are hidden.
+    /// Predict masked tokens.
     HiddenWords(Masking),
 }
 
-/// Some examples, padded to one length.
+/// Batch of examples, padded to one length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenBatch {
     /// Token ids, `[examples, sequence]` in row-major order, padded on the right.
     pub ids: Vec<i32>,
-    /// Tokens of each example, padding not counted: the attention mask is `position < length`.
+    /// Number of tokens of each example, without padding. The attention mask is `position < length`.
     pub lengths: Vec<i32>,
-    /// What is asked about: rows of hidden states `[examples · sequence, width]`. Of a class that is the last token of each example, of
-    /// next words the place before each, of hidden ones their places.
+    /// Rows of the hidden states `[examples · sequence, width]` that predict the labels: the last token of each example for a class, the
+    /// position before each token for the next token, and the masked positions for masked tokens.
     pub rows: Vec<i32>,
-    /// The answers, one a row: classes from 0, or token ids.
+    /// Labels, one per row: classes from 0, or token ids.
     pub labels: Vec<i32>,
 }
 
 impl Tokenized {
-    /// No examples yet; `padding` is the id that fills a batch.
+    /// Creates an empty set. `padding` is the id that fills a batch.
     pub(super) fn new(padding: u32) -> Self {
         Self {
             padding,
@@ -57,7 +57,7 @@ impl Tokenized {
         }
     }
 
-    /// Examples without a class, at these places of ids.
+    /// Creates examples without a class at these ranges of ids.
     pub(super) fn at(ids: Ids, places: Vec<Range<usize>>) -> Self {
         Self {
             ids,
@@ -74,17 +74,17 @@ impl Tokenized {
         self.labels.push(label);
     }
 
-    /// The same, in batches of examples padded to `sequence` tokens.
+    /// Pads the examples of a batch to `sequence` tokens.
     pub fn padded_to(self, sequence: usize) -> Self {
         Self { sequence, ..self }
     }
 
-    /// The same, of a vocabulary of so many ids.
+    /// Sets the size of the vocabulary.
     pub(super) fn of_vocabulary(self, vocabulary: u32) -> Self {
         Self { vocabulary, ..self }
     }
 
-    /// The same, asking after each token for the next.
+    /// Sets the task to predicting the next token after each token.
     pub fn asking_for_words(self) -> Self {
         Self {
             asked: Asked::NextWords,
@@ -92,7 +92,7 @@ impl Tokenized {
         }
     }
 
-    /// The same, each example between two tokens of its own, and asking for some that are hidden.
+    /// Sets the task to predicting masked tokens, with each example enclosed in two special tokens.
     pub(super) fn asking_for_hidden_words(self, masking: Masking) -> Self {
         Self {
             asked: Asked::HiddenWords(masking),
@@ -100,20 +100,20 @@ impl Tokenized {
         }
     }
 
-    /// Number of ids in its vocabulary.
+    /// Returns the number of ids in the vocabulary.
     pub fn vocabulary(&self) -> u32 {
         self.vocabulary
     }
 
-    /// The class of every example, from 0.
+    /// Returns the class of every example, from 0.
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// The ids of one example, special tokens included.
+    /// Returns the ids of one example, including special tokens.
     ///
     /// # Panics
-    /// If there is no such example.
+    /// If the index is out of range.
     pub fn ids(&self, index: usize) -> &[u32] {
         &self.ids[self.places[index].clone()]
     }
@@ -156,10 +156,10 @@ impl Part for Tokenized {
         self.places.len()
     }
 
-    /// The examples of these numbers, in this order, padded.
+    /// Returns the examples with these indices, in this order, padded.
     ///
     /// # Panics
-    /// If there is no such example, or one is longer than a batch's sequence.
+    /// If an index is out of range, or an example is longer than a batch's sequence.
     fn batch(&self, indices: &[usize]) -> TokenBatch {
         let sequence = self.sequence;
         let mut batch = TokenBatch {

@@ -1,4 +1,4 @@
-//! WordPiece as bert-base-uncased has it: lower case without accents, `[CLS] … [SEP]`, cut to the sequence.
+//! WordPiece tokenization as in bert-base-uncased: lowercase without accents, `[CLS] … [SEP]`, truncated to the sequence.
 
 use rayon::prelude::*;
 use tokenizers::{
@@ -9,14 +9,14 @@ use tokenizers::{
 
 use super::{DataError, Example, Tokenized, vocabulary::Vocabulary};
 
-/// Fewest tokens of a sequence: `[CLS]`, one of the text, `[SEP]`.
+/// Minimum sequence length: `[CLS]`, one token of the text, `[SEP]`.
 pub(super) const LEAST_SEQUENCE: u32 = 3;
 
-/// What the library cuts texts with.
+/// Tokenizer type of the `tokenizers` library.
 pub(super) type WordPieces =
     TokenizerImpl<WordPiece, BertNormalizer, BertPreTokenizer, BertProcessing, Decoder>;
 
-/// WordPiece with this vocabulary, for texts of any length.
+/// Creates a WordPiece tokenizer with this vocabulary, for texts of any length.
 pub(super) fn word_pieces(vocabulary: &Vocabulary) -> Result<WordPieces, DataError> {
     let ids = WordPiece::read_bytes(vocabulary.text().as_bytes()).map_err(failed)?;
     let model = WordPiece::builder().vocab(ids).build().map_err(failed)?;
@@ -31,13 +31,13 @@ pub(super) fn word_pieces(vocabulary: &Vocabulary) -> Result<WordPieces, DataErr
     inner.with_pre_tokenizer(Some(BertPreTokenizer));
     inner.with_post_processor(Some(processing));
     inner.with_decoder(Some(Decoder::default()));
-    // As in Hugging Face, a special token that stands in a text is that token.
+    // As in Hugging Face, the text of a special token is encoded as this token.
     let special = vocabulary.special().map(|token| AddedToken::from(token, true));
     inner.add_special_tokens(&special.collect::<Vec<_>>());
     Ok(inner)
 }
 
-/// Turns texts into token ids.
+/// Converts texts to token ids.
 pub(super) struct Tokenizer {
     inner: WordPieces,
     sequence: usize,
@@ -45,7 +45,7 @@ pub(super) struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// A tokenizer of this vocabulary that gives at most `sequence` tokens.
+    /// Creates a tokenizer with this vocabulary that returns at most `sequence` tokens.
     pub fn new(vocabulary: &Vocabulary, sequence: u32) -> Result<Self, DataError> {
         if sequence < LEAST_SEQUENCE {
             return Err(DataError::Sequence {
@@ -67,9 +67,9 @@ impl Tokenizer {
         })
     }
 
-    /// The ids of every example, in their order.
+    /// Returns the ids of every example, in order.
     pub fn tokenize(&self, examples: &[Example]) -> Result<Tokenized, DataError> {
-        // One text at a time: a batch of encodings, with its offsets and token strings, is some fifty times the ids.
+        // Encode one text at a time, because a batch of encodings, with offsets and token strings, is about fifty times as large as the ids.
         let ids = |example: &Example| -> Result<Vec<u32>, DataError> {
             let text = beginning(&example.text, self.sequence);
             let encoding = self.inner.encode_fast(text, true).map_err(failed)?;
@@ -84,8 +84,8 @@ impl Tokenizer {
     }
 }
 
-/// As much of a text as fills `sequence` tokens, so that the rest of a long review need not be normalised: a word with
-/// an ASCII letter or digit is a token or more.
+/// Returns a prefix of a text that fills `sequence` tokens, to avoid normalizing the rest of a long review. A word with an ASCII letter or digit
+/// is at least one token.
 fn beginning(text: &str, sequence: usize) -> &str {
     let is_token = |word: &&str| word.contains(|c: char| c.is_ascii_alphanumeric());
     match text.split_whitespace().filter(is_token).nth(sequence) {

@@ -1,4 +1,4 @@
-//! Where a tokenizer's vocabulary comes from: a file, the generator's words, or the words of the training part.
+//! Vocabulary of a tokenizer: from a file, from the words of the generator, or from the words of the training part.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,13 +15,13 @@ use tokenizers::{
 use super::{DataError, Example, casing::Casing, grammar, source::utf8};
 use crate::contents;
 
-/// Tokens that every vocabulary has.
+/// Tokens that every vocabulary needs.
 const REQUIRED: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
-/// A token that the models of Hugging Face have as well; a text that holds it means it.
+/// Optional token of Hugging Face models. A text that contains it is encoded with this token.
 const MASK: &str = "[MASK]";
-/// Words of a learned vocabulary: 97.6 % of the running words of the 25,000 IMDb training reviews.
+/// Number of words of a learned vocabulary. It covers 97.6 % of the running words of the 25,000 IMDb training reviews.
 const LEARNED_WORDS: usize = 16_384;
-/// A character of the training part that comes up less often has no piece of its own: rare scripts, stray signs.
+/// Minimum count of a character in the training part to get its own piece. It excludes rare scripts and stray symbols.
 const LEAST_CHARACTER_COUNT: u64 = 10;
 
 /// Tokens by id.
@@ -49,7 +49,7 @@ impl Vocabulary {
         })
     }
 
-    /// Reads `vocab.txt`: one token a line, the id being the number of the line from 0.
+    /// Reads `vocab.txt`: one token per line, whose id is the line number from 0.
     pub fn from_file(bytes: &[u8], path: &Path) -> Result<Self, DataError> {
         let tokens: Vec<String> = utf8(bytes, path)?
             .lines()
@@ -71,17 +71,17 @@ impl Vocabulary {
         })
     }
 
-    /// The words of the synthetic reviews, and the alphabet.
+    /// Returns the words of the synthetic reviews, and the alphabet.
     pub fn synthetic() -> Self {
         let punctuation = [",", "."].map(str::to_owned);
         Self::of_words(punctuation.into_iter().chain(grammar::words()), 'a'..='z')
     }
 
-    /// The most frequent words of these examples, ties in alphabetical order, and the characters of all words, so that
-    /// few words are unknown.
+    /// Returns the most frequent words of these examples, ties in alphabetical order, and the characters of all words, to keep unknown words
+    /// rare.
     ///
-    /// Not the work of `WordPieceTrainer`: its ids, and its ties between merges, follow the order of a hash map, so
-    /// nothing promises the same tokens on another machine.
+    /// Does not use `WordPieceTrainer`, because its ids and its ties between merges follow the order of a hash map, and may differ between
+    /// machines.
     pub fn learn(examples: &[Example]) -> Result<Self, DataError> {
         let count = |mut counts: HashMap<String, u64>, example: &Example| {
             for word in words(&example.text)? {
@@ -118,7 +118,7 @@ impl Vocabulary {
         ))
     }
 
-    /// Special tokens, words, then what is not among them of the characters, at the start of a word and inside it.
+    /// Builds a vocabulary of special tokens, words, and the remaining characters, at the start of a word and inside it.
     fn of_words(words: impl Iterator<Item = String>, characters: impl Iterator<Item = char>) -> Self {
         let mut tokens: Vec<String> = REQUIRED
             .into_iter()
@@ -140,22 +140,22 @@ impl Vocabulary {
         }
     }
 
-    /// Number of ids.
+    /// Returns the number of ids.
     pub fn len(&self) -> u32 {
         self.tokens.len() as u32
     }
 
-    /// As a `vocab.txt` has it: a token a line. Of a token that is there twice, the last line is its id.
+    /// Returns the text of a `vocab.txt`: one token per line. If a token occurs twice, its id is the last line.
     pub fn text(&self) -> String {
         self.tokens.join("\n")
     }
 
-    /// All that decides which ids a text has.
+    /// Returns everything that determines the ids of a text.
     pub fn key(&self) -> String {
         format!("{:?}\n{}", self.casing, self.text())
     }
 
-    /// The special tokens that it has.
+    /// Returns the special tokens in this vocabulary.
     pub fn special(&self) -> impl Iterator<Item = &'static str> {
         REQUIRED
             .into_iter()
@@ -164,13 +164,13 @@ impl Vocabulary {
     }
 }
 
-/// Whether a text has a line for each of the tokens that every vocabulary has.
+/// Returns true if a text has a line for each required token.
 pub(super) fn has_special(text: &str) -> bool {
     let has = |required: &&str| text.lines().any(|line| line.trim_end() == *required);
     REQUIRED.iter().all(has)
 }
 
-/// The words of a text as the tokenizer sees them before it looks into the vocabulary.
+/// Splits a text into words, like the tokenizer before the vocabulary lookup.
 fn words(text: &str) -> Result<Vec<String>, DataError> {
     let failed = |error: tokenizers::Error| DataError::Tokenizer(error.to_string());
     let mut normalized = NormalizedString::from(text);

@@ -1,4 +1,4 @@
-//! Checkpoints: `safetensors`, PyTorch's own files and those of llama2.c; the first two whole or in shards.
+//! Checkpoints: `safetensors` and PyTorch files, whole or in shards, and llama2.c files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,12 +17,12 @@ use super::{
 };
 use crate::contents;
 
-/// Why a checkpoint is refused.
+/// Reason why a checkpoint is rejected.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WeightsError(pub String);
 
-/// A file, or a folder of files, with tensors by name.
+/// File, or folder of files, with tensors by name.
 pub struct Checkpoint {
     path: PathBuf,
     files: Vec<Mapped>,
@@ -31,17 +31,17 @@ pub struct Checkpoint {
     notes: Vec<String>,
 }
 
-/// A tensor that has not been read.
+/// Tensor that is not read yet.
 pub struct Stored(Place);
 
 enum Place {
-    /// In one of the files.
+    /// In one of the mapped files.
     Mapped { file: usize, span: Span },
-    /// In an archive of PyTorch's.
+    /// In a PyTorch archive.
     Pickled(Tensor),
 }
 
-/// `model.safetensors.index.json`.
+/// Contents of `model.safetensors.index.json`.
 #[derive(Deserialize)]
 struct Index {
     weight_map: BTreeMap<String, String>,
@@ -59,10 +59,10 @@ impl Index {
 }
 
 impl Checkpoint {
-    /// Finds the tensors of a file, or of a folder as Hugging Face has it.
+    /// Finds the tensors of a file, or of a folder in the layout of Hugging Face.
     ///
     /// # Errors
-    /// What is wrong with the file. None of its tensors is read.
+    /// An invalid file. The values of tensors are not read.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let mut checkpoint = Self {
             path: path.to_owned(),
@@ -82,7 +82,7 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Adds the tensors of a file, which may be an index of others where those are allowed.
+    /// Adds the tensors of a file, or of the shards of an index if `may_be_index` is true.
     fn add(&mut self, path: &Path, may_be_index: bool) -> Result<(), String> {
         match Form::of(path)? {
             Form::Index if may_be_index => self.add_shards(path),
@@ -115,7 +115,7 @@ impl Checkpoint {
         }
     }
 
-    /// Every shard that an index names, each of which must hold what the index says.
+    /// Adds every shard of an index and checks that each contains the tensors that the index lists.
     fn add_shards(&mut self, index: &Path) -> Result<(), String> {
         let index_file = Index::read(index)?;
         let weight_map = &index_file.weight_map;
@@ -143,22 +143,22 @@ impl Checkpoint {
         ))
     }
 
-    /// The path that was opened.
+    /// Returns the path that was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The tensors by name.
+    /// Returns the tensors by name.
     pub fn tensors(&self) -> &BTreeMap<String, Stored> {
         &self.tensors
     }
 
-    /// Keys of a PyTorch file under which it has dictionaries. The names of their tensors begin with these keys.
+    /// Returns the keys of a PyTorch file whose values are dictionaries. The names of their tensors begin with these keys.
     pub fn sections(&self) -> &BTreeSet<String> {
         &self.sections
     }
 
-    /// Notes for the report on how the checkpoint was read.
+    /// Returns notes for the report on how the checkpoint was read.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -190,8 +190,7 @@ impl Checkpoint {
     }
 }
 
-/// Returns the file that a path means, and notes about others that are not read: of a folder, the file that transformers
-/// reads.
+/// Returns the file that a path refers to, and notes about files that are not read. For a folder, it is the file that transformers reads.
 fn file_of(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
     const NAMES: [&str; 4] = [
         "model.safetensors",
@@ -258,10 +257,10 @@ pub fn weight_files(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok([vec![file], shards].concat())
 }
 
-/// Every tensor of floats in a checkpoint: its name, its shape and its row-major values.
+/// Reads every tensor of floats in a checkpoint: its name, its shape and its row-major values.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// An invalid file.
 pub fn weights_in(path: &Path) -> Result<Vec<Weight>, WeightsError> {
     let checkpoint = Checkpoint::open(path)?;
     let stored = checkpoint.tensors.iter();
@@ -273,7 +272,7 @@ pub fn weights_in(path: &Path) -> Result<Vec<Weight>, WeightsError> {
 }
 
 impl Stored {
-    /// Returns its shape.
+    /// Returns the shape of the tensor.
     pub fn shape(&self) -> Vec<usize> {
         match &self.0 {
             Place::Mapped { span, .. } => span.shape.clone(),
@@ -281,7 +280,7 @@ impl Stored {
         }
     }
 
-    /// Returns its size in the file, in bytes.
+    /// Returns the size of the tensor in the file, in bytes.
     pub fn bytes(&self) -> u64 {
         match &self.0 {
             Place::Mapped { span, .. } => span.bytes.len() as u64,
@@ -289,7 +288,7 @@ impl Stored {
         }
     }
 
-    /// Returns the name of its type unless that is F64, F32, F16 or BF16.
+    /// Returns the name of the dtype unless it is F64, F32, F16 or BF16.
     pub fn no_floats(&self) -> Option<String> {
         use safetensors::Dtype;
         match &self.0 {

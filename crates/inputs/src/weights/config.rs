@@ -1,4 +1,4 @@
-//! Sizes of models from what lies beside their weights: Hugging Face's `config.json`, or the header of a llama2.c checkpoint.
+//! Sizes of models from the files next to their weights: Hugging Face's `config.json`, or the header of a llama2.c checkpoint.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::contents;
 
-/// What a configuration is called.
+/// File name of the configuration.
 const NAME: &str = "config.json";
 
-/// The model of a checkpoint, or of a configuration without one; none where nothing beside it says which.
+/// Returns the model of a checkpoint, or of a configuration without one. Returns `None` if there is no configuration, or for a ResNet.
 ///
 /// # Errors
-/// A configuration that is none, or asks for what is not computed here: all of it at once.
+/// A malformed configuration, or one with values that are not implemented. The message lists all problems.
 pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
     let wrong = |at: &Path, error: String| format!("`{}`: {error}", at.display());
     let is_config = path.file_name() == Some(OsStr::new(NAME));
@@ -115,7 +115,7 @@ pub fn check_vocabulary_size(path: &Path, rows: u32) -> Result<(), String> {
     }
 }
 
-/// The configuration of a folder, or beside a file.
+/// Returns the configuration in a folder, or next to a file.
 fn config_of(path: &Path) -> Option<PathBuf> {
     let config = if path.file_name() == Some(OsStr::new(NAME)) {
         path.to_owned()
@@ -144,7 +144,7 @@ fn llama2c(header: &Header) -> Result<Model, String> {
         num_key_value_heads: whole(header.n_kv_heads)?,
         head_dim: whole(header.dim / header.n_heads)?,
         max_position_embeddings: whole(header.seq_len)?,
-        // What llama2.c has built in.
+        // Constants of llama2.c.
         rms_norm_eps: 1e-5,
         rope_theta: 10_000.0,
         rope_scaling: None,
@@ -184,7 +184,7 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
         "bert" => Model::Bert(bert(&fields)),
         "distilbert" => Model::Distilbert(distilbert(&fields)),
         "vit" => Model::Vit(vit(&fields)),
-        // ResNets are known by their suites: what torchvision publishes has no configuration.
+        // The suite defines a ResNet, because torchvision publishes no configurations.
         "resnet" => return Ok(None),
         other => {
             return Err(format!(
@@ -205,7 +205,7 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     ))
 }
 
-/// Refuses classes of transformers whose output head is used in another way.
+/// Reports classes of transformers that use the output head differently.
 fn tasks(fields: &Fields<'_>, kind: &str) {
     const KNOWN: [&str; 8] = [
         "Model",
@@ -234,7 +234,7 @@ fn tasks(fields: &Fields<'_>, kind: &str) {
     }
 }
 
-/// Fields of one kind of model that change no number that is measured here.
+/// Returns the fields of one kind of model that do not affect results.
 fn beside(kind: &str) -> &'static [&'static str] {
     match kind {
         "gpt2" => &[
@@ -273,7 +273,7 @@ fn llama(fields: &Fields<'_>) -> LlamaSize {
     fields.only("mlp_bias", false);
     fields.only("pretraining_tp", 1);
     let (width, heads) = (fields.whole("hidden_size"), fields.whole("num_attention_heads"));
-    // Since version 5 all of it is in one table.
+    // Since version 5 of transformers, a single table contains all of it.
     let [new, old] = ["rope_parameters", "rope_scaling"].map(|name| {
         let value = fields.get(name)?;
         let table = value.as_object();
@@ -428,7 +428,7 @@ fn bloom(fields: &Fields<'_>) -> BloomSize {
     fields.only("pretraining_tp", 1);
     fields.only("slow_but_exact", false);
     fields.only("tie_word_embeddings", true);
-    // Older files use the names of GPT-2, and of others.
+    // Older files use the names of GPT-2 or other names.
     let of = |names: [&str; 2]| match names.map(|name| fields.has(name)) {
         [true, true] => {
             let [size, other] = names.map(|name| fields.whole(name));
@@ -640,7 +640,7 @@ mod tests {
         assert_eq!(read(json!({ "model_type": "resnet" })), Ok(None));
     }
 
-    /// A small model of a kind, as its configuration has it.
+    /// Returns the configuration of a small model of this kind.
     fn small(kind: &str) -> Value {
         match kind {
             "llama" => json!({
@@ -665,7 +665,7 @@ mod tests {
 
     #[test]
     fn a_field_that_may_change_a_number_is_read_or_refused_by_its_name() {
-        // A field, a value of it that is computed, and one that is not.
+        // A field, an implemented value, and one that is not implemented.
         let known = [
             ("bert", "layer_norm_eps", json!(1e-5), json!("small")),
             ("vit", "layer_norm_eps", json!(1e-3), json!(-1.0)),
@@ -712,7 +712,7 @@ mod tests {
         for (kind, name, computed, refused) in known {
             let with = |value: &Value| {
                 let mut config = small(kind);
-                // Only ViT has images.
+                // Only ViT reads images.
                 if kind == "bert" {
                     let table = config.as_object_mut().unwrap();
                     table.remove("image_size");

@@ -24,7 +24,7 @@ pub(super) const IGNORED: &[&str] = &[
     // Initialization of untrained models.
     "initializer_factor",
     "initializer_range",
-    // Token ids that the tokenizer defines, too.
+    // Token ids that the tokenizer defines as well.
     "bos_token_id",
     "cls_token_id",
     "eos_token_id",
@@ -43,7 +43,7 @@ pub(super) const IGNORED: &[&str] = &[
     "use_bfloat16",
     "use_cache",
     "use_return_dict",
-    // Text generation: the suite sets length and sampling.
+    // Text generation: the suite sets the length and the sampling.
     "do_sample",
     "early_stopping",
     "length_penalty",
@@ -102,7 +102,7 @@ impl<'a> Fields<'a> {
         problems
     }
 
-    /// Returns the problems of the fields that were read. Other fields are not looked at.
+    /// Returns the problems of the fields that were read. Other fields are not checked.
     pub(crate) fn problems(self) -> Vec<String> {
         self.problems.into_inner()
     }
@@ -170,7 +170,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Reports a field with any value but the implemented one.
+    /// Reports a field with any value other than the implemented one.
     pub(crate) fn only(&self, name: &str, value: impl Into<Value>) {
         let value = value.into();
         let same = |other: &Value| match (other.as_f64(), value.as_f64()) {

@@ -1,5 +1,5 @@
-//! `generation_config.json` next to the weights. The suite chooses how tokens are generated, so no value of the file is used: what it would
-//! change is reported, and what no suite can ask for is an error.
+//! `generation_config.json` next to the weights. The suite defines how tokens are generated, and no value of the file is used. Values that the
+//! suite replaces are reported, and values that no suite can request are errors.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::contents;
 /// File name of the configuration.
 const NAME: &str = "generation_config.json";
 
-/// Fields for which a suite has a key, or that a suite fixes: greedy decoding or a temperature, and a number of new tokens.
+/// Fields that a suite sets or fixes: greedy decoding or a temperature, and the number of new tokens.
 const OF_SUITE: &[&str] = &[
     "do_sample",
     "max_length",
@@ -23,7 +23,7 @@ const OF_SUITE: &[&str] = &[
     "top_p",
 ];
 
-/// Fields that change no token.
+/// Fields that do not affect tokens.
 const IGNORED: &[&str] = &[
     "bos_token_id",
     "cache_implementation",
@@ -77,7 +77,7 @@ fn note(fields: &Map<String, Value>) -> Result<Option<String>, String> {
         ("renormalize_logits", json!(false)),
         ("repetition_penalty", json!(1.0)),
         ("typical_p", json!(1.0)),
-        // Both take effect with more than one beam.
+        // Both affect only searches with more than one beam.
         ("early_stopping", json!(false)),
         ("length_penalty", json!(1.0)),
     ] {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn sampling_of_the_file_is_reported_and_left_to_the_suite() {
         assert_eq!(generation_note(Path::new("/nowhere")), Ok(None));
-        // Of Llama 3.2 1B.
+        // The file of Llama 3.2 1B.
         let llama = r#"{"_from_model_config": true, "bos_token_id": 128000, "do_sample": true, "eos_token_id": 128001,
             "temperature": 0.6, "top_p": 0.9, "transformers_version": "4.45.0.dev0"}"#;
         let note = read(llama).unwrap().unwrap();

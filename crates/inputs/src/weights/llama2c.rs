@@ -1,30 +1,30 @@
-//! Checkpoints of llama2.c, as its `export.py` writes them with `--version 0` and `--version 1`: a header, then every tensor of f32 in a
-//! fixed order. Names are those of Hugging Face; the rows of queries and keys are in llama2.c's order, that of neighbouring pairs.
+//! Checkpoints of llama2.c, as written by its `export.py` with `--version 0` and `--version 1`: a header, then every f32 tensor in a fixed
+//! order. Names are those of Hugging Face. The rows of queries and keys are in the order of llama2.c, with neighbouring pairs.
 
 use safetensors::Dtype;
 
 use super::tensors::{Mapped, Span, Spans};
 
-/// More blocks than any model has.
+/// Upper limit of the number of blocks, above that of any model.
 const MOST_LAYERS: usize = 10_000;
 
-/// Numbers of a header, all `i32`, and their bytes.
+/// Size of the numbers in a header, all `i32`, in bytes.
 const NUMBERS: usize = 7 * 4;
 
 /// First bytes of all versions except 0: "ak42".
 const MAGIC: [u8; 4] = 0x616b_3432_u32.to_le_bytes();
 
-/// Versions of `export.py` that are read.
+/// Supported versions of `export.py`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
-    /// The numbers, and tensors among which are tables of cosines and sines.
+    /// The numbers, then tensors that include tables of cosines and sines.
     Zero,
-    /// The magic, the version, the numbers, whether the head is the table, zeros up to 256 bytes; then vectors before matrices.
+    /// The magic, the version, the numbers, the flag of tied embeddings, zeros up to 256 bytes, then vectors before matrices.
     One,
 }
 
 impl Version {
-    /// Bytes before the first tensor.
+    /// Returns the number of bytes before the first tensor.
     fn header(self) -> usize {
         match self {
             Self::Zero => NUMBERS,
@@ -33,7 +33,7 @@ impl Version {
     }
 }
 
-/// What the header says.
+/// Contents of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     version: Version,
@@ -44,7 +44,7 @@ pub(crate) struct Header {
     pub n_kv_heads: usize,
     pub vocab_size: usize,
     pub seq_len: usize,
-    /// Whether the embedding is the head too.
+    /// True if the output head is the embedding table.
     pub tied: bool,
 }
 
@@ -57,7 +57,7 @@ impl Header {
     /// Reads the first bytes of a file.
     ///
     /// # Errors
-    /// Numbers that no model has, or a version that is not read.
+    /// Implausible numbers, or an unsupported version.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let short = || "it is shorter than the header of a llama2.c checkpoint".to_owned();
         let (version, numbers, shared) = match bytes.strip_prefix(&MAGIC) {
@@ -84,7 +84,7 @@ impl Header {
         let numbers: Vec<i32> = bytemuck::pod_collect_to_vec(numbers);
         let number = |index: usize| {
             let number = usize::try_from(numbers[index].unsigned_abs()).unwrap_or(0);
-            // In version 0, a negative number of words says that the head is another matrix.
+            // In version 0, a negative vocabulary size means that the head is a separate matrix.
             let signed = index == 5 && version == Version::Zero;
             let sane = (1..1 << 24).contains(&number) && (signed || numbers[index] > 0);
             sane.then_some(number)
@@ -113,7 +113,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Bytes of a file that begins with it.
+    /// Returns the size of a file with this header, in bytes.
     fn bytes(&self) -> u128 {
         let [dim, hidden, layers, vocabulary, positions] = [
             self.dim,
@@ -135,7 +135,7 @@ impl Header {
         self.version.header() as u128 + 4 * values
     }
 
-    /// Every tensor in the order of the file; those without a name are not read.
+    /// Returns every tensor in the order of the file. Tensors without a name are not read.
     fn tensors(&self) -> Vec<(Option<String>, Vec<usize>)> {
         let (dim, hidden, kv) = (
             self.dim,
@@ -166,7 +166,7 @@ impl Header {
         let [before_attention, before_feed_forward] = norms;
         match self.version {
             Version::Zero => {
-                // Cosines and sines that are computed anew.
+                // Cosines and sines are computed again instead.
                 let angles = vec![(None, vec![self.seq_len, dim / self.n_heads / 2]); 2];
                 [
                     table,
@@ -194,7 +194,7 @@ impl Header {
     }
 }
 
-/// Where each tensor of a file is.
+/// Returns the position of each tensor in a file.
 pub(super) fn tensors(file: &Mapped) -> Result<Spans, String> {
     let header = Header::read(file.bytes())?;
     if header.bytes() != file.bytes().len() as u128 {
@@ -238,7 +238,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             tensors(&Mapped::open(&path).unwrap())
         };
-        // Width 4, inner 3, one layer, two heads over one, five words, two positions; tied, and not.
+        // Width 4, inner width 3, one layer, two heads with one key-value head, five tokens, two positions; tied and untied.
         let count = 5 * 4 + (4 + 16 + 8 + 8 + 16) + (4 + 12 + 12 + 12) + 4 + 2 * 2;
         let file = |words: i32, values: usize| {
             let mut bytes = header([4, 3, 1, 2, 1, words, 2]);

@@ -1,4 +1,4 @@
-//! Readers of checkpoints and of their configuration files.
+//! Readers of checkpoints and their configuration files.
 
 mod checkpoint;
 mod config;

@@ -1,4 +1,4 @@
-//! What `torch.save` writes.
+//! Reader of `torch.save` files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,8 +13,8 @@ use safetensors::Dtype;
 
 use super::tensors::floats;
 
-/// Tensors by name, not read yet, and the keys of the file that hold dictionaries. Names are the keys on the way to a tensor, with dots
-/// between them.
+/// Returns the unread tensors by name, and the keys of the file whose values are dictionaries. A name consists of the keys on the path to a
+/// tensor, joined by dots.
 pub(super) fn tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, BTreeSet<String>), String> {
     if has_negative_views(path).map_err(|error| error.to_string())? {
         return Err("it holds a negated view of a tensor, whose sign is not read\n  hint: save `tensor.resolve_neg()`".to_owned());
@@ -35,20 +35,20 @@ pub(super) fn tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, BTreeSet
     Ok((reader.into_tensors().into_iter().collect(), sections))
 }
 
-/// Returns true if a file has the key `neg`, under which `torch.save` says that a tensor is negated when it is read.
+/// Returns true if a file has the key `neg`, by which `torch.save` marks a tensor as negated on reading.
 fn has_negative_views(path: &Path) -> std::io::Result<bool> {
-    /// Bytes at the beginning, where the pickle is.
+    /// Number of bytes at the beginning of the file that contain the pickle.
     const BEGINNING: u64 = 16 << 20;
     let mut bytes = vec![];
     open_regular(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
-    // The key, its place in the memo, and `True`.
+    // The key, its position in the memo, and `True`.
     let key = b"X\x03\x00\x00\x00neg";
     let is_true = |after: &[u8]| matches!(after, [b'q', _, 0x88, ..] | [b'r', _, _, _, _, 0x88, ..]);
     let mut keys = (0..bytes.len().saturating_sub(key.len())).filter(|at| bytes[*at..].starts_with(key));
     Ok(keys.any(|at| is_true(&bytes[at + key.len()..])))
 }
 
-/// The type of a tensor's values, if they are floats that are read.
+/// Returns the dtype of a tensor if it is a supported float.
 pub(super) fn dtype(tensor: &Tensor) -> Option<Dtype> {
     match tensor.dtype() {
         DType::F64 => Some(Dtype::F64),
@@ -59,7 +59,7 @@ pub(super) fn dtype(tensor: &Tensor) -> Option<Dtype> {
     }
 }
 
-/// The values of a tensor in row-major order; see [`super::Mapped::values`].
+/// Returns the values of a tensor in row-major order; see [`super::Mapped::values`].
 pub(super) fn values(tensor: &Tensor, wide: bool) -> Result<Values, String> {
     let dtype = dtype(tensor).ok_or("no floats")?;
     let bytes = tensor.read().map_err(|error| error.to_string())?;
@@ -80,7 +80,7 @@ mod tests {
                 let (_, tensor) = end_of(wanted);
                 (tensor.shape().to_vec(), values(tensor, false))
             };
-            // As `peers/pytorch/golden/checkpoint.py` wrote them.
+            // Values written by `peers/pytorch/golden/checkpoint.py`.
             let single = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
             let more = |by: f32| Ok(Values::F32(single.iter().map(|x| x + by).collect()));
             assert_eq!(of("module.single"), (vec![2, 3], more(0.0)), "{name}");

@@ -1,4 +1,4 @@
-//! Tensors in files: where each begins and ends, from a header that is mapped into memory, and its values, which are read.
+//! Tensors in files: the header is mapped into memory and gives the position of each tensor, and the values are read.
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path};
 
@@ -9,13 +9,13 @@ use memmap2::Mmap;
 use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 
-/// A file that is mapped into memory.
+/// File that is mapped into memory.
 pub(crate) struct Mapped {
     file: File,
     map: Mmap,
 }
 
-/// A tensor's place in a file.
+/// Position of a tensor in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Span {
     pub shape: Vec<usize>,
@@ -23,15 +23,15 @@ pub(super) struct Span {
     pub bytes: Range<usize>,
 }
 
-/// The places of tensors by name, in the order of the file.
+/// Positions of tensors by name, in the order of the file.
 pub(super) type Spans = Vec<(String, Span)>;
 
 impl Mapped {
     /// Maps a file.
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
         let file = open_regular(path)?;
-        // SAFETY: as everywhere, somebody else may change the file while it is read. Numbers are all that can come of
-        // that: offsets are checked against the length of the map, and a file that is cut off ends the process by a signal.
+        // SAFETY: another process may change the file while it is read. This can only change numbers: offsets are checked against the length of
+        // the map, and truncating the file ends the process by a signal.
         #[expect(unsafe_code, reason = "a map is no slice like others")]
         let map = unsafe { Mmap::map(&file) }?;
         Ok(Self { file, map })
@@ -41,12 +41,12 @@ impl Mapped {
         &self.map
     }
 
-    /// The tensors of a safetensors file by name, in the order of the file.
+    /// Returns the tensors of a safetensors file by name, in the order of the file.
     pub(super) fn safetensors(&self) -> Result<Spans, String> {
-        // It checks that the header is within the file, and that tensors fill the rest without a gap or an overlap.
+        // `deserialize` checks that the header is within the file, and that tensors fill the rest without a gap or an overlap.
         SafeTensors::deserialize(&self.map).map_err(|error| error.to_string())?;
         let (header, metadata) = SafeTensors::read_metadata(&self.map).map_err(|error| error.to_string())?;
-        /// Bytes of the header's length, before it.
+        /// Size of the header's length field, which precedes the header.
         const LENGTH: usize = 8;
         let begin = header + LENGTH;
         let mut tensors: Vec<_> = metadata
@@ -66,10 +66,10 @@ impl Mapped {
         Ok(tensors)
     }
 
-    /// The values of a tensor: those that are stored in f64 in f64 if they are wanted `wide`, all others as f32.
+    /// Reads the values of a tensor: in f64 if it is stored in f64 and `wide` is true, otherwise in f32.
     ///
     /// # Errors
-    /// They are no floats, or cannot be read.
+    /// They are not floats, or cannot be read.
     pub(super) fn values(&self, place: &Span, wide: bool) -> Result<Values, String> {
         let bytes = &place.bytes;
         let values = match place.dtype {
@@ -82,9 +82,9 @@ impl Mapped {
         values.map_err(|error| error.to_string())
     }
 
-    /// What lies at these bytes, read to where it stays, and not by way of the map: no page is resident twice.
+    /// Reads these bytes directly into the result instead of copying from the map, which would make pages resident twice.
     fn read<T: bytemuck::Pod>(&self, bytes: &Range<usize>) -> std::io::Result<Vec<T>> {
-        /// Bytes at a time, on every core.
+        /// Number of bytes that each core reads at a time.
         const PIECE: usize = 8 << 20;
         let mut values: Vec<T> = bytemuck::zeroed_vec(bytes.len() / size_of::<T>());
         let pieces = bytemuck::cast_slice_mut(&mut values).par_chunks_mut(PIECE);
@@ -96,7 +96,7 @@ impl Mapped {
     }
 }
 
-/// Little-endian floats of 16, 32 or 64 bits; see [`Mapped::values`].
+/// Converts little-endian floats of 16, 32 or 64 bits; see [`Mapped::values`].
 pub(super) fn floats(dtype: Dtype, bytes: &[u8], wide: bool) -> Option<Values> {
     match dtype {
         Dtype::F32 => Some(Values::F32(aligned(bytes))),
@@ -107,7 +107,7 @@ pub(super) fn floats(dtype: Dtype, bytes: &[u8], wide: bool) -> Option<Values> {
     }
 }
 
-/// A copy of values that may lie anywhere. (Bytes are little-endian, as is every machine that burn runs on.)
+/// Copies values from any alignment. Bytes are little-endian, like every machine that burn supports.
 fn aligned<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
     bytemuck::pod_collect_to_vec(bytes)
 }

@@ -1,4 +1,4 @@
-//! What reads data, tokenizers and models, from bytes to what is wrong with them. The fuzz targets call the same.
+//! Readers of data, tokenizers and models, each from bytes to its error. The fuzz targets call the same functions.
 
 use std::{
     fmt::Display,
@@ -16,19 +16,19 @@ use mantissa_inputs::{
     weights::{model_of, weights_in},
 };
 
-/// Texts that a tokenizer is given.
+/// Inputs of a tokenizer.
 const TEXTS: [&str; 4] = [
     "",
     "ab  b",
     "The café 中文, 1000 times.\n\0 🎬 <|endoftext|>",
     "   spaces   ",
 ];
-/// The longest sequence, in tokens.
+/// Maximum sequence length, in tokens.
 const SEQUENCE: u32 = 8;
-/// Rows and columns of an image, as a model wants it.
+/// Number of rows and columns of a model's input image.
 const EDGE: usize = 8;
 
-/// A folder of its own, in which a file lies under a name that says what it is.
+/// Temporary folder that contains a file under a fixed name.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -73,7 +73,7 @@ fn halves() -> Wanted {
     })
 }
 
-/// `tokenizer.json`, a SentencePiece `.model` or a `tok*.bin`.
+/// Reads `tokenizer.json`, a SentencePiece `.model` or a `tok*.bin`.
 pub fn tokenizer(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("tokenizer", bytes)?;
     let tokenizer = TextTokenizer::open(&folder.at("tokenizer")).map_err(said)?;
@@ -83,7 +83,7 @@ pub fn tokenizer(bytes: &[u8]) -> Result<(), String> {
         tokenizer.end(),
         tokenizer.mask(),
     );
-    // A text may be refused, and not more.
+    // A text may be rejected, but must not crash the tokenizer.
     for text in TEXTS {
         if let Ok(ids) = tokenizer.encode(text) {
             tokenizer.decode(&ids);
@@ -93,7 +93,7 @@ pub fn tokenizer(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// `vocab.txt`, and reviews that are read with it.
+/// Reads `vocab.txt`, and reviews with it.
 pub fn vocabulary(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("vocab.txt", bytes)?;
     let data = folder.put("train.tsv", "0\tbad film\n1\tGood film, café\n".as_bytes())?;
@@ -113,7 +113,7 @@ fn reviews(data: &Path, vocabulary: Option<&Path>, cache: &Path) -> Result<Datas
     load_reviews(DatasetKind::Reviews, &halves(), SEQUENCE, &reading)
 }
 
-/// A file of a data set, by the name that tells what it is; whoever checks it and whoever trains with it read the same.
+/// Reads a file of a data set whose name determines its format. Checks that `check` and the loader of a training read the same.
 fn data(name: &str, bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with(name, bytes)?;
     let checked = check(&folder.at(name), &ColumnNames::default()).map_err(said)?;
@@ -121,37 +121,37 @@ fn data(name: &str, bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Rows between tabs.
+/// Reads tab-separated rows.
 pub fn tsv(bytes: &[u8]) -> Result<(), String> {
     data("reviews.tsv", bytes)
 }
 
-/// Rows between commas.
+/// Reads comma-separated rows.
 pub fn csv(bytes: &[u8]) -> Result<(), String> {
     data("reviews.csv", bytes)
 }
 
-/// The same, compressed.
+/// Reads gzipped comma-separated rows.
 pub fn gzip(bytes: &[u8]) -> Result<(), String> {
     data("reviews.csv.gz", bytes)
 }
 
-/// JSON objects, with labels or without.
+/// Reads JSON objects, with labels or without.
 pub fn json_lines(bytes: &[u8]) -> Result<(), String> {
     data("lines.jsonl", bytes)
 }
 
-/// Running text.
+/// Reads running text.
 pub fn text(bytes: &[u8]) -> Result<(), String> {
     data("text.txt", bytes)
 }
 
-/// Running text, compressed.
+/// Reads gzipped running text.
 pub fn packed_text(bytes: &[u8]) -> Result<(), String> {
     data("text.txt.gz", bytes)
 }
 
-/// A text of aclImdb, among others.
+/// Reads a text of aclImdb, among others.
 pub fn imdb(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("imdb/train/pos/0_9.txt", bytes)?;
     folder.put("imdb/train/neg/0_1.txt", b"bad")?;
@@ -161,18 +161,18 @@ pub fn imdb(bytes: &[u8]) -> Result<(), String> {
         .map_err(said)
 }
 
-/// A batch of CIFAR-10.
+/// Reads a CIFAR-10 batch.
 pub fn cifar(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("data_batch_1.bin", bytes)?;
     images(&folder.at("data_batch_1.bin"))
 }
 
-/// A picture, among others.
+/// Reads a PNG, among other pictures.
 pub fn png(bytes: &[u8]) -> Result<(), String> {
     picture("0.png", bytes)
 }
 
-/// A photograph, among others.
+/// Reads a JPEG, among other pictures.
 pub fn jpeg(bytes: &[u8]) -> Result<(), String> {
     picture("0.jpg", bytes)
 }
@@ -195,17 +195,17 @@ fn images(path: &Path) -> Result<(), String> {
     check(path, &ColumnNames::default()).map(drop).map_err(said)
 }
 
-/// What is left of a corpus in the cache, beside the corpus.
+/// Reads the cache file of a corpus.
 pub fn token_stream(bytes: &[u8]) -> Result<(), String> {
     kept(DatasetKind::Text, bytes)
 }
 
-/// What is left of reviews in the cache, beside the reviews.
+/// Reads the cache file of reviews.
 pub fn tokens(bytes: &[u8]) -> Result<(), String> {
     kept(DatasetKind::Reviews, bytes)
 }
 
-/// Loads data, puts these bytes in the place of every file that the cache holds, and loads it again: the same must come of it.
+/// Loads data, replaces every cache file by these bytes, and loads the data again. Both results have to be equal.
 fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("tok.bin", &llama2c_tokenizer())?;
     let text = folder.put("text.txt", "a b ab<|endoftext|>ab ab b a".as_bytes())?;
@@ -233,7 +233,7 @@ fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A tokenizer of llama2.c, of bytes and few pieces.
+/// Creates a llama2.c tokenizer of bytes and a few pieces.
 pub fn llama2c_tokenizer() -> Vec<u8> {
     let bytes: Vec<String> = (0..=u8::MAX).map(|byte| format!("<0x{byte:02X}>")).collect();
     let special = ["<unk>", "\n<s>\n", "\n</s>\n"].into_iter();
@@ -249,31 +249,31 @@ pub fn llama2c_tokenizer() -> Vec<u8> {
     file
 }
 
-/// `config.json`.
+/// Reads `config.json`.
 pub fn config(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("config.json", bytes)?;
     if let Some(Model::Llama(size)) = model_of(&folder.0)? {
-        // Elements of a head turn in pairs.
+        // Rotary embedding rotates the elements of a head in pairs.
         assert!(size.head_dim > 0 && size.head_dim.is_multiple_of(2), "{size:?}");
     }
     Ok(())
 }
 
-/// The header of a llama2.c checkpoint, and the checkpoint.
+/// Reads the header of a llama2.c checkpoint, and the checkpoint.
 pub fn llama2c(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("model.bin", bytes)?;
     let model = model_of(&folder.at("model.bin")).map(drop);
-    // A pickle may have this name too.
+    // A pickle may have this name, too.
     model.and(weights(&folder.at("model.bin")))
 }
 
-/// A checkpoint of tensors by name.
+/// Reads a safetensors checkpoint.
 pub fn safetensors(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("model.safetensors", bytes)?;
     weights(&folder.at("model.safetensors"))
 }
 
-/// `model.safetensors.index.json`, beside a shard of this name.
+/// Reads `model.safetensors.index.json`, next to a shard.
 pub fn index(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("model.safetensors.index.json", bytes)?;
     let empty = [&2_u64.to_le_bytes()[..], b"{}"].concat();
@@ -281,13 +281,13 @@ pub fn index(bytes: &[u8]) -> Result<(), String> {
     weights(&folder.0)
 }
 
-/// What `torch.save` writes.
+/// Reads a `torch.save` file.
 pub fn pytorch(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("model.pth", bytes)?;
     weights(&folder.at("model.pth"))
 }
 
-/// A data file without a telling name. A file that is recognized must be readable completely, or be rejected.
+/// Reads a data file whose name does not indicate its format. A detected file must be readable completely, or be rejected.
 pub fn recognized(bytes: &[u8]) -> Result<(), String> {
     for name in ["file", "file.bin", "file.txt", "file.csv", "file.jsonl"] {
         let folder = Folder::with(name, bytes)?;
@@ -299,13 +299,13 @@ pub fn recognized(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A checkpoint without a telling name.
+/// Reads a checkpoint whose name does not indicate its format.
 pub fn checkpoint(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("pytorch_model.bin", bytes)?;
     weights(&folder.at("pytorch_model.bin"))
 }
 
-/// `tokenizer_config.json` next to a `vocab.txt`.
+/// Reads `tokenizer_config.json` next to a `vocab.txt`.
 pub fn tokenizer_config(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("tokenizer_config.json", bytes)?;
     let vocabulary = folder.put("vocab.txt", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nbad\nfilm\n")?;
@@ -314,7 +314,7 @@ pub fn tokenizer_config(bytes: &[u8]) -> Result<(), String> {
     data.map(drop).map_err(said)
 }
 
-/// `preprocessor_config.json` next to a checkpoint.
+/// Reads `preprocessor_config.json` next to a checkpoint.
 pub fn preprocessor_config(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("preprocessor_config.json", bytes)?;
     let preparation = Preparation::beside(&folder.0, EDGE as u32, Shades::UNIT).map_err(said)?;

@@ -1,4 +1,4 @@
-//! Operations on floats, by class.
+//! Operations on floats, in the format of their class.
 
 use burn::{
     backend::{
@@ -17,7 +17,7 @@ use crate::{
     compute::{inside, primitive, tensor_of},
 };
 
-/// Computes an operation in f32 at least and rounds its output to the format of the input.
+/// Computes an operation in at least f32 and rounds its output to the format of the input.
 pub(super) fn widely(
     input: DispatchTensor,
     operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
@@ -26,8 +26,8 @@ pub(super) fn widely(
     rounded(operation(rounded(input, inside(format))), format)
 }
 
-/// The nearest value of a format; a finite value stays finite. Modules mask with the lowest number of the format that they see,
-/// which is f64 in a recording.
+/// Returns the nearest value of a format; finite values stay finite. Modules mask with the lowest number of the format that
+/// they observe, which is f64 in a recording.
 fn finite(value: ScalarIr, format: DType) -> Scalar {
     match (value, format.finfo()) {
         (ScalarIr::Float(value), Some(limits)) if value.is_finite() => {
@@ -38,7 +38,7 @@ fn finite(value: ScalarIr, format: DType) -> Scalar {
 }
 
 impl Replay {
-    /// The inputs of an operation of this class.
+    /// Casts the inputs of an operation of this class.
     pub(super) fn cast<const N: usize>(
         &self,
         class: OpClass,
@@ -48,14 +48,15 @@ impl Replay {
         self.compute.cast_as(class, inputs).map(primitive)
     }
 
-    /// An input of an operation of class [`OpClass::Full`]. A tensor that the module itself has widened stays wide.
+    /// Casts an input of an operation of class [`OpClass::Full`]. A tensor that the module itself has widened stays
+    /// wide.
     pub(super) fn full(&self, input: DispatchTensor) -> DispatchTensor {
         let (precision, own) = (self.compute.precision(), input.dtype());
         let format = OpClass::Full.dtype(precision, &[own]);
         rounded(input, OpClass::Widest.dtype(precision, &[format, own]))
     }
 
-    /// Takes an input in the format that it has.
+    /// Applies an operation to an input without a cast.
     pub(super) fn unchanged(
         &mut self,
         [input, out]: [&TensorIr; 2],
@@ -65,7 +66,7 @@ impl Replay {
         self.put(out, operation(input));
     }
 
-    /// Takes an input as [`Replay::full`] does.
+    /// Applies an operation to an input cast by [`Replay::full`].
     pub(super) fn fully(
         &mut self,
         [input, out]: [&TensorIr; 2],
@@ -76,7 +77,7 @@ impl Replay {
         self.put(out, operation(input));
     }
 
-    /// Sums, of the same class: 16-bit values are added in f32, and the sum is rounded once.
+    /// Computes a sum, of class [`OpClass::Full`]: 16-bit values are added in f32, and the sum is rounded once.
     fn summed(
         &mut self,
         [input, out]: [&TensorIr; 2],
@@ -85,7 +86,7 @@ impl Replay {
         self.fully([input, out], |input| widely(input, operation));
     }
 
-    /// Means: as sums, and in the format of their input.
+    /// Computes a mean in the format of its input: 16-bit values are added in f32, and the mean is rounded once.
     fn averaged(
         &mut self,
         [input, out]: [&TensorIr; 2],
@@ -94,8 +95,8 @@ impl Replay {
         self.unchanged([input, out], |input| widely(input, operation));
     }
 
-    /// Factors and the like need not be numbers of a 16-bit format: in bf16 0.999 is 1. They meet its values in f32, and the
-    /// result is rounded once.
+    /// Applies an operation with a scalar in f32 and rounds the result once. A scalar is not rounded to a 16-bit format: in
+    /// bf16, 0.999 is 1.
     fn scaled(
         &mut self,
         operation: &ScalarOpIr,
@@ -105,7 +106,7 @@ impl Replay {
         self.averaged([lhs, out], |input| compute(input, (*rhs).into()));
     }
 
-    /// Both inputs in the wider format of the two.
+    /// Casts both inputs to the wider format of the two.
     fn two_widest(&mut self, lhs: &TensorIr, rhs: &TensorIr) -> [DispatchTensor; 2] {
         let inputs = [self.take(lhs), self.take(rhs)];
         self.cast(OpClass::Widest, inputs)
@@ -223,7 +224,7 @@ impl Replay {
                 let input = self.take(&op.input);
                 let own = input.dtype();
                 self.note_cast(&op.input, &op.out, own);
-                // Nothing leaves f64 in a setting of it, whatever a module takes for wide enough.
+                // In an f64 setting every tensor stays f64, even if the module casts to a narrower format.
                 let target = match self.format(DType::F64) {
                     DType::F64 => DType::F64,
                     _ => self.cast_target(&op.input, &op.out, own),
@@ -275,7 +276,7 @@ impl Replay {
             Op::Sub(op) => self.widest(op, Dispatch::float_sub),
             Op::Div(op) => self.widest(op, Dispatch::float_div),
             Op::Rem(op) => self.widest(op, Dispatch::float_remainder),
-            // A square: burn records `square()` and `powi_scalar(2)` so, and a power is of class `Full`.
+            // A square. burn records `square()` and `powi_scalar(2)` like this, and a power is of class `Full`.
             Op::Mul(op) if op.lhs.id == op.rhs.id => {
                 let inputs = [self.take(&op.lhs), self.take(&op.rhs)];
                 let [lhs, rhs] = inputs.map(|input| self.full(input));
@@ -406,7 +407,7 @@ impl Replay {
         }
     }
 
-    /// An operation with two outputs.
+    /// Stores the outputs of an operation with two outputs.
     pub(super) fn put_both(
         &mut self,
         [out, other]: [&TensorIr; 2],
@@ -457,7 +458,7 @@ impl Replay {
                 self.put(&op.out, output);
             }
 
-            // Settings with one seed draw the same numbers: in f32, whatever the setting.
+            // Drawn in f32 in every setting: settings with the same seed draw the same numbers.
             Op::Random(op) => {
                 let (shape, device) = (op.out.shape.clone(), self.device.as_dispatch());
                 let drawn = Dispatch::float_random(shape, op.distribution, device, DType::F32.into());

@@ -1,4 +1,4 @@
-//! Layers and activations: those that [`Compute`](crate::Compute) has a method for, and the others.
+//! Layers and activations, with or without a method of [`Compute`](crate::Compute).
 
 use burn::{
     backend::{
@@ -23,12 +23,12 @@ use crate::{
     compute::{inside, primitive, round, tensor_of, wide},
 };
 
-/// Refuses an operation: its products would be whatever the backend makes of them.
+/// Rejects an operation whose precision would depend on the backend.
 pub(super) fn refused(what: &str) -> ! {
     panic!("{what} has no controlled precision here, and is refused")
 }
 
-/// Zeros around images `[n, c, h, w]`: so many before and after, by rows and by columns.
+/// Pads images `[n, c, h, w]` with zeros: pairs of (before, after), by rows and by columns.
 fn padded(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {
     let options = (&images.device(), images.dtype());
     (2..4)
@@ -49,7 +49,7 @@ fn padded(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {
         })
 }
 
-/// A convolution of images `[n, c, h, w]` with filters `[o, c / groups, a, b]` whose stride is the same in both directions.
+/// Convolves images `[n, c, h, w]` with filters `[o, c / groups, a, b]`, with the same stride in both directions.
 fn convolution(
     compute: &Compute,
     [images, filters]: [Tensor<4>; 2],
@@ -85,7 +85,8 @@ fn convolution(
     round(wide(output) + bias, format)
 }
 
-/// Attention in steps, as [`Compute::attention`] has them. The output of a query without visible keys is zero.
+/// Computes attention in separate steps, like [`Compute::attention`]. The output of a query without visible keys is
+/// zero.
 fn attention(
     compute: &Compute,
     [query, key, value]: [Tensor<4>; 3],
@@ -129,7 +130,7 @@ fn attention(
     compute.matmul(weights, value)
 }
 
-/// A linear layer, `x` `[…, in]` times `weight` `[in, out]`: as one matrix of rows.
+/// Computes a linear layer, `x` `[…, in]` times `weight` `[in, out]`, as one matmul of all rows.
 fn linear(
     compute: &Compute,
     x: DispatchTensor,
@@ -150,7 +151,7 @@ fn linear(
     Dispatch::float_reshape(primitive(output), shape)
 }
 
-/// A softmax over any dimension.
+/// Computes softmax over any dimension.
 fn softmax(input: DispatchTensor, dim: usize) -> DispatchTensor {
     let last = input.shape().num_dims() - 1;
     match dim == last {
@@ -162,7 +163,7 @@ fn softmax(input: DispatchTensor, dim: usize) -> DispatchTensor {
     }
 }
 
-/// A sigmoid, in f64 where its input is: some backends have one in f32 alone.
+/// Computes a sigmoid, in f64 for f64 inputs: some backends implement it only in f32.
 fn sigmoid(input: DispatchTensor) -> DispatchTensor {
     if input.dtype() != DType::F64 {
         return widely(input, Dispatch::sigmoid);
@@ -176,7 +177,7 @@ impl Replay {
         tensor.map(|tensor| self.take(tensor))
     }
 
-    /// A layer that computes in f32 at least, in the format of its input.
+    /// Computes a layer in at least f32 and returns the format of its input.
     fn wide_layer(
         &mut self,
         [input, out]: [&TensorIr; 2],
@@ -185,7 +186,7 @@ impl Replay {
         self.unchanged([input, out], |input| widely(input, layer));
     }
 
-    /// [`Compute::dropout`].
+    /// Runs [`Compute::dropout`].
     pub(super) fn dropout(&mut self, operation: &CustomOpIr) {
         let share = operation.scalars[0].elem();
         let input = tensor_of::<1>(self.take(&operation.inputs[0]));
@@ -228,7 +229,7 @@ impl Replay {
         }
     }
 
-    /// A batch norm with the statistics that it is given, in f32 at least.
+    /// Computes a batch norm with given statistics, in at least f32.
     fn batch_norm(&mut self, operation: &BatchNormOpIr) {
         let BatchNormOpIr {
             x,
@@ -292,7 +293,7 @@ impl Replay {
                 if op.options.dilation != [1] {
                     refused("a dilated convolution");
                 }
-                // Images of one row.
+                // A one-dimensional convolution is one of images with a single row.
                 let (x, weight) = (self.take(&op.x), self.take(&op.weight));
                 let bias = self.take_if_any(op.bias.as_ref());
                 let [n, channels, length] = x.shape().dims();
@@ -319,7 +320,7 @@ impl Replay {
                 let output = convolution(&self.compute, operands, bias, way);
                 self.put(&op.out, primitive(output));
             }
-            // burn pads in a convolution, which would round its operands.
+            // burn implements padding as a convolution, which would round its operands.
             Op::Unfold4d(op) => {
                 if op.options.dilation != [1, 1] {
                     refused("a dilated unfolding");
@@ -393,7 +394,7 @@ impl Replay {
                 refused("a transposed convolution")
             }
             Op::CtcLoss(_) => refused("a CTC loss"),
-            // Gradients are those of the replayed operations.
+            // Gradients come from the replayed operations.
             _ => refused("a gradient inside of a module"),
         }
     }

@@ -1,8 +1,8 @@
-//! Autocast for ordinary burn modules: they are recorded, and replayed in the formats of a setting.
+//! Autocast for ordinary burn modules: records them, and replays them in the formats of a setting.
 //!
-//! A model here is written with [`Compute`], which takes each operation to its format. A burn module calls tensor operations and
-//! layers instead. [`Autocast`] records these on burn's capture device and executes each as [`Compute`] does, so that both compute
-//! the same: forward on the tensors that the module reads, and backward through the operations that were executed.
+//! Mantissa's own models use [`Compute`], which casts the inputs of each operation. A burn module calls tensor operations and
+//! layers instead. [`Autocast`] records these on burn's capture device and executes each like [`Compute`]: the results are the
+//! same, forward on the tensors that the module reads, and backward through the executed operations.
 
 mod float;
 mod layers;
@@ -20,7 +20,7 @@ pub use record::{Constants, Recorder};
 
 use crate::Compute;
 
-/// Runs burn modules with every operation in the format that [autocast](crate::autocast) gives it.
+/// Runner for burn modules that executes every operation in the format defined by [autocast](crate::autocast).
 ///
 /// ```
 /// use burn::{nn::LinearConfig, tensor::{DType, Device, Tensor}};
@@ -36,22 +36,22 @@ use crate::Compute;
 /// assert_eq!(output.dtype(), DType::BF16);
 /// ```
 ///
-/// Products are controlled, or they are refused: transposed, deformed, dilated and three-dimensional convolutions panic, as do
-/// strides that differ between rows and columns, since their precision would be whatever the backend's kernel makes of it. So do
-/// operations of backend extensions.
+/// Matmuls and convolutions without controlled precision are rejected: transposed, deformed, dilated and three-dimensional convolutions
+/// panic, and so do strides that differ between rows and columns, since their precision would depend on the backend's kernel.
+/// Operations of backend extensions panic, too.
 ///
-/// Layers that a module composes of operations (burn's SiLU, its RMS norm, its recurrent layers) are rounded operation by operation, as
-/// their steps would be in PyTorch. A tensor times itself is a power.
+/// Layers that a module composes of operations (burn's SiLU, its RMS norm, its recurrent layers) are rounded after each operation, as
+/// in PyTorch. A tensor multiplied with itself counts as a power.
 ///
-/// A recording contains shapes and no values. A module panics, with burn's message, if it reads a tensor that it has computed, trains a
-/// batch norm with running statistics, computes gradients, or calls `to_device` on a tensor while it is trained. `detach()` is not
-/// recorded: gradients pass.
+/// A recording contains shapes but not values. A module panics, with burn's message, if it reads a tensor that it has computed, trains
+/// a batch norm with running statistics, computes gradients, or calls `to_device` on a tensor in training. `detach()` is not recorded:
+/// gradients pass through it.
 ///
-/// To the module, floats are f64 whatever they are in the replay. A module that names a format for one operand of an operation has
-/// to name it for the other, and `x.cast(y.dtype())` does nothing where the module itself has cast neither. Its own casts to f64 are
-/// not recorded.
+/// In the module, floats are f64, whatever their format in the replay. If a module casts one operand of an operation to a named format,
+/// it has to cast the other as well. `x.cast(y.dtype())` has no effect if the module has cast neither. Its own casts to f64 are not
+/// recorded.
 ///
-/// Recording takes time on the host at every run, and none on the device.
+/// Each run records anew, which takes time on the host but not on the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Autocast {
     compute: Compute,
@@ -59,7 +59,7 @@ pub struct Autocast {
 }
 
 impl Autocast {
-    /// Operations are those of `compute`. The module is not trained.
+    /// Creates a runner with the operations of `compute`. The module is not in training mode.
     pub fn new(compute: Compute) -> Self {
         Self {
             compute,
@@ -67,17 +67,17 @@ impl Autocast {
         }
     }
 
-    /// The same where layers that do something else in training (dropout) do it if the module `trains`.
+    /// Sets the training mode, which affects layers like dropout.
     #[must_use]
     pub fn training(self, trains: bool) -> Self {
         Self { trains, ..self }
     }
 
-    /// Records `work` and computes its output on `device`. Tensors from elsewhere, parameters above all, enter through the
-    /// [`Recorder`]; if they track gradients, so does the output.
+    /// Records `work` and computes its output on `device`. Existing tensors, such as parameters, enter through the
+    /// [`Recorder`]. The output tracks gradients if they do.
     ///
     /// # Panics
-    /// If `work` does what cannot be recorded or what is refused.
+    /// If `work` uses an operation that cannot be recorded or is rejected.
     pub fn run<const D: usize>(
         &self,
         device: &Device,

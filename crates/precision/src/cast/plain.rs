@@ -1,4 +1,4 @@
-//! Operations without a precision: on integers and truth values.
+//! Operations on integers and booleans, which are not cast.
 
 use burn::{
     backend::{
@@ -50,7 +50,7 @@ impl Replay {
         self.with(operation, |lhs, rhs| compare(lhs, rhs, format));
     }
 
-    /// Three tensors in their order.
+    /// Reads three tensors in order.
     fn three(&mut self, tensors: [&TensorIr; 3]) -> [DispatchTensor; 3] {
         tensors.map(|tensor| self.take(tensor))
     }

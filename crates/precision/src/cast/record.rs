@@ -1,4 +1,4 @@
-//! Records what a module does on burn's capture device, which executes nothing.
+//! Recording of a module on burn's capture device, which executes nothing.
 
 use std::{
     cell::RefCell,
@@ -14,11 +14,11 @@ use burn::{
 };
 
 thread_local! {
-    /// Capture devices that no recording of this thread uses. burn numbers them with 16 bits and reuses no number.
+    /// Idle capture devices of this thread. Reused, because burn numbers them with 16 bits and never reuses a number.
     static DEVICES: RefCell<Vec<Device>> = const { RefCell::new(vec![]) };
 }
 
-/// Passes an idle capture device to `work`. One device records one graph at a time.
+/// Passes an idle capture device to `work`. A device records one graph at a time.
 pub(super) fn on_capture_device<T>(work: impl FnOnce(&Device) -> T) -> T {
     /// Returns the device, also after a panic.
     struct Lent(Device);
@@ -32,13 +32,13 @@ pub(super) fn on_capture_device<T>(work: impl FnOnce(&Device) -> T) -> T {
     work(&lent.0)
 }
 
-/// A capture device whose floats are f64 unless a module names another format. A cast of the module itself is then recorded:
-/// burn leaves out casts that do not change the format.
+/// Creates a capture device whose default float format is f64. A module's cast to another format is then recorded, whereas
+/// burn omits casts that do not change the format.
 fn capture_device() -> Device {
     let device = Device::capture();
     let configured = device.capture_scope(|scope| {
         for mut device in [device.clone(), device.clone().autodiff()] {
-            // The second call is an error where both are one entry of burn's registry.
+            // The second call is an error if both are one entry of burn's registry.
             let _ = device.configure(FloatDType::F64);
         }
         scope.complete([], [])
@@ -47,19 +47,19 @@ fn capture_device() -> Device {
     device
 }
 
-/// Tensors that a module is made with and that are not parameters, such as tables of positions: computed when the module runs
-/// for the first time, and kept.
+/// Tensors that a module creates and that are not parameters, such as tables of positions. Computed in the first run of the
+/// module, and cached.
 ///
-/// They belong to one module, in one setting, trained or not, on one device.
+/// Each value belongs to one module, setting, training mode and device.
 #[derive(Clone)]
 pub struct Constants {
     pub(super) seed: u64,
-    /// By the place in the order in which the module makes its tensors.
+    /// Cached tensors, by their index in the order of creation.
     pub(super) tensors: Arc<Mutex<HashMap<usize, DispatchTensor>>>,
 }
 
 impl Constants {
-    /// Nothing yet. Random tensors are drawn from the generator of the device, seeded with `seed`.
+    /// Creates an empty cache. Random tensors are drawn from the generator of the device, seeded with `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -77,7 +77,7 @@ impl fmt::Debug for Constants {
     }
 }
 
-/// The recording in progress.
+/// Recording in progress.
 pub struct Recorder {
     device: Device,
     entered: RefCell<Vec<(TensorId, DispatchTensor)>>,
@@ -91,12 +91,13 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// The device of everything that takes part: modules and tensors are created on it.
+    /// Returns the device on which modules and tensors of the recording are created.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// A stand-in for a real tensor (a parameter, an input), of the same shape. The replay reads the real one.
+    /// Returns a placeholder for a real tensor (a parameter, an input) of the same shape. The replay reads the real
+    /// tensor.
     pub fn enter<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         let recorded = Tensor::<D>::empty(tensor.shape(), &self.device);
         let id = id(recorded.clone().into_dispatch());
@@ -104,8 +105,8 @@ impl Recorder {
         recorded
     }
 
-    /// Makes a module. The tensors that `make` creates are computed once and kept in `constants`; `make` itself runs at each
-    /// recording.
+    /// Creates a module. The tensors that `make` creates are computed once and cached in `constants`; `make` itself runs in
+    /// each recording.
     pub fn once<T>(&self, constants: &Constants, make: impl FnOnce(&Device) -> T) -> T {
         let first = self.marker();
         let output = make(&self.device);
@@ -114,30 +115,31 @@ impl Recorder {
         output
     }
 
-    /// The number of the tensor that would be made next.
+    /// Returns the ID of the next tensor.
     fn marker(&self) -> TensorId {
         id(Tensor::<1>::empty([1], &self.device).into_dispatch())
     }
 }
 
-/// A recorded computation.
+/// Recorded computation.
 pub(super) struct Recording {
     pub operations: Vec<OperationIr>,
-    /// Contents of tensors that were made from data.
+    /// Contents of tensors that were created from data.
     pub values: BTreeMap<TensorId, TensorData>,
     pub entered: Vec<(TensorId, DispatchTensor)>,
     pub made: Vec<(Range<TensorId>, Constants)>,
     pub output: TensorId,
 }
 
-/// Records what `work` does, as in training if the module `trains`.
+/// Records `work`, in training mode if `trains`.
 ///
 /// # Panics
 /// If burn cannot record it.
 pub(super) fn record<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) -> Tensor<D>) -> Recording {
     on_capture_device(|device| {
         let recorder = Recorder {
-            // Layers ask the device whether they are trained. Nothing tracks gradients: no tensor requires one.
+            // Layers read the training mode from the device. Gradients are not tracked, because no tensor requires
+            // them.
             device: match trains {
                 true => device.clone().autodiff(),
                 false => device.clone(),
@@ -150,7 +152,7 @@ pub(super) fn record<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) 
             let tensor = work(&recorder);
             let id = id(tensor.clone().into_dispatch());
             output = Some(id);
-            // The tensor lives until here: no operation may consume it.
+            // The tensor must live until here, otherwise an operation might consume it.
             let complete = scope.complete([], [id]);
             drop(tensor);
             complete
@@ -167,10 +169,10 @@ pub(super) fn record<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) 
     })
 }
 
-/// The number that a recording knows a tensor by.
+/// Returns the ID of a tensor in a recording.
 ///
 /// # Panics
-/// If the tensor is not one of a recording.
+/// If the tensor does not belong to a recording.
 pub(super) fn id(tensor: DispatchTensor) -> TensorId {
     let kind = match tensor.kind {
         DispatchTensorKind::Autodiff(kind) => *kind,

@@ -1,4 +1,4 @@
-//! Executes recorded operations on real tensors, in the formats that autocast gives them.
+//! Execution of recorded operations on real tensors, in the formats of autocast.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -25,18 +25,18 @@ use crate::{
     compute::{dtype, inside, primitive, round, tensor_of},
 };
 
-/// A recording while it is executed.
+/// State of the execution of a recording.
 pub(super) struct Replay {
     pub compute: Compute,
-    /// Where tensors are created: without autodiff, since they are constants.
+    /// Device on which tensors are created: without autodiff, since they are constants.
     pub device: Device,
     values: BTreeMap<TensorId, TensorData>,
     tensors: HashMap<TensorId, DispatchTensor>,
     /// Remaining reads of each tensor.
     reads: HashMap<TensorId, usize>,
-    /// Formats of tensors before the module itself cast them.
+    /// Formats of tensors before casts by the module.
     before_cast: HashMap<TensorId, DType>,
-    /// Tensors that later replays read as well, with their places.
+    /// Tensors to cache for later replays, with their index.
     keep: HashMap<TensorId, (usize, Constants)>,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn replay(recording: Recording, compute: Compute, device: &Device) ->
     replay.take_id(output)
 }
 
-/// The tensors of a range in the order in which the module made them.
+/// Returns the tensors of a range with their index in the order of creation.
 fn places(
     range: &Range<TensorId>,
     operations: &[OperationIr],
@@ -98,7 +98,7 @@ fn makes_any(operation: &OperationIr, range: &Range<TensorId>) -> bool {
 }
 
 impl Replay {
-    /// Reads what was kept of the tensors that a module is made with. Returns whether they have to be computed.
+    /// Loads the cached tensors of a module. Returns true if they have to be computed.
     fn makes(
         &mut self,
         operations: &[OperationIr],
@@ -139,8 +139,8 @@ impl Replay {
         true
     }
 
-    /// The operations that the output needs, and all of those that make a module: what is drawn at random does not depend
-    /// on what is needed of it.
+    /// Returns the operations that the output needs, and all operations that create the tensors of a module: random
+    /// values must not depend on which of them are needed.
     fn executed<'a>(
         &self,
         operations: &'a [OperationIr],
@@ -186,7 +186,7 @@ impl Replay {
                 operation.id
             )),
             OperationIr::Distributed(_) => refused("a collective operation"),
-            // Data is put on the device when it is read, and tensors are dropped after they were read for the last time.
+            // Data is uploaded when it is read, and tensors are dropped after their last read.
             OperationIr::Init(_) | OperationIr::Drop(_) => {}
         }
         if let Some(before_cast) = before_cast {
@@ -196,7 +196,7 @@ impl Replay {
         }
     }
 
-    /// A tensor that an operation reads.
+    /// Returns a tensor that an operation reads, and counts the read.
     pub fn take(&mut self, tensor: &TensorIr) -> DispatchTensor {
         self.take_id(tensor.id)
     }
@@ -232,7 +232,7 @@ impl Replay {
         }
     }
 
-    /// Notes the format of a tensor before the module itself cast it.
+    /// Records the format of a tensor before a cast by the module.
     pub fn note_cast(&mut self, from: &TensorIr, to: &TensorIr, format: DType) {
         let format = self.before_cast.get(&from.id).copied().unwrap_or(format);
         if names_format(to) {
@@ -240,7 +240,7 @@ impl Replay {
         }
     }
 
-    /// The format that a cast has for its target: the one that it names, or the one before another cast.
+    /// Returns the target format of a cast: the one that it names, or else the format before an earlier cast.
     pub fn cast_target(&self, from: &TensorIr, to: &TensorIr, format: DType) -> DType {
         match names_format(to) {
             true => to.dtype,
@@ -248,8 +248,8 @@ impl Replay {
         }
     }
 
-    /// The format of a tensor that is created: the one that the module names in a mixed setting, and that of the parameters
-    /// otherwise.
+    /// Returns the format of a new tensor: the one that the module names if the setting is mixed, otherwise that of the
+    /// parameters.
     pub fn format(&self, recorded: DType) -> DType {
         let precision = self.compute.precision();
         match recorded {
@@ -258,7 +258,7 @@ impl Replay {
         }
     }
 
-    /// A tensor that is created. Values meet 16-bit formats in f32, and are rounded once.
+    /// Creates a tensor. For 16-bit formats its values are computed in f32 and rounded once.
     pub fn created(
         &self,
         recorded: DType,
@@ -268,7 +268,7 @@ impl Replay {
         rounded(create(inside(format).into()), format)
     }
 
-    /// The format of integers: burn's default is that of the device.
+    /// Returns the format of integers; the default is that of the device.
     pub fn int_format(&self, recorded: DType) -> IntDType {
         match recorded {
             DType::I64 => self.device.settings().int_dtype,
@@ -276,7 +276,7 @@ impl Replay {
         }
     }
 
-    /// The storage format of truth values on the device.
+    /// Returns the storage format of booleans on the device.
     pub fn bool_format(&self) -> BoolDType {
         self.device.settings().bool_dtype
     }
@@ -296,13 +296,13 @@ impl Replay {
     }
 }
 
-/// Returns true if the module itself named the format of a float tensor: others are recorded in f64.
+/// Returns true if the module itself named the format of a float tensor. Others are recorded as f64.
 fn names_format(tensor: &TensorIr) -> bool {
     tensor.dtype.is_float() && tensor.dtype != DType::F64
 }
 
-/// A tensor of any rank in a format.
+/// Rounds a tensor of any rank to a format.
 pub(super) fn rounded(tensor: DispatchTensor, format: DType) -> DispatchTensor {
-    // The rank of a type does not matter to what does not ask for it.
+    // `round` does not use the rank, so any rank works here.
     primitive(round(tensor_of::<1>(tensor), format))
 }

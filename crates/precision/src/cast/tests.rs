@@ -23,7 +23,7 @@ struct Net {
     head: Linear,
 }
 
-/// Brings parameters to the format of a setting.
+/// Casts parameters to the format of a setting.
 struct To(FloatDType);
 
 impl ModuleMapper for To {
@@ -33,7 +33,7 @@ impl ModuleMapper for To {
     }
 }
 
-/// Lets the parameters of a module enter a recording.
+/// Enters the parameters of a module into a recording.
 struct Entering<'a>(&'a Recorder);
 
 impl ModuleMapper for Entering<'_> {
@@ -164,7 +164,7 @@ fn a_mean_of_many_halves_is_summed_in_f32() {
         });
         reduced.into_data().iter::<f32>().next().unwrap()
     });
-    // Sums of ones in bf16 end at 256.
+    // Sums of ones in bf16 stop at 256.
     assert_eq!((sum, mean), (4096.0, 1.0));
 }
 
@@ -325,7 +325,7 @@ fn a_softmax_may_run_over_any_dimension() {
 
 #[test]
 fn an_unfolding_with_padding_rounds_nothing() {
-    // More bits than TF32 and bf16 have.
+    // Needs more bits than TF32 and bf16 have.
     let x = 1.0 + 2f32.powi(-20);
     let compute = Compute::new(
         Precision::True32,
@@ -392,7 +392,7 @@ fn dropout_is_ours_in_training_and_nothing_elsewhere() {
     }
 }
 
-/// The operations of a recording, with layers in the place of their steps.
+/// Records operations and replaces the steps of layers by the layers.
 fn operations<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) -> Tensor<D>) -> Vec<OperationIr> {
     let recording = record::record(trains, work);
     whole::layers(recording.operations, &recording.values, recording.output)

@@ -1,10 +1,11 @@
-//! Puts the layers of a recording together again.
+//! Pattern matching of layers in a recording.
 //!
-//! burn takes some layers apart before a device sees them: linear ones always, softmax, norms and attention on a device with
-//! autodiff. Executed step by step, a 16-bit setting would round each step. So the steps are replaced by the layer.
+//! burn decomposes some layers before a device receives them: linear layers always; softmax, norms and attention on a device
+//! with autodiff. If they were executed step by step, a 16-bit setting would round each step. This module replaces the steps by
+//! the layer.
 //!
-//! The steps are not written down here. A layer that may have been recorded is recorded once more by burn itself, with inputs of
-//! the same shapes: its steps are what burn records for it.
+//! The steps are not hard-coded. A candidate layer is recorded once more by burn itself, with inputs of the same shapes, and the
+//! result is compared with the recording.
 
 use std::{
     cell::RefCell,
@@ -30,13 +31,13 @@ use burn::{
 
 use super::record;
 
-/// Name of a dropout, for which burn has no operation.
+/// Name of a dropout, for which burn does not have an operation.
 pub(super) const DROPOUT: &str = "dropout";
 
-/// A layer, and how many steps it takes.
+/// Layer, and its number of steps.
 type Layer = (OperationIr, usize);
 
-/// The operations of a recording, with layers in the place of their steps.
+/// Replaces the steps of layers in a recording by the layers.
 pub(super) fn layers(
     operations: Vec<OperationIr>,
     values: &BTreeMap<TensorId, TensorData>,
@@ -62,12 +63,12 @@ pub(super) fn layers(
     layers
 }
 
-/// Tensors from data are read where they are needed.
+/// Returns true for computed tensors. Tensors from data are read where they are needed.
 fn is_computed(operation: &OperationIr) -> bool {
     !matches!(operation, OperationIr::Init(_))
 }
 
-/// Operations of which the first may be the steps of a layer.
+/// Operations that may begin with the steps of a layer.
 struct Steps<'a> {
     operations: &'a [OperationIr],
     values: &'a BTreeMap<TensorId, TensorData>,
@@ -118,7 +119,8 @@ impl Steps<'_> {
         Some((OperationIr::Activation(softmax), count))
     }
 
-    /// Its steps: a mean, a difference, its square, the mean of that, ε, a root, a quotient; a scale and a shift, each with a shape.
+    /// Matches a layer norm: a mean, a difference, its square, the mean of that, ε, a root, a quotient; a scale and a shift, each
+    /// with a reshape.
     fn layer_norm(&self, input: &TensorIr) -> Option<Layer> {
         let NumericOperationIr::AddScalar(shifted) = self.numeric(4)? else {
             return None;
@@ -146,7 +148,7 @@ impl Steps<'_> {
         shifted.or_else(|| layer(None))
     }
 
-    /// A batch norm with given statistics. Its steps: shapes for a scale, a shift, a mean and a variance, ε, a root, a difference, …
+    /// Matches a batch norm with given statistics: reshapes of scale, shift, mean and variance, ε, a root, a difference, …
     fn batch_norm(&self) -> Option<Layer> {
         let NumericOperationIr::AddScalar(shifted) = self.numeric(4)? else {
             return None;
@@ -196,7 +198,7 @@ impl Steps<'_> {
         Some((OperationIr::Activation(prelu), count))
     }
 
-    /// Its steps: the keys as columns, a product, a factor; a cap, masks and a bias where there are any; a softmax and a product.
+    /// Matches attention: transposed keys, a matmul, a factor; optionally a cap, masks and a bias; a softmax and a matmul.
     fn attention(&self, key: &TensorIr) -> Option<Layer> {
         let scores = self.matmul(1)?;
         let NumericOperationIr::MulScalar(scaled) = self.numeric(2)? else {
@@ -231,7 +233,7 @@ impl Steps<'_> {
             OperationIr::NumericFloat(_, NumericOperationIr::Add(sum)) => Some(&sum.rhs),
             _ => None,
         });
-        // The mask of a causal attention is a step of its own.
+        // The mask of causal attention is a separate step.
         let variants = match *masks.as_slice() {
             [] => vec![(None, false)],
             [mask] => vec![(Some(mask), false), (None, true)],
@@ -274,7 +276,7 @@ impl Steps<'_> {
         })
     }
 
-    /// Its steps: a product, around which a factor, a bias and the result may be given shapes, and a sum.
+    /// Matches a linear layer: a matmul, with optional reshapes of an operand, a bias and the result, and a sum.
     fn linear(&self) -> Option<Layer> {
         let (product, x, weight) = match (self.reshape(0), self.matmul(0), self.matmul(1)) {
             (_, Some(product), _) => (0, &product.lhs, &product.rhs),
@@ -305,13 +307,13 @@ impl Steps<'_> {
         let bias = bias.filter(|bias| bias.shape.as_slice() == [outputs]);
         match bias.and_then(|bias| layer(Some(bias))) {
             Some(layer) => Some(layer),
-            // A product of two matrices is one, whoever asks for it.
+            // A matmul of two matrices is a linear layer without bias, even if the module called `matmul`.
             None if product == 1 => layer(None),
             None => None,
         }
     }
 
-    /// Its steps: random numbers, a product with them, and a factor.
+    /// Matches a dropout: random numbers, a multiplication with them, and a factor.
     fn dropout(&self, random: &TensorIr, kept: f64) -> Option<Layer> {
         let (NumericOperationIr::Mul(product), NumericOperationIr::MulScalar(scaled)) =
             (self.numeric(1)?, self.numeric(2)?)
@@ -336,7 +338,7 @@ impl Steps<'_> {
         is_dropout.then(|| (OperationIr::Custom(operation()), 3))
     }
 
-    /// An unfolding, which burn makes a convolution with filters of zeros and ones.
+    /// Matches an unfolding, which burn implements as a convolution with filters of zeros and ones.
     fn unfold(&self) -> Option<Layer> {
         let OperationIr::Module(ModuleOperationIr::Conv2d(convolution)) = &self.operations[0] else {
             return None;
@@ -346,7 +348,7 @@ impl Steps<'_> {
         };
         let options = &convolution.options;
         let padding = options.padding.map(|(before, _)| before);
-        // The filters are made from data.
+        // The filters are created from data.
         self.values.get(&convolution.weight.id)?;
         self.reshape(1)?;
         let sizes = [[height, width], options.stride, padding, options.dilation];
@@ -392,7 +394,7 @@ impl Steps<'_> {
         }
     }
 
-    /// The input of an operation that changes a shape.
+    /// Returns the input of a reshape.
     fn reshaped(&self, place: usize) -> Option<&TensorIr> {
         self.reshape(place).map(|(input, _)| input)
     }
@@ -406,7 +408,8 @@ impl Steps<'_> {
         })
     }
 
-    /// The output of a layer and the number of its steps, if the operations begin with the steps that burn records for it.
+    /// Returns the output of a layer and its number of steps, if the operations begin with the steps that burn records for
+    /// it.
     fn steps_of(
         &self,
         name: (&'static str, &[f64]),
@@ -440,18 +443,18 @@ impl Steps<'_> {
     }
 }
 
-/// A layer, the bits of its options, and the shapes and formats of its inputs.
+/// Layer, the bits of its options, and the shapes and formats of its inputs.
 type Key = (&'static str, Vec<u64>, Vec<(Shape, DType)>);
 
 thread_local! {
-    /// The steps of layers that this thread has asked for.
+    /// Cache of the steps of layers that this thread has looked up.
     static KNOWN: RefCell<HashMap<Key, Rc<Expected>>> = RefCell::default();
 }
 
-/// Layers that are remembered at most: lengths of texts may differ from batch to batch.
+/// Maximum number of cached layers, needed because text lengths may differ between batches.
 const MOST_KNOWN: usize = 1_000;
 
-/// The steps that burn records for a layer.
+/// Steps that burn records for a layer.
 struct Expected {
     operations: Vec<OperationIr>,
     values: BTreeMap<TensorId, TensorData>,
@@ -460,7 +463,7 @@ struct Expected {
 }
 
 impl Expected {
-    /// The steps of a layer with these options and inputs, recorded once.
+    /// Returns the steps of a layer with these options and inputs, recorded on first use.
     fn known(
         (name, options): (&'static str, &[f64]),
         inputs: &[&TensorIr],
@@ -482,7 +485,8 @@ impl Expected {
         expected
     }
 
-    /// The steps of a layer of inputs with these shapes and formats, on a device with autodiff: the other takes fewer layers apart.
+    /// Records the steps of a layer on inputs with these shapes and formats, on a device with autodiff. Without autodiff burn
+    /// decomposes fewer layers.
     fn of(inputs: &[&TensorIr], layer: impl FnOnce(&[DispatchTensor]) -> DispatchTensor) -> Self {
         record::on_capture_device(|device| {
             let autodiff = device.clone().autodiff();
@@ -517,7 +521,7 @@ impl Expected {
     }
 }
 
-/// An operation with other names of tensors, and without notes about later reads.
+/// Returns an operation with renamed tensors, and without their read status.
 fn renamed(operation: &OperationIr, ids: &HashMap<TensorId, TensorId>) -> OperationIr {
     struct Renames<'a>(&'a HashMap<TensorId, TensorId>);
     impl IrVisitorMut for Renames<'_> {

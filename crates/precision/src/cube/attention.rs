@@ -1,9 +1,9 @@
 //! Attention in one kernel on GPUs.
 //!
-//! burn's own choice has two products and a softmax in it as well, whose precision is not under control. Here only
-//! kernels that are what they are called compete: on the matrix units, which cubek gives f16 tiles and therefore f16
-//! inputs only, or on the ordinary multipliers, where tiles have the format of the inputs. No kernel multiplies in f64:
-//! that is written out.
+//! burn's autotuner also considers two matmuls and a softmax, whose precision is not controlled. Here only fused
+//! kernels compete: on the matrix units, for which cubek uses f16 tiles and therefore supports only f16 inputs, or on
+//! the ordinary multipliers, where tiles have the format of the inputs. No kernel supports f64, which is computed in
+//! separate steps.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ use crate::{
     check::CheckedOperation::FusedAttention,
 };
 
-/// Queries, keys, values, padding, and whether this is a trial of the tuner, whose output is not read.
+/// Queries, keys, values, padding, and a flag for trials of the tuner, whose output is not read.
 type Operands = ([CubeTensor; 3], CubeTensor, bool);
 type Set = TunableSet<AttentionAutotuneKey, Operands, CubeTensor>;
 type Launch = dyn Fn(Operands) -> Result<CubeTensor, String> + Send + Sync;
@@ -62,8 +62,7 @@ pub(super) fn attention(
         query.client.clone(),
         CubeTuneId::new(&query.client, &query.device),
     );
-    // The kernels read several values at a time, as many as the shape allows: they take it for granted that these lie
-    // side by side.
+    // The kernels read vectors of values, as wide as the shape allows, and assume contiguous inputs.
     let inputs = [query, key, value].map(into_contiguous);
     let dtype = inputs[0].dtype;
     let operands = (inputs, into_contiguous(padding), false);
@@ -76,7 +75,7 @@ pub(super) fn attention(
     TUNER.execute(&id, &client, TUNER.init(&id, candidates), operands)
 }
 
-/// Two products and a softmax.
+/// Computes attention in separate steps: two matmuls and a softmax.
 fn written_out(
     query: CubeTensor,
     key: CubeTensor,
@@ -97,7 +96,7 @@ pub(crate) fn names() -> Vec<String> {
     kernels().into_iter().map(|(name, _)| name).collect()
 }
 
-/// Kernels by name. The first one launches everything.
+/// Returns the kernels by name. The first one supports all shapes.
 fn kernels() -> Vec<(String, Box<Launch>)> {
     let unit = |operands| run::<UnitRoutine>("attention_unit", (), operands);
     let accelerated = |num_planes| {
@@ -118,7 +117,7 @@ fn kernels() -> Vec<(String, Box<Launch>)> {
 }
 
 fn candidates() -> Set {
-    // A later group is tried only if nothing in an earlier one launches; the first entry must be able to launch all.
+    // A later group is tried only if no kernel of an earlier one launches. The first entry must support all shapes.
     let units = TuneGroup::new("matrix units", |_: &AttentionAutotuneKey| 1);
     let ordinary = TuneGroup::new("ordinary", |_: &AttentionAutotuneKey| 0);
     let kernels: Arc<[_]> = kernels().into();
@@ -126,8 +125,8 @@ fn candidates() -> Set {
         |_: &AttentionAutotuneKey, (inputs, padding, _): &Operands| (inputs.clone(), padding.clone(), true);
     (0..kernels.len()).fold(TunableSet::new(key, trial), |set, chosen| {
         let all = kernels.clone();
-        // The tuner chooses one kernel for all shapes that are alike, and those on the matrix units cannot be launched for
-        // every number of queries. The first kernel can.
+        // The tuner chooses one kernel for all similar shapes, but those on the matrix units do not support every number
+        // of queries. The first kernel does.
         let launch = move |operands: Operands| {
             let (.., trial) = operands;
             match (all[chosen].1)(operands.clone()) {
@@ -227,7 +226,7 @@ mod lavapipe {
             accumulator: Accumulator::F32,
             unrounded: false,
         };
-        // Queries of 0 take as much of either position, which are alike.
+        // Zero queries weight both positions equally, and their values are identical.
         let floats = |value: f64| upload(&[value; 16], [1, 1, 2, 8], &device);
         let padding =
             CubeBackend::bool_zeros(Shape::new([1, 1, 2, 2]), &device, device.defaults().bool_dtype);

@@ -1,8 +1,8 @@
-//! The kernels of one arithmetic, and the fastest of them for a shape: cubecl's autotuner, with nothing else to choose
-//! from.
+//! Autotuning among the kernels of one arithmetic, with cubecl's autotuner.
 //!
-//! A launch that returns an error leaves its output unwritten, so the next kernel of the same arithmetic is launched. A
-//! product that none of them can launch is a panic, never a number: the worker makes a status of the panic.
+//! A launch that returns an error leaves its output unwritten, so the next kernel of the same arithmetic is launched.
+//! If none of them supports a matmul, the code panics instead of returning undefined values. The worker process reports
+//! the panic as a status.
 
 use std::sync::Arc;
 
@@ -55,18 +55,18 @@ use crate::{
     launched::{Launch, note},
 };
 
-/// Both operands, the output, and whether this is a trial of the tuner, whose output is not read.
+/// Both operands, the output, and a flag for trials of the tuner, whose output is not read.
 type Operands = (CubeTensor, CubeTensor, CubeTensor, bool);
 type Set = TunableSet<MatmulAutotuneKey, Operands, ()>;
 type Tuner = LocalTuner<MatmulAutotuneKey, CubeTuneId>;
 
-/// A kernel, and how it is launched.
+/// Kernel, and a function that launches it.
 struct Candidate {
     name: String,
     launch: Box<dyn Fn(Operands) -> Result<(), String> + Send + Sync>,
 }
 
-/// The product on the ordinary multipliers: registers keep the operands' own type. Sums of f64 are f64.
+/// Computes a matmul on the ordinary multipliers, whose registers have the type of the operands. Sums of f64 are f64.
 pub(super) fn on_ordinary_units(
     lhs: CubeTensor,
     rhs: CubeTensor,
@@ -95,8 +95,8 @@ pub(super) fn on_ordinary_units(
     }
 }
 
-/// The product on the matrix units, which see f32 operands as TF32. Where no such kernel takes the shape, the operands
-/// are rounded as the units would and multiplied in f32.
+/// Computes a matmul on the matrix units, which round f32 operands to TF32. If no such kernel supports the shape, the
+/// operands are rounded in the same way and multiplied in f32.
 pub(super) fn on_matrix_units(lhs: CubeTensor, rhs: CubeTensor, out: DType, sums: Accumulator) -> CubeTensor {
     static WIDE: Tuner = local_tuner!("matrix-units");
     static NARROW: Tuner = local_tuner!("matrix-units-f16-sums");
@@ -156,7 +156,7 @@ fn set_on_ordinary_units(candidates: Vec<Candidate>) -> Set {
     tunables(candidates).fold(empty_set(), Set::with)
 }
 
-/// Kernels on the matrix units, after the one that can launch everything.
+/// Returns the kernels on the matrix units, after the one that supports all shapes.
 fn on_units(sums: Accumulator) -> Vec<Candidate> {
     [on_rounded_operands(sums)]
         .into_iter()
@@ -165,10 +165,10 @@ fn on_units(sums: Accumulator) -> Vec<Candidate> {
 }
 
 fn set_on_matrix_units(candidates: Vec<Candidate>) -> Set {
-    // A later group is tried only if nothing in an earlier one launches.
+    // A later group is tried only if no kernel of an earlier one launches.
     let units = TuneGroup::new("matrix units", |_: &MatmulAutotuneKey| 1);
     let rounded = TuneGroup::new("rounded operands", |_: &MatmulAutotuneKey| 0);
-    // The first entry must be able to launch everything.
+    // The first entry must support all shapes.
     let groups = std::iter::once(&rounded).chain(std::iter::repeat(&units));
     tunables(candidates)
         .zip(groups)
@@ -177,8 +177,8 @@ fn set_on_matrix_units(candidates: Vec<Candidate>) -> Set {
         })
 }
 
-/// The candidates as the tuner knows them. It chooses one for all shapes that are alike, and the one that is the fastest
-/// for the shape that was tuned need not launch for another: there the others are tried.
+/// Wraps the candidates for the tuner. It chooses one for all similar shapes, and the fastest one for the tuned shape
+/// may not support another. In that case the others are tried.
 fn tunables(candidates: Vec<Candidate>) -> impl Iterator<Item = Tunable<MatmulAutotuneKey, Operands, ()>> {
     let candidates: Arc<[Candidate]> = candidates.into();
     (0..candidates.len()).map(move |chosen| {
@@ -194,7 +194,8 @@ fn tunables(candidates: Vec<Candidate>) -> impl Iterator<Item = Tunable<MatmulAu
     })
 }
 
-/// Launches the last candidate that can be launched: those with large tiles, which are mostly faster, stand at the end.
+/// Launches the last candidate that supports the operands. Candidates with large tiles, which are mostly faster, are at
+/// the end.
 fn first_to_launch(candidates: &[Candidate], operands: &Operands) -> Result<(), String> {
     let mut errors = vec![];
     for candidate in candidates.iter().rev() {
@@ -229,7 +230,7 @@ fn key((lhs, rhs, out, _): &Operands) -> MatmulAutotuneKey {
     )
 }
 
-/// Kernels on the ordinary multipliers, the simplest first: it takes every shape.
+/// Returns the kernels on the ordinary multipliers, the simplest first, because it supports every shape.
 fn ordinary(sums: Accumulator) -> Vec<Candidate> {
     let mut candidates = vec![];
     if sums == Accumulator::F32 {
@@ -247,14 +248,14 @@ fn ordinary(sums: Accumulator) -> Vec<Candidate> {
     wanted(candidates)
 }
 
-/// Candidates without those that the user does not want. The first one stays: it launches everything.
+/// Filters out the candidates that the user excluded. Keeps the first one, because it supports everything.
 fn wanted(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     let mut first = true;
     candidates.retain(|candidate| std::mem::take(&mut first) || permitted::is_wanted(&candidate.name));
     candidates
 }
 
-/// Kernels on the matrix units.
+/// Returns the kernels on the matrix units.
 fn tiled(sums: Accumulator) -> Vec<Candidate> {
     let mut candidates = vec![];
     for (unit, tile_matmul) in [("cmma", TileMatmulKind::Cmma), ("mma", TileMatmulKind::Mma)] {
@@ -308,7 +309,7 @@ fn tiled(sums: Accumulator) -> Vec<Candidate> {
 /// Name of the candidate that rounds operands.
 const ROUNDED: &str = "rounded";
 
-/// The operands rounded as the matrix units see them, and multiplied in f32.
+/// Returns a candidate that rounds the operands as the matrix units do, and multiplies in f32.
 fn on_rounded_operands(sums: Accumulator) -> Candidate {
     let candidates = ordinary(sums);
     let launch = move |(lhs, rhs, out, trial): Operands| {
@@ -336,7 +337,7 @@ fn on_rounded_operands(sums: Accumulator) -> Candidate {
     }
 }
 
-/// A routine that reads its operands through strides.
+/// Returns a candidate that reads its operands through strides.
 fn strided<A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate
 where
     A: BatchMatmulRoutine<(), Blueprint = BatchMatmulBlueprint> + 'static,
@@ -352,7 +353,7 @@ where
     )
 }
 
-/// A routine that reads its operands by the tensor memory accelerator.
+/// Returns a candidate that reads its operands with the tensor memory accelerator.
 fn by_tma<A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate
 where
     A: BatchMatmulRoutine<(), Blueprint = BatchMatmulBlueprint> + 'static,
@@ -368,7 +369,7 @@ where
     )
 }
 
-/// A kernel that notes what its registers held once it is launched.
+/// Returns a candidate that records the formats of its registers when it is launched.
 fn candidate(
     name: String,
     launch: impl Fn(
@@ -423,7 +424,7 @@ mod lavapipe_full {
     use super::*;
     use crate::cube::testing::{download, upload, vulkan};
 
-    /// `[n, heads, rows, columns]` as it lies in memory, transposed, as a view that splits a projection into heads, and
+    /// Returns `[n, heads, rows, columns]` contiguous, transposed, as a view that splits a projection into heads, and
     /// as that view transposed.
     fn layouts(shape: [usize; 4], seed: u64, device: &CubeDevice) -> (Vec<f32>, [CubeTensor; 4]) {
         let mut state = seed;
@@ -451,7 +452,7 @@ mod lavapipe_full {
     fn every_kernel_multiplies_alike_whatever_the_length_of_its_sums_and_the_layout_of_its_operands() {
         let Some(device) = vulkan() else { return };
         let mut wrong = vec![];
-        // An odd number of stages, an even one, none that is whole, and fewer than one.
+        // An odd number of stages, an even one, a fractional one, and less than one.
         for [m, k, n] in [[24, 24, 16], [24, 32, 16], [24, 20, 16], [7, 5, 3]] {
             let (a, lefts) = layouts([2, 2, m, k], 1, &device);
             let (b, rights) = layouts([2, 2, k, n], 2, &device);
@@ -464,7 +465,7 @@ mod lavapipe_full {
                     }
                 }
             }
-            // A layout of each operand beside the plain one of the other, and both as attention has them.
+            // Each layout of one operand with the contiguous one of the other, and both as in attention.
             for candidate in ordinary(Accumulator::F32) {
                 for (i, j) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 3), (2, 3)] {
                     let (lhs, rhs) = (&lefts[i], &rights[j]);
@@ -486,7 +487,7 @@ mod lavapipe_full {
         }
     }
 
-    /// Operands of 6 × 5 × 7, and their product.
+    /// Returns operands of 6 × 5 and 5 × 7, and their product.
     fn product(device: &CubeDevice) -> (CubeTensor, CubeTensor, Vec<f32>) {
         let (a, [lhs, ..]) = layouts([1, 1, 6, 5], 1, device);
         let (b, [rhs, ..]) = layouts([1, 1, 5, 7], 2, device);
@@ -503,7 +504,7 @@ mod lavapipe_full {
         static NONE: Tuner = local_tuner!("none-launches");
         let (lhs, rhs, wanted) = product(&device);
 
-        // As for the matrix units: a group that is tried first, and one that takes what it leaves.
+        // Like the set for matrix units: one group is tried first, and another as fallback.
         fn some(_: Vec<Candidate>) -> Set {
             let first = TuneGroup::new("first", |_: &MatmulAutotuneKey| 1);
             let last = TuneGroup::new("last", |_: &MatmulAutotuneKey| 0);
@@ -530,7 +531,7 @@ mod lavapipe_full {
         let Some(device) = vulkan() else { return };
         static ALIKE: Tuner = local_tuner!("alike");
         let (lhs, rhs, wanted) = product(&device);
-        // A tuner that has one candidate chooses it without a trial; here it launches in trials only.
+        // A tuner with a single candidate chooses it without a trial. This one launches only in trials.
         let set = |_| {
             let naive = ordinary(Accumulator::F32).remove(0);
             let mut tunables = tunables(vec![naive, refusing("chosen")]);

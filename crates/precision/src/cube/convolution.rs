@@ -1,5 +1,5 @@
 //! Convolutions on GPUs: kernels that read the windows of an image as the rows of a matrix, on the device's matrix units.
-//! There are none for the ordinary multipliers: what needs those is unfolded and goes through the matrix product.
+//! Such kernels do not exist for the ordinary multipliers, where the windows are unfolded and multiplied by the matmul.
 
 use burn::{backend::cubecl::dtype_to_elem_type, tensor::DType};
 use burn_cubecl::{
@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{Convolution, MatmulMode, Pass, check::CheckedOperation, convolution::by_unfolding};
 
-/// Key by which the tuner chooses a kernel.
+/// Key for the tuner's choice of a kernel.
 #[derive(Hash, Eq, PartialEq, Debug, Clone, Serialize, Deserialize, AutotuneKey)]
 struct ConvolutionKey {
     product: String,
@@ -44,7 +44,7 @@ struct ConvolutionKey {
     out: DType,
 }
 
-/// A convolution and its operands as the matrix units take them.
+/// Convolution with operands in the format of the matrix units.
 #[derive(Clone)]
 struct Task {
     lhs: CubeTensor,
@@ -52,7 +52,7 @@ struct Task {
     out: DType,
     convolution: Convolution,
     mode: MatmulMode,
-    /// Whether this is a trial of the tuner, whose output is not read.
+    /// True for trials of the tuner, whose output is not read.
     trial: bool,
 }
 
@@ -63,12 +63,12 @@ pub(super) fn convolution(
     mode: MatmulMode,
 ) -> CubeTensor {
     if lhs.meta.num_elements() == 0 || rhs.meta.num_elements() == 0 {
-        // A sum without terms is 0, and no kernel can be launched over nothing.
+        // A sum without terms is 0, and no kernel can be launched on empty tensors.
         let shape = convolution.shape(lhs.meta.shape(), rhs.meta.shape());
         return zeros_client(lhs.client, lhs.device, shape, lhs.dtype);
     }
     static TUNER: LocalTuner<ConvolutionKey, CubeTuneId> = local_tuner!("convolution");
-    // The kernels sum in f32, and those of the images' gradient know no stride.
+    // The kernels sum in f32, and those for the gradient of the images do not support strides.
     let strided_gradient = matches!(convolution.pass, Pass::Images(_)) && convolution.stride != 1;
     let unit = matrix_unit(&lhs, mode).filter(|_| mode.accumulator == Accumulator::F32 && !strided_gradient);
     let Some(format) = unit else {
@@ -88,7 +88,7 @@ pub(super) fn convolution(
     {
         let operation = (CheckedOperation::Convolution, task.lhs.dtype);
         let launched = trial.launch(operation, || launch(&name, &strategy, task.clone()));
-        // A kernel that refuses has no result, and this one is not compared.
+        // A kernel that was rejected does not have a result. This value is not compared.
         return launched.unwrap_or_else(|| {
             let shape = convolution.shape(task.lhs.meta.shape(), task.rhs.meta.shape());
             zeros_client(client, task.lhs.device, shape, task.out)
@@ -102,7 +102,7 @@ pub(crate) fn names() -> Vec<String> {
     strategies().into_iter().map(|(name, _)| name).collect()
 }
 
-/// Kernels on the matrix units by name.
+/// Returns the kernels on the matrix units by name.
 fn strategies() -> Vec<(String, Strategy)> {
     use AcceleratedTileKind::{Cmma, Mma};
     use ConvAlgorithm::{
@@ -125,7 +125,7 @@ fn strategies() -> Vec<(String, Strategy)> {
 }
 
 fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
-    // A later group is tried only if nothing in an earlier one launches; the first entry must be able to launch all.
+    // A later group is tried only if no kernel of an earlier one launches. The first entry must support all shapes.
     let units = TuneGroup::new("matrix units", |_: &ConvolutionKey| 1);
     let unfolded = TuneGroup::new("unfolded", |_: &ConvolutionKey| 0);
     let trial = |_: &ConvolutionKey, task: &Task| Task {
@@ -137,7 +137,7 @@ fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
         set.with(Tunable::new("unfolded", |task| Ok::<_, String>(unfold(task))).group(&unfolded, |_| 0));
     strategies().into_iter().fold(set, |set, (name, strategy)| {
         let kernel = name.clone();
-        // A kernel that was tried on operands of this shape need not launch for others that lie differently in memory.
+        // A kernel that was tried on operands of this shape may not support another memory layout.
         let run = move |task: Task| match launch(&kernel, &strategy, task.clone()) {
             Err(_) if !task.trial => Ok(unfold(task)),
             launched => launched,
@@ -156,7 +156,7 @@ fn key(task: &Task) -> ConvolutionKey {
     }
 }
 
-/// Values that have been rounded already are rounded no further.
+/// Computes the convolution by unfolding. Already rounded values are not rounded again.
 fn unfold(task: Task) -> CubeTensor {
     let operand = |tensor: CubeTensor| cast(tensor, task.out);
     by_unfolding::<CubeBackend>(operand(task.lhs), operand(task.rhs), task.convolution, task.mode)
@@ -209,7 +209,7 @@ fn launch(kernel: &str, strategy: &Strategy, task: Task) -> Result<CubeTensor, S
     launch_ref::<2>(strategy, &client, inputs, arguments, elements.clone())
         .map_err(|error| format!("{kernel}: {error:?}"))?;
     if !task.trial {
-        // The same function, on the same types, by which the kernel settles what its registers hold.
+        // The kernel uses the same function on the same types to determine the formats of its registers.
         adjust_dtypes(&client, &mut elements, true);
         note_launch(&client, kernel, registers(&elements));
     }

@@ -1,5 +1,5 @@
-//! GELU on pairs of 16-bit values on a GPU, with the tanh in f32. cubecl 0.11 loads and stores pairs, and computes their values one by one: it packs
-//! no sums and products of 16-bit values into one instruction (`docs/burn-traps.md`).
+//! GELU on pairs of 16-bit values on a GPU, with the tanh in f32. cubecl 0.11 loads and stores pairs, but computes their values one by one: it
+//! does not use packed instructions for 16-bit sums and products (`docs/burn-traps.md`).
 
 use burn::backend::{TensorMetadata, cubecl::dtype_to_elem_type};
 use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
@@ -15,11 +15,11 @@ use crate::{
     launched::{Launch, note},
 };
 
-/// Values that are loaded and stored at once.
+/// Values per load and store.
 const PAIR: usize = 2;
 
-/// GELU with the tanh of f32 and all else in the arithmetic of the 16-bit input. An input of an odd number of values is
-/// taken one by one.
+/// Computes GELU with the tanh in f32 and everything else in the arithmetic of the 16-bit input. If the number of
+/// values is odd, they are processed one by one.
 ///
 /// # Panics
 /// On values wider than 16 bits.
@@ -41,7 +41,7 @@ pub(super) fn tanh_packed(input: CubeTensor) -> CubeTensor {
         instructions: None,
         emulated: false,
     });
-    // A flat view, so that a row of odd width does not part a pair.
+    // A flat view, in which a row of odd width does not split a pair.
     let input = into_contiguous(input);
     let client = input.client.clone();
     let output = empty_device_contiguous_dtype(client.clone(), input.device.clone(), input.shape(), dtype);

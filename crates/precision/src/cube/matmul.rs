@@ -1,7 +1,7 @@
-//! Matrix products on GPUs: which arithmetic a precision asks for, and which units of the device have it.
+//! Matmuls on GPUs: selects the arithmetic that a precision requests, and the units of the device that implement it.
 //!
-//! burn's own matmul lets an autotuner choose between true f32 and TF32 kernels for one and the same f32 product. Here
-//! the arithmetic is settled first, and only kernels that have it compete for speed.
+//! burn's own matmul lets an autotuner choose between true f32 and TF32 kernels for the same f32 matmul. Here the
+//! arithmetic is selected first, and only kernels that implement it compete for speed.
 
 use burn::tensor::{DType, calculate_matmul_output};
 use burn_cubecl::{kernel::cast, ops::numeric::zeros_client, tensor::CubeTensor};
@@ -15,7 +15,7 @@ pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> Cube
     let (out, sums) = (mode.output(lhs.dtype), sums(lhs.dtype, mode));
     let (left, right) = (lhs.meta.shape(), rhs.meta.shape());
     if left.num_elements() == 0 || right.num_elements() == 0 {
-        // A sum without terms is 0, and no kernel can be launched over nothing.
+        // A sum without terms is 0, and no kernel can be launched on empty tensors.
         let shape = calculate_matmul_output(left, right).expect("the shapes were checked where they came in");
         return zeros_client(lhs.client, lhs.device, shape, out);
     }
@@ -29,7 +29,7 @@ pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> Cube
     candidates::on_ordinary_units(operand(lhs), operand(rhs), out, sums)
 }
 
-/// Sums narrower than f32 are defined for 16-bit operands only.
+/// Returns the accumulator. Sums narrower than f32 are defined only for 16-bit operands.
 fn sums(operands: DType, mode: MatmulMode) -> Accumulator {
     match operands {
         DType::F16 | DType::BF16 => mode.accumulator,
@@ -37,7 +37,8 @@ fn sums(operands: DType, mode: MatmulMode) -> Accumulator {
     }
 }
 
-/// The format that the device's matrix units have to make of the operands; none if the device has no such units.
+/// Returns the format to which the device's matrix units must round the operands, or `None` if the device does not have
+/// such units.
 pub(super) fn matrix_unit(operand: &CubeTensor, mode: MatmulMode) -> Option<Format> {
     let (format, kind) = match (operand.dtype, mode.precision) {
         (DType::F32, MatmulPrecision::High) => (Format::Tf32, FloatKind::TF32),
@@ -48,7 +49,7 @@ pub(super) fn matrix_unit(operand: &CubeTensor, mode: MatmulMode) -> Option<Form
     has_matrix_unit(operand, kind, sums(operand.dtype, mode)).then_some(format)
 }
 
-/// An operand as the kernels of the matrix units take it: they turn f32 into TF32 themselves.
+/// Casts an operand to the input format of the kernels on the matrix units. They convert f32 to TF32 themselves.
 pub(super) fn feed(operand: CubeTensor, format: Format) -> CubeTensor {
     match (operand.dtype, format) {
         (DType::F32, Format::Bf16) => cast(operand, DType::BF16),
@@ -56,7 +57,7 @@ pub(super) fn feed(operand: CubeTensor, format: Format) -> CubeTensor {
     }
 }
 
-/// Rounds an operand to what the matrix units make of it.
+/// Rounds an operand as the matrix units do.
 pub(super) fn round_as_matrix_units_do(tensor: CubeTensor) -> CubeTensor {
     match tensor.dtype {
         DType::F32 => round_operand(tensor, Format::Tf32),
@@ -64,7 +65,7 @@ pub(super) fn round_as_matrix_units_do(tensor: CubeTensor) -> CubeTensor {
     }
 }
 
-/// Returns whether the device multiplies matrices of a format in hardware, with sums of this width.
+/// Returns true if the device multiplies matrices of a format in hardware, with sums in this format.
 fn has_matrix_unit(tensor: &CubeTensor, format: FloatKind, sums: Accumulator) -> bool {
     let format = ElemType::Float(format);
     let sums = ElemType::Float(match sums {

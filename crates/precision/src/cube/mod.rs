@@ -36,7 +36,7 @@ pub(crate) fn name(device: &CubeDevice) -> String {
     device.client().name().to_owned()
 }
 
-/// Returns whether the matrix units of a device multiply TF32.
+/// Returns true if the matrix units of a device multiply TF32.
 pub(crate) fn multiplies_tf32(device: &CubeDevice) -> bool {
     let tf32 = ElemType::Float(FloatKind::TF32);
     let client = device.client();
@@ -48,7 +48,7 @@ pub(crate) fn multiplies_tf32(device: &CubeDevice) -> bool {
         .any(|unit| unit.a_type == tf32)
 }
 
-/// Notes a launch with the element types that the registers of the kernel hold.
+/// Records a launch with the element types of the kernel's registers.
 fn note_launch(client: &Client, kernel: &str, [lhs, rhs, sums]: [ElemType; 3]) {
     note(Launch {
         kernel: kernel.to_owned().into(),
@@ -62,8 +62,8 @@ fn note_launch(client: &Client, kernel: &str, [lhs, rhs, sums]: [ElemType; 3]) {
     });
 }
 
-/// Returns the class of the instructions by which a kernel multiplies on CUDA devices. `docs/decisions/0005-executed-precision.md` has the
-/// machine code that it stands for.
+/// Returns the class of the instructions with which a kernel multiplies on CUDA devices. `docs/decisions/0005-executed-precision.md` lists
+/// the corresponding machine code.
 fn instructions(kernel: &str, operands: ElemType, sums: ElemType) -> Option<&'static str> {
     let on_matrix_units = kernel.contains("mma") || kernel.ends_with("_planes");
     let float = |kind| ElemType::Float(kind);
@@ -78,7 +78,7 @@ fn instructions(kernel: &str, operands: ElemType, sums: ElemType) -> Option<&'st
     })
 }
 
-/// Returns what the registers of a matmul hold: both operands and the sums.
+/// Returns the formats of a matmul's registers: both operands and the sums.
 fn registers(held: &MatmulElems) -> [ElemType; 3] {
     [held.lhs_register, held.rhs_register, held.acc_register]
 }

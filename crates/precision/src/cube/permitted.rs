@@ -1,7 +1,7 @@
-//! Which candidate kernels may be launched.
+//! Restriction of the candidate kernels that may be launched.
 //!
-//! A kernel that compiles and launches can still write wrong results on a card that it was never tried on. So a process launches only
-//! candidates that passed a check on this card, or one candidate only, which it checks.
+//! A kernel that compiles and launches can still write wrong results on a GPU on which it was never tested. A process therefore
+//! launches only candidates that passed a check on this GPU, or only the one candidate that it checks.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -14,23 +14,23 @@ use crate::check::{CandidateKernel, CheckedOperation};
 
 static RULE: OnceLock<Rule> = OnceLock::new();
 
-/// Name of the environment variable with parts of names of candidates that are not used.
+/// Environment variable with parts of the names of candidates to exclude.
 pub(crate) const WITHOUT: &str = "MANTISSA_WITHOUT";
 
 enum Rule {
-    /// Candidates that passed a check, by operation and dtype of the operands.
+    /// Permits candidates that passed a check, by operation and dtype of the operands.
     Passed(HashMap<(CheckedOperation, DType), HashSet<String>>),
-    /// The one candidate that is being checked.
+    /// Permits only the candidate that is being checked.
     Only(Trial),
 }
 
-/// The check of one candidate.
+/// Check of one candidate.
 pub(crate) struct Trial {
     candidate: String,
     seen: Mutex<Seen>,
 }
 
-/// What a candidate did since it was last asked.
+/// Launches and rejections of a candidate since the last call of [`Trial::take`].
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) launched: BTreeSet<CandidateKernel>,
@@ -42,7 +42,7 @@ impl Trial {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what happened since the last call.
+    /// Returns launches and rejections since the last call.
     pub(crate) fn take(&self) -> Seen {
         std::mem::take(&mut self.seen())
     }
@@ -88,7 +88,7 @@ pub(crate) fn permit(passed: impl IntoIterator<Item = CandidateKernel>) {
     let _ = RULE.set(Rule::Passed(by_operation));
 }
 
-/// Permits one candidate, which is checked.
+/// Permits only one candidate, in order to check it.
 pub(crate) fn permit_only(candidate: &str) -> &'static Trial {
     let trial = Trial {
         candidate: candidate.to_owned(),
@@ -106,7 +106,7 @@ fn dtype(name: &str) -> Option<DType> {
         .find(|dtype| format!("{dtype:?}").eq_ignore_ascii_case(name))
 }
 
-/// Returns the trial of this process, if it checks a candidate.
+/// Returns the trial of this process, if the process checks a candidate.
 pub(super) fn trial() -> Option<&'static Trial> {
     match RULE.get()? {
         Rule::Only(trial) => Some(trial),
@@ -114,7 +114,7 @@ pub(super) fn trial() -> Option<&'static Trial> {
     }
 }
 
-/// Fails for a candidate that must not be launched for operands of this dtype.
+/// Returns an error for a candidate that must not be launched for operands of this dtype.
 pub(super) fn check(operation: CheckedOperation, operands: DType, candidate: &str) -> Result<(), String> {
     match RULE.get() {
         Some(Rule::Passed(passed))
@@ -130,7 +130,7 @@ pub(super) fn check(operation: CheckedOperation, operands: DType, candidate: &st
     }
 }
 
-/// Returns whether [`WITHOUT`] leaves a candidate in.
+/// Returns true unless [`WITHOUT`] excludes a candidate.
 pub(crate) fn is_wanted(candidate: &str) -> bool {
     static UNWANTED: OnceLock<Vec<String>> = OnceLock::new();
     let unwanted = UNWANTED.get_or_init(|| words(&std::env::var(WITHOUT).unwrap_or_default()));

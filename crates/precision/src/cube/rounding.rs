@@ -1,4 +1,4 @@
-//! Rounding f32 values to a narrower significand on a GPU, for devices whose matrix units do not do it themselves.
+//! Rounding of f32 values to a narrower significand on a GPU, for devices whose matrix units do not do this.
 
 use burn::{backend::TensorMetadata, tensor::DType};
 use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
@@ -14,8 +14,8 @@ use crate::{
     layout::Limits,
 };
 
-/// Rounds f32 values to TF32 or bf16, to nearest even, as the CPU backend does; the values stay in f32 words. Nothing
-/// happens under f32.
+/// Rounds f32 values to TF32 or bf16, to nearest even, like the CPU backend. The values are still stored as f32. Does
+/// nothing if the format is f32.
 pub(super) fn round_operand(tensor: CubeTensor, format: Format) -> CubeTensor {
     let elements = tensor.shape().num_elements();
     if elements == 0 || format == Format::F32 {
@@ -43,8 +43,8 @@ pub(super) fn round_operand(tensor: CubeTensor, format: Format) -> CubeTensor {
     output
 }
 
-/// Drops the lowest bits of the fraction, to nearest even. The carry may run into the exponent, as it should. Infinities
-/// stay; a NaN is made quiet, or its payload might vanish with the dropped bits.
+/// Rounds off the lowest bits of the fraction, to nearest even. The carry may propagate into the exponent, as intended.
+/// Infinities are unchanged. A NaN becomes quiet, because its payload might be lost with the dropped bits.
 #[cube(launch)]
 fn round_fraction(input: LinearView<'_, u32>, mut output: LinearViewMut<'_, u32>, #[comptime] dropped: u32) {
     if !output.is_in_bounds(ABSOLUTE_POS) {
@@ -62,7 +62,7 @@ fn round_fraction(input: LinearView<'_, u32>, mut output: LinearViewMut<'_, u32>
     );
 }
 
-/// Rounds f32 values to a layout, as the CPU backend does.
+/// Rounds f32 values to a layout, like the CPU backend.
 pub(super) fn round_to_layout(tensor: CubeTensor, layout: Layout) -> CubeTensor {
     let elements = tensor.shape().num_elements();
     if elements == 0 {
@@ -87,7 +87,7 @@ pub(super) fn round_to_layout(tensor: CubeTensor, layout: Layout) -> CubeTensor 
     output
 }
 
-/// [`Limits::round`], word by word.
+/// Implements [`Limits::round`] for each 32-bit word.
 #[cube(launch)]
 fn round_layout(
     input: LinearView<'_, u32>,

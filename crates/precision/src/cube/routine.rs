@@ -1,8 +1,9 @@
-//! cubek's routines under control.
+//! Wrappers around cubek's routines.
 //!
-//! A routine decides by itself what the registers of its kernel hold: a matmul on matrix units turns f32 operands into
-//! TF32, whatever element types its caller passes, and writes nothing back. So each routine is wrapped: the element types
-//! are read where its blueprint is made, and the width of a matmul's sums is set there, for the same reason.
+//! A routine decides itself which formats the registers of its kernel have: a matmul on matrix units converts f32
+//! operands to TF32, whatever element types its caller passes, without reporting it. Each routine is therefore wrapped:
+//! the wrapper reads the element types when the blueprint is created, and sets the format of a matmul's sums at the same
+//! point.
 
 use std::{cell::Cell, fmt, marker::PhantomData};
 
@@ -38,20 +39,20 @@ use mantissa_core::Accumulator;
 use super::registers;
 
 thread_local! {
-    /// Registers of the kernel whose blueprint was last made on this thread: both operands and the sums.
+    /// Registers of the kernel whose blueprint was last created on this thread: both operands and the sums.
     static EXPANDED: Cell<Option<[ElemType; 3]>> = const { Cell::new(None) };
 }
 
-/// Returns the registers of the kernel whose blueprint was made on this thread since the last call.
+/// Returns the registers of the kernel whose blueprint was created on this thread since the last call.
 pub(super) fn expanded() -> Option<[ElemType; 3]> {
     EXPANDED.take()
 }
 
-/// The routine `A` with its element types in view.
+/// Routine `A` with access to its element types.
 #[derive(Debug, Clone)]
 pub(super) struct Controlled<A>(PhantomData<A>);
 
-/// Settings of a controlled matmul: those of its routine, and the width of its sums.
+/// Settings of a controlled matmul: those of its routine, and the format of its sums.
 #[derive(Debug, Clone)]
 pub(super) struct Controls<S> {
     pub(super) routine: S,
@@ -181,7 +182,7 @@ impl<A: AttentionRoutine> AttentionRoutine for Controlled<A> {
             AttentionStrategy::Inferred(strategy) => AttentionStrategy::Inferred(strategy),
         };
         let prepared = A::prepare(problem, settings, inner)?;
-        // Both products of a kernel have the same tiles: queries with keys, and the softmax with values.
+        // Both matmuls of a kernel have the same tiles: queries with keys, and the softmax with values.
         let held = &prepared.dtypes;
         EXPANDED.set(Some([held.query_tile, held.key_value_tile, held.accumulator]));
         Ok(prepared)

@@ -1,4 +1,4 @@
-//! A Vulkan device and tensors on it, for the tests of kernels.
+//! Test helpers: a Vulkan device and tensors on it.
 
 use burn::{
     backend::{Backend as _, DTypeUsage, DispatchDevice, ops::FloatTensorOps},
@@ -9,10 +9,10 @@ use mantissa_core::Backend;
 
 use crate::device::available;
 
-/// Returns a Vulkan device, or nothing where there is none.
+/// Returns a Vulkan device, or `None` if Vulkan is not available.
 ///
 /// # Panics
-/// `MANTISSA_REQUIRE` names Vulkan and there is no device.
+/// If `MANTISSA_REQUIRE` names Vulkan and it is not available.
 pub(super) fn vulkan() -> Option<CubeDevice> {
     if !mantissa_testing::is_there("vulkan", available(Backend::Vulkan)) {
         return None;
@@ -23,7 +23,7 @@ pub(super) fn vulkan() -> Option<CubeDevice> {
     }
 }
 
-/// Returns whether a device computes in f64, and prints where it does not.
+/// Returns true if a device computes in f64. Prints `skipped` otherwise.
 pub(super) fn computes_in_f64(device: &CubeDevice) -> bool {
     let found = CubeBackend::dtype_usage(device, DType::F64).contains(DTypeUsage::Arithmetic);
     if !found {

@@ -1,4 +1,4 @@
-//! Adam's step on the CPU: one pass over parameters, gradients and both means, in place.
+//! Adam step on the CPU: one pass over parameters, gradients and both means, in place.
 
 use burn_flex::FlexTensor;
 use num_traits::{Float, Zero};
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::backend::AdamRates;
 
-/// What the same operations one by one store is rounded to the format of the parameters. Gradients come in that format, or
-/// in f32.
+/// Applies an Adam step. Values are rounded to the format of the parameters at the points where the separate operations
+/// would store them. Gradients have that format, or f32.
 pub(super) fn adam<T: Stored<Wide: Stored<Wide = T::Wide>>>(
     state: [FlexTensor; 3],
     gradient: FlexTensor,

@@ -1,4 +1,5 @@
-//! Attention in one kernel on the CPU: some queries of a head at a time, whose scores are all that there are; in f32 for halves.
+//! Attention in one kernel on the CPU, in f32 for 16-bit formats. It processes some queries of a head at a time, and only their
+//! scores exist in memory.
 
 use burn::{
     backend::{
@@ -25,13 +26,15 @@ use crate::{
     launched::{Launch, note},
 };
 
-/// Scores at a time, unless they are of more keys: a quarter of what a core's second cache holds, in f32.
+/// Scores per piece, unless one piece of queries has more: a quarter of a core's L2 cache, in f32.
 const SCORES: usize = 64 * 1024;
 
-/// Queries at a time, if there are as many: of fewer, keys are put in order for the product longer than they are multiplied.
+/// Minimum queries per piece, if there are as many. With fewer, rearranging the keys for the matmul takes longer than
+/// multiplying them.
 const FEWEST: usize = 64;
 
-/// Halves are widened and rounded here: burn's own rounding to bf16 takes a value just above a tie the wrong way.
+/// Computes attention. 16-bit formats are widened and rounded here, because burn's own rounding to bf16 rounds a value
+/// just above a tie in the wrong direction.
 pub(super) fn attention(
     query: FloatTensor<Flex>,
     key: FloatTensor<Flex>,
@@ -62,7 +65,7 @@ pub(super) fn attention(
 fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTensor) -> FlexTensor {
     let [n, heads, queries, of_query] = query.shape().dims();
     let [.., keys, of_value] = value.shape().dims::<4>();
-    // Products below read wherever they are told to.
+    // The matmuls below rely on these shapes without further checks.
     assert_eq!(
         key.shape().dims(),
         [n, heads, keys, of_query],
@@ -108,20 +111,20 @@ fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTe
     contiguous(out, shape)
 }
 
-/// Some rows of a contiguous tensor, as a matrix.
+/// Returns some rows of a contiguous tensor, as a matrix.
 fn rows(tensor: &FlexTensor, first: usize, count: usize) -> FlexTensor {
     let width = width(&tensor.shape());
     let layout = Layout::new(Shape::new([count, width]), vec![width as isize, 1], first * width);
     FlexTensor::from_arc(tensor.data_arc(), layout, tensor.dtype())
 }
 
-/// Makes weights of scores, row by row.
+/// Computes attention weights from scores, row by row.
 struct Weigh<'a, W> {
     scores: &'a mut [W],
     keys: usize,
     scale: W,
     padding: &'a Mask,
-    /// Which row of the padding is the first.
+    /// Index of the first row in the padding.
     first: usize,
 }
 
@@ -135,7 +138,7 @@ impl<W: Wide> WithSimd for Weigh<'_, W> {
             scores.iter_mut().for_each(|x| *x = *x * self.scale);
             self.padding.hide(self.first + row, scores, W::neg_infinity());
             if scores.iter().all(|x| *x == W::neg_infinity()) {
-                // Who may look nowhere takes nothing from anybody, as with burn's attention.
+                // If all keys are hidden, the output is zero, as in burn's attention.
                 scores.fill(W::zero());
                 continue;
             }
@@ -156,7 +159,7 @@ mod tests {
 
     type Tensors = [Tensor<4>; 3];
 
-    /// Queries, keys and values of `[n, heads, queries, keys]`, views as heads are.
+    /// Draws queries, keys and values of `[n, heads, queries, keys]`, as views of projections.
     fn drawn([n, heads, queries, keys]: [usize; 4], dtype: DType) -> Tensors {
         let device = Device::flex();
         let drawn = |(positions, width)| {
@@ -167,7 +170,7 @@ mod tests {
         [(queries, 24), (keys, 24), (keys, 40)].map(drawn)
     }
 
-    /// The largest difference from burn's attention in f64.
+    /// Returns the largest difference from burn's attention in f64.
     fn apart(tensors: &Tensors, padding: &Tensor<4, Bool>) -> f64 {
         let device = Device::flex();
         let primitive = |tensor: Tensor<4>| tensor.try_into_primitive::<Flex>().unwrap();
@@ -220,7 +223,7 @@ mod tests {
     fn attention_is_burns_in_f64_whatever_the_padding_and_the_pieces() {
         let device = Device::flex();
         device.seed(11);
-        // One piece; pieces and a part of one; one query of a text that is written on.
+        // A single piece; several pieces with a partial one; one query, as in text generation.
         for shape @ [n, heads, queries, keys] in [[2, 3, 7, 7], [1, 2, 150, 1100], [2, 2, 1, 33]] {
             let mask = |dims: [usize; 4], hides: fn(usize) -> bool| {
                 let hidden = (0..dims.iter().product()).map(hides).collect::<Vec<_>>();

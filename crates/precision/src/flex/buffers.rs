@@ -1,18 +1,18 @@
-//! Buffers for the converted operands of products, used again once a product is over: the pages of a fresh one cost as
-//! much as the conversion.
+//! Reusable buffers for the converted operands of matmuls. Page faults in a new buffer would cost as much as the
+//! conversion.
 
 use std::{cell::RefCell, sync::Arc};
 
 use burn::tensor::Bytes;
 
-/// Buffers that a thread keeps: a product has two operands.
+/// Buffers kept per thread: a matmul has two operands.
 const KEPT: usize = 2;
 
 thread_local! {
     static BUFFERS: RefCell<Vec<Arc<Bytes>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer of at least so many values, the first of which have been filled.
+/// Returns a buffer of at least `values` values, the first of which are filled by `fill`.
 pub(super) fn filled(values: usize, fill: impl FnOnce(&mut [f32])) -> Arc<Bytes> {
     let mut buffer = free(values).unwrap_or_else(|| Bytes::from_elems(vec![0f32; values]).into());
     let bytes = Arc::get_mut(&mut buffer).expect("nobody else has it");
@@ -26,7 +26,7 @@ pub(super) fn filled(values: usize, fill: impl FnOnce(&mut [f32])) -> Arc<Bytes>
     buffer
 }
 
-/// A kept buffer that is large enough and that no tensor holds any more.
+/// Returns a kept buffer that is large enough and no longer used by a tensor.
 fn free(values: usize) -> Option<Arc<Bytes>> {
     BUFFERS.with_borrow_mut(|buffers| {
         let fits = |bytes: &mut Bytes| bytes.len() >= values * size_of::<f32>();

@@ -1,4 +1,5 @@
-//! Columns of a matrix, each normalised by numbers of its own, in one pass over memory: batch norm with running statistics.
+//! Normalization of the columns of a matrix, each with its own statistics, in one pass over memory: batch norm with running
+//! statistics.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
@@ -10,12 +11,12 @@ use super::{
     written::written,
 };
 
-/// See [`crate::PrecisionBackend::normalize_columns`].
+/// Implements [`crate::PrecisionBackend::normalize_columns`].
 pub(super) fn normalize<T: Stored>(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
     let (rows, by) = (packed(rows), by.map(packed));
     let columns = rows.shape()[1].max(1);
     let from = rows.storage::<T>();
-    // Some rows are one long one, by numbers that repeat.
+    // Several rows are processed as one long row, with repeated statistics.
     let together = (BLOCK / columns).max(1);
     let by = by.map(|values| values.storage::<T::Wide>().repeat(together));
     let to = written(from.len(), chunk_of_rows(together * columns), |these, to| {

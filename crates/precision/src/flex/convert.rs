@@ -1,7 +1,7 @@
-//! Rounding between formats on the CPU: on bits, to nearest even, in parallel chunks that the compiler vectorises.
+//! Rounding between formats on the CPU: on bits, to nearest even, in parallel chunks that the compiler vectorizes.
 //!
-//! burn's own cast from f32 to bf16 goes through f64 and a conversion that drops low bits before it rounds, so that a
-//! value just above a tie falls the wrong way; the test beside PyTorch's results would notice.
+//! burn's own cast from f32 to bf16 goes through f64 and a conversion that drops low bits before it rounds, which
+//! rounds a value just above a tie in the wrong direction. The comparison with PyTorch's results would fail with it.
 
 use burn::{
     backend::{ops::FloatTensorOps, tensor::FloatTensor},
@@ -20,11 +20,11 @@ use super::{
 };
 use crate::layout::Limits;
 
-/// Elements a thread takes at a time: 128 KiB of f32, within the second-level cache.
+/// Elements per piece of work: 128 KiB of f32, which fits into the L2 cache.
 pub(super) const CHUNK: usize = 32 * 1024;
 
-/// Rounds a tensor to another dtype. f32 ↔ half goes through [`round_bf16`]'s and the CPU's own conversions; the rare
-/// rest is burn's.
+/// Rounds a tensor to another dtype. Conversions between f32 and 16-bit formats use [`round_bf16`] and the CPU's own
+/// instructions; the other, rare ones use burn.
 pub(super) fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<Flex> {
     let tensor = trimmed(tensor);
     match (tensor.dtype(), dtype) {
@@ -37,7 +37,7 @@ pub(super) fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<F
     }
 }
 
-/// An operand of a product, converted to f32 in a [buffer](super::buffers) of its own.
+/// Converts an operand of a matmul to f32, in a [buffer](super::buffers) of its own.
 pub(super) fn operand<T: Stored>(
     tensor: FloatTensor<Flex>,
     convert: impl Fn(&[T], &mut [f32]) + Copy + Sync,
@@ -48,13 +48,14 @@ pub(super) fn operand<T: Stored>(
     FlexTensor::from_arc(buffer, tensor.layout().clone(), DType::F32)
 }
 
-/// Rounds f32 values to a layout, whose bits are no more than those of f32.
+/// Rounds f32 values to a layout that has at most as many bits as f32.
 pub(super) fn round_to_layout(tensor: FloatTensor<Flex>, layout: Layout) -> FloatTensor<Flex> {
     let limits = Limits::of(layout);
     map::<f32>(trimmed(tensor), move |x| limits.round(x))
 }
 
-/// The same tensor, made contiguous if it is a small window of a large buffer: what follows works on whole buffers.
+/// Returns the tensor, made contiguous if it is a small window of a large buffer: the functions below process whole
+/// buffers.
 pub(super) fn trimmed(tensor: FlexTensor) -> FlexTensor {
     let width = tensor.dtype().size();
     if tensor.bytes().len() / width > 2 * tensor.layout().num_elements() {
@@ -64,14 +65,14 @@ pub(super) fn trimmed(tensor: FlexTensor) -> FlexTensor {
     }
 }
 
-/// The same values in a place of their own.
+/// Copies a tensor.
 pub(super) fn copied<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     map_chunks(&trimmed(tensor), |from: &[T], to: &mut [T]| {
         to.copy_from_slice(from)
     })
 }
 
-/// Converts the whole buffer and keeps the layout, so that a transposed view stays one.
+/// Converts the whole buffer and keeps the layout: a transposed view remains transposed.
 fn map_chunks<A: Stored, B: Stored>(
     tensor: &FlexTensor,
     convert: impl Fn(&[A], &mut [B]) + Copy + Sync,
@@ -113,42 +114,43 @@ pub(super) fn narrow_bf16(from: &[f32], to: &mut [bf16]) {
     }
 }
 
-/// Rounds to TF32: 10 fraction bits, to nearest, ties to even. NaN and infinities stay; what lies beyond the largest
-/// TF32 value becomes infinite.
+/// Rounds to TF32: 10 fraction bits, to nearest, ties to even. NaN and infinities are unchanged; values beyond the
+/// largest TF32 value become infinite.
 #[inline(always)]
 pub(super) fn round_tf32(x: f32) -> f32 {
     round_bits::<13>(x)
 }
 
-/// Rounds to bfloat16: 7 fraction bits, to nearest, ties to even. NaN and infinities stay; what lies beyond the
-/// largest bf16 value becomes infinite.
+/// Rounds to bfloat16: 7 fraction bits, to nearest, ties to even. NaN and infinities are unchanged; values beyond the
+/// largest bf16 value become infinite.
 #[inline(always)]
 pub(super) fn round_bf16(x: f32) -> f32 {
     round_bits::<16>(x)
 }
 
-/// Rounds to f16: 10 fraction bits, or a whole number of the smallest subnormals, to nearest, ties to even. NaN and
-/// infinities stay; what rounds beyond the largest f16 value becomes infinite.
+/// Rounds to f16: 10 fraction bits, or a multiple of the smallest subnormal, to nearest, ties to even. NaN and
+/// infinities are unchanged; values that round beyond the largest f16 value become infinite.
 #[inline(always)]
 pub(super) fn round_f16(x: f32) -> f32 {
-    /// Numbers of this size are 2⁻²⁴ apart in f32, as subnormal f16 numbers are.
+    /// f32 numbers of this magnitude are 2⁻²⁴ apart, like subnormal f16 numbers.
     const SUBNORMALS_APART: f32 = 0.75;
     const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
     let size = x.abs();
     let normal = round_bits::<13>(size);
     let normal = if normal > 65504.0 { f32::INFINITY } else { normal };
     let subnormal = (size + SUBNORMALS_APART) - SUBNORMALS_APART;
-    // NaN is not smaller than anything, nor larger.
+    // Comparisons with NaN are false.
     (if size < SMALLEST_NORMAL { subnormal } else { normal }).copysign(x)
 }
 
-/// Drops the lowest `N` bits of the fraction, to nearest even. The carry may run into the exponent, as it should.
+/// Rounds off the lowest `N` bits of the fraction, to nearest even. The carry may propagate into the exponent, as
+/// intended.
 #[inline(always)]
 fn round_bits<const N: u32>(x: f32) -> f32 {
     let bits = x.to_bits();
     let half_less_one = (1u32 << (N - 1)) - 1;
     let rounded = bits.wrapping_add(half_less_one + ((bits >> N) & 1)) & !((1u32 << N) - 1);
-    // A NaN whose payload lies in the dropped bits must not turn into infinity: set its quiet bit and keep the top.
+    // A NaN whose payload is in the dropped bits must not become infinity: set its quiet bit and keep the upper bits.
     let quiet = (bits | 0x0040_0000) & !((1u32 << N) - 1);
     let is_special = bits & 0x7f80_0000 == 0x7f80_0000;
     let is_nan = is_special && bits & 0x007f_ffff != 0;

@@ -1,4 +1,4 @@
-//! GELU on the CPU, in one pass over memory; f32 inside for half tensors.
+//! GELU on the CPU, in one pass over memory; f32 inside for 16-bit formats.
 
 use burn_flex::FlexTensor;
 use mantissa_core::Gelu;
@@ -46,7 +46,7 @@ fn exact_slope<W: Wide>(x: W, grad: W) -> W {
     grad * (distribution + x * density)
 }
 
-/// The tanh of the approximation.
+/// Computes the tanh of the approximation.
 #[inline(always)]
 fn inner<W: Wide>(x: W) -> W {
     let line = W::of(TANH_LINE);
@@ -68,8 +68,8 @@ fn tanh_slope<W: Wide>(x: W, grad: W) -> W {
     grad * (half * (W::one() + tanh) + half * x * (W::one() - tanh * tanh) * inner_slope)
 }
 
-/// What a GPU computes on pairs of halves, here on halves that lie in f32 lanes: each result is rounded to the half before
-/// the next operation takes it.
+/// Emulates the packed arithmetic of a GPU, with 16-bit values in f32 lanes: each result is rounded to the 16-bit format
+/// before the next operation.
 #[inline(always)]
 fn packed<T: Stored>(x: T::Wide) -> T::Wide {
     let constant = |c: f64| T::round(T::Wide::of(c));

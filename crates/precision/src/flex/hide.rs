@@ -1,4 +1,4 @@
-//! Values that a mask hides, on all cores. The mask repeats for heads and queries, or for texts: a row of it is looked up where it lies.
+//! Masked fill on all cores. The mask is broadcast over heads and queries, or over texts; its rows are read in place.
 
 use burn::{
     backend::{
@@ -16,7 +16,7 @@ use super::{
     written::written,
 };
 
-/// See [`crate::PrecisionBackend::hide`].
+/// Implements [`crate::PrecisionBackend::hide`].
 pub(super) fn hide(tensor: FloatTensor<Flex>, hidden: BoolTensor<Flex>, value: f64) -> FloatTensor<Flex> {
     let shape = tensor.shape();
     match hidden.dtype().size() == 1 && hidden.shape() == shape && shape.num_elements() > 0 {
@@ -39,11 +39,11 @@ fn hide_in<T: Stored>(tensor: FlexTensor, hidden: Mask, value: f64) -> FlexTenso
     contiguous(to, tensor.shape())
 }
 
-/// A mask whose rows are looked up where they lie.
+/// Mask whose rows are read in place.
 pub(super) struct Mask(FlexTensor);
 
 impl Mask {
-    /// Of a mask whose values are bytes.
+    /// Creates a mask from a tensor of bytes.
     pub(super) fn of(hidden: BoolTensor<Flex>) -> Self {
         assert_eq!(hidden.dtype().size(), 1, "a mask of bytes");
         match hidden.layout().strides().iter().all(|stride| *stride >= 0) {
@@ -52,7 +52,7 @@ impl Mask {
         }
     }
 
-    /// Puts a value in the place of what a row of the mask hides, in a row of the masked tensor.
+    /// Replaces the values that a row of the mask hides, in a row of the masked tensor.
     #[inline(always)]
     pub(super) fn hide<T: Copy>(&self, row: usize, values: &mut [T], value: T) {
         let (shape, layout) = (self.0.layout().shape(), self.0.layout());
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn what_is_hidden_is_the_value_and_all_else_as_it_was_however_the_mask_repeats() {
         let device = Device::flex();
-        // The larger one is a piece of work and a part of one, which begins within a head.
+        // The larger one is one whole piece of work and a partial one, which begins within a head.
         for shape in [[2, 3, 4, 5], [2, 7, 101, 24]] {
             hides(shape, &device);
         }

@@ -1,40 +1,41 @@
-//! Elementary functions that the compiler vectorises: no branches, no tables, no calls.
+//! Elementary functions that the compiler vectorizes: without branches, tables and calls.
 //!
-//! libm's are right to a unit in the last place, one value at a time. These take as many values as the registers hold, and
-//! are within the errors that the tests state. Loops over them run by [`pulp::Arch::dispatch`] with the widest registers
-//! of the machine; what it calls has to be inlined into them, which is why so much here is `#[inline(always)]`.
+//! libm's functions are accurate to one unit in the last place, but process one value at a time. These process as many
+//! values as fit into a register, with the errors that the tests state. [`pulp::Arch::dispatch`] runs loops over them with
+//! the widest registers of the machine. Functions called from these loops must be inlined, hence the many
+//! `#[inline(always)]`.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 use num_traits::Float;
 use pulp::Simd;
 
-/// What values are computed in: f32, or f64 for f64 tensors.
+/// Format of intermediate results: f32, or f64 for f64 tensors.
 pub(super) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sync {
-    /// The nearest value.
+    /// Rounds to the nearest value.
     fn of(x: f64) -> Self;
-    /// `e^x` for `x` up to 0, times a constant of the format, for weights that are divided by their sum. That of f32 keeps it
-    /// from being subnormal; that of f64 is 1.
+    /// Computes `e^x` for `x` up to 0, times a constant of the format, for weights that are divided by their sum. The
+    /// constant of f32 prevents subnormal results; that of f64 is 1.
     fn weight(self) -> Self;
-    /// The hyperbolic tangent.
+    /// Computes the hyperbolic tangent.
     fn tangent(self) -> Self;
-    /// Distribution function and density of the standard normal distribution.
+    /// Computes the distribution function and density of the standard normal distribution.
     fn normal(self) -> (Self, Self);
-    /// The sum of the products of two rows of one length.
+    /// Computes the dot product of two rows of the same length.
     fn dot<S: Simd>(simd: S, xs: &[Self], ys: &[Self]) -> Self;
-    /// The sum of the squares of what the values of a row are apart from a level.
+    /// Computes the sum of squared differences between the values of a row and a level.
     fn spread<S: Simd>(simd: S, xs: &[Self], level: Self) -> Self;
-    /// The sum of a row.
+    /// Computes the sum of a row.
     fn total<S: Simd>(simd: S, xs: &[Self]) -> Self;
-    /// The largest of a row; minus infinity if there is none. NaN may be taken for a number or left out.
+    /// Returns the maximum of a row; minus infinity if it is empty. The result for NaN is unspecified.
     fn largest<S: Simd>(simd: S, xs: &[Self]) -> Self;
 }
 
-/// Registers that are joined into side by side, so that none waits for itself.
+/// Independent accumulators, to hide the latency of the operations.
 const CHAINS: usize = 4;
 
-/// Joins registers that are named, each taken into one of them: the compiler takes loops over sums apart again, where it sees their
-/// surroundings. The order of a sum is that of the registers, and so of the processor, whatever the threads.
+/// Reduces registers with explicit accumulators, because the compiler may break up loops over sums after inlining. The order of a
+/// sum depends on the width of the registers, and so on the processor, but not on the number of threads.
 #[inline(always)]
 fn joined<R: Copy>(all: &[R], start: R, take: impl Fn(R, R) -> R, join: impl Fn(R, R) -> R) -> R {
     let (chunks, more) = all.as_chunks::<CHAINS>();
@@ -147,16 +148,16 @@ impl Wide for f32 {
 
     #[inline(always)]
     fn weight(self) -> Self {
-        // Beyond, the result is rounded to 0 where the constant is divided out.
+        // Below, the result is rounded to 0 where the constant is divided out.
         let x = if self < -104.0 { -104.0 } else { self };
         let (rest, whole) = reduced(x);
         power_series(rest) * two_to(whole, RAISED)
     }
 
-    /// `m / (m + 2)` with `m = e^2|x| − 1`, which loses nothing near 0.
+    /// Computes `m / (m + 2)` with `m = e^2|x| − 1`, which is accurate near 0.
     #[inline(always)]
     fn tangent(self) -> Self {
-        // Beyond, the result is 1 to the last digit.
+        // Above, the result is 1 to the last digit.
         let (rest, whole) = reduced(2.0 * below(self.abs(), 10.0));
         let scale = two_to(whole, 0);
         let excess = (rest * rest).mul_add(excess_over_square(rest), rest);
@@ -164,11 +165,11 @@ impl Wide for f32 {
         (m / (m + 2.0)).copysign(self)
     }
 
-    /// The tail `Φ(−|x|)` is `e^(−x²/2)` times a smooth function, here a polynomial in `(|x| − 3.25) / (|x| + 3.25)`, so that
-    /// it keeps its digits where `1 + erf` cancels.
+    /// Computes the tail `Φ(−|x|)` as `e^(−x²/2)` times a smooth function, here a polynomial in `(|x| − 3.25) / (|x| +
+    /// 3.25)`, which stays accurate where `1 + erf` cancels.
     #[inline(always)]
     fn normal(self) -> (Self, Self) {
-        // Beyond, the tail is 0.
+        // Above, the tail is 0.
         let a = below(self.abs(), 14.5);
         let square = a * a;
         let lost = a.mul_add(a, -square);
@@ -184,19 +185,19 @@ impl Wide for f32 {
     }
 }
 
-/// `x`, but no more than a bound; NaN stays.
+/// Returns the minimum of `x` and a bound; NaN is unchanged.
 #[inline(always)]
 fn below(x: f32, most: f32) -> f32 {
     if x > most { most } else { x }
 }
 
-/// What is left of `x` without a multiple `n` of ln 2, at most half of it, and the bits of `n` for [`two_to`]; `|x|` is no
-/// more than 110.
+/// Reduces `x` by a multiple `n` of ln 2 to at most ln 2 / 2 in magnitude. Also returns the bits of `n` for [`two_to`].
+/// `|x|` must be at most 110.
 #[inline(always)]
 fn reduced(x: f32) -> (f32, u32) {
-    /// Adding it leaves the nearest whole number in the lowest nine bits.
+    /// Adding it moves the nearest integer into the lowest nine bits.
     const WHOLE: f32 = 12_582_912.0; // 1.5 · 2^23
-    // ln 2 in two parts, the first with zeros at its end: `n` times it is exact.
+    // ln 2 in two parts. The first ends with zeros, which makes its multiple by `n` exact.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     let shifted = x.mul_add(std::f32::consts::LOG2_E, WHOLE);
     let n = shifted - WHOLE;
@@ -204,23 +205,23 @@ fn reduced(x: f32) -> (f32, u32) {
     (rest, shifted.to_bits())
 }
 
-/// `2^(n + raised)`, a normal number, from the bits of `n`.
+/// Returns `2^(n + raised)`, a normal number, from the bits of `n`.
 #[inline(always)]
 fn two_to(whole: u32, raised: u32) -> f32 {
     f32::from_bits((whole << 23).wrapping_add((127 + raised) << 23))
 }
 
-/// What powers are raised by, so that they stay normal numbers until the last factor makes them what they are, rounded once.
+/// Exponent offset of powers, which keeps them normal. The last factor removes it and rounds once.
 const RAISED: u32 = 64;
 const LOWERED: f32 = 1.0 / (1u128 << RAISED) as f32;
 
-/// `e^r` for `|r| ≤ ln 2 / 2`.
+/// Computes `e^r` for `|r| ≤ ln 2 / 2`.
 #[inline(always)]
 fn power_series(r: f32) -> f32 {
     excess_over_square(r).mul_add(r, 1.0).mul_add(r, 1.0)
 }
 
-/// `(e^r − 1 − r) / r²` for `|r| ≤ ln 2 / 2`: of the polynomials of this degree the one that is nearest, right to 4·10⁻⁹ of
+/// Computes `(e^r − 1 − r) / r²` for `|r| ≤ ln 2 / 2` with the best polynomial of this degree. Its error is 4·10⁻⁹ of
 /// `e^r`.
 #[inline(always)]
 fn excess_over_square(r: f32) -> f32 {
@@ -234,8 +235,8 @@ fn excess_over_square(r: f32) -> f32 {
     POWERS.iter().rev().fold(0.0, |sum, &c| sum.mul_add(r, c))
 }
 
-/// `Φ(−a) · e^(a²/2) · (a + 3.25)` in powers of `(a − 3.25) / (a + 3.25)`, for `a` from 0 to 14.5: of the polynomials of this
-/// degree the one that is nearest, right to 4·10⁻⁸ of itself.
+/// Coefficients of `Φ(−a) · e^(a²/2) · (a + 3.25)` in powers of `(a − 3.25) / (a + 3.25)`, for `a` from 0 to 14.5: the best
+/// polynomial of this degree, with a relative error of 4·10⁻⁸.
 const TAIL: [f32; 10] = [
     0.737_438_4,
     -0.539_486_7,
@@ -249,7 +250,7 @@ const TAIL: [f32; 10] = [
     1.275_308_9e-4,
 ];
 
-/// Writes the shares of a row's softmax.
+/// Writes the softmax of a row.
 #[inline(always)]
 pub(super) fn softmax<W: Wide, S: Simd>(simd: S, row: &[W], shares: &mut [W]) {
     let most = W::largest(simd, row);
@@ -266,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// A row times itself, its sum, its squares around 2 and the largest of it.
+    /// Computes the dot product of a row with itself, its sum, its squared differences from 2 and its maximum.
     struct OfRow<'a>(&'a [f64]);
 
     impl WithSimd for OfRow<'_> {
@@ -282,8 +283,8 @@ mod tests {
         }
     }
 
-    /// The largest error of a function in units in the last place of f32, over all `step`th f32 numbers within a bound, of
-    /// both signs.
+    /// Returns the largest error of a function in units in the last place of f32, over every 977th f32 number within a
+    /// bound, of both signs.
     fn worst(bound: f32, f: impl Fn(f32) -> f32, exact: impl Fn(f64) -> f64) -> f64 {
         let ulp = |x: f64| mantissa_core::Format::F32.ulp(x);
         let numbers = (0..bound.to_bits()).step_by(977).map(f32::from_bits);
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn elementary_functions_are_right_to_a_few_units_in_the_last_place() {
-        // Both signs are tried: the other's numbers are those of the one.
+        // Both signs are tested: `-x.abs()` maps positive numbers to negative ones.
         let weight = worst(103.9, |x| (-x.abs()).weight() * LOWERED, |x| (-x.abs()).exp());
         assert!(weight < 1.2, "{weight}");
         let tangent = worst(100.0, f32::tangent, f64::tanh);

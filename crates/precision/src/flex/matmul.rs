@@ -1,7 +1,7 @@
-//! Matrix products on the CPU: operands rounded to what a tensor core would see, then multiplied and summed in f32.
+//! Matmuls on the CPU: operands are rounded to the format of a tensor core, then multiplied and summed in f32.
 //!
-//! Half operands are widened exactly, summed in f32 and rounded once, or not at all where something is still to be added:
-//! burn's own f16 product stores partial sums of long rows in f16. Where the processor multiplies bf16 itself, it does.
+//! Operands in 16-bit formats are widened exactly, summed in f32 and rounded once, or not at all if something is added
+//! later. burn's own f16 matmul stores partial sums of long rows in f16. Processors with bf16 instructions use them.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,8 @@ pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: Matmu
     round_to(product, mode.output(dtype))
 }
 
-/// The product of operands as they are seen; in the `output`, or with sums that are not rounded yet.
+/// Multiplies operands that are already rounded. The result has dtype `output`, or contains sums that are not rounded
+/// yet.
 fn multiply(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, output: DType) -> FloatTensor<Flex> {
     match (lhs.dtype(), Instruction::here()) {
         (DType::BF16, Some(instruction)) => bf16_pairs::product(instruction, lhs, rhs, output),
@@ -58,7 +59,7 @@ fn multiply(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, output: DType) -> Fl
     }
 }
 
-/// A product of a convolution. Operands are rounded before their windows repeat them.
+/// Computes a convolution pass. Operands are rounded before unfolding repeats them.
 pub(super) fn convolution(
     lhs: FloatTensor<Flex>,
     rhs: FloatTensor<Flex>,
@@ -86,13 +87,12 @@ pub(super) fn convolution(
     round_to(product, dtype)
 }
 
-/// Sums narrower than f32 are defined for half operands only.
+/// Returns true if sums are f16. Sums narrower than f32 are defined only for 16-bit operands.
 fn narrow_sums(operands: DType, mode: MatmulMode) -> bool {
     matches!(operands, DType::F16 | DType::BF16) && mode.accumulator == Accumulator::F16
 }
 
-/// An operand as a multiplier of what is asked for would see it: in bf16 where the processor has such a multiplier, else wide enough for
-/// sums in f32.
+/// Rounds an operand to the requested format: stored as bf16 if the processor multiplies bf16, otherwise wide enough for sums in f32.
 fn seen(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
     note(of_operands(tensor.dtype(), mode));
     match (tensor.dtype(), mode.precision.operand()) {
@@ -106,7 +106,7 @@ fn seen(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
     }
 }
 
-/// A product of operands that are seen so.
+/// Returns the launch record of a matmul of such operands.
 fn of_operands(dtype: DType, mode: MatmulMode) -> Launch {
     match (dtype, mode.precision.operand()) {
         (DType::F32, Format::Bf16) | (DType::BF16, _) if Instruction::here().is_some() => Launch {
@@ -148,8 +148,8 @@ fn emulated(arithmetic: &'static str) -> Launch {
     }
 }
 
-/// Product of f32 tensors that hold half values, shapes `[…, m, k] × […, k, n]`, the running sum rounded to f16 after
-/// each product. No CPU unit does this: it is slow, and meant for looking at the error.
+/// Multiplies f32 tensors with 16-bit values, shapes `[…, m, k] × […, k, n]`, and rounds the running sum to f16 after
+/// each multiplication. No CPU instruction does this. It is slow, and intended for studying the error.
 fn summed_in_f16(lhs: FlexTensor, rhs: FlexTensor) -> FlexTensor {
     let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).expect("the caller's shapes fit");
     let rank = shape.num_dims();

@@ -1,4 +1,4 @@
-//! The controlled operations on the CPU. The benchmark `beside_burn` compares their speed with burn's own.
+//! Controlled operations on the CPU. The benchmark `beside_burn` compares their speed with burn's own.
 
 mod adam;
 mod attention;

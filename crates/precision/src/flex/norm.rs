@@ -1,4 +1,4 @@
-//! Layer norm and RMS norm on the CPU: rows in parallel, f32 inside for half tensors.
+//! Layer norm and RMS norm on the CPU: rows in parallel, f32 inside for 16-bit formats.
 
 use burn::{
     backend::TensorMetadata,
@@ -16,12 +16,12 @@ use super::{
     written::written_with,
 };
 
-/// Contiguous, in what values of a format are computed in.
+/// Returns the tensor contiguous and in the wide format.
 fn wide<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     round_to(tensor, <T::Wide as burn::tensor::Element>::dtype()).to_contiguous()
 }
 
-/// Layer norm where there is a `shift`, else RMS norm, whose mean is 0.
+/// Computes layer norm if there is a `shift`, otherwise RMS norm, whose mean is 0.
 pub(super) fn normalize<T: Stored<Wide: Stored>>(
     input: FlexTensor,
     scale: FlexTensor,
@@ -93,7 +93,7 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
     }
 }
 
-/// Gradients of the input, the scale and the shift, of layer norm where there is a `mean`, else of RMS norm.
+/// Computes gradients of the input, the scale and the shift, of layer norm if there is a `mean`, otherwise of RMS norm.
 pub(super) fn normalize_backward<T: Stored<Wide: Stored>>(
     input: FlexTensor,
     scale: FlexTensor,
@@ -115,7 +115,7 @@ pub(super) fn normalize_backward<T: Stored<Wide: Stored>>(
             to,
         })
     });
-    // Added chunk by chunk in order, so that the result does not depend on the threads.
+    // Chunks are added in order, which makes the result independent of the number of threads.
     let mut totals = [(); 2].map(|()| vec![T::Wide::zero(); n]);
     for parts in sums {
         for (totals, parts) in totals.iter_mut().zip(parts) {

@@ -1,4 +1,4 @@
-//! Values in order. burn copies on one core; rows that lie whole in memory are copied here on all cores.
+//! Contiguous copies. burn copies on one core; rows that are contiguous in memory are copied here on all cores.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
@@ -8,7 +8,7 @@ use super::{
     written::written,
 };
 
-/// The same tensor with its values in order, and nothing else in its buffer.
+/// Returns the tensor contiguous, in a buffer without other values.
 pub(super) fn packed(tensor: FlexTensor) -> FlexTensor {
     let (shape, layout) = (tensor.shape(), tensor.layout());
     let rows_are_whole = layout.strides().last() == Some(&1) && layout.has_positive_strides();
@@ -37,7 +37,7 @@ fn rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     contiguous(to, shape)
 }
 
-/// Where a row begins, by the sizes of the other dimensions and their strides, which are not negative.
+/// Returns the offset of a row, given the sizes of the other dimensions and their strides, which must not be negative.
 pub(super) fn place(row: usize, outer: &[usize], strides: &[isize]) -> usize {
     let sizes = outer.iter().zip(strides).rev();
     let (_, place) = sizes.fold((row, 0), |(row, place), (&size, &stride)| {

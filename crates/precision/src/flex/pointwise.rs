@@ -1,23 +1,23 @@
-//! ReLU, and the sums of branches of a network, on all cores.
+//! ReLU, and sums of branches of a network, on all cores.
 
 use burn_flex::FlexTensor;
 use num_traits::Zero;
 
 use super::stored::{Stored, map, zip};
 
-/// The larger of each element and 0; NaN stays, as with PyTorch.
+/// Computes the maximum of each element and 0. NaN is propagated, as in PyTorch.
 pub(super) fn rectify<T: Stored>(input: FlexTensor) -> FlexTensor {
     let zero = T::Wide::zero();
     map::<T>(input, move |x| if x < zero { zero } else { x })
 }
 
-/// The gradient where the output is not 0; so it is, with PyTorch, where that is NaN.
+/// Returns the gradient where the output is positive or NaN, as in PyTorch, and 0 elsewhere.
 pub(super) fn rectify_backward<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let zero = T::Wide::zero();
     zip::<T>(output, grad, move |y, grad| if y <= zero { zero } else { grad })
 }
 
-/// The sum of two tensors of one shape.
+/// Adds two tensors of the same shape.
 pub(super) fn plus<T: Stored>(a: FlexTensor, b: FlexTensor) -> FlexTensor {
     zip::<T>(a, b, |x, y| x + y)
 }
@@ -63,7 +63,7 @@ mod tests {
                 Tensor::<3>::from_data(values.into_data(), (&device, dtype))
             };
             let primitive = |tensor: &Tensor<3>| tensor.clone().try_into_primitive::<Flex>().unwrap();
-            // The first two are turned, a part of a larger one, or neither.
+            // Both contiguous, both transposed, both parts of a larger tensor, or only the first one transposed.
             let pairs = [
                 (drawn(), drawn()),
                 (drawn().swap_dims(0, 2), drawn().swap_dims(0, 2)),
@@ -77,7 +77,7 @@ mod tests {
                     .iter()
                     .find(|format| crate::dtype(**format) == dtype);
                 let format = format.expect("a format of tensors");
-                // The sum of two halves is a number of f64.
+                // f64 represents the sum of two 16-bit values exactly.
                 let rounded = one_by_one.map(|(x, y)| format.round(x + y).value);
                 assert_eq!(sums, rounded.collect::<Vec<_>>(), "{dtype:?}");
                 let positive = list(primitive(&a)).into_iter().map(|x| x.max(0.0));

@@ -1,4 +1,4 @@
-//! Rotary embeddings on the CPU: rows in parallel, one pass over memory, f32 inside for half tensors.
+//! Rotary embeddings on the CPU: rows in parallel, one pass over memory, f32 inside for 16-bit formats.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
@@ -11,7 +11,7 @@ use super::{
     written::written,
 };
 
-/// See [`crate::PrecisionBackend::rotate`].
+/// Implements [`crate::PrecisionBackend::rotate`].
 pub(super) fn rotate<T: Stored>(
     input: FlexTensor,
     cosine: FlexTensor,
@@ -37,7 +37,7 @@ pub(super) fn rotate<T: Stored>(
     contiguous(to, input.shape())
 }
 
-/// Rows of one width, from the `first` on of all.
+/// Rows of width `n`, starting at row `first` of the tensor.
 struct Rows<'a, T: Stored> {
     from: &'a [T],
     to: &'a mut [T],
@@ -101,7 +101,7 @@ mod tests {
             let random = |shape: [usize; 4], dtype| {
                 Tensor::<4>::random(shape, Distribution::Default, (&device, DType::F32)).cast(dtype)
             };
-            // The larger one is two pieces of work and a part of one, which begins within a sequence.
+            // The larger one is two whole pieces of work and a partial one, which begins within a sequence.
             let sizes = [(5, 2, 8), (257, 5, 24)];
             for (interleaved, (sequence, heads, width)) in
                 sizes.into_iter().flat_map(|size| [(false, size), (true, size)])
@@ -155,7 +155,7 @@ mod tests {
                 });
                 let burns = gradient(|input, [cosine, sine], interleaved| {
                     let (narrow, wide) = (TensorMetadata::dtype(&input), TensorMetadata::dtype(&cosine));
-                    // Not burn's cast, which rounds what is just above a tie the wrong way.
+                    // burn's cast would round values just above a tie in the wrong direction.
                     let widened = Dispatch::round_to(input, wide.into());
                     let output = turn::<Dispatch>(widened, cosine, sine, interleaved);
                     Dispatch::round_to(output, narrow.into())

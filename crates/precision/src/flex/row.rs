@@ -1,5 +1,5 @@
-//! Products of few rows with the weights of a layer: what a model multiplies that writes a text token by token. They are bound by
-//! reading the weights, which are read once, as they are stored.
+//! Matmuls of few rows with the weights of a layer, as in generation token by token. Their speed is bound by reading the weights,
+//! which are read once, in their stored layout.
 
 use std::array::from_fn;
 
@@ -23,14 +23,14 @@ use super::{
 };
 use crate::MatmulMode;
 
-/// The most rows. With more of them, weights are worth rearranging for.
+/// Maximum number of rows. With more rows, rearranging the weights is faster.
 const MOST_ROWS: usize = 8;
 
-/// The fewest weights: below, starting threads takes longer than reading them.
+/// Minimum number of weights. With fewer, starting threads takes longer than reading them.
 const FEWEST_WEIGHTS: usize = 1 << 16;
 
-/// The product of `[m, k]` with a transposed view `[k, n]` of weights, where it is one of few rows with many weights; with f32 sums, or
-/// f64 for f64, that are not rounded yet.
+/// Multiplies `[m, k]` with a transposed view `[k, n]` of weights, if `m` is small and there are many weights. Returns unrounded sums
+/// in f32, or in f64 for f64.
 pub(super) fn product(
     lhs: &FloatTensor<Flex>,
     rhs: &FloatTensor<Flex>,
@@ -61,16 +61,16 @@ fn matrix(tensor: &FlexTensor) -> Option<[usize; 2]> {
     (shape.num_dims() == 2).then(|| [shape[0], shape[1]])
 }
 
-/// How a multiplier sees stored values.
+/// Conversion of stored values to those that a multiplier reads.
 trait Seen<T: Stored>: Copy + Sync {
-    /// What it sees.
+    /// Converted value.
     type Value: Copy + Default + Sync;
-    /// Values as they are seen, in `place` if they have to be put anywhere.
+    /// Converts values, into `place` if they have to be copied.
     fn seen<'a>(self, stored: &'a [T], place: &'a mut [Self::Value]) -> &'a [Self::Value];
-    /// The sum of their products.
+    /// Computes the dot product of converted values.
     fn dot<S: Simd>(self, simd: S, a: &[Self::Value], b: &[Self::Value]) -> T::Wide;
 
-    /// Adds the dot product of `weights` and the first values of each row to `sums`. Rows begin `k` values apart.
+    /// Adds the dot product of `weights` and the first values of each row to `sums`. Rows are `k` values apart.
     #[inline(always)]
     fn add<S: Simd>(
         self,
@@ -85,7 +85,7 @@ trait Seen<T: Stored>: Copy + Sync {
     }
 }
 
-/// As they are stored.
+/// Reads values as they are stored.
 #[derive(Clone, Copy)]
 struct AsItIs;
 
@@ -103,7 +103,7 @@ impl<W: Stored<Wide = W> + Wide> Seen<W> for AsItIs {
     }
 }
 
-/// Halves as f32.
+/// Widens 16-bit formats to f32.
 #[derive(Clone, Copy)]
 struct Widened;
 
@@ -123,7 +123,7 @@ impl<T: Stored> Seen<T> for Widened {
     }
 }
 
-/// Rounded.
+/// Rounds values.
 #[derive(Clone, Copy)]
 struct Rounded<F>(F);
 
@@ -146,7 +146,7 @@ impl<F: Fn(f32) -> f32 + Copy + Sync> Seen<f32> for Rounded<F> {
     }
 }
 
-/// As bf16, by the processor's own instruction.
+/// Reads values as bf16, for the processor's bf16 instruction.
 #[derive(Clone, Copy)]
 struct Pairs(Instruction);
 
@@ -192,7 +192,7 @@ impl Seen<f32> for Pairs {
     }
 }
 
-/// Computes several rows at once, so that weights are loaded once for them.
+/// Computes several rows at once, to load the weights only once.
 fn add_pairs(with: Instruction, (rows, k): (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
     const AT_ONCE: usize = 4;
     let row = |number: usize| &rows[number * k..][..weights.len()];
@@ -214,7 +214,7 @@ fn rows<T: Stored, S: Seen<T>>(lhs: &FlexTensor, rhs: &FlexTensor, see: S) -> Fl
     let mut place = vec![S::Value::default(); m * k];
     let inputs = see.seen(lhs.storage::<T>(), &mut place);
     let weights = &rhs.storage::<T>()[rhs.layout().start_offset()..][..n * k];
-    // A row of weights gives a column of the product.
+    // Each row of weights yields a column of the result.
     let mut columns = vec![T::Wide::zero(); n * m];
     let together = (FEWEST_WEIGHTS / k).max(1);
     columns
@@ -274,7 +274,8 @@ mod tests {
     use super::*;
     use crate::{Accumulator, Compute, MatmulPrecision, Precision};
 
-    /// The largest difference from the same product of more rows, which another kernel computes, in units of the largest value.
+    /// Returns the largest difference from the same matmul with more rows, which uses another kernel, in units of the largest
+    /// value.
     fn apart(precision: Precision, matmul: MatmulPrecision, m: usize) -> f64 {
         let device = Device::flex();
         device.seed(7);
@@ -310,7 +311,7 @@ mod tests {
                 let apart = of(Precision::True32, matmul);
                 assert!(apart < 1e-6, "{matmul}: {apart}");
             }
-            // A sum near a tie may be rounded the other way.
+            // A sum near a tie may be rounded in the other direction.
             assert!(of(Precision::True16, MatmulPrecision::Highest) < 1e-3);
             assert!(of(Precision::TrueBf16, MatmulPrecision::Highest) < 8e-3);
         }
@@ -325,7 +326,7 @@ mod tests {
             let product = compute.matmul(ones(1), ones(16).transpose());
             product.into_data().iter::<f64>().next().unwrap()
         };
-        // Ones are lost from 2,048 on.
+        // Adding ones has no effect from 2,048 on.
         assert_eq!(
             (summed(Accumulator::F32), summed(Accumulator::F16)),
             (4096.0, 2048.0)

@@ -1,4 +1,4 @@
-//! Softmax on the CPU: rows in parallel, one pass over memory, f32 inside for half tensors.
+//! Softmax on the CPU: rows in parallel, one pass over memory, f32 inside for 16-bit formats.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;

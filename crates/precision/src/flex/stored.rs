@@ -1,4 +1,4 @@
-//! The formats that tensors are stored in, and loops over tensors that widen, compute and round in one pass over memory.
+//! Storage formats of tensors, and loops over tensors that widen, compute and round in one pass over memory.
 
 use burn::{
     backend::TensorMetadata,
@@ -17,22 +17,23 @@ use super::{
     written::written,
 };
 
-/// A format that tensors are stored in.
+/// Storage format of tensors.
 pub(super) trait Stored: burn::tensor::Element + bytemuck::Pod + Send + Sync + Default {
-    /// What it is computed in.
+    /// Format of intermediate results.
     type Wide: Wide;
-    /// Its values in the wide format.
+    /// Converts values to the wide format.
     fn widen(from: &[Self], to: &mut [Self::Wide]);
-    /// Values rounded to nearest even.
+    /// Rounds values to nearest even.
     fn narrow(from: &[Self::Wide], to: &mut [Self]);
-    /// Values in the wide format: they themselves, or widened into a `place` for as many. Copies of what needs none take as
-    /// long as the arithmetic.
+    /// Returns values in the wide format: `values` itself, or widened into `place`. Copying values that are already wide
+    /// would take as long as the arithmetic.
     fn seen<'a>(values: &'a [Self], place: &'a mut [Self::Wide]) -> &'a [Self::Wide];
-    /// Where results go in the wide format until they are [settled](Self::settle): they themselves, or the `place`.
+    /// Returns the slice for results in the wide format until they are [settled](Self::settle): `to` itself, or
+    /// `place`.
     fn open<'a>(to: &'a mut [Self], place: &'a mut [Self::Wide]) -> &'a mut [Self::Wide];
-    /// Narrows what was written to a `place` that was opened.
+    /// Narrows results from `place`, if [`open`](Self::open) returned it.
     fn settle(place: &[Self::Wide], to: &mut [Self]);
-    /// A value as it would come back from being stored.
+    /// Rounds a value as if it were stored and loaded.
     fn round(x: Self::Wide) -> Self::Wide;
 }
 
@@ -68,7 +69,7 @@ macro_rules! stored_as_it_is {
 
 stored_as_it_is!(f32, f64);
 
-/// Of what is stored in half the bits of f32.
+/// Methods of the formats with half the bits of f32.
 macro_rules! widened {
     () => {
         #[inline(always)]
@@ -138,27 +139,27 @@ macro_rules! by_format {
 }
 pub(super) use by_format;
 
-/// Values that are widened at a time: they and their neighbours stay in the first-level cache.
+/// Values that are widened at a time. They and related blocks stay in the L1 cache.
 pub(super) const BLOCK: usize = 1024;
 
-/// A tensor of these values.
+/// Creates a tensor of these values.
 pub(super) fn tensor<T: Stored>(values: Vec<T>, layout: Layout) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), layout, T::dtype())
 }
 
-/// A contiguous tensor of these values.
+/// Creates a contiguous tensor of these values.
 pub(super) fn contiguous<T: Stored>(values: Vec<T>, shape: Shape) -> FlexTensor {
     tensor(values, Layout::contiguous(shape))
 }
 
-/// Values to be changed, in the wide format until they are settled.
+/// Returns values for an update in place, in the wide format until they are settled.
 #[inline(always)]
 pub(super) fn changed<'a, T: Stored>(values: &'a mut [T], place: &'a mut [T::Wide]) -> &'a mut [T::Wide] {
     T::seen(values, place);
     T::open(values, place)
 }
 
-/// Applies a function to every value, in place if nobody else holds the tensor. The layout stays, so that a transposed view stays one.
+/// Applies a function to every value, in place if the buffer is not shared. Keeps the layout: a transposed view remains transposed.
 pub(super) fn map<T: Stored>(input: FlexTensor, f: impl Fn(T::Wide) -> T::Wide + Copy + Sync) -> FlexTensor {
     let mut input = trimmed(input);
     if input.is_unique() {
@@ -216,7 +217,8 @@ impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for MapHere<'_, T, F> {
     }
 }
 
-/// Applies a function to every pair of values of two tensors of one shape, in the place of the left one if nobody else holds it.
+/// Applies a function to every pair of values of two tensors of the same shape, in place of the left one if its buffer is not
+/// shared.
 pub(super) fn zip<T: Stored>(
     left: FlexTensor,
     right: FlexTensor,
@@ -285,12 +287,12 @@ impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for ZipHere<'_
     }
 }
 
-/// Width of the rows of a shape.
+/// Returns the width of the rows of a shape.
 pub(super) fn width(shape: &Shape) -> usize {
     shape[shape.num_dims() - 1]
 }
 
-/// Whole rows that make up about one chunk.
+/// Returns the number of values in whole rows that make up about one chunk.
 pub(super) fn chunk_of_rows(n: usize) -> usize {
     (CHUNK / n).max(1) * n
 }

@@ -1,5 +1,5 @@
-//! Products of windows and filters on the CPU, some lines of windows at a time: they are multiplied while they lie in the cache, and the
-//! windows of all images, nine times the images for filters of 3 × 3, are never in memory.
+//! Products of windows and filters on the CPU, some lines of windows at a time. The windows are multiplied while they are in the cache.
+//! Those of all images, nine times the size of the images for filters of 3 × 3, are never in memory at once.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use super::{
     written::written,
 };
 
-/// Bytes of windows at a time: about what a core's second cache holds beside the filters and the result.
+/// Bytes of windows at a time: about the size of a core's L2 cache without the filters and the result.
 const TILE_BYTES: usize = 256 << 10;
 
-/// The product of all windows of channels-last images `[n, h, w, c]` and filters `[a · b · c, o]`, both in f32: `[n · y · x, o]`.
+/// Multiplies all windows of channels-last images `[n, h, w, c]` with filters `[a · b · c, o]`, both in f32: `[n · y · x, o]`.
 pub(super) fn product(
     images: FloatTensor<Flex>,
     filter: [usize; 2],
@@ -42,8 +42,8 @@ pub(super) fn product(
     })
 }
 
-/// The same in bf16, with sums in f32 or rounded to bf16. Rows of windows that are whole pairs of values are read where they lie, on
-/// images with zeros around them.
+/// Does the same in bf16, with sums in f32 or rounded to bf16. Rows of windows with an even number of values are read in place, from
+/// zero-padded images.
 pub(super) fn product_bf16<O: Stored<Wide = f32>>(
     with: Instruction,
     images: FloatTensor<Flex>,
@@ -64,12 +64,12 @@ pub(super) fn product_bf16<O: Stored<Wide = f32>>(
             depth: window,
             steps: [window, 1],
         };
-        // Other threads have lines of their own.
+        // Other threads process other lines.
         columns.times(rows, out, 1);
     })
 }
 
-/// Windows that are multiplied by some lines at a time.
+/// Windows that are multiplied some lines at a time.
 struct Tiles {
     geometry: Geometry,
     images: FlexTensor,
@@ -98,7 +98,7 @@ impl Tiles {
         }
     }
 
-    /// `times` is given windows, their `[positions, values]`, and where their product goes.
+    /// Calls `times` with windows, their shape `[positions, values]`, and the slice for their product.
     fn multiply<E: Stored + Pod, O: Stored>(
         &self,
         times: impl Fn(Arc<Bytes>, [usize; 2], &mut [O]) + Sync,
@@ -115,7 +115,7 @@ impl Tiles {
             let words = (count * size_of::<E>()).div_ceil(size_of::<f32>());
             let windows = buffers::filled(words, |windows| {
                 windows.fill(0.0);
-                // Where a line is one value, the half of a word that is left over is no line.
+                // If a line is a single value, the unused half of the last word must not count as a line.
                 let windows: &mut [E] = &mut bytemuck::cast_slice_mut(windows)[..count];
                 for (at, to) in windows.chunks_exact_mut(line).enumerate() {
                     geometry.copy_line(values, first + at, to);
@@ -126,7 +126,7 @@ impl Tiles {
         contiguous(out, Shape::new([n * y * x, channels]))
     }
 
-    /// Some lines of an image at a time, with zeros around it.
+    /// Multiplies some lines of a zero-padded image at a time.
     fn multiply_lying<O: Stored<Wide = f32>>(&self, columns: &Columns) -> FlexTensor {
         let (geometry, channels) = (&self.geometry, self.channels);
         let values = self.images.storage::<bf16>();

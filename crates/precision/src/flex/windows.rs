@@ -1,4 +1,4 @@
-//! Windows of images on the CPU: whole rows of a window at a time, in parallel.
+//! Unfolding of image windows on the CPU: whole rows of a window at a time, in parallel.
 
 use burn::{backend::TensorMetadata, tensor::Shape};
 use burn_flex::FlexTensor;
@@ -10,7 +10,7 @@ use super::{
     written::written,
 };
 
-/// See [`crate::PrecisionBackend::windows`].
+/// Implements [`crate::PrecisionBackend::windows`].
 pub(super) fn windows<T: Stored>(
     images: FlexTensor,
     filter: [usize; 2],
@@ -32,7 +32,8 @@ pub(super) fn windows<T: Stored>(
     contiguous(windows, Shape::new([n * y * x, window]))
 }
 
-/// Channels-last images and the windows over them. A *line* is all windows that begin in one row of an image.
+/// Geometry of channels-last images and the windows over them. A *line* is all windows that begin in one row of an
+/// image.
 pub(super) struct Geometry {
     /// `[n, h, w, c]`.
     pub images: [usize; 4],
@@ -42,19 +43,20 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Lines of an image, and windows of a line.
+    /// Returns the number of lines of an image, and of windows per line.
     pub fn steps(&self) -> [usize; 2] {
         let [_, h, w, _] = self.images;
         let steps = |image: usize, filter: usize| (image + 2 * self.padding - filter) / self.stride + 1;
         [steps(h, self.filter[0]), steps(w, self.filter[1])]
     }
 
-    /// Values of a window.
+    /// Returns the number of values of a window.
     pub fn window(&self) -> usize {
         self.filter[0] * self.filter[1] * self.images[3]
     }
 
-    /// Copies the windows of a line, counted over all images, into `line`, of which what lies beside the image is zero already.
+    /// Copies the windows of a line, counted over all images, into `line`. Values outside the image must already be zero in
+    /// `line`.
     pub fn copy_line<E: Pod>(&self, values: &[E], at: usize, line: &mut [E]) {
         let [_, h, w, c] = self.images;
         let ([rows, columns], [y, _]) = (self.filter, self.steps());
@@ -64,7 +66,7 @@ impl Geometry {
             let Some(row) = (top + row).checked_sub(self.padding).filter(|row| *row < h) else {
                 continue;
             };
-            // Columns of the window that lie on the image.
+            // Columns of the window that are inside the image.
             let first = self.padding.saturating_sub(left).min(columns);
             let last = (w + self.padding).saturating_sub(left).clamp(first, columns);
             let from = row * w + (left + first).saturating_sub(self.padding);

@@ -1,12 +1,12 @@
-//! Results in memory that is new. Rust's way to it lays down zeros on one core, in a pass over memory of its own (of halves; of f32 and f64
-//! where the allocator has no pages that are zero), which is as long as many an operation: here each chunk is filled by the core that
-//! writes it then, and in its cache.
+//! Parallel initialization of result buffers. `vec![0; n]` writes zeros on one core, in a separate pass over memory (for 16-bit formats;
+//! for f32 and f64 if the allocator does not have zeroed pages), which takes as long as many operations. Here each chunk is zeroed by the
+//! core that then writes it, while it is in the cache.
 
 use std::{mem::MaybeUninit, ops::Range, slice::from_raw_parts_mut};
 
 use rayon::prelude::*;
 
-/// As many values as `count`, written chunk by chunk on all cores; `write` is given which of the values a chunk is, and the chunk.
+/// Returns `count` values, written chunk by chunk on all cores. `write` receives the range and the slice of a chunk.
 pub(super) fn written<T: Copy + Default + Send>(
     count: usize,
     chunk: usize,
@@ -15,7 +15,7 @@ pub(super) fn written<T: Copy + Default + Send>(
     written_with(count, chunk, write).0
 }
 
-/// The same with what comes of each chunk, in their order.
+/// Also returns the result of each chunk, in order.
 #[expect(unsafe_code, reason = "memory that nothing is in yet")]
 pub(super) fn written_with<T: Copy + Default + Send, R: Send>(
     count: usize,
@@ -28,13 +28,13 @@ pub(super) fn written_with<T: Copy + Default + Send, R: Send>(
         .enumerate()
         .map(|(at, place)| {
             place.fill(MaybeUninit::new(T::default()));
-            // SAFETY: these are values now, and nobody else has them.
+            // SAFETY: all values are initialized now, and no other reference to them exists.
             let place = unsafe { from_raw_parts_mut(place.as_mut_ptr().cast(), place.len()) };
             let first = at * chunk;
             write(first..first + place.len(), place)
         })
         .collect();
-    // SAFETY: the chunks are all of them, and each has been filled.
+    // SAFETY: the chunks cover the buffer, and each has been initialized.
     unsafe { values.set_len(count) };
     (values, results)
 }

@@ -1,9 +1,9 @@
-//! From the results of attention over chosen numbers to the arithmetic that made them. Knows nothing of backends: it is
-//! given a function that attends.
+//! Inference of the arithmetic of attention from its results on chosen numbers. Independent of backends: the attention
+//! is a function argument.
 //!
-//! The softmax stands between what goes in and what comes out, so each question is put in a form that it lets through: a
-//! key that takes all the weight hands its value on as the kernel sees it; two camps of keys share the weight
-//! by a score that is 4 if a digit survives and 0 if not; and equal weights add values up.
+//! The softmax lies between inputs and outputs, so each measurement uses a form that passes through it. A key with all
+//! the weight returns its value as the kernel reads it. Two groups of keys share the weight according to a score that is
+//! 4 if a digit survives and 0 if not. Equal weights add up values.
 
 use mantissa_core::Format;
 
@@ -16,7 +16,7 @@ pub(super) const WIDTH: usize = 64;
 /// Factor of the scores: one over the root of [`WIDTH`].
 const SCALE: f64 = 0.125;
 
-/// One head over one sequence; all its queries are alike.
+/// One head over one sequence with identical queries.
 #[derive(Clone)]
 pub(super) struct Head {
     pub(super) query: Vec<f64>,
@@ -26,11 +26,11 @@ pub(super) struct Head {
     pub(super) values: Vec<f64>,
 }
 
-/// What each head's queries take of the values, `WIDTH` numbers a head.
+/// Function that computes attention: `WIDTH` output values per head.
 pub(super) type Attend<'a> = dyn FnMut(&[Head]) -> Result<Vec<f64>, String> + 'a;
 
 impl Head {
-    /// All keys alike, and no values.
+    /// Returns a head with identical keys and zero values.
     fn blank() -> Self {
         Self {
             query: vec![0.0; WIDTH],
@@ -39,7 +39,8 @@ impl Head {
         }
     }
 
-    /// The first key takes all the weight: the others' scores lie lower by 320, and no format has `e⁻³²⁰` beside 1.
+    /// Returns a head whose first key gets all the weight: the scores of the others are lower by 320, and `e⁻³²⁰` is
+    /// negligible next to 1 in every format.
     fn of_one_key(values: impl Fn(usize) -> f64) -> Self {
         let mut head = Self::blank();
         head.query[WIDTH - 1] = 16.0;
@@ -50,7 +51,8 @@ impl Head {
         head
     }
 
-    /// Half of the keys score the sum of some products, the others 0; what comes out is the share of the first half.
+    /// Returns a head whose first half of keys scores the sum of some products, and the others 0. The output is the
+    /// weight of the first half.
     fn of_two_camps(products: &[(usize, f64, f64)]) -> Self {
         let mut head = Self::blank();
         for &(column, query, key) in products {
@@ -63,7 +65,7 @@ impl Head {
         head
     }
 
-    /// Three values of equal weight: what comes out is a sixty-fourth of their sum.
+    /// Returns a head with three values of equal weight. The output is a sixty-fourth of their sum.
     fn of_a_sum(positions: [usize; 3], values: impl Fn(usize) -> [f64; 3]) -> Self {
         let mut head = Self::blank();
         for column in 0..WIDTH {
@@ -75,7 +77,7 @@ impl Head {
     }
 }
 
-/// Places for a large number, a small one and the large one's negative along a sum of 64 terms.
+/// Positions of a large number, a small one and the negative of the large one in a sum of 64 terms.
 const PLACES: [[usize; 3]; 8] = [
     [0, 1, 2],
     [2, 1, 0],
@@ -90,27 +92,27 @@ const PLACES: [[usize; 3]; 8] = [
 /// Exponent of the large number of a sum of values.
 const LARGE: i32 = 14;
 
-/// The factors of `2ⁿ`, its magnitude shared by both.
+/// Splits `2ⁿ` into two factors of similar magnitude.
 fn factors(n: i32) -> (f64, f64) {
     (power(n.div_euclid(2)), power(n - n.div_euclid(2)))
 }
 
-/// The score that tells a digit that survived: 4 after scaling.
+/// Exponent of the score of a digit that survived: 4 after scaling.
 const TELLING: i32 = 5;
 
 /// Infers the arithmetic of `attend`, whose inputs are stored in `format`.
 ///
 /// # Errors
-/// Those of `attend`.
+/// Any error of `attend`.
 pub(super) fn observe(format: Format, attend: &mut Attend<'_>) -> Result<Observation, String> {
     debug_assert_eq!(power(TELLING) * SCALE, 4.0);
     let digits = format.significand_bits() as i32 - 1;
     let operand_bits = value_bits(digits, attend)?.min(score_bits(digits, attend)?);
-    // A small number needs one digit only, but it must lie within the range of the inputs.
+    // A small number needs one digit only, but must be within the range of the inputs.
     let of_sums = if format == Format::F16 { 25 } else { 52 };
     let accumulator_bits = value_sum_bits(of_sums, attend)?.min(score_sum_bits(of_sums, attend)?);
     let exponent_bits = exponent_bits(attend)?;
-    // The first key hands on what a single product with 1 would give.
+    // The first key returns the result of a single multiplication with 1.
     let mut run = |dots: &[Vec<(usize, f64, f64)>]| -> Result<Vec<f64>, String> {
         let got = attend(&[Head::of_one_key(|column| {
             dots.get(column).map_or(0.0, |dot| dot[0].1 * dot[0].2)
@@ -138,7 +140,7 @@ pub(super) fn observe(format: Format, attend: &mut Attend<'_>) -> Result<Observa
     })
 }
 
-/// `1 + 2⁻ᵖ` is handed on as long as the kernel sees `p` digits of a value.
+/// Counts the digits of a value that the kernel reads: `1 + 2⁻ᵖ` is returned unchanged as long as it reads `p` digits.
 fn value_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let value = |column: usize| 1.0 + power(-(column as i32 + 1));
     let got = attend(&[Head::of_one_key(value)])?;
@@ -147,7 +149,8 @@ fn value_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     ))
 }
 
-/// `(1 + 2⁻ᵖ) · L − L` is the telling score as long as the kernel sees `p` digits of a query, or of a key.
+/// Counts the digits of queries and keys that the kernel reads: `(1 + 2⁻ᵖ) · L − L` is the score of [`TELLING`] as long
+/// as it reads `p` digits.
 fn score_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let camps = |p: i32, of_key: bool| {
         let (a, b) = factors(p + TELLING);
@@ -163,7 +166,8 @@ fn score_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     Ok(fewest)
 }
 
-/// `L + s − L` is the telling score as long as a sum of products keeps the digits of `s` beside `L`; in the worst order.
+/// Counts the digits that a sum of products keeps: `L + s − L` is the score of [`TELLING`] as long as it keeps the
+/// digits of `s` next to `L`. Returns the minimum over all orders.
 fn score_sum_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let mut fewest = u32::MAX;
     for [large, small, back] in PLACES {
@@ -177,12 +181,12 @@ fn score_sum_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     Ok(fewest)
 }
 
-/// How many leading heads were told their digit: nearly all the weight went to the camp with the score.
+/// Counts the leading heads whose digit survived: nearly all the weight is in the group with the score.
 fn told(shares: &[f64]) -> u32 {
     leading(shares.chunks_exact(WIDTH).map(|head| head[0] > 0.9))
 }
 
-/// As [`score_sum_bits`], for the sum of weighted values.
+/// Does the same as [`score_sum_bits`], for the sum of weighted values.
 fn value_sum_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let small = |column: usize| power(LARGE - 1 - column as i32);
     let heads =
@@ -194,7 +198,7 @@ fn value_sum_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     Ok(got.chunks_exact(WIDTH).map(of_head).min().unwrap_or(0))
 }
 
-/// `2ᵉ` and `2⁻ᵉ` are handed on as long as both are within the exponent range.
+/// Determines the exponent bits: `2ᵉ` and `2⁻ᵉ` are returned unchanged as long as both are within the exponent range.
 fn exponent_bits(attend: &mut Attend<'_>) -> Result<u32, String> {
     const WITHIN: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
     for (bits, e) in WITHIN {
@@ -213,7 +217,7 @@ mod tests {
     use super::*;
     use crate::Rounding;
 
-    /// Attention on paper: inputs rounded to a format, sums in another, the softmax between them exact.
+    /// Reference attention: inputs rounded to a format, sums in another, the softmax between them exact.
     fn on_paper(operand: Format, sums: Format) -> impl FnMut(&[Head]) -> Result<Vec<f64>, String> {
         move |heads| {
             let see = |x: f64| operand.round(x).value;

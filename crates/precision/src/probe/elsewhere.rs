@@ -1,17 +1,19 @@
-//! Products that another framework makes, as functions that are observed.
+//! Probe for matmuls of other frameworks.
 
 use mantissa_core::{Executed, ExecutedVerdict};
 
 use super::{Operation, executed, observe::observe};
 use crate::Compute;
 
-/// Multiplies matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed, by one of the passes of an operation.
+/// Function that multiplies matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed, by one of the passes of
+/// an operation.
 pub type Elsewhere<'a> = dyn FnMut(&str, Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
 
-/// As [`super::probe`], of what `multiply` computes. Which kernels the framework takes for other shapes is not seen.
+/// Probes the results of `multiply` like [`super::probe`]. Does not detect which kernels the framework uses for other
+/// shapes.
 ///
 /// # Errors
-/// Those of `multiply`.
+/// Any error of `multiply`.
 pub fn probe_elsewhere(
     operations: &[Operation],
     compute: Compute,
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
     use crate::probe::observe::EDGE;
 
-    /// Products of operands rounded to so many bits, with sums in f32.
+    /// Multiplies operands rounded to `bits` significand bits, with sums in f32.
     fn by_loops(bits: u32, lhs: &[f64], rhs: &[f64]) -> Vec<f64> {
         let round = |x: &f64| {
             let dropped = 24 - bits;

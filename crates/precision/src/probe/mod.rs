@@ -1,9 +1,9 @@
-//! What a matmul really did, read back from its results.
+//! Probe that infers the executed arithmetic of a matmul from its results.
 //!
-//! A configuration says what was asked for. Libraries, autotuners and compilers may do something else: multiply f32
-//! operands as TF32, sum in f16, flush subnormals. So the products of chosen numbers are computed on the device, through
-//! the very code that models use, forward and backward, and the arithmetic is inferred from what comes out, as in
-//! Fasi, Higham, Mikaitis and Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ Computer Science 7:e330 (2021).
+//! A configuration defines the requested arithmetic. Libraries, autotuners and compilers may do something else: multiply
+//! f32 operands as TF32, sum in f16, flush subnormals. The probe multiplies chosen numbers on the device, with the code
+//! that models use, forward and backward, and infers the arithmetic from the results, as in Fasi, Higham, Mikaitis and
+//! Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ Computer Science 7:e330 (2021).
 
 mod attention;
 mod elsewhere;
@@ -24,7 +24,7 @@ use crate::{
     launched::{self, Launch},
 };
 
-/// What was observed, and of which kernels.
+/// Observed arithmetic, and the kernels that ran.
 #[derive(Debug, Clone)]
 pub struct Probed {
     executed: Executed,
@@ -32,8 +32,8 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// The same with what else was observed, of layers that compute in another precision. One verdict holds for both; if the
-    /// other alone is not what was asked for, the numbers are its.
+    /// Merges this observation with that of layers that compute in another precision. There is one verdict for both. If only
+    /// the other differs from the request, the numbers are those of the other.
     pub fn beside(mut self, what: &str, other: Self) -> Self {
         use ExecutedVerdict::{AsRequested, Differs, Unverified};
         let (first, second) = (&self.executed, &other.executed);
@@ -59,8 +59,8 @@ impl Probed {
         self
     }
 
-    /// What holds for all that was launched since. Other kernels may have served other shapes; if one of them had
-    /// another arithmetic in its registers than those that were observed, nothing is claimed.
+    /// Returns the verdict, extended to all launches since the probe. Other kernels may have run for other shapes. If
+    /// the arithmetic of one of them was not observed, the verdict becomes unverified.
     pub fn confirm(self) -> Executed {
         let mut executed = self.executed;
         let ran = launched::take();
@@ -78,27 +78,27 @@ impl Probed {
     }
 }
 
-/// An operation that sums products.
+/// Operation that contains sums of products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Matrix product and linear layer, forward and backward.
+    /// Matmul and linear layer, forward and backward.
     Matmul,
     /// Convolution: its output and both its gradients.
     Convolution,
-    /// Matrix product of few rows with many weights, forward: what a model multiplies that writes token by token.
+    /// Matmul of few rows with many weights, forward, as in generation token by token.
     FewRows,
-    /// Attention in one kernel, forward: backward it is made of matrix products.
+    /// Attention in one kernel, forward. Its backward pass consists of matmuls.
     FusedAttention,
 }
 
-/// Multiplies on a device and compares what was executed with what was `requested`.
+/// Multiplies on a device and compares the executed arithmetic with `requested`.
 ///
-/// Operands go in as parameters do (f32 under a mixed setting), so that the cast to 16 bits is part of what is observed.
-/// All `operations`, forward and backward, are observed apart: each must be what was asked for, and what is told is what
-/// differs, if anything does. Where there are none, nothing is verified.
+/// Operands have the format of parameters (f32 under a mixed setting), so the cast to 16 bits is part of the
+/// observation. All `operations` are observed separately, forward and backward, and each must match the request. The
+/// result reports a difference if there is one. Without operations nothing is verified.
 ///
 /// # Errors
-/// What the device reports.
+/// Any error that the device reports.
 pub fn probe(
     operations: &[Operation],
     compute: Compute,
@@ -124,7 +124,7 @@ pub fn probe(
     Ok(Probed { executed, launches })
 }
 
-/// What was seen, without its kernels.
+/// Returns the result of the observations, without kernels.
 fn executed(seen: &[(&str, Observation)], requested: &Requested) -> Executed {
     let Some((told, verdict)) = told(seen, requested) else {
         return Executed {
@@ -143,8 +143,8 @@ fn executed(seen: &[(&str, Observation)], requested: &Requested) -> Executed {
     }
 }
 
-/// What is told of all passes: of those that are not what was asked for the narrowest, else of all. One that is wider than
-/// the others is as little what was asked for as one that is narrower.
+/// Selects the reported observation: the narrowest of the passes that differ from the request, or else of all. Wider than
+/// requested counts as different, too.
 fn told(seen: &[(&str, Observation)], requested: &Requested) -> Option<(Observation, ExecutedVerdict)> {
     let same = |seen: &Observation| {
         seen.operand_bits == requested.operand_bits
@@ -159,7 +159,7 @@ fn told(seen: &[(&str, Observation)], requested: &Requested) -> Option<(Observat
     }
 }
 
-/// How things were rounded: once if that was the same everywhere, else for each of them.
+/// Describes the rounding: once if it is the same in all passes, otherwise for each of them.
 fn rounding(seen: &[(&str, Observation)]) -> String {
     let first = seen[0].1.rounding();
     if seen.iter().all(|(_, seen)| seen.rounding() == first) {

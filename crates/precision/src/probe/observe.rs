@@ -1,32 +1,32 @@
-//! From products of chosen numbers to the arithmetic that made them. Knows nothing of backends: it is given a function
-//! that multiplies.
+//! Inference of the arithmetic of a matmul from its results on chosen numbers. Independent of backends: the matmul is a
+//! function argument.
 
 use mantissa_core::Format;
 
 /// Edge of the probe's square matrices: whole tiles of every kernel.
 pub(super) const EDGE: usize = 128;
 
-/// How a number is rounded that lies between two representable ones.
+/// Rounding of a number between two representable ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounding {
-    /// To the nearest; a tie to the one with an even last digit.
+    /// To nearest; a tie to the one with an even last digit.
     NearestEven,
-    /// To the nearest; a tie away from zero.
+    /// To nearest; a tie away from zero.
     NearestAway,
-    /// To the nearest; ties in a way of their own.
+    /// To nearest; ties in another way.
     Nearest,
-    /// The digits beyond are dropped.
+    /// Truncation of further digits.
     TowardZero,
     /// To the larger number.
     Up,
     /// To the smaller number.
     Down,
-    /// Not always in the same way.
+    /// Varies.
     Mixed,
 }
 
 impl Rounding {
-    /// The words in records.
+    /// Returns the name used in records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NearestEven => "to nearest even",
@@ -40,36 +40,37 @@ impl Rounding {
     }
 }
 
-/// What becomes of numbers below the smallest normal one.
+/// Treatment of numbers below the smallest normal one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnormals {
-    /// Whether subnormal operands are multiplied as what they are, not as zero.
+    /// True if subnormal operands are multiplied as they are, and not as zero.
     pub operands_kept: bool,
-    /// Whether a subnormal result comes out, not zero.
+    /// True if a subnormal result is returned, and not zero.
     pub results_kept: bool,
 }
 
-/// The arithmetic of a matrix product.
+/// Arithmetic of a matmul.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// Significand bits of the operands, the implicit one included: the smaller of both sides.
+    /// Significand bits of the operands, including the implicit one: the smaller number of both sides.
     pub operand_bits: u32,
     /// Exponent bits of the operands.
     pub exponent_bits: u32,
-    /// Significand bits that a sum keeps of a small addend that a later one lays bare again, in the worst order found.
+    /// Significand bits of a small addend that a sum keeps until a later addend cancels the larger part, in the worst
+    /// order found.
     pub accumulator_bits: u32,
-    /// Whether a product enters the sum with all its digits. Told apart only where the sum is wide enough to show it.
+    /// True if a product enters the sum with all its digits. Detected only if the sum is wide enough; otherwise true.
     pub exact_products: bool,
-    /// How operands are rounded on their way to the multiplier; none if they are not.
+    /// Rounding of operands before the multiplication; `None` if they are not rounded.
     pub operand_rounding: Option<Rounding>,
-    /// How sums are rounded; none if no order showed it.
+    /// Rounding of sums; `None` if it was not observed in any order.
     pub sum_rounding: Option<Rounding>,
-    /// Subnormal numbers.
+    /// Treatment of subnormal numbers.
     pub subnormals: Subnormals,
 }
 
 impl Observation {
-    /// The narrower of two in every respect that [`mantissa_core::Requested`] names.
+    /// Combines two observations: the narrower one in every respect that [`mantissa_core::Requested`] names.
     pub(super) fn worst(&self, other: &Self) -> Self {
         Self {
             operand_bits: self.operand_bits.min(other.operand_bits),
@@ -80,8 +81,8 @@ impl Observation {
         }
     }
 
-    /// The format whose significand the accumulator has. Products that are rounded before they are summed have lost what
-    /// a wide accumulator would keep: then it is the operands'.
+    /// Returns the format whose significand the accumulator has. If products are rounded before they are summed, this is
+    /// at most the format of the operands, because the digits that a wider accumulator would keep are already lost.
     pub fn accumulator(&self) -> String {
         let bits = if self.exact_products {
             self.accumulator_bits
@@ -94,7 +95,7 @@ impl Observation {
             .map_or_else(|| format!("{bits} bits"), |format| format.name().to_owned())
     }
 
-    /// Rounding and subnormals in words.
+    /// Describes rounding and subnormals.
     pub fn rounding(&self) -> String {
         let mut words = Vec::new();
         if let Some(rounding) = self.operand_rounding {
@@ -119,16 +120,17 @@ impl Observation {
     }
 }
 
-/// Terms of one inner product: position along the inner dimension, left factor, right factor.
+/// Terms of one inner product: index along the inner dimension, left factor, right factor.
 pub(super) type Dot = Vec<(usize, f64, f64)>;
 
-/// Multiplies a left matrix, row by row, with a right one given column by column, both [`EDGE`] × [`EDGE`].
+/// Function that multiplies a left matrix, stored row by row, with a right one stored column by column, both [`EDGE`] ×
+/// [`EDGE`].
 pub(super) type Multiply<'a> = dyn FnMut(Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
 
 /// Infers the arithmetic of `multiply`, whose operands are stored in `format`.
 ///
 /// # Errors
-/// Those of `multiply`.
+/// Any error of `multiply`.
 pub(super) fn observe(format: Format, multiply: &mut Multiply<'_>) -> Result<Observation, String> {
     let mut dots = |dots: &[Dot]| run(dots, multiply);
     let operand_bits = operand_bits(&mut dots)?;
@@ -149,8 +151,8 @@ pub(super) fn observe(format: Format, multiply: &mut Multiply<'_>) -> Result<Obs
     })
 }
 
-/// Computes inner products on the diagonal of a matrix product: row `i` of the left matrix and column `i` of the right
-/// one hold the terms of the `i`-th. What stands beside the diagonal is ignored.
+/// Computes inner products on the diagonal of a matmul: row `i` of the left matrix and column `i` of the right one
+/// contain the terms of the `i`-th. Other elements are ignored.
 fn run(dots: &[Dot], multiply: &mut Multiply<'_>) -> Result<Vec<f64>, String> {
     let mut results = Vec::with_capacity(dots.len());
     for some in dots.chunks(EDGE) {
@@ -169,7 +171,7 @@ fn run(dots: &[Dot], multiply: &mut Multiply<'_>) -> Result<Vec<f64>, String> {
 
 pub(super) type Run<'a> = dyn FnMut(&[Dot]) -> Result<Vec<f64>, String> + 'a;
 
-/// `2ⁿ`, exactly.
+/// Returns `2ⁿ`, exactly.
 pub(super) fn power(n: i32) -> f64 {
     if n >= -1022 {
         f64::from_bits(((n + 1023) as u64) << 52)
@@ -178,15 +180,16 @@ pub(super) fn power(n: i32) -> f64 {
     }
 }
 
-/// The most digits looked for: those of f64 after the first.
+/// Maximum number of digits to look for: those of f64 after the first.
 const DIGITS: i32 = 52;
 
-/// How many leading elements satisfy a condition, plus the implicit bit.
+/// Counts the leading elements that satisfy a condition, plus one for the implicit bit.
 pub(super) fn leading(holds: impl Iterator<Item = bool>) -> u32 {
     1 + holds.take_while(|holds| *holds).count() as u32
 }
 
-/// `(1 + 2⁻ᵖ) · 1` comes out unchanged as long as the multiplier sees `p` digits after the first.
+/// Determines the operand bits: `(1 + 2⁻ᵖ) · 1` is unchanged as long as the multiplier reads `p` digits after the
+/// first.
 fn operand_bits(run: &mut Run<'_>) -> Result<u32, String> {
     let value = |p: i32| 1.0 + power(-p);
     let left: Vec<Dot> = (1..=DIGITS).map(|p| vec![(0, value(p), 1.0)]).collect();
@@ -196,7 +199,7 @@ fn operand_bits(run: &mut Run<'_>) -> Result<u32, String> {
     Ok(bits(left).min(bits(right)))
 }
 
-/// `2ᵉ · 2⁻ᵉ` is 1 as long as both are within the exponent range.
+/// Determines the exponent bits: `2ᵉ · 2⁻ᵉ` is 1 as long as both are within the exponent range.
 fn exponent_bits(run: &mut Run<'_>) -> Result<u32, String> {
     const WITHIN: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
     let dots = |e: i32| vec![vec![(0, power(e), power(-e))], vec![(0, power(-e), power(e))]];
@@ -208,8 +211,8 @@ fn exponent_bits(run: &mut Run<'_>) -> Result<u32, String> {
     Ok(0)
 }
 
-/// Places along the inner dimension for a large number, a small one and the large one's negative: next to each other,
-/// in neighbouring vectors, blocks and tiles, and in the reverse order.
+/// Positions along the inner dimension of a large number, a small one and the negative of the large one: next to each
+/// other, in neighbouring vectors, blocks and tiles, and in the reverse order.
 const PLACES: [[usize; 3]; 12] = [
     [0, 1, 2],
     [2, 1, 0],
@@ -225,17 +228,18 @@ const PLACES: [[usize; 3]; 12] = [
     [5, 70, 71],
 ];
 
-/// Exponent of the large number: a product of two factors that every format holds, and leaves room below for the small
-/// one and for its trace in the result.
+/// Exponent of the large number. The number is a product of two factors that every format can represent, and leaves
+/// room below for the small one and its trace in the result.
 const LARGE: i32 = 14;
 
-/// A term `factor · 2ⁿ`, its magnitude shared by both factors so that narrow formats hold them.
+/// Returns a term `factor · 2ⁿ`, its magnitude split between both factors to fit into narrow formats.
 fn term(at: usize, factor: f64, n: i32) -> (usize, f64, f64) {
     let half = n.div_euclid(2);
     (at, factor * power(half), power(n - half))
 }
 
-/// `L + s − L` gives `s` back as long as the sum keeps the digits of `s` beside `L`; in the worst order.
+/// Determines the accumulator bits: `L + s − L` is `s` as long as the sum keeps the digits of `s` next to `L`. Returns
+/// the minimum over all orders.
 fn accumulator_bits(run: &mut Run<'_>) -> Result<u32, String> {
     let mut fewest = u32::MAX;
     for [large, small, back] in PLACES {
@@ -255,8 +259,8 @@ fn accumulator_bits(run: &mut Run<'_>) -> Result<u32, String> {
     Ok(fewest)
 }
 
-/// `(1 + u)² − (1 + 2u)` is `u²` if the product keeps the digits that its factors do not have. Where the sum itself is
-/// too narrow for that, nothing can be said and nothing is.
+/// Tests if products are exact: `(1 + u)² − (1 + 2u)` is `u²` if the product keeps the digits that its factors do not
+/// have. Returns true if the sum is too narrow for this test.
 fn exact_products(operand_bits: u32, accumulator_bits: u32, run: &mut Run<'_>) -> Result<bool, String> {
     if 2 * operand_bits > accumulator_bits {
         return Ok(true);
@@ -266,7 +270,8 @@ fn exact_products(operand_bits: u32, accumulator_bits: u32, run: &mut Run<'_>) -
     Ok(run(&dots)? == [u * u])
 }
 
-/// Rounds `1 + ¾u`, `1 + ½u`, `1 + 1½u` and `−1 − ¾u`, where `u` is the operand's last digit.
+/// Determines the rounding of operands from `1 + ¾u`, `1 + ½u`, `1 + 1½u` and `−1 − ¾u`, where `u` is the operand's
+/// last digit.
 pub(super) fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding, String> {
     let u = power(1 - bits as i32);
     let dots: Vec<Dot> = [1.0 + 0.75 * u, -1.0 - 0.75 * u, 1.0 + 0.5 * u, 1.0 + 1.5 * u]
@@ -286,7 +291,8 @@ pub(super) fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding,
     }))
 }
 
-/// The direction, from whether three quarters of a unit were rounded away from zero on either side of it.
+/// Returns the direction, given whether three quarters of a unit were rounded away from zero for positive and negative
+/// numbers.
 fn direction(positive_away: bool, negative_away: bool, nearest: impl FnOnce() -> Rounding) -> Rounding {
     match (positive_away, negative_away) {
         (true, true) => nearest(),
@@ -296,8 +302,9 @@ fn direction(positive_away: bool, negative_away: bool, nearest: impl FnOnce() ->
     }
 }
 
-/// `L + s − L` where `s` is three quarters, or half, of the last digit of `L`: zero or one whole digit comes back. An
-/// order of summation that gives `s` itself back has not rounded and says nothing.
+/// Determines the rounding of sums from `L + s − L`, where `s` is three quarters, or half, of the last digit of `L`:
+/// the result is zero or one whole digit. Orders of summation that return `s` itself are skipped, because they did not
+/// round.
 fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String> {
     let digit = LARGE + 1 - bits as i32;
     let mut found: Option<Rounding> = None;
@@ -335,7 +342,8 @@ fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String
     Ok(found)
 }
 
-/// Half of the smallest normal operand, made large; and two normal operands whose product is half the smallest normal.
+/// Tests subnormals: half of the smallest normal operand, scaled up; and two normal operands whose product is half the
+/// smallest normal number.
 fn subnormals(exponent_bits: u32, run: &mut Run<'_>) -> Result<Subnormals, String> {
     let Some(smallest) = (exponent_bits > 1).then(|| 2 - (1i32 << (exponent_bits - 1))) else {
         return Ok(Subnormals {
@@ -361,7 +369,7 @@ fn subnormals(exponent_bits: u32, run: &mut Run<'_>) -> Result<Subnormals, Strin
 mod tests {
     use super::*;
 
-    /// A multiplier on paper: operands rounded to a format, products summed one after the other in another.
+    /// Reference multiplier: operands rounded to a format, products summed one after the other in another.
     struct Paper {
         operand: fn(f64) -> f64,
         add: fn(f64, f64) -> f64,
@@ -410,7 +418,7 @@ mod tests {
         output: |x| x,
     };
 
-    /// Keeps the top bits of an f32, dropping the rest.
+    /// Keeps the top bits of an f32 and drops the rest.
     fn chop(x: f64, dropped: u32) -> f64 {
         f64::from(f32::from_bits((x as f32).to_bits() >> dropped << dropped))
     }

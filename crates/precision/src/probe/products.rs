@@ -1,4 +1,4 @@
-//! The products of matrices and of convolutions as the functions that are observed.
+//! Functions that the probe observes: the passes of matmuls and convolutions.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -8,22 +8,22 @@ use super::{
 };
 use crate::{Compute, compute::round, dtype};
 
-/// The passes of an operation with what was seen of each.
+/// Passes of an operation with the observation of each.
 type Passes = Vec<(&'static str, Observation)>;
 
-/// `x · wᵀ` and its gradient with respect to `x`, as attention multiplies; the same with a bias of zeros and the gradient with
-/// respect to `w`, as a linear layer does.
+/// Observes `x · wᵀ` and its gradient with respect to `x`, as in attention; and the same with a zero bias and the gradient
+/// with respect to `w`, as in a linear layer.
 pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>| {
         let data = TensorData::new(values, [EDGE; 2]);
         Tensor::<2>::from_data(data, (device, dtype(format)))
     };
-    // Both operands reach the kernel as a linear layer's do: the right one is a transposed view.
+    // Both operands have the layout of a linear layer's: the right one is a transposed view.
     let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
         download(compute.matmul_by_columns(upload(lhs), upload(rhs_transposed)))
     };
-    // The gradient of `x · wᵀ` with respect to `x` is `grad · w`: a product of what is put into `grad` and `w`.
+    // The gradient of `x · wᵀ` with respect to `x` is `grad · w`: a matmul of the values chosen for `grad` and `w`.
     let mut backward = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; grad.len()];
         let x = Tensor::<2>::from_inner(upload(zeros)).require_grad();
@@ -61,13 +61,13 @@ pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String
     ])
 }
 
-/// Rows of a product of few.
+/// Rows of a matmul with few rows.
 const FEW: usize = 8;
 
-/// Terms of its sums: with them its weights are so many that a backend may have a kernel for it. All but the first [`EDGE`] are 0.
+/// Terms of its sums. This makes the weights large enough for a backend's special kernel. All but the first [`EDGE`] are 0.
 const TERMS: usize = 1024;
 
-/// `x · wᵀ` a few rows at a time.
+/// Observes `x · wᵀ` with a few rows at a time.
 pub(super) fn few_rows(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |rows: &[f64]| {
@@ -89,10 +89,10 @@ pub(super) fn few_rows(compute: Compute, device: &Device) -> Result<Passes, Stri
     Ok(vec![("few rows", observe(format, &mut forward)?)])
 }
 
-/// Channels of the images whose windows of 2 × 2 have [`EDGE`] values.
+/// Channels of images whose windows of 2 × 2 have [`EDGE`] values.
 const CHANNELS: usize = EDGE / 4;
 
-/// A convolution that is a product of matrices, for each image is one window, and its gradients.
+/// Observes a convolution that is a matmul, because each image is one window, and its gradients.
 pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>, shape: [usize; 4]| {
@@ -132,7 +132,7 @@ pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, S
     ])
 }
 
-/// A matrix of [`EDGE`] × [`EDGE`], transposed.
+/// Transposes a matrix of [`EDGE`] × [`EDGE`].
 fn turned(matrix: &[f64]) -> Vec<f64> {
     (0..EDGE * EDGE)
         .map(|at| matrix[at % EDGE * EDGE + at / EDGE])

@@ -1,4 +1,4 @@
-//! Attention in one kernel beside attention written out.
+//! Tests of attention in one kernel against attention in separate steps.
 
 use burn::tensor::{Bool, DType, Device, Distribution, Tensor, TensorData};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
@@ -11,8 +11,8 @@ fn compute(precision: Precision) -> Compute {
     Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32)
 }
 
-/// Output and gradients of both ways, on the same inputs, which are views as models make them of their projections; the
-/// second sequence has padding at its end.
+/// Returns output and gradients of both implementations on the same inputs. These are views of projections, as in
+/// models. The second sequence has padding at its end.
 fn both_ways(device: &Device, precision: Precision, dtype: DType) -> [Vec<Vec<f64>>; 2] {
     let device = device.clone().autodiff();
     let [n, heads, sequence, width] = SHAPE;
@@ -49,7 +49,7 @@ fn both_ways(device: &Device, precision: Precision, dtype: DType) -> [Vec<Vec<f6
     })
 }
 
-/// Largest difference in units of the largest value, for the output and the gradients.
+/// Returns the largest difference in units of the largest value, for the output and the gradients.
 fn difference([math, fused]: &[Vec<Vec<f64>>; 2]) -> f64 {
     let relative = |(a, b): (&Vec<f64>, &Vec<f64>)| {
         let largest = a.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
@@ -84,7 +84,7 @@ mod lavapipe {
             return;
         };
         let close = difference(&both_ways(&device, Precision::True32, DType::F32));
-        // lavapipe has no matrix units, and the kernel for the others keeps the format of its inputs.
+        // lavapipe does not have matrix units, and the kernel for the other units uses the format of its inputs.
         assert!(close < 2e-5, "{close:e}");
     }
 }

@@ -1,4 +1,4 @@
-//! Convolutions and both their gradients over random shapes, against f64 written out in loops.
+//! Tests of convolutions and both their gradients over random shapes, against f64 loops.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
@@ -21,7 +21,7 @@ impl Problem {
         [self.images[0], self.filters[0], steps(2), steps(3)]
     }
 
-    /// Small whole numbers: every sum is exact in f32 and in f16, and so must be every result.
+    /// Returns small integers: every sum is exact in f32 and in f16, so every result must be, too.
     fn values(&self, shape: [usize; 4], salt: u64) -> Vec<f64> {
         let mut state = self.seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut next = || {
@@ -54,7 +54,7 @@ fn at(shape: [usize; 4], index: [usize; 4]) -> usize {
     shape.iter().zip(index).fold(0, |at, (size, i)| at * size + i)
 }
 
-/// Output, images' gradient and filters' gradient.
+/// Computes output, gradient of the images and gradient of the filters.
 fn in_loops(problem: &Problem, x: &[f64], f: &[f64], g: &[f64]) -> [Vec<f64>; 3] {
     let (images, filters, output) = (problem.images, problem.filters, problem.output());
     let (mut out, mut dx, mut df) = (vec![0.0; g.len()], vec![0.0; x.len()], vec![0.0; f.len()]);
@@ -135,8 +135,8 @@ proptest! {
 
 #[test]
 fn an_odd_number_of_single_values_is_multiplied() {
-    // One window of one value an image: in bf16 three of them are half a word short of whole words. Processors without products of bf16
-    // multiply it as f32, where nothing is short.
+    // One window of one value per image: in bf16, three of them are not a whole number of 32-bit words. Processors without bf16
+    // instructions multiply in f32, where this case does not occur.
     let problem = Problem {
         images: [3, 1, 1, 1],
         filters: [2, 1, 1, 1],
@@ -150,7 +150,7 @@ fn an_odd_number_of_single_values_is_multiplied() {
 
 #[test]
 fn a_batch_too_large_to_unfold_at_once_is_taken_in_parts() {
-    // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB an image: 20 images do not fit.
+    // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB per image: 20 images do not fit.
     let problem = Problem {
         images: [20, 64, 40, 40],
         filters: [2, 64, 3, 3],
@@ -183,7 +183,7 @@ const SMALL: Problem = Problem {
 mod lavapipe {
     use super::*;
 
-    /// The forward pass alone.
+    /// Checks only the forward pass.
     fn output_agrees(device: &Device, precision: Precision, dtype: DType) {
         let upload = |values: &[f64], shape: [usize; 4]| {
             let data = TensorData::new(values.to_vec(), shape);

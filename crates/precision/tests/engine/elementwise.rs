@@ -1,4 +1,5 @@
-//! What lies between the products against f64 written out: every form, format and backend, ordinary values and others.
+//! Tests of the operations between the matmuls against f64 references: every form, format and backend, ordinary and
+//! special values.
 
 use burn::{
     backend::Dispatch,
@@ -15,7 +16,7 @@ fn compute(precision: Precision) -> Compute {
     Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32)
 }
 
-/// Numbers of both signs between 2⁻⁸ and 4, rounded to a format.
+/// Returns numbers of both signs between 2⁻⁸ and 4, rounded to a format.
 fn values(count: usize, salt: u64, format: Format) -> Vec<f64> {
     let mut state = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -42,7 +43,8 @@ fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// The largest error as a share of the larger of its value and 1, in units of half the distance from 1 to the next number.
+/// Returns the largest error relative to the larger of its value and 1, in units of half the distance from 1 to the next
+/// number.
 fn error(got: &[f64], want: &[f64], format: Format) -> f64 {
     assert_eq!(got.len(), want.len());
     let share = |(got, want): (&f64, &f64)| (got - want).abs() / want.abs().max(1.0);
@@ -74,7 +76,7 @@ fn normalized(row: &[f64], mean: f64, scale: &[f64], shift: &[f64]) -> Vec<f64> 
         .collect()
 }
 
-/// Every operation in one precision: its name, its error and how large that may be, both in units of half the distance from 1
+/// Returns every operation in one precision: its name, its error and the tolerance, both in units of half the distance from 1
 /// to the next number of the format.
 fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)> {
     let format = precision.parameters();
@@ -88,7 +90,7 @@ fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)
     let of = |got: Tensor<2>, want: Vec<f64>| error(&list(got), &want, format);
     let exact = |x: &f64| x * distribution(*x);
     let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
-    // One rounding of the result. In f32 what a norm scales up to 16 loses digits where the shift cancels it.
+    // A single rounding of the result. In f32 a norm that scales up to 16 loses digits where the shift cancels it.
     let once = if format == Format::F32 { 24.0 } else { 1.1 };
     let mut errors = vec![
         (
@@ -123,7 +125,7 @@ fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)
         ),
     ];
     if format != Format::F32 {
-        // Operations on 16-bit values round one after the other: over all of them up to 4 the error is 1.7.
+        // Operations on 16-bit values round one after the other: the largest error over all inputs up to 4 is 1.7.
         let got = compute.gelu_as(Gelu::TanhPacked, input());
         let packed = of(got, x.iter().map(|x| by_tanh(*x)).collect());
         assert!(packed > 1.02, "the packed form rounds at every step: {packed}");
@@ -187,7 +189,7 @@ fn what_is_not_finite_very_large_or_subnormal_comes_out_as_the_formula_has_it() 
                 (inf, large, 0.0),
                 "{form} in {precision}"
             );
-            // PyTorch's GELU of minus infinity is NaN, too: it is infinity times zero.
+            // PyTorch's GELU of minus infinity is NaN as well: infinity times zero.
             assert!(got[1].is_nan() && got[7].is_nan(), "{form} in {precision}");
             let half = 0.5 * subnormal;
             let ulp = format.ulp(subnormal);
@@ -208,8 +210,8 @@ fn what_is_not_finite_very_large_or_subnormal_comes_out_as_the_formula_has_it() 
     }
 }
 
-/// The gradients of an input, a scale and a shift under layer norm, or under RMS norm, which takes no mean away, from their
-/// Jacobians.
+/// Computes the gradients of an input, a scale and a shift from their Jacobians, under layer norm, or under RMS norm, which
+/// does not subtract the mean.
 fn norm_gradients(x: &[f64], scale: &[f64], grad: &[f64], layer: bool) -> [Vec<f64>; 3] {
     let n = scale.len();
     let (mut of_x, mut of_scale, mut of_shift) = (vec![0.0; x.len()], vec![0.0; n], vec![0.0; n]);
@@ -275,7 +277,7 @@ fn gradients_agree(device: &Device, precision: Precision, most: f64) {
         let grads = (compute.gelu_as(form, input.clone()) * weight()).sum().backward();
         let slope = |x: f64| match form {
             Gelu::Exact => distribution(x) + x * (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt(),
-            // Central differences: right to 10⁻⁹ or so.
+            // Central differences: accurate to about 10⁻⁹.
             _ => (by_tanh(x + 1e-5) - by_tanh(x - 1e-5)) / 2e-5,
         };
         let want = x.iter().zip(&grad).map(|(x, grad)| grad * slope(*x)).collect();
@@ -310,7 +312,8 @@ fn a_mean_that_is_large_beside_the_deviation_leaves_layer_norm_its_digits() {
         .zip(want)
         .map(|(got, want)| (got - want).abs())
         .fold(0.0, mantissa_testing::worse);
-    // The distance from 512 to the next number is 6.1e-5; a variance that is a difference of squares would be off by 1e-3 and more.
+    // The distance from 512 to the next number is 6.1e-5. A variance computed as a difference of squares would have an error of
+    // 1e-3 or more.
     assert!(off < 6.1e-5, "{off:e}");
 }
 
@@ -365,7 +368,7 @@ fn a_row_comes_to_the_same_beside_many_others() {
     }
 }
 
-/// A step of Adam on some device, from values in a format and gradients in another.
+/// Runs an Adam step on a device, on values in one format and gradients in another.
 fn step(device: &Device, parts: &[Vec<f64>; 4], format: Format, gradients: Format) -> [Vec<f64>; 3] {
     let [value, first, second, gradient] = [0, 1, 2, 3].map(|part: usize| {
         let format = if part == 3 { gradients } else { format };
@@ -402,7 +405,7 @@ proptest! {
                     values
                 });
                 let bits = |parts: [Vec<f64>; 3]| parts.map(|part| part.into_iter().map(f64::to_bits).collect::<Vec<_>>());
-                // Under automatic differentiation nothing is overridden: these are burn's operations.
+                // Under autodiff the default implementations run, which use burn's operations.
                 prop_assert_eq!(
                     bits(step(&device, &parts, format, gradients)),
                     bits(step(&device.clone().autodiff(), &parts, format, gradients)),

@@ -1,4 +1,4 @@
-//! Rounding to layouts of fewer bits, on every backend, against the definition.
+//! Tests of rounding to layouts of fewer bits, on every backend, against the definition.
 
 use burn::{
     backend::Dispatch,
@@ -7,7 +7,7 @@ use burn::{
 use mantissa_core::Layout;
 use mantissa_precision::PrecisionBackend;
 
-/// Values of every kind and magnitude, many of them halfway between two of some layout.
+/// Returns values of every kind and magnitude, many of them halfway between two values of some layout.
 fn values() -> Vec<f32> {
     let mut bits = vec![
         0,
@@ -58,7 +58,7 @@ fn rounds_as_defined(what: &str, device: &Device) {
         let rounded = Tensor::<1>::from_dispatch(rounded).into_data();
         for (x, got) in values.iter().zip(rounded.iter::<f32>()) {
             let want = layout.round(f64::from(*x));
-            // Vulkan does not say whether f32 subnormal values live.
+            // Vulkan does not specify if f32 subnormals are preserved.
             let flushed = x.is_subnormal() && got == 0.0;
             assert!(
                 got.is_nan() && want.is_nan() || f64::from(got) == want || flushed,

@@ -1,4 +1,4 @@
-//! The engine against what is not ours: PyTorch's numbers, exact arithmetic, and its own results read back.
+//! Tests of the engine against independent references: PyTorch's results, exact arithmetic, and the probe.
 
 mod attention;
 mod convolutions;

@@ -1,11 +1,11 @@
-//! Products and their gradients over random shapes, against f64 written out in loops.
+//! Tests of matmuls and their gradients over random shapes, against f64 loops.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
 use mantissa_precision::Compute;
 use proptest::prelude::*;
 
-/// A batch of products: `lhs` is `[batch or 1, m, k]`, `rhs` is `[batch or 1, k, n]`.
+/// Batch of matmuls: `lhs` is `[batch or 1, m, k]`, `rhs` is `[batch or 1, k, n]`.
 #[derive(Debug, Clone)]
 struct Problem {
     batch: usize,
@@ -14,15 +14,15 @@ struct Problem {
     m: usize,
     k: usize,
     n: usize,
-    /// Whether an operand is stored the other way round and reaches the product as a transposed view.
+    /// True for operands that are stored transposed and passed as a transposed view.
     turned: (bool, bool),
     seed: u64,
-    /// The values are the whole numbers up to this, of both signs.
+    /// Largest absolute value; values are integers of both signs.
     largest: u32,
 }
 
 impl Problem {
-    /// Small whole numbers: every sum is exact, and so must be every result.
+    /// Returns small integers: every sum is exact, so every result must be, too.
     fn values(&self, count: usize, salt: u64) -> Vec<f64> {
         let mut state = self.seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut next = || {
@@ -59,7 +59,7 @@ fn problems() -> impl Strategy<Value = Problem> {
         })
 }
 
-/// Matrices with their columns as rows.
+/// Transposes matrices.
 fn turned_round(values: &[f64], [batch, rows, columns]: [usize; 3]) -> Vec<f64> {
     let mut other = vec![0.0; values.len()];
     for b in 0..batch {
@@ -72,7 +72,7 @@ fn turned_round(values: &[f64], [batch, rows, columns]: [usize; 3]) -> Vec<f64> 
     other
 }
 
-/// A leaf on an autodiff `device`.
+/// Creates a leaf on an autodiff `device`.
 fn leaf(
     values: &[f64],
     [batch, rows, columns]: [usize; 3],
@@ -155,21 +155,22 @@ proptest! {
         for &matmul in MatmulPrecision::ALL {
             agrees(&device, &problem, of(Precision::True32, matmul), DType::F32)?;
         }
-        // bf16 holds the whole numbers up to 256: sums of sixty ones at most.
+        // bf16 represents integers up to 256: sums of at most sixty ones.
         let ones = Problem { largest: 1, ..problem };
         for (precision, dtype) in [(Precision::True16, DType::F16), (Precision::TrueBf16, DType::BF16)] {
             for &sums in Accumulator::ALL {
                 agrees(&device, &ones, Compute::new(precision, MatmulPrecision::Highest, sums), dtype)?;
             }
         }
-        // Under these the operands are rounded from f32, and so are their gradients.
+        // Under these settings the operands are rounded from f32, and so are their gradients.
         for precision in [Precision::Mixed16, Precision::MixedBf16] {
             agrees(&device, &ones, of(precision, MatmulPrecision::Highest), DType::F32)?;
         }
     }
 }
 
-/// A sum without terms is 0, and never what lay in the buffer; nothing comes of no rows and of no columns.
+/// Checks that a sum without terms is 0, and not the previous content of the buffer, and that empty operands yield
+/// empty results.
 fn nothing_makes_zeros(device: &Device, compute: Compute, dtype: DType) {
     let device = device.clone().autodiff();
     for [m, k, n] in [[3, 0, 5], [0, 3, 5], [4, 3, 0]] {
@@ -195,13 +196,13 @@ fn so_does_the_cpu() {
     let highest = |precision| of(precision, MatmulPrecision::Highest);
     nothing_makes_zeros(&device, highest(Precision::True32), DType::F32);
     nothing_makes_zeros(&device, highest(Precision::TrueBf16), DType::BF16);
-    // No rows, and more weights than are rearranged for few of them.
+    // No rows, and enough weights for the kernel for few rows.
     let [inputs, weights] = [[0, 1024], [64, 1024]].map(|shape| Tensor::<2>::ones(shape, &device));
     let product = highest(Precision::True32).matmul_by_columns(inputs, weights);
     assert_eq!(product.dims(), [0, 64]);
 }
 
-/// A sum that the format does not hold, to which a bias is added that makes it one that the format holds.
+/// Tests a sum that the format cannot represent, plus a bias that makes it representable.
 fn a_bias_is_added_before_the_rounding(device: &Device, precision: Precision, dtype: DType, last: f64) {
     let device = device.clone().autodiff();
     let compute = of(precision, MatmulPrecision::Highest);
@@ -209,7 +210,7 @@ fn a_bias_is_added_before_the_rounding(device: &Device, precision: Precision, dt
         let data = TensorData::new(values.to_vec(), shape);
         Tensor::<2>::from_data(data, (&device, dtype)).require_grad()
     };
-    // Up to `last` the format holds every whole number, and beyond it every second one.
+    // Up to `last` the format represents every integer, and beyond it every second one.
     let input = tensor(&[last, 1.0, 1.0, 2.0, 4.0, 2.0], [3, 2]);
     let weight = tensor(&[1.0, 1.0], [1, 2]);
     let bias = Tensor::<1>::from_data([1.0], (&device, dtype)).require_grad();
@@ -268,7 +269,8 @@ mod lavapipe_full {
     }
 
     fn single_rows_and_operands_that_repeat_agree(device: &Device) {
-        // Each shape is tuned anew, forward and backward: few of them, which share their sizes.
+        // Each shape is autotuned separately, forward and backward. A small number of shapes with common sizes limits
+        // the time.
         let strict = of(Precision::True32, MatmulPrecision::Highest);
         for (number, (lhs_batch, rhs_batch)) in [(1, 2), (2, 1)].into_iter().enumerate() {
             let problem = Problem {

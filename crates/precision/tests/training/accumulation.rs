@@ -1,4 +1,5 @@
-//! A group of examples gives one update, however it is split into micro-batches, and one decision on the loss scale.
+//! Tests of gradient accumulation: a group of examples yields the same update and the same loss-scale decision for
+//! every split into micro-batches.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use mantissa_core::{Accumulator, MatmulPrecision, OptimizerKind, Precision};
@@ -11,11 +12,11 @@ const INPUTS: usize = 3;
 const HIDDEN: usize = 4;
 const CLASSES: usize = 2;
 
-/// A classifier of two layers and its data.
+/// Classifier with two layers, and its data.
 #[derive(Debug, Clone)]
 struct Problem {
     weights: Vec<f32>,
-    /// `INPUTS` numbers and a class.
+    /// `INPUTS` numbers and a class each.
     examples: Vec<(Vec<f64>, i32)>,
 }
 
@@ -27,7 +28,7 @@ const SHAPES: [(&str, &[usize]); 4] = [
 ];
 
 struct Training {
-    /// With automatic differentiation.
+    /// Device with autodiff.
     device: Device,
     compute: Compute,
     parameters: ParameterSet,
@@ -57,7 +58,7 @@ impl Training {
         }
     }
 
-    /// One optimizer step over micro-batches of these sizes.
+    /// Runs one optimizer step over micro-batches of these sizes.
     fn step(&mut self, examples: &[(Vec<f64>, i32)], sizes: &[usize]) -> ScaleChange {
         let (compute, device) = (self.compute, &self.device);
         let working = self.parameters.working(&compute, |name| name.contains('.'));
@@ -98,7 +99,7 @@ impl Training {
     }
 }
 
-/// A problem of up to a dozen examples and two ways to split them.
+/// Generates a problem of up to a dozen examples and two ways to split them.
 fn problem_and_splits() -> impl Strategy<Value = (Problem, [Vec<usize>; 2])> {
     let count = SHAPES
         .iter()
@@ -113,7 +114,7 @@ fn problem_and_splits() -> impl Strategy<Value = (Problem, [Vec<usize>; 2])> {
     })
 }
 
-/// Sizes of micro-batches that add up to `n`, short ones among them.
+/// Generates sizes of micro-batches that add up to `n`, including short ones.
 fn split(n: usize) -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(any::<bool>(), n - 1).prop_map(|ends| {
         let mut sizes = vec![1];
@@ -135,7 +136,8 @@ proptest! {
         (problem, splits) in problem_and_splits(),
         kind in prop::sample::select(OptimizerKind::ALL),
     ) {
-        // Adam divides by the root of squares: an epsilon above the rounding of a gradient that is zero but for it.
+        // Adam divides by the root of squares, so epsilon must exceed the rounding error of a gradient that is
+        // mathematically zero.
         let settings = OptimizerSettings {
             momentum: 0.9,
             epsilon: 1e-3,
@@ -158,7 +160,7 @@ proptest! {
     }
 }
 
-/// Four examples, the third of which is too large for f16.
+/// Returns four examples, the third of which overflows in f16.
 fn overflowing() -> Problem {
     let weights = (0..26).map(|i| (i as f32 * 0.7).sin() * 0.5).collect();
     let inputs = |i: i32| vec![0.5 + 0.1 * f64::from(i), -0.3, 0.2 * f64::from(i)];
@@ -224,7 +226,7 @@ fn gradients_arrive_in_f32_under_mixed_settings() {
         let sums = gradients.into_parts();
         let sum = sums[0].as_ref().unwrap();
         assert_eq!(sum.dtype(), burn::tensor::DType::F32, "{precision}");
-        // Which is 1 in either half.
+        // This value rounds to 1 in both 16-bit formats.
         let wanted = 1.0 + 2f32.powi(-12);
         assert!(
             sum.to_data().iter::<f32>().all(|x| x == wanted),
@@ -247,7 +249,7 @@ fn the_gradient_of_a_row_that_is_read_often_is_summed_in_f32() {
         let mut gradients = GradientSum::new(1);
         gradients.add(read.sum(), &leaves);
         let sum = gradients.into_parts().remove(0).unwrap().to_data();
-        // Sums of ones end at 256 in bf16, and at 2048 in f16.
+        // Sums of ones stop at 256 in bf16, and at 2048 in f16.
         let once_rounded = precision.parameters().round(5000.0).value as f32;
         let wanted = [once_rounded, once_rounded, once_rounded, 0.0, 0.0, 0.0];
         assert_eq!(sum.iter::<f32>().collect::<Vec<_>>(), wanted, "{precision}");

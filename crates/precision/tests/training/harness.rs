@@ -1,9 +1,9 @@
-//! What this crate may stand on, so that others can use it.
+//! Tests of the dependencies of this crate, which must be usable without the rest of Mantissa.
 
 #[test]
 fn of_mantissa_the_crate_needs_the_names_of_formats_alone() {
     let manifest = include_str!("../../Cargo.toml");
-    // What its own tests and examples use, nobody else compiles.
+    // Dependencies of its own tests and examples do not affect users of the crate.
     let (for_others, _) = manifest.split_once("[dev-dependencies]").unwrap();
     let ours: Vec<&str> = for_others
         .lines()

@@ -1,4 +1,4 @@
-//! The training step against what is not ours: PyTorch's autocast, PyTorch's and timm's optimizers, and
+//! Tests of the training step against independent references: PyTorch's autocast, PyTorch's and timm's optimizers, and
 //! updates of whole batches.
 
 mod accumulation;

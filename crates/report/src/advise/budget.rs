@@ -1,4 +1,4 @@
-//! What a setting may cost, and what is to be as little as possible.
+//! Budget of `mantissa advise`: limits on accuracy loss, error and memory, and the quantity to minimize.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use serde::Serialize;
 
 use crate::units;
 
-/// What a setting may cost.
+/// Limits that a setting must keep, and the quantity to minimize.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Budget {
-    /// Test accuracy that may be lost against the baseline, as a share of the examples.
+    /// Maximum loss of test accuracy against the baseline, as a share of the examples.
     pub accuracy_loss: f64,
-    /// Relative error that a kernel may have; without one, none is chosen for kernels.
+    /// Maximum relative error of a kernel. If `None`, no setting is chosen for kernels.
     pub error: Option<f64>,
-    /// Peak of memory that may be reached, bytes.
+    /// Maximum peak memory in bytes.
     pub memory_bytes: Option<f64>,
-    /// What is to be as little as possible.
+    /// Quantity to minimize.
     pub minimise: Goal,
 }
 
 impl Default for Budget {
-    /// The accuracy that a format may cost and still keep it, and no other limit; time is what counts.
+    /// Tolerates [`TOLERATED_LOSS`] of accuracy, sets no other limit and minimizes time.
     fn default() -> Self {
         Self {
             accuracy_loss: TOLERATED_LOSS,
@@ -34,7 +34,7 @@ impl Default for Budget {
 }
 
 impl fmt::Display for Budget {
-    /// `Least time with at most 1 point of accuracy lost and at most 24.00 GB of memory`, in words.
+    /// Formats the budget: `Asked for: least time, at most 1 point of accuracy lost, a peak of at most 24.00 GB.`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let goal = match self.minimise {
             Goal::Time => "time",
@@ -62,20 +62,20 @@ impl fmt::Display for Budget {
     }
 }
 
-/// What is to be as little as possible.
+/// Quantity to minimize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
-    /// The time that the work takes.
+    /// Time that the work takes.
     Time,
-    /// The energy that it takes.
+    /// Energy.
     Energy,
-    /// The peak of memory.
+    /// Peak memory.
     Memory,
 }
 
 impl Goal {
-    /// The setting that has least of it, first in a sentence.
+    /// Returns the superlative for the setting with the lowest cost, capitalized for the start of a sentence.
     pub(crate) fn most(self) -> &'static str {
         match self {
             Self::Time => "Fastest",
@@ -84,7 +84,7 @@ impl Goal {
         }
     }
 
-    /// A setting that has less of it, in a word.
+    /// Returns the comparative for a setting with a lower cost.
     pub(crate) fn superlative(self) -> &'static str {
         match self {
             Self::Time => "faster",
@@ -94,31 +94,31 @@ impl Goal {
     }
 }
 
-/// Why a limit is none.
+/// Error when parsing a limit.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BudgetError {
-    /// No number, or one that is no loss of accuracy.
+    /// Not a number, or not between 0 and 100.
     #[error(
         "`{0}` is no loss of accuracy\n  hint: give points of percent from 0 to 100: 0.5 lets 92.0 % become 91.5 %"
     )]
     Points(String),
-    /// No number, or one that is no relative error.
+    /// Not a number, or not a positive finite number.
     #[error("`{0}` is no relative error\n  hint: give a number above 0, e.g. 1e-3")]
     Error(String),
-    /// No number above 0 before the unit.
+    /// The amount before the unit is not a positive finite number.
     #[error("`{0}` is no amount of memory\n  hint: give a number above 0 with its unit, e.g. 24GiB or 40GB")]
     Memory(String),
-    /// Not a unit of memory.
+    /// Unknown unit of memory.
     #[error("`{given}` has no unit of memory that is known\n  hint: {hint}")]
     Unit {
-        /// What was given.
+        /// Text as given.
         given: String,
-        /// What may have been meant.
+        /// Suggested correction, or the list of units.
         hint: String,
     },
 }
 
-/// Reads points of percent as a share: `0.5` is 0.005.
+/// Parses percentage points as a share: `0.5` is 0.005.
 pub fn parse_points(given: &str) -> Result<f64, BudgetError> {
     let points = given.trim().parse::<f64>().ok();
     let sensible = points.filter(|points| (0.0..=100.0).contains(points));
@@ -126,14 +126,14 @@ pub fn parse_points(given: &str) -> Result<f64, BudgetError> {
     share.ok_or_else(|| BudgetError::Points(given.to_owned()))
 }
 
-/// Reads a relative error.
+/// Parses a relative error.
 pub fn parse_error(given: &str) -> Result<f64, BudgetError> {
     let error = given.trim().parse::<f64>().ok();
     let sensible = error.filter(|error| *error > 0.0 && error.is_finite());
     sensible.ok_or_else(|| BudgetError::Error(given.to_owned()))
 }
 
-/// Units of memory, with their bytes.
+/// Units of memory and their size in bytes.
 const UNITS: [(&str, f64); 9] = [
     ("GB", 1e9),
     ("GiB", 1_073_741_824.0),
@@ -146,10 +146,10 @@ const UNITS: [(&str, f64); 9] = [
     ("B", 1.0),
 ];
 
-/// Reads an amount of memory with its unit as bytes: `24GiB`, `40 GB`. Upper and lower case are one.
+/// Parses an amount of memory with its unit and returns bytes: `24GiB`, `40 GB`. Units are case-insensitive.
 pub fn parse_memory(given: &str) -> Result<f64, BudgetError> {
     let text = given.trim();
-    // An exponent is no unit: 1e9B.
+    // Only trailing letters belong to the unit, because `1e9B` has an exponent.
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic() || c.is_whitespace());
     let (number, unit) = (digits, text[digits.len()..].trim());
     let amount = number.parse::<f64>().ok();

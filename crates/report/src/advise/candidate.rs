@@ -1,4 +1,4 @@
-//! The settings that there are to choose from: rows that do the same work, seeds of one setting together.
+//! Candidate settings: rows that do the same work, with the seeds of one setting grouped together.
 
 use mantissa_analysis::{Estimate, Sample, hodges_lehmann_ratio, mean_over_seeds};
 use mantissa_core::{
@@ -7,31 +7,32 @@ use mantissa_core::{
 
 use crate::{Group, Row, difference::difference};
 
-/// Axes that make the work another one, whatever the setting.
+/// Axes whose values change the work itself.
 const OF_THE_WORK: [Axis; 3] = [Axis::Size, Axis::Sequence, Axis::Distribution];
 
 /// Settings that do the same work.
 #[derive(Debug)]
 pub(crate) struct Work<'r, 'a> {
-    /// What tells it from the group's other work: `size 1024 · distribution normal`; empty if there is no other.
+    /// Label that distinguishes this work from the group's other work, such as `size 1024 · distribution normal`. Empty if there is
+    /// no other work.
     pub place: String,
-    /// Its settings, in plan order; those of which nothing ran are left out.
+    /// Settings in plan order, without those that were not run or were skipped.
     pub candidates: Vec<Candidate<'r, 'a>>,
 }
 
-/// A setting with the rows of its seeds.
+/// A setting and the rows of its seeds.
 #[derive(Debug)]
 pub(crate) struct Candidate<'r, 'a> {
-    /// Its name within the work.
+    /// Name within the work.
     pub label: String,
     rows: Vec<&'r Row<'a>>,
-    /// The row of the baseline under the seed of each of them; absent where that did not run to its end.
+    /// Row of the baseline under the seed of each row; `None` if the baseline did not finish under that seed.
     bases: Vec<Option<&'r Row<'a>>>,
-    /// Whether it is what others are compared with.
+    /// `true` if the others are compared with this setting.
     pub is_baseline: bool,
 }
 
-/// The work of a group.
+/// Splits the rows of a group by the work they do.
 pub(crate) fn works<'r, 'a>(group: &'r Group<'a>) -> Vec<Work<'r, 'a>> {
     let ran = |row: &&Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
     let mut works: Vec<Work<'r, 'a>> = Vec::new();
@@ -62,8 +63,8 @@ pub(crate) fn works<'r, 'a>(group: &'r Group<'a>) -> Vec<Work<'r, 'a>> {
     works
 }
 
-/// Gives every setting the rows that it is compared with, seed by seed: those of one setting, so that where it failed under a seed
-/// nothing else takes its place.
+/// Sets the baseline row of each setting, seed by seed. All baseline rows belong to one setting: if it failed under a seed, no other
+/// setting replaces it.
 fn compare(candidates: &mut [Candidate<'_, '_>]) {
     let Some(base) = baseline(candidates) else { return };
     let sound = candidates[base].rows.iter().filter(|row| row.is_ok());
@@ -78,7 +79,8 @@ fn compare(candidates: &mut [Candidate<'_, '_>]) {
     }
 }
 
-/// The first setting under 32-true and highest, one that ran to its end under every seed before another; else the first that ran.
+/// Returns the first 32-true/highest setting that finished, or else the first setting that finished. Prefers settings that finished under
+/// every seed.
 fn baseline(candidates: &[Candidate<'_, '_>]) -> Option<usize> {
     let is_f32 = |candidate: &Candidate<'_, '_>| {
         let setting = &candidate.row().cell.setting;
@@ -96,7 +98,7 @@ fn baseline(candidates: &[Candidate<'_, '_>]) -> Option<usize> {
     best.map(|(index, _)| index)
 }
 
-/// What distinguishes a setting from others that do the same work; its arithmetic, if nothing else does.
+/// Returns the label that distinguishes a setting from others that do the same work, or its precision if no axis varies.
 pub(crate) fn name(group: &Group<'_>, row: &Row<'_>) -> String {
     let left_out = [&OF_THE_WORK[..], &[Axis::Seed]].concat();
     let (setting, precision) = (&row.cell.setting, row.cell.setting.precision());
@@ -118,67 +120,67 @@ fn place(group: &Group<'_>, row: &Row<'_>) -> String {
 }
 
 impl<'r, 'a> Candidate<'r, 'a> {
-    /// A row of it; they differ in their seeds alone.
+    /// Returns the first row. The rows differ only in their seeds.
     pub fn row(&self) -> &'r Row<'a> {
         self.rows[0]
     }
 
-    /// Its rows, a seed each.
+    /// Returns the rows, one per seed.
     pub fn rows(&self) -> &[&'r Row<'a>] {
         &self.rows
     }
 
-    /// The cells that it rests on.
+    /// Returns the ids of the setting's cells.
     pub fn cells(&self) -> Vec<CellId> {
         self.rows.iter().map(|row| row.cell.id.clone()).collect()
     }
 
-    /// Its processes, over all seeds.
+    /// Returns the number of processes over all seeds.
     pub fn processes(&self) -> usize {
         self.rows.iter().map(|row| row.processes()).sum()
     }
 
-    /// What its processes recorded of a metric, over all seeds.
+    /// Returns the finite values that the processes of all seeds recorded for a metric.
     pub fn values(&self, metric: MetricName) -> Vec<f64> {
         let values = self.rows.iter().flat_map(|row| row.values(metric));
         values.filter(|value| value.is_finite()).collect()
     }
 
-    /// The median over processes.
+    /// Returns the median over processes.
     pub fn median(&self, metric: MetricName) -> Option<f64> {
         Some(Sample::new(self.values(metric))?.median())
     }
 
-    /// The highest that a process reached.
+    /// Returns the maximum over processes.
     pub fn highest(&self, metric: MetricName) -> Option<f64> {
         self.values(metric).into_iter().max_by(f64::total_cmp)
     }
 
-    /// Its rows beside those of the baseline, under the seeds that the baseline ran to its end.
+    /// Returns each row with its baseline row, for the seeds under which the baseline finished.
     pub fn pairs(&self) -> impl Iterator<Item = (&'r Row<'a>, &'r Row<'a>)> {
         let rows = self.rows.iter().zip(&self.bases);
         rows.filter_map(|(row, base)| Some((*row, (*base)?)))
     }
 
-    /// Under how many of its seeds the baseline has no end that it could be compared with.
+    /// Returns the number of seeds under which the baseline did not finish.
     pub fn without_baseline(&self) -> usize {
         self.rows.len() - self.pairs().count()
     }
 
-    /// What it and its baseline recorded of a metric under the same seeds.
+    /// Returns the values of a metric from the setting and from its baseline, under the same seeds.
     fn beside(&self, metric: MetricName) -> (Vec<f64>, Vec<f64>) {
         let mine = self.pairs().flat_map(|(row, _)| row.values(metric)).collect();
         let theirs = self.pairs().flat_map(|(_, base)| base.values(metric)).collect();
         (mine, theirs)
     }
 
-    /// A metric over that of its baseline.
+    /// Returns the ratio of a metric to the baseline's.
     pub fn ratio(&self, metric: MetricName) -> Option<Estimate> {
         let (mine, theirs) = self.beside(metric);
         hodges_lehmann_ratio(&mine, &theirs)
     }
 
-    /// How many times as fast, or as cheap, as its baseline.
+    /// Returns how many times as fast, or as cheap, the setting is as its baseline.
     pub fn advantage(&self, metric: MetricName) -> Option<Estimate> {
         let (mine, theirs) = self.beside(metric);
         match metric.better() {
@@ -187,8 +189,8 @@ impl<'r, 'a> Candidate<'r, 'a> {
         }
     }
 
-    /// The accuracy that it costs against its baseline, a share of the examples, positive where it is worse; absent unless it is known of
-    /// every seed. Claims of accuracies are tested by the same interval.
+    /// Returns the accuracy lost against the baseline as a share of the examples, positive if the setting is worse. `None` unless it is
+    /// known for every seed. Claims about accuracies are tested with the same interval.
     pub fn loss(&self) -> Option<Estimate> {
         let losses: Option<Vec<Estimate>> = self
             .rows
@@ -199,8 +201,8 @@ impl<'r, 'a> Candidate<'r, 'a> {
         mean_over_seeds(&losses?)
     }
 
-    /// What it changes of the baseline: the bits of weights and of operands that it gives up, then the axes that differ. The
-    /// baseline changes least.
+    /// Returns the distance from the baseline: the bits of weights and operands that the setting gives up, then the number of axes that
+    /// differ. The baseline itself has the smallest distance.
     pub fn distance(&self) -> (u32, usize) {
         let Some((row, base)) = self.pairs().next() else {
             return (u32::MAX, usize::MAX);
@@ -214,7 +216,7 @@ impl<'r, 'a> Candidate<'r, 'a> {
         (lost, Axis::ALL.iter().filter(differs).count())
     }
 
-    /// How it ended, unless every seed ran to its end.
+    /// Returns the status and reason of the first seed that did not finish; `None` if all finished.
     pub fn ended(&self) -> Option<String> {
         let short: Vec<&&Row<'_>> = self.rows.iter().filter(|row| !row.is_ok()).collect();
         let first = short.first()?;

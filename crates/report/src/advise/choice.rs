@@ -1,4 +1,4 @@
-//! Which setting is within the budget, and which of those is the cheapest.
+//! Selects the settings within the budget and chooses the cheapest of them.
 
 use mantissa_analysis::{Estimate, Groups, Verdict, judge, pareto};
 use mantissa_core::{Better, ExecutedVerdict, MetricName, Record, TaskKind};
@@ -10,53 +10,54 @@ use super::{
 };
 use crate::{Group, Row, baseline::SPEED_MATTERS, units};
 
-/// A setting beside the budget.
+/// A setting and its assessment against the budget.
 #[derive(Debug)]
 pub(crate) struct Assessed<'r, 'a> {
     /// The setting.
     pub candidate: Candidate<'r, 'a>,
-    /// The accuracy that it costs, a share; nothing for kernels.
+    /// Accuracy lost, as a share; `None` for kernels.
     pub loss: Option<Estimate>,
-    /// Why it is not within the budget; empty if it is.
+    /// Reasons why the setting is not within the budget; empty if it is.
     pub doubts: Vec<String>,
 }
 
 impl Assessed<'_, '_> {
-    /// Whether it is within the budget.
+    /// Returns `true` if the setting is within the budget.
     pub fn is_kept(&self) -> bool {
         self.doubts.is_empty()
     }
 }
 
-/// The settings of some work, and which of them to take.
+/// Settings that do the same work, and the choice among them.
 #[derive(Debug)]
 pub(crate) struct Choice<'r, 'a> {
-    /// What tells the work from other work of its group.
+    /// Label that distinguishes the work from the group's other work.
     pub place: String,
-    /// What is to be as little as possible, or as much in the case of a rate; absent where nothing was recorded that says it.
+    /// Metric to minimize, or to maximize if it is a rate; `None` if no suitable metric was recorded.
     pub cost: Option<MetricName>,
-    /// Whether anything tells how good the results are: an accuracy, or the error of a kernel.
+    /// `true` if the quality of the results was measured: an accuracy, or the error of a kernel.
     pub is_judged: bool,
-    /// Every setting of which something ran.
+    /// Every setting that ran.
     pub assessed: Vec<Assessed<'r, 'a>>,
-    /// The cheapest of those within the budget by its median, or of those shown to be as cheap the nearest to the baseline.
+    /// Index of the setting within the budget with the lowest median cost. Among settings shown to be as cheap, the one nearest to the
+    /// baseline.
     pub chosen: Option<usize>,
-    /// Whether of those shown to be as cheap the nearest to the baseline was chosen.
+    /// `true` if the setting nearest to the baseline was chosen among those shown to be as cheap.
     pub is_nearest: bool,
-    /// The others within the budget beside the chosen one: regressed is costlier by more than chance, anything else is not.
+    /// The other settings within the budget and their verdict against the chosen one. `Regressed` means significantly costlier.
     pub rivals: Vec<(usize, Verdict)>,
-    /// Settings that no other one beats in both speed and error, where no bound of the error was given.
+    /// Pareto front of speed and error, used if no error limit was given.
     pub front: Vec<usize>,
 }
 
 impl Choice<'_, '_> {
-    /// The setting that was chosen.
+    /// Returns the chosen setting.
     pub fn chosen(&self) -> Option<&Assessed<'_, '_>> {
         self.assessed.get(self.chosen?)
     }
 
-    /// Whether the chosen setting is the baseline, or shown to be cheaper than it. Where the baseline is not within the budget,
-    /// whether nothing else might be cheaper.
+    /// Returns `true` if the chosen setting is the baseline or is shown to be cheaper than it. If the baseline is not within the budget,
+    /// returns `true` if every other setting is shown to be costlier or equal.
     pub fn is_shown(&self) -> bool {
         self.is_shown_beside(self.chosen, &self.rivals)
     }
@@ -73,7 +74,7 @@ impl Choice<'_, '_> {
         }
     }
 
-    /// The others within the budget that are not shown to cost more than the chosen one, the cheapest first.
+    /// Returns the other settings within the budget that are not shown to be costlier than the chosen one, cheapest first.
     pub fn equals(&self) -> impl Iterator<Item = usize> {
         let equals = self
             .rivals
@@ -83,9 +84,9 @@ impl Choice<'_, '_> {
     }
 }
 
-/// What tells how much of what is to be little a setting takes.
+/// Returns the metric that measures the cost of a setting.
 ///
-/// Kernels and generations are sampled until their times are known, so that their energy is that of any number of launches.
+/// Kernels and generations are sampled until their times are known. Their energy depends on the number of launches and cannot be compared.
 pub(crate) fn cost(group: &Group<'_>, goal: Goal) -> Option<MetricName> {
     let energies = [MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules];
     match goal {
@@ -98,7 +99,7 @@ pub(crate) fn cost(group: &Group<'_>, goal: Goal) -> Option<MetricName> {
     }
 }
 
-/// Compares the settings of some work with the budget and chooses among them.
+/// Assesses the settings against the budget and chooses among them.
 pub(crate) fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Budget) -> Choice<'r, 'a> {
     let cost = cost(group, budget.minimise);
     let is_judged = is_judged(group, &work.candidates);
@@ -121,7 +122,7 @@ pub(crate) fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Bud
     choice
 }
 
-/// Whether any setting that ran says how good its results are.
+/// Returns `true` if any setting that finished has a quality metric.
 fn is_judged(group: &Group<'_>, candidates: &[Candidate<'_, '_>]) -> bool {
     let quality = match group.kind {
         TaskKind::Kernel => MetricName::RelativeError,
@@ -131,8 +132,8 @@ fn is_judged(group: &Group<'_>, candidates: &[Candidate<'_, '_>]) -> bool {
     ran.any(|candidate| candidate.median(quality).is_some())
 }
 
-/// Takes the cheapest. Settings that are shown to be as cheap tie: of them the one is taken that is nearest to the baseline, unless
-/// that would no longer be shown to be cheaper than the baseline.
+/// Chooses the cheapest setting. Among settings shown to be as cheap, chooses the one nearest to the baseline, unless that one would not
+/// be shown to be cheaper than the baseline.
 fn take(choice: &mut Choice<'_, '_>, cost: MetricName) {
     let Some(cheapest) = cheapest(choice, cost, |one| one.is_kept()) else {
         return;
@@ -185,7 +186,7 @@ fn assess<'r, 'a>(
     }
 }
 
-/// What it did that its suite or its name does not say.
+/// Describes deviations from the suite's expectation or from the requested precision.
 fn otherwise_than_asked(candidate: &Candidate<'_, '_>) -> Option<String> {
     let of_row = |row: &&Row<'_>| {
         let differs = |record: &&&Record| record.executed.verdict == ExecutedVerdict::Differs;
@@ -254,7 +255,7 @@ fn too_large(group: &Group<'_>, candidate: &Candidate<'_, '_>, most: f64) -> Opt
     (peak > most).then(|| format!("it peaks at {}, above {}", text(peak), text(most)))
 }
 
-/// The cheapest of some settings that ran to their end; of equal ones the first.
+/// Returns the cheapest finished setting that matches the predicate, the first one in a tie.
 pub(crate) fn cheapest(
     choice: &Choice<'_, '_>,
     cost: MetricName,
@@ -268,7 +269,7 @@ pub(crate) fn cheapest(
     known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
 }
 
-/// A value such that less of it is better.
+/// Negates values of metrics for which higher is better.
 fn lower_is_better(metric: MetricName, value: f64) -> f64 {
     match metric.better() {
         Better::Lower => value,
@@ -276,7 +277,7 @@ fn lower_is_better(metric: MetricName, value: f64) -> f64 {
     }
 }
 
-/// The others within the budget beside one of them, the cheapest first.
+/// Returns the other settings within the budget with their verdict against the chosen one, cheapest first.
 fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usize, Verdict)> {
     let is_rival = |index: &usize| *index != chosen && choice.assessed[*index].is_kept();
     let mut rivals: Vec<usize> = (0..choice.assessed.len()).filter(is_rival).collect();
@@ -303,7 +304,7 @@ fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usiz
     rivals.into_iter().zip(verdicts).collect()
 }
 
-/// The settings within the rest of the budget that no other one beats in speed and error alike, the fastest first.
+/// Returns the Pareto front of speed and error among the settings that are otherwise within the budget, fastest first.
 fn front(choice: &Choice<'_, '_>, metric: MetricName) -> Vec<usize> {
     let point = |one: &Assessed<'_, '_>| {
         let candidate = &one.candidate;

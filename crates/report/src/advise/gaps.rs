@@ -1,4 +1,4 @@
-//! What a run did not test, so that nobody takes its answer for more than it is.
+//! Gaps in a run: settings, seeds and conditions that were not tested. They show how far the advice can be trusted.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{Goal, Group, Report, Row};
 
-/// What was not tested, a sentence each.
+/// Lists the gaps, one sentence each.
 pub(crate) fn gaps(report: &Report<'_>, group: &Group<'_>, choices: &[Choice<'_, '_>]) -> Vec<String> {
     let mut gaps: Vec<String> = Vec::new();
     gaps.extend(settings(group));
@@ -45,7 +45,7 @@ fn ran(row: &Row<'_>) -> bool {
     row.status.is_some_and(|status| status != Status::Skipped)
 }
 
-/// Settings of precision, matmul and accumulator that the design defines and of which nothing ran.
+/// Lists the combinations of precision, matmul and accumulator that can run but did not.
 fn settings(group: &Group<'_>) -> Option<String> {
     let like = &group.rows.iter().find(|row| ran(row))?.cell.setting;
     let arithmetic = |setting: &Setting| (setting.precision(), setting.matmul(), setting.accumulator());
@@ -86,7 +86,7 @@ fn settings_of(count: usize) -> String {
     }
 }
 
-/// The settings that differ from one in their arithmetic alone and that can run.
+/// Returns the settings that differ from the given one only in their arithmetic and that can run.
 fn every(like: &Setting) -> Vec<Setting> {
     let mut settings = Vec::new();
     for precision in Precision::ALL {
@@ -111,10 +111,10 @@ fn every(like: &Setting) -> Vec<Setting> {
     settings
 }
 
-/// Cells of the plan of which there is nothing, by the reason.
+/// Counts the planned cells that did not run, by reason.
 fn not_run(group: &Group<'_>) -> Vec<String> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    // What has no meaning was never to be tested.
+    // Combinations that are undefined cannot be tested.
     let meant = group.rows.iter().filter(|row| !ran(row) && !is_undefined(row));
     for row in meant {
         *reasons
@@ -136,7 +136,7 @@ fn is_undefined(row: &Row<'_>) -> bool {
     !setting.precision().allows(setting.matmul()) || sums
 }
 
-/// Processes of a setting, over its seeds.
+/// Reports that the settings ran in too few processes, over their seeds, for an interval between processes.
 fn repeats(choices: &[Choice<'_, '_>]) -> Option<String> {
     let settings = choices.iter().flat_map(|choice| &choice.assessed);
     let ran = settings
@@ -155,7 +155,7 @@ fn repeats(choices: &[Choice<'_, '_>]) -> Option<String> {
     })
 }
 
-/// A training depends on its seed; a test of given weights does not.
+/// Reports a training with a single seed. Evaluations of given weights do not depend on the seed.
 fn seeds(group: &Group<'_>) -> Option<String> {
     let single = group.kind == TaskKind::Train && !group.varies(Axis::Seed) && group.ok().next().is_some();
     single.then(|| {
@@ -172,7 +172,7 @@ fn unverified(group: &Group<'_>) -> Option<String> {
     }
 }
 
-/// Axes that decide over speed or memory and have one value in the whole run.
+/// Lists the axes that affect speed or memory and have one value in the whole run.
 fn held(group: &Group<'_>) -> Option<String> {
     const DECIDE: [Axis; 5] = [
         Axis::Batch,

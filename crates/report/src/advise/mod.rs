@@ -1,5 +1,5 @@
-//! The cheapest setting that keeps accuracy, or error, within a budget and fits a limit of memory, from the records of a run: with
-//! the evidence, what was not tested, and the best practices that the records bear out.
+//! Advice from the records of a run: the cheapest setting within a budget of accuracy (or error) and memory, the evidence, what was not
+//! tested, and the best practices that the records confirm.
 
 mod budget;
 mod candidate;

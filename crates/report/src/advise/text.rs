@@ -1,4 +1,4 @@
-//! Advice for a terminal.
+//! Renders advice for a terminal.
 
 use super::{
     Advice, Evidence, Fired, Measured, OfGroup, OfWork,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Advice {
-    /// The answers, each with its evidence, then what was not tested and the rules; `draw` draws the tables.
+    /// Renders the advice with its evidence, the gaps and the rules; `draw` renders the tables.
     pub fn text(&self, draw: impl Fn(&Table) -> String) -> String {
         let mut blocks: Vec<String> = vec![format!("{}\n{}", self.run, self.budget)];
         blocks.extend(self.warnings.iter().map(banner));
@@ -50,7 +50,7 @@ fn bullets(title: &str, lines: Vec<String>) -> Option<String> {
 
 fn out(work: &OfWork) -> Vec<String> {
     let fallen = work.evidence.iter().filter(|one| !one.kept);
-    // That nothing tells how good any is, the answer says once.
+    // The headline already reports that the quality was not measured.
     let fallen = fallen.filter(|one| one.reasons != [UNJUDGED]);
     fallen
         .map(|one| format!("{}: {}.", one.setting, one.reasons.join("; ")))
@@ -68,7 +68,7 @@ fn rule(fired: &Fired) -> String {
     )
 }
 
-/// A column with its side and what it shows of a setting.
+/// Title and alignment of a column, and a function that formats its field for a setting.
 type Column<'t> = (String, Align, Box<dyn Fn(&Evidence) -> String + 't>);
 
 fn table(group: &OfGroup, work: &OfWork) -> Table {
@@ -84,7 +84,7 @@ fn table(group: &OfGroup, work: &OfWork) -> Table {
     }
 }
 
-/// Columns of which nothing is known are left out.
+/// Returns the columns of the table, without those that have no values.
 fn columns<'t>(group: &'t OfGroup, work: &'t OfWork) -> Vec<Column<'t>> {
     let number = |title: &str, field: fn(&Evidence) -> Option<String>| -> Option<Column<'t>> {
         let known = work.evidence.iter().any(|one| field(one).is_some());
@@ -143,7 +143,7 @@ fn ratio(measured: &Measured) -> String {
     times(&measured.estimate())
 }
 
-/// The title has the unit.
+/// Omits the unit, which is in the column title.
 fn change(measured: &Measured) -> String {
     accuracy_change(&measured.estimate()).replacen(" points", "", 1)
 }

@@ -1,12 +1,12 @@
-//! How far a text that a setting wrote is the baseline's: all that a generation records of what it wrote.
+//! Comparison of generated text with the baseline's, based on the only text that a generation records.
 
 use mantissa_core::Record;
 
 use super::candidate::Candidate;
 use crate::Row;
 
-/// How many of the first tokens of its first text are the baseline's, in a sentence; absent where either wrote none, and for the
-/// baseline itself.
+/// Describes how many leading tokens of the first text equal the baseline's. `None` for the baseline itself, and if either setting wrote
+/// no text.
 pub(crate) fn alike(candidate: &Candidate<'_, '_>, base: &str) -> Option<String> {
     if candidate.is_baseline {
         return None;
@@ -26,7 +26,7 @@ pub(crate) fn alike(candidate: &Candidate<'_, '_>, base: &str) -> Option<String>
     ))
 }
 
-/// The tokens of the first text of its first process that wrote one.
+/// Returns the tokens of the first text from the first process that wrote one.
 fn text<'a>(row: &Row<'a>) -> Option<Vec<&'a str>> {
     row.measured.iter().find_map(|(record, _)| tokens(record))
 }

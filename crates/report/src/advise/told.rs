@@ -1,4 +1,4 @@
-//! Everything that advice consists of, as `--json` prints it.
+//! Data model of the advice, as printed by `--json`.
 
 use mantissa_analysis::{Estimate, Interval};
 use mantissa_core::{Backend, CellId, MetricName, TaskKind};
@@ -14,125 +14,125 @@ use super::{
 };
 use crate::{Banner, Group, Report, Suite, banner::this_machine};
 
-/// Version of what `mantissa advise --json` prints.
+/// Schema version of `mantissa advise --json`.
 const SCHEMA: u32 = 1;
 
-/// What a run says of which setting to take.
+/// Advice derived from a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// Version of this format.
+    /// Schema version.
     pub schema: u32,
     /// Name of the run folder.
     pub run: String,
-    /// What a setting may cost.
+    /// Budget that the settings must keep.
     pub budget: Budget,
-    /// What a reader must know before the advice.
+    /// Warnings about the run.
     pub warnings: Vec<Banner>,
-    /// The workloads, in plan order.
+    /// Workloads in plan order.
     pub workloads: Vec<OfGroup>,
 }
 
 /// Advice about a workload of a suite.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OfGroup {
-    /// The suite.
+    /// Name of the suite.
     pub suite: String,
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
-    /// What a reader must know before the advice.
+    /// Warnings about the suite.
     pub warnings: Vec<Banner>,
-    /// What is to be as little as possible, or as much in the case of a rate.
+    /// Metric to minimize, or to maximize if it is a rate.
     pub cost: Option<MetricName>,
-    /// A choice for each kind of work: settings that differ in a size or in the input values are not compared.
+    /// One choice per kind of work. Settings that differ in a size or in the input values are not compared.
     pub choices: Vec<OfWork>,
-    /// What was not tested.
+    /// Gaps: what was not tested.
     pub untested: Vec<String>,
-    /// Best practices that the records bear out.
+    /// Best practices that the records confirm.
     pub rules: Vec<Fired>,
 }
 
-/// The choice among settings that do the same work.
+/// Choice among settings that do the same work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OfWork {
-    /// What tells it from the workload's other work; empty if there is no other.
+    /// Label that distinguishes it from the workload's other work; empty if there is only one.
     pub work: String,
-    /// The answer in sentences.
+    /// Recommendation in sentences.
     pub answer: Vec<String>,
-    /// The setting to take; absent if none is within the budget, or nothing tells which is the cheapest or how good it is.
+    /// Recommended setting. `None` if no setting is within the budget, or if cost or quality was not measured.
     pub chosen: Option<String>,
-    /// The cheapest setting where nothing tells how good any is.
+    /// Cheapest setting if the quality was not measured.
     pub unjudged: Option<String>,
-    /// Whether either is the baseline or shown to be cheaper than it; if the baseline is not within the budget, whether nothing
-    /// else that is might be cheaper.
+    /// `true` if that setting is the baseline or is shown to be cheaper than it. If the baseline is not within the budget: `true` if every
+    /// other setting within it is shown to be costlier or equal.
     pub shown: bool,
-    /// Settings within the budget that are not shown to cost more, the cheapest first.
+    /// Settings within the budget that are not shown to be costlier, cheapest first.
     pub equals: Vec<String>,
-    /// Every setting of which something ran.
+    /// Evidence for every setting that ran.
     pub evidence: Vec<Evidence>,
 }
 
-/// What is known of a setting.
+/// Measurements of a setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evidence {
-    /// The setting.
+    /// Name of the setting.
     pub setting: String,
-    /// Its cells, a seed each.
+    /// Ids of its cells, one per seed.
     pub cells: Vec<CellId>,
-    /// Its processes, over all seeds.
+    /// Number of processes over all seeds.
     pub processes: usize,
-    /// Whether others are compared with it.
+    /// `true` if the others are compared with this setting.
     pub baseline: bool,
-    /// Whether it is within the budget.
+    /// `true` if the setting is within the budget.
     pub kept: bool,
-    /// Why it is not; empty if it is.
+    /// Reasons why it is not within the budget; empty if it is.
     pub reasons: Vec<String>,
-    /// How many times as fast as its baseline.
+    /// Speed relative to the baseline.
     pub speed: Option<Measured>,
-    /// What is to be as little as possible, over processes; its metric is the workload's `cost`.
+    /// Median of the workload's `cost` metric over processes.
     pub cost: Option<f64>,
-    /// The highest peak of memory that a process reached.
+    /// Maximum peak memory over processes, in bytes.
     pub memory_bytes: Option<f64>,
-    /// Its peak of memory over that of its baseline.
+    /// Peak memory relative to the baseline.
     pub memory: Option<Measured>,
-    /// Test accuracy lost against its baseline, as a share of the examples; negative where it won.
+    /// Test accuracy lost against the baseline, as a share of the examples; negative for a gain.
     pub accuracy_loss: Option<Measured>,
-    /// The largest relative error of a kernel.
+    /// Maximum relative error of a kernel.
     pub error: Option<f64>,
-    /// Its perplexity over that of its baseline; told, not judged.
+    /// Perplexity relative to the baseline; informative only.
     pub perplexity: Option<f64>,
 }
 
-/// An estimate with its 95 % interval.
+/// An estimate with its 95 % confidence interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// The estimate.
+    /// Point estimate.
     pub value: f64,
-    /// Lower end.
+    /// Lower bound.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper bound.
     pub high: Option<f64>,
-    /// What it comes from.
+    /// Estimation method.
     pub method: &'static str,
 }
 
 /// A best practice whose condition holds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fired {
-    /// Its name.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// When it applies, in words.
+    /// Condition in words.
     pub when: &'static str,
-    /// What to do.
+    /// Recommended action.
     pub advice: &'static str,
-    /// What in the records fulfils the condition.
+    /// Evidence from the records that fulfils the condition.
     pub evidence: Vec<String>,
-    /// Those records' cells.
+    /// Cells of those records.
     pub cells: Vec<CellId>,
-    /// Where the practice is described.
+    /// Sources that describe the practice.
     pub sources: &'static [&'static str],
 }
 
-/// Says which setting to take, for every workload of a run.
+/// Recommends a setting for every workload of a run.
 pub fn advise(report: &Report<'_>, budget: &Budget) -> Advice {
     let mut warnings = warnings(&report.banners);
     if report.run.environment.backend == Backend::Flex {
@@ -251,7 +251,7 @@ impl Measured {
         }
     }
 
-    /// As it was; without the number of its samples.
+    /// Converts back to an [`Estimate`], without the number of samples.
     pub(crate) fn estimate(&self) -> Estimate {
         Estimate {
             value: self.value,

@@ -1,4 +1,4 @@
-//! The answer in sentences.
+//! Formats the advice as sentences.
 
 use mantissa_analysis::{Doubt, Estimate, Verdict};
 use mantissa_core::{MatmulPrecision, MetricName, Precision, TaskKind};
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{Group, baseline::SPEED_MATTERS, units};
 
-/// Why no setting is within the budget where nothing tells how good any is.
+/// Reason why no setting is within the budget if the quality was not measured.
 pub(crate) const UNJUDGED: &str = "nothing tells how good its results are";
 
-/// The answer, for a reader who reads nothing else.
+/// Returns the recommendation as sentences that can be read on their own.
 pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> Vec<String> {
     let ran = choice.assessed.iter().any(|one| one.candidate.ended().is_none());
     if !ran {
@@ -68,7 +68,7 @@ fn stay(one: &Assessed<'_, '_>, budget: &Budget) -> String {
     )
 }
 
-/// `Use bf16-mixed · high: 1.90× (1.80–2.00) as fast as 32-true · highest, …`
+/// Formats the recommendation: `Use bf16-mixed · high: 1.90× (1.80–2.00) as fast as 32-true · highest, …`
 fn take(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Budget) -> String {
     let candidate = &one.candidate;
     if candidate.is_baseline {
@@ -97,7 +97,7 @@ fn take(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Budget)
     }
 }
 
-/// What a setting costs beside the baseline: `1.90× (1.80–2.00) as fast as 32-true · highest`, …
+/// Formats the cost of a setting relative to the baseline: `1.90× (1.80–2.00) as fast as 32-true · highest`, …
 fn costs(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Vec<String> {
     let base = base_label(group, candidate);
     let speed = candidate.advantage(group.speed);
@@ -111,7 +111,7 @@ fn costs(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Vec<String> {
     facts.into_iter().flatten().collect()
 }
 
-/// Which setting is the cheapest where nothing tells how good any is.
+/// Names the cheapest setting if the quality was not measured.
 fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<String> {
     let what = match group.kind {
         TaskKind::Kernel => "no error was measured",
@@ -153,7 +153,7 @@ fn base_label(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> String {
         .map_or_else(|| units::ABSENT.to_owned(), |(_, base)| name(group, base))
 }
 
-/// `1.90× (1.80–2.00)`.
+/// Formats a ratio: `1.90× (1.80–2.00)`.
 pub(crate) fn times(ratio: &Estimate) -> String {
     let value = units::times(ratio.value);
     match ratio.interval {
@@ -162,9 +162,9 @@ pub(crate) fn times(ratio: &Estimate) -> String {
     }
 }
 
-/// A loss of accuracy as what changes of it: `−0.1 points (−0.6 to 0.4)`.
+/// Formats a loss of accuracy as a change: `−0.1 points (−0.6 to 0.4)`.
 pub(crate) fn accuracy_change(loss: &Estimate) -> String {
-    /// Of ends that lie nearer together than this, a second decimal says something; points.
+    /// Interval width in points below which a second decimal is significant.
     const SHARP: f64 = 1.0;
     let width = loss.interval.map_or(0.0, |ends| 100.0 * (ends.high - ends.low));
     let decimals = if width < SHARP { 2 } else { 1 };
@@ -182,7 +182,7 @@ pub(crate) fn accuracy_change(loss: &Estimate) -> String {
     }
 }
 
-/// Whether the chosen setting is shown to be cheaper than the baseline.
+/// Describes the comparison with the baseline unless the chosen setting is shown to be cheaper.
 fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
     let (index, verdict) = choice
         .rivals
@@ -202,7 +202,7 @@ fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
     }
 }
 
-/// Why a difference is not known.
+/// Returns the reason why a difference is unknown.
 pub(crate) fn doubt(verdict: Verdict) -> String {
     match verdict {
         Verdict::Inconclusive(Doubt::TooFewRepeats) => {
@@ -213,8 +213,8 @@ pub(crate) fn doubt(verdict: Verdict) -> String {
     }
 }
 
-/// Which others within the budget cost as much, or are not shown to cost more, and why the chosen one is named before them; the
-/// baseline is spoken of before.
+/// Lists the other settings within the budget that are as cheap, or not shown to be costlier, and why the chosen one is preferred. The
+/// baseline is left out, because [`certainty`] covers it.
 fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Vec<String> {
     let Some(chosen) = choice.chosen().map(|one| &one.candidate) else {
         return Vec::new();
@@ -265,7 +265,7 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
     sentences
 }
 
-/// A speed or a cost over that of the baseline, from how many times better it is.
+/// Formats a speed or a cost relative to the baseline, given the advantage over it.
 fn beside(goal: Goal, advantage: &Estimate) -> String {
     units::times(match goal {
         Goal::Time => advantage.value,
@@ -273,9 +273,9 @@ fn beside(goal: Goal, advantage: &Estimate) -> String {
     })
 }
 
-/// The first few names and how many more there are.
+/// Lists the first few names and the number of the others.
 pub(crate) fn listed(names: &[String], gap: &str) -> String {
-    /// More than these nobody reads in a sentence.
+    /// Maximum number of names in a sentence.
     const MOST: usize = 6;
     let shown = names[..names.len().min(MOST)].join(gap);
     let more = names.len().saturating_sub(MOST);
@@ -285,7 +285,7 @@ pub(crate) fn listed(names: &[String], gap: &str) -> String {
     }
 }
 
-/// The cheapest of all that ran, where it is not within the budget: what there is to win by showing more.
+/// Names the cheapest setting of all if it is not within the budget, and why it is not.
 fn tempting(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Option<String> {
     let one = &choice.assessed[cheapest(choice, cost, |_| true)?];
     if one.is_kept() {
@@ -304,7 +304,7 @@ fn tempting(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Option<Str
     ))
 }
 
-/// A baseline that is no f32 training says less.
+/// Warns if the baseline is not a 32-true/highest setting, which makes a weaker comparison.
 fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
     let base = choice.assessed.iter().find(|one| one.candidate.is_baseline)?;
     let setting = &base.candidate.row().cell.setting;
@@ -317,7 +317,7 @@ fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> 
     })
 }
 
-/// Test examples say nothing of what another seed would have learned.
+/// Warns that the accuracy comes from one seed. An interval over test examples does not cover the variation between seeds.
 fn one_seed(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
     let chosen = &choice.chosen()?.candidate;
     let rests = group.kind == TaskKind::Train && chosen.rows().len() == 1 && !chosen.is_baseline;

@@ -1,4 +1,4 @@
-//! What every run made of a setting, beside what the first one made of it.
+//! Compares the results of each run with those of the first run, setting by setting.
 
 use mantissa_analysis::{CONFIDENCE, Estimate, Groups, Verdict, hodges_lehmann_ratio, holm, judge, mcnemar};
 use mantissa_core::{Better, ExecutedVerdict, MetricName};
@@ -13,37 +13,37 @@ use crate::{
     baseline::{SPEED_MATTERS, right, speeds},
 };
 
-/// What one run made of a setting.
+/// Results of one run for a setting.
 #[derive(Debug, Default)]
 pub(super) struct Entry<'r, 'a> {
-    /// Its row; absent if the run has none.
+    /// The run's row; `None` if the run lacks the setting.
     pub row: Option<&'r Row<'a>>,
-    /// How many times as fast as the first run: Hodges and Lehmann's ratio of processes.
+    /// Speed relative to the first run: Hodges–Lehmann ratio over processes.
     pub speed: Option<Estimate>,
-    /// Whether that is more than chance; all comparisons of a table are one family.
+    /// Verdict on the speed ratio. All comparisons of a table are one family of tests.
     pub verdict: Option<Verdict>,
-    /// How many times the memory of the first run.
+    /// Memory relative to the first run.
     pub memory: Option<Estimate>,
-    /// How seldom chance alone would let it predict as many test examples better or worse than the first run.
+    /// p-value for the difference in correctly predicted test examples from the first run (McNemar, Holm-corrected).
     pub accuracy_p: Option<f64>,
-    /// Its losses beside those of the first run, of a training.
+    /// Training losses compared with those of the first run.
     pub losses: Option<Losses>,
-    /// Whether its work and data are the first run's, and both ran to their end.
+    /// `true` if work and data equal those of the first run and both runs finished.
     pub same_work: bool,
-    /// Whether it executed another precision than the first run.
+    /// `true` if it executed another precision than the first run.
     pub other_arithmetic: bool,
-    /// What must be known of it.
+    /// Remarks for the table.
     pub remarks: Vec<String>,
 }
 
 impl Entry<'_, '_> {
-    /// Whether it predicts other test examples right than the first run, by more than chance.
+    /// Returns `true` if the correctly predicted test examples differ significantly from those of the first run.
     pub fn is_apart(&self) -> bool {
         self.accuracy_p.is_some_and(|p| p <= 1.0 - CONFIDENCE)
     }
 }
 
-/// The entries of every line, one for each of these runs.
+/// Compares every line and returns its entries, one per run.
 pub(super) fn compare<'r, 'a>(
     runs: &[&Run],
     lines: &[Line<'r, 'a>],
@@ -108,7 +108,7 @@ fn beside_first<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
     line.rows.iter().enumerate().map(entry).collect()
 }
 
-/// Places of the entries that can be compared with the first of their line: line, run.
+/// Returns the indices (line, run) of the entries that can be compared with the first run.
 fn pairs(entries: &[Vec<Entry<'_, '_>>]) -> Vec<(usize, usize)> {
     let of_line = |(line, entries): (usize, &Vec<Entry<'_, '_>>)| {
         let runs = 1..entries.len();

@@ -1,9 +1,9 @@
-//! On what the runs were made: what is the same, what differs, and what a difference means.
+//! Environments of several runs: which facts are shared, which differ, and how a difference affects the ratios.
 
 use super::matching::letter;
 use crate::{Banner, Report, Run, banner, facts::facts, units};
 
-/// Facts that name a machine; the others name what ran on it.
+/// Facts about the machine; the others describe the software and the work.
 const MACHINE: [&str; 7] = [
     "CPU",
     "Cores",
@@ -13,17 +13,17 @@ const MACHINE: [&str; 7] = [
     "GPU UUID",
     "Compute capability",
 ];
-/// What executed the work, which may be another part of the same machine.
+/// Backend that executed the work. It may use another device of the same machine.
 const BACKEND: &str = "Backend";
-/// Facts that are about the work, and neither about machine nor software.
+/// Facts about the work, as opposed to machine and software.
 const WORK: [&str; 5] = ["Profile", "Data", "Files", "Classes", "While reading"];
 
-/// The fingerprints of several runs.
+/// Environment facts of several runs.
 #[derive(Debug, Default)]
 pub(super) struct Environments {
-    /// Facts that are the same in all runs.
+    /// Facts that are equal in all runs.
     pub shared: Vec<(&'static str, String)>,
-    /// The others, with a value for each run.
+    /// Facts that differ, with one value per run.
     pub differing: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -31,7 +31,7 @@ impl Environments {
     pub fn of(reports: &[Report<'_>]) -> Self {
         let all: Vec<_> = reports.iter().map(|report| of_run(report.run)).collect();
         let mut names: Vec<&'static str> = Vec::new();
-        // The run of which most is known, a GPU say, gives the order.
+        // The run with the most facts, such as one with a GPU, determines the order.
         let mut longest: Vec<_> = all.iter().collect();
         longest.sort_by_key(|facts| std::cmp::Reverse(facts.len()));
         for (name, _) in longest.into_iter().flatten() {
@@ -60,7 +60,7 @@ impl Environments {
         names.filter(|name| is_of(name)).collect()
     }
 
-    /// What a reader of ratios must know of the machines.
+    /// Returns the banner about differences between the machines.
     fn banner(&self) -> Banner {
         let machine = self.differing_of(|name| MACHINE.contains(&name));
         let software = self.differing_of(|name| !MACHINE.contains(&name) && !WORK.contains(&name));
@@ -96,7 +96,7 @@ fn of_run(run: &Run) -> Vec<(&'static str, String)> {
     own.into_iter().chain(facts(run)).collect()
 }
 
-/// What a reader must know before any number of several runs.
+/// Returns the banners of a comparison.
 pub(super) fn banners(reports: &[Report<'_>], environments: &Environments) -> Vec<Banner> {
     let mut banners = vec![environments.banner()];
     for (index, report) in reports.iter().enumerate() {
@@ -135,7 +135,7 @@ pub(super) fn banners(reports: &[Report<'_>], environments: &Environments) -> Ve
     banners
 }
 
-/// Equal statements about several runs once, each with the letters of its runs.
+/// Merges equal banners of several runs and prefixes each with the letters of its runs.
 fn together(all: Vec<Vec<Banner>>) -> Vec<Banner> {
     let mut merged: Vec<(Banner, String)> = Vec::new();
     for (run, banner) in all

@@ -1,4 +1,4 @@
-//! Columns and fields of a comparison's table, as the page and the summary show them.
+//! Columns and fields of a comparison table, shared by the HTML page and the Markdown summary.
 
 use mantissa_analysis::Estimate;
 use mantissa_core::MetricName;
@@ -12,17 +12,17 @@ use crate::{
     units::{self, Scale},
 };
 
-/// A column's title, the smaller line below it, and whose it is.
+/// Column heading: title, smaller line below it, run and alignment.
 #[derive(Debug, Serialize)]
 pub(super) struct Heading {
-    /// The letter of its run; empty for those of settings and remarks.
+    /// Letter of the run; empty for settings and remarks.
     pub run: String,
     pub title: String,
     pub below: String,
     pub align: Align,
 }
 
-/// Columns of a run: metrics, and the speed beside the first run's.
+/// Column of a run: a metric, or the speed relative to the first run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Of {
     Speed,
@@ -42,7 +42,7 @@ fn columns(table: &Comparison<'_, '_>, run: usize) -> Vec<Of> {
     columns
 }
 
-/// The columns, as many as a line has fields.
+/// Returns the column headings, one per field of a line.
 pub(super) fn headings(table: &Comparison<'_, '_>) -> Vec<Heading> {
     let axes = table.axes.iter().map(|axis| {
         let column = Column::Axis(*axis);
@@ -79,7 +79,7 @@ pub(super) fn headings(table: &Comparison<'_, '_>) -> Vec<Heading> {
     axes.chain(of_runs).chain([remarks]).collect()
 }
 
-/// The fields of a setting.
+/// Returns the fields of a setting.
 pub(super) fn fields(table: &Comparison<'_, '_>, line: &[Entry<'_, '_>]) -> Vec<Field> {
     let Some(any) = line.iter().find_map(|entry| entry.row) else {
         return vec![];
@@ -147,7 +147,7 @@ fn measured(row: &Row<'_>, metric: MetricName, scale: Scale) -> Field {
     Field::estimate(estimate, scale, row.processes() > 1 && !of_samples)
 }
 
-/// `1.02× A's, 0.99–1.05`.
+/// Formats a ratio to the first run: `1.02× A's, 0.99–1.05`.
 fn of_first(ratio: &Estimate) -> String {
     let interval = ratio.interval.map(|i| format!(", {:.2}–{:.2}", i.low, i.high));
     format!(

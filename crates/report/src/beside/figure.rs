@@ -1,4 +1,4 @@
-//! Times or throughputs by setting, a bar for each run.
+//! Bar chart of times or throughputs by setting, with one bar per run.
 
 use super::{compare::Entry, matching::letter, view::Comparison};
 use crate::{
@@ -15,16 +15,16 @@ use crate::{
     units::Scale,
 };
 
-/// More bars than this make a picture that nobody reads.
+/// Maximum number of bars. More are not readable.
 const MAX_BARS: usize = 60;
 const BAR: f64 = 16.0;
 const GAP: f64 = 12.0;
-/// Room for a number beside the longest bar.
+/// Width reserved for the number next to the longest bar.
 const NUMBER: f64 = 150.0;
 const LABEL: TextStyle = TextStyle::new(12.5);
 const SMALL: TextStyle = TextStyle::new(11.5).colour(MUTED);
 
-/// Draws the bars; nothing where no setting has a speed. `names` are those of the runs, `index` keeps the file's name unique.
+/// Draws the bar chart; `None` if no setting has a speed. `names` are the names of the runs, and `index` makes the file name unique.
 pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> Option<Figure> {
     let runs: Vec<usize> = (0..names.len()).filter(|run| !table.lacks(*run)).collect();
     let speed = table.speed;
@@ -123,7 +123,7 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
     })
 }
 
-/// The setting of a line, without what never varies.
+/// Returns the label of a line's setting, without axes that do not vary.
 fn label(table: &Comparison<'_, '_>, line: &[Entry<'_, '_>]) -> String {
     let row = line.iter().find_map(|entry| entry.row);
     row.map(|row| table.label(row)).unwrap_or_default()

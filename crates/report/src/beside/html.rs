@@ -1,4 +1,4 @@
-//! `side-by-side.html`: one file that needs nothing else, for light and dark screens.
+//! Renders `side-by-side.html`, a self-contained page with light and dark themes.
 
 use mantissa_core::command_line;
 use minijinja::{Environment, value::Serde};
@@ -28,7 +28,7 @@ pub(super) struct RunFacts<'a> {
     pub command: String,
 }
 
-/// What heads the runs, in their order.
+/// Returns the facts that head the page, in the order of the runs.
 pub(super) fn runs<'r>(beside: &'r Beside<'_, '_>) -> Vec<RunFacts<'r>> {
     let facts = |(index, report): (usize, &'r crate::Report<'_>)| RunFacts {
         letter: letter(index),
@@ -42,7 +42,7 @@ pub(super) fn runs<'r>(beside: &'r Beside<'_, '_>) -> Vec<RunFacts<'r>> {
     beside.reports.iter().enumerate().map(facts).collect()
 }
 
-/// Columns that stand under one heading.
+/// A group heading that spans several columns.
 #[derive(Serialize)]
 struct Span {
     run: String,
@@ -76,7 +76,7 @@ struct Page<'a> {
     alone: &'a [String],
 }
 
-/// The page, with a figure for each table that has one.
+/// Renders the page, with a figure for each table that has one.
 pub(super) fn html(
     beside: &Beside<'_, '_>,
     figures: &[Option<(Figure, String)>],

@@ -1,17 +1,17 @@
-//! Which folders can stand side by side.
+//! Loads the run folders of a comparison.
 
 use std::path::PathBuf;
 
 use crate::{ReportError, Run, load};
 
-/// More runs than these are more columns than anybody reads, and more colours than can be told apart.
+/// Maximum number of runs, limited by the columns of a readable table and by the distinguishable colours.
 pub const MOST_RUNS: usize = 8;
 
-/// Reads the folders of several runs, in the order given.
+/// Reads the folders of several runs, in the given order.
 ///
 /// # Errors
-/// If there are fewer than two or more than [`MOST_RUNS`], if a folder is given twice (by whichever path), and if one of
-/// them cannot be read.
+/// Fails if there are fewer than two or more than [`MOST_RUNS`] folders, if a folder is given twice (by whichever path), or if one of them
+/// cannot be read.
 pub fn load_beside(folders: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
     match folders {
         [] | [_] => return Err(ReportError::OneRun),

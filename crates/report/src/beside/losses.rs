@@ -1,36 +1,37 @@
-//! How far apart two runs are in the losses of a training: as far as their formats round, where both compute the same.
+//! Differences between the training losses of two runs. With the same arithmetic, the losses differ only by rounding.
 
 use crate::{Row, Run, figures::curves::curve_of};
 
-/// Steps that are compared. What the first ones differ by grows from step to step, in the same arithmetic too.
+/// Number of steps compared. Differences grow from step to step, even with the same arithmetic.
 const STEPS: usize = 20;
 
 /// Losses of two runs at the same steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Losses {
-    /// They can be compared.
+    /// The losses are comparable.
     Beside {
-        /// The first steps, as many as both have a finite loss of.
+        /// Number of leading steps for which both runs have a finite loss.
         steps: usize,
-        /// The farthest that two losses of a step are, as a share of the larger one.
+        /// Maximum difference of two losses of a step, as a share of the larger one.
         apart: f64,
-        /// The step after those, if one of them alone has no finite loss there.
+        /// The step after those, if only one run has a finite loss there.
         lost: Option<Lost>,
     },
-    /// What is dropped at random may be other values in each.
+    /// Dropout may drop different values in each run.
     OtherMasks,
 }
 
-/// Where one run stopped having finite losses.
+/// First step at which only one run has a finite loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Lost {
     /// Optimizer step, from 1.
     pub step: f64,
-    /// Whether it is the first run.
+    /// `true` if the first run lacks the finite loss.
     pub first: bool,
 }
 
-/// The losses of a row beside those of the first run. None unless both have any of the same first step.
+/// Compares the losses of a row with those of the first run. `None` if either has no loss curve, or if neither has a finite loss at the
+/// same first step.
 pub(super) fn beside(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Option<Losses> {
     let (my_losses, their_losses) = (first(mine)?, first(theirs)?);
     if !same_masks(mine, theirs) {
@@ -56,7 +57,8 @@ pub(super) fn beside(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Option
     (steps > 0 || lost.is_some()).then_some(Losses::Beside { steps, apart, lost })
 }
 
-/// Whether both drop the same values: nothing, or what one generator of random numbers draws from one seed.
+/// Returns `true` if both runs drop the same values: they have no dropout, or use the same random number generator with
+/// the same seed.
 fn same_masks((run, row): (&Run, &Row<'_>), (other_run, other_row): (&Run, &Row<'_>)) -> bool {
     let generator = |run: &Run, row: &Row<'_>| {
         (
@@ -68,7 +70,7 @@ fn same_masks((run, row): (&Run, &Row<'_>), (other_run, other_row): (&Run, &Row<
     !drops || generator(run, row) == generator(other_run, other_row)
 }
 
-/// The first steps of a row and their losses, of its first process that has them.
+/// Returns the first steps and their losses from the row's first process with a loss curve.
 fn first((run, row): (&Run, &Row<'_>)) -> Option<Vec<(f64, Option<f64>)>> {
     let name = "train_loss";
     let samples = run.samples.read(curve_of(run, row)?, &[name]).ok()??;

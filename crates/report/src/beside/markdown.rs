@@ -1,4 +1,4 @@
-//! `side-by-side.md`: what a pull request or a chat shows.
+//! Renders `side-by-side.md` for pull requests and chats.
 
 use std::iter;
 
@@ -13,7 +13,7 @@ use crate::{
     table::Align,
 };
 
-/// The comparison as GitHub-flavoured Markdown.
+/// Renders the comparison as GitHub-flavoured Markdown.
 pub(super) fn markdown(beside: &Beside<'_, '_>) -> String {
     let mut out = "# Side by side\n\n".to_owned();
     for run in runs(beside) {

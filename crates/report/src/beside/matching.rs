@@ -1,4 +1,4 @@
-//! Which rows of several runs are the same setting.
+//! Matches the rows of several runs by setting.
 
 use std::collections::HashMap;
 
@@ -6,32 +6,32 @@ use mantissa_core::{Axis, SuiteInfo};
 
 use crate::{Group, Report, Row};
 
-/// One setting, with what each run has of it.
+/// A setting and its row in each run.
 #[derive(Debug)]
 pub(super) struct Line<'r, 'a> {
-    /// A row for each run, in the order of the runs.
+    /// Row of each run, in the order of the runs.
     pub rows: Vec<Option<&'r Row<'a>>>,
 }
 
 impl<'r, 'a> Line<'r, 'a> {
-    /// The first row that there is.
+    /// Returns the first row that exists.
     pub fn any(&self) -> Option<&'r Row<'a>> {
         self.rows.iter().flatten().next().copied()
     }
 
-    /// How many runs tried it.
+    /// Returns the number of runs that tried the setting.
     pub fn tried(&self) -> usize {
         self.rows.iter().flatten().filter(|row| is_tried(row)).count()
     }
 }
 
-/// Whether a run tried the cell of a row: it was neither skipped nor left over.
+/// Returns `true` if the run tried the cell: it was neither skipped nor left out.
 pub(super) fn is_tried(row: &Row<'_>) -> bool {
     row.status
         .is_some_and(|status| status != mantissa_core::Status::Skipped)
 }
 
-/// A workload of a suite, with the group that each run has of it.
+/// A workload of a suite and its group in each run.
 #[derive(Debug)]
 pub(super) struct Matched<'r, 'a> {
     pub suite: &'r SuiteInfo,
@@ -39,7 +39,7 @@ pub(super) struct Matched<'r, 'a> {
 }
 
 impl<'r, 'a> Matched<'r, 'a> {
-    /// Workloads by the names of suite and workload, in the order in which the runs have them.
+    /// Matches workloads by suite and workload name, in the order in which the runs list them.
     pub fn of(reports: &'r [Report<'a>]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         let mut place: HashMap<(&str, &str), usize> = HashMap::new();
@@ -62,18 +62,18 @@ impl<'r, 'a> Matched<'r, 'a> {
         all
     }
 
-    /// Axes that say how a machine computes and not what, unless a run sweeps them.
+    /// Returns the axes that describe how a machine computes, as opposed to the work, unless a run sweeps them.
     pub fn of_backend(&self) -> Vec<Axis> {
         let swept = |axis: &Axis| self.groups.iter().flatten().any(|group| group.varies(*axis));
         let axes = [Axis::Backend, Axis::Fusion].into_iter();
         axes.filter(|axis| !swept(axis)).collect()
     }
 
-    /// Its settings, in the order in which the runs have them.
+    /// Returns the settings, in the order in which the runs list them.
     ///
-    /// The id of a cell does not do: it contains the backend, the sizes that a profile resolved to, and whatever of a
-    /// workload an earlier version did not know. Rows are one setting if every axis and the seed agree; the backend, and
-    /// fusion, which follows from it, are left out unless a run sweeps them.
+    /// Cell ids cannot be compared, because they contain the backend, the sizes that a profile resolved to, and workload fields that an
+    /// earlier version lacked. Rows match if all axes and the seed agree. The backend is ignored unless a run sweeps it, and so is fusion,
+    /// which follows from the backend.
     pub fn lines(&self) -> Vec<Line<'r, 'a>> {
         let of_backend = self.of_backend();
         let mut lines: Vec<Line<'r, 'a>> = Vec::new();
@@ -82,7 +82,7 @@ impl<'r, 'a> Matched<'r, 'a> {
             let mut seen: HashMap<String, usize> = HashMap::new();
             for row in group.iter().flat_map(|group| &group.rows) {
                 let key = key(row, &of_backend);
-                // A second cell of the same setting, of another work under the same name, is a line of its own.
+                // A second cell with the same setting does other work under the same name and gets its own line.
                 let nth = seen.entry(key.clone()).or_default();
                 let at = *place.entry((key, *nth)).or_insert_with(|| {
                     lines.push(Line {
@@ -108,7 +108,7 @@ fn key(row: &Row<'_>, left_out: &[Axis]) -> String {
     values.chain([row.cell.seed.to_string()]).collect()
 }
 
-/// The letter by which a run is called.
+/// Returns the letter that identifies a run.
 pub(super) fn letter(run: usize) -> char {
     let letters = u8::try_from(run).ok().and_then(|run| b'A'.checked_add(run));
     letters.map_or('?', char::from)

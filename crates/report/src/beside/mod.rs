@@ -1,7 +1,7 @@
-//! Several runs in one report: two GPUs, two frameworks, before and after.
+//! Comparison of several runs in one report: two GPUs, two frameworks, before and after.
 //!
-//! [`load_beside`] reads the folders, [`Beside`] matches their settings and compares every run with the first one, and
-//! [`render_beside`] writes the page, the summary and the figures.
+//! [`load_beside`] reads the folders, [`Beside`] matches their settings and compares every run with the first one, and [`render_beside`]
+//! writes the page, the summary and the figures.
 
 mod compare;
 mod environment;

@@ -1,12 +1,12 @@
-//! Writes what a comparison of several runs consists of.
+//! Writes the files of a comparison of several runs.
 
 use std::path::Path;
 
 use super::{Beside, figure, html::html, markdown::markdown};
 use crate::{Rendered, Report, ReportError, Run, render::Writer};
 
-/// Writes `side-by-side.html`, `side-by-side.md` and `figures/side-by-side-*.{svg,png}` below `folder`, which is made if it
-/// is not there; nothing is written if the runs have nothing in common.
+/// Writes `side-by-side.html`, `side-by-side.md` and `figures/side-by-side-*.{svg,png}` to `folder`, which is created if missing. Writes
+/// nothing if the runs have no setting in common.
 pub fn render_beside(runs: &[Run], folder: &Path) -> Result<Rendered, ReportError> {
     let reports = runs.iter().map(Report::new).collect::<Result<Vec<_>, _>>()?;
     let beside = Beside::new(&reports)?;

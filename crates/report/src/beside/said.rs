@@ -1,4 +1,4 @@
-//! What a comparison comes to, in sentences, and what its numbers are.
+//! Formats the results of a comparison as sentences, with notes on the statistics.
 
 use mantissa_analysis::{Doubt, Sample, Verdict, smallest_p};
 use mantissa_core::MetricName;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{baseline::SPEED_MATTERS, units};
 
-/// A verdict about machines and not about changes: nothing improves or regresses.
+/// Returns the wording of a verdict. It describes machines, so nothing improves or regresses.
 pub(super) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Improved => "faster",
@@ -23,7 +23,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What every later run is beside the first one.
+/// Returns sentences that compare every later run with the first one.
 pub(super) fn answer(table: &Comparison<'_, '_>) -> Vec<String> {
     let runs = table.lines.first().map_or(0, Vec::len);
     (1..runs).flat_map(|run| of_run(table, run)).collect()
@@ -64,7 +64,7 @@ fn of_run(table: &Comparison<'_, '_>, run: usize) -> Vec<String> {
     said
 }
 
-/// `1.42× as fast as A in the median of 12 settings (0.98× to 2.20×): 3 faster, 9 not told apart.`
+/// Formats the speed: `1.42× as fast as A in the median of 12 settings (0.98× to 2.20×): 3 faster, 9 as fast.`
 fn speed(entries: &[&Entry<'_, '_>]) -> Option<String> {
     let ratios = entries.iter().filter_map(|entry| entry.speed.as_ref());
     let ratios: Vec<f64> = ratios.map(|ratio| ratio.value).collect();
@@ -104,7 +104,7 @@ fn settings(count: usize) -> String {
     }
 }
 
-/// `0.98× to 1.05×`, or `1.00×`.
+/// Formats the range of ratios: `0.98× to 1.05×`, or `1.00×`.
 fn range(ratios: &[f64]) -> Option<String> {
     let low = ratios.iter().copied().reduce(f64::min)?;
     let high = ratios.iter().copied().reduce(f64::max)?;
@@ -115,6 +115,7 @@ fn range(ratios: &[f64]) -> Option<String> {
     })
 }
 
+/// Formats the differences in loss:
 /// `Losses of B and A are at most 1.70×10⁻⁷ (32-true), 1.10×10⁻² (bf16-mixed) apart in the first 20 steps, as a share of the larger one.`
 fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Vec<String> {
     let here = letter(run);
@@ -171,7 +172,7 @@ fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) ->
     said
 }
 
-/// How far apart the runs are in what a format costs.
+/// Describes the difference in quality: test accuracy, perplexity or relative error.
 fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Option<String> {
     let metric = table.worth?;
     let name = match metric {
@@ -212,7 +213,7 @@ fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> 
             _ => format!("{text}, in {apart} of {} by more than chance.", settings(tested)),
         }
     } else {
-        // Beside none at all, no share tells how far apart.
+        // A relative difference to 0 is undefined.
         let from_none = values
             .iter()
             .filter(|(mine, theirs)| *theirs == 0.0 && mine != theirs);
@@ -232,9 +233,9 @@ fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> 
     })
 }
 
-/// What the ratios are, and how many processes they would need.
+/// Explains the statistics of the ratios and how many processes they would need.
 pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
-    /// More processes than these nobody runs.
+    /// Upper limit of the search; larger numbers of processes are impractical.
     const MOST: usize = 100;
     let entries = || table.lines.iter().flatten();
     let verdicts = entries().filter_map(|entry| entry.verdict);

@@ -1,11 +1,11 @@
-//! What makes two rows of the same setting not the same: other work, other data, other arithmetic.
+//! Differences that make rows of the same setting incomparable: other work, other data, other arithmetic.
 
 use mantissa_core::{InputFile, Record, Status, Workload, input_difference};
 use serde_json::Value;
 
 use crate::{Row, facts::of_data, row::operands};
 
-/// Why no ratio of two rows means anything, if so: their work or their data differ. `here` and `there` are the letters of
+/// Returns the reason why the ratios of two rows are meaningless: their work or their data differ. `here` and `there` are the letters of
 /// their runs.
 pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, char)) -> Option<String> {
     let changes = changes(&first.cell.workload, &row.cell.workload);
@@ -27,7 +27,7 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
             of_data(theirs),
             of_data(mine)
         )),
-        // Skipped rows have none, and no ratio either.
+        // Skipped rows have neither data nor a ratio.
         (Some(known), None) | (None, Some(known)) => {
             let (one, other) = if data(first).is_some() {
                 (there, here)
@@ -51,7 +51,7 @@ fn data<'a>(row: &Row<'a>) -> Option<&'a mantissa_core::DataSource> {
     row.records.iter().find_map(|record| record.data.as_ref())
 }
 
-/// What was executed instead of what the first run executed, where both were observed.
+/// Describes how the executed precision differs from the first run's, if both were observed.
 pub(super) fn other_arithmetic(
     row: &Row<'_>,
     first: &Row<'_>,
@@ -61,7 +61,7 @@ pub(super) fn other_arithmetic(
     (mine != theirs).then(|| format!("{here} executed {mine}, {there} {theirs}"))
 }
 
-/// Operands and sums that were all observed, in words.
+/// Formats operands and accumulator if all were observed.
 fn observed(row: &Row<'_>) -> Option<String> {
     let ran = |record: &&&Record| record.status != Status::Skipped;
     let executed = &row.records.iter().find(ran)?.executed;
@@ -70,7 +70,7 @@ fn observed(row: &Row<'_>) -> Option<String> {
     Some(operands(Some(significand), Some(exponent), Some(sums)))
 }
 
-/// Leaves of two workloads that differ: name, value there, value here. Sorted by name.
+/// Returns the leaf values in which two workloads differ: name, value there, value here. Sorted by name.
 fn changes(there: &Workload, here: &Workload) -> Vec<(String, String, String)> {
     let mut found = Vec::new();
     if there != here {

@@ -1,4 +1,4 @@
-//! What there is to say about several runs, computed once: everything that the renderers show.
+//! Data model of a comparison, computed once and shared by all renderers.
 
 use mantissa_core::{Axis, MatmulPrecision, MetricName, TaskKind};
 
@@ -14,53 +14,53 @@ use crate::{
     view::{MEMORY, shown_of},
 };
 
-/// Several runs, every one beside the first.
+/// Several runs, each compared with the first.
 #[derive(Debug)]
 pub struct Beside<'r, 'a> {
-    /// A report for each run.
+    /// Report of each run.
     pub(super) reports: &'r [Report<'a>],
     pub(super) environments: Environments,
-    /// What a reader must know before any number.
+    /// Warnings and notes shown above the results.
     pub banners: Vec<Banner>,
-    /// The workloads that at least two runs tried in a common setting.
+    /// Workloads that at least two runs tried in a common setting.
     pub(super) tables: Vec<Comparison<'r, 'a>>,
-    /// What a single run tried, in words.
+    /// Settings that only one run tried, as text.
     pub(super) alone: Vec<String>,
 }
 
-/// The settings of a workload that at least two runs tried.
+/// Settings of a workload that at least two runs tried.
 #[derive(Debug)]
 pub(super) struct Comparison<'r, 'a> {
-    /// Title of its suite, with the workload where a suite has several.
+    /// Title of the suite, with the workload if the suite has several.
     pub title: String,
-    /// Name of its suite and its own, for file names.
+    /// Names of suite and workload, for file names.
     pub name: String,
     pub question: &'r str,
-    /// The group of the first run that has it.
+    /// Group of the first run that has the workload.
     pub group: &'r Group<'a>,
-    /// Axes that tell its settings apart, precision first.
+    /// Axes that distinguish the settings, precision first.
     pub axes: Vec<Axis>,
-    /// The metric by which speed is compared.
+    /// Metric by which speed is compared.
     pub speed: MetricName,
-    /// The first of allocator, device and host memory that every run has.
+    /// First of allocator, device and host memory that every run recorded.
     pub memory: Option<MetricName>,
-    /// The metric that a format costs.
+    /// Quality metric: test accuracy, perplexity or relative error.
     pub worth: Option<MetricName>,
-    /// The entries of each setting, one a run.
+    /// Entries of each setting, one per run.
     pub lines: Vec<Vec<Entry<'r, 'a>>>,
-    /// Lines that tables show at most.
+    /// Maximum number of lines in a table.
     pub most: usize,
-    /// What it comes to.
+    /// Summary of the results.
     pub answer: Vec<String>,
-    /// What its ratios are.
+    /// Notes on the statistics.
     pub notes: Vec<String>,
 }
 
 impl<'r, 'a> Beside<'r, 'a> {
-    /// Compares two runs or more with the first of them.
+    /// Compares two or more runs with the first of them.
     ///
     /// # Errors
-    /// If no setting was tried by two of them.
+    /// Fails if no setting was tried by two of the runs.
     pub fn new(reports: &'r [Report<'a>]) -> Result<Self, ReportError> {
         let (mut tables, mut alone) = (Vec::new(), Vec::new());
         let all = Matched::of(reports);
@@ -128,28 +128,28 @@ impl<'r, 'a> Comparison<'r, 'a> {
         comparison
     }
 
-    /// The lines that tables show.
+    /// Returns the lines that tables show.
     pub fn shown(&self) -> &[Vec<Entry<'r, 'a>>] {
         &self.lines[..self.most.min(self.lines.len())]
     }
 
-    /// Whether a run has none of its settings.
+    /// Returns `true` if a run lacks all of the settings.
     pub fn lacks(&self, run: usize) -> bool {
         self.lines.iter().all(|line| line[run].row.is_none())
     }
 
-    /// What tells a setting from its neighbours: `bf16-mixed · high · batch 8`.
+    /// Returns the label that distinguishes a setting: `bf16-mixed · high · batch 8`.
     pub fn label(&self, row: &Row<'_>) -> String {
         label(&self.axes, row)
     }
 
-    /// What of its setting decides how it rounds: `bf16-mixed · high · accumulator f16`.
+    /// Returns the part of the setting that determines rounding: `bf16-mixed · high · accumulator f16`.
     pub fn arithmetic(&self, row: &Row<'_>) -> String {
         let rounds = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul | Axis::Accumulator);
         label(&self.axes.iter().copied().filter(rounds).collect::<Vec<_>>(), row)
     }
 
-    /// The scale on which a metric of a line is shown: one for its runs.
+    /// Returns the scale on which a metric of a line is shown, shared by all runs.
     pub fn scale(&self, metric: MetricName, line: &[Entry<'_, '_>]) -> Scale {
         let values = line
             .iter()
@@ -158,7 +158,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
     }
 }
 
-/// Precision, and the axes in which these rows differ, but for those that follow from a backend.
+/// Returns precision and the axes in which these rows differ, except those that follow from a backend.
 fn axes(matched: &Matched<'_, '_>, rows: &[&Row<'_>]) -> Vec<Axis> {
     let left_out = matched.of_backend();
     let varies = |axis: Axis| {
@@ -170,7 +170,7 @@ fn axes(matched: &Matched<'_, '_>, rows: &[&Row<'_>]) -> Vec<Axis> {
         .collect()
 }
 
-/// The values of axes: `bf16-mixed · high · batch 8`.
+/// Formats the values of axes: `bf16-mixed · high · batch 8`.
 fn label(axes: &[Axis], row: &Row<'_>) -> String {
     let setting = &row.cell.setting;
     let no_choice =
@@ -183,11 +183,11 @@ fn label(axes: &[Axis], row: &Row<'_>) -> String {
     shown.map(part).collect::<Vec<_>>().join(" · ")
 }
 
-/// Settings of a workload that a single run tried, in words. Those that none tried are nobody's loss.
+/// Lists the settings of a workload that only one run tried. Settings that no run tried are left out.
 fn alone_in(matched: &Matched<'_, '_>, lines: &[Line<'_, '_>]) -> Vec<String> {
     let rows = matched.groups.iter().flatten().flat_map(|group| &group.rows);
     let axes = axes(matched, &rows.collect::<Vec<_>>());
-    /// More of them are counted.
+    /// Maximum number of settings listed; the others are counted.
     const MOST: usize = 100;
     let told = |line: &Line<'_, '_>| {
         let run = line.rows.iter().position(|row| row.is_some_and(is_tried))?;

@@ -1,20 +1,20 @@
-//! Whether a setting learnt anything: two that learnt nothing are equal, and that says nothing of either.
+//! Test of whether a setting learned anything. Two settings that learned nothing are equal, which is not evidence for either.
 
 use mantissa_analysis::Sample;
 use mantissa_core::{DatasetKind, MetricName, Task, Workload};
 
 use crate::{Correct, Row, baseline::right};
 
-/// Reviews are good or bad.
+/// Positive and negative reviews.
 const REVIEW_CLASSES: f64 = 2.0;
-/// Of the generator of labelled images.
+/// Classes of the synthetic image generator.
 const SYNTHETIC_IMAGE_CLASSES: f64 = 10.0;
 
-/// Of two classes, the fewest that there can be.
+/// Chance accuracy with two classes, the smallest possible number.
 const HIGHEST_CHANCE: f64 = 0.5;
 
-/// The accuracy of guessing: one over the number of classes, or of words. Absent where records do not say how many there are. Where one
-/// class is more frequent than others, guessing it is more accurate than this.
+/// Returns the chance accuracy: one over the number of classes or tokens. `None` if the records lack that number. If the classes are not
+/// balanced, guessing the most frequent class is more accurate.
 pub(crate) fn chance(workload: &Workload) -> Option<f64> {
     let dataset = match &workload.task {
         Task::Train(task) => task.dataset,
@@ -31,8 +31,8 @@ pub(crate) fn chance(workload: &Workload) -> Option<f64> {
     }
 }
 
-/// Whether the rows of a setting, a seed each, predict better than by guessing: half of their intervals lie above it. What
-/// predicts the same class whatever it sees does not, however frequent that class is. Absent where that cannot be told.
+/// Returns `Some(true)` if the rows of a setting, one per seed, predict better than chance: the median lower bound of their intervals is
+/// above chance accuracy. A model that always predicts the same class has not learned, however frequent that class is. `None` if unknown.
 pub(crate) fn learnt(rows: &[&Row<'_>]) -> Option<bool> {
     if always_the_same(rows) {
         return Some(false);
@@ -46,8 +46,8 @@ pub(crate) fn learnt(rows: &[&Row<'_>]) -> Option<bool> {
     }
 }
 
-/// Whether the weights of every two seeds got just the same examples right, or none that the other did, and some wrong: no
-/// two trainings do so, but those whose weights predict one class of all.
+/// Returns `true` if, for every two seeds, the correctly predicted examples are identical or disjoint, and some predictions are wrong. Two
+/// trainings produce this only if each always predicts one class.
 fn always_the_same(rows: &[&Row<'_>]) -> bool {
     let all: Option<Vec<_>> = rows.iter().map(|row| right(row)).collect();
     let Some(all) = all.filter(|all| all.len() > 1 && rows.iter().all(|row| is_trained(row))) else {
@@ -67,7 +67,7 @@ fn either_alike_or_apart(first: &Correct, second: &Correct) -> bool {
     apart.is_some_and(|apart| apart == (0, 0) || apart == (hits, others))
 }
 
-/// Weights that are given predict the same under every seed.
+/// Returns `true` for trainings. Given weights predict the same under every seed.
 fn is_trained(row: &Row<'_>) -> bool {
     matches!(row.cell.workload.task, Task::Train(_))
 }

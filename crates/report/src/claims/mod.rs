@@ -1,5 +1,5 @@
-//! What the articles say, tested on the cells of a run: which cells are pairs, what was measured of them, and the verdict in
-//! words. Whether an interval confirms or refutes is `mantissa-analysis`' matter.
+//! Tests the claims of the articles on the cells of a run: pairs of cells, their measurements, and the verdict in words.
+//! `mantissa-analysis` decides whether an interval confirms or refutes a claim.
 
 mod learnt;
 mod pairs;

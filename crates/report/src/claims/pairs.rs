@@ -1,4 +1,4 @@
-//! Pairs of settings that agree in every axis but those of a claim, and what was measured of both.
+//! Pairs of settings that differ only in the axes of a claim, and their measurements.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,37 +11,37 @@ use crate::{
     difference::{difference, discordant},
 };
 
-/// The cells of two settings, those of either differing in the seed alone.
+/// Cells of two settings. The cells of each setting differ only in the seed.
 pub(crate) struct Pair<'g, 'a> {
     pub group: &'g Group<'a>,
     pub of: Vec<&'g Row<'a>>,
     pub against: Vec<&'g Row<'a>>,
 }
 
-/// What was measured of a pair.
+/// Measurements of a pair.
 pub(crate) struct Measured {
     pub evidence: Evidence,
     pub metric: MetricName,
-    /// Seeds under which both settings ran to their end, of all.
+    /// Number of seeds under which both settings finished, and of all seeds.
     pub seeds: (usize, usize),
-    /// Whether either setting learnt more than chance; absent where that cannot be told, and for what is not learned.
+    /// `Some(true)` if either setting learned more than chance; `None` if unknown or if the metric is not learned.
     pub learnt: Option<bool>,
 }
 
-/// Whether a setting has these values.
+/// Returns `true` if a setting has these values.
 pub(crate) fn has(row: &Row<'_>, values: &BTreeMap<Axis, AxisValue>) -> bool {
     values
         .iter()
         .all(|(axis, value)| row.cell.setting.get(*axis) == Some(value))
 }
 
-/// A setting without some of its axes, as text.
+/// Formats a setting without some of its axes.
 pub(crate) fn rest(row: &Row<'_>, left_out: impl Fn(Axis) -> bool) -> String {
     let kept = row.cell.setting.iter().filter(|(axis, _)| !left_out(*axis));
     kept.map(|(axis, value)| format!("{axis}={value} ")).collect()
 }
 
-/// Rows that fit, in the order of the plan, those together that `rest` does not tell apart.
+/// Groups the matching rows that `rest` does not distinguish, in plan order.
 pub(crate) fn together<'g, 'a>(
     group: &'g Group<'a>,
     fits: impl Fn(&Row<'a>) -> bool,
@@ -58,7 +58,7 @@ pub(crate) fn together<'g, 'a>(
     (found, places)
 }
 
-/// Every pair of a group: an axis that both settings name may differ, any other is equal, and seeds are put together.
+/// Returns every pair of a group. Only axes that both settings name may differ. The seeds of a setting are grouped.
 pub(crate) fn pairs<'g, 'a>(
     group: &'g Group<'a>,
     of: &BTreeMap<Axis, AxisValue>,
@@ -76,7 +76,7 @@ pub(crate) fn pairs<'g, 'a>(
 }
 
 impl<'g, 'a> Pair<'g, 'a> {
-    /// `bf16-mixed · high against 32-true · high`.
+    /// Formats the pair: `bf16-mixed · high against 32-true · high`.
     pub fn label(&self) -> String {
         let label = |rows: &[&Row<'a>]| rows.first().map(|row| self.group.label(row, &[Axis::Seed]));
         let (of, against) = (label(&self.of), label(&self.against));
@@ -87,12 +87,12 @@ impl<'g, 'a> Pair<'g, 'a> {
         )
     }
 
-    /// Every row of both.
+    /// Returns the rows of both settings.
     pub fn rows(&self) -> impl Iterator<Item = &'g Row<'a>> {
         self.of.iter().chain(&self.against).copied()
     }
 
-    /// What was measured of both under the same seeds, or why nothing can be compared.
+    /// Returns the measurements of both settings under the same seeds, or the reason why they cannot be compared.
     pub fn measured(&self, comparison: &Comparison) -> Result<Measured, String> {
         let same: Vec<(&Row<'a>, &Row<'a>)> = self
             .of
@@ -137,7 +137,7 @@ impl<'g, 'a> Pair<'g, 'a> {
     }
 }
 
-/// Why nothing can be said of a row, if so.
+/// Returns the reason why a row cannot be used, or `None` if it can.
 pub(crate) fn unfit(group: &Group<'_>, row: &Row<'_>) -> Option<String> {
     let name = || group.label(row, &[]);
     if row.verdict() == Some(ExecutedVerdict::Differs) {
@@ -150,7 +150,7 @@ pub(crate) fn unfit(group: &Group<'_>, row: &Row<'_>) -> Option<String> {
     })
 }
 
-/// Whether one of two settings learnt more than chance. That neither did must be known of both.
+/// Returns `Some(true)` if one of two settings learned more than chance, and `Some(false)` only if it is known that neither did.
 fn either_learnt(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
     let (of, against): (Vec<&Row<'_>>, Vec<&Row<'_>>) = pairs.iter().copied().unzip();
     match (learnt(&of), learnt(&against)) {
@@ -162,7 +162,7 @@ fn either_learnt(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
 
 fn evidence(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
     match pairs {
-        // Weights that are given predict the same under every seed.
+        // Given weights predict the same under every seed.
         [(of, against), ..] if metric.is_learned() && of.cell.workload.kind() == TaskKind::Evaluate => {
             given(of, against, metric)
         }
@@ -188,12 +188,12 @@ fn over_seeds(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
         |(of, against): &(&Row<'_>, &Row<'_>)| difference(of, against, metric).unwrap_or_else(nothing);
     Evidence::Seeds {
         differences: pairs.iter().map(of_seed).collect(),
-        // What a training saw it saw in another order under each seed.
+        // Training data is shuffled differently under each seed.
         same_examples: !matches!(metric, MetricName::FinalLoss | MetricName::TrainAccuracy),
     }
 }
 
-/// Of one seed, the values of the processes of either setting.
+/// Values of one seed, from the processes of either setting.
 type Processes = (Vec<f64>, Vec<f64>);
 
 fn over_processes(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
@@ -210,7 +210,7 @@ fn over_processes(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidenc
     }
 }
 
-/// What was recorded of neither.
+/// Returns a placeholder for a pair without recorded values.
 fn nothing() -> Estimate {
     Estimate {
         value: f64::NAN,

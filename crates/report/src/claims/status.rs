@@ -1,4 +1,4 @@
-//! Claims of how cells end, which are claims of a rule: that most trainings end so. One that does shows that it can happen.
+//! Tests claims about how cells end. Such a claim concerns most trainings; a single training shows only that an ending is possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use crate::{
     },
 };
 
-/// More than half.
+/// Bounds for a majority: more than half.
 const MOST: Bounds = Bounds {
     above: Some(0.5),
     below: None,
 };
 
-/// How the cells of a setting ended.
+/// Counts of how the cells of a setting ended.
 pub(crate) struct Endings {
-    /// What is counted: a seed's trainings are one, and of other tasks each process is.
+    /// `true` if seeds are counted, as for trainings; for other tasks, each process is counted.
     pub of_seeds: bool,
     pub as_claimed: u64,
     pub otherwise: u64,
     pub torn: u64,
-    /// Each status with its processes.
+    /// Each status and its number of processes.
     pub statuses: Vec<(Status, usize)>,
 }
 
@@ -41,7 +41,7 @@ impl Endings {
     }
 }
 
-/// Tests it on every setting of some groups that has these values; seeds are put together, and settings are one family.
+/// Tests the claim on every setting with these values. Seeds are grouped, and all settings form one family of tests.
 pub(crate) fn subjects<'g, 'a>(
     groups: impl Iterator<Item = &'g Group<'a>>,
     of: &BTreeMap<Axis, AxisValue>,
@@ -131,8 +131,8 @@ fn endings(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Result<E
     })
 }
 
-/// Whether a process got so far that its status is that of the arithmetic. One that was killed, or found no memory or no time, says
-/// nothing of it.
+/// Returns `true` if the status of a process results from its arithmetic. A process that was killed, ran out of memory or timed out gives
+/// no evidence.
 fn shows_how_it_ends(status: Status) -> bool {
     matches!(status, Status::Ok | Status::Diverged)
 }

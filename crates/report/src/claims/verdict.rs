@@ -1,4 +1,4 @@
-//! The verdict on a claim: that of every pair of settings, and of all together.
+//! Verdict on a claim, for every pair of settings and overall.
 
 use mantissa_analysis::{Finding, test_claim};
 use mantissa_core::{Backend, Claim, Claimed, Comparison, ExecutedVerdict, MetricName, Status};
@@ -12,38 +12,38 @@ use crate::{
     units,
 };
 
-/// A claim with what its suite's cells say of it.
+/// A claim and the evidence from its suite's cells.
 #[derive(Debug)]
 pub struct ClaimVerdict<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// What was tested, in words.
+    /// Tested statement in words.
     pub tested_as: String,
-    /// The verdict on the whole.
+    /// Overall verdict.
     pub standing: Standing,
-    /// The same in words: `confirmed`, or `confirmed in 3 of 4 pairs, refuted in 1`.
+    /// Overall verdict in words: `confirmed`, or `confirmed in 3 of 4 pairs, refuted in 1`.
     pub verdict: String,
-    /// By what it was found, every test once: `exact McNemar`; empty where nothing was tested.
+    /// Names of the tests without duplicates, such as `exact McNemar`; empty if nothing was tested.
     pub tests: Vec<String>,
-    /// A line each pair, those that decide against the claim first; or why there is none.
+    /// One line per pair, refuting pairs first, or the reason why there is not any pair.
     pub evidence: Vec<String>,
-    /// What a reader must know of the verdict.
+    /// Limitations of the verdict.
     pub remarks: Vec<String>,
 }
 
-/// How a claim stands on this machine.
+/// Overall verdict on a claim on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Every pair has the same finding.
     Found(Finding),
-    /// Pairs differ.
+    /// The findings of pairs differ.
     Mixed,
     /// No pair could be tested.
     NotTested,
 }
 
 impl Standing {
-    /// The word.
+    /// Returns the display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Found(finding) => finding.name(),
@@ -53,21 +53,21 @@ impl Standing {
     }
 }
 
-/// What a claim was tested on: a pair of settings, or one setting.
+/// Subject of a test: a pair of settings, or one setting.
 pub(crate) struct Subject<'g, 'a> {
     pub label: String,
     pub rows: Vec<&'g Row<'a>>,
     pub metric: Option<MetricName>,
-    /// Whether anything was learnt; absent where that is not known, or not the question.
+    /// `Some(true)` if anything was learned; `None` if unknown or not applicable.
     pub learnt: Option<bool>,
     pub outcome: Outcome,
 }
 
-/// What came of it.
+/// Result of a test.
 pub(crate) enum Outcome {
     Tested {
         finding: Finding,
-        /// Its name.
+        /// Name of the test.
         test: String,
         evidence: String,
     },
@@ -95,7 +95,7 @@ pub(crate) fn test<'a>(run: &Run, claim: &'a Claim, groups: &[Group<'_>]) -> Cla
             (compared(pairs.collect(), comparison), "pairs")
         }
     };
-    // What was not meant to run is told only where nothing else is.
+    // Skipped cells are listed only if nothing else was tested.
     if subjects.iter().any(|subject| subject.outcome.finding().is_some()) {
         let skipped =
             |subject: &Subject<'_, '_>| subject.rows.iter().any(|row| row.status == Some(Status::Skipped));
@@ -161,7 +161,7 @@ fn outcome(
     if sound < all {
         evidence += &format!("; under {sound} of {all} seeds, the others did not run to their end");
     }
-    // Settings that both guess are equal whatever their formats do.
+    // Settings that both guess are equal regardless of their formats.
     let guessed = measured.learnt == Some(false);
     if guessed {
         evidence += "; neither learnt more than chance";
@@ -177,7 +177,7 @@ fn outcome(
     }
 }
 
-/// The tests behind a verdict, in the order of the pairs.
+/// Returns the names of the tests behind a verdict, in the order of the pairs.
 fn tests(subjects: &[Subject<'_, '_>]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for subject in subjects {
@@ -222,9 +222,9 @@ fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (Standing, String) {
     (Standing::Mixed, parts.join(", "))
 }
 
-/// A line each pair: those against the claim first, then those for it, those that do not decide, and those not tested.
+/// Returns one line per pair: refuting, confirming, inconclusive and untested, in this order.
 fn lines(subjects: &[Subject<'_, '_>], what: &str) -> Vec<String> {
-    /// More lines than these nobody reads beside a sentence.
+    /// Maximum number of lines shown with a claim.
     const MOST: usize = 8;
     if subjects.is_empty() {
         return vec![format!("no cells of this run are such {what}")];
@@ -254,7 +254,7 @@ fn lines(subjects: &[Subject<'_, '_>], what: &str) -> Vec<String> {
     lines
 }
 
-/// What makes a verdict another one than the source's own.
+/// Lists differences in hardware, data and measurement that limit the comparison with the source.
 fn remarks(run: &Run, claim: &Claim, subjects: &[Subject<'_, '_>]) -> Vec<String> {
     let tested: Vec<&Subject<'_, '_>> = subjects
         .iter()

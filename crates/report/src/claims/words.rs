@@ -1,4 +1,4 @@
-//! Claims and what was found of them, in words.
+//! Formats claims and findings.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use mantissa_core::{Axis, AxisValue, Bounds, Claim, Claimed, Comparison, MetricN
 
 use crate::{Run, banner::this_machine, claims::status::Endings, units};
 
-/// Where and how the claims of a run were tested.
+/// Describes the machine, the sizes and the tests of a run's claims.
 pub(crate) fn heading(run: &Run) -> String {
     let sizes = match run.plan.profile {
         Profile::Full => String::new(),
@@ -22,7 +22,7 @@ pub(crate) fn heading(run: &Run) -> String {
     )
 }
 
-/// What a claim was tested as: `peak memory of bf16-mixed over that of 32-true: below 0.60×`.
+/// Formats the tested statement: `peak memory of bf16-mixed over that of 32-true: below 0.60×`.
 pub(crate) fn tested_as(claim: &Claim) -> String {
     let of = setting(&claim.of);
     match &claim.claimed {
@@ -71,7 +71,7 @@ fn bounds(within: Bounds, text: &dyn Fn(f64) -> String) -> String {
     above.into_iter().chain(below).collect::<Vec<_>>().join(" and ")
 }
 
-/// `+1.20 points`, `−0.0312`; zero is `0`.
+/// Formats a difference with its sign and unit: `+1.20 points`, `−0.0312`, `0 points`.
 fn difference(metric: MetricName, value: f64) -> String {
     signed(metric, value) + unit(metric)
 }
@@ -95,7 +95,7 @@ fn unit(metric: MetricName) -> &'static str {
     }
 }
 
-/// What a pair shows: the number with its interval, what it rests on, and why it does not decide if it does not.
+/// Formats the evidence of a pair: the estimate with its interval, its basis, and the reason if it is inconclusive.
 pub(crate) fn evidence(pair: &Evidence, metric: MetricName, tested: &Tested, family: usize) -> String {
     let shown = |value: f64| match metric.is_learned() {
         true => signed(metric, value),
@@ -125,9 +125,9 @@ pub(crate) fn evidence(pair: &Evidence, metric: MetricName, tested: &Tested, fam
     )
 }
 
-/// What an estimate rests on.
+/// Describes the data behind an estimate.
 fn basis(pair: &Evidence, has_interval: bool) -> String {
-    /// The smallest samples that Mann and Whitney's test can tell apart, both of a size.
+    /// Smallest number of processes per setting for which the Mann–Whitney test can be significant.
     const ENOUGH_PROCESSES: usize = 4;
     let unless = |text: String| if has_interval { String::new() } else { text };
     match pair {
@@ -177,7 +177,7 @@ fn over_seeds(seeds: usize, has_interval: bool, same_examples: bool) -> String {
     plural(seeds, "seed", "seeds") + &basis
 }
 
-/// How the cells of a setting ended, and what it would take to make a rule of it.
+/// Describes how the cells of a setting ended, and how many would be needed for a verdict.
 pub(crate) fn endings(endings: &Endings, tested: &Tested, family: usize) -> String {
     let Endings {
         of_seeds,
@@ -219,7 +219,7 @@ pub(crate) fn endings(endings: &Endings, tested: &Tested, family: usize) -> Stri
     )
 }
 
-/// The name of the test behind a verdict.
+/// Returns the name of the test behind a verdict.
 pub(crate) fn test(evidence: &Evidence, within: Bounds, of_seeds: bool) -> String {
     match evidence {
         Evidence::Counted(_) => "counted, no test".to_owned(),
@@ -243,7 +243,7 @@ pub(crate) fn test(evidence: &Evidence, within: Bounds, of_seeds: bool) -> Strin
     }
 }
 
-/// So many trainings, told by their seeds, or processes.
+/// Formats a number of seeds or processes.
 fn units_of(count: u64, of_seeds: bool) -> String {
     match of_seeds {
         true => plural(count as usize, "seed", "seeds"),

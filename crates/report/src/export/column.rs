@@ -1,4 +1,4 @@
-//! The columns of exported rows: a name, a type, and what is said of a line.
+//! Columns of exported rows: name, type and a function that returns the value for a line.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::facts::of_data;
 
 type Say = dyn for<'a> Fn(&Line<'a>) -> Value<'a>;
 
-/// A column.
+/// A column of an export.
 pub(super) struct Column {
     pub name: String,
     pub kind: Kind,
@@ -38,7 +38,7 @@ impl Column {
         }
     }
 
-    /// What it says of a line.
+    /// Returns the column's value for a line.
     pub fn say<'a>(&self, line: &Line<'a>) -> Value<'a> {
         (self.say)(line)
     }
@@ -56,7 +56,7 @@ fn number(name: impl Into<String>, say: impl for<'a> Fn(&Line<'a>) -> Value<'a> 
     Column::new(name, Kind::Number, say)
 }
 
-/// What is said of a cell, whatever its metrics.
+/// Returns the columns that describe a cell, independent of the metric.
 pub(super) fn of_cell() -> Vec<Column> {
     let mut columns = of_run();
     columns.extend(names());
@@ -75,7 +75,7 @@ pub(super) fn of_cell() -> Vec<Column> {
     columns
 }
 
-/// What is said of the metric of a line.
+/// Returns the columns that describe the metric of a line.
 pub(super) fn of_metric() -> Vec<Column> {
     fn told<'a>(line: &Line<'a>) -> Option<Told<'a>> {
         line.told(line.metric?)
@@ -96,7 +96,7 @@ pub(super) fn of_metric() -> Vec<Column> {
     ]
 }
 
-/// A metric in columns of its own: value and interval.
+/// Returns three columns for a metric: value, lower bound and upper bound.
 pub(super) fn wide(metric: MetricName) -> [Column; 3] {
     let column = |suffix: &str, end: fn(Told<'_>) -> Option<f64>| {
         number(format!("{metric}{suffix}"), move |line| {
@@ -110,7 +110,7 @@ pub(super) fn wide(metric: MetricName) -> [Column; 3] {
     ]
 }
 
-/// The run and what it was made on and with: what must be the same for two values to be compared.
+/// Returns the columns for run, machine and software. Two values are comparable only if these agree.
 fn of_run() -> Vec<Column> {
     fn told<'a>(line: &Line<'a>, of: fn(&'a Fingerprint) -> Option<&'a str>) -> Value<'a> {
         joined(&line.machines(of))
@@ -138,10 +138,10 @@ fn of_run() -> Vec<Column> {
     ]
 }
 
-/// What a process did not record, where others of its cell did.
+/// Placeholder for a value that a process did not record but others of its cell did.
 const UNKNOWN: &str = "unknown";
 
-/// The different answers of processes one behind the other; absent if none has any.
+/// Joins the distinct values of processes; absent if no process has one.
 fn joined<'a>(answers: &[Option<&'a str>]) -> Value<'a> {
     match answers {
         [] | [None] => Value::Absent,
@@ -153,7 +153,7 @@ fn joined<'a>(answers: &[Option<&'a str>]) -> Value<'a> {
     }
 }
 
-/// The one answer of all processes; absent where they differ.
+/// Returns the value shared by all processes; absent if they differ.
 fn same<'a, T: Copy + Into<Value<'a>>>(answers: &[T]) -> Value<'a> {
     match answers {
         [answer] => (*answer).into(),
@@ -161,7 +161,7 @@ fn same<'a, T: Copy + Into<Value<'a>>>(answers: &[T]) -> Value<'a> {
     }
 }
 
-/// Suite, workload and cell.
+/// Returns the columns for suite, workload and cell.
 pub(super) fn names() -> Vec<Column> {
     vec![
         text("suite", |line| line.row.cell.suite.as_str().into()),
@@ -170,7 +170,7 @@ pub(super) fn names() -> Vec<Column> {
     ]
 }
 
-/// Every axis; absent where it means nothing.
+/// Returns a column per axis; absent if the axis does not apply.
 pub(super) fn axes() -> Vec<Column> {
     let column = |axis: &Axis| {
         let axis = *axis;
@@ -187,7 +187,7 @@ pub(super) fn axes() -> Vec<Column> {
     Axis::ALL.iter().map(column).collect()
 }
 
-/// How it ended, and why unless `ok`.
+/// Returns the columns for the status and, unless it is `ok`, the reason.
 pub(super) fn outcome() -> Vec<Column> {
     vec![
         text("status", |line| {
@@ -202,7 +202,7 @@ pub(super) fn outcome() -> Vec<Column> {
     ]
 }
 
-/// The precision asked for, and beside it what was executed.
+/// Returns the columns for the requested and the executed precision.
 pub(super) fn precision() -> Vec<Column> {
     fn requested(line: &Line<'_>) -> Requested {
         Requested::of(&line.row.cell.setting)
@@ -236,7 +236,7 @@ pub(super) fn precision() -> Vec<Column> {
     ]
 }
 
-/// Whether the processes of a cell executed the same precision.
+/// Returns a column that is true if all processes of a cell executed the same precision.
 fn executed_alike() -> Column {
     Column::new("executed_alike", Kind::Truth, |line| {
         let executed = line.answers(|record| &record.executed);
@@ -244,7 +244,7 @@ fn executed_alike() -> Column {
     })
 }
 
-/// What it read.
+/// Returns the column for the data that was read.
 pub(super) fn data() -> Column {
     text("data", |line| {
         let data = line.answers(|record| record.data.as_ref());
@@ -254,7 +254,7 @@ pub(super) fn data() -> Column {
             .collect();
         let is_twice = |name: &Option<&str>| names.iter().filter(|other| *other == name).count() > 1;
         match names.iter().any(is_twice) {
-            // Only their fingerprints tell them apart.
+            // Only their hashes distinguish them.
             true => {
                 let told = data
                     .iter()

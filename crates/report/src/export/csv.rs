@@ -1,18 +1,18 @@
-//! Comma-separated values as RFC 4180 has them, in UTF-8; lines end in a line feed. An absent value is an empty field.
+//! Writes UTF-8 CSV as in RFC 4180, except that lines end in a line feed. An absent value is an empty field.
 
 use std::{borrow::Cow, io};
 
 use super::{column::Column, line::Line, value::Value};
 use crate::ReportError;
 
-/// A header, then a row for every line.
+/// Returns a header and one row per line.
 pub(super) fn write(columns: &[Column], lines: &[Line<'_>]) -> Result<Vec<u8>, ReportError> {
     let mut bytes = Vec::new();
     write_to(&mut bytes, columns, lines)?;
     Ok(bytes)
 }
 
-/// The same, written as it comes.
+/// Writes a header and one row per line to a stream.
 pub(super) fn write_to(
     to: impl io::Write,
     columns: &[Column],
@@ -39,7 +39,7 @@ fn field<'a>(value: &'a Value<'_>) -> Cow<'a, str> {
     }
 }
 
-/// The fewest digits that read back to the same bits; with an exponent where zeros would be most of them.
+/// Formats a number with the fewest digits that parse to the same bits, and with an exponent if most digits would be zeros.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size != 0.0 && !(1e-4..1e16).contains(&size) => format!("{value:e}"),
@@ -47,8 +47,8 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Text that a spreadsheet would take for a formula, with an apostrophe in front, as OWASP advises: names of suites and
-/// reasons of failures come from files that others wrote. Numbers are ours and stay as they are.
+/// Prefixes text that a spreadsheet would evaluate as a formula with an apostrophe, as OWASP recommends. Names of suites and failure
+/// reasons come from untrusted files. Numbers are never escaped.
 fn inert(text: &str) -> Cow<'_, str> {
     match text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
         true => format!("'{text}").into(),

@@ -1,4 +1,4 @@
-//! The formats that runs are exported in.
+//! Export formats.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -7,23 +7,23 @@ use mantissa_core::{MetricName, UnknownName, nearest};
 use super::{column, csv, latex, line, markdown, parquet};
 use crate::{Report, ReportError, Run};
 
-/// A format that runs are exported in.
+/// A format for exported runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// Comma-separated values, a row for every cell and metric.
+    /// Comma-separated values with one row per cell and metric.
     Csv,
-    /// Comma-separated values, a row a cell and three columns a metric.
+    /// Comma-separated values with one row per cell and three columns per metric.
     CsvWide,
     /// The rows of [`Self::Csv`] in typed columns, for data frames.
     Parquet,
-    /// A table a workload, for papers.
+    /// One table per workload, for papers.
     Latex,
-    /// A table a workload, as GitHub shows them.
+    /// One table per workload in GitHub-flavoured Markdown.
     Markdown,
 }
 
 impl ExportFormat {
-    /// Every format.
+    /// All formats.
     pub const ALL: &'static [Self] = &[
         Self::Csv,
         Self::CsvWide,
@@ -32,7 +32,7 @@ impl ExportFormat {
         Self::Markdown,
     ];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -43,7 +43,7 @@ impl ExportFormat {
         }
     }
 
-    /// How names of its files end.
+    /// Returns the file name extension.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Csv | Self::CsvWide => "csv",
@@ -53,7 +53,7 @@ impl ExportFormat {
         }
     }
 
-    /// Whether it is UTF-8, which a terminal can show.
+    /// Returns `true` if the format is UTF-8 text that a terminal can show.
     pub const fn is_text(self) -> bool {
         !matches!(self, Self::Parquet)
     }
@@ -82,11 +82,11 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Runs in a format, one after the other; of their metrics the `chosen` ones, or all if there are none. Every cell is in it,
-/// the failed and skipped ones with their reasons. The same records give the same bytes.
+/// Exports runs in a format, one after the other. `chosen` selects metrics; if empty, all are exported. Every cell is included, also
+/// failed and skipped ones with their reasons. The same records produce the same bytes.
 ///
 /// # Errors
-/// A run without a cell, two runs of one name, and what [`Report::new`] finds.
+/// Fails if a run has no cells, if two runs have the same name, or if [`Report::new`] fails.
 pub fn export(runs: &[Run], format: ExportFormat, chosen: &[MetricName]) -> Result<Vec<u8>, ReportError> {
     let reports = runs.iter().map(Report::new).collect::<Result<Vec<_>, _>>()?;
     check(&reports)?;
@@ -114,7 +114,7 @@ pub fn export(runs: &[Run], format: ExportFormat, chosen: &[MetricName]) -> Resu
     }
 }
 
-/// Each run has cells, and a name of its own: it tells their rows apart.
+/// Checks that each run has cells and a unique name, because the name distinguishes their rows.
 fn check(reports: &[Report<'_>]) -> Result<(), ReportError> {
     let mut names = BTreeSet::new();
     for report in reports {
@@ -129,7 +129,7 @@ fn check(reports: &[Report<'_>]) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// The metrics that have columns, in the order of the closed list: those asked for, else those that any cell has.
+/// Returns the metrics that get columns, in the order of [`MetricName`]: the chosen ones, or else those that any cell has.
 fn wide(reports: &[Report<'_>], chosen: &[MetricName]) -> BTreeSet<MetricName> {
     if !chosen.is_empty() {
         return chosen.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! A table a workload for LaTeX, with the rules of booktabs: values with their intervals, reasons below, the hardware in the caption.
+//! LaTeX tables, one per workload, with booktabs rules: values with intervals, reasons below the table, hardware in the caption.
 
 use std::{fmt::Write as _, iter};
 
@@ -14,7 +14,7 @@ use crate::{
     view::Suite,
 };
 
-/// Every workload of the runs, a floating table each.
+/// Renders every workload of the runs as a floating table.
 pub(super) fn latex(reports: &[Report<'_>], chosen: &[MetricName]) -> String {
     let mut out = "% Written by `mantissa export`. The preamble needs \\usepackage{booktabs}.\n".to_owned();
     for report in reports {
@@ -76,7 +76,7 @@ fn row(out: &mut String, cells: impl Iterator<Item = String>) {
     let _ = writeln!(out, "    {} \\\\", cells.join(" & "));
 }
 
-/// What the table is of, and what it was measured on.
+/// Returns the caption: suite, workload and machine.
 fn caption(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String {
     let warnings = warnings(report.banners.iter().chain(&suite.banners));
     let about = format!(
@@ -88,14 +88,14 @@ fn caption(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String 
     format!("{about} {warnings}").trim_end().to_owned()
 }
 
-/// Names by which a text refers to the table, parted by colons: no two tables have the same, whatever others stand beside them.
+/// Returns the label of the table: run, suite and workload, joined by colons. Labels are unique across tables.
 fn label(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String {
     [report.run.name.as_str(), suite.info.name.as_str(), group.workload]
         .map(key)
         .join(":")
 }
 
-/// A name in characters that a label may have: letters, digits, hyphens and dots; every other byte as `+` and its hexadecimal digits.
+/// Encodes a name for use in a label. Letters, digits, hyphens and dots are kept; every other byte becomes `+` and its hexadecimal digits.
 fn key(name: &str) -> String {
     let mut key = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -121,7 +121,7 @@ fn measured_cell(column: Column, group: &Group<'_>, row: &Row<'_>, remarks: &mut
     }
 }
 
-/// Value, interval in brackets, and what else stands below the value: `1.24 s [1.20, 1.28] (5 processes)`.
+/// Formats a value with its interval in brackets and the other details: `1.24 s [1.20, 1.28] (5 processes)`.
 fn measured_metric(metric: MetricName, group: &Group<'_>, row: &Row<'_>, field: Field) -> String {
     let ends = row.metric(metric).and_then(|estimate| {
         let scale = group.scale(metric, estimate.value);
@@ -143,10 +143,10 @@ fn measured_metric(metric: MetricName, group: &Group<'_>, row: &Row<'_>, field: 
     field.text + &ends.map(brackets).unwrap_or_default() + &rest
 }
 
-/// What parts the details of a field.
+/// Separator between the details of a field.
 const BETWEEN: &str = " · ";
 
-/// What a table for papers has no room for, row by row.
+/// Remark on rows whose notes do not fit into a table for papers.
 const OF_SAMPLES: &str =
     "What its samples show beyond the median (drift, outliers, a clock held back) is in the report.";
 
@@ -157,7 +157,7 @@ fn plain(field: &Field) -> String {
     }
 }
 
-/// Thin spaces between groups of digits: commas part the ends of intervals.
+/// Replaces thousands separators by thin spaces, because commas separate the bounds of intervals.
 fn thin(number: &str) -> String {
     let mut out = String::with_capacity(number.len());
     let mut rest = number.chars().peekable();
@@ -170,7 +170,7 @@ fn thin(number: &str) -> String {
     out
 }
 
-/// The rows of published tables, slanted.
+/// Appends the rows of published tables in italics.
 fn published(
     out: &mut String,
     suite: &Suite<'_>,
@@ -195,7 +195,7 @@ fn published(
     }
 }
 
-/// What the numbers mean, and where the published ones come from.
+/// Returns notes on the intervals and on the sources of published numbers.
 fn notes(suite: &Suite<'_>, group: &Group<'_>) -> Vec<String> {
     let intervals = format!("In brackets: {:.0} % intervals.", 100.0 * CONFIDENCE);
     let references = suite.references.iter().map(|reference| {
@@ -214,7 +214,7 @@ fn notes(suite: &Suite<'_>, group: &Group<'_>) -> Vec<String> {
 struct Remarks(Vec<String>);
 
 impl Remarks {
-    /// The numbers of those that are not empty, raised: `1,2`.
+    /// Returns the superscript numbers of the non-empty remarks: `1,2`.
     fn marks(&mut self, remarks: &[&str]) -> String {
         let made = remarks.iter().filter(|remark| !remark.is_empty());
         let numbers: Vec<String> = made.map(|remark| self.number(remark).to_string()).collect();

@@ -1,4 +1,4 @@
-//! The tidy view of a run: a line for every cell and metric.
+//! Tidy view of a run, with one line per cell and metric.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use crate::{Report, Row, Run};
 pub(super) struct Line<'a> {
     pub run: &'a Run,
     pub row: &'a Row<'a>,
-    /// The one process that it is about; absent if it is about all those of the cell.
+    /// The process that the line describes; `None` if it describes all processes of the cell.
     pub process: Option<&'a Record>,
-    /// Absent where the line is about all metrics, and where the cell has none.
+    /// `None` if the line covers all metrics, or if the cell lacks metrics.
     pub metric: Option<MetricName>,
 }
 
-/// What is told of a metric.
+/// Values recorded or estimated for a metric.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Told<'a> {
     pub value: Option<f64>,
     pub low: Option<f64>,
     pub high: Option<f64>,
     pub n: Option<u64>,
-    /// How it was made, or why there is no value.
+    /// Estimation method, or the reason why there is no value.
     pub method: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// About all processes and all metrics of a cell.
+    /// Creates a line for all processes and all metrics of a cell.
     pub fn of_cell(run: &'a Run, row: &'a Row<'a>) -> Self {
         Self {
             run,
@@ -40,8 +40,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The different answers of its process, or of those behind the metrics of its cell, to what was executed and read; nothing
-    /// where nothing was.
+    /// Returns the distinct values of a field in the record of the line's process, or in the non-skipped records behind the cell's
+    /// metrics.
     pub fn answers<T: PartialEq>(&self, of: impl Fn(&'a Record) -> T) -> Vec<T> {
         let behind = self.row.measured.iter().map(|(record, _)| *record);
         let records = behind.filter(|record| record.status != Status::Skipped);
@@ -51,7 +51,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What its machine says of itself: the different answers of its records, or that of the run if it has none.
+    /// Returns the distinct values of a fingerprint field in the cell's records, or the run's value if the cell has no records.
     pub fn machines<T: PartialEq>(&self, of: impl Fn(&'a Fingerprint) -> T) -> Vec<T> {
         let records = self.row.records.iter();
         let answers = different(records.map(|record| of(&record.fingerprint)));
@@ -61,7 +61,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What its process recorded of a metric, else the estimate over the processes of its cell.
+    /// Returns the values that the line's process recorded for a metric, or else the estimate over the cell's processes.
     pub fn told(&self, metric: MetricName) -> Option<Told<'a>> {
         if let Some(process) = self.process {
             return process.metrics.get(&metric).map(recorded);
@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
         let Some(estimate) = self.row.metric(metric) else {
             return told.map(recorded);
         };
-        // Of one process, the estimate is what it recorded.
+        // With a single process, its recorded method describes the estimate.
         let mut with_value = records.by_ref().filter_map(|(record, _)| {
             let metric = record.metrics.get(&metric)?;
             metric.value.is_some_and(f64::is_finite).then_some(metric)
@@ -87,7 +87,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Each answer once, in the order of the records.
+/// Removes duplicates and keeps the order.
 fn different<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut answers = Vec::new();
     for answer in all {
@@ -118,7 +118,7 @@ fn estimated<'a>(estimate: &Estimate, method: &'a str) -> Told<'a> {
     }
 }
 
-/// A line a cell, in plan order.
+/// Returns one line per cell, in plan order.
 pub(super) fn of_cells<'a>(reports: &'a [Report<'a>]) -> Vec<Line<'a>> {
     let lines = reports.iter().flat_map(|report| {
         let rows = report.rows();
@@ -127,8 +127,8 @@ pub(super) fn of_cells<'a>(reports: &'a [Report<'a>]) -> Vec<Line<'a>> {
     lines.collect()
 }
 
-/// A line for every cell and every metric that its processes recorded, of the `chosen` ones alone if there are any. A cell
-/// without them has one line, so that none is missing.
+/// Returns one line per cell and recorded metric, restricted to `chosen` unless that is empty. A cell without such metrics has one line
+/// and is never missing.
 pub(super) fn of_metrics<'a>(reports: &'a [Report<'a>], chosen: &[MetricName]) -> Vec<Line<'a>> {
     let mut lines = Vec::new();
     for line in of_cells(reports) {
@@ -142,7 +142,7 @@ pub(super) fn of_metrics<'a>(reports: &'a [Report<'a>], chosen: &[MetricName]) -
     lines
 }
 
-/// The metrics that the processes behind a row recorded, with or without a value, in the order of the closed list.
+/// Returns the metrics that the processes of a row recorded, with or without a value, in the order of [`MetricName`].
 pub(super) fn metrics_of(row: &Row<'_>, chosen: &[MetricName]) -> BTreeSet<MetricName> {
     let recorded = row.measured.iter().flat_map(|(record, _)| record.metrics.keys());
     let wanted = |metric: &MetricName| chosen.is_empty() || chosen.contains(metric);

@@ -1,4 +1,4 @@
-//! The tables of `summary.md` alone, all their rows, as GitHub shows them.
+//! Exports the tables of `summary.md` with all rows, as GitHub-flavoured Markdown.
 
 use mantissa_core::MetricName;
 
@@ -9,7 +9,7 @@ use crate::{
     table::columns_of,
 };
 
-/// A table a workload, below the names of run, suite and workload.
+/// Renders one table per workload, under the names of run, suite and workload.
 pub(super) fn markdown(reports: &[Report<'_>], chosen: &[MetricName]) -> String {
     let mut out = String::new();
     for report in reports {

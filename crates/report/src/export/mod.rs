@@ -1,7 +1,7 @@
-//! Records for other programs: rows for statistics and spreadsheets, tables for papers and pull requests.
+//! Export of records to other programs: rows for statistics and spreadsheets, tables for papers and pull requests.
 //!
-//! [`export`] is what `mantissa export` does. A [`line::Line`] is a cell of a run with one of its metrics, and a
-//! [`column::Column`] is what is said of it; CSV and Parquet write the same columns of the same lines.
+//! [`export`] implements `mantissa export`. A [`line::Line`] is a cell of a run with one of its metrics, and a [`column::Column`] returns
+//! a value for a line. CSV and Parquet write the same columns and lines.
 
 mod column;
 mod csv;

@@ -1,4 +1,4 @@
-//! Parquet: the tidy rows in typed columns. Text is UTF-8 and, being repeated, in dictionaries; what is absent is null.
+//! Writes Parquet files with typed columns. Text is dictionary-encoded UTF-8, and absent values are null.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use super::{
 };
 use crate::ReportError;
 
-/// A column of rows of one type.
+/// A typed column for rows of type `L`.
 pub(super) trait Typed<L> {
     fn name(&self) -> &str;
     fn kind(&self) -> Kind;
-    /// What it says of a row.
+    /// Returns the column's value for a row.
     fn value<'a>(&self, line: &'a L) -> Value<'a>;
 }
 
@@ -42,14 +42,14 @@ impl<'l> Typed<Line<'l>> for Column {
     }
 }
 
-/// A column of rows that are no cells of a run.
+/// A column for rows that are not cells of a run.
 #[derive(Debug)]
 pub struct PlainColumn<L> {
-    /// Its name.
+    /// Column name.
     pub name: &'static str,
-    /// What it holds.
+    /// Column type.
     pub kind: Kind,
-    /// What it says of a row: absent, or of its kind.
+    /// Function that returns the value for a row: absent, or of type `kind`.
     pub say: for<'a> fn(&'a L) -> Value<'a>,
 }
 
@@ -67,20 +67,20 @@ impl<L> Typed<L> for PlainColumn<L> {
     }
 }
 
-/// Rows of any kind as Parquet: every column may be null, and the same rows give the same bytes.
+/// Writes rows of any type as Parquet. Every column is nullable, and the same rows produce the same bytes.
 ///
 /// # Errors
-/// A value that its column cannot hold.
+/// Fails if a value does not fit the type of its column.
 pub fn parquet<L>(columns: &[PlainColumn<L>], lines: &[L]) -> Result<Vec<u8>, ReportError> {
     write(columns, lines)
 }
 
-/// Rows that are in memory at once, and that a reader can skip together.
+/// Rows per row group, which limits memory use and allows readers to skip groups.
 const ROWS_OF_A_GROUP: usize = 1 << 18;
 
-/// A file of these rows: every column may be null.
+/// Writes a file with these rows; every column is nullable.
 pub(super) fn write<L>(columns: &[impl Typed<L>], lines: &[L]) -> Result<Vec<u8>, ReportError> {
-    // By default a build of the library is named: the same records shall give the same bytes.
+    // The default names the build of the parquet library, but the same records must produce the same bytes.
     let properties = WriterProperties::builder()
         .set_created_by(concat!("mantissa version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::GZIP(GzipLevel::default()))
@@ -143,7 +143,7 @@ fn write_column<L>(
     }
 }
 
-/// Values that are there, and for every row whether one is. What the type cannot hold is an error.
+/// Writes the present values and a definition level per row. Fails if a value does not fit the column type.
 fn put<T: DataType, L>(
     place: &mut SerializedColumnWriter<'_>,
     column: &impl Typed<L>,

@@ -1,4 +1,4 @@
-//! `results.csv`: a line a record, so that nothing is aggregated away; skipped cells have one too.
+//! Writes `results.csv` with one line per record, without aggregation. Cells without records have one line as well.
 
 use std::{collections::BTreeSet, io};
 
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::{Report, ReportError};
 
-/// The results as CSV (RFC 4180, UTF-8). Metrics are in their recorded units, an absent value is an empty field.
+/// Returns the results as CSV (RFC 4180, UTF-8). Metrics are in their recorded units, and an absent value is an empty field.
 pub fn csv(report: &Report<'_>) -> Result<Vec<u8>, ReportError> {
     let mut bytes = Vec::new();
     csv_to(report, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The same, written as it comes.
+/// Writes the results as CSV to a stream.
 pub(crate) fn csv_to(report: &Report<'_>, to: impl io::Write) -> Result<(), ReportError> {
     let mut lines = Vec::new();
     for (_, row) in report.rows() {

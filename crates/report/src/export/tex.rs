@@ -1,9 +1,10 @@
-//! Text for LaTeX, with no package loaded: what would be a command is escaped, what no standard font has is named.
+//! Escapes text for LaTeX without additional packages. Special characters are escaped, and characters missing from the standard fonts are
+//! replaced.
 
 use std::fmt::Write as _;
 
-/// Keeps text from being read as commands. Letters of Latin-1 are UTF-8, which LaTeX reads since 2018; of other characters those that
-/// reports use become commands, and the rest their code point, so that a name in another script is not lost and stops nothing.
+/// Escapes text for LaTeX. Latin-1 letters stay UTF-8, which LaTeX supports since 2018. Special characters that reports use become
+/// commands. All other characters become their code point, which keeps names in other scripts identifiable and the document compilable.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -17,10 +18,10 @@ pub(super) fn escape(text: &str) -> String {
             }
             let _ = write!(escaped, "$^{{{digits}}}$");
         } else if escaped.is_empty() && matches!(c, '[' | '*') {
-            // Behind the end of a row they would be its arguments.
+            // After the end of a row, they would be parsed as its arguments.
             let _ = write!(escaped, "{{{c}}}");
         } else if c == '-' && rest.peek() == Some(&'-') {
-            // Two would become one dash.
+            // Two hyphens would become one dash.
             escaped.push_str("-{}");
         } else if let Some(command) = command(c) {
             escaped.push_str(command);
@@ -35,7 +36,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Letters that every standard encoding has.
+/// Returns `true` for letters that every standard font encoding has.
 fn is_latin(c: char) -> bool {
     matches!(c, 'À'..='ÿ') && !matches!(c, 'Ð' | 'ð' | 'Þ' | 'þ' | '×' | '÷')
 }

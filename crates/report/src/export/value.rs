@@ -1,34 +1,34 @@
-//! A field of an exported row, before a format writes it.
+//! Field value of an exported row, independent of the output format.
 
 use std::borrow::Cow;
 
 use mantissa_core::AxisValue;
 
-/// What a column holds.
+/// Column type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// UTF-8.
+    /// UTF-8 text.
     Text,
-    /// From 0.
+    /// Unsigned integer.
     Integer,
-    /// A 64-bit float.
+    /// 64-bit float.
     Number,
-    /// Yes or no.
+    /// Boolean.
     Truth,
 }
 
-/// One field. What is not known, or not finite, is absent: never 0, never a word among numbers.
+/// A field value. Unknown and non-finite values are absent; they are never written as 0 or as a word in a numeric column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
-    /// Nothing is known.
+    /// Unknown value.
     Absent,
-    /// A text.
+    /// Text.
     Text(Cow<'a, str>),
-    /// An integer.
+    /// Unsigned integer.
     Integer(u64),
-    /// A finite number.
+    /// Finite number.
     Number(f64),
-    /// Yes or no.
+    /// Boolean.
     Truth(bool),
 }
 

@@ -1,4 +1,4 @@
-//! Time, accuracy and memory over micro-batch × accumulation steps, side by side.
+//! Time, accuracy and memory over micro-batch × accumulation steps, in panels side by side.
 
 use mantissa_core::{Axis, Better, MetricName, TaskKind};
 
@@ -16,7 +16,7 @@ use crate::{
     units::{self, Scale},
 };
 
-/// Whether a group sweeps the micro-batch or the accumulation steps of a training, and not one technique after the other.
+/// Returns `true` if a group sweeps the micro-batch or the accumulation steps of a training and does not form a ladder.
 pub fn applies(group: &Group<'_>) -> bool {
     let swept = group.varies(Axis::Batch) || group.varies(Axis::Accumulate);
     group.kind == TaskKind::Train && swept && ladder::rungs(group).is_none()
@@ -58,7 +58,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }
 
-/// `4 × 4`.
+/// Formats micro-batch × accumulation steps: `4 × 4`.
 fn product(row: &Row<'_>) -> String {
     format!("{} × {}", row.cell.setting.batch(), row.cell.setting.accumulate())
 }
@@ -67,7 +67,7 @@ fn effective(row: &Row<'_>) -> u64 {
     u64::from(row.cell.setting.batch()) * u64::from(row.cell.setting.accumulate())
 }
 
-/// What distinguishes a row but for micro-batch and accumulation steps.
+/// Returns the label of a row without micro-batch, accumulation steps and seed.
 fn rest(group: &Group<'_>, row: &Row<'_>) -> String {
     group.label(row, &[Axis::Batch, Axis::Accumulate, Axis::Seed])
 }
@@ -113,7 +113,8 @@ fn panel(settings: &[Setting<'_, '_>], metric: MetricName, title: &str, kind: Ki
     }
 }
 
-/// What the smallest micro-batch costs and saves beside the largest of the same effective batch and the same rest.
+/// Formats the time and memory of the smallest micro-batch relative to the largest one with the same effective batch and otherwise
+/// equal setting.
 fn finding(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
     let memory = group.memory?;
     let value =

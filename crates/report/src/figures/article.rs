@@ -1,4 +1,4 @@
-//! The articles' chart: horizontal bars with the time inside, accuracy and memory as aligned columns.
+//! The articles' chart: horizontal bars labelled with the time, and accuracy and memory as aligned columns.
 
 use mantissa_core::{Axis as SettingAxis, MatmulPrecision, MetricName, Status, TaskKind};
 
@@ -25,8 +25,8 @@ const PRECISION_WIDTH: f64 = 104.0;
 const ACCURACY_RIGHT: f64 = 786.0;
 const MEMORY_RIGHT: f64 = WIDTH - MARGIN;
 
-/// Draws the chart of a training workload; nothing for kernels, where no cell was tried, and where the accumulation
-/// figure says the same because neither precision nor matmul differ.
+/// Draws the chart of a training workload. `None` for kernels, if no cell was tried, and if the accumulation figure already shows
+/// the same because neither precision nor matmul differ.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let tried = Setting::all(group, |row| {
         row.status.is_some_and(|status| status != Status::Skipped)
@@ -69,7 +69,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .fold(30.0, f64::max)
         .min(210.0);
     let left = MARGIN + PRECISION_WIDTH + label_width + 12.0;
-    // Room for a status beside the longest bar.
+    // Room for a status next to the longest bar.
     let status = TextStyle::new(12.5).bold();
     let statuses = settings.iter().filter_map(|setting| setting.trouble_in_words());
     let status = statuses
@@ -119,7 +119,7 @@ fn precision(row: &Row<'_>) -> &'static str {
     row.cell.setting.precision().name()
 }
 
-/// Settings of one precision together, in the order in which the precisions first appear.
+/// Groups settings by precision, in the order in which the precisions first appear.
 fn by_precision<'s, 'g, 'r>(settings: &'s [Setting<'g, 'r>]) -> Vec<&'s Setting<'g, 'r>> {
     let name = |setting: &Setting<'_, '_>| precision(setting.row());
     let mut sorted: Vec<_> = settings.iter().collect();
@@ -212,14 +212,14 @@ fn draw_row(
         let limit = ACCURACY_RIGHT - 128.0;
         let x = status_at.min(limit - style.width(&name));
         if x < status_at - 1.0 {
-            // No room beside the bar: on it, at its end, on a patch of the sheet.
+            // Without room next to the bar, draw the status over its end, on a patch in the colour of the sheet.
             canvas.rectangle((x - 6.0, y + 4.0), (limit, y + BAR - 4.0), palette::CARD);
         }
         canvas.text_centred((x, middle), &name, style);
     }
     let figure = TextStyle::new(12.5).anchor(Anchor::End);
     let accuracy = setting.spot(|row| row.metric(MetricName::TestAccuracy));
-    // The column is of one kind: intervals over examples, or ranges of seeds.
+    // All whiskers of the column have one meaning: intervals over examples, or ranges of seeds.
     let whiskers = accuracy.and_then(|spot| spot.whiskers);
     let whiskers = whiskers.filter(|_| seeds == (setting.behind().count() > 1));
     let half = whiskers.map(|(low, high)| format!(" ± {:.1}", (high - low) * 50.0));

@@ -1,4 +1,4 @@
-//! Axes: where the ticks stand and where a value lies.
+//! Axes: tick positions and the mapping from values to pixels.
 
 /// A mapping from values to logical pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Linear from `values.0` at pixel `pixels.0` to `values.1` at `pixels.1`. A range without width gets one.
+    /// Creates a linear axis from `values.0` at pixel `pixels.0` to `values.1` at `pixels.1`. A range of width zero is widened.
     pub fn linear(values: (f64, f64), pixels: (f64, f64)) -> Self {
         let to = if values.1 > values.0 {
             values.1
@@ -27,7 +27,7 @@ impl Axis {
         }
     }
 
-    /// Logarithmic; both values must be positive. A range without width gets one.
+    /// Creates a logarithmic axis. Both values must be positive. A range of width zero is widened.
     pub fn log(values: (f64, f64), pixels: (f64, f64)) -> Self {
         let to = if values.1 > values.0 {
             values.1
@@ -43,7 +43,7 @@ impl Axis {
         }
     }
 
-    /// The pixel of a value, kept on the axis.
+    /// Returns the pixel of a value, clamped to the axis.
     pub fn at(self, value: f64) -> f64 {
         let value = if self.log {
             value.max(f64::MIN_POSITIVE).ln()
@@ -55,7 +55,7 @@ impl Axis {
     }
 }
 
-/// About `count` round values (1, 2, 2.5 or 5 times a power of ten) within the range, smallest first.
+/// Returns about `count` round values (1, 2, 2.5 or 5 times a power of ten) within the range, smallest first.
 pub fn ticks((low, high): (f64, f64), count: usize) -> Vec<f64> {
     let span = high - low;
     if !(span > 0.0 && span.is_finite()) || count == 0 {
@@ -73,7 +73,7 @@ pub fn ticks((low, high): (f64, f64), count: usize) -> Vec<f64> {
     (first..=last).map(|index| index as f64 * step).collect()
 }
 
-/// The range widened to whole steps of its ticks.
+/// Widens the range to whole steps of its ticks.
 pub fn rounded((low, high): (f64, f64), count: usize) -> (f64, f64) {
     let inner = ticks((low, high), count);
     let step = if inner.len() > 1 {
@@ -84,7 +84,7 @@ pub fn rounded((low, high): (f64, f64), count: usize) -> (f64, f64) {
     ((low / step).floor() * step, (high / step).ceil() * step)
 }
 
-/// Decimals that tell the ticks apart.
+/// Returns the number of decimals that distinguishes the ticks.
 pub fn tick_decimals(ticks: &[f64]) -> usize {
     let step = if ticks.len() > 1 { ticks[1] - ticks[0] } else { 1.0 };
     (0..6)
@@ -92,7 +92,7 @@ pub fn tick_decimals(ticks: &[f64]) -> usize {
         .unwrap_or(6) as usize
 }
 
-/// The powers of ten whose decades cover the range.
+/// Returns the powers of ten whose decades cover the range.
 pub fn decades((low, high): (f64, f64)) -> (i32, i32) {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     (first, last.max(first + 1))

@@ -5,7 +5,7 @@ use super::{
     type_setting::{Weight, width, wrap},
 };
 
-/// Which point of a text is its anchor.
+/// Anchor point of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// Its left end.
@@ -16,7 +16,7 @@ pub enum Anchor {
     End,
 }
 
-/// How a text looks.
+/// Style of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TextStyle {
     /// Pixels an em.
@@ -30,7 +30,7 @@ pub struct TextStyle {
 }
 
 impl TextStyle {
-    /// Regular text in ink, anchored at its left end.
+    /// Creates regular text in ink, anchored at its left end.
     pub const fn new(size: f64) -> Self {
         Self {
             size,
@@ -40,7 +40,7 @@ impl TextStyle {
         }
     }
 
-    /// The same in semi-bold.
+    /// Returns the style in semi-bold.
     pub const fn bold(self) -> Self {
         Self {
             weight: Weight::SemiBold,
@@ -48,17 +48,17 @@ impl TextStyle {
         }
     }
 
-    /// The same in another colour.
+    /// Returns the style in another colour.
     pub const fn colour(self, colour: Colour) -> Self {
         Self { colour, ..self }
     }
 
-    /// The same with another anchor.
+    /// Returns the style with another anchor.
     pub const fn anchor(self, anchor: Anchor) -> Self {
         Self { anchor, ..self }
     }
 
-    /// Width of a text, in pixels.
+    /// Returns the width of a text in pixels.
     pub fn width(self, text: &str) -> f64 {
         width(text, self.size, self.weight)
     }
@@ -106,17 +106,17 @@ pub struct Canvas {
     pub(super) width: f64,
     pub(super) height: f64,
     pub(super) shapes: Vec<Shape>,
-    /// How far everything is moved down, below a head of more than two lines.
+    /// Downward shift of all content, below a head of more than two lines.
     lift: f64,
 }
 
-/// Where titles and margins begin on every figure.
+/// Horizontal margin of every figure, in logical pixels.
 pub const MARGIN: f64 = 24.0;
 /// Width of every figure, in logical pixels.
 pub const WIDTH: f64 = 960.0;
 
 impl Canvas {
-    /// An empty sheet.
+    /// Creates an empty sheet.
     pub fn new(height: f64) -> Self {
         let sheet = Shape::Rectangle {
             from: (0.0, 0.0),
@@ -131,12 +131,12 @@ impl Canvas {
         }
     }
 
-    /// A title and what stands below it, each broken into as many lines as it takes, up to three. The content begins at
-    /// [`Canvas::CONTENT_TOP`] all the same: more lines make the sheet higher than `height`.
+    /// Creates a sheet with a title and a subtitle, each broken into at most three lines. The content always begins at
+    /// [`Canvas::CONTENT_TOP`]: additional lines make the sheet higher than `height`.
     pub fn titled(height: f64, title: &str, subtitle: &str) -> Self {
         const LINES: usize = 3;
         let (head, below) = (TextStyle::new(18.0).bold(), TextStyle::new(12.5).colour(MUTED));
-        // A reader's own font, where ours is not shown, may be wider.
+        // A fallback font may be wider than the embedded one.
         let room = 0.94 * (WIDTH - 2.0 * MARGIN);
         let title = wrap(title, head.size, head.weight, room, LINES);
         let subtitle = wrap(subtitle, below.size, below.weight, room, LINES);
@@ -155,31 +155,31 @@ impl Canvas {
         canvas
     }
 
-    /// Where the content of a titled figure begins.
+    /// Top of the content of a titled figure, in logical pixels.
     pub const CONTENT_TOP: f64 = 76.0;
 
     fn moved(&self, (x, y): (f64, f64)) -> (f64, f64) {
         (x, y + self.lift)
     }
 
-    /// A filled rectangle.
+    /// Draws a filled rectangle.
     pub fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), colour: Colour) {
         let (from, to) = (self.moved(from), self.moved(to));
         self.shapes.push(Shape::Rectangle { from, to, colour });
     }
 
-    /// The outline of a rectangle.
+    /// Draws the outline of a rectangle.
     pub fn outline(&mut self, from: (f64, f64), to: (f64, f64), colour: Colour) {
         let (from, to) = (self.moved(from), self.moved(to));
         self.shapes.push(Shape::Outline { from, to, colour });
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub fn line(&mut self, points: Vec<(f64, f64)>, thickness: f64, colour: Colour) {
         self.faint_line(points, thickness, colour, 1.0);
     }
 
-    /// A line through points that lets the sheet shine through.
+    /// Draws a translucent line through points.
     pub fn faint_line(&mut self, points: Vec<(f64, f64)>, thickness: f64, colour: Colour, opacity: f64) {
         if points.len() > 1 {
             let points = points.into_iter().map(|point| self.moved(point)).collect();
@@ -192,7 +192,7 @@ impl Canvas {
         }
     }
 
-    /// A filled convex polygon.
+    /// Draws a filled convex polygon.
     pub fn polygon(&mut self, points: Vec<(f64, f64)>, colour: Colour) {
         let points = points.into_iter().map(|point| self.moved(point)).collect();
         self.shapes.push(Shape::Polygon {
@@ -202,7 +202,7 @@ impl Canvas {
         });
     }
 
-    /// What lies between two lines, both from the left to the right; the sheet shines through.
+    /// Fills the area between two lines with a translucent colour. Both lines run from left to right.
     pub fn band(&mut self, low: Vec<(f64, f64)>, high: Vec<(f64, f64)>, colour: Colour, opacity: f64) {
         if low.len() > 1 && high.len() > 1 {
             let outline = low.into_iter().chain(high.into_iter().rev());
@@ -215,7 +215,7 @@ impl Canvas {
         }
     }
 
-    /// A filled circle.
+    /// Draws a filled circle.
     pub fn disc(&mut self, centre: (f64, f64), radius: f64, colour: Colour) {
         let centre = self.moved(centre);
         self.shapes.push(Shape::Disc {
@@ -225,13 +225,13 @@ impl Canvas {
         });
     }
 
-    /// A cross, for what went wrong.
+    /// Draws a cross, which marks a failure.
     pub fn cross(&mut self, (x, y): (f64, f64), arm: f64, colour: Colour) {
         self.line(vec![(x - arm, y - arm), (x + arm, y + arm)], 2.0, colour);
         self.line(vec![(x - arm, y + arm), (x + arm, y - arm)], 2.0, colour);
     }
 
-    /// A line of text; `baseline` is where its anchor stands.
+    /// Draws a line of text with its anchor at `baseline`.
     pub fn text(&mut self, baseline: (f64, f64), text: &str, style: TextStyle) {
         if !text.is_empty() {
             let baseline = self.moved(baseline);
@@ -243,7 +243,7 @@ impl Canvas {
         }
     }
 
-    /// A line of text whose capitals are centred on `y`.
+    /// Draws a line of text whose capitals are vertically centred on `y`.
     pub fn text_centred(&mut self, (x, y): (f64, f64), text: &str, style: TextStyle) {
         // Inter's capitals are 0.727 em high.
         self.text((x, y + 0.3635 * style.size), text, style);

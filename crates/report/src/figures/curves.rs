@@ -1,45 +1,46 @@
-//! Loss curves as a figure wants them: one of a setting, over its seeds, smoothed and with few points.
+//! Loss curves for figures: one per setting, aggregated over its seeds, smoothed and thinned.
 
 use mantissa_core::{Axis, Event, Record, Samples, Series};
 
 use super::{palette::Colour, thin::thin};
 use crate::{Group, Row, Run};
 
-/// Points a line is drawn with: two a logical pixel would not be told apart.
+/// Maximum number of points of a line. More than one point per logical pixel would not be visible.
 const MAX_POINTS: usize = 400;
-/// The smoothing window is this share of a curve: wide enough to see through the noise of micro-batches.
+/// Width of the smoothing window as a share of a curve, which averages out the noise of micro-batches.
 pub const SMOOTHING: f64 = 0.04;
 
-/// Losses by step.
+/// Points of step and loss.
 type Points = Vec<(f64, f64)>;
 
-/// The loss of a setting.
+/// Loss curve of a setting.
 pub struct Curve {
-    /// What distinguishes it from others of its precision; may be empty.
+    /// Label that distinguishes the curve from others of its precision; may be empty.
     pub label: String,
     pub colour: Colour,
-    /// How many seeds it is of.
+    /// Number of seeds.
     pub seeds: usize,
-    /// As recorded; empty where there are several seeds.
+    /// Loss as recorded; empty for several seeds.
     pub raw: Points,
-    /// Smoothed, and the mean over the seeds that were never lost; where all were, as far as all of them are finite.
+    /// Smoothed loss: the mean over the seeds whose loss stayed finite. If no loss did, the mean over all seeds for as long as all
+    /// are finite.
     pub smooth: Points,
-    /// The lowest and the highest of several seeds, smoothed too; empty where there is one.
+    /// Smoothed minimum and maximum over several seeds; empty for one seed.
     pub low: Points,
     pub high: Points,
-    /// Where the first loss stopped being finite, and those of how many seeds did at last.
+    /// First step at which a loss stopped being finite, and the number of seeds whose loss did.
     pub lost: Option<(f64, usize)>,
-    /// Where a loss scale fell.
+    /// Steps at which the loss scale fell.
     pub overflows: Vec<f64>,
 }
 
-/// A row's first record that has a loss curve.
+/// Returns a row's first record that has a loss curve.
 pub fn curve_of<'r>(run: &Run, row: &Row<'r>) -> Option<&'r Record> {
     let has_loss = |record: &&Record| run.digest(record).is_some_and(|digest| digest.has_loss);
     row.records.iter().copied().find(has_loss)
 }
 
-/// The curve of a setting from a record a seed; absent where none of their samples can be read.
+/// Computes the curve of a setting from one record per seed; `None` if no samples can be read.
 pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour: Colour) -> Option<Curve> {
     let mut curve = Curve {
         label: group.label(seeds[0].0, &[Axis::Precision, Axis::Seed]),
@@ -52,7 +53,7 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
         lost: None,
         overflows: vec![],
     };
-    // Of the seeds that were never lost, and of the others.
+    // Spreads of the seeds whose loss stayed finite, and of the others.
     let mut spreads: [(usize, Option<Vec<Spread>>); 2] = Default::default();
     for (_, record) in seeds {
         let Ok(Some(samples)) = run.samples.read(record, &["train_loss"]) else {
@@ -71,7 +72,7 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
             curve.raw = thin(&points, MAX_POINTS);
         }
         smooth(&mut points);
-        // One seed needs no spread, which of a million steps would take twice what the steps take.
+        // A single seed needs no spread, which would take twice the memory of the points.
         if seeds.len() == 1 {
             curve.smooth = thin(&points, MAX_POINTS);
             return Some(curve);
@@ -97,7 +98,7 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
     Some(curve)
 }
 
-/// Several seeds at one step.
+/// Aggregated loss of several seeds at one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Spread {
     step: f64,
@@ -117,7 +118,7 @@ impl Spread {
     }
 }
 
-/// One more seed: what is left are the steps that all of them have. Both are in the order of steps.
+/// Adds a seed and keeps only the steps that all seeds have. Both inputs are sorted by step.
 fn together(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
     let mut points = points.iter().peekable();
     let join = |at: Spread| {
@@ -133,15 +134,16 @@ fn together(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
     earlier.into_iter().filter_map(join).collect()
 }
 
-/// The finite losses by step, and where they stopped being finite.
+/// Returns the finite losses by step, and the step at which the loss stopped being finite.
 fn loss(samples: Samples) -> Option<(Points, Option<f64>)> {
-    // A record may have a million steps: what is not needed any more is let go.
+    // A record may have a million steps: free the series that are not needed.
     let mut series = samples.series.into_iter();
     let (points, lost) = split(&series.find(|series| series.name == "train_loss")?);
     (!points.is_empty() || lost.is_some()).then_some((points, lost))
 }
 
-/// The finite points, and where the loss was lost for good. A gap in between is a step without a loss, not a loss lost.
+/// Separates the finite points from the step at which the loss was lost for good. A gap between finite points is a step without a
+/// recorded loss.
 fn split(series: &Series) -> (Points, Option<f64>) {
     let points = || series.x.iter().copied().zip(series.y.iter().copied());
     let mut finite = Points::with_capacity(series.y.iter().flatten().count());
@@ -151,7 +153,7 @@ fn split(series: &Series) -> (Points, Option<f64>) {
     (finite, lost)
 }
 
-/// The steps at which the loss scale fell.
+/// Returns the steps at which the loss scale fell.
 fn falls(events: &[Event]) -> impl Iterator<Item = f64> {
     let fallen = events
         .iter()
@@ -159,7 +161,8 @@ fn falls(events: &[Event]) -> impl Iterator<Item = f64> {
     fallen.filter_map(|event| event.step).map(|step| step as f64)
 }
 
-/// Whether a loss-scale event lowered the scale: it lies below the one before it, or is the first and below 2¹⁶.
+/// Returns `true` if a loss-scale event lowered the scale: its value is below that of the previous event, or below 2¹⁶ for the
+/// first event.
 fn fell(events: &[Event], event: &Event) -> bool {
     let mut earlier = events
         .iter()
@@ -169,7 +172,7 @@ fn fell(events: &[Event], event: &Event) -> bool {
     event.value.is_some_and(|value| value < before)
 }
 
-/// Replaces every value by the centred running mean over [`SMOOTHING`] of the curve.
+/// Replaces every value by the centred moving average over [`SMOOTHING`] of the curve.
 fn smooth(points: &mut [(f64, f64)]) {
     let half = (points.len() as f64 * SMOOTHING / 2.0).round() as usize;
     let mut sums = vec![0.0; points.len() + 1];
@@ -224,7 +227,7 @@ mod tests {
             both,
             expected.map(|(step, sum, low, high)| Spread { step, sum, low, high })
         );
-        // A seed that was lost at once leaves no step to all of them.
+        // A seed whose loss is lost at the first step leaves no common steps.
         assert_eq!(together(both, &[]), []);
     }
 

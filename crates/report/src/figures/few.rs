@@ -1,24 +1,24 @@
-//! Which settings a figure shows where they are too many to be read.
+//! Selection of settings for a figure that cannot show all of them.
 
 use mantissa_core::Better;
 
 use super::{setting::Setting, shown_of};
 use crate::{Group, units};
 
-/// More rows make a picture that nobody reads.
+/// Maximum number of rows in a readable figure.
 pub const MAX_ROWS: usize = 40;
 
-/// Settings that one figure shows, in their order.
+/// Settings that a figure shows, in their original order.
 pub struct Few<'g, 'r> {
     pub settings: Vec<Setting<'g, 'r>>,
-    /// Which of how many, where they are not all.
+    /// Description of the selection, if settings are left out.
     pub told: Option<String>,
-    /// How many there are.
+    /// Number of settings before the selection.
     pub all: usize,
 }
 
 impl<'g, 'r> Few<'g, 'r> {
-    /// Their baselines and the fastest of the others; all of them where that is no more than a figure can show.
+    /// Selects the baselines and the fastest of the other settings, or all settings if a figure has room for them.
     pub fn fastest(group: &Group<'_>, settings: Vec<Setting<'g, 'r>>) -> Self {
         let all = settings.len();
         if all <= MAX_ROWS {
@@ -33,7 +33,7 @@ impl<'g, 'r> Few<'g, 'r> {
             .map(|setting| setting.is_baseline(group))
             .collect();
         let baselines = is_baseline.iter().filter(|is| **is).count();
-        // Where there are so many of them, none is what the others are compared with.
+        // With too many baselines, no setting is preferred as a baseline.
         let baselines = if baselines > MAX_ROWS / 2 { 0 } else { baselines };
         let known: Vec<Option<f64>> = settings.iter().map(|setting| slowness(group, setting)).collect();
         let mut order: Vec<usize> = (0..all).collect();
@@ -61,14 +61,14 @@ impl<'g, 'r> Few<'g, 'r> {
         }
     }
 
-    /// ` · the 40 fastest of 1,000 settings`, for a line below a title; empty where none is left out.
+    /// Formats the selection for a subtitle: ` · the 40 fastest of 1,000 settings`; empty if no setting is left out.
     pub fn below_title(&self) -> String {
         let told = self.told.as_ref().map(|told| format!(" · {told}"));
         told.unwrap_or_default()
     }
 }
 
-/// The smaller, the faster.
+/// Returns a sort key that is smaller for faster settings.
 fn slowness(group: &Group<'_>, setting: &Setting<'_, '_>) -> Option<f64> {
     let value = setting.spot(|row| row.metric(group.speed))?.value;
     setting.trouble().is_none().then_some(match group.speed.better() {

@@ -1,12 +1,12 @@
-//! What a group found, in the few words of a title.
+//! Findings of a group, as figure titles.
 
 use mantissa_analysis::Verdict;
 
 use super::setting::Setting;
 use crate::{Group, answer::accuracy_differs, launches, units};
 
-/// Which setting is fastest beside its baseline, of those whose accuracy cannot be told from it, and whether that is more than
-/// chance; nothing without a comparison.
+/// Names the setting with the highest speed relative to its baseline among those whose accuracy does not differ from the
+/// baseline's, and notes when the difference may be chance. `None` if there is no comparison.
 pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
     let baseline = |setting: &Setting<'_, '_>| {
         let base = setting.row().baseline.map(|index| &group.rows[index].cell.id);
@@ -65,7 +65,7 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
     })
 }
 
-/// The same of a kernel at its largest size.
+/// Names the fastest setting of a kernel at its largest size. See [`speed`].
 pub fn speed_at_largest(group: &Group<'_>) -> Option<String> {
     let size = group.ok().map(|row| row.cell.setting.size()).max()?;
     let settings = Setting::all(group, |row| row.is_ok() && row.cell.setting.size() == size);

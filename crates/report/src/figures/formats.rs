@@ -1,4 +1,4 @@
-//! Bit layouts: sign, exponent and fraction of every format, a box a bit.
+//! Bit layouts: sign, exponent and fraction of every format, one box per bit.
 
 use mantissa_core::Format;
 
@@ -14,10 +14,10 @@ const FRACTION: Colour = (0x12, 0x96, 0x6E);
 const LEFT: f64 = MARGIN + 64.0;
 const ROW: f64 = 74.0;
 const BIT_HEIGHT: f64 = 24.0;
-/// The widest format has 64 bits.
+/// Width of a bit. The widest format has 64 bits.
 const STEP: f64 = (WIDTH - MARGIN - LEFT) / 64.0;
 
-/// Draws the layouts; the same picture for every run.
+/// Draws the layouts. The figure is the same for every run.
 pub fn draw() -> (Canvas, String) {
     let top = Canvas::CONTENT_TOP + 30.0;
     let mut canvas = Canvas::titled(

@@ -1,4 +1,4 @@
-//! Histograms over powers of two, a panel each: shares on a logarithmic axis, because what matters lies in the tails.
+//! Histograms over powers of two, one per panel. Shares are on a logarithmic axis because the tails matter most.
 
 use super::{
     axis::Axis,
@@ -13,22 +13,22 @@ const COLUMNS: usize = 3;
 const PLOT_HEIGHT: f64 = 120.0;
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 96.0;
 const LABELS: f64 = 42.0;
-/// The smallest share that has a height.
+/// Smallest share on the vertical axis.
 const LEAST: f64 = 1e-6;
 
 /// A histogram: the share of values at each power of two.
 pub struct Histogram {
     pub title: String,
-    /// What the numbers say, in a line.
+    /// One-line summary of the values.
     pub note: String,
-    /// Exponent and share, from the smallest exponent.
+    /// Exponents with their shares, in ascending order of the exponent.
     pub bars: Vec<(i64, f64)>,
-    /// Exponents below which, or from which, there is trouble.
+    /// Exponents below the first value, and from the second on, are highlighted as out of range.
     pub trouble: (Option<i64>, Option<i64>),
 }
 
 impl Histogram {
-    /// Shares of counts whose first one has this exponent; nothing where nothing was counted.
+    /// Converts counts to shares, where `first` is the exponent of the first count. `None` if all counts are 0.
     pub fn shares(first: i64, counts: &[f64]) -> Option<Vec<(i64, f64)>> {
         let all: f64 = counts.iter().sum();
         let share = |(index, count): (usize, &f64)| (first.saturating_add(index as i64), count / all);
@@ -100,7 +100,7 @@ impl Histogram {
     }
 }
 
-/// Draws histograms side by side; `of` writes the exponents of the axes.
+/// Draws histograms side by side; `of` formats the exponents of the axes.
 pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], of: fn(i64) -> String) -> Canvas {
     let columns = if panels.len() == 4 {
         2

@@ -19,7 +19,7 @@ const MAX_LINES: usize = 16;
 const KEY_ROW: f64 = 20.0;
 const KEY_COLUMNS: usize = 4;
 const PLOT_HEIGHT: f64 = 300.0;
-/// A plot with its title above and its axis below.
+/// Height of a plot with its title and axis.
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 100.0;
 const GAP: f64 = 76.0;
 
@@ -29,8 +29,8 @@ struct Line<'r, 'a> {
     rows: Vec<&'r Row<'a>>,
 }
 
-/// Draws error and throughput, or the error alone for each kind of input values where those differ; nothing for training,
-/// where all cells have one size, and where no cell has an error or a throughput.
+/// Draws error and throughput, or only the error per kind of input values if those vary. `None` for training, if all cells have one
+/// size, and if no cell has an error or a throughput.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let kernel = shape::kernel(&group.rows.first()?.cell.workload)?;
     let edge = shape::free_edge(kernel)?;
@@ -91,7 +91,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((canvas, format!("{}, {shown}.", group.workload)))
 }
 
-/// How the errors go with the size where input values differ, else who is fastest at the largest size.
+/// States the growth of the errors with the size if input values vary, else the fastest setting at the largest size.
 fn finding(group: &Group<'_>, panels: &[Panel], lines: &[Line<'_, '_>]) -> Option<String> {
     if !group.varies(SettingAxis::Distribution) {
         return finding::speed_at_largest(group);
@@ -107,12 +107,12 @@ fn finding(group: &Group<'_>, panels: &[Panel], lines: &[Line<'_, '_>]) -> Optio
     ))
 }
 
-/// A metric over the size, of the cells with one kind of input values.
+/// Panel of a metric over the size, for the cells with one kind of input values.
 struct Panel {
     metric: MetricName,
     title: String,
     distribution: Option<String>,
-    /// Whether a power of the size is laid through every line.
+    /// `true` if a power law is fitted to every line.
     fitted: bool,
 }
 
@@ -149,7 +149,7 @@ fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
     vec![error, speed]
 }
 
-/// Title of the throughput, with what it can be compared with.
+/// Returns the title of the throughput panel with the reference lines that it contains.
 fn throughput_title(group: &Group<'_>) -> String {
     let sheet = group.ok().any(|row| row.sheet_peak().is_some());
     let limits = [
@@ -167,7 +167,7 @@ fn throughput_title(group: &Group<'_>) -> String {
     }
 }
 
-/// Names the settings whose error is zero, which has no place on a logarithmic axis.
+/// Names the settings whose error is zero, which a logarithmic axis cannot show.
 fn exact(lines: &[Line<'_, '_>]) -> Option<String> {
     let error = |row: &&Row<'_>| row.metric(MetricName::RelativeError).map(|e| e.value);
     let zero = |line: &&Line<'_, '_>| line.rows.iter().filter_map(error).any(|error| error == 0.0);
@@ -195,7 +195,7 @@ fn draw_key(canvas: &mut Canvas, lines: &[Line<'_, '_>]) {
     }
 }
 
-/// Four shapes in turn, so that lines differ by more than colour.
+/// Draws one of four shapes in turn, which distinguishes lines without colour.
 fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colour: Colour) {
     match index % 4 {
         0 => canvas.disc((x, y), 4.0, colour),
@@ -209,7 +209,7 @@ fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colour: Colour)
 }
 
 impl Panel {
-    /// How the error of a line goes with the size, where sums grow with it.
+    /// Fits a power law to the errors of a line, if sums grow with the size.
     fn law(&self, line: &Line<'_, '_>) -> Option<PowerLaw> {
         let shown = line.rows.iter().filter(|row| self.fitted && self.shows(row));
         PowerLaw::through(shown.filter_map(|row| {
@@ -379,7 +379,7 @@ impl Panel {
     }
 }
 
-/// Peaks of the data sheet in ascending order, with the formats that have them.
+/// Returns the data-sheet peaks in ascending order with their formats.
 fn ceilings(lines: &[Line<'_, '_>]) -> Vec<(f64, String)> {
     let mut all: Vec<(f64, Vec<&str>)> = vec![];
     for peak in lines
@@ -399,7 +399,7 @@ fn ceilings(lines: &[Line<'_, '_>]) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// Dashed lines with the formats below their left ends. A name whose place is taken moves to the right.
+/// Draws dashed lines with the formats below their left ends. A name moves to the right if it would overlap the previous one.
 fn draw_ceilings(canvas: &mut Canvas, ceilings: &[(f64, String)], y: Axis, (left, right): (f64, f64)) {
     const DASH: f64 = 6.0;
     let style = TextStyle::new(11.0).colour(MUTED);
@@ -419,7 +419,7 @@ fn draw_ceilings(canvas: &mut Canvas, ceilings: &[(f64, String)], y: Axis, (left
     }
 }
 
-/// What a copy moved, size by size: the middle one of those beside each line.
+/// Returns the bandwidth of a copy by size: the median of the copies measured with each line.
 fn copies(lines: &[Line<'_, '_>]) -> Vec<(u32, f64)> {
     let mut all: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for row in lines.iter().flat_map(|line| &line.rows) {

@@ -1,18 +1,18 @@
-//! Names beside points, none over another.
+//! Placement of labels next to points without overlaps.
 
 use super::{
     canvas::{Anchor, Canvas, TextStyle},
     palette::CARD,
 };
 
-/// Left, top, right, bottom, in pixels.
+/// Left, top, right and bottom, in pixels.
 type Box4 = (f64, f64, f64, f64);
 
-/// Half the edge of the square that a point keeps free.
+/// Half the edge length of the square around a point that labels avoid.
 const POINT: f64 = 6.0;
-/// How far from its point a name may stand, step by step.
+/// Distances between a label and its point, in the order of preference.
 const DISTANCES: [f64; 4] = [9.0, 20.0, 34.0, 50.0];
-/// Directions that are tried, one after the other.
+/// Directions from a point, in the order of preference.
 const DIRECTIONS: [(f64, f64); 8] = [
     (1.0, 0.0),
     (-1.0, 0.0),
@@ -24,27 +24,27 @@ const DIRECTIONS: [(f64, f64); 8] = [
     (-0.8, 0.8),
 ];
 
-/// Places for names within a frame.
+/// Label placement within a frame.
 pub struct Labels {
     frame: Box4,
-    /// What must not be written over.
+    /// Areas that labels must not overlap.
     taken: Vec<Box4>,
-    /// Lines that a name had better not cross.
+    /// Lines that labels avoid if possible.
     lines: Vec<Box4>,
     names: Vec<Name>,
 }
 
-/// A name in its place.
+/// A placed label.
 struct Name {
     place: Box4,
-    /// Its point, where they are apart.
+    /// Its point, if a connecting line is needed.
     from: Option<(f64, f64)>,
     text: String,
     style: TextStyle,
 }
 
 impl Labels {
-    /// An empty frame with points.
+    /// Creates a frame with points and no labels.
     pub fn new(frame: Box4, points: &[(f64, f64)]) -> Self {
         let square = |(x, y): &(f64, f64)| (x - POINT, y - POINT, x + POINT, y + POINT);
         Self {
@@ -55,12 +55,12 @@ impl Labels {
         }
     }
 
-    /// A horizontal or vertical line that names avoid where they can.
+    /// Adds a horizontal or vertical line that labels avoid if possible.
     pub fn avoid(&mut self, (x0, y0): (f64, f64), (x1, y1): (f64, f64)) {
         self.lines.push((x0.min(x1), y0.min(y1), x0.max(x1), y0.max(y1)));
     }
 
-    /// Finds a place for a name beside a point. Returns whether there is room.
+    /// Places a label next to a point. Returns `false` if there is no room.
     pub fn place(&mut self, point: (f64, f64), text: &str, style: TextStyle) -> bool {
         let size = (style.width(text), style.size);
         let places = || {
@@ -87,7 +87,7 @@ impl Labels {
         true
     }
 
-    /// Writes the names, with thin lines from points that are apart from theirs.
+    /// Draws the labels, with thin lines to points that are not adjacent.
     pub fn draw(self, canvas: &mut Canvas) {
         for name in &self.names {
             let near = |point: (f64, f64)| {
@@ -102,7 +102,7 @@ impl Labels {
             place, text, style, ..
         } in &self.names
         {
-            // Lines that could not be avoided end where the name begins.
+            // Interrupt lines that the label could not avoid.
             canvas.rectangle((place.0 - 1.0, place.1), (place.2 + 1.0, place.3), CARD);
             let middle = (place.1 + place.3) / 2.0;
             canvas.text_centred((place.0, middle), text, style.anchor(Anchor::Start));
@@ -118,7 +118,7 @@ impl Labels {
     }
 }
 
-/// Where a text of this size lies in this direction from a point.
+/// Returns the area of a text of this size at a distance and direction from a point.
 fn place((x, y): (f64, f64), far: f64, (dx, dy): (f64, f64), (width, height): (f64, f64)) -> Box4 {
     let left = match dx {
         0.0 => x - width / 2.0,

@@ -1,4 +1,4 @@
-//! Techniques one after the other: memory, time and accuracy of every rung, beside what was published of it.
+//! Techniques added one after the other: memory, time and accuracy of every rung, next to published values.
 
 use mantissa_core::{Axis, MetricName, Status, TaskKind};
 
@@ -16,10 +16,10 @@ use crate::{
     view::MEMORY,
 };
 
-/// Fewer rungs are a comparison, and no ladder.
+/// Minimum number of rungs. Fewer rows are a plain comparison.
 const FROM_RUNGS: usize = 3;
 
-/// Axes that are one technique: each a number format, a way to cut the batch, or itself.
+/// Maps an axis to its technique: the number format, the division of the batch, or the axis itself.
 fn technique(axis: Axis) -> Axis {
     match axis {
         Axis::Matmul | Axis::Accumulator => Axis::Precision,
@@ -28,10 +28,10 @@ fn technique(axis: Axis) -> Axis {
     }
 }
 
-/// What comes beside what is there; any other axis takes the place of its value above, as one format does of another.
+/// Axes whose values are added to a setting. Any other axis replaces its previous value, as one format replaces another.
 const BESIDES: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion, Axis::KeepF32];
 
-/// The rungs of a training, where every row changes one technique of the row above and none is taken back.
+/// Returns the rungs of a training in which every row changes one technique of the row above and no technique recurs.
 pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
     let tried = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
     let rungs = Setting::all(group, tried);
@@ -53,7 +53,7 @@ pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
             order.push(one);
         }
     }
-    // A technique that comes back after another one makes a grid and not a ladder.
+    // If a technique recurs after another one, the rows form a grid instead of a ladder.
     let climbs = order
         .iter()
         .enumerate()
@@ -61,7 +61,7 @@ pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
     (group.kind == TaskKind::Train && climbs && order.len() > 1 && rungs.len() >= FROM_RUNGS).then_some(rungs)
 }
 
-/// Draws memory, time and accuracy of every rung; nothing where the rows are no ladder or have no values.
+/// Draws memory, time and accuracy of every rung. `None` if the rows do not form a ladder or have no values.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let all = rungs(group)?;
     let rungs = &all[..all.len().min(MAX_ROWS)];
@@ -123,7 +123,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     ))
 }
 
-/// The published row of this setting.
+/// Returns the published row of this setting.
 fn published<'s>(suite: &'s Suite<'_>, row: &Row<'_>) -> Option<&'s Published> {
     let is = |published: &&Published| {
         let mut stated = published.setting.iter();
@@ -136,14 +136,14 @@ fn published<'s>(suite: &'s Suite<'_>, row: &Row<'_>) -> Option<&'s Published> {
         .find(is)
 }
 
-/// The kind of memory that is compared with the published rungs: ours if their first one has it, or else one that it has.
+/// Returns the kind of memory to compare with the published rungs: ours if the first published rung has it, else one that it has.
 fn memory_of_theirs(ours: MetricName, published: &[Option<&Published>]) -> Option<MetricName> {
     let first = published.first().copied().flatten()?;
     let known = |kind: &MetricName| first.metrics.contains_key(kind);
     [ours].into_iter().chain(MEMORY).find(known)
 }
 
-/// `→ bf16-true`, `+ checkpointing on`: what a rung puts in the place of something else, or beside what is there.
+/// Formats the change of a rung: `→ bf16-true` for a replacement, `+ checkpointing on` for an addition.
 fn added(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
     let alike = Axis::ALL
         .iter()
@@ -155,7 +155,7 @@ fn added(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
     format!("{sign} {}", group.label(row, &alike))
 }
 
-/// Bars as shares of the first rung's, ours and theirs each of their own and each of one metric.
+/// Creates a panel with values relative to the first rung. Ours and the published ones are each relative to their own first rung.
 fn shares(
     title: &str,
     (metric, of_theirs): (MetricName, Option<MetricName>),
@@ -240,7 +240,7 @@ fn accuracies(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -> Op
     })
 }
 
-/// What the last rung holds and takes beside the first.
+/// Formats the memory and time of the last rung relative to the first.
 fn finding(group: &Group<'_>, rungs: &[Setting<'_, '_>]) -> Option<String> {
     let ok = || rungs.iter().filter(|rung| rung.trouble().is_none());
     let ratio = |metric: MetricName| Some(ok().next_back()?.ratio(rungs.first()?, metric)?.value);

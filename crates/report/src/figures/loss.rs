@@ -1,4 +1,4 @@
-//! Training loss by optimizer step, a panel a precision; what went wrong is marked where it happened.
+//! Training loss by optimizer step, one panel per precision, with failures marked at their step.
 
 use mantissa_core::TaskKind;
 
@@ -24,7 +24,7 @@ struct Panel {
     curves: Vec<Curve>,
 }
 
-/// Draws the curves of a training workload; nothing where no cell has any.
+/// Draws the curves of a training workload; `None` if no cell has a curve.
 pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     if group.kind != TaskKind::Train {
         return None;
@@ -70,7 +70,7 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some(draw_panels(group, &panels, shown_of(shown, all)))
 }
 
-/// Under which precisions the loss was lost.
+/// Names the precisions under which the loss was lost.
 fn finding(panels: &[Panel]) -> String {
     let lost = |panel: &&Panel| panel.curves.iter().any(|curve| curve.lost.is_some());
     let names: Vec<&str> = panels.iter().filter(lost).map(|panel| panel.title).collect();
@@ -125,7 +125,7 @@ fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (
             .flatten()
             .map(|point| point.1),
     );
-    // Where every curve was lost at once there is nothing to scale by.
+    // Default range if no curve has a finite point.
     let range = rounded(if low <= high { (low, high) } else { (0.0, 1.0) }, 4);
     let last = every()
         .flat_map(|curve| &curve.smooth)

@@ -1,4 +1,4 @@
-//! What the memory of a training holds: a bar a setting, stacked of its parts, above a strip of what shapes say of them.
+//! Memory of a training: one stacked bar of parts per setting, above a thin bar of the estimates from shapes.
 
 use mantissa_analysis::Sample;
 use mantissa_core::{Axis as SettingAxis, MetricName};
@@ -20,12 +20,12 @@ use crate::{
 
 const BAR: f64 = 22.0;
 const ROW: f64 = 30.0;
-/// Between two parts of a bar, so that they are told apart without colour.
+/// Gap between two parts of a bar, which separates them without colour.
 const SEAM: f64 = 1.5;
-/// Height of what was estimated, below what was measured.
+/// Height of the bar of estimates below the measured bar.
 const STRIP: f64 = 4.0;
 
-/// Far apart in hue and, side by side, in lightness.
+/// Colours of the parts. All hues differ clearly, and adjacent parts also differ in lightness.
 const COLOURS: [Colour; PARTS.len()] = [
     palette::SERIES[0],
     palette::SERIES[3],
@@ -34,7 +34,7 @@ const COLOURS: [Colour; PARTS.len()] = [
     palette::SERIES[4],
 ];
 
-/// Draws the bars of the settings whose parts are known; nothing where none are.
+/// Draws the bars of the settings whose parts are known; `None` without such settings.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let known = Setting::all(group, |row| parts(row).is_some());
     let few = Few::fastest(group, known);
@@ -140,7 +140,7 @@ fn draw_axis(canvas: &mut Canvas, axis: Axis, (shown, unit): (f64, &str), (top, 
     }
 }
 
-/// The median of each part over the seeds.
+/// Returns the median of each part over the seeds.
 fn over_seeds(setting: &Setting<'_, '_>, parts: fn(&Row<'_>) -> Option<Bytes>) -> Option<Bytes> {
     let known: Vec<Bytes> = setting.behind().filter_map(parts).collect();
     let mut medians = [0.0; PARTS.len()];

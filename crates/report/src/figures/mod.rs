@@ -1,4 +1,4 @@
-//! The pictures, one module each. A figure is drawn once onto a [`Canvas`] and comes out as SVG and as PNG.
+//! Figures, one module each. A figure is drawn once onto a [`Canvas`] and exported as SVG and PNG.
 
 mod accumulation;
 mod article;
@@ -42,22 +42,22 @@ use crate::{Group, Report, Row, Run, Suite, units};
 /// A drawn figure.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// File name without its ending.
+    /// File name without extension.
     pub id: String,
-    /// The suite it belongs to; none for the format figure.
+    /// Suite of the figure; `None` for the figure of formats.
     pub suite: Option<String>,
-    /// What it shows, for captions and for readers who cannot see it.
+    /// Caption, which also describes the figure to readers who cannot see it.
     pub caption: String,
-    /// Whether the page shows it only on demand.
+    /// `true` if the page shows the figure only on demand.
     pub folded: bool,
     /// The drawing.
     pub canvas: Canvas,
 }
 
-/// Traces, and plots of samples, that a page shows at most: each tells about one process of one cell.
+/// Maximum number of traces, and of sample plots, on a page. Each shows one process of one cell.
 const MAX_OF_ONE_PROCESS: usize = 3;
 
-/// Every figure of a report, in the order of its pages. A figure without anything to show is left out.
+/// Draws every figure of a report, in the order of its page. Figures without data are left out.
 pub fn figures(report: &Report<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
     let all: Result<(), Infallible> = each_figure(report, |figure| {
@@ -69,7 +69,7 @@ pub fn figures(report: &Report<'_>) -> Vec<Figure> {
     }
 }
 
-/// Gives away one figure after the other: what one of them needs for its drawing is gone when the next is drawn.
+/// Passes the figures to `take` one by one. The data behind one figure is freed before the next is drawn.
 pub(crate) fn each_figure<E>(
     report: &Report<'_>,
     mut take: impl FnMut(Figure) -> Result<(), E>,
@@ -117,7 +117,7 @@ pub(crate) fn each_figure<E>(
 type Choose = for<'r> fn(&Run, &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)>;
 type Draw = fn(&Run, &Suite<'_>, &Group<'_>, &Row<'_>, &Record) -> Option<(Canvas, String)>;
 
-/// Figures of one process each: which one of a group tells most, by how much, and its drawing.
+/// Figures of one process each: kind, choice of the group's most informative process with a score, and drawing.
 const OF_ONE_PROCESS: [(&str, Choose, Draw); 3] = [
     ("ranges", ranges::choose, ranges::draw),
     ("trace", timeline::choose, timeline::draw),
@@ -150,7 +150,7 @@ fn figure(
     }
 }
 
-/// What a caption says of every figure of a group: from how many processes, and on what machine and data.
+/// Formats the measurement conditions for the captions of a group: number of processes, CPU, and synthetic data.
 fn conditions(group: &Group<'_>) -> String {
     let processes = group
         .rows
@@ -173,7 +173,7 @@ fn conditions(group: &Group<'_>) -> String {
     )
 }
 
-/// A name that is safe as a file name everywhere; `index` keeps it unique if something had to be replaced.
+/// Returns a file name that is valid on every system. If a character was replaced, `index` keeps the name unique.
 pub(crate) fn file_name(name: &str, index: usize) -> String {
     let safe: String = name
         .chars()
@@ -193,7 +193,7 @@ pub(crate) fn file_name(name: &str, index: usize) -> String {
     }
 }
 
-/// `12 settings`, or `40 of 1,000 settings`, if something was left out.
+/// Formats the number of settings: `12 settings`, or `40 of 1,000 settings` if some are left out.
 pub(crate) fn settings_of(shown: usize, all: usize) -> String {
     if all == 1 {
         return "1 setting".to_owned();
@@ -205,7 +205,7 @@ pub(crate) fn settings_of(shown: usize, all: usize) -> String {
     }
 }
 
-/// `showing 40 of 1,000`, if something was left out.
+/// Formats the number of settings if some are left out: `showing 40 of 1,000`.
 pub(crate) fn shown_of(shown: usize, all: usize) -> Option<String> {
     (shown < all).then(|| {
         let count = |n: usize| units::count(n as u64);

@@ -1,31 +1,31 @@
-//! Colours. The page's style sheet finds the neutral ones by their value and exchanges them in dark mode.
+//! Colours. The page's style sheet matches the neutral ones by their value and replaces them in dark mode.
 
 use mantissa_core::MatmulPrecision;
 
 /// Red, green, blue.
 pub type Colour = (u8, u8, u8);
 
-/// The sheet that figures are drawn on.
+/// Sheet below a figure.
 pub const CARD: Colour = (0xFF, 0xFF, 0xFF);
 /// Text.
 pub const INK: Colour = (0x1B, 0x1F, 0x24);
 /// Secondary text.
 pub const MUTED: Colour = (0x5E, 0x66, 0x70);
-/// What stands back: published, beaten by another, not told from the baseline; and outlines that mean something.
+/// De-emphasised marks (published, dominated, not different from the baseline) and outlines that carry information.
 pub const GREY: Colour = (0x8A, 0x92, 0x9E);
 /// Grid lines.
 pub const FAINT: Colour = (0xDD, 0xE1, 0xE6);
-/// Trouble: divergence and failure.
+/// Divergence and failure.
 pub const ALARM: Colour = (0xC2, 0x41, 0x0C);
-/// The ground behind a time of trouble.
+/// Background of throttled time spans and of out-of-range values.
 pub const ALARM_WASH: Colour = (0xFB, 0xE3, 0xD6);
-/// Text on dark bars; differs from [`CARD`] so that dark mode leaves it alone.
+/// Text on dark bars. The value differs from [`CARD`], which keeps dark mode from replacing it.
 pub const ON_DARK: Colour = (0xFE, 0xFE, 0xFE);
-/// Text on light bars; differs from [`INK`] for the same reason.
+/// Text on light bars. The value differs from [`INK`] for the same reason.
 pub const ON_LIGHT: Colour = (0x11, 0x14, 0x18);
 
-/// Lines that stand for anything: Okabe and Ito's colours, which readers with any colour vision tell apart
-/// (jfly.uni-koeln.de/color), slightly darkened to read on white.
+/// Colours of lines without a fixed meaning: those of Okabe and Ito, which are distinct for readers with any colour vision
+/// (jfly.uni-koeln.de/color), slightly darkened for contrast on white.
 pub const SERIES: [Colour; 8] = [
     (0x00, 0x72, 0xB2),
     (0xD5, 0x5E, 0x00),
@@ -37,7 +37,7 @@ pub const SERIES: [Colour; 8] = [
     (0x94, 0x5C, 0x30),
 ];
 
-/// Bars and lines by matmul precision: blue, green, grey as in the articles, apart in lightness as well.
+/// Returns the colour of bars and lines by matmul precision: blue, green and grey as in the articles, and different in lightness.
 pub const fn matmul(precision: MatmulPrecision) -> Colour {
     match precision {
         MatmulPrecision::Highest => (0x0F, 0x6D, 0xB4),
@@ -46,7 +46,7 @@ pub const fn matmul(precision: MatmulPrecision) -> Colour {
     }
 }
 
-/// The text colour that reads on a bar of this colour.
+/// Returns the readable text colour on a bar of this colour.
 pub fn on(bar: Colour) -> Colour {
     if contrast(bar, ON_LIGHT) > contrast(bar, ON_DARK) {
         ON_LIGHT
@@ -55,7 +55,7 @@ pub fn on(bar: Colour) -> Colour {
     }
 }
 
-/// How far two colours are apart in lightness, from 1 to 21: the contrast ratio of the Web Content Accessibility Guidelines 2.2.
+/// Returns the contrast ratio of two colours, from 1 to 21, as defined by the Web Content Accessibility Guidelines 2.2.
 fn contrast(a: Colour, b: Colour) -> f64 {
     let linear = |channel: u8| match f64::from(channel) / 255.0 {
         low if low <= 0.04045 => low / 12.92,
@@ -70,11 +70,11 @@ fn contrast(a: Colour, b: Colour) -> f64 {
 mod tests {
     use super::*;
 
-    /// What the guidelines ask of shapes (success criterion 1.4.11) and of text (1.4.3).
+    /// Minimum contrast of shapes (success criterion 1.4.11) and of text (1.4.3) in the guidelines.
     const OF_SHAPES: f64 = 3.0;
     const OF_TEXT: f64 = 4.5;
 
-    /// A variable of the page, on light and on dark screens.
+    /// Returns a colour variable of the page in light and in dark mode.
     fn of_page(name: &str) -> [Colour; 2] {
         let css = include_str!("../../assets/page.css");
         let (_, rest) = css.split_once(&format!("{name}: light-dark(")).unwrap();
@@ -88,7 +88,7 @@ mod tests {
         (channel(1), channel(3), channel(5))
     }
 
-    /// What the page makes of a colour of a figure on a dark screen.
+    /// Returns the colour that the page shows in dark mode for a colour of a figure.
     fn in_the_dark(colour: Colour) -> Colour {
         let css = include_str!("../../assets/page.css");
         let fill = format!(
@@ -105,7 +105,7 @@ mod tests {
     fn the_contrast_of_black_on_white_is_twenty_one_and_of_equals_one() {
         assert!((contrast((0, 0, 0), (255, 255, 255)) - 21.0).abs() < 1e-9);
         assert!((contrast(GREY, GREY) - 1.0).abs() < 1e-9);
-        // An example of the guidelines' own: #767676 is the lightest grey for text on white.
+        // Example from the guidelines: #767676 is the lightest grey for text on white.
         assert!((contrast((0x76, 0x76, 0x76), CARD) - 4.54).abs() < 0.01);
     }
 

@@ -1,4 +1,4 @@
-//! Rows with a label each, and panels side by side that show a quantity of every row: bars from zero, points, or words.
+//! Labelled rows with panels side by side, each of which shows a quantity of every row as bars from zero, points or text.
 
 use super::{
     axis::{Axis, tick_decimals, ticks},
@@ -11,40 +11,40 @@ use super::{
 const ROW: f64 = 30.0;
 const BAR: f64 = 18.0;
 const PANEL_GAP: f64 = 30.0;
-/// Titles of panels and the way that is better.
+/// Height of the panels' titles and notes.
 const HEAD: f64 = 46.0;
-/// Numbers of the axes.
+/// Height of the axes' numbers.
 const FOOT: f64 = 44.0;
-/// Wider labels take two lines.
+/// Maximum width of a label in one line. Wider labels take two lines.
 const MAX_LABEL: f64 = 230.0;
 const LABEL: TextStyle = TextStyle::new(12.5);
 const VALUE: TextStyle = TextStyle::new(11.5);
 
-/// How a panel shows its values.
+/// Kind of marks in a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Bars from zero.
     Bars,
-    /// Points on a range of their own: bars from zero would hide every difference.
+    /// Points on a range of their own, for differences that bars from zero would hide.
     Points,
-    /// The texts alone.
+    /// Text without a drawing.
     Words,
 }
 
-/// A row's place in a panel.
+/// Mark of a row in a panel.
 #[derive(Debug, Clone)]
 pub struct Mark {
-    /// What is drawn, in the unit of the panel.
+    /// Value to draw, in the unit of the panel.
     pub spot: Option<Spot>,
-    /// A published value beside it, in grey, and its text.
+    /// Published value and its text, drawn in grey next to the mark.
     pub published: Option<(f64, String)>,
-    /// What stands at the right.
+    /// Text at the right.
     pub text: String,
     pub colour: Colour,
 }
 
 impl Mark {
-    /// A row without a value, and why.
+    /// Creates a mark without a value, with the reason.
     pub fn missing(why: &str) -> Self {
         Self {
             spot: None,
@@ -55,16 +55,16 @@ impl Mark {
     }
 }
 
-/// A quantity of every row.
+/// Panel with a quantity of every row.
 pub struct Panel {
     pub kind: Kind,
-    /// What is shown, with its unit.
+    /// Quantity with its unit.
     pub title: String,
-    /// What a reader should know of it: which way is better.
+    /// Note below the title: the direction that is better.
     pub note: &'static str,
-    /// A mark a row.
+    /// Marks, one per row.
     pub marks: Vec<Mark>,
-    /// Vertical lines to compare with: where, from which row, to before which row.
+    /// Vertical reference lines: value, first row, and row behind the last one.
     pub guides: Vec<(f64, usize, usize)>,
 }
 
@@ -111,7 +111,7 @@ fn middle(top: f64, row: usize) -> f64 {
 }
 
 impl Panel {
-    /// Width of its widest text.
+    /// Returns the width of the widest text.
     fn texts(&self) -> f64 {
         let widths = self.marks.iter().map(|mark| VALUE.bold().width(&mark.text));
         widths.fold(TextStyle::new(12.0).bold().width(&self.title).min(90.0), f64::max)
@@ -172,7 +172,7 @@ impl Panel {
         }
     }
 
-    /// The axis with its numbers; nothing where there is nothing to show.
+    /// Draws the axis with its numbers. `None` if there are no values.
     fn axis(
         &self,
         canvas: &mut Canvas,

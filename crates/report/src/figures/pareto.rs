@@ -1,4 +1,4 @@
-//! What quality costs: accuracy against time, energy and memory, a panel each. What another setting beats in both is grey.
+//! Trade-off of quality against cost: accuracy over time, energy and memory, one panel each. Dominated settings are grey.
 
 use mantissa_analysis::pareto::{dominated, front};
 use mantissa_core::{Axis as SettingAxis, Better, MatmulPrecision, MetricName, Precision, TaskKind};
@@ -19,25 +19,25 @@ use crate::{
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 92.0;
 const GAP: f64 = 84.0;
 
-/// Axes that make the work another.
+/// Axes that change the work.
 const WORK: [SettingAxis; 3] = [
     SettingAxis::Size,
     SettingAxis::Sequence,
     SettingAxis::Distribution,
 ];
-/// Names that a title has room for.
+/// Maximum number of names in a title.
 const NAMED: usize = 3;
 
-/// What a setting takes, and how it is told.
+/// Cost of a setting.
 struct Cost {
     title: &'static str,
     metric: MetricName,
-    /// Whether the metric is a rate, of which the time is what is paid.
+    /// `true` if the metric is a rate, whose inverse is the cost.
     rate: bool,
 }
 
-/// Draws every quality against every cost, of the settings that do the same work as the first; nothing where fewer than two
-/// settings have both.
+/// Draws every quality over every cost for the settings that do the same work as the first. `None` if fewer than two settings have
+/// both values.
 pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     if !matches!(group.kind, TaskKind::Train | TaskKind::Evaluate) {
         return None;
@@ -101,12 +101,12 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((canvas, caption + itself))
 }
 
-/// What makes the work of a row another, but for the seed.
+/// Returns the values of the axes that define the work of a row.
 fn work(row: &Row<'_>) -> [String; 3] {
     WORK.map(|axis| row.axis(axis))
 }
 
-/// Time, energy and memory, as far as rows have them.
+/// Returns time, energy and memory, as far as rows have them.
 fn costs(group: &Group<'_>) -> Vec<Cost> {
     let rate = group.speed.better() == Better::Higher;
     let time = Cost {
@@ -193,7 +193,7 @@ fn panel(
     })
 }
 
-/// The setting that agreement is with has none recorded: it agrees with itself.
+/// Returns an agreement of 1 for the setting that agreement is relative to. Its own agreement is not recorded.
 fn itself(group: &Group<'_>, setting: &Setting<'_, '_>, metric: MetricName) -> Option<Spot> {
     let of = &setting.row().cell.setting;
     let is_f32 = of.precision() == Precision::True32 && of.matmul() == MatmulPrecision::Highest;
@@ -204,7 +204,7 @@ fn itself(group: &Group<'_>, setting: &Setting<'_, '_>, metric: MetricName) -> O
     })
 }
 
-/// Which settings no other one beats.
+/// Names the settings that no other setting dominates.
 fn finding(panel: &Panel) -> String {
     let what = |(title, _): &(String, Scale)| title.split(',').next().unwrap_or(title).to_lowercase();
     let both = format!("{} and {}", what(&panel.y), what(&panel.x)).replace("f32", "32-true");

@@ -1,4 +1,4 @@
-//! A canvas as SVG text and as PNG bytes, both through plotters' backends.
+//! Export of a canvas as SVG text and PNG bytes, both through plotters' backends.
 
 use plotters::{
     backend::{BitMapBackend, SVGBackend},
@@ -15,23 +15,23 @@ use super::{
     type_setting::{self, Weight},
 };
 
-/// plotters draws on whole pixels: SVG gets four to a logical one, so that curves stay smooth.
+/// SVG steps per logical pixel. plotters draws on whole pixels, which are too coarse for smooth curves.
 const SVG_STEPS: f64 = 4.0;
-/// Pixels of a PNG to a logical one, for dense screens and print.
+/// Pixels of a PNG per logical pixel, for dense screens and print.
 const PNG_SCALE: usize = 2;
-/// Samples along each edge of a PNG's pixel: plotters' polygons have no soft edges of their own.
+/// Samples per PNG pixel and axis, because plotters does not antialias polygons.
 const OVERSAMPLING: usize = 2;
-/// Rows of a PNG that are sampled at a time: the samples of a tall figure would be the most that a report ever holds.
+/// Number of PNG rows sampled at a time. Sampling all rows of a tall figure would dominate the memory of a report.
 const BAND: usize = 128;
 
-/// Where a drawing meets the samples of a backend.
+/// Mapping from logical pixels to the samples of a backend.
 #[derive(Clone, Copy)]
 struct Grid {
-    /// Samples to a logical pixel.
+    /// Samples per logical pixel.
     scale: f64,
-    /// The row of samples that a backend begins with.
+    /// Row of samples at the top of the backend.
     top: i32,
-    /// Whether colours are blended with the sheet in advance, and thick lines are filled shapes.
+    /// `true` if colours are blended with the sheet in advance and thick lines are filled shapes.
     flat: bool,
 }
 
@@ -45,7 +45,7 @@ impl Grid {
 }
 
 impl Canvas {
-    /// The drawing as a self-contained SVG document in a generic sans-serif font.
+    /// Renders the drawing as a self-contained SVG document in a generic sans-serif font.
     pub fn svg(&self) -> Result<String, String> {
         let size = |logical: f64, steps: f64| (logical * steps).round() as u32;
         let (width, height) = (size(self.width, SVG_STEPS), size(self.height, SVG_STEPS));
@@ -70,12 +70,12 @@ impl Canvas {
         Ok(text.replacen(&format!("width=\"{width}\" height=\"{height}\""), &shown, 1))
     }
 
-    /// The drawing as a PNG at twice its logical size.
+    /// Renders the drawing as a PNG at twice its logical size.
     pub fn png(&self) -> Result<Vec<u8>, String> {
         self.png_by(BAND)
     }
 
-    /// The same, sampled so many rows at a time.
+    /// Renders the drawing as a PNG, sampling `band` rows at a time.
     fn png_by(&self, band: usize) -> Result<Vec<u8>, String> {
         let (width, height) = (
             self.width as usize * PNG_SCALE,
@@ -93,7 +93,7 @@ impl Canvas {
         encode(&pixels, width, height)
     }
 
-    /// Draws the rows of samples that begin with `top`, as many as there is room for.
+    /// Draws the rows of samples from `top` on that fit into `fine`.
     fn sample(&self, fine: &mut [u8], width: usize, top: usize) -> Result<(), String> {
         let height = fine.len() / 3 / width;
         let grid = Grid {
@@ -113,9 +113,9 @@ impl Canvas {
     }
 }
 
-/// From where to where a shape reaches at most, downwards, in logical pixels.
+/// Returns the vertical extent of a shape in logical pixels, as an upper bound.
 fn reach(shape: &Shape) -> (f64, f64) {
-    /// What rounding to whole samples may add.
+    /// Maximum error of rounding to whole samples.
     const ROUNDING: f64 = 2.0;
     let of = |points: &[(f64, f64)], more: f64| {
         let ys = points.iter().map(|point| point.1);
@@ -131,7 +131,7 @@ fn reach(shape: &Shape) -> (f64, f64) {
         } => of(points, *thickness),
         Shape::Polygon { points, .. } => of(points, 0.0),
         Shape::Disc { centre, radius, .. } => of(&[*centre], *radius),
-        // No glyph leaves its line by more than its own height.
+        // Glyphs extend beyond their line by at most their own height.
         Shape::Text { baseline, style, .. } => of(&[*baseline], 2.0 * style.size),
     }
 }
@@ -202,8 +202,8 @@ fn paint<B: DrawingBackend>(
     drawn.map_err(|error| error.to_string())
 }
 
-/// A line: a path in SVG; in a bitmap a filled strip a segment with a disc at every joint, because plotters' own
-/// thick lines come apart at sharp corners.
+/// Draws a line: a path in SVG, and in a bitmap one filled strip per segment with a disc at every joint, because plotters' thick
+/// lines break at sharp corners.
 fn paint_line<B: DrawingBackend>(
     backend: &mut B,
     points: &[(f64, f64)],
@@ -246,7 +246,7 @@ fn paint_line<B: DrawingBackend>(
     Ok(())
 }
 
-/// A colour at some opacity over the sheet.
+/// Blends a colour with the sheet at an opacity.
 fn blend(colour: Colour, opacity: f64) -> Colour {
     let mix = |c: u8, sheet: u8| (f64::from(c) * opacity + f64::from(sheet) * (1.0 - opacity)).round() as u8;
     (
@@ -256,8 +256,8 @@ fn blend(colour: Colour, opacity: f64) -> Colour {
     )
 }
 
-/// Text as a `<text>` element. plotters puts the baseline of top-anchored text 0.76 em below its anchor, and writes
-/// its size over 1.24.
+/// Draws text as a `<text>` element. plotters puts the baseline of top-anchored text 0.76 em below its anchor, and writes its size
+/// divided by 1.24.
 fn svg_text(backend: &mut SVGBackend<'_>, shape: &Shape, grid: Grid) -> Result<(), String> {
     let Shape::Text {
         baseline: (x, y),
@@ -287,7 +287,7 @@ fn svg_text(backend: &mut SVGBackend<'_>, shape: &Shape, grid: Grid) -> Result<(
         .map_err(|error| error.to_string())
 }
 
-/// Text as pixels of the embedded font.
+/// Draws text as pixels of the embedded font.
 fn bitmap_text(backend: &mut BitMapBackend<'_>, shape: &Shape, grid: Grid) -> Result<(), String> {
     let Shape::Text {
         baseline: (x, y),

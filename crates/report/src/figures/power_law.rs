@@ -1,4 +1,4 @@
-//! Powers of the size laid through errors: broad bands below the lines, with their exponents at the right.
+//! Power laws fitted to errors over the size: broad bands below the lines, with their exponents at the right.
 
 use super::{
     axis::Axis,
@@ -7,16 +7,16 @@ use super::{
 };
 use crate::answer::straight_line;
 
-/// How a quantity goes with the size: a straight line through the logarithms of both.
+/// Power law of a quantity in the size: a straight line through the logarithms of both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PowerLaw {
     pub exponent: f64,
-    /// The logarithm of the quantity at size 1.
+    /// Logarithm of the quantity at size 1.
     height: f64,
 }
 
 impl PowerLaw {
-    /// Through sizes and positive quantities; nothing for fewer than three sizes.
+    /// Fits a power law to sizes and positive quantities; `None` for fewer than three sizes.
     pub fn through(points: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
         let logs: Vec<(f64, f64)> = points.map(|(size, value)| (size.ln(), value.ln())).collect();
         let (exponent, height) = straight_line(&logs)?;
@@ -28,7 +28,7 @@ impl PowerLaw {
     }
 }
 
-/// Draws bands from the first size to the last, and each exponent that has room at the right.
+/// Draws bands from the first size to the last, and each exponent that fits at the right.
 pub fn draw(canvas: &mut Canvas, laws: &[(PowerLaw, Colour)], (x, y): (Axis, Axis), sizes: (f64, f64)) {
     const APART: f64 = 13.0;
     let end = |law: &PowerLaw| y.at(law.at(sizes.1));

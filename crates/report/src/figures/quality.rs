@@ -1,4 +1,4 @@
-//! How well a trained model does under each setting: accuracy or perplexity, and how far its predictions agree with those in f32.
+//! Quality of a trained model under each setting: accuracy or perplexity, and agreement with the predictions in f32.
 
 use mantissa_core::{Better, MetricName, TaskKind};
 
@@ -12,14 +12,14 @@ use super::{
 };
 use crate::{Group, Row, Suite, units::Scale};
 
-/// What may be asked of a trained model, with its title. The first two measure the same thing of words and of anything else.
+/// Quality metrics with their titles. Perplexity replaces accuracy for models that predict tokens.
 const QUALITIES: [(MetricName, &str); 3] = [
     (MetricName::Perplexity, "Perplexity"),
     (MetricName::TestAccuracy, "Test accuracy"),
     (MetricName::Agreement, "Agreement with f32"),
 ];
 
-/// The qualities that at least two rows of a group have: perplexity rather than accuracy where it is words that are predicted.
+/// Returns the qualities that at least two rows of a group have: perplexity instead of accuracy if tokens are predicted.
 pub fn of_group(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
     let of_two = |metric: MetricName| {
         group
@@ -36,7 +36,7 @@ pub fn of_group(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
         .collect()
 }
 
-/// Draws the points of an evaluation; nothing for other tasks, and where fewer than two settings have a value.
+/// Draws the points of an evaluation. `None` for other tasks and if fewer than two settings have a value.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let qualities = of_group(group);
     if group.kind != TaskKind::Evaluate || qualities.is_empty() {
@@ -44,7 +44,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     }
     let any = |row: &Row<'_>| qualities.iter().any(|(metric, _)| row.metric(*metric).is_some());
     let mut all = Setting::all(group, |row| any(row) || !(row.is_ok() || row.records.is_empty()));
-    // Settings that do the same work stand together.
+    // Group settings that do the same work.
     all.sort_by_key(|setting| setting.row().baseline);
     let few = Few::fastest(group, all);
     let settings = &few.settings[..];
@@ -147,7 +147,7 @@ fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (Metr
     }
 }
 
-/// A line at the value of each baseline, along the settings that are compared with it.
+/// Returns a line at the value of each baseline, along the settings that are compared with it.
 fn guides<'g, 'r>(
     settings: &[Setting<'g, 'r>],
     value: impl Fn(&Setting<'g, 'r>) -> Option<f64>,
@@ -163,7 +163,7 @@ fn guides<'g, 'r>(
     settings.iter().enumerate().filter_map(along).collect()
 }
 
-/// How many predictions change, or from where to where the accuracies go.
+/// Formats the largest share of changed predictions, or the range of accuracies.
 fn finding(settings: &[Setting<'_, '_>]) -> Option<String> {
     let by = |metric: MetricName| {
         let known = settings.iter().filter_map(|setting| {

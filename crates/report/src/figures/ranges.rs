@@ -1,4 +1,4 @@
-//! How large the values of a training are, beside what their format can hold: a histogram of exponents a kind of tensor.
+//! Magnitudes of the values of a training relative to the range of their format: one histogram of exponents per kind of tensor.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::{
 };
 use crate::{Group, Row, Run, Suite, units};
 
-/// What was lost or nearly so, as shares of the observed values.
+/// Shares of the observed values that were lost, or nearly lost.
 const SHARES: [MetricName; 3] = [
     MetricName::OverflowShare,
     MetricName::UnderflowShare,
     MetricName::SubnormalShare,
 ];
-/// Exponents of f64, which no finite value leaves.
+/// Exponents of the finite values of f64.
 const EXPONENTS: std::ops::RangeInclusive<i64> = -1_074..=1_023;
 
-/// The record of a group that lost most of what it observed, and how much.
+/// Returns the record of a group with the largest share of lost values, and that share.
 pub fn choose<'r>(_: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
     let of_row = |row: &'r Row<'r>| {
         row.metric(MetricName::UnderflowShare)?;
@@ -39,7 +39,7 @@ pub fn choose<'r>(_: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'
     known.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Draws the exponents of one record; nothing where none were observed.
+/// Draws the exponents of one record; `None` if none were observed.
 pub fn draw(
     run: &Run,
     _: &Suite<'_>,
@@ -133,7 +133,7 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
     })
 }
 
-/// The share of values that became zero, infinite or no number.
+/// Returns the share of values that became zero, infinite or NaN.
 fn lost(ranges: &[&TensorRange]) -> f64 {
     let sum = |of: &dyn Fn(&TensorRange) -> u64| ranges.iter().map(|range| of(range) as f64).sum::<f64>();
     let lost = sum(&|range| range.counts.overflow) + sum(&|range| range.counts.underflow);
@@ -141,7 +141,7 @@ fn lost(ranges: &[&TensorRange]) -> f64 {
     if all > 0.0 { lost / all } else { 0.0 }
 }
 
-/// The end of a layer's name, which tells more than its beginning.
+/// Returns the end of a layer's name, which is more specific than its beginning.
 fn tail(layer: &str) -> String {
     const MOST: usize = 36;
     let all = layer.chars().count();

@@ -1,4 +1,4 @@
-//! The times that one process took, one by one, with what is odd among them marked.
+//! Times of one process, one point each, with outliers and throttled samples marked.
 
 use mantissa_core::{MetricName, Record, Series};
 
@@ -16,13 +16,13 @@ use crate::{
 
 const PLOT_HEIGHT: f64 = 240.0;
 const LABELS: f64 = 46.0;
-/// Fewer times make no picture.
+/// Minimum number of times for a figure.
 const FROM_SAMPLES: u64 = 20;
-/// Marks of one kind that are drawn at most.
+/// Maximum number of drawn marks of one kind.
 const MAX_MARKS: usize = 800;
 
-/// The record of a group whose times are oddest, and how odd: throttled ones first, then drifts and dependence, then far
-/// ones.
+/// Returns the record of a group with the most conspicuous times, and its score: throttled times first, then drift and serial
+/// dependence, then outliers.
 pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
     let of_row = |row: &'r Row<'r>| {
         let of_record = |record: &&'r Record| {
@@ -39,7 +39,7 @@ pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, 
     group.ok().filter_map(of_row).max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// A sample's mark.
+/// Kind of a sample.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Typical,
@@ -47,7 +47,7 @@ enum Mark {
     Throttled,
 }
 
-/// Draws the times of one record; nothing where there are none.
+/// Draws the times of one record; `None` if it has no times.
 pub fn draw(
     run: &Run,
     suite: &Suite<'_>,
@@ -72,7 +72,7 @@ pub fn draw(
                 (low.min(*y), high.max(*y))
             })
     };
-    // What is far off must not press the others flat: beyond three times their range it stands at the edge.
+    // Outliers must not compress the others: beyond three times the range of the others, they are drawn at the edge.
     let (low, high) = ends(if typical.is_empty() { &throttled } else { &typical });
     let room = 3.0 * (high - low).max(0.002 * median);
     let (least, most) = ends(&marked.iter().map(|(x, y, _)| (*x, *y)).collect::<Vec<_>>());
@@ -155,7 +155,7 @@ pub fn draw(
     Some((canvas, caption))
 }
 
-/// Where each time stands and what it is.
+/// Returns the position and kind of each time.
 fn marks(series: &Series, throttled: Option<&Series>) -> Option<Vec<(f64, f64, Mark)>> {
     let times: Vec<(usize, f64)> = series
         .y

@@ -1,4 +1,4 @@
-//! Points with whiskers both ways, the best of them joined by a line, the others grey, and names beside them.
+//! Labelled points with whiskers in both directions. A line joins the Pareto front, and dominated points are grey.
 
 use super::{
     axis::{Axis, tick_decimals, ticks},
@@ -10,28 +10,28 @@ use super::{
 use crate::units::Scale;
 
 pub const PLOT_HEIGHT: f64 = 250.0;
-/// Room for the numbers of the upright axis.
+/// Width of the numbers of the vertical axis.
 pub const LABELS: f64 = 58.0;
 
-/// What is plotted of a setting.
+/// Point of a setting.
 pub struct Point {
     pub cost: Spot,
     pub quality: Spot,
     pub label: String,
 }
 
-/// What a quality costs.
+/// Panel of a quality over a cost.
 pub struct Panel {
     pub points: Vec<Point>,
     pub dominated: Vec<bool>,
-    /// The others, from the cheapest to the dearest.
+    /// Indices of the points that are not dominated, in ascending order of cost.
     pub front: Vec<usize>,
-    /// Titles of the axes, with how they show their values.
+    /// Titles and scales of the axes.
     pub x: (String, Scale),
     pub y: (String, Scale),
 }
 
-/// From where to where an axis goes, with room for half a point.
+/// Returns the range of an axis with a margin.
 fn range(spots: impl Iterator<Item = Spot>) -> (f64, f64) {
     let (low, high) = spots
         .map(Spot::ends)
@@ -43,7 +43,7 @@ fn range(spots: impl Iterator<Item = Spot>) -> (f64, f64) {
 }
 
 impl Panel {
-    /// Whether the whiskers of all qualities have a value in common.
+    /// Returns `true` if the whiskers of all qualities have a value in common.
     pub fn overlaps(&self) -> bool {
         let ends = || self.points.iter().map(|point| point.quality.ends());
         let known = self.points.iter().all(|point| point.quality.whiskers.is_some());
@@ -51,7 +51,7 @@ impl Panel {
         known && low <= ends().map(|ends| ends.1).fold(f64::INFINITY, f64::min)
     }
 
-    /// Draws it and returns how many points have no name.
+    /// Draws the panel and returns the number of points without a label.
     pub fn draw(&self, canvas: &mut Canvas, (left, top, width): (f64, f64, f64)) -> usize {
         let (right, bottom) = (left + width, top + PLOT_HEIGHT);
         let shown = |spot: Spot, scale: Scale| spot.map(|value| value * scale.factor).unwrap_or(spot);
@@ -102,7 +102,7 @@ impl Panel {
         }
         let nameless = self.place_names(&mut labels, &places);
         labels.draw(canvas);
-        // Grey ones first, so that they lie below.
+        // Draw grey points first, below the others.
         for grey in [true, false] {
             let colour = if grey { GREY } else { palette::SERIES[0] };
             let these = places
@@ -114,7 +114,7 @@ impl Panel {
         nameless
     }
 
-    /// Finds places for names, first for those that no other setting beats, and returns how many have none.
+    /// Places the labels, those of the Pareto front first, and returns the number of points without a label.
     fn place_names(&self, labels: &mut Labels, places: &[(f64, f64)]) -> usize {
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by_key(|index| self.dominated[*index]);
@@ -129,7 +129,7 @@ impl Panel {
     }
 }
 
-/// Grid lines with their numbers.
+/// Draws grid lines with their numbers.
 fn grid(
     canvas: &mut Canvas,
     (x, x_range): (Axis, (f64, f64)),

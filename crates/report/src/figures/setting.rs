@@ -1,4 +1,4 @@
-//! A setting over its seeds: what is one bar, one point or one line of a figure.
+//! A setting over its seeds, which is one bar, point or line of a figure.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use mantissa_core::{Axis, MetricName};
 
 use crate::{Group, Row};
 
-/// Rows that differ in nothing but the seed.
+/// Rows that differ only in the seed.
 pub struct Setting<'g, 'r> {
-    /// A row a seed; never empty.
+    /// Rows, one per seed; never empty.
     pub seeds: Vec<&'g Row<'r>>,
-    /// What distinguishes them from others.
+    /// Label that distinguishes the setting from others.
     pub label: String,
 }
 
-/// A value with its whiskers, all of them finite.
+/// A finite value with finite whiskers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spot {
     pub value: f64,
@@ -23,7 +23,7 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The estimate of one row: its whiskers are its interval.
+    /// Converts the estimate of one row, with its interval as whiskers.
     pub fn of(estimate: &Estimate) -> Option<Self> {
         let interval = estimate.interval.map(|interval| (interval.low, interval.high));
         estimate.value.is_finite().then_some(Self {
@@ -32,7 +32,7 @@ impl Spot {
         })
     }
 
-    /// The median of several seeds: its whiskers reach from the lowest to the highest.
+    /// Returns the median over several seeds, with whiskers from the lowest to the highest.
     fn over(spots: &[Self]) -> Option<Self> {
         if let [only] = spots {
             return Some(*only);
@@ -45,7 +45,7 @@ impl Spot {
         })
     }
 
-    /// Value and whiskers through a function that rises or falls everywhere; nothing where the result is not finite.
+    /// Applies a monotonic function to value and whiskers. `None` if a result is not finite.
     pub fn map(self, function: impl Fn(f64) -> f64) -> Option<Self> {
         let whiskers = self.whiskers.map(|(low, high)| (function(low), function(high)));
         let whiskers = whiskers.map(|(a, b)| (a.min(b), a.max(b)));
@@ -56,7 +56,7 @@ impl Spot {
         })
     }
 
-    /// The smallest and the largest of what is drawn of it.
+    /// Returns the smallest and the largest drawn value.
     pub fn ends(self) -> (f64, f64) {
         let (low, high) = self.whiskers.unwrap_or((self.value, self.value));
         (low.min(self.value), high.max(self.value))
@@ -64,7 +64,7 @@ impl Spot {
 }
 
 impl<'g, 'r> Setting<'g, 'r> {
-    /// The rows of a group that are let in, by setting, in the order of the first row of each.
+    /// Groups the rows that `of` accepts into settings, in the order of the first row of each.
     pub fn all(group: &'g Group<'r>, of: impl Fn(&Row<'r>) -> bool) -> Vec<Self> {
         let rows: Vec<_> = group
             .rows
@@ -72,7 +72,7 @@ impl<'g, 'r> Setting<'g, 'r> {
             .filter(|row| of(row))
             .map(|row| (row, ()))
             .collect();
-        // What all of those shown share distinguishes none of them.
+        // Omit axes from the labels that do not vary between the shown rows.
         let differs = |axis: &Axis| {
             rows.windows(2)
                 .any(|pair| pair[0].0.axis(*axis) != pair[1].0.axis(*axis))
@@ -90,12 +90,12 @@ impl<'g, 'r> Setting<'g, 'r> {
         settings.into_iter().map(setting).collect()
     }
 
-    /// The row of the first seed.
+    /// Returns the row of the first seed.
     pub fn row(&self) -> &'g Row<'r> {
         self.seeds[0]
     }
 
-    /// An estimate of each seed as one value: of those that ran to their end, or else of all.
+    /// Aggregates an estimate over the seeds that ran to their end, or over all if none did.
     pub fn spot<'e>(&self, estimate: impl Fn(&'g Row<'r>) -> Option<&'e Estimate>) -> Option<Spot>
     where
         'g: 'e,
@@ -104,15 +104,15 @@ impl<'g, 'r> Setting<'g, 'r> {
         Spot::over(&spots.collect::<Vec<_>>())
     }
 
-    /// The seeds that ran to their end, or else all.
+    /// Returns the seeds that ran to their end, or all if none did.
     pub fn behind(&self) -> impl Iterator<Item = &'g Row<'r>> {
         let any = self.seeds.iter().any(|row| row.is_ok());
         let seeds = self.seeds.iter().copied();
         seeds.filter(move |row| !any || row.is_ok())
     }
 
-    /// How many times another setting's value, as the tables compare two: Hodges and Lehmann's ratio of the processes of each seed
-    /// to those of the same seed of the other.
+    /// Returns the ratio to another setting's value as in the tables: the Hodges–Lehmann ratio between the processes of the same
+    /// seed, aggregated over the seeds.
     pub fn ratio(&self, other: &Self, metric: MetricName) -> Option<Spot> {
         let spots = self.behind().filter_map(|row| {
             let theirs = other.behind().find(|theirs| theirs.cell.seed == row.cell.seed)?;
@@ -124,13 +124,13 @@ impl<'g, 'r> Setting<'g, 'r> {
         Spot::over(&spots.collect::<Vec<_>>())
     }
 
-    /// How a seed that did not run to its end ended.
+    /// Returns the status of the first seed that did not run to its end.
     pub fn trouble(&self) -> Option<&'static str> {
         let fallen = self.seeds.iter().find(|row| !row.is_ok());
         fallen.map(|row| row.status_name())
     }
 
-    /// The same in words that count the seeds, where there are several: `1 of 3 diverged`.
+    /// Formats the status from [`Self::trouble`], with a count for several seeds: `1 of 3 diverged`.
     pub fn trouble_in_words(&self) -> Option<String> {
         let trouble = self.trouble()?;
         let fallen = self
@@ -144,21 +144,21 @@ impl<'g, 'r> Setting<'g, 'r> {
         })
     }
 
-    /// What all seeds say of its speed beside that of its baseline; nothing where they differ.
+    /// Returns the verdict on the speed relative to the baseline, if all seeds agree.
     pub fn speed_verdict(&self) -> Option<Verdict> {
         let first = self.row().speed_verdict?;
         let same = |row: &&Row<'_>| row.speed_verdict == Some(first);
         self.seeds.iter().all(same).then_some(first)
     }
 
-    /// Whether it is a baseline.
+    /// Returns `true` if it is a baseline.
     pub fn is_baseline(&self, group: &Group<'_>) -> bool {
         let base = self.row().baseline.map(|index| &group.rows[index].cell.id);
         base == Some(&self.row().cell.id)
     }
 }
 
-/// What distinguishes a row from its neighbours, but for some axes.
+/// Returns the label of a row without the axes `left_out`, or its precision if the label is empty.
 fn label(group: &Group<'_>, row: &Row<'_>, left_out: &[Axis]) -> String {
     match group.label(row, left_out) {
         nothing if nothing.is_empty() => row.cell.setting.precision().name().to_owned(),
@@ -166,7 +166,7 @@ fn label(group: &Group<'_>, row: &Row<'_>, left_out: &[Axis]) -> String {
     }
 }
 
-/// What whiskers are, for a caption.
+/// Describes the whiskers for a caption.
 pub fn about_whiskers(settings: &[Setting<'_, '_>]) -> String {
     let seeds = settings.iter().map(|setting| setting.seeds.len());
     match seeds.max().unwrap_or(1) {
@@ -184,7 +184,7 @@ pub fn about_whiskers(settings: &[Setting<'_, '_>]) -> String {
     }
 }
 
-/// Rows that differ in nothing but the seed together, in the order of the first of each.
+/// Groups rows that differ only in the seed, in the order of the first row of each.
 pub fn over_seeds<'g, 'r, T>(rows: Vec<(&'g Row<'r>, T)>) -> Vec<Vec<(&'g Row<'r>, T)>> {
     let axes = || Axis::ALL.iter().filter(|axis| **axis != Axis::Seed);
     let mut places: HashMap<Vec<String>, usize> = HashMap::new();

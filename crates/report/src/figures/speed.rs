@@ -1,4 +1,4 @@
-//! How many times as fast as its baseline each setting is, and whether that is more than chance.
+//! Speed of each setting relative to its baseline, with the statistical verdict.
 
 use mantissa_analysis::{Doubt, Verdict};
 use mantissa_core::{Axis, MetricName, TaskKind};
@@ -15,10 +15,10 @@ use crate::{Group, Row, Suite, units};
 
 const FASTER: Colour = palette::SERIES[0];
 const SLOWER: Colour = palette::SERIES[1];
-/// What cannot be told from the baseline.
+/// Colour of settings that cannot be distinguished from the baseline.
 const WITHIN_NOISE: Colour = palette::GREY;
 
-/// Draws a bar a setting; nothing where none is compared with another. Of a kernel, the largest size alone.
+/// Draws one bar per setting, for kernels only at the largest size. `None` if no setting is compared with another.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, String)> {
     let measured = |row: &Row<'_>| row.speed_up.as_ref().is_some_and(|ratio| ratio.value.is_finite());
     let largest = group.rows.iter().filter(|row| measured(row));
@@ -26,7 +26,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     let of_kernel = group.kind == TaskKind::Kernel;
     let shown = |row: &Row<'_>| measured(row) && (!of_kernel || row.cell.setting.size() == largest);
     let mut all = Setting::all(group, shown);
-    // Settings that do the same work stand together.
+    // Group settings that do the same work.
     all.sort_by_key(|setting| setting.row().baseline);
     let title = match of_kernel && group.varies(Axis::Size) {
         true => finding::speed_at_largest(group),

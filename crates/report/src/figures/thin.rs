@@ -1,6 +1,6 @@
-//! Fewer points that look the same.
+//! Thinning of points without a visible difference.
 
-/// At most `most` points and two that keep the extremes: the smallest and the largest of every bucket.
+/// Returns at most `most + 2` points that keep the extremes: the smallest and the largest of every bucket.
 pub fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     if points.len() <= most {
         return points.to_vec();

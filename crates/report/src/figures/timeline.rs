@@ -1,4 +1,4 @@
-//! What the sensors read while a cell ran: memory, power, clocks, temperature, one panel each over the same seconds.
+//! Sensor readings while a cell ran: memory, power, clocks and temperature, one panel each with a common time axis.
 
 use mantissa_core::{Record, Samples, Series};
 
@@ -13,27 +13,27 @@ use crate::{Group, Row, Run, Suite};
 const PANEL_HEIGHT: f64 = 104.0;
 const PANEL_GAP: f64 = 36.0;
 const LABELS: f64 = 46.0;
-/// Points that a line is drawn with at most.
+/// Maximum number of points of a line.
 const MAX_POINTS: usize = 500;
-/// Fewer readings, or a shorter time, make no picture.
+/// Minimum number of readings, and minimum duration, for a figure.
 const FROM_READINGS: usize = 10;
 const FROM_SECONDS: f64 = 1.0;
-/// Event kinds that tell what disturbed a cell.
+/// Kinds of events that report a disturbance of a cell.
 const DISTURBANCES: [&str; 5] = ["throttled", "clocks-held", "foreign-process", "sampling", "ecc"];
 
-/// The series of NVML's throttle reasons.
+/// Series of NVML's throttle reasons.
 const THROTTLE: &str = "throttle_reasons";
 
-/// NVML's throttle reasons by which heat, power or the hardware's protection hold a clock back: software power cap,
-/// hardware slowdown, software and hardware thermal slowdown, power brake (`nvmlClocksThrottleReason…` of nvml.h).
+/// NVML's throttle reasons due to heat, power or hardware protection: software power cap, hardware slowdown, software and hardware
+/// thermal slowdown, power brake (`nvmlClocksThrottleReason…` of nvml.h).
 const HELD_BACK: u64 = 0x04 | 0x08 | 0x20 | 0x40 | 0x80;
 
-/// Quantities that share a panel, with what they are shown in.
+/// Quantities that share a panel and a unit.
 struct Quantity {
     title: &'static str,
-    /// Shown value over the value read.
+    /// Ratio of the shown value to the reading.
     factor: f64,
-    /// Title and factor where everything shown would be below 1.
+    /// Title and factor if all values shown would be below 1.
     if_small: Option<(&'static str, f64)>,
     from_zero: bool,
     series: &'static [(&'static str, &'static str)],
@@ -83,9 +83,9 @@ const QUANTITIES: [Quantity; 5] = [
     },
 ];
 
-/// The record of a group whose trace tells most, and how much: one with a throttled clock, else the longest.
+/// Returns the record of a group with the most informative trace, and its score: one with a throttled clock, else the longest.
 pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
-    /// More than any cell takes: two weeks.
+    /// Added to the score of a throttled record: two weeks, longer than any cell.
     const BEFORE_ANY_OTHER: f64 = 1.2e6;
     let score = |row: &'r Row<'r>| {
         let of_record = |record: &&'r Record| {
@@ -104,7 +104,7 @@ pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, 
     scores.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Draws the trace of one record; nothing where its telemetry has too few readings.
+/// Draws the trace of one record; `None` if its telemetry has too few readings.
 pub fn draw(
     run: &Run,
     suite: &Suite<'_>,
@@ -151,7 +151,7 @@ pub fn draw(
     for (index, (quantity, series)) in panels.iter().enumerate() {
         let top = top + index as f64 * (PANEL_HEIGHT + PANEL_GAP);
         for (from, to) in &held_back {
-            // A pixel at least: a moment is a moment.
+            // Draw at least one pixel, which keeps short spans visible.
             let right = x.at(*to).max(x.at(*from) + 1.0);
             canvas.rectangle((x.at(*from), top), (right, top + PANEL_HEIGHT), ALARM_WASH);
         }
@@ -180,7 +180,7 @@ pub fn draw(
     Some((canvas, caption))
 }
 
-/// The series of a panel that have enough readings.
+/// Returns the series of a panel that have enough readings.
 fn present<'s>(quantity: &Quantity, samples: &'s Samples) -> Vec<(&'static str, &'s Series)> {
     let known = quantity
         .series
@@ -232,7 +232,7 @@ fn draw_panel(canvas: &mut Canvas, quantity: &Quantity, series: &[(&str, &Series
     }
 }
 
-/// Marks the seconds below a panel, with their numbers below the last one.
+/// Marks the seconds below a panel, with numbers if `numbered`.
 fn seconds(canvas: &mut Canvas, x: Axis, end: f64, bottom: f64, numbered: bool) {
     let marks = ticks((0.0, end), 8);
     let decimals = tick_decimals(&marks);
@@ -255,7 +255,7 @@ fn seconds(canvas: &mut Canvas, x: Axis, end: f64, bottom: f64, numbered: bool) 
     }
 }
 
-/// Readings in a row; where one could not be had the line is broken.
+/// Splits a series into consecutive readings. A missing reading breaks the line.
 fn stretches(series: &Series) -> Vec<Vec<(f64, f64)>> {
     let readings: Vec<(f64, Option<f64>)> = series.x.iter().copied().zip(series.y.iter().copied()).collect();
     let parts = readings.split(|(_, value)| value.is_none());
@@ -263,7 +263,7 @@ fn stretches(series: &Series) -> Vec<Vec<(f64, f64)>> {
     parts.filter(|part| part.len() > 1).map(known).collect()
 }
 
-/// From when to when the clock was held back: from a reading that says so to the next one that does not.
+/// Returns the spans with a throttled clock, each from the first throttled reading to the next one that is not throttled.
 fn held_back(reasons: &Series) -> Vec<(f64, f64)> {
     let mut stretches: Vec<(f64, f64)> = Vec::new();
     let mut before = None;

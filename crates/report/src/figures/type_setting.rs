@@ -1,7 +1,7 @@
-//! Text in pictures: an embedded font, so that a picture looks the same on a machine without any.
+//! Text in figures in an embedded font, which looks the same on a machine without fonts.
 //!
-//! Glyphs are placed here and not by plotters, whose text drops the side bearing of every glyph and rounds every
-//! advance to whole pixels. The rasteriser is the one that plotters uses.
+//! Glyphs are placed here instead of by plotters, which drops the side bearing of every glyph and rounds every advance to whole
+//! pixels. The rasteriser is the one that plotters uses.
 
 use std::sync::LazyLock;
 
@@ -11,9 +11,9 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 /// Weights of the embedded font.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// For nearly everything.
+    /// For nearly all text.
     Regular,
-    /// For titles and for what is read first.
+    /// For titles and emphasis.
     SemiBold,
 }
 
@@ -26,7 +26,7 @@ fn embedded(bytes: &'static [u8]) -> FontRef<'static> {
     FontRef::try_from_slice(bytes).expect("the embedded font is an OpenType font, which a test checks")
 }
 
-/// Style rules that give SVG text the font it was measured in; another one may be wider and run over its neighbours.
+/// Returns the style rules that embed the font in which SVG text was measured. Text in another font may overlap its neighbours.
 pub fn font_faces() -> String {
     let face = |weights: &str, file: &[u8]| {
         let data = BASE64_STANDARD.encode(file);
@@ -44,13 +44,13 @@ fn font(weight: Weight) -> &'static FontRef<'static> {
     }
 }
 
-/// Pixels an em to ab_glyph's scale, which counts from ascender to descender.
+/// Converts pixels per em to ab_glyph's scale, which counts from ascender to descender.
 fn scale(font: &FontRef<'_>, size: f64) -> PxScale {
     let em = f64::from(font.units_per_em().unwrap_or(1000.0));
     PxScale::from((size * f64::from(font.height_unscaled()) / em) as f32)
 }
 
-/// Width of a line of text at `size` pixels an em, in pixels.
+/// Returns the width of a line of text at `size` pixels per em, in pixels.
 pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
     let font = font(weight);
     let scaled = font.as_scaled(scale(font, size));
@@ -75,7 +75,7 @@ pub fn fit(text: &str, size: f64, weight: Weight, room: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Breaks a text between words into lines of `room` pixels. Where `most` lines do not hold it, the last one is shortened.
+/// Breaks a text between words into lines of `room` pixels. If it needs more than `most` lines, the last one is shortened.
 pub fn wrap(text: &str, size: f64, weight: Weight, room: f64, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! How far the results of a kernel lie from those in float64, in units in the last place: a histogram a setting.
+//! Distance of a kernel's results from float64 in units in the last place, one histogram per setting.
 
 use mantissa_core::{Axis, Series, TaskKind};
 
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{Group, Row, Run, units};
 
-/// Bins of the widest histogram; what lies beyond is not a distance that anybody compares.
+/// Maximum number of bins. Distances beyond them are too large for a meaningful comparison.
 const MAX_BINS: usize = 1_024;
 
-/// Draws the distances of each setting at the largest size; nothing where fewer than two settings have them.
+/// Draws the distances of each setting at the largest size; `None` if fewer than two settings have them.
 pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     if group.kind != TaskKind::Kernel {
         return None;
@@ -33,7 +33,7 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     if panels.len() < 2 {
         return None;
     }
-    // Units of different formats are of different size: the title compares no settings.
+    // The title does not compare settings, because the units of different formats differ in size.
     let farthest = panels.iter().filter_map(|panel| Some(panel.bars.last()?.0));
     let title = format!(
         "Results lie up to {} ULP of their own formats from float64",
@@ -89,7 +89,7 @@ fn panel(label: &str, series: &Series) -> Option<Histogram> {
     })
 }
 
-/// `0.5`, `1`, `2`, … of the exponent; a power of two where that is long.
+/// Formats the bin edge of an exponent: `0.5`, `1`, `2`, …; a power of two if that is long.
 fn edge(exponent: i64) -> String {
     match exponent {
         -1 => "0.5".to_owned(),

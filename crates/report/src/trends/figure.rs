@@ -1,4 +1,4 @@
-//! A metric over the runs of a history, with its levels, how far it moves by itself, and where it turned.
+//! Figure of a metric over the runs of a history, with its levels, noise band and change points.
 
 use super::view::{Towards, TrendLine, TrendTurn};
 use crate::{
@@ -14,19 +14,19 @@ use crate::{
 };
 
 const PLOT: f64 = 190.0;
-/// Room for the numbers beside the axis.
+/// Width reserved for the numbers next to the axis.
 const NUMBERS: f64 = 70.0;
 const NAME_ROW: f64 = 18.0;
-/// Turns that are named at most: the latest.
+/// Maximum number of change points with a name. The latest ones are named.
 const NAMED: usize = 5;
-/// Points that a line is drawn with at most, and up to how many each has a dot.
+/// Maximum number of points of a line, and maximum number of points drawn as dots.
 const MAX_POINTS: usize = 400;
 const DOTS: usize = 120;
-/// From this ratio of the largest value to the smallest on the axis is logarithmic.
+/// Ratio of the largest to the smallest value from which the axis is logarithmic.
 const LOGARITHMIC_FROM: f64 = 30.0;
 const LABEL: TextStyle = TextStyle::new(11.0).colour(MUTED);
 
-/// From run to run, and the level between turns.
+/// Level between two change points, for the runs `from..to`.
 struct Level {
     from: usize,
     to: usize,
@@ -35,7 +35,7 @@ struct Level {
     high: f64,
 }
 
-/// The drawing and what it shows, in words.
+/// Draws the figure and returns it with its caption.
 pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, String)> {
     let levels = levels(line);
     let finite = |value: &f64| value.is_finite();
@@ -50,7 +50,7 @@ pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, Str
             (low.min(value), high.max(value))
         });
     if low > high {
-        // Not a single value is finite.
+        // No value is finite.
         return None;
     }
     let first_named = line.turns.len().saturating_sub(NAMED);
@@ -68,7 +68,7 @@ pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, Str
     y.grid(&mut canvas, line, top);
     runs(&mut canvas, line, x, bottom);
     for level in &levels {
-        // A run has half a step on either side.
+        // A run spans half a step on either side.
         let across = [level.from as f64 + 0.5, level.to as f64 + 0.5].map(|at| x.at(at));
         let at = |value: f64| across.map(|x| (x, y.at(value))).to_vec();
         canvas.band(at(level.low), at(level.high), SERIES[0], 0.14);
@@ -100,7 +100,7 @@ pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, Str
     Some((canvas, caption(line, first_named)))
 }
 
-/// The levels between turns, each with how far a value lies from it by itself.
+/// Returns the levels between change points with their noise bands.
 fn levels(line: &TrendLine) -> Vec<Level> {
     let size = line.floor.max(line.fence.unwrap_or(0.0));
     let starts = line.turns.iter().map(|turn| (turn.first, turn.after));
@@ -132,13 +132,13 @@ fn levels(line: &TrendLine) -> Vec<Level> {
     starts.iter().zip(ends).map(level).collect()
 }
 
-/// Where values lie, and how they are shown.
+/// Value axis with its scale and ticks.
 struct Values {
     axis: Axis,
-    /// Shown value over the value.
+    /// Factor from values to displayed values.
     factor: f64,
     unit: String,
-    /// Where the ticks are, with their texts.
+    /// Positions and labels of the ticks.
     marks: Vec<(f64, String)>,
 }
 
@@ -146,7 +146,7 @@ impl Values {
     fn new(line: &TrendLine, (low, high): (f64, f64), pixels: (f64, f64)) -> Self {
         let scale = line.scale();
         let largest = low.abs().max(high.abs()) * scale.factor;
-        // Powers of ten that every number has in common stand beside the axis.
+        // A common power of ten is shown next to the axis.
         let power = match largest {
             shown if shown > 0.0 && !(0.01..1e6).contains(&shown) => shown.log10().floor() as i32,
             _ => 0,
@@ -157,7 +157,7 @@ impl Values {
                 -3..=6 => 10f64.powi(power).to_string(),
                 _ => units::power_of_ten(power),
             };
-            // More marks than these lie on each other.
+            // More marks would overlap.
             let every = 1 + (last - first) / 8;
             let marks = (first..=last).step_by(every as usize);
             return Self {
@@ -207,7 +207,7 @@ impl Values {
     }
 }
 
-/// Numbers of the runs, and when the first and the last were begun.
+/// Draws the numbers of the runs and the start dates of the first and the last run.
 fn runs(canvas: &mut Canvas, line: &TrendLine, x: Axis, bottom: f64) {
     let count = line.runs.len();
     for mark in ticks((1.0, count as f64), 10) {

@@ -1,4 +1,4 @@
-//! The trend page: one file that needs nothing else, for light and dark screens.
+//! Renders the trend page, a self-contained file with light and dark themes.
 
 use minijinja::{Environment, value::Serde};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Align, ReportError, digits, figures::font_faces, html::add_macros, units};
 
-/// Figures that a page has at most: the gravest.
+/// Maximum number of figures on a page. The most severe trends are drawn.
 const MOST_FIGURES: usize = 40;
 
 #[derive(Serialize)]
@@ -19,14 +19,14 @@ struct Heading {
     align: Align,
 }
 
-/// As the macro of all pages takes it.
+/// Field as expected by the macro shared by all pages.
 #[derive(Serialize, Default)]
 struct Field {
     text: String,
     detail: String,
     sort: Option<f64>,
     status: bool,
-    /// The style class of a status.
+    /// CSS class of a status.
     class: &'static str,
 }
 
@@ -52,10 +52,10 @@ struct Page<'a> {
 }
 
 impl Trends {
-    /// The page: the answer, a figure for each of the gravest trends that turned, and a table of them all.
+    /// Renders the page: the summary, a figure for each of the most severe trends with a change point, and a table of all trends.
     ///
     /// # Errors
-    /// A figure that cannot be drawn, a template that fails: bugs of this build.
+    /// Fails if a figure cannot be drawn or a template fails, both of which are bugs.
     pub fn html(&self) -> Result<String, ReportError> {
         let many = self.many_machines();
         let mut lines: Vec<&TrendLine> = self.lines.iter().collect();
@@ -176,8 +176,8 @@ fn fields(line: &TrendLine, many: bool) -> Vec<Field> {
     fields
 }
 
-/// What it turned to: since when it has been worse, if it is, else where it turned last. By this it sorts: how much worse, in changes
-/// that just matter; what got better is below nothing.
+/// Formats the change point since which the metric has been worse, or else the latest one. The sort key is the change in multiples of the
+/// smallest relevant change, negative for an improvement.
 fn turned(line: &TrendLine) -> Option<Field> {
     let last = line.turns.last()?;
     let (turn, now, towards) = match line.worse() {

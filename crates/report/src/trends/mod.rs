@@ -1,6 +1,6 @@
-//! Gated runs in a row: what turned, from which run on, and by how much.
+//! Trends over a history of gated runs: which metrics changed, from which run on, and by how much.
 //!
-//! [`Trends`] is what a history shows, as its keeper found it; here it becomes words, figures, a page and a table.
+//! [`Trends`] contains the detected change points. This module renders them as sentences, figures, a page and a table.
 
 mod figure;
 mod html;

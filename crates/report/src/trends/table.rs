@@ -1,10 +1,11 @@
-//! The turns of a history on a terminal.
+//! Table of a history's change points for a terminal.
 
 use super::view::{Towards, TrendLine, TrendTurn, Trends};
 use crate::{Align, Table, digits};
 
 impl Trends {
-    /// A row a turn: those for the worse first, then those for the better, then those that matter little; of these the larger first.
+    /// Returns one row per change point: regressions first, then improvements, then irrelevant changes, each sorted by size, largest
+    /// first.
     pub fn table(&self) -> Table {
         let many = self.many_machines();
         let mut turns: Vec<(&TrendLine, &TrendTurn)> = self
@@ -68,7 +69,7 @@ impl Trends {
     }
 }
 
-/// A history is a file that anybody may have written: no text of it moves a terminal's cursor.
+/// Replaces control characters. A history is an untrusted file, and its text must not move the terminal's cursor.
 fn inert(text: &str) -> String {
     let kept = |c: char| {
         if c.is_control() && c != '\n' {

@@ -1,19 +1,19 @@
-//! What is known of a history before anything is drawn.
+//! Data model of a history's trends, independent of the output format.
 
 use std::cmp::Ordering;
 
 use mantissa_core::MetricName;
 
-/// The trends of a history.
+/// Trends of a history.
 #[derive(Debug, Clone, Default)]
 pub struct Trends {
-    /// What the history is called.
+    /// Name of the history.
     pub name: String,
-    /// Runs that it holds, of all machines.
+    /// Number of runs, over all machines.
     pub runs: usize,
-    /// When the first and the last of them were begun: RFC 3339, UTC.
+    /// Start times of the first and the last run: RFC 3339, UTC.
     pub span: Option<(String, String)>,
-    /// A line a machine, cell and metric.
+    /// One line per machine, cell and metric.
     pub lines: Vec<TrendLine>,
 }
 
@@ -24,67 +24,67 @@ pub struct TrendLine {
     pub machine: String,
     /// Suite of the cell.
     pub suite: String,
-    /// Its workload.
+    /// Workload of the cell.
     pub workload: String,
-    /// What tells its setting from those of the workload's other cells.
+    /// Label that distinguishes the setting from the workload's other cells.
     pub setting: String,
     /// The metric.
     pub metric: MetricName,
-    /// Its runs, the oldest first.
+    /// Runs, oldest first.
     pub runs: Vec<TrendRun>,
-    /// How far it moves from run to run by itself, where enough runs tell: a share, or a difference in the metric's unit.
+    /// Noise between runs, if there are enough of them: a share, or a difference in the metric's unit.
     pub fence: Option<f64>,
-    /// The smallest change that matters, of the same kind; above 0.
+    /// Smallest relevant change, in the same unit as `fence`; above 0.
     pub floor: f64,
-    /// Whether these are differences.
+    /// `true` if `fence` and `floor` are differences.
     pub difference: bool,
-    /// The runs from which on it was another, the earliest first.
+    /// Change points, earliest first.
     pub turns: Vec<TrendTurn>,
-    /// The turn since which it has been worse than before, if it is.
+    /// Index of the change point since which the metric has been worse; `None` if it is not worse.
     pub stayed: Option<usize>,
 }
 
-/// A run in a line.
+/// A run of a trend line.
 #[derive(Debug, Clone)]
 pub struct TrendRun {
-    /// Its name.
+    /// Name of the run.
     pub run: String,
-    /// When it was begun: RFC 3339, UTC.
+    /// Start time: RFC 3339, UTC.
     pub started: String,
     /// Git revision of the program.
     pub revision: Option<String>,
-    /// The metric, in its unit.
+    /// Value of the metric, in its unit.
     pub value: f64,
 }
 
-/// A run from which on a metric was another.
+/// Change point of a metric.
 #[derive(Debug, Clone)]
 pub struct TrendTurn {
-    /// Place of the run in its line.
+    /// Index of the first run after the change.
     pub first: usize,
-    /// Level before it, back to the turn before.
+    /// Level before the change, back to the previous change point.
     pub before: f64,
-    /// Level from it on, to the next turn.
+    /// Level after the change, up to the next change point.
     pub after: f64,
-    /// How seldom shuffled runs turn as clearly.
+    /// p-value: share of shuffled histories with an equally clear change.
     pub p: f64,
-    /// Where to.
+    /// Direction of the change.
     pub towards: Towards,
 }
 
-/// Where a metric turned to.
+/// Direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Towards {
-    /// To the worse, by more than matters.
+    /// Worse by a relevant amount.
     Worse,
-    /// To the better, by more than matters.
+    /// Better by a relevant amount.
     Better,
-    /// By less than matters.
+    /// Changed by less than a relevant amount.
     Neither,
 }
 
 impl Towards {
-    /// The word for it.
+    /// Returns the display name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -95,7 +95,7 @@ impl Towards {
 }
 
 impl TrendRun {
-    /// As much of the revision as tells it from others.
+    /// Returns the abbreviated revision.
     pub fn short_revision(&self) -> Option<String> {
         let revision = self.revision.as_deref()?;
         Some(revision.chars().take(12).collect())
@@ -103,7 +103,7 @@ impl TrendRun {
 }
 
 impl TrendLine {
-    /// Machines apart, what names it: `matmul bf16-true · size 64`.
+    /// Returns the name without the machine: `matmul bf16-true · size 64`.
     pub(super) fn name(&self) -> String {
         match self.setting.as_str() {
             "" => self.workload.clone(),
@@ -111,17 +111,17 @@ impl TrendLine {
         }
     }
 
-    /// The run of a turn.
+    /// Returns the run at which the change happened.
     pub(super) fn run(&self, turn: &TrendTurn) -> Option<&TrendRun> {
         self.runs.get(turn.first)
     }
 
-    /// The turn since which it has been worse, and the level that it has now.
+    /// Returns the change point since which the metric has been worse, and the current level.
     pub(super) fn worse(&self) -> Option<(&TrendTurn, f64)> {
         Some((self.turns.get(self.stayed?)?, self.turns.last()?.after))
     }
 
-    /// How much a move is, in changes that just matter.
+    /// Returns the size of a change in multiples of the smallest relevant change.
     pub(super) fn weight(&self, before: f64, after: f64) -> f64 {
         let moved = match self.difference {
             true => (after - before).abs(),
@@ -133,8 +133,8 @@ impl TrendLine {
         }
     }
 
-    /// Those that matter more come first: what is worse, what was, what is better, what turned by less than matters; within these
-    /// the larger moves.
+    /// Orders by severity, most severe first: currently worse, temporarily worse, better, irrelevant changes. Within these, larger changes
+    /// come first.
     pub(super) fn by_gravity(&self, other: &Self) -> Ordering {
         let (ours, theirs) = (self.gravity(), other.gravity());
         theirs.0.cmp(&ours.0).then(theirs.1.total_cmp(&ours.1))
@@ -159,7 +159,7 @@ impl TrendLine {
 }
 
 impl Trends {
-    /// Whether its lines are of several machines.
+    /// Returns `true` if the lines come from several machines.
     pub(super) fn many_machines(&self) -> bool {
         let mut machines = self.lines.iter().map(|line| &line.machine);
         let first = machines.next();

@@ -1,4 +1,4 @@
-//! What a history comes to, in sentences.
+//! Formats the trends of a history as sentences.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use crate::{
     units::{self, Scale},
 };
 
-/// Metrics that a sentence names at most, and runs that have a sentence.
+/// Maximum number of metrics in a sentence, and maximum number of runs with a sentence.
 const NAMED: usize = 5;
 const RUNS: usize = 8;
 
 impl TrendLine {
-    /// The scale on which its values are shown.
+    /// Returns the scale on which the values are shown.
     pub(super) fn scale(&self) -> Scale {
         let size = |run: &TrendRun| Some(run.value.abs()).filter(|size| size.is_finite());
         Scale::of(self.metric, self.runs.iter().filter_map(size).fold(0.0, f64::max))
     }
 
-    /// A move in words: `7.0 % lower`, `2.10 times as high`, `0.050 higher`.
+    /// Formats a change: `7.0 % lower`, `2.10× as high`, `0.050 higher`.
     pub(super) fn moved(&self, before: f64, after: f64) -> String {
         let way = if after < before { "lower" } else { "higher" };
         let ratio = after / before;
@@ -32,7 +32,7 @@ impl TrendLine {
         }
     }
 
-    /// A difference with its unit: of shares it is points and no percentage.
+    /// Formats a difference with its unit; differences of shares are percentage points.
     fn difference(&self, size: f64) -> String {
         let scale = self.scale();
         match scale.unit {
@@ -41,7 +41,7 @@ impl TrendLine {
         }
     }
 
-    /// How far it moves by itself: `± 3.1 %`.
+    /// Formats the noise: `± 3.1 %`.
     pub(super) fn noise(&self, size: f64) -> String {
         match self.difference {
             true => format!("± {}", self.difference(size)),
@@ -49,7 +49,7 @@ impl TrendLine {
         }
     }
 
-    /// What became worse, in a few words: `matmul bf16-true: step_seconds 11.0 % higher (1.20 ms → 1.33 ms)`.
+    /// Formats a regression in short: `matmul bf16-true: step_seconds 11.0 % higher (1.20 ms → 1.33 ms)`.
     fn told(&self) -> Option<String> {
         let (turn, now) = self.worse()?;
         let scale = self.scale();
@@ -70,7 +70,7 @@ impl TrendLine {
     }
 }
 
-/// `run-12 (revision 0123456789ab)`.
+/// Formats a run: `run-12 (revision 0123456789ab)`.
 pub(super) fn named(run: &TrendRun) -> String {
     match run.short_revision() {
         Some(revision) => format!("{} (revision {revision})", run.run),
@@ -79,7 +79,7 @@ pub(super) fn named(run: &TrendRun) -> String {
 }
 
 impl Trends {
-    /// The answer: what got worse and stayed so, and from which run on, the latest run first.
+    /// Returns the summary: which metrics got worse and stayed worse, and from which run on, latest run first.
     pub(super) fn answer(&self) -> Vec<String> {
         let worse: Vec<&TrendLine> = self.lines.iter().filter(|line| line.worse().is_some()).collect();
         let mut answer = vec![self.headline(worse.len())];
@@ -114,7 +114,7 @@ impl Trends {
         }
     }
 
-    /// A sentence a run from which on something is worse.
+    /// Returns one sentence per run from which on a metric is worse.
     fn sentences(&self, worse: &[&TrendLine]) -> Vec<String> {
         let mut runs: BTreeMap<(&str, &str, &str), Vec<&TrendLine>> = BTreeMap::new();
         for line in worse {
@@ -155,7 +155,7 @@ impl Trends {
     }
 }
 
-/// `One metric`, `3 metrics`.
+/// Formats a number of metrics: `One metric`, `3 metrics`.
 fn metrics(count: usize) -> String {
     match count {
         1 => "One metric".to_owned(),

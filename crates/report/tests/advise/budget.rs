@@ -1,4 +1,4 @@
-//! What a setting may cost, and which of those that cost no more is advised.
+//! Tests of the budget for accuracy, and of the choice among the settings within it.
 
 use mantissa_core::{ExecutedVerdict, Metric, MetricName, Status};
 use mantissa_report::{Budget, Goal};
@@ -24,7 +24,7 @@ fn the_fastest_setting_whose_loss_is_shown_to_be_within_the_budget_is_advised() 
         ),
         "{answer}"
     );
-    // What is faster still is told, with why it is not advised.
+    // A faster setting that is not advised is named with the reason.
     assert!(
         answer.contains("bf16-mixed · highest costs least") && answer.contains("−10.0 points"),
         "{answer}"
@@ -73,7 +73,7 @@ fn equal_predictions_are_equally_right() {
     let work = chosen(&run, &points(1.0));
     let high = setting(&work, "32-true · high");
     assert!(high.kept && (high.accuracy_loss.as_ref().unwrap().high.unwrap() - 0.004).abs() < 1e-12);
-    // From the intervals of two accuracies alone, of 1,000 examples, nothing so narrow follows.
+    // The intervals of two accuracies of 1,000 examples are too wide for such a bound.
     let bf16 = setting(&work, "bf16-mixed · highest");
     assert!(
         !bf16.kept && bf16.accuracy_loss.as_ref().unwrap().high.unwrap() > 0.03,

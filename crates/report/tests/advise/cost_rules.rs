@@ -1,4 +1,4 @@
-//! Best practices that speak of time and memory.
+//! Tests of the best practices about time and memory.
 
 use mantissa_core::{Axis, MetricName, Workload};
 use mantissa_report::Run;
@@ -59,7 +59,7 @@ fn mixed_precision_that_saves_less_than_half_is_explained() {
     assert_eq!(with(40.0), None);
 }
 
-/// Seconds and peaks of both settings, in as many processes as there are factors.
+/// Creates seconds and peaks of both settings in one process per factor, and returns the evidence of a rule.
 fn batches(rule: &str, axes: [Axes<'_>; 2], bytes: f64, factors: &[f64]) -> Option<Vec<String>> {
     let mut run = empty();
     for (axes, seconds, bytes) in [(axes[0], 10.0, 1e9), (axes[1], 13.0, bytes)] {
@@ -149,7 +149,7 @@ fn every_rule_has_a_source_and_stands_on_cells() {
     let mut run = empty();
     let workload: Workload = workload("w");
     support::article(&mut run, &workload);
-    // The invented article is of a suite of its own.
+    // Give the suite of the invented article another name.
     run.plan.suites[0].name = "article".into();
     run.records.iter_mut().for_each(|record| record.samples = None);
     let rules = first(&run, &points(1.0)).rules;

@@ -1,4 +1,4 @@
-//! Which setting is advised, and which best practices are told.
+//! Tests of the advised settings and best practices.
 
 mod budget;
 mod cost_rules;

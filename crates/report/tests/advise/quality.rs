@@ -1,4 +1,4 @@
-//! What is chosen by an error, and what is said where nothing tells how good results are.
+//! Tests of the choice by an error, and of the advice without any measure of quality.
 
 use mantissa_core::{
     Axis, Cell, Event, GenerateTask, LlamaSize, Metric, MetricName, Model, Status, Task, Workload,
@@ -10,7 +10,7 @@ use crate::{
     support::{Add, cell, record},
 };
 
-/// A workload that writes texts.
+/// Creates a workload that generates text.
 fn writing() -> Workload {
     let task = GenerateTask {
         model: Model::Llama(LlamaSize::LLAMA2_7B),
@@ -37,7 +37,7 @@ fn text(ids: &str) -> Event {
     }
 }
 
-/// Texts of three settings, each in as many processes as there are factors.
+/// Creates generations under three settings, each in one process per factor.
 fn written(factors: &[f64], narrow_ids: &str) -> Run {
     let mut run = empty();
     let settings = [
@@ -72,7 +72,7 @@ fn kernels_are_chosen_by_their_error() {
     assert_eq!(name(1e-17), None);
     let work = chosen(&products(), &Budget::default());
     assert_eq!(work.chosen, None);
-    // f16 is slower than bf16 here and no nearer.
+    // f16 is slower than bf16 here and not more accurate.
     assert!(
         work.answer[0].ends_with(
             "as: bf16-true (4.00 GFLOP/s, error 2.00×10⁻³), \

@@ -1,4 +1,4 @@
-//! Best practices that speak of what values a format has.
+//! Tests of the best practices about the range of a format.
 
 use mantissa_core::{
     ExecutedVerdict, Format, MetricName, RangeCounts, Record, Samples, TensorClass, TensorRange,
@@ -21,7 +21,7 @@ fn overflow_of_f16_speaks_for_bf16() {
     );
     assert_eq!(shares(HALF, 0.0), None);
     assert_eq!(shares(BF16, 0.02), None);
-    // A loss scale seeks overflow.
+    // Loss scaling provokes overflow on purpose.
     assert_eq!(shares(MIXED, 0.02), None);
     let scale = |to| {
         of_one(MIXED, rule, |record| {
@@ -79,7 +79,7 @@ fn an_epsilon_that_vanishes_is_told_with_how_it_ended() {
     );
 }
 
-/// A thousand values, of which some became 0.
+/// Creates the counts of 1,000 values, of which some underflowed.
 fn tensor(class: TensorClass, format: Format, underflow: u64) -> TensorRange {
     TensorRange {
         step: 1,
@@ -95,7 +95,7 @@ fn tensor(class: TensorClass, format: Format, underflow: u64) -> TensorRange {
     }
 }
 
-/// What is told of a loss scale where gradients and optimizer state lose some of 1,000 values each.
+/// Returns the evidence of the rule on loss scaling if gradients and optimizer state lose some of 1,000 values each.
 fn lost(axes: Axes<'_>, gradients: u64, state: u64, change: fn(&mut Record)) -> Option<Vec<String>> {
     let mut run = empty();
     let mut record = of(axes);

@@ -1,4 +1,4 @@
-//! Settings that ran under several seeds.
+//! Tests of settings that ran under several seeds.
 
 use mantissa_core::{Cell, Status};
 use mantissa_report::Run;
@@ -8,7 +8,7 @@ use crate::{
     support::{Add, cell, record, train_metrics, workload},
 };
 
-/// One process under a seed.
+/// Adds one process under a seed.
 fn seeded(run: &mut Run, seed: u64, axes: Axes<'_>, (seconds, wrong): (f64, usize), status: Status) {
     let of_seed_0 = cell("s", &workload("w"), axes);
     let cell = Cell::new("s", of_seed_0.workload, of_seed_0.setting, seed);
@@ -21,7 +21,7 @@ fn seeded(run: &mut Run, seed: u64, axes: Axes<'_>, (seconds, wrong): (f64, usiz
 #[test]
 fn seeds_of_a_setting_are_one_candidate_and_their_spread_counts() {
     let mut run = empty();
-    // By seed 0, 10 and 20 more are wrong: 1 point, deviation 1, over three seeds ± 2.48.
+    // Under the three seeds, 0, 10 and 20 more examples are wrong: 1 point on average, standard deviation 1, interval ± 2.48.
     for (seed, lost) in [(1, 0), (2, 10), (3, 20)] {
         for (axes, seconds, wrong) in [(F32, 10.0, 100), (HIGH, 5.0, 100 + lost)] {
             seeded(&mut run, seed, axes, (seconds, wrong), Status::Ok);
@@ -59,7 +59,7 @@ fn where_the_baseline_failed_nothing_takes_its_place() {
             ["not shown to keep accuracy: the baseline did not run to its end under 1 of 3 seeds"]
         );
     }
-    // Against itself under seed 2, it would be less than twice as fast.
+    // If seed 2 compared the setting with itself, the speed would be below 2.
     let speed = setting(&work, "32-true · high").speed.as_ref().unwrap();
     assert!((speed.value - 2.0).abs() < 1e-9, "{speed:?}");
 }

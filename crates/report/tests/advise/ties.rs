@@ -1,4 +1,4 @@
-//! What is said of settings that cost as much, or are not shown to cost more.
+//! Tests of settings that cost the same, or whose costs do not differ significantly.
 
 use mantissa_core::MetricName;
 use mantissa_report::{Budget, Run};
@@ -84,7 +84,7 @@ fn ties_are_said_to_be_ties_where_the_baseline_does_not_fit() {
             && answer.contains("32-true · high (2.00×). Of these bf16-mixed · highest is named because its median is the least."),
         "{answer}"
     );
-    // By their medians of five processes, 32-true · high is 1 % slower: as fast, and nearer to the baseline.
+    // By the medians of five processes, 32-true · high is 1 % slower: equally fast, and closer to the baseline.
     let five = of(|run, axes, seconds, bytes| trained(run, axes, seconds, 100, bytes));
     assert_eq!(
         (five.chosen.as_deref(), five.shown),

@@ -1,4 +1,4 @@
-//! What stands around the answer: its warnings, what was not tested, and how it is written.
+//! Tests of the text around the headline: warnings, untested settings and formatting.
 
 use mantissa_core::Axis;
 
@@ -17,7 +17,7 @@ fn what_was_not_tested_is_listed() {
     );
     run.plan(&undefined, Some("not defined"));
     let gaps = first(&run, &points(1.0)).untested;
-    // Of twelve settings, three ran.
+    // Three of twelve settings ran.
     assert!(
         gaps[0].starts_with("9 settings of arithmetic: 64-true, 32-true · medium, 16-mixed · highest"),
         "{gaps:?}"

@@ -1,4 +1,4 @@
-//! Run folders that somebody has tampered with are answered, whatever is in them.
+//! Tests that corrupted run folders never crash the reader.
 
 mod readers;
 
@@ -7,7 +7,7 @@ use std::io::Write;
 use flate2::{Compression, write::GzEncoder};
 use mantissa_testing::{alone, hostile::endures};
 
-/// Changed files of each kind.
+/// Number of corrupted files of each kind.
 const CHANGED: u64 = 500;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What reads a run folder, from the bytes of one of its files to what is wrong with it. The fuzz targets call the same.
+//! Readers of a run folder, which take the bytes of one file and return the error. The fuzz targets call them too.
 
 use std::{
     fmt::Display,
@@ -13,7 +13,7 @@ use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Status};
 use mantissa_report::{Beside, ExportFormat, Report, csv, export, load, markdown};
 
-/// The files of a run folder.
+/// Files of a run folder.
 pub const FILES: [&str; 4] = [
     "environment.json",
     "plan.json",
@@ -21,7 +21,7 @@ pub const FILES: [&str; 4] = [
     "samples/highest/samples.json.gz",
 ];
 
-/// A small run folder: what each of [`FILES`] holds, the samples unpacked.
+/// Returns the contents of [`FILES`] of a small run, with unpacked samples.
 pub fn valid() -> [Vec<u8>; 4] {
     let mut run = run(vec![suite("s", "S", &["distilbert-imdb"], &[Axis::Matmul])]);
     for (workload, seconds) in [(workload("w"), 100.0), (matmul(), 1.0)] {
@@ -46,7 +46,7 @@ pub fn valid() -> [Vec<u8>; 4] {
     ]
 }
 
-/// A folder of its own.
+/// Temporary folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -59,7 +59,7 @@ fn said(error: impl Display) -> String {
     error.to_string()
 }
 
-/// A run folder in which one of [`FILES`] holds these bytes, from its reading to its tables. Samples come unpacked.
+/// Reads a run folder in which one of [`FILES`] has these bytes, and renders its tables. Samples are unpacked bytes.
 pub fn file(number: usize, bytes: &[u8]) -> Result<(), String> {
     static FOLDERS: AtomicU64 = AtomicU64::new(0);
     let own = FOLDERS.fetch_add(1, Ordering::Relaxed);
@@ -73,7 +73,7 @@ pub fn file(number: usize, bytes: &[u8]) -> Result<(), String> {
     put(&folder.0, &files)
 }
 
-/// The same, of samples as they lie on the disk.
+/// Reads a run folder with these bytes as packed samples.
 pub fn packed_samples(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder(std::env::temp_dir().join(format!("mantissa-hostile-packed-{}", std::process::id())));
     let mut files = valid();
@@ -88,7 +88,7 @@ fn put(folder: &Path, files: &[Vec<u8>; 4]) -> Result<(), String> {
         fs::write(path, bytes).map_err(said)?;
     }
     let run = load(folder).map_err(said)?;
-    // A million reports take days to render.
+    // Fuzzing calls this a million times, which would take days with reports.
     if std::env::var_os("MANTISSA_HOSTILE_PARSE_ONLY").is_some() {
         return Ok(());
     }

@@ -1,11 +1,11 @@
-//! Runs to be advised on, and what is asked of the advice.
+//! Invented runs for the tests of advice.
 
 use mantissa_core::{Axis, Event, Metric, MetricName, Record, Samples, Status};
 use mantissa_report::{Advice, Budget, Evidence, Fired, OfGroup, OfWork, Report, Run, advise};
 
 use crate::support::{Add, cell, matmul, record, run, suite, train_metrics, workload};
 
-/// Five processes that differ a little.
+/// Factors of five processes with slightly different times.
 pub const FIVE: [f64; 5] = [1.0, 1.001, 0.999, 1.002, 0.998];
 
 pub type Axes<'t> = &'t [(Axis, &'t str)];
@@ -20,7 +20,7 @@ pub fn empty() -> Run {
     run(vec![suite("s", "S", &[], &[Axis::Precision, Axis::Matmul])])
 }
 
-/// Of 1,000 examples, those from the start on that were wrong.
+/// Creates the samples of 1,000 examples of which the first `wrong` were predicted wrongly.
 pub fn right_but(wrong: usize) -> Samples {
     let bit = |at| if at < wrong { '0' } else { '1' };
     Samples {
@@ -33,7 +33,7 @@ pub fn of(axes: Axes<'_>) -> Record {
     record(&cell("s", &workload("w"), axes), Status::Ok, None)
 }
 
-/// A setting in five processes.
+/// Adds a setting with five processes.
 pub fn trained(run: &mut Run, axes: Axes<'_>, seconds: f64, wrong: usize, bytes: f64) {
     let first = of(axes);
     run.plan(&first.cell, None);
@@ -45,7 +45,7 @@ pub fn trained(run: &mut Run, axes: Axes<'_>, seconds: f64, wrong: usize, bytes:
     }
 }
 
-/// One process, with what is to be said of it.
+/// Adds one process, modified by `change`.
 pub fn tried(run: &mut Run, axes: Axes<'_>, change: impl FnOnce(&mut Record)) {
     let mut record = of(axes);
     train_metrics(&mut record, 10.0, 900, 1e9);
@@ -92,7 +92,7 @@ pub fn setting<'w>(work: &'w OfWork, name: &str) -> &'w Evidence {
     found.unwrap_or_else(|| panic!("no {name} in {:?}", work.evidence))
 }
 
-/// 4 of 1,000 lost: 0.4 points, up to 0.88.
+/// Creates a run whose faster setting loses 4 of 1,000 examples: 0.4 points, up to 0.88.
 pub fn a_faster_setting() -> Run {
     let mut run = empty();
     trained(&mut run, F32, 10.0, 100, 4e9);
@@ -126,7 +126,7 @@ pub fn fired(run: &Run, rule: &str) -> Option<Fired> {
     all.into_iter().find(|fired| fired.rule == rule)
 }
 
-/// What is said of one setting, by a rule.
+/// Returns the evidence of a rule for a run with a single setting.
 pub fn of_one(axes: Axes<'_>, rule: &str, change: impl FnOnce(&mut Record)) -> Option<Vec<String>> {
     let mut run = empty();
     tried(&mut run, axes, change);

@@ -1,9 +1,9 @@
-//! GPUs in invented runs.
+//! GPUs for invented runs.
 
 use mantissa_core::{Axis, Cell, Gpu};
 use mantissa_report::Run;
 
-/// A GPU of which only the name is known.
+/// Creates a GPU of which only the name is known.
 pub fn gpu(name: &str) -> Gpu {
     Gpu {
         name: name.to_owned(),
@@ -19,7 +19,7 @@ pub fn gpu(name: &str) -> Gpu {
     }
 }
 
-/// Makes the CUDA backend that of every cell.
+/// Sets the backend of every cell to CUDA.
 pub fn on_cuda(run: &mut Run) {
     let on_gpu = |cell: &mut Cell| {
         let backend = Axis::Backend.parse("cuda").unwrap();

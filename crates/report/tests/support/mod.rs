@@ -1,4 +1,4 @@
-//! A run that nobody made: every number here is invented, for tests and benchmarks of the renderers alone.
+//! An invented run for tests and benchmarks of the renderers. None of its numbers was measured.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -177,17 +177,17 @@ impl Add for Run {
     }
 }
 
-/// Puts cells into a run.
+/// Methods that add cells to a run.
 pub trait Add {
-    /// A planned cell without a record.
+    /// Adds a planned cell without a record.
     fn plan(&mut self, cell: &Cell, skip: Option<&str>);
-    /// A planned cell with its record.
+    /// Adds a planned cell with its record.
     fn add(&mut self, record: Record, samples: Option<Samples>);
-    /// A record of a cell that is planned already.
+    /// Adds a record of a cell that is already planned.
     fn measured(&mut self, record: Record, samples: Option<Samples>);
 }
 
-/// Time, accuracy (of 1,000) and memory of a training cell.
+/// Sets time, accuracy (of 1,000 examples) and memory of a training cell.
 pub fn train_metrics(record: &mut Record, seconds: f64, hits: u64, bytes: f64) {
     let accuracy = mantissa_analysis::wilson(hits, 1_000).unwrap();
     let time = (seconds * 0.985, seconds * 1.015);
@@ -212,7 +212,7 @@ pub fn train_metrics(record: &mut Record, seconds: f64, hits: u64, bytes: f64) {
     record.data = Some(synthetic());
 }
 
-/// What the memory of a training holds: weights of 60 MB in f32 with Adam's two moments.
+/// Sets the memory of a training by part, for weights of 60 MB in f32 with Adam's two moments.
 pub fn memory_parts(record: &mut Record, precision: &str) {
     let (weight, copies, activations) = match precision {
         "64-true" => (120e6, 0.0, 800e6),
@@ -231,7 +231,7 @@ pub fn memory_parts(record: &mut Record, precision: &str) {
     record.metrics.extend(parts.map(reading));
 }
 
-/// A noisy falling loss over 1,000 steps; `lost_at` is where it stops being finite.
+/// Creates a noisy falling loss over 1,000 steps, which stops being finite at `lost_at`.
 pub fn loss(seed: u32, lost_at: Option<u32>) -> Samples {
     let mut series = Series::new("train_loss", "nat", "optimizer step");
     for step in 1..=1_000_u32 {
@@ -264,7 +264,7 @@ const MATRIX: [(&str, &str, f64, u64, f64); 12] = [
     ("bf16-true", "highest", 92.6, 768, 0.51e9),
 ];
 
-/// The article's suite: twelve settings, one of which diverges, one undefined one, one that failed.
+/// Adds the article's suite: twelve settings, of which one diverges, plus an undefined and a failed one.
 pub fn article(run: &mut Run, workload: &Workload) {
     for (index, (precision, matmul, seconds, hits, bytes)) in MATRIX.into_iter().enumerate() {
         let cell = cell(
@@ -333,7 +333,7 @@ pub fn article(run: &mut Run, workload: &Workload) {
     );
 }
 
-/// Micro-batch × accumulation.
+/// Adds the suite of micro-batch × accumulation steps.
 pub fn accumulation(run: &mut Run, workload: &Workload) {
     let grid = [
         (16, 1, 88.0, 861, 1.3e9),
@@ -355,7 +355,7 @@ pub fn accumulation(run: &mut Run, workload: &Workload) {
     }
 }
 
-/// Matmul by size.
+/// Adds the suite of matmuls by size.
 pub fn kernels(run: &mut Run) {
     let settings = [
         ("64-true", "highest", 92e9, 0.0),
@@ -402,7 +402,7 @@ pub fn kernels(run: &mut Run) {
     }
 }
 
-/// All three suites.
+/// Creates the run with all three suites.
 pub fn invented() -> Run {
     let mut run = run(vec![
         suite(

@@ -1,8 +1,8 @@
-//! Series of one process, as invented as the rest.
+//! Invented series of one process.
 
 use mantissa_core::Series;
 
-/// What sensors of a GPU read in a minute: its clock is held back from 35 s to 41 s, and one power reading is missing.
+/// Creates the sensor readings of a GPU over a minute. The clock is throttled from 35 s to 41 s, and one power reading is missing.
 pub fn trace() -> Vec<Series> {
     let mut series = [
         ("host_bytes", "B"),
@@ -43,7 +43,7 @@ pub fn trace() -> Vec<Series> {
     series.into()
 }
 
-/// 400 launches of about 2 ms: three are far off, twelve under a throttled clock.
+/// Creates 400 launches of about 2 ms: three outliers, and twelve under a throttled clock.
 pub fn launches() -> Vec<Series> {
     let mut times = Series::new("launch_seconds", "s", "launch");
     let mut throttled = Series::new("throttled", "", "launch");

@@ -1,4 +1,4 @@
-//! Reading and resuming a tampered run folder writes nothing outside of it.
+//! Tests that reading and resuming a tampered run folder writes nothing outside of it.
 
 mod readers;
 
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mantissa_testing::{alone, hostile::endures};
 use serde_json::Value;
 
-/// Changed files of each kind.
+/// Number of changed files of each kind.
 const CHANGED: u64 = 300;
-/// One in so many is rendered and saved as a baseline too, which takes a hundred times as long.
+/// One in this many changed files is also rendered and saved as a baseline, which takes a hundred times as long.
 const RENDERED: u64 = 50;
 
 #[test]
@@ -25,10 +25,10 @@ fn a_run_folder_that_is_resumed() {
     });
 }
 
-/// Paths out of a run folder.
+/// Paths that lead out of a run folder.
 const PATHS: [&str; 3] = ["../../../outside", readers::ABSOLUTE, ".."];
 
-/// Replaces a text or name by a path, after `left` others. Returns true if there was one.
+/// Replaces a string or field name by a path after skipping `left` others. Returns false if there are not enough.
 fn replace(value: &mut Value, left: &mut usize, path: &str) -> bool {
     match value {
         Value::String(text) => {
@@ -54,7 +54,7 @@ fn replace(value: &mut Value, left: &mut usize, path: &str) -> bool {
     }
 }
 
-/// Counts a text or name.
+/// Decrements `left`. Returns true if it was zero.
 fn is_next(left: &mut usize) -> bool {
     let is_it = *left == 0;
     *left = left.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Resumes, renders and saves run folders from other people. The fuzz target calls the same functions.
+//! Resumes, renders and saves run folders from untrusted sources. The fuzz target calls the same functions.
 
 use std::{
     collections::BTreeSet,
@@ -16,13 +16,14 @@ use mantissa_runner::{
 /// Files of a run folder.
 pub const FILES: [&str; 4] = ["plan.json", "run.json", "records.jsonl", "environment.json"];
 
-/// Folders between the temporary one and the run: as many `..` lead out of the run and not out of the temporary folder.
+/// Folders between the temporary folder and the run. As many `..` lead out of the run but not out of the temporary
+/// folder.
 const ABOVE: &str = "1/2/3/4/5/6";
 
-/// Stands for an absolute path into the temporary folder.
+/// Placeholder for an absolute path in the temporary folder.
 pub const ABSOLUTE: &str = "/ABSOLUTE";
 
-/// Returns the content of each of [`FILES`]: a run of eight cells of which six are left.
+/// Returns the content of each of [`FILES`]: a run with eight cells, six of which are left.
 pub fn valid() -> [Vec<u8>; 4] {
     let records = include_str!("../../../../tests/fixtures/golden-run/records.jsonl");
     let settings = serde_json::json!({
@@ -43,7 +44,7 @@ pub fn valid() -> [Vec<u8>; 4] {
     ]
 }
 
-/// Ends every cell at once, after it has left a file where its samples belong.
+/// Executor that finishes every cell immediately after it has written a file to the samples folder.
 struct Instantly {
     run: PathBuf,
 }
@@ -69,7 +70,7 @@ impl Progress for Silent {
     fn tell(&mut self, _: ProgressEvent<'_>) {}
 }
 
-/// Every file and folder below a folder, but those below `except`.
+/// Collects every file and folder below a folder, except those below `except`.
 fn below(folder: &Path, except: [&Path; 2], found: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -83,10 +84,10 @@ fn below(folder: &Path, except: [&Path; 2], found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Resumes a run folder in which one of [`FILES`] holds these bytes, makes its report, and saves it as a baseline.
+/// Resumes a run folder in which one of [`FILES`] has this content, renders its report, and saves it as a baseline.
 ///
 /// # Panics
-/// If anything is written outside.
+/// If anything is written outside of the run folder.
 pub fn run(number: usize, bytes: &[u8], is_rendered: bool) -> Result<(), String> {
     let root = tempfile::tempdir().unwrap();
     let run = root.path().join(ABOVE).join("run");
@@ -124,7 +125,7 @@ pub fn run(number: usize, bytes: &[u8], is_rendered: bool) -> Result<(), String>
 fn resumed(run: &Path) -> Result<(), String> {
     let (mut folder, _) = RunFolder::open(run).map_err(|error| error.to_string())?;
     if folder.plan.cells.len() > 64 || folder.settings.repeats > 4 {
-        // It is right, and would take long.
+        // The plan is valid but would take too long.
         return Ok(());
     }
     let run = run.canonicalize().unwrap();

@@ -1,4 +1,4 @@
-//! Suites, overrides and records that somebody has tampered with are answered, whatever is in them.
+//! Tests with corrupted suites, overrides and records: readers must return an error instead of crashing.
 
 mod readers;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use mantissa_core::{Backend, Cell, Executed, Fingerprint, Precision, Record, Requested, Setting, Status};
 use mantissa_testing::{alone, hostile::endures};
 
-/// Changed files of each kind.
+/// Number of mutated inputs of each kind.
 const FILES: u64 = 3000;
 
 fn file(path: &str) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn file(path: &str) -> Vec<u8> {
     std::fs::read(root.join(path)).unwrap()
 }
 
-/// A record as a run writes it.
+/// Returns a record in the form that a run writes.
 fn record() -> Record {
     let suite = String::from_utf8(file("tests/fixtures/tiny.toml")).unwrap();
     let suite = mantissa_suite::parse("tiny", "tiny.toml", &suite).unwrap();
@@ -92,7 +92,7 @@ fn overrides_and_values() {
         ];
         endures("an override", &texts(&overrides[..4]), FILES, readers::axes);
         assert!(readers::axes(overrides[4].as_bytes()).is_err());
-        // No text is a value of every axis.
+        // No text is a valid value of every axis.
         let mut hostile = mantissa_testing::hostile::Hostile::new(1);
         for text in texts(&overrides) {
             for _ in 0..500 {
@@ -121,7 +121,7 @@ fn records() {
     });
 }
 
-/// Numbers that are valid by themselves, and too large together.
+/// Uses sizes that are valid alone and overflow in combination.
 #[test]
 fn sizes_that_overflow_are_answered() {
     let suite = |model: &str, size: &str| {
@@ -149,7 +149,7 @@ fn sizes_that_overflow_are_answered() {
     let _ = readers::suite(kernel.as_bytes());
 }
 
-/// Twelve axes of thirty values are more cells than anything can hold.
+/// Plans five axes of 400 values, which give more cells than fit into memory.
 #[test]
 fn a_plan_of_more_cells_than_can_be_held_is_refused() {
     let values = |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");

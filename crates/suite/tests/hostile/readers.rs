@@ -1,11 +1,11 @@
-//! What reads suites, overrides and records, from bytes to what is wrong with them. The fuzz targets call the same.
+//! Entry points for hostile input: suites, overrides and records from bytes. The fuzz targets call the same functions.
 
 use std::fmt::Display;
 
 use mantissa_core::{Axis, AxisValue, Backend, Layout, ParsedRecords, Profile, RecordReader, parse_records};
 use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
 
-/// Bytes of a suite that is planned, at most.
+/// Maximum length of a suite that is also planned, in bytes.
 const LONGEST_PLANNED: usize = 1500;
 
 fn text(bytes: &[u8]) -> Result<&str, String> {
@@ -16,10 +16,10 @@ fn said(error: impl Display) -> String {
     error.to_string()
 }
 
-/// A suite file. What is valid is planned as well, if it is short.
+/// Parses a suite file. Short valid suites are planned too.
 pub fn suite(bytes: &[u8]) -> Result<(), String> {
     let suite = parse("hostile", "hostile.toml", text(bytes)?).map_err(said)?;
-    // What is long may have cells by the million.
+    // A long suite can have millions of cells.
     if bytes.len() > LONGEST_PLANNED {
         return Ok(());
     }
@@ -38,12 +38,12 @@ pub fn suite(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// `axis=value,value` and `axis+axis=value:value`; the values of an axis are read again from their own text.
+/// Parses `axis=value,value` and `axis+axis=value:value`. Checks that values survive a round trip through text.
 pub fn axes(bytes: &[u8]) -> Result<(), String> {
     let text = text(bytes)?;
     let sweep = parse_override(text).map_err(said)?;
     for (axis, value) in sweep.rows.iter().flat_map(|row| sweep.axes.iter().zip(row)) {
-        // A pattern may be a text that means something else to the command line.
+        // A pattern can contain separators of the command line.
         if !matches!(value, AxisValue::List(_)) {
             assert_eq!(axis.parse(&value.to_string()).as_ref(), Ok(value), "{text:?}");
         }
@@ -51,7 +51,7 @@ pub fn axes(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A value, to every axis.
+/// Parses a value for every axis.
 pub fn value(bytes: &[u8]) -> Result<(), String> {
     let text = text(bytes)?;
     let read = Axis::ALL.iter().map(|axis| axis.parse(text));
@@ -59,7 +59,7 @@ pub fn value(bytes: &[u8]) -> Result<(), String> {
     errors.first().map_or(Ok(()), |error| Err(error.clone()))
 }
 
-/// The name of a layout.
+/// Parses the name of a layout.
 pub fn layout(bytes: &[u8]) -> Result<(), String> {
     let layout: Layout = text(bytes)?.parse().map_err(said)?;
     assert_eq!(layout.to_string().parse(), Ok(layout));
@@ -67,13 +67,13 @@ pub fn layout(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// `records.jsonl`, whole and line by line.
+/// Parses `records.jsonl`, both at once and line by line.
 pub fn records(bytes: &[u8]) -> Result<(), String> {
     let mut reader = RecordReader::new(bytes);
     let streamed: Result<Vec<_>, _> = reader.by_ref().collect();
     assert!(reader.whole_bytes() <= bytes.len() as u64);
     let streamed = streamed.map_err(said)?;
-    // Bytes that are cut off need not be text.
+    // A truncated tail can be invalid UTF-8.
     let Ok(text) = str::from_utf8(bytes) else {
         return Ok(());
     };

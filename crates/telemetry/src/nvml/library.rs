@@ -1,39 +1,39 @@
-//! The library itself.
+//! Loading of the NVML library.
 
 use std::{ffi::OsStr, path::Path, sync::OnceLock};
 
 use nvml_wrapper::{Nvml, error::NvmlError};
 
-/// Names under which the library is looked for. Containers often have the versioned one alone.
+/// File names of the library. Containers often have only the versioned one.
 const NAMES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
 
-/// NVML, loaded once and for as long as the process lives: a driver in trouble may still be inside a call at the end.
+/// NVML, loaded once and never unloaded, because a faulty driver may still be inside a call when the process exits.
 #[derive(Debug, Clone, Copy)]
 pub struct Library {
     pub(super) nvml: &'static Nvml,
 }
 
 impl Library {
-    /// The library of this machine.
+    /// Returns the library of this machine.
     ///
     /// # Errors
-    /// Why NVML cannot be asked.
+    /// Reason for which NVML is not available.
     pub fn of_this_machine() -> Result<Self, &'static str> {
         static FOUND: OnceLock<Result<Library, String>> = OnceLock::new();
         let find = || {
             load(OsStr::new(NAMES[0]))
                 .or_else(|_| load(OsStr::new(NAMES[1])))
-                // Where even the second name is not there, what is wrong with the first one is of interest.
+                // If neither file can be loaded, report the error of the first one.
                 .or_else(|_| load(OsStr::new(NAMES[0])))
                 .map_err(|error| reason(&error))
         };
         FOUND.get_or_init(find).as_ref().copied().map_err(String::as_str)
     }
 
-    /// The library in this file, e.g. a stand-in. It is never unloaded.
+    /// Loads the library from a file, e.g. a stand-in. It is never unloaded.
     ///
     /// # Errors
-    /// Why it cannot be asked.
+    /// Reason for which the library is not available.
     pub fn at(path: &Path) -> Result<Self, String> {
         load(path.as_os_str()).map_err(|error| reason(&error))
     }
@@ -46,12 +46,12 @@ fn load(name: &OsStr) -> Result<Library, NvmlError> {
     })
 }
 
-/// Why NVML cannot be asked, if so.
+/// Returns the reason for which NVML is not available; `None` if it is.
 pub fn unavailable() -> Option<&'static str> {
     Library::of_this_machine().err()
 }
 
-/// An error in words that fit a record: without the paths of the machine.
+/// Formats an error for a record, without paths of the machine.
 pub(super) fn reason(error: &NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(_) => format!("the library `{}` is not there", NAMES[0]),

@@ -1,4 +1,4 @@
-//! NVIDIA's management library, found at run time.
+//! NVIDIA Management Library (NVML), loaded at run time.
 
 mod library;
 mod notes;

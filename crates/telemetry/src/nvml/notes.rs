@@ -1,4 +1,4 @@
-//! What could not be read, why, and since when.
+//! Log of quantities that could not be read, with reasons and times.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use nvml_wrapper::error::NvmlError;
 
 use super::library::reason;
 
-/// What became of each quantity.
+/// Log of failed readings of all quantities.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     quantities: BTreeMap<&'static str, Quantity>,
-    /// When the device was lost, seconds, and in which words.
+    /// Time in seconds at which the device was lost, and the error.
     lost: Option<(f64, String)>,
 }
 
 #[derive(Debug, Default)]
 struct Quantity {
-    /// Whether it was read at least once.
+    /// True if the quantity was read at least once.
     seen: bool,
-    /// Why it was not read, the first time that it was not, and when, seconds.
+    /// Time in seconds and reason of the first failure.
     failed: Option<(f64, String)>,
-    /// When it began to fail without having been read since, seconds.
+    /// Time in seconds since which every reading failed.
     failing: Option<f64>,
-    /// Readings that failed after the first one that did not.
+    /// Number of failures after the first successful reading.
     failures: usize,
-    /// It will never be read: asking again costs time and tells nothing.
+    /// True if the quantity can never be read, so further calls would only take time.
     hopeless: bool,
 }
 
 impl Notes {
-    /// The device is gone for good.
+    /// Returns true if the device was lost.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// Asks for a quantity, and keeps the reason if there is no answer.
+    /// Reads a quantity, and keeps the reason of a failure.
     pub(super) fn ask<T>(
         &mut self,
         what: &'static str,
@@ -64,7 +64,7 @@ impl Notes {
         }
     }
 
-    /// Notes that a quantity was not there, in a way that is no failure: it may come.
+    /// Records that a quantity is not available yet, which is not a failure.
     pub(super) fn absent(&mut self, what: &'static str, now: f64, reason: &str) {
         let quantity = self.quantities.entry(what).or_default();
         if !quantity.seen {
@@ -72,12 +72,12 @@ impl Notes {
         }
     }
 
-    /// Notes that a quantity was there.
+    /// Records that a quantity is available.
     pub(super) fn there(&mut self, what: &'static str) {
         self.quantities.entry(what).or_default().seen = true;
     }
 
-    /// Quantities that are not to be asked for, and why.
+    /// Disables quantities for a reason.
     pub(super) fn refuse(&mut self, quantities: &[&'static str], reason: &str) {
         for what in quantities {
             let quantity = self.quantities.entry(what).or_default();
@@ -86,7 +86,7 @@ impl Notes {
         }
     }
 
-    /// What was never read, and what can no longer be, each with its reason.
+    /// Returns the quantities that were never read and those that can no longer be read, each with its reason.
     pub(super) fn missing(&self) -> Vec<String> {
         let lost = self.lost.iter();
         let lost = lost.map(|(seconds, reason)| format!("NVML: lost after {seconds:.2} s: {reason}"));
@@ -101,7 +101,7 @@ impl Notes {
         lost.chain(quantities).collect()
     }
 
-    /// What failed after it had been read, and the loss of the device.
+    /// Returns events for quantities that failed after a successful reading, and for the loss of the device.
     pub(super) fn events(&self) -> Vec<Event> {
         let event = |kind: &str, value: f64, detail: String| Event {
             kind: kind.into(),
@@ -137,7 +137,7 @@ impl Quantity {
     fn fail(&mut self, now: f64, reason: String) {
         if self.seen {
             if self.failures == 0 {
-                // What it was before it came counts no longer.
+                // A failure before the first successful reading no longer counts.
                 self.failed = None;
             }
             self.failures += 1;

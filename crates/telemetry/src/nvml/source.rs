@@ -1,4 +1,4 @@
-//! Reads one device again and again.
+//! Telemetry source of one device.
 
 use std::path::Path;
 
@@ -15,22 +15,22 @@ use nvml_wrapper::{
 use super::{library::Library, notes::Notes, which::Found};
 use crate::{Process, Reading, Source};
 
-/// Over how long `NVML_FI_DEV_POWER_INSTANT` averages at most, seconds (25 to 100 ms, arXiv 2312.02741).
+/// Maximum averaging time of `NVML_FI_DEV_POWER_INSTANT` in seconds (25 to 100 ms, arXiv 2312.02741).
 const INSTANT_SECONDS: f64 = 0.1;
 
-/// Over how long `nvmlDeviceGetPowerUsage` averages on Ampere (but for GA100) and later, seconds (NVML reference).
-/// Earlier GPUs give the power of the moment, but do not say so: the worst is assumed.
+/// Averaging time of `nvmlDeviceGetPowerUsage` on Ampere (except GA100) and later, in seconds (NVML reference). Earlier
+/// GPUs report the instantaneous power but cannot be distinguished, so the longest time is assumed.
 const USAGE_SECONDS: f64 = 1.0;
 
 const NO_CONTEXT: &str =
     "the driver does not list this process (it has not used the device, or a container hides it)";
 
-/// Reads one device, found by its UUID or PCI bus id.
+/// Source that reads one device, identified by its UUID or PCI bus id.
 pub struct GpuSource {
     device: Result<Found, String>,
-    /// Processes that are no strangers: this one first.
+    /// Ids of own processes. The first one is the process that is measured.
     own: Vec<u32>,
-    /// Which reading of power the device offers; unknown before the first one.
+    /// Kind of power reading that the device supports; unknown before the first reading.
     power: Option<Power>,
     notes: Notes,
 }
@@ -42,18 +42,18 @@ enum Power {
 }
 
 impl GpuSource {
-    /// The device of a UUID (`GPU-…`, `MIG-…`) or of a PCI bus id (`0000:17:00.0`), as CUDA reports them. One that
-    /// cannot be opened reads nothing and says so in [`Source::missing`].
+    /// Opens a device by its UUID (`GPU-…`, `MIG-…`) or PCI bus id (`0000:17:00.0`), as reported by CUDA. If this
+    /// fails, readings are empty and [`Source::missing`] contains the reason.
     pub fn open(id: &str) -> Self {
         Self::with(Library::of_this_machine().map_err(str::to_owned), id)
     }
 
-    /// As [`GpuSource::open`], with the library in this file.
+    /// Opens a device like [`GpuSource::open`], with the library from this file.
     pub fn open_with(library: &Path, id: &str) -> Self {
         Self::with(Library::at(library), id)
     }
 
-    /// Takes another process for the one that computes. This one is no stranger either.
+    /// Measures another process instead of this one, which still counts as an own process.
     pub fn of(mut self, pid: u32) -> Self {
         self.own.insert(0, pid);
         self
@@ -79,7 +79,7 @@ impl GpuSource {
     }
 }
 
-// Names under which what is missing goes.
+// Names of the quantities in lists of missing telemetry.
 const DEVICE_MEMORY: &str = "device memory";
 const POWER: &str = "power";
 const ENERGY: &str = "energy counter";
@@ -99,7 +99,8 @@ impl Source for GpuSource {
         if notes.is_lost() {
             return;
         }
-        // The two that are integrated over time come first, closest to the moment that the reading carries.
+        // Energy and power are read first, as close as possible to the time of the reading, because they are integrated
+        // over time.
         let joules = || found.device.total_energy_consumption();
         reading.energy_joules = notes
             .ask(ENERGY, now, joules)
@@ -135,7 +136,7 @@ impl Source for GpuSource {
     }
 }
 
-/// What is not read every time.
+/// Reads the quantities that brief readings leave out.
 fn seldom(found: &Found, own: &[u32], notes: &mut Notes, reading: &mut Reading) {
     let now = reading.seconds;
     let utilisation = || found.device.utilization_rates();
@@ -154,7 +155,7 @@ fn seldom(found: &Found, own: &[u32], notes: &mut Notes, reading: &mut Reading) 
         notes.absent(PROCESS_MEMORY, now, "the driver lists no processes");
         return;
     };
-    // On a GPU in slices a process may be listed once a slice.
+    // A GPU with MIG slices may list a process once per slice.
     let this = processes
         .iter()
         .filter(|process| Some(&process.pid) == own.first());
@@ -172,7 +173,7 @@ fn seldom(found: &Found, own: &[u32], notes: &mut Notes, reading: &mut Reading) 
     reading.process_bytes = sum;
 }
 
-/// What computes on a device now.
+/// Lists the processes that compute on a device.
 pub(super) fn processes(device: &NvmlDevice<'_>, own: &[u32]) -> Result<Vec<Process>, NvmlError> {
     let listed = device.running_compute_processes()?;
     let process = |pid: u32, memory: &UsedGpuMemory| Process {
@@ -189,7 +190,8 @@ pub(super) fn processes(device: &NvmlDevice<'_>, own: &[u32]) -> Result<Vec<Proc
         .collect())
 }
 
-/// Watts, and over how many seconds they are averaged: the power of the moment where the device tells it.
+/// Returns the power in watts and its averaging time in seconds. Prefers the instantaneous power if the device supports
+/// it.
 fn power(device: &NvmlDevice<'_>, kind: &mut Option<Power>) -> Result<(f64, f64), NvmlError> {
     let usage = || {
         device

@@ -1,4 +1,4 @@
-//! Every device as it is now.
+//! Current state of all devices.
 
 use mantissa_core::Gpu;
 use nvml_wrapper::{
@@ -15,18 +15,18 @@ use super::{
 };
 use crate::{Process, throttle_reasons};
 
-/// A device as NVML sees it now.
+/// Current state of a device according to NVML.
 #[derive(Debug, Clone)]
 pub struct Device {
-    /// What it is.
+    /// Description of the GPU.
     pub gpu: Gpu,
-    /// Its place on the PCI bus, e.g. `00000000:17:00.0`: with the UUID, what CUDA calls it too.
+    /// PCI bus id, e.g. `00000000:17:00.0`. Like the UUID, it identifies the device in CUDA as well.
     pub pci_bus_id: Option<String>,
     /// Memory in use on the whole device, bytes.
     pub used_bytes: Option<u64>,
     /// Power draw, watts.
     pub power_watts: Option<f64>,
-    /// Power limit that the device has from the factory, watts.
+    /// Default power limit in watts.
     pub power_limit_default_watts: Option<f64>,
     /// Clock of the streaming multiprocessors, hertz.
     pub sm_clock_hz: Option<f64>,
@@ -34,44 +34,44 @@ pub struct Device {
     pub memory_clock_hz: Option<f64>,
     /// Core temperature, degrees Celsius.
     pub temperature_celsius: Option<f64>,
-    /// Bits of everything that holds the clock, harmless settings included; see [`crate::clock_settings`].
+    /// NVML bits of everything that limits the clock, including harmless settings; see [`crate::clock_settings`].
     pub clock_bits: Option<u64>,
-    /// Why the clock is held back at this moment.
+    /// Reasons for which the clock is currently throttled.
     pub throttle: Vec<&'static str>,
-    /// Processes that compute on it.
+    /// Number of processes that compute on the device.
     pub processes: Option<usize>,
-    /// Memory errors that could not be corrected since the driver was loaded.
+    /// Uncorrectable memory errors since the driver was loaded.
     pub ecc_uncorrected: Option<u64>,
-    /// Whether the device is cut into MIG slices.
+    /// True if the device is partitioned into MIG slices.
     pub mig: Option<bool>,
 }
 
-/// The machine's NVIDIA devices, in the order of their PCI bus ids; none where NVML is missing. One that does not
-/// answer keeps its place.
+/// Returns the NVIDIA devices of the machine in the order of their PCI bus ids; an empty list without NVML. A device
+/// that does not respond keeps its position.
 pub fn gpus() -> Vec<Gpu> {
     Library::of_this_machine().map(Library::gpus).unwrap_or_default()
 }
 
-/// The devices with what they are doing now.
+/// Returns the current state of all devices.
 pub fn state() -> Vec<Device> {
     Library::of_this_machine().map(Library::state).unwrap_or_default()
 }
 
 impl Library {
-    /// As [`gpus`], of this library.
+    /// Returns the devices like [`gpus`], from this library.
     pub fn gpus(self) -> Vec<Gpu> {
         self.devices().map(|device| self.describe(&device)).collect()
     }
 
-    /// As [`state`], of this library.
+    /// Returns the state of the devices like [`state`], from this library.
     pub fn state(self) -> Vec<Device> {
         self.devices().map(|device| self.now(&device)).collect()
     }
 
-    /// The one device of this machine.
+    /// Returns the only device of this machine.
     ///
     /// # Errors
-    /// That there are none, or several: then which, for none of them may be guessed to be the one that CUDA uses.
+    /// There is no device, or several, which are listed because the one that CUDA uses must not be guessed.
     pub fn only_gpu(self) -> Result<Gpu, String> {
         let mut gpus = self.gpus();
         match (gpus.pop(), gpus.as_slice()) {
@@ -89,19 +89,22 @@ impl Library {
         }
     }
 
-    /// A device (UUID or PCI bus id) as it is now; of a MIG slice the GPU that it is a part of, which has the sensors.
+    /// Returns the current state of a device (UUID or PCI bus id). For a MIG slice, this is the state of its GPU, which
+    /// has the sensors.
     ///
     /// # Errors
-    /// Why it cannot be found.
+    /// Reason for which the device cannot be found.
     pub fn device(self, id: &str) -> Result<Device, String> {
         let found = self.find(id)?;
         Ok(self.now(&Ok(found.board.unwrap_or(found.device))))
     }
 
-    /// What computes on a device (UUID or PCI bus id) now; those of the given numbers are marked as ours.
+    /// Lists the processes that compute on a device (UUID or PCI bus id). Processes with the ids in `own` are marked as
+    /// own.
     ///
     /// # Errors
-    /// Why they cannot be listed. A list without our process may be one from which the driver hides others.
+    /// Reason for which they cannot be listed. A list without an own process may also lack other processes that the
+    /// driver hides.
     pub fn processes(self, id: &str, own: &[u32]) -> Result<Vec<Process>, String> {
         processes(&self.find(id)?.device, own).map_err(|error| reason(&error))
     }

@@ -1,22 +1,22 @@
-//! Which device is meant. NVML counts devices along the PCI bus, CUDA the fastest first: an index means another device
-//! to every library, so that a device goes by its UUID or its bus id.
+//! Lookup of a device by UUID or PCI bus id. Indices are ambiguous: NVML lists devices in PCI bus order and CUDA the
+//! fastest first.
 
 use nvml_wrapper::Device as NvmlDevice;
 
 use super::library::{Library, reason};
 
-/// `nvmlDeviceGetMigMode`: the GPU is cut into slices.
+/// Value of `nvmlDeviceGetMigMode` for a GPU that is partitioned into slices.
 const MIG_ENABLED: u32 = 1;
 
-/// A device, and which of its readings mean what is asked.
+/// Device, with the readings that are valid for it.
 pub(super) struct Found {
-    /// Memory and processes are read here.
+    /// Handle for memory and processes.
     pub(super) device: NvmlDevice<'static>,
-    /// The GPU of a slice, where clocks, temperature and throttle reasons are read: its slices share them.
+    /// GPU of a slice. Clocks, temperature and throttle reasons are read there because all slices share them.
     pub(super) board: Option<NvmlDevice<'static>>,
-    /// Why its power, energy and utilisation cannot be told, if so.
+    /// Reason for which power, energy and utilisation are not available.
     pub(super) shared: Option<&'static str>,
-    /// Why its memory and processes cannot be told, if so.
+    /// Reason for which memory and processes are not available.
     pub(super) whole: Option<&'static str>,
 }
 
@@ -24,7 +24,7 @@ const A_SLICE: &str = "a MIG slice has no sensor of its own, and the sensor of i
 const SLICED: &str = "MIG is on, and the GPU's own reading counts every slice";
 
 impl Library {
-    /// The device of a UUID (`GPU-…`, `MIG-…`) or of a PCI bus id (`0000:17:00.0`), as CUDA reports them.
+    /// Finds a device by its UUID (`GPU-…`, `MIG-…`) or PCI bus id (`0000:17:00.0`), as reported by CUDA.
     pub(super) fn find(self, id: &str) -> Result<Found, String> {
         let by_uuid = id.starts_with("GPU-") || id.starts_with("MIG-");
         let device = if by_uuid {
@@ -33,7 +33,7 @@ impl Library {
             self.nvml.device_by_pci_bus_id(id)
         };
         let device = device.map_err(|error| format!("device `{id}`: {}", reason(&error)))?;
-        // Drivers that know no slices have no such function.
+        // Drivers without MIG support lack this function.
         if device
             .mig_is_mig_device_handle()
             .unwrap_or(id.starts_with("MIG-"))

@@ -1,10 +1,10 @@
-//! Energy where the true value is known.
+//! Tests of the energy with a known true value.
 
 use mantissa_telemetry::Source;
 
 use crate::machine::{HERTZ, Machine, ONE, UUID, once, record};
 
-/// 30 s of a device with these lines in its script, and a window of it.
+/// Records 30 s of a device with these lines in its script. Returns the energy of a window.
 fn energy(lines: &str, window: std::ops::Range<f64>) -> Option<mantissa_telemetry::Energy> {
     let machine = Machine::new(&format!("{ONE}{lines}"))?;
     Some(record(&mut machine.source(UUID), 30).energy(window))
@@ -32,7 +32,7 @@ fn constant_power_is_watts_times_seconds_by_both_ways() {
 
 #[test]
 fn rising_power_is_the_area_below_it() {
-    // From 100 W by 10 W a second: over 10 s to 20 s the mean is 250 W.
+    // The power rises from 100 W by 10 W per second; the mean over 10 s to 20 s is 250 W.
     let Some(energy) = energy("instant 100000+100", 10.0..20.0) else {
         return;
     };
@@ -51,7 +51,7 @@ fn idle_power_is_that_of_a_window_before_the_work() {
     let above = trace.energy(10.0..20.0).above_idle(idle);
     assert!(near(&above.integral_joules, 4400.0), "{above:?}");
     assert!(trace.steady_power(0.0..0.5).unwrap_err().contains("too short"));
-    // 60 W for two of the three seconds, and 500 W in the last one.
+    // 60 W in the first two of the three seconds, and 500 W in the last one.
     let why = trace.steady_power(3.0..6.0).unwrap_err();
     assert!(
         why.contains("not steady: 60.0 W, and 354.8 W 1.5 s later"),
@@ -61,7 +61,7 @@ fn idle_power_is_that_of_a_window_before_the_work() {
 
 #[test]
 fn a_device_that_still_cools_down_is_not_idle_yet() {
-    // From 200 W down by 10 W a second.
+    // The power falls from 200 W by 10 W per second.
     let Some(machine) = Machine::new(&format!("{ONE} instant 200000-100")) else {
         return;
     };
@@ -72,7 +72,7 @@ fn a_device_that_still_cools_down_is_not_idle_yet() {
 
 #[test]
 fn a_counter_that_is_reset_gives_no_number_and_the_integral_stays() {
-    // Reset after 10 s.
+    // The counter is reset after 10 s.
     let lines = "instant 300000\n energy 5000000+3000*1000 0+3000";
     let Some(energy) = energy(lines, 5.0..15.0) else {
         return;

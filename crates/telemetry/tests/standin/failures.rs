@@ -1,4 +1,4 @@
-//! Calls that fail midway, and a device that is lost.
+//! Tests of calls that start to fail, and of a lost device.
 
 use mantissa_telemetry::Source;
 
@@ -63,7 +63,7 @@ fn the_peak_of_memory_is_none_once_memory_cannot_be_read() {
 
 #[test]
 fn a_lost_device_is_an_event_and_leaves_what_was_read_before() {
-    // Call 4000 of any kind.
+    // Every call from the 4000th on fails.
     let Some(machine) = machine("fail any 4000 15") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! A machine from a script.
+//! Simulated machine whose NVML reads its values from a script.
 
 use std::{
     fs,
@@ -12,33 +12,33 @@ use std::{
 
 use mantissa_telemetry::{GpuSource, Library, Reading, Source, Trace};
 
-/// Readings a second of made-up time.
+/// Readings per second of simulated time.
 pub(crate) const HERTZ: u32 = 100;
 
-/// Every so many-th of them holds everything.
+/// Interval of full readings.
 const FULL_EVERY: u32 = 10;
 
 /// UUID of the device in [`ONE`].
 pub(crate) const UUID: &str = "GPU-11111111-2222-3333-4444-555555555555";
 
-/// A device of which a test names the rest.
+/// Script of a device, to which a test adds lines.
 pub(crate) const ONE: &str = "
     driver 550.54.15
     device GPU-11111111-2222-3333-4444-555555555555 00000000:17:00.0 Stand-in A
 ";
 
-/// A library with a script of its own.
+/// Copy of the stand-in library with its own script.
 pub(crate) struct Machine {
     library: PathBuf,
 }
 
 impl Machine {
-    /// Absent, and said so, where no C compiler makes the library.
+    /// Creates a machine; prints a message and returns `None` if there is no C compiler for the library.
     pub(crate) fn new(script: &str) -> Option<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let made = made()?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        // The loader knows a library again by its file, so that each machine needs one of its own.
+        // The loader identifies a library by its file, so each machine needs its own copy.
         let library = made.with_file_name(format!("nvml-{}-{number}.so", std::process::id()));
         fs::copy(made, &library).unwrap();
         let beside = format!("{}.script", library.display());
@@ -57,13 +57,13 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // A file that stays behind harms nobody.
+        // A file that cannot be removed does no harm.
         let _ = fs::remove_file(format!("{}.script", self.library.display()));
         let _ = fs::remove_file(&self.library);
     }
 }
 
-/// The compiled library, made once a test run.
+/// Compiles the library once per test run.
 fn made() -> Option<&'static Path> {
     static MADE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let make = || {
@@ -88,7 +88,7 @@ fn made() -> Option<&'static Path> {
     MADE.get_or_init(make).as_deref()
 }
 
-/// Reads a source for some seconds of made-up time.
+/// Reads a source for some seconds of simulated time.
 pub(crate) fn record(source: &mut GpuSource, seconds: u32) -> Trace {
     let mut trace = Trace::new(1.0 / f64::from(HERTZ));
     for index in 0..=seconds * HERTZ {
@@ -103,7 +103,7 @@ pub(crate) fn record(source: &mut GpuSource, seconds: u32) -> Trace {
     trace
 }
 
-/// One reading at a made-up moment.
+/// Takes one reading at a simulated time.
 pub(crate) fn at(source: &mut GpuSource, seconds: f64) -> Reading {
     let mut reading = Reading {
         seconds,
@@ -113,7 +113,8 @@ pub(crate) fn at(source: &mut GpuSource, seconds: f64) -> Reading {
     reading
 }
 
-/// One reading of a device with these lines in its script, and what is missing; absent without a C compiler.
+/// Takes one reading of a device with these lines in its script. Returns it with the missing quantities; `None` without
+/// a C compiler.
 pub(crate) fn once(lines: &str) -> Option<(Reading, Vec<String>)> {
     let machine = Machine::new(&format!("{ONE}{lines}"))?;
     let mut source = machine.source(UUID);
@@ -121,7 +122,7 @@ pub(crate) fn once(lines: &str) -> Option<(Reading, Vec<String>)> {
     Some((reading, source.missing()))
 }
 
-/// The reason for which something is missing.
+/// Returns the reason for which a quantity is missing.
 pub(crate) fn reason<'a>(missing: &'a [String], what: &str) -> Option<&'a str> {
     let reasons = missing.iter().filter_map(|line| line.split_once(": "));
     reasons

@@ -1,5 +1,5 @@
-//! Telemetry of devices that misbehave: the real code on a library (`tests/nvml`) that answers from a script. Time is
-//! made up by the tests but for those that say so, a reading every 10 ms.
+//! Tests of telemetry with devices that misbehave. The real code runs on a library (`tests/nvml`) that reads its values
+//! from a script. Time is simulated with a reading every 10 ms, except in tests that state otherwise.
 #![cfg(target_os = "linux")]
 
 mod energy;

@@ -1,4 +1,4 @@
-//! Who else is on the device.
+//! Tests of the detection of other processes.
 
 use mantissa_telemetry::{Foreign, Source, Trace};
 
@@ -23,7 +23,7 @@ fn a_process_alone_on_the_device_is_alone() {
 
 #[test]
 fn a_stranger_in_the_middle_is_named_with_its_time_and_memory() {
-    // Lists are read ten times a second: the 31st is read after 3 s.
+    // Process lists are read ten times a second: the 31st list is read after 3 s.
     let Some((trace, _)) = trace("process self 4000\n process 4711 2000 31 61") else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The sampler on its own thread, in real time.
+//! Tests of the sampler on its own thread in real time.
 
 use std::{thread, time::Duration};
 
@@ -19,7 +19,7 @@ fn the_sampler_reads_the_device_and_says_how_it_went() {
     let trace = sampler.stop();
     assert_eq!(trace.device_peak_bytes(), Some(2000), "above the first reading");
     let rate = trace.rate(0.0..0.4);
-    // A busy machine may take fewer readings, never more.
+    // A busy machine may take fewer readings, but never more.
     assert!((2..=41).contains(&rate.readings), "{rate}");
     assert_eq!(rate.asked_seconds, 0.01);
     assert!(rate.coverage > 0.1 && rate.coverage <= 1.0, "{rate}");

@@ -1,4 +1,4 @@
-//! Clocks that are held back.
+//! Tests of the detection of throttling.
 
 use mantissa_telemetry::Throttling;
 
@@ -6,7 +6,7 @@ use crate::machine::{Machine, ONE, UUID, record};
 
 #[test]
 fn throttling_in_the_middle_third_marks_what_lies_in_it_and_nothing_else() {
-    // Nine seconds; thermal slowdown by the hardware in the fourth to the sixth.
+    // Nine seconds with a hardware thermal slowdown in the fourth to sixth second.
     let Some(machine) = Machine::new(&format!("{ONE} throttle 1*300 0x48*300 0")) else {
         return;
     };

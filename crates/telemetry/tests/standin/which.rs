@@ -1,10 +1,10 @@
-//! The right device, and what it is.
+//! Tests of the lookup and the description of devices.
 
 use mantissa_telemetry::Source;
 
 use crate::machine::{Machine, ONE, UUID, at, once, reason};
 
-/// In NVML's order; CUDA puts the faster one, which is the second here, first.
+/// Two devices in the order of NVML. CUDA lists the faster one first, which is the second here.
 const TWO: &str = "
     driver 550.54.15
     device GPU-aaaa 00000000:17:00.0 Stand-in slow
@@ -141,7 +141,7 @@ fn a_reading_holds_everything_that_the_device_tells() {
     );
 }
 
-/// A GPU in two slices of which ours is the second.
+/// A GPU with two slices; the second one is used.
 const SLICED: &str = "
     device GPU-whole 00000000:17:00.0 Stand-in A
     mig 1

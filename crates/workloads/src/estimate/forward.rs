@@ -1,4 +1,4 @@
-//! The forward passes of the models, operation by operation, in shapes alone.
+//! Forward passes of the models, operation by operation, as shapes only.
 
 use mantissa_core::{
     BertSize, BloomSize, Cell, DistilBertSize, Format, GenerateTask, Gpt2Size, ImageNetResNetSize, LlamaSize,
@@ -13,11 +13,11 @@ use super::{
     of_products,
 };
 
-/// Colours of an image.
+/// Colour channels of an image.
 const COLOURS: u64 = 3;
 
-/// Bytes that the forward pass of a training's micro-batch leaves for its backward pass; with checkpointing those of the hidden
-/// states behind segments alone. What only the data says is given: words of a table, and classes.
+/// Returns the bytes that the forward pass of a micro-batch saves for its backward pass. With checkpointing, only the hidden states between
+/// segments count. The vocabulary size (`words`) and the number of `classes` are parameters because they depend on the data.
 pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32, u32)) -> u64 {
     let setting = &cell.setting;
     let examples = task.split.train.unwrap_or(u32::MAX).min(setting.batch());
@@ -47,7 +47,7 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
     }
 }
 
-/// Words that a full passage asks for.
+/// Returns the number of tokens to predict in a full passage.
 fn words_asked(model: &Model, sequence: u32) -> u64 {
     match model.is_causal() {
         true => u64::from(sequence).saturating_sub(1),
@@ -55,7 +55,7 @@ fn words_asked(model: &Model, sequence: u32) -> u64 {
     }
 }
 
-/// Bytes of the keys and values that a model has when its last token is written, which is not read any more.
+/// Returns the bytes of keys and values once the last token is generated. That token itself is not read any more.
 pub(super) fn keys_and_values(cell: &Cell, task: &GenerateTask) -> u64 {
     let (layers, width, name): (u32, u64, fn(u32) -> [String; 2]) = match &task.model {
         Model::Llama(size) => (
@@ -72,64 +72,64 @@ pub(super) fn keys_and_values(cell: &Cell, task: &GenerateTask) -> u64 {
         _ => return 0,
     };
     let (kept, precision) = (kept(cell), cell.setting.precision());
-    // As the layers leave them that make them.
+    // Keys and values have the format of the layers that compute them.
     let a_value = |layer: String| bytes(of_products(precision, kept.contains(&layer)));
     let values_bytes: u64 = (0..layers).flat_map(name).map(a_value).sum();
     let tokens = u64::from(task.prompt_tokens) + u64::from(task.new_tokens.saturating_sub(1));
     u64::from(cell.setting.batch()) * tokens * width * values_bytes
 }
 
-/// A forward pass over a micro-batch.
+/// Forward pass over a micro-batch.
 struct Forward {
     ledger: Ledger,
-    /// Examples.
+    /// Number of examples.
     n: u64,
-    /// Tokens of an example.
+    /// Tokens per example.
     sequence: u64,
-    /// Words of a table that is as long as the data's vocabulary.
+    /// Vocabulary size, if the data determines it.
     words: u64,
     classes: u64,
-    /// Whether the head says words of running text, and not classes.
+    /// True if the head predicts tokens of running text instead of classes.
     predicts_words: bool,
-    /// How many of them in an example.
+    /// Number of tokens to predict per example.
     words_asked: u64,
 }
 
-/// A transformer block of which neighbouring heads share nothing.
+/// Transformer block in which every head has its own keys and values.
 struct Block {
-    /// Layers that project to queries, keys and values: three, or one that does all.
+    /// Layers that project to queries, keys and values: three, or one for all.
     projections: Vec<String>,
-    /// What multiplies them.
+    /// Name under which the attention matmuls are kept in f32.
     attention: String,
-    /// The layer behind it, and the two of the feed-forward half.
+    /// Output projection, and the two layers of the feed-forward part.
     layers: [String; 3],
     heads: u64,
     width: u64,
-    /// Width between the two layers of the feed-forward half.
+    /// Width between the two feed-forward layers.
     inner: u64,
-    /// Shares that are dropped: of weights of attention, and of what leaves each half.
+    /// Dropout probabilities: of attention weights, and of the outputs of attention and feed-forward part.
     dropout: [f64; 3],
 }
 
 impl Forward {
-    /// Tokens of a micro-batch.
+    /// Returns the number of tokens of a micro-batch.
     fn tokens(&self) -> u64 {
         self.n * self.sequence
     }
 
-    /// Words by their numbers, and what is added to them by place, `width` wide.
+    /// Adds the embeddings of the tokens and positions, of width `width`.
     fn embedded(&mut self, width: u32) -> Made {
         self.ledger.indices(self.tokens());
         self.ledger.full(self.tokens() * u64::from(width))
     }
 
-    /// Attention and the layer behind it.
+    /// Adds attention and its output projection.
     fn attended(&mut self, block: &Block, hidden: Made) -> Made {
         let tokens = self.tokens();
         let values = tokens * block.width;
         let parts = match block.projections.as_slice() {
             [query, key, value] => [query, key, value].map(|layer| self.ledger.layer(hidden, layer, values)),
-            // Views of what one layer makes hold all of it between them.
+            // Views of a fused projection share its whole buffer, so each part is a copy.
             layers => {
                 let fused = self.ledger.layer(hidden, &layers[0], 3 * values);
                 [(); 3].map(|()| self.ledger.part(fused, values))
@@ -143,7 +143,7 @@ impl Forward {
         self.ledger.dropout(attended, block.dropout[1])
     }
 
-    /// Two layers with an activation between them.
+    /// Adds two layers with an activation between them.
     fn fed_forward(&mut self, block: &Block, hidden: Made) -> Made {
         let tokens = self.tokens();
         let [_, first, second] = &block.layers;
@@ -153,7 +153,7 @@ impl Forward {
         self.ledger.dropout(narrow, block.dropout[2])
     }
 
-    /// A block with a norm behind each half.
+    /// Adds a block with a norm after attention and after the feed-forward part.
     fn post_norm(&mut self, block: &Block, hidden: Made) -> Made {
         let tokens = self.tokens();
         let attended = self.attended(block, hidden);
@@ -164,7 +164,7 @@ impl Forward {
         self.ledger.layer_norm(sum, tokens)
     }
 
-    /// A block with a norm before each half.
+    /// Adds a block with a norm before attention and before the feed-forward part.
     fn pre_norm(&mut self, block: &Block, hidden: Made) -> Made {
         let tokens = self.tokens();
         let normal = self.ledger.layer_norm(hidden, tokens);
@@ -175,25 +175,25 @@ impl Forward {
         self.ledger.sum([narrow, hidden])
     }
 
-    /// The first token of each example, `width` wide.
+    /// Adds the first token of each example, of width `width`.
     fn first(&mut self, hidden: Made, width: u32) -> Made {
         self.ledger.part(hidden, self.n * u64::from(width))
     }
 
-    /// The layer that says classes, and the loss.
+    /// Adds the classification layer and the loss.
     fn classified(&mut self, features: Made, name: &str) {
         let logits = self.ledger.layer(features, name, self.n * self.classes);
         self.ledger.cross_entropy(logits, self.n);
     }
 
-    /// Rows that are asked for words, `width` wide: every token that another one follows.
+    /// Adds the rows for which tokens are predicted, of width `width`: for causal models, all but the last token.
     fn asked(&mut self, hidden: Made, width: u32) -> (Made, u64) {
         let rows = self.n * self.words_asked;
         self.ledger.indices(rows);
         (self.ledger.part(hidden, rows * u64::from(width)), rows)
     }
 
-    /// The head that is the table of so many words, and the loss.
+    /// Adds the head that is tied to the embedding table, and the loss.
     fn told(&mut self, (features, rows): (Made, u64), name: &str, (words, width): (u64, u32)) {
         let sizes = (rows * words, words * u64::from(width));
         let logits = self.ledger.tied(features, name, sizes);
@@ -409,24 +409,24 @@ impl Forward {
         hidden
     }
 
-    /// What no query sees, which all layers share.
+    /// Adds the causal mask, which all layers share.
     fn causal(&mut self) {
         self.ledger.mask(self.sequence * self.sequence);
     }
 
-    /// Images of three colours with this edge.
+    /// Adds images of three colour channels with this edge.
     fn images(&mut self, edge: u64) -> Made {
         self.ledger.tensor(self.n * COLOURS * edge * edge, Format::F32)
     }
 
-    /// A convolution and its batch norm, which leave so many channels of this edge.
+    /// Adds a convolution and its batch norm, with an output of `channels` and this edge.
     fn convolved(&mut self, images: Made, name: &str, [channels, edge]: [u64; 2]) -> Made {
         let values = self.n * channels * edge * edge;
         let images = self.ledger.layer(images, name, values);
         self.ledger.batch_norm(images, channels)
     }
 
-    /// The mean of each of so many channels, and the layer behind it.
+    /// Adds the mean of each channel, and the classification layer.
     fn pooled(&mut self, channels: u64, name: &str) {
         let pooled = self.ledger.full(self.n * channels);
         self.classified(pooled, name);

@@ -1,5 +1,5 @@
-//! What each operation of a forward pass keeps for its backward pass: the states of the operations in `mantissa_precision`, and in burn's
-//! autodiff the tensors that an operation checkpoints. An operation that is not here keeps nothing but shapes.
+//! Tensors that each operation of a forward pass saves for its backward pass: the states of the operations in `mantissa_precision`, and the
+//! tensors that an operation checkpoints in burn's autodiff. Operations without a method here save only shapes.
 
 use mantissa_core::{Attention, Format, Precision, Setting};
 
@@ -11,7 +11,7 @@ const INDEX: u64 = 4;
 /// Bytes of a flag of a mask.
 const FLAG: u64 = 1;
 
-/// A tensor that a forward pass makes; copies of it are the same tensor, since clones and views share a buffer.
+/// Tensor that a forward pass computes. Clones and views share its buffer, so they count as the same tensor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Made {
     number: usize,
@@ -20,21 +20,21 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Bytes of all values.
+    /// Returns the bytes of all values.
     pub(super) fn bytes(&self) -> u64 {
         self.values * bytes(self.format)
     }
 }
 
-/// A forward pass without its values.
+/// Forward pass without values, which counts the saved bytes.
 pub(super) struct Ledger {
     precision: Precision,
     kept: Kept,
     attention: Attention,
-    /// Whether each tensor that was made is kept.
+    /// For each computed tensor, true if it is saved.
     made: Vec<bool>,
     bytes: u64,
-    /// Of the moments of batch norms, which are kept with checkpointing, too.
+    /// Bytes of the moments of batch norms, which are saved with checkpointing, too.
     moments: u64,
 }
 
@@ -50,17 +50,17 @@ impl Ledger {
         }
     }
 
-    /// Bytes that are kept.
+    /// Returns the number of saved bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes + self.moments
     }
 
-    /// Bytes that checkpointing keeps beside hidden states.
+    /// Returns the bytes that checkpointing saves in addition to hidden states.
     pub(super) fn moments(&self) -> u64 {
         self.moments
     }
 
-    /// A new tensor.
+    /// Returns a new tensor.
     pub(super) fn tensor(&mut self, values: u64, format: Format) -> Made {
         self.made.push(false);
         Made {
@@ -70,22 +70,22 @@ impl Ledger {
         }
     }
 
-    /// A new tensor in the parameters' format.
+    /// Returns a new tensor in the format of the parameters.
     pub(super) fn full(&mut self, values: u64) -> Made {
         self.tensor(values, self.precision.parameters())
     }
 
-    /// A new tensor like another.
+    /// Returns a new tensor with the size and format of another.
     fn like(&mut self, other: Made) -> Made {
         self.tensor(other.values, other.format)
     }
 
-    /// Values of a tensor, gathered into a new one.
+    /// Returns a new tensor of `values` values gathered from another tensor.
     pub(super) fn part(&mut self, of: Made, values: u64) -> Made {
         self.tensor(values, of.format)
     }
 
-    /// A tensor in a format: a new one, unless it has it.
+    /// Casts a tensor. Returns a new tensor if the format differs.
     fn cast(&mut self, input: Made, format: Format) -> Made {
         match input.format == format {
             true => input,
@@ -93,7 +93,7 @@ impl Ledger {
         }
     }
 
-    /// Keeps a buffer, which is counted once.
+    /// Saves a buffer. A buffer is counted once.
     fn keep(&mut self, tensor: Made) {
         if !std::mem::replace(&mut self.made[tensor.number], true) {
             self.bytes += tensor.bytes();
@@ -104,23 +104,23 @@ impl Ledger {
         of_products(self.precision, self.kept.contains(layer))
     }
 
-    /// The numbers of rows that are looked up.
+    /// Saves the indices of an embedding lookup.
     pub(super) fn indices(&mut self, count: u64) {
         self.bytes += count * INDEX;
     }
 
-    /// A mask of so many flags.
+    /// Saves a mask.
     pub(super) fn mask(&mut self, flags: u64) {
         self.bytes += flags * FLAG;
     }
 
-    /// Constants, f32 at least.
+    /// Saves constants, in at least f32.
     pub(super) fn constants(&mut self, values: u64) {
         self.bytes += values * bytes(wide(self.precision.parameters()));
     }
 
-    /// A layer with weights. The gradient of these needs its input, in the format of the products: a copy for each layer, where that is
-    /// another one. The weights themselves are parameters or their copies.
+    /// Adds a layer with weights. The gradient of the weights needs the input in the format of the matmul: a copy for each layer if that format
+    /// differs. The weights themselves are parameters or their low-precision copies.
     pub(super) fn layer(&mut self, input: Made, name: &str, values: u64) -> Made {
         let format = self.products(name);
         let input = self.cast(input, format);
@@ -128,7 +128,8 @@ impl Ledger {
         self.tensor(values, format)
     }
 
-    /// A layer whose weights are the table of words, of so many values: not copied with the others, since it is looked up as it is.
+    /// Adds a layer whose weights are the embedding table of `table` values. The table is not among the cached copies, since lookups read the
+    /// original.
     pub(super) fn tied(&mut self, input: Made, name: &str, (values, table): (u64, u64)) -> Made {
         let format = self.products(name);
         if format != self.precision.parameters() {
@@ -137,7 +138,7 @@ impl Ledger {
         self.layer(input, name, values)
     }
 
-    /// Attention with so many `scores`, of queries, keys and values that are repeated for `group` heads each in the fused kernel.
+    /// Adds attention with so many `scores`. The fused kernel repeats each key and value for the `group` heads that share it.
     pub(super) fn attention(
         &mut self,
         [query, key, value]: [Made; 3],
@@ -146,7 +147,7 @@ impl Ledger {
         dropout: f64,
     ) -> Made {
         let format = self.products(name);
-        // The first product keeps queries and keys, the second one values; the one kernel keeps all three.
+        // The first matmul saves queries and keys, the second one values. The fused kernel saves all three.
         let inputs = match self.attention {
             Attention::Fused if group > 1 => {
                 let repeated = [key, value].map(|part| self.tensor(part.values * group, part.format));
@@ -159,7 +160,7 @@ impl Ledger {
             self.keep(input);
         }
         if self.attention == Attention::Math {
-            // A softmax keeps its output, in the parameters' format, and the second product its operand.
+            // The softmax saves its output in the format of the parameters, and the second matmul saves its operand.
             let weights = self.full(scores);
             self.keep(weights);
             let weights = self.dropout(weights, dropout);
@@ -169,7 +170,7 @@ impl Ledger {
         self.tensor(query.values, format)
     }
 
-    /// Dropout keeps what it dropped.
+    /// Adds dropout, which saves its mask.
     pub(super) fn dropout(&mut self, input: Made, share: f64) -> Made {
         if share == 0.0 {
             return input;
@@ -178,12 +179,12 @@ impl Ledger {
         self.like(input)
     }
 
-    /// A layer norm of some rows keeps its input, means and inverse deviations.
+    /// Adds a layer norm over `rows` rows, which saves its input, means and inverse deviations.
     pub(super) fn layer_norm(&mut self, input: Made, rows: u64) -> Made {
         self.norm(input, 2 * rows)
     }
 
-    /// A root-mean-square norm of some rows keeps its input and inverse roots.
+    /// Adds an RMS norm over `rows` rows, which saves its input and the inverse roots.
     pub(super) fn rms_norm(&mut self, input: Made, rows: u64) -> Made {
         self.norm(input, rows)
     }
@@ -195,14 +196,14 @@ impl Ledger {
         self.like(input)
     }
 
-    /// GELU, a hyperbolic tangent and a rectifier keep their input.
+    /// Adds a GELU, tanh or ReLU, which saves its input.
     pub(super) fn activation(&mut self, input: Made) -> Made {
         self.keep(input);
         self.like(input)
     }
 
-    /// A sigmoid linear unit is a product of its input with a sigmoid, in f32 at least: both are kept. In f64 it is a quotient, which keeps
-    /// what is exponentiated, too.
+    /// Adds a SiLU: the product of the input and its sigmoid, in at least f32. Both are saved. In f64 the sigmoid is computed as a quotient,
+    /// which also saves the exponential.
     pub(super) fn silu(&mut self, input: Made) -> Made {
         let wide = self.cast(input, wide(input.format));
         self.keep(wide);
@@ -214,7 +215,7 @@ impl Ledger {
         self.like(input)
     }
 
-    /// A product of elements keeps both factors.
+    /// Adds an element-wise product, which saves both factors.
     pub(super) fn product(&mut self, factors: [Made; 2]) -> Made {
         let format = widest(factors);
         let [a, b] = factors.map(|factor| self.cast(factor, format));
@@ -223,18 +224,19 @@ impl Ledger {
         self.like(a)
     }
 
-    /// A sum keeps nothing.
+    /// Adds a sum, which saves nothing.
     pub(super) fn sum(&mut self, terms: [Made; 2]) -> Made {
         self.tensor(terms[0].values, widest(terms))
     }
 
-    /// What makes a tensor of another one in the same format and keeps nothing of it, as rotary embeddings do.
+    /// Adds an operation that saves nothing and keeps size and format, such as a rotary embedding.
     pub(super) fn moved(&mut self, input: Made) -> Made {
         self.like(input)
     }
 
-    /// A batch norm of so many channels is burn's own operations, in f32 at least: a quotient keeps what is centred, the product with
-    /// the scale what is normalised; per channel there are a variance and its root, and the moments for running statistics.
+    /// Adds a batch norm of `channels` channels. It consists of burn's own operations, in at least f32: the division saves the centred values,
+    /// the multiplication by the scale saves the normalized values. Per channel, the variance and its root are saved, and the moments for the
+    /// running statistics.
     pub(super) fn batch_norm(&mut self, images: Made, channels: u64) -> Made {
         let wide = wide(images.format);
         for _ in 0..2 {
@@ -246,7 +248,7 @@ impl Ledger {
         self.like(images)
     }
 
-    /// The largest of each window, of which there are so many: its input, in f32 at least, and where they were.
+    /// Adds a max pooling with so many `windows`, which saves its input in at least f32 and the indices of the maxima.
     pub(super) fn max_pool(&mut self, images: Made, windows: u64) -> Made {
         let wide = self.cast(images, wide(images.format));
         self.keep(wide);
@@ -254,15 +256,15 @@ impl Ledger {
         self.part(images, windows)
     }
 
-    /// Cross-entropy of some rows: an exponential keeps all logits less the largest of a row, in f32 at least, a logarithm their sum, a
-    /// gathering the labels.
+    /// Adds the cross-entropy of `rows` rows, in at least f32: the exponential saves the logits minus the row's maximum, the logarithm saves
+    /// their sum, and the gather saves the labels.
     pub(super) fn cross_entropy(&mut self, logits: Made, rows: u64) {
         self.constants(logits.values + rows);
         self.indices(rows);
     }
 }
 
-/// The wider one of two formats.
+/// Returns the wider of two formats.
 fn widest([a, b]: [Made; 2]) -> Format {
     match a.format.storage_bytes() >= b.format.storage_bytes() {
         true => a.format,

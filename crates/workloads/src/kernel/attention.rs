@@ -24,7 +24,7 @@ impl Attention {
     }
 }
 
-/// One row of attention in f64: what a query takes of the values, `[width]`.
+/// Returns one row of attention in f64, `[width]`: the weighted mean of the values for a query.
 fn attend(query: &[f64], keys: &[f64], values: &[f64]) -> Vec<f64> {
     let width = query.len();
     let dot = |key: &[f64]| query.iter().zip(key).map(|(a, b)| a * b).sum::<f64>();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_query_takes_of_the_values_as_its_scores_say() {
-        // Scores ln 3 and 0 once the root of the width is divided out: three quarters and one quarter.
+        // The scores are ln 3 and 0 after division by the root of the width, so the weights are three quarters and one quarter.
         let query = [3f64.ln() * 2f64.sqrt(), 0.0];
         let mixed = attend(&query, &[1.0, 0.0, 0.0, 1.0], &[4.0, 8.0, 0.0, 4.0]);
         let wanted = [3.0, 7.0];

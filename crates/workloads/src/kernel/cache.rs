@@ -1,38 +1,38 @@
-//! Inputs that the cache of the device no longer holds when their turn comes.
+//! Rotating copies of inputs, so that the device's cache does not contain the inputs of the next launch.
 
 use mantissa_core::{Backend, CacheState, Event};
 use mantissa_precision::device;
 
-/// What a last-level cache is taken to hold where nobody says: as much as the largest of a GPU so far (Infinity Cache of
-/// an MI300X).
+/// Assumed size of an unknown last-level cache: the largest of a GPU so far (Infinity Cache of an MI300X).
 const UNKNOWN_CACHE_BYTES: u64 = 256 << 20;
 
-/// Copies that take turns hold this many times what the cache does: whatever it replaces first, little is left.
+/// Total size of the copies, as a multiple of the cache. Whatever the replacement policy, little of a copy is left in the cache at its next
+/// turn.
 const TIMES_THE_CACHE: u64 = 2;
 
-/// The most copies: smaller inputs would take longer to upload than to measure.
+/// Maximum number of copies. With smaller inputs, the upload would take longer than the measurement.
 const MOST_COPIES: u64 = 4096;
 
-/// Copies of a launch's inputs on the device, which take turns.
+/// Copies of a launch's inputs on the device, which are used in rotation.
 pub(super) struct Turns<T> {
-    /// One or more.
+    /// At least one.
     copies: Vec<T>,
     launches: usize,
 }
 
 impl<T> Turns<T> {
-    /// The first copy and those that are still lacking.
+    /// Creates the missing copies after the first one.
     pub(super) fn new(first: T, copies: Copies, copy: impl FnMut() -> T) -> Self {
         let others = std::iter::repeat_with(copy).take(copies.count - 1);
         Self::of([first].into_iter().chain(others).collect())
     }
 
-    /// All copies, one or more.
+    /// Uses the given copies, at least one.
     pub(super) fn of(copies: Vec<T>) -> Self {
         Self { copies, launches: 0 }
     }
 
-    /// The inputs of the next launch.
+    /// Returns the inputs of the next launch.
     pub(super) fn next(&mut self) -> &T {
         let turn = self.launches % self.copies.len();
         self.launches += 1;
@@ -40,19 +40,19 @@ impl<T> Turns<T> {
     }
 }
 
-/// How many copies of the inputs a cell works with.
+/// Number of copies of the inputs in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Copies {
-    /// One or more.
+    /// At least one.
     count: usize,
-    /// Of one copy.
+    /// Bytes of one copy.
     bytes: u64,
-    /// Of the last-level cache, where it is known; none where nobody looked.
+    /// Bytes of the last-level cache: `Some(None)` if the size is unknown, `None` if it was not determined.
     cache: Option<Option<u64>>,
 }
 
 impl Copies {
-    /// As many as a state of the cache takes, of inputs of `bytes` each.
+    /// Returns the number of copies for a cache state, with inputs of `bytes` each.
     pub(super) fn of(state: CacheState, backend: Backend, bytes: u64) -> Self {
         match state {
             CacheState::Warm => Self {
@@ -74,12 +74,12 @@ impl Copies {
         }
     }
 
-    /// How many.
+    /// Returns the number of copies.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// What the record says of them.
+    /// Returns the event that describes the copies in the record.
     pub(super) fn event(&self) -> Event {
         let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
         let held = self.bytes * self.count as u64;

@@ -28,18 +28,18 @@ impl Convolution {
         }
     }
 
-    /// Rows and columns of the result.
+    /// Returns the number of rows and of columns of the result.
     fn positions(&self) -> usize {
         let (edge, padding) = (self.shape.edge as usize, self.shape.padding as usize);
         (self.size + 2 * padding - edge) / self.shape.stride as usize + 1
     }
 
-    /// Values of a window.
+    /// Returns the number of values in a window.
     fn terms(&self) -> usize {
         self.shape.channels as usize * (self.shape.edge as usize).pow(2)
     }
 
-    /// The windows of an image, one a column: `[terms, positions²]`.
+    /// Returns the windows of an image as columns: `[terms, positions²]`.
     fn windows(&self, image: usize) -> Vec<f64> {
         let positions = self.positions();
         let [edge, stride, padding] =
@@ -60,7 +60,7 @@ impl Convolution {
     }
 }
 
-/// Shapes of the images and of the filters.
+/// Returns the shapes of the images and of the filters.
 fn shapes(shape: ConvolutionShape, size: usize) -> [[usize; 4]; 2] {
     let [batch, channels, filters, edge] =
         [shape.batch, shape.channels, shape.filters, shape.edge].map(|n| n as usize);

@@ -1,4 +1,4 @@
-//! A copy beside a kernel that is bound by the memory: what it could reach.
+//! Copy of as many bytes as a memory-bound kernel moves: an upper bound of the kernel's speed.
 
 use std::{ops::Range, time::Instant};
 
@@ -19,26 +19,26 @@ use crate::{
 
 /// Times of a copy.
 pub(super) struct CopyTimes {
-    /// Read and written by a launch.
+    /// Bytes read and written by a launch.
     pub(super) bytes: u64,
     /// `copy_seconds` by launch.
     pub(super) series: Series,
-    /// What they were read from.
+    /// Name of the clock.
     pub(super) clock: &'static str,
-    /// When each was taken.
+    /// Time window of each launch.
     pub(super) windows: Vec<Range<Instant>>,
-    /// How warming up and sampling ended.
+    /// Events of warm-up and sampling.
     pub(super) events: Vec<Event>,
 }
 
-/// What is copied: as many bytes as a kernel moves, half of them read and half written.
+/// Size of a copy: as many bytes as a kernel moves, half of them read and half written.
 #[derive(Clone, Copy)]
 pub(super) struct Copied {
-    /// Values that are read.
+    /// Number of values that are read.
     pub(super) values: u64,
-    /// Bytes of one.
+    /// Bytes of one value.
     width: u64,
-    /// How many of them take turns.
+    /// Number of copies of the input that are used in rotation.
     pub(super) copies: Copies,
 }
 
@@ -54,7 +54,8 @@ impl Copied {
         }
     }
 
-    /// Times it just as the kernel was: what the memory gives to anyone. `launch` also says whether the clock was held back.
+    /// Times the copy by the same rules as the kernel, to measure the bandwidth of the memory. `launch` also returns true if the clock was
+    /// throttled.
     pub(super) fn time(
         self,
         task: &KernelTask,
@@ -82,7 +83,7 @@ impl Copied {
     }
 }
 
-/// Times it on a device of burn's.
+/// Times the copy on a burn device.
 pub(super) fn by_burn(
     traffic: u64,
     inputs: &Inputs<'_>,
@@ -91,7 +92,7 @@ pub(super) fn by_burn(
     held_back: impl Fn(Instant) -> bool,
 ) -> Result<CopyTimes, WorkloadError> {
     let (device, copied) = (inputs.device, Copied::of(traffic, inputs, task));
-    // What the numbers are does not matter to a copy, as long as they are not all zeros.
+    // The values do not affect the speed of a copy, as long as they are not all zeros.
     let new = || {
         let size = Shape::new([copied.values as usize]);
         Tensor::<1>::full(size, 1.5, (device, dtype(inputs.stored)))

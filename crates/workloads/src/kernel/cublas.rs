@@ -1,4 +1,4 @@
-//! The same product by cuBLASLt: what NVIDIA's library reaches on the same operands and the same GPU.
+//! The same matmul with cuBLASLt: the speed of NVIDIA's library with the same operands on the same GPU.
 
 use std::{ops::Range, time::Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     timing::{Launch, Timing, windows},
 };
 
-/// A product of two matrices, stored row by row.
+/// Matmul of two row-major matrices.
 pub(super) struct Product<'a> {
     /// `[m, n, k]`.
     pub(super) shape: [usize; 3],
@@ -30,16 +30,16 @@ pub(super) struct Product<'a> {
 pub(super) struct CublasTimes {
     /// `cublas_seconds` by launch.
     pub(super) series: Series,
-    /// What they were read from.
+    /// Name of the clock.
     pub(super) clock: &'static str,
-    /// When each was taken.
+    /// Time window of each launch.
     pub(super) windows: Vec<Range<Instant>>,
-    /// The version and the error of its result, and how warming up and sampling ended.
+    /// Version, error of the result, and events of warm-up and sampling.
     pub(super) events: Vec<Event>,
 }
 
-/// Times the product of an operation just as the kernel was. Returns `None` where there is no product, no CUDA device or no cuBLASLt, and
-/// the reason if cuBLASLt cannot compute it.
+/// Times the matmul of an operation by the same rules as the kernel. Returns `None` if the operation is not a matmul or if there is no CUDA
+/// device or cuBLASLt, and the reason if cuBLASLt cannot compute it.
 pub(super) fn beside(
     operation: &impl Operation,
     inputs: &Inputs<'_>,

@@ -1,42 +1,40 @@
-//! How wrong a result is, and where that comes from.
+//! Numeric error of a result, and its sources.
 //!
-//! The reference is the result from the stored inputs in f64 (for f64 inputs: in twice that), so that what storing them
-//! has cost counts for nothing. From there the error takes three steps, each measured by itself: operands are rounded to
-//! what the multiplier sees, the sum rounds on its way, and the result is rounded into its format.
+//! The reference is computed from the stored inputs in f64 (for f64 inputs: in twice that precision), so the cost of storing them does not count
+//! as error. The error has three sources, each measured separately: the operands are rounded to the format of the multiplier, the sum is rounded
+//! while it is accumulated, and the result is rounded to its format.
 
 use mantissa_core::{Format, KernelKind, Series, Setting};
 use rayon::prelude::*;
 
-/// Rows of a result that are compared; the reference of a large one would take longer than all measurements
-/// otherwise.
+/// Number of rows that are compared. The reference of all rows of a large result would take longer than all measurements.
 const COMPARED_ROWS: usize = 256;
-/// Fewer where the reference has to be summed in twice the precision of f64.
+/// Number of compared rows if the reference has to be summed in twice the precision of f64.
 const COMPARED_ROWS_OF_F64: usize = 32;
 
 /// Difference between a result and its reference. Errors are Frobenius norms relative to that of the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultError {
-    /// The whole of it.
+    /// Total error.
     pub(crate) relative: f64,
-    /// From rounding the operands: an exact product of what the multiplier saw.
+    /// Error from rounding the operands: that of an exact matmul of the rounded operands.
     pub(crate) quantisation: f64,
-    /// From rounding an exact result into the format of the output.
+    /// Error from rounding an exact result to the format of the output.
     pub(crate) rounding: f64,
-    /// The rest: from the sum.
+    /// Remaining error, from the accumulation.
     pub(crate) accumulation: f64,
-    /// Sum of what magnitudes are too large, over the sum of magnitudes; negative if they are too small, as truncation
-    /// makes them.
+    /// Sum of the excess of magnitudes over the sum of magnitudes. Negative if magnitudes are too small, as after truncation.
     pub(crate) bias: f64,
     /// Largest distance in units in the last place of the reference, in the output's format.
     pub(crate) max_ulp: f64,
-    /// How many results lie within 0.5, 1, 2, 4, … units in the last place, each without those before.
+    /// Number of results within 0.5, 1, 2, 4, … units in the last place, each without the bins before.
     pub(crate) ulps: Vec<u64>,
-    /// Whether every compared result is a number.
+    /// True if every compared result is finite.
     pub(crate) finite: bool,
 }
 
 impl ResultError {
-    /// The histogram of distances, over the upper edges of its bins.
+    /// Returns the histogram of distances over the upper edges of its bins.
     pub(crate) fn series(&self) -> Series {
         let mut series = Series::new("ulp_distance", "results", "ULP, at most");
         for (bin, count) in self.ulps.iter().enumerate() {
@@ -46,18 +44,18 @@ impl ResultError {
     }
 }
 
-/// Upper edge of a bin of the histogram, in ULP.
+/// Returns the upper edge of a bin of the histogram, in ULP.
 fn edge(bin: usize) -> f64 {
     0.5 * (bin as f64).exp2()
 }
 
-/// The bin of a distance. The last one is for those that no ratio of two f64 numbers can tell.
+/// Returns the bin of a distance. The last bin contains all larger distances.
 fn bin(ulps: f64) -> usize {
-    const LAST: f64 = 1_023.0; // the edge of the next one is no f64
+    const LAST: f64 = 1_023.0; // the edge of the next bin overflows f64
     (ulps / 0.5).log2().ceil().clamp(0.0, LAST) as usize
 }
 
-/// What an operation is done in: formats of the stored inputs, of what the multiplier sees, and of the output.
+/// Formats of an operation: of the stored inputs, of the multiplier's operands, and of the output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Formats {
     pub(crate) stored: Format,
@@ -66,7 +64,7 @@ pub(crate) struct Formats {
 }
 
 impl Formats {
-    /// As a setting asks for them. A kernel without products takes its operands as they are.
+    /// Returns the formats of a setting. A kernel without matmuls reads its operands as stored.
     pub(crate) fn of(setting: &Setting, kind: KernelKind) -> Self {
         let computed = setting.precision().compute();
         if !kind.multiplies() {
@@ -87,18 +85,18 @@ impl Formats {
         }
     }
 
-    /// Whether operands lose digits on their way to the multiplier.
+    /// Returns true if operands lose digits on their way to the multiplier.
     pub(crate) fn round_operands(&self) -> bool {
         self.operand.significand_bits() < self.stored.significand_bits()
     }
 
-    /// Whether f64 is no reference, because it is what is measured.
+    /// Returns true if f64 cannot be the reference, because the inputs themselves are f64.
     pub(crate) fn needs_more_than_f64(&self) -> bool {
         self.stored == Format::F64
     }
 }
 
-/// What one row adds to the whole.
+/// Contribution of one row to the sums.
 #[derive(Debug, Clone, Default)]
 struct Part {
     error: f64,
@@ -132,8 +130,8 @@ impl Part {
     }
 }
 
-/// Compares evenly spread rows of a result of `[rows, columns]` with what they should be: given a row, `wanted` returns
-/// it as it follows from the stored inputs, and as it follows from what the multiplier saw of them.
+/// Compares evenly spaced rows of a result of `[rows, columns]` with the expected rows. `wanted` returns an expected row twice: computed from
+/// the stored inputs, and from the rounded operands.
 pub(crate) fn compare(
     result: &[f64],
     [rows, columns]: [usize; 2],
@@ -145,7 +143,7 @@ pub(crate) fn compare(
         false => COMPARED_ROWS,
     });
     let rows: Vec<usize> = (0..count).map(|row| row * rows / count).collect();
-    // Rows are added up in their order, so that the result does not depend on the threads.
+    // Sum the rows in order, so that the result does not depend on the number of threads.
     let parts: Vec<Part> = rows
         .par_iter()
         .map(|&row| {
@@ -168,7 +166,7 @@ pub(crate) fn compare(
     }
 }
 
-/// Values rounded to a format.
+/// Rounds values to a format.
 pub(crate) fn rounded(values: &[f64], format: Format) -> Vec<f64> {
     values.iter().map(|x| format.round(*x).value).collect()
 }
@@ -199,8 +197,7 @@ fn part(got: &[f64], reference: &[f64], of_seen: &[f64], output: Format) -> Part
     part
 }
 
-/// A row of a product with a matrix `[lhs.len(), n]`, in f64 or in about twice its precision (Ogita, Rump and Oishi's
-/// compensated inner product).
+/// Multiplies a row by a matrix `[lhs.len(), n]`, in f64 or in about twice its precision (compensated dot product of Ogita, Rump and Oishi).
 pub(crate) fn exact(lhs: &[f64], rhs: &[f64], n: usize, compensated: bool) -> Vec<f64> {
     let mut sums = vec![0.0; n];
     if !compensated {
@@ -228,7 +225,7 @@ mod tests {
     use super::*;
 
     const VALUES: [f64; 4] = [1.0, 2.0, 3.0, 4.0];
-    /// Compares one row of results with what they should be.
+    /// Compares one row of results with the expected row.
     fn of_row(got: &[f64], reference: &[f64], seen: &[f64], formats: Formats) -> ResultError {
         compare(got, [1, got.len()], formats, |_| {
             (reference.to_vec(), seen.to_vec())
@@ -273,11 +270,11 @@ mod tests {
 
     #[test]
     fn each_source_gets_its_own_share() {
-        // 1 + 2⁻⁹ is 1 in bf16: all that is wrong is the operand.
+        // 1 + 2⁻⁹ is 1 in bf16, so the whole error comes from the operand.
         let x = 1.0 + 2f64.powi(-9);
         let error = of_row(&[1.0], &[x], &[1.0], in_f32(Format::Bf16));
         assert_eq!((error.quantisation, error.accumulation), (2f64.powi(-9) / x, 0.0));
-        // The same product with an f16 output that was truncated: the last digit is the sum's.
+        // The same value with an f16 output that was truncated: the error of the last digit comes from the sum.
         let halves = Formats {
             stored: Format::F32,
             operand: Format::F32,

@@ -1,14 +1,14 @@
-//! Values of kernel inputs. Never zeros: a card that multiplies zeros draws less power and runs faster.
+//! Values of kernel inputs. They are never all zeros: a GPU that multiplies zeros draws less power and runs faster.
 
 use mantissa_core::Distribution;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
-/// What is left of two cancelling products, of either.
+/// Remainder of two cancelling products, relative to either.
 const LEFT: f64 = 1.0 / 64.0;
 
-/// Independent values of a distribution. [`Distribution::Cancellation`] begins with normal ones, see [`cancel`].
+/// Draws independent values of a distribution. For [`Distribution::Cancellation`], the values are normal until [`cancel`] changes them.
 pub(super) fn draw(count: usize, distribution: Distribution, rng: &mut ChaCha8Rng) -> Vec<f64> {
     let mut one = || -> f64 {
         match distribution {
@@ -20,8 +20,8 @@ pub(super) fn draw(count: usize, distribution: Distribution, rng: &mut ChaCha8Rn
     (0..count).map(|_| one()).collect()
 }
 
-/// Makes neighbouring terms of every inner product of `[m, k] × [k, n]` cancel: they get one left factor, and nearly
-/// opposite right ones.
+/// Makes neighbouring terms of every dot product of `[m, k] × [k, n]` cancel: both terms get the same left factor and nearly opposite right
+/// factors.
 pub(super) fn cancel(lhs: &mut [f64], rhs: &mut [f64], [n, k]: [usize; 2]) {
     for row in lhs.chunks_exact_mut(k) {
         row.chunks_exact_mut(2).for_each(|pair| pair[1] = pair[0]);
@@ -63,7 +63,7 @@ mod tests {
         };
         assert!(norm(Distribution::Cancellation) < 0.01);
         assert!(norm(Distribution::Normal) > 0.05);
-        // All positive: nothing cancels.
+        // All values are positive, so nothing cancels.
         assert!((norm(Distribution::Lognormal) - 1.0).abs() < 1e-9);
         assert!((norm(Distribution::Uniform) - 1.0).abs() < 1e-9);
     }

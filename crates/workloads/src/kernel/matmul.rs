@@ -1,4 +1,4 @@
-//! Matrix products, one or a batch.
+//! Matmuls, single or batched.
 
 use burn::tensor::Tensor;
 use mantissa_core::Distribution;
@@ -11,7 +11,7 @@ use super::{
     inputs::cancel,
 };
 
-/// `[batch, m, k]` and `[batch, k, n]`, row after row.
+/// Operands `[batch, m, k]` and `[batch, k, n]`, row-major.
 pub(super) struct Operands {
     lhs: Vec<f64>,
     rhs: Vec<f64>,
@@ -33,7 +33,7 @@ impl Operands {
         Self { lhs, rhs, shape }
     }
 
-    /// Products at a time.
+    /// Returns the number of matmuls per launch.
     pub(super) fn batch(&self) -> usize {
         self.shape[0]
     }
@@ -42,7 +42,7 @@ impl Operands {
 impl Operation for Operands {
     fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
         let [batch, m, n, k] = self.shape;
-        // A product of two matrices may be treated otherwise than a batch of one.
+        // A framework may compute a single matmul differently than a batch of one.
         let shaped = |rows, columns| match batch {
             1 => vec![rows, columns],
             _ => vec![batch, rows, columns],
@@ -81,7 +81,7 @@ impl Operation for Operands {
     }
 }
 
-/// A product of two matrices.
+/// Single matmul.
 impl OnBurn<2> for Operands {
     type OnDevice = [Tensor<2>; 2];
 
@@ -95,7 +95,7 @@ impl OnBurn<2> for Operands {
     }
 }
 
-/// A batch of products.
+/// Batched matmul.
 impl OnBurn<3> for Operands {
     type OnDevice = [Tensor<3>; 2];
 

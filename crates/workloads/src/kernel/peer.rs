@@ -1,4 +1,4 @@
-//! Timing a kernel of another framework: the same operands, the same rule for how often.
+//! Times a kernel of another framework, with the same operands and the same stopping rule.
 
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
         .map(|_| session.launch(What::Nothing))
         .collect();
     let timing = Timing::by_peer(empty?.iter().map(Launched::timed).collect());
-    // The result of the first launch is kept.
+    // The peer keeps the result of the first launch.
     let first = session.launch(What::Kernel)?;
     session.progress(Phase::WarmUp, 1, 1);
     let result = session.result()?;

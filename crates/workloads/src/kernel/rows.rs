@@ -1,5 +1,4 @@
-//! Kernels without products, on rows of values. What bounds them is the memory: each knows how many bytes it cannot help
-//! moving.
+//! Memory-bound kernels without matmuls, on rows of values. Each computes the minimum number of bytes that it moves.
 
 use std::cell::RefCell;
 
@@ -12,19 +11,19 @@ use super::{
     error::{Formats, ResultError, compare},
 };
 
-/// What layer norms add to the variance, as DistilBERT has it.
+/// Epsilon added to the variance by layer norms, as in DistilBERT.
 const EPSILON: f64 = 1e-12;
-/// What RMS norms add to the mean square, as LLaMA has it.
+/// Epsilon added to the mean square by RMS norms, as in LLaMA.
 const RMS_EPSILON: f64 = 1e-5;
 
-/// A kernel on rows of values.
+/// Kernel on rows of values.
 pub(super) struct Rows {
     kind: KernelKind,
     form: Gelu,
     /// `[rows, width]`.
     shape: [usize; 2],
     values: Vec<f64>,
-    /// What each value of a row is multiplied with, and what is added to it, of norms.
+    /// Scale and shift of norms for each column, empty if the kernel does not use them.
     scale: Vec<f64>,
     shift: Vec<f64>,
     /// Bytes of a value of the input and of the result.
@@ -55,7 +54,7 @@ impl Rows {
         }
     }
 
-    /// A row of the result in f64: as it should be, and by the formula that was used.
+    /// Returns a row of the result in f64: the exact function, and the approximation that the kernel uses.
     fn exact(&self, row: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let result: Vec<f64> = match self.kind {
             KernelKind::Gelu => {
@@ -112,7 +111,7 @@ fn softmax(row: &[f64]) -> Vec<f64> {
 }
 
 impl OnBurn<2> for Rows {
-    /// Values, and what norms multiply them with and add to them.
+    /// Values, scale and shift.
     type OnDevice = (Tensor<2>, Tensor<1>, Tensor<1>);
 
     fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
@@ -135,7 +134,7 @@ impl OnBurn<2> for Rows {
 }
 
 impl Operation for Rows {
-    /// Norms alone have a scale, and not all of them a shift.
+    /// Only norms have a scale, and not all of them have a shift.
     fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
         let mut inputs = vec![("values", self.shape.to_vec(), self.values.as_slice())];
         let by_column = [("scale", &self.scale), ("shift", &self.shift)];
@@ -158,17 +157,17 @@ impl Operation for Rows {
     }
 }
 
-/// A step of AdamW over a tensor of parameters: the second one, so that there are running means to read.
+/// AdamW step over a tensor of parameters. It is the second step, so there are moments to read.
 pub(super) struct AdamW {
     /// `[rows, width]`.
     shape: [usize; 2],
     parameters: Vec<f64>,
-    /// Of the first step and of the second.
+    /// Gradients of the first and of the second step.
     gradients: [Vec<f64>; 2],
     stored: Format,
 }
 
-/// Gradients are summed in f32 whatever the parameters are.
+/// Gradients are accumulated in f32, whatever the format of the parameters.
 const GRADIENTS: Format = Format::F32;
 
 fn settings() -> OptimizerSettings {
@@ -235,12 +234,12 @@ impl Operation for AdamW {
             .into()
     }
 
-    /// Parameters, a gradient, and two running means of the parameters' format.
+    /// Counts the parameters, a gradient, and two moments in the format of the parameters.
     fn values(&self) -> usize {
         4 * self.parameters.len()
     }
 
-    /// Parameters and both means are read and written, gradients read.
+    /// Parameters and both moments are read and written, gradients are only read.
     fn traffic(&self) -> Option<u64> {
         let bytes = |format: Format| u64::from(format.storage_bytes());
         Some(self.parameters.len() as u64 * (6 * bytes(self.stored) + bytes(GRADIENTS)))
@@ -261,7 +260,7 @@ impl Operation for AdamW {
     }
 }
 
-/// A parameter after two steps of AdamW (arXiv 1711.05101) in f64.
+/// Returns a parameter after two steps of AdamW (arXiv 1711.05101) in f64.
 fn updated(mut parameter: f64, gradients: [f64; 2], rates: &OptimizerSettings) -> f64 {
     let (mut first, mut second) = (0.0, 0.0);
     for (step, gradient) in (1..).zip(gradients) {
@@ -285,7 +284,7 @@ mod tests {
         assert!((gelu_by_tanh(1.0) - 0.841_191_990_608_276_8).abs() < 1e-15);
         let quarter = softmax(&[3f64.ln(), 0.0]);
         assert!((quarter[0] - 0.75).abs() < 1e-15 && (quarter[1] - 0.25).abs() < 1e-15);
-        // The first step of Adam moves by the learning rate, and the second of one gradient again.
+        // The first step of Adam changes a parameter by the learning rate, and so does a second step with the same gradient.
         let rates = OptimizerSettings {
             weight_decay: 0.0,
             ..settings()

@@ -1,8 +1,7 @@
-//! BERT for sequence classification and for masked words (arXiv 1810.04805), the architecture of `bert-base-uncased`.
+//! BERT for sequence classification and masked language modelling (arXiv 1810.04805), the architecture of `bert-base-uncased`.
 //!
-//! Post-norm encoder blocks with learnt positions and exact GELU. Every token is of the first type. The head of classes
-//! reads the first token through a layer with a hyperbolic tangent; that of words reads the masked places, transforms them
-//! and multiplies them with the table of words.
+//! Post-norm encoder blocks with learned positions and exact GELU. All tokens have the first type. The classification head reads the first token
+//! through a layer with tanh. The language-model head reads the masked positions, transforms them and multiplies them by the embedding table.
 
 use burn::tensor::{Device, Tensor, activation};
 use mantissa_core::BertSize;
@@ -12,19 +11,19 @@ use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
 const INIT_DEVIATION: f64 = 0.02;
-/// Types of tokens: first and second sentence.
+/// Number of token types: first and second sentence.
 const TYPES: usize = 2;
 
-/// Name of the table of words.
+/// Name of the embedding table.
 const WORDS: &str = "bert.embeddings.word_embeddings.weight";
-/// What the names of the layers begin with that prepare hidden states for the table of words.
+/// Name prefix of the layers that transform hidden states before the decoder.
 const TRANSFORM: &str = "cls.predictions.transform";
-/// Name of the head of words, which is the table of words.
+/// Name of the decoder, which is tied to the embedding table.
 const DECODER: &str = "cls.predictions.decoder";
-/// Name of its bias.
+/// Name of the decoder's bias.
 const DECODER_BIAS: &str = "cls.predictions.bias";
 
-/// The model's shape.
+/// Architecture with its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct Bert {
     size: BertSize,
@@ -104,7 +103,7 @@ impl Network for Bert {
                 classes: Some("classifier."),
                 beside: &["cls.", "position_ids"],
             },
-            // The decoder is the table of words and the bias once more.
+            // The decoder duplicates the embedding table and the bias.
             TextHead::Words => Naming {
                 prefix,
                 head: &["cls.predictions."],
@@ -202,9 +201,9 @@ impl Network for Bert {
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
+/// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matmul.
 impl Bert {
-    /// Logits of every class, from the first tokens of texts of this shape.
+    /// Returns the logits of every class, from the first tokens of texts of this shape.
     fn class(&self, pass: &Pass<'_>, hidden: Tensor<2>, [n, sequence]: [usize; 2]) -> Tensor<2> {
         let first = hidden
             .reshape([n, sequence, self.size.hidden_size as usize])
@@ -215,7 +214,7 @@ impl Bert {
     }
 }
 
-/// Logits of every word, from hidden states `[places, dim]`.
+/// Returns the logits of every token of the vocabulary, from hidden states `[positions, dim]`.
 fn words(pass: &Pass<'_>, hidden: Tensor<2>, epsilon: f64) -> Tensor<2> {
     let [dense, activation, norm] =
         ["dense", "transform_act_fn", "LayerNorm"].map(|part| format!("{TRANSFORM}.{part}"));
@@ -246,7 +245,7 @@ mod tests {
             let specs = base(head).parameters().into_iter();
             specs.map(|spec| spec.shape.iter().product::<usize>()).sum()
         };
-        // As Hugging Face counts them.
+        // Numbers of parameters as reported by Hugging Face.
         assert_eq!(count(TextHead::Classes(2)), 109_483_778);
         assert_eq!(count(TextHead::Words), 109_514_298);
     }
@@ -255,10 +254,10 @@ mod tests {
     fn the_table_of_words_is_looked_up_as_it_is_and_is_a_layer_of_the_head() {
         let model = base(TextHead::Words);
         let layers = model.layers();
-        // Six with weights and the attention in each block, the transform and the decoder.
+        // Six layers with weights and the attention in each block, the transform and the decoder.
         assert_eq!(layers.len(), 12 * 7 + 2);
         assert!(layers.iter().any(|layer| layer == DECODER));
-        // They are rounded where they are multiplied, which a layer that is kept in f32 does not do.
+        // The decoder rounds its table at the matmul, and does not round it if it is kept in f32.
         assert!(!model.multiplies(WORDS) && !model.multiplies(DECODER_BIAS));
         assert!(
             !base(TextHead::Classes(2))

@@ -1,8 +1,8 @@
 //! BLOOM (arXiv 2211.05100), the architecture of `bloom-560m`.
 //!
-//! Pre-norm blocks that see no later token, with a bias of the scores instead of positions (ALiBi, arXiv 2108.12409) and the
-//! tanh approximation of GELU. The head is the table of words, or a matrix of classes that reads the last token. Dropout
-//! sits where the reference has it: on the attention weights, and after the last layer of each half of a block.
+//! Pre-norm causal blocks, with a bias of the scores instead of positions (ALiBi, arXiv 2108.12409) and the tanh approximation of GELU. The head
+//! is tied to the embedding table, or classifies the last token. Dropout is applied where the reference applies it: to the attention weights,
+//! and after the last layer of attention and feed-forward part.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{BloomSize, Gelu};
@@ -14,18 +14,18 @@ use crate::{data::Tokenized, weights::Naming};
 /// Standard deviation of initial weights, from the reference.
 const INIT_DEVIATION: f64 = 0.02;
 
-/// Name of the table of words.
+/// Name of the embedding table.
 const WORDS: &str = "transformer.word_embeddings.weight";
-/// Name of the norm behind the table of words.
+/// Name of the norm after the embedding.
 const FIRST_NORM: &str = "transformer.word_embeddings_layernorm";
 /// Name of the last norm.
 const LAST_NORM: &str = "transformer.ln_f";
-/// Name of the head of words, which is the table of words.
+/// Name of the language-model head, which is tied to the embedding table.
 const HEAD: &str = "lm_head";
-/// Name of the head of classes.
+/// Name of the classification head.
 const SCORE: &str = "score";
 
-/// The model's shape.
+/// Architecture with its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct Bloom {
     size: BloomSize,
@@ -42,7 +42,7 @@ impl Bloom {
         }
     }
 
-    /// Width of the residual stream.
+    /// Returns the width of the residual stream.
     fn width(&self) -> usize {
         self.size.hidden_size as usize
     }
@@ -88,7 +88,7 @@ impl Network for Bloom {
                 classes: Some("score."),
                 beside: &["lm_head."],
             },
-            // The table of words once more.
+            // The language-model head duplicates the embedding table.
             TextHead::Words => Naming {
                 prefix,
                 head: &[],
@@ -150,7 +150,7 @@ impl Network for Bloom {
         let [first, activation, second] =
             ["dense_h_to_4h", "gelu_impl", "dense_4h_to_h"].map(|part| format!("{layer}.mlp.{part}"));
         let wide = pass.linear(normal, &first);
-        // The reference cuts √(2/π) to eight digits, which f32 does not see.
+        // The reference truncates √(2/π) to eight digits, which makes no difference in f32.
         let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
         let narrow = pass.linear(pass.show(&activation, wide), &second);
         pass.compute.add(pass.dropout(narrow, dropout), hidden)
@@ -166,9 +166,9 @@ impl Network for Bloom {
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
+/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matmul.
 impl Bloom {
-    /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, in that shape.
+    /// Computes causal self-attention of hidden states `[n · sequence, width]`, in the same shape.
     fn attention(
         &self,
         pass: &Pass<'_>,
@@ -191,8 +191,8 @@ impl Bloom {
         pass.linear(mixed, &format!("{name}.dense"))
     }
 
-    /// What is added to the scores of a key, `[heads, keys]`: the slope of the head times the key's place, which is as good as
-    /// its distance. A softmax does not see what all keys of a query have in common.
+    /// Returns the bias of the scores, `[heads, keys]`: the slope of the head times the position of the key. The position is equivalent to the
+    /// distance, since a softmax ignores what all keys of a query have in common.
     fn bias(&self, keys: usize, (device, dtype): (&Device, DType)) -> Tensor<2> {
         let dtype = match dtype {
             DType::F64 => DType::F64,
@@ -208,12 +208,12 @@ impl Bloom {
     }
 }
 
-/// By how much a score of each head grows from place to place.
+/// Returns the increase of a head's score from one position to the next, for each head.
 fn slopes(heads: u32) -> Vec<f64> {
     let power = 1u32 << heads.ilog2();
     let slope = |halves: u32| 2f64.powf(-4.0 * f64::from(halves) / f64::from(power));
     let first = (1..=power).map(|head| slope(2 * head));
-    // Where they are no power of two, the others take every other one of twice as many.
+    // If the number of heads is not a power of two, the remaining heads use every other slope of twice as many heads.
     let others = (0..heads - power).map(|head| slope(2 * head + 1));
     first.chain(others).collect()
 }
@@ -222,7 +222,7 @@ fn layer_name(layer: u32) -> String {
     format!("transformer.h.{layer}")
 }
 
-/// What multiplies queries, keys and values.
+/// Returns the name of the attention matmuls.
 fn attention_name(layer: &str) -> String {
     format!("{layer}.self_attention")
 }
@@ -241,7 +241,7 @@ mod tests {
             let specs = published(head).parameters().into_iter();
             specs.map(|spec| spec.shape.iter().product::<usize>()).sum()
         };
-        // As Hugging Face counts them.
+        // Numbers of parameters as reported by Hugging Face.
         assert_eq!(count(TextHead::Words), 559_214_592);
         assert_eq!(count(TextHead::Classes(2)), 559_214_592 + 2 * 1024);
     }
@@ -250,7 +250,7 @@ mod tests {
     fn what_multiplies_is_a_layer_and_what_is_looked_up_or_normalised_is_not() {
         for (head, name) in [(TextHead::Words, HEAD), (TextHead::Classes(2), SCORE)] {
             let layers = published(head).layers();
-            // Four with weights and the attention in each block, and the head.
+            // Four layers with weights and the attention in each block, and the head.
             assert_eq!(layers.len(), 24 * 5 + 1);
             assert_eq!(layers.iter().filter(|layer| *layer == name).count(), 1);
             assert!(
@@ -273,7 +273,7 @@ mod tests {
         near(slopes(1), &[2f64.powi(-8)]);
         near(slopes(3), &[2f64.powi(-4), 2f64.powi(-8), 2f64.powi(-2)]);
         near(slopes(4), &[-2, -4, -6, -8].map(|power| 2f64.powi(power)));
-        // Of eight heads, and the first four of sixteen.
+        // The slopes of eight heads, and four of the slopes of sixteen.
         let eight = [-1, -2, -3, -4, -5, -6, -7, -8].map(|power| 2f64.powi(power));
         let between = [-0.5, -1.5, -2.5, -3.5].map(|power: f64| 2f64.powf(power));
         near(slopes(12), &[&eight[..], &between[..]].concat());

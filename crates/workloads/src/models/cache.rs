@@ -1,4 +1,4 @@
-//! What attention needs of the tokens that were read already.
+//! Cached keys and values of tokens that were already read.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use burn::tensor::Tensor;
 /// Keys and values of the tokens so far, by layer, in the format in which they were computed.
 #[derive(Default)]
 pub(crate) struct KvCache {
-    /// Each `[n, heads of keys, tokens, width]`.
+    /// Keys and values, each `[n, key-value heads, tokens, width]`.
     layers: BTreeMap<String, [Tensor<4>; 2]>,
 }
 
 impl KvCache {
-    /// Tokens that every layer has seen.
+    /// Returns the number of tokens that every layer has read.
     pub(crate) fn tokens(&self) -> usize {
         let lengths = self.layers.values().map(|[keys, _]| keys.dims()[2]);
         lengths.min().unwrap_or(0)
     }
 
-    /// Keys and values of a layer, those of new tokens at their end.
+    /// Appends the keys and values of new tokens to those of a layer, and returns all of them.
     pub(super) fn extended(&mut self, layer: &str, new: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
         let all = match self.layers.remove(layer) {
             Some([keys, values]) => {

@@ -1,28 +1,28 @@
-//! What models of text have in common that are asked for words.
+//! Common parts of text models that predict tokens.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::data::TokenBatch;
 
-/// What a model of text says.
+/// Head of a text model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextHead {
-    /// Which of so many classes a text is of.
+    /// Classifies a text into so many classes.
     Classes(u32),
-    /// Words at some of its places.
+    /// Predicts tokens at some positions of a text.
     Words,
 }
 
-/// A micro-batch for a model in which a position sees none after it. Padding is at the end, so that no token sees it.
+/// Micro-batch for a causal model. Padding is at the end, where no token attends to it.
 pub(crate) struct CausalInput {
     /// Token ids, `[n, sequence]`.
     pub ids: Tensor<2, Int>,
-    /// The rows of hidden states `[n · sequence, width]` that are asked for.
+    /// Rows of hidden states `[n · sequence, width]` for which the head computes logits.
     pub rows: Tensor<1, Int>,
 }
 
 impl CausalInput {
-    /// Puts a micro-batch on a device.
+    /// Uploads a micro-batch to a device.
     pub(crate) fn upload(batch: &TokenBatch, device: &Device) -> Self {
         let n = batch.lengths.len();
         let shape = [n, batch.ids.len() / n];
@@ -33,7 +33,7 @@ impl CausalInput {
     }
 }
 
-/// The rows of hidden states that a micro-batch asks for.
+/// Uploads the rows of hidden states for which a micro-batch needs logits.
 pub(super) fn upload_rows(batch: &TokenBatch, device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(batch.rows.clone(), [batch.rows.len()]), device)
 }

@@ -1,8 +1,7 @@
 //! DistilBERT for sequence classification (arXiv 1910.01108), the architecture of `distilbert-base-uncased`.
 //!
-//! Post-norm encoder blocks with learnt positions and exact GELU; the head reads the first token. Dropout sits where
-//! the reference has it: after the embeddings' norm, on the attention weights, after the feed-forward layer, and
-//! before the classifier.
+//! Post-norm encoder blocks with learned positions and exact GELU; the head reads the first token. Dropout is applied where the reference
+//! applies it: after the embeddings' norm, to the attention weights, after the feed-forward layer, and before the classifier.
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use mantissa_core::DistilBertSize;
@@ -18,7 +17,7 @@ const NORM_EPSILON: f64 = 1e-12;
 /// Standard deviation of initial weights, from the reference.
 const INIT_DEVIATION: f64 = 0.02;
 
-/// The model's shape.
+/// Architecture with its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct DistilBert {
     size: DistilBertSize,
@@ -27,19 +26,19 @@ pub(crate) struct DistilBert {
     kept: Kept,
 }
 
-/// A padded micro-batch.
+/// Padded micro-batch.
 #[derive(Debug, Clone)]
 pub(crate) struct TextInput {
     /// Token ids, `[n, sequence]`.
     pub ids: Tensor<2, Int>,
-    /// True where a token is padding, `[n, sequence]`.
+    /// True for padding tokens, `[n, sequence]`.
     pub padding: Tensor<2, Bool>,
-    /// The rows of hidden states `[n · sequence, width]` that are asked for.
+    /// Rows of hidden states `[n · sequence, width]` for which the head computes logits.
     pub rows: Tensor<1, Int>,
 }
 
 impl TextInput {
-    /// Puts a micro-batch on a device.
+    /// Uploads a micro-batch to a device.
     pub(super) fn upload(batch: &TokenBatch, device: &Device) -> Self {
         let n = batch.lengths.len();
         let sequence = batch.ids.len() / n;
@@ -200,7 +199,7 @@ impl Network for DistilBert {
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matrix product.
+/// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matmul.
 impl DistilBert {}
 
 fn layer_name(layer: u32) -> String {

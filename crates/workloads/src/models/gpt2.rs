@@ -1,8 +1,8 @@
 //! GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"), the architecture of `gpt2`.
 //!
-//! Pre-norm blocks that see no later token, with learnt positions and the tanh approximation of GELU; the head is the table
-//! of words. Dropout sits where the reference has it: after the embeddings, on the attention weights, and after the last
-//! layer of each half of a block.
+//! Pre-norm causal blocks, with learned positions and the tanh approximation of GELU; the head is tied to the embedding table. Dropout is
+//! applied where the reference applies it: after the embeddings, to the attention weights, and after the last layer of attention and
+//! feed-forward part.
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::{Gelu, Gpt2Size};
@@ -14,16 +14,16 @@ use crate::{data::Tokenized, weights::Naming};
 /// Standard deviation of initial weights, from the reference.
 const INIT_DEVIATION: f64 = 0.02;
 
-/// Name of the table of words.
+/// Name of the embedding table.
 const WORDS: &str = "transformer.wte.weight";
-/// Name of what is added to every token by its place.
+/// Name of the position embeddings.
 const POSITIONS: &str = "transformer.wpe.weight";
 /// Name of the last norm.
 const LAST_NORM: &str = "transformer.ln_f";
-/// Name of the head, which is the table of words.
+/// Name of the head, which is tied to the embedding table.
 const HEAD: &str = "lm_head";
 
-/// The model's shape.
+/// Architecture with its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct Gpt2 {
     size: Gpt2Size,
@@ -38,7 +38,7 @@ impl Gpt2 {
         }
     }
 
-    /// Width of the residual stream.
+    /// Returns the width of the residual stream.
     fn width(&self) -> usize {
         self.size.n_embd as usize
     }
@@ -53,11 +53,11 @@ impl Network for Gpt2 {
         let inner = size.n_inner as usize;
         let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
-        // What is added to the residual stream is smaller the more there is of it.
+        // Layers that write to the residual stream are scaled down with their number.
         let added = Init::Normal(INIT_DEVIATION / f64::from(2 * size.n_layer).sqrt());
         specs.add(WORDS, &[size.vocab_size as usize, width], normal);
         specs.add(POSITIONS, &[size.n_positions as usize, width], normal);
-        // Its matrices are `[inputs, outputs]`.
+        // GPT-2 stores matrices as `[inputs, outputs]`.
         let turned = |specs: &mut Specs, name: String, shape: [usize; 2], init| {
             specs.add(format!("{name}.weight"), &shape, init);
             specs.add(format!("{name}.bias"), &shape[1..], Init::Zeros);
@@ -84,7 +84,7 @@ impl Network for Gpt2 {
             prefix: "transformer.",
             head: &[],
             classes: None,
-            // The causal mask, and the table of words once more.
+            // The causal mask, and a duplicate of the embedding table.
             beside: &[".attn.bias", ".attn.masked_bias", "lm_head."],
         }
     }
@@ -156,9 +156,9 @@ impl Network for Gpt2 {
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
+/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matmul.
 impl Gpt2 {
-    /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, in that shape.
+    /// Computes causal self-attention of hidden states `[n · sequence, width]`, in the same shape.
     fn attention(
         &self,
         pass: &Pass<'_>,
@@ -166,7 +166,7 @@ impl Gpt2 {
         name: &str,
         [n, sequence]: [usize; 2],
     ) -> Tensor<2> {
-        // Queries, keys and values side by side.
+        // Queries, keys and values are concatenated along the columns.
         let fused = pass.transposed(hidden, &format!("{name}.c_attn"));
         let (heads, width) = (self.size.n_head as usize, self.width());
         let parts = [0, 1, 2].map(|part| {
@@ -183,7 +183,7 @@ fn layer_name(layer: u32) -> String {
     format!("transformer.h.{layer}")
 }
 
-/// What multiplies queries, keys and values.
+/// Returns the name of the attention matmuls.
 fn attention_name(layer: &str) -> String {
     format!("{layer}.attn")
 }
@@ -200,14 +200,14 @@ mod tests {
     fn the_published_model_has_its_number_of_parameters() {
         let specs = small().parameters();
         let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
-        // As Hugging Face counts them.
+        // Number of parameters as reported by Hugging Face.
         assert_eq!(counts.sum::<usize>(), 124_439_808);
     }
 
     #[test]
     fn what_multiplies_is_a_layer_and_what_is_looked_up_or_normalised_is_not() {
         let layers = small().layers();
-        // Four with weights and the attention in each block, and the head.
+        // Four layers with weights and the attention in each block, and the head.
         assert_eq!(layers.len(), 12 * 5 + 1);
         assert_eq!(layers.last().unwrap(), HEAD);
         assert!(!layers.iter().any(|layer| layer.contains("ln_")));

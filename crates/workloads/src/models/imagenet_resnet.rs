@@ -1,6 +1,6 @@
-//! ResNet for large images (arXiv 1512.03385, table 1): four stages, each of which but the first halves the
-//! edge and doubles the channels, of basic blocks or of bottlenecks with their stride in the 3 × 3 ("v1.5").
-//! Shortcuts project where shapes change (option B). Names are torchvision's.
+//! ResNet for large images (arXiv 1512.03385, table 1): four stages of basic blocks or of bottlenecks with their stride in the 3 × 3 convolution
+//! ("v1.5"). Each stage but the first halves the edge and doubles the channels. Shortcuts project if the shape changes (option B). Names are
+//! those of torchvision.
 
 use std::iter;
 
@@ -10,14 +10,14 @@ use mantissa_core::ImageNetResNetSize;
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, ResNet, Specs, resnet::as_rows};
 use crate::{data::Images, weights::Naming};
 
-/// Epsilon of every batch norm, PyTorch's.
+/// Epsilon of every batch norm, as in PyTorch.
 const NORM_EPSILON: f64 = 1e-5;
-/// Colours of an image.
+/// Colour channels of an image.
 const COLOURS: usize = 3;
-/// Channels behind a bottleneck, for one inside.
+/// Output channels of a bottleneck per inner channel.
 const EXPANSION: usize = 4;
 
-/// The model's shape.
+/// Architecture with its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct ImageNetResNet {
     size: ImageNetResNetSize,
@@ -27,19 +27,19 @@ pub(crate) struct ImageNetResNet {
     kept: Kept,
 }
 
-/// A convolution without a bias, and the batch norm behind it.
+/// Convolution without a bias, followed by a batch norm.
 struct Layer {
-    /// Names of the two.
+    /// Names of convolution and norm.
     names: [String; 2],
-    /// Channels that come in, and that go out.
+    /// Input and output channels.
     channels: [usize; 2],
-    /// Edge of the filters; half of it, rounded down, is the padding.
+    /// Edge of the filters. The padding is half of it, rounded down.
     filter: usize,
     stride: usize,
 }
 
 impl Layer {
-    /// Shape of the filters.
+    /// Returns the shape of the filters.
     fn shape(&self) -> [usize; 4] {
         let [from, to] = self.channels;
         [to, from, self.filter, self.filter]
@@ -62,7 +62,7 @@ impl ImageNetResNet {
         }
     }
 
-    /// Blocks of each stage.
+    /// Returns the number of blocks in each stage.
     fn blocks(&self) -> [u32; 4] {
         match self.size.depth {
             18 => [2, 2, 2, 2],
@@ -75,23 +75,23 @@ impl ImageNetResNet {
         self.size.depth == 50
     }
 
-    /// Channels inside the blocks of a stage.
+    /// Returns the channels inside the blocks of a stage.
     fn planes(&self, stage: u32) -> usize {
         (self.size.width as usize) << stage
     }
 
-    /// Channels behind a stage.
+    /// Returns the output channels of a stage.
     fn channels(&self, stage: u32) -> usize {
         let expansion = if self.has_bottlenecks() { EXPANSION } else { 1 };
         self.planes(stage) * expansion
     }
 
-    /// Edge behind a stage: halved twice by the stem and once by each stage but the first, rounded up.
+    /// Returns the output edge of a stage: halved twice by the stem and once by each stage but the first, rounded up.
     fn edge(&self, stage: u32) -> usize {
         (0..stage + 2).fold(self.edge, |edge, _| edge.div_ceil(2))
     }
 
-    /// Channels and edge behind a segment.
+    /// Returns the output channels and edge of a segment.
     fn shape(&self, segment: u32) -> (usize, usize) {
         match segment.checked_sub(1) {
             None => (self.planes(0), self.edge(0)),
@@ -102,7 +102,7 @@ impl ImageNetResNet {
         }
     }
 
-    /// Stage and number in it of a block.
+    /// Returns the stage of a block and its index in the stage.
     fn place(&self, block: u32) -> (u32, u32) {
         let mut number = block;
         for (stage, blocks) in (0..).zip(self.blocks()) {
@@ -128,10 +128,10 @@ impl ImageNetResNet {
         }
     }
 
-    /// The layers of a block one behind the other, and that of its shortcut where the shape changes.
+    /// Returns the layers of a block in order, and the layer of its shortcut if the shape changes.
     fn layers_of(&self, block: u32) -> (Vec<Layer>, Option<Layer>) {
         let ((stage, number), name) = (self.place(block), self.name(block));
-        // What is behind the segment before the block's own, which has the next number.
+        // Output of the segment before: segment `block` precedes the segment of the block.
         let (from, _) = self.shape(block);
         let (planes, to) = (self.planes(stage), self.channels(stage));
         let stride = if stage > 0 && number == 0 { 2 } else { 1 };
@@ -159,7 +159,7 @@ impl ImageNetResNet {
         (layers, shortcut)
     }
 
-    /// All convolutions and their norms, in the order of checkpoints.
+    /// Returns all convolutions with their norms, in the order of checkpoints.
     fn normed(&self) -> impl Iterator<Item = Layer> {
         let blocks = (0..self.segments() - 1).flat_map(move |block| {
             let (layers, shortcut) = self.layers_of(block);
@@ -190,18 +190,18 @@ impl Network for ImageNetResNet {
     type Part = Images;
     type Input = Tensor<4>;
 
-    /// torchvision's start, but that `fc` is normal, with the deviation of the uniform values there.
+    /// Returns torchvision's initial values, except that `fc` is normal, with the deviation of torchvision's uniform values.
     fn parameters(&self) -> Vec<ParameterSpec> {
         let mut specs = Specs::default();
         for layer in self.normed() {
             let ([_, to], [convolution, norm]) = (layer.channels, &layer.names);
-            // He's: what goes backward keeps its size.
+            // He initialization that preserves the variance in the backward pass.
             let init = Init::Normal((2.0 / (to * layer.filter * layer.filter) as f64).sqrt());
             specs.add(format!("{convolution}.weight"), &layer.shape(), init);
             specs.norm(norm, to);
         }
         let features = self.channels(3);
-        // Uniform within 1/√features has this deviation.
+        // The deviation of a uniform distribution within 1/√features.
         let init = Init::Normal((3.0 * features as f64).sqrt().recip());
         specs.add("fc.weight", &[self.classes, features], init);
         specs.add("fc.bias", &[self.classes], init);
@@ -258,7 +258,7 @@ impl Network for ImageNetResNet {
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, _: &Tensor<4>) -> Tensor<2> {
         let n = hidden.dims()[0];
         let (channels, edge) = self.shape(self.segments() - 1);
-        // A sum over the image: in f32 under a mixed setting, in the one format of a true one.
+        // The pooling is a sum: in f32 under a mixed setting, in the only format of a true setting.
         let hidden = pass.compute.full(hidden);
         let pooled = hidden.reshape([n, edge * edge, channels]).mean_dim(1);
         pass.linear(pooled.reshape([n, channels]), "fc")
@@ -280,7 +280,7 @@ mod tests {
             let specs = model.parameters().into_iter();
             let count: usize = specs.map(|spec| spec.shape.iter().product::<usize>()).sum();
             assert_eq!(count, parameters, "{depth}");
-            // Shortcuts multiply too, and each layer but the last has a norm.
+            // Shortcuts are layers, too, and each layer but the last has a norm.
             assert_eq!(model.layers().len(), layers, "{depth}");
             assert_eq!(model.norms().len(), layers - 1, "{depth}");
             assert_eq!(model.shape(model.segments() - 1).1, 7, "{depth}");

@@ -1,11 +1,11 @@
 //! Layers that a mixed setting keeps in f32.
 
-/// Which ones they are.
+/// Set of layers that are kept in f32.
 #[derive(Debug, Clone)]
 pub(crate) enum Kept {
-    /// Those of these patterns: each is a name, or its first parts, with `*` for any one part.
+    /// Layers that match one of these patterns. A pattern is a name or its first components, with `*` for any one component.
     Matching(Vec<String>),
-    /// All but this one, and with them whatever computes without weights.
+    /// All layers but this one, including operations without weights.
     AllBut(String),
 }
 
@@ -16,10 +16,10 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// The patterns of a setting.
+    /// Creates the set from the patterns of a setting.
     ///
     /// # Errors
-    /// A pattern that is the name of no layer: it would keep nothing, and the record would say that it did.
+    /// A pattern does not match any layer: it would have no effect, although the record contains it.
     pub(crate) fn new(patterns: &[String], layers: &[String]) -> Result<Self, String> {
         let unknown = patterns
             .iter()
@@ -33,7 +33,7 @@ impl Kept {
         }
     }
 
-    /// Whether a layer is among them.
+    /// Returns true if a layer is in the set.
     pub(crate) fn contains(&self, layer: &str) -> bool {
         match self {
             Self::Matching(patterns) => patterns.iter().any(|pattern| matches(pattern, layer)),

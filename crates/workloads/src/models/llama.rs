@@ -1,7 +1,7 @@
 //! LLaMA (arXiv 2302.13971, 2307.09288, 2407.21783), the architecture of `Llama-2-7b` and `Llama-3.1-8B`.
 //!
-//! Pre-norm blocks that see no later token, with root-mean-square norms, rotated queries and keys, keys and values that
-//! neighbouring heads share, and a gated feed-forward layer. No layer has a bias, and nothing is dropped.
+//! Pre-norm causal blocks with RMS norms, rotary embeddings of queries and keys, grouped-query attention, and a gated feed-forward layer. Layers
+//! do not have biases, and there is no dropout.
 
 use std::f64::consts::TAU;
 
@@ -15,12 +15,12 @@ use crate::{data::Tokenized, weights::Naming};
 /// Standard deviation of initial weights, from the reference.
 const INIT_DEVIATION: f64 = 0.02;
 
-/// Name of the table of words.
+/// Name of the embedding table.
 const WORDS: &str = "model.embed_tokens.weight";
-/// Name of the head, be it a matrix of its own or the table of words.
+/// Name of the head, which has its own matrix or is tied to the embedding table.
 const HEAD: &str = "lm_head";
 
-/// The model's shape.
+/// Architecture with its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct Llama {
     size: LlamaSize,
@@ -141,9 +141,9 @@ impl Network for Llama {
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matrix product.
+/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matmul.
 impl Llama {
-    /// Attention of hidden states `[n · sequence, width]` to themselves and what came before, back in that width.
+    /// Computes causal self-attention of hidden states `[n · sequence, width]`, in the same shape.
     fn attention(
         &self,
         pass: &Pass<'_>,
@@ -171,7 +171,7 @@ impl Llama {
     }
 }
 
-/// The feed-forward layer, one half of which says how much of the other goes on.
+/// Computes the feed-forward layer, in which one projection gates the other.
 fn gated(pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
     let [gate, up, down] = ["gate_proj", "up_proj", "down_proj"].map(|part| format!("{layer}.{part}"));
     let products = pass.products(&gate);
@@ -181,7 +181,7 @@ fn gated(pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
     pass.unbiased(pass.show(&format!("{layer}.gated"), wide), &down)
 }
 
-/// Radians a place of each pair of elements of a head, `[head_dim / 2]`.
+/// Returns the rotation frequencies in radians per position, for each pair of elements of a head: `[head_dim / 2]`.
 fn frequencies(size: &LlamaSize) -> Vec<f64> {
     let frequency = |pair: u32| {
         let share = f64::from(2 * pair) / f64::from(size.head_dim);
@@ -194,7 +194,7 @@ fn frequencies(size: &LlamaSize) -> Vec<f64> {
     (0..size.head_dim / 2).map(frequency).collect()
 }
 
-/// A frequency as LLaMA 3.1 has it: slowed down if it turns few times within the original length.
+/// Scales a frequency as in LLaMA 3.1: it is reduced if it makes few turns within the original context length.
 fn slowed(frequency: f64, scaling: &RopeScaling) -> f64 {
     let turns = f64::from(scaling.original_max_position_embeddings) * frequency / TAU;
     let (low, high) = (scaling.low_freq_factor, scaling.high_freq_factor);
@@ -206,7 +206,7 @@ fn layer_name(layer: u32) -> String {
     format!("model.layers.{layer}")
 }
 
-/// What multiplies queries, keys and values.
+/// Returns the name of the attention matmuls.
 fn attention_name(layer: &str) -> String {
     format!("{layer}.self_attn")
 }
@@ -221,7 +221,7 @@ mod tests {
     fn the_published_model_has_its_number_of_parameters() {
         let specs = Llama::new(LlamaSize::LLAMA2_7B).parameters();
         let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
-        // As Hugging Face counts them.
+        // Number of parameters as reported by Hugging Face.
         assert_eq!(counts.sum::<usize>(), 6_738_415_616);
     }
 
@@ -235,7 +235,7 @@ mod tests {
         };
         for tied in [false, true] {
             let layers = of(tied).layers();
-            // Seven with weights and the attention in each block, and the head.
+            // Seven layers with weights and the attention in each block, and the head.
             assert_eq!(layers.len(), 32 * 8 + 1, "tied: {tied}");
             assert_eq!(
                 layers.iter().filter(|layer| *layer == HEAD).count(),
@@ -243,7 +243,7 @@ mod tests {
                 "tied: {tied}"
             );
             assert!(!layers.iter().any(|layer| layer.contains("norm")));
-            // The lookup reads it as it is.
+            // The embedding lookup reads the table in its original format.
             assert!(!of(tied).multiplies(WORDS));
         }
         let heads = |tied| {
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!((heads(false), heads(true)), (1, 0));
     }
 
-    /// What transformers has for a head of this width.
+    /// Returns the size and the frequencies of transformers for a head of this width.
     fn wanted(golden: &Value, head_dim: u32) -> (LlamaSize, Vec<f64>) {
         let config = &golden["config"];
         let size = LlamaSize {
@@ -276,7 +276,7 @@ mod tests {
         };
         let grouped = golden(include_str!("../../tests/golden/llama-grouped.json"));
         let tied = golden(include_str!("../../tests/golden/llama-tied.json"));
-        // The table of a published model, in which some frequencies stay as they are.
+        // The table of a published model, in which some frequencies are not scaled.
         let published = &tied["float64"]["llama_3_1_8b"];
         for (golden, head_dim) in [(&grouped, 4), (&tied, 6), (published, 128)] {
             let (size, wanted) = wanted(golden, head_dim);

@@ -1,4 +1,4 @@
-//! Models: their parameters by name and shape, and their forward passes.
+//! Models: names and shapes of their parameters, and their forward passes.
 
 mod bert;
 mod bloom;
@@ -35,49 +35,49 @@ pub(crate) use pass::{Norms, Pass, Seen, Stage};
 pub(crate) use resnet::ResNet;
 pub(crate) use vit::Vit;
 
-/// A model that says a class, or a word, of each thing that it is asked for, as the trainer sees it: segments one after the other, each of which needs of the ones before it
-/// their last hidden states alone, and a head. Hidden states between segments are matrices, a row a token or an image.
+/// Model that predicts classes or tokens, with the interface of the trainer: a sequence of segments and a head. Each segment depends only on the
+/// hidden states of the segment before. Hidden states between segments are matrices, with a row per token or image.
 pub(crate) trait Network: Clone {
-    /// The data that it takes.
+    /// Data of the model.
     type Part: Part;
-    /// A micro-batch on the device.
+    /// Micro-batch on the device.
     type Input;
-    /// Whether weights of four dimensions are the filters of convolutions. Patches of images may be multiplied as rows.
+    /// True if weights of four dimensions are the filters of convolutions. Patches of images may be multiplied as rows instead.
     const CONVOLVES: bool = true;
 
-    /// Every parameter, in the names and the order of published checkpoints.
+    /// Returns every parameter, with the names and in the order of published checkpoints.
     fn parameters(&self) -> Vec<ParameterSpec>;
 
-    /// What it starts from without a checkpoint.
+    /// Returns the initial weights without a checkpoint.
     fn initial(&self, seed: u64) -> Box<dyn Iterator<Item = Weight> + '_> {
         Box::new(weights::initial(self.parameters(), seed))
     }
 
-    /// What published checkpoints call things.
+    /// Returns the naming of published checkpoints.
     fn naming(&self) -> Naming {
         Naming::default()
     }
 
-    /// Whether the parameter of this name belongs to a layer that multiplies.
+    /// Returns true if the parameter belongs to a layer that computes a matmul or convolution.
     fn is_multiplied(name: &str) -> bool;
 
-    /// Layers that a mixed setting keeps in f32.
+    /// Returns the layers that a mixed setting keeps in f32.
     fn kept(&self) -> &Kept;
 
-    /// The same with other layers kept.
+    /// Returns the model with other layers kept in f32.
     fn with_kept(self, kept: Kept) -> Self;
 
-    /// Batch norms by name, with their channels.
+    /// Returns the batch norms by name, with their channels.
     fn norms(&self) -> Vec<(String, usize)> {
         vec![]
     }
 
-    /// Whether elements are dropped at random in training.
+    /// Returns true if the model applies dropout in training.
     fn drops(&self) -> bool {
         false
     }
 
-    /// Puts a micro-batch on a device.
+    /// Uploads a micro-batch to a device.
     fn upload(batch: &Batch<Self>, device: &Device) -> Self::Input;
 
     /// Number of blocks after the first segment.
@@ -94,7 +94,7 @@ pub(crate) trait Network: Clone {
         1 + self.block_count()
     }
 
-    /// The hidden states behind a segment, from those before it; the first needs none.
+    /// Returns the hidden states after a segment, from those before it; the first segment does not need any.
     fn segment(
         &self,
         pass: &Pass<'_>,
@@ -108,24 +108,24 @@ pub(crate) trait Network: Clone {
         }
     }
 
-    /// Logits `[labels, classes]` from the hidden states behind the last segment: a row for every label of a micro-batch.
+    /// Returns logits `[labels, classes]` from the hidden states after the last segment: a row for every label of a micro-batch.
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &Self::Input) -> Tensor<2>;
 
-    /// The same with layers that a mixed setting keeps in f32.
+    /// Returns the model with the layers that match `patterns` kept in f32.
     ///
     /// # Errors
-    /// A pattern that is the name of no layer.
+    /// A pattern does not match any layer.
     fn keeping(self, patterns: &[String]) -> Result<Self, String> {
         let kept = Kept::new(patterns, &self.layers())?;
         Ok(self.with_kept(kept))
     }
 
-    /// The same with every layer but one in f32.
+    /// Returns the model with every layer but one kept in f32.
     fn keeping_all_but(self, layer: &str) -> Self {
         self.with_kept(Kept::AllBut(layer.to_owned()))
     }
 
-    /// The layers that multiply, by name: those with a matrix of weights, and those without.
+    /// Returns the names of all layers that compute matmuls or convolutions, with and without a weight matrix.
     fn layers(&self) -> Vec<String> {
         let multiplied = |spec: ParameterSpec| {
             let layer = spec.name.strip_suffix(".weight")?;
@@ -136,7 +136,7 @@ pub(crate) trait Network: Clone {
         weighted.chain(self.weightless()).chain(tied).collect()
     }
 
-    /// What the layers that are kept in f32 do.
+    /// Returns the operations of the layers that are kept in f32.
     fn kept_operations(&self, attention: Operation) -> Vec<Operation> {
         let weighted = self.parameters().into_iter().filter_map(|spec| {
             let layer = spec.name.strip_suffix(".weight")?;
@@ -159,31 +159,29 @@ pub(crate) trait Network: Clone {
         all
     }
 
-    /// What multiplies hidden states with each other, by name.
+    /// Returns the names of matmuls of hidden states with each other (attention).
     fn weightless(&self) -> Vec<String> {
         vec![]
     }
 
-    /// What multiplies hidden states with the table of words, by its name and that of the table; none where the head has weights
-    /// of its own.
+    /// Returns the names of a tied head and of its embedding table, or `None` if the head has its own weights.
     fn tied_head(&self) -> Option<(&'static str, &'static str)> {
         None
     }
 
-    /// Whether a forward pass reads the parameter of this name in the format of products: under a mixed setting, a
-    /// low-precision copy of it.
+    /// Returns true if a forward pass reads the parameter in the format of matmuls, which is a low-precision copy under a mixed setting.
     fn multiplies(&self, name: &str) -> bool {
         let layer = name.rsplit_once('.').map_or(name, |(layer, _)| layer);
         Self::is_multiplied(name) && !self.kept().contains(layer)
     }
 
-    /// A pass over the model, segment by segment.
+    /// Creates a pass over the model.
     fn pass<'a>(&'a self, parameters: &'a Tracked, compute: &'a Compute, stage: Stage<'a>) -> Pass<'a> {
         Pass::new(parameters, compute, self.kept(), stage)
     }
 
-    /// Logits `[labels, classes]`. Dropout is drawn from the backend's generator in training; `before` is told of every
-    /// segment, and of the head as the one behind the last.
+    /// Computes logits `[labels, classes]`. Dropout in training uses the backend's generator. `before` is called with the index of every
+    /// segment, and with the number of segments before the head.
     fn forward(&self, pass: &Pass<'_>, input: &Self::Input, mut before: impl FnMut(u32)) -> Tensor<2> {
         before(0);
         let mut hidden = self.segment(pass, 0, input, None);
@@ -196,10 +194,10 @@ pub(crate) trait Network: Clone {
     }
 }
 
-/// Some examples of a model's data, as the host holds them.
+/// Batch of a model's examples in host memory.
 pub(crate) type Batch<M> = <<M as Network>::Part as Part>::Batch;
 
-/// A parameter of a model: name as in its published checkpoints, and how it starts without one.
+/// Parameter of a model: its name in published checkpoints, and its initial values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ParameterSpec {
     /// Name in checkpoints.
@@ -210,7 +208,7 @@ pub(crate) struct ParameterSpec {
     pub init: Init,
 }
 
-/// The parameters of a model, in the order of its checkpoints.
+/// Parameters of a model, in the order of its checkpoints.
 #[derive(Default)]
 struct Specs(Vec<ParameterSpec>);
 
@@ -223,13 +221,13 @@ impl Specs {
         });
     }
 
-    /// A layer with weights `[outputs, …]` and biases `[outputs]`, which start at zero.
+    /// Adds a linear layer with weights `[outputs, …]` and biases `[outputs]`, which are initially zero.
     fn linear(&mut self, layer: &str, shape: &[usize], init: Init) {
         self.add(format!("{layer}.weight"), shape, init);
         self.add(format!("{layer}.bias"), &shape[..1], Init::Zeros);
     }
 
-    /// A norm with a scale and a shift.
+    /// Adds a norm with a scale and a shift.
     fn norm(&mut self, layer: &str, width: usize) {
         self.add(format!("{layer}.weight"), &[width], Init::Ones);
         self.add(format!("{layer}.bias"), &[width], Init::Zeros);
@@ -241,7 +239,7 @@ impl Specs {
 pub(crate) enum Init {
     /// Normal with mean 0 and this standard deviation.
     Normal(f64),
-    /// The same, with the first row zero: the embedding of the padding token.
+    /// Same as `Normal`, with the first row zero: the embedding of the padding token.
     NormalZeroFirstRow(f64),
     /// All zero.
     Zeros,

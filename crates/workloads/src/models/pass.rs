@@ -1,4 +1,4 @@
-//! One forward pass over a model: the layers that models share, each in the precision that its name has.
+//! Forward pass over a model: the layers that models share, each in the precision that the setting assigns to its name.
 
 use std::cell::{OnceCell, RefCell};
 
@@ -7,34 +7,34 @@ use mantissa_precision::{Compute, Moments, Rotation, Sight, Tracked, swap_middle
 
 use super::{Kept, KvCache};
 
-/// Outputs of layers by name, in the order in which they were made.
+/// Outputs of layers by name, in the order of computation.
 pub(crate) type Seen = RefCell<Vec<(String, Tensor<1>)>>;
 
 /// Moments of batch norms by name.
 pub(crate) type Norms = Vec<(String, Moments)>;
 
-/// What training does otherwise than testing.
+/// Stage of a pass, which selects dropout and the statistics of batch norms.
 pub(crate) enum Stage<'a> {
-    /// Elements are dropped. Batches are normalised by their own moments, which are noted.
+    /// Dropout is active. Batches are normalized by their own moments, which are recorded.
     Training(&'a RefCell<Norms>),
-    /// Nothing is dropped. Batches are normalised by their own moments.
+    /// No dropout. Batches are normalized by their own moments.
     Observing,
-    /// Nothing is dropped. Batches are normalised by running statistics.
+    /// No dropout. Batches are normalized by running statistics.
     Testing(&'a Norms),
 }
 
-/// A forward pass: parameters, and how to compute with them.
+/// Forward pass: parameters, and the precision of its computations.
 pub(crate) struct Pass<'a> {
     pub parameters: &'a Tracked,
     pub compute: &'a Compute,
     kept: &'a Kept,
     stage: Stage<'a>,
     seen: Option<&'a Seen>,
-    /// What came before, and how many tokens that were.
+    /// Keys and values of earlier tokens, and the number of these tokens.
     cache: Option<(&'a RefCell<KvCache>, usize)>,
-    /// The table of words as the head multiplies it, where that was made beforehand.
+    /// Embedding table in the format of the head's matmul, if it was cast beforehand.
     head: Option<&'a Tensor<2>>,
-    /// What every layer makes of the places of the tokens.
+    /// Rotary embedding of the tokens' positions, shared by all layers.
     rotation: OnceCell<Rotation>,
     sight: OnceCell<Sight>,
 }
@@ -59,7 +59,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The same over tokens that follow those in a cache, which remembers them too.
+    /// Returns a pass over tokens that follow those in a cache; the pass adds its tokens to the cache.
     pub(crate) fn remembering(self, cache: &'a RefCell<KvCache>) -> Self {
         let place = cache.borrow().tokens();
         Self {
@@ -68,22 +68,22 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// How queries and keys of this pass turn, which is the same in every layer.
+    /// Returns the rotary embedding of this pass, which is the same in every layer.
     pub(super) fn rotation(&self, make: impl FnOnce() -> Rotation) -> &Rotation {
         self.rotation.get_or_init(make)
     }
 
-    /// The same with the table of words in the format in which a tied head multiplies it: it is not rounded for every token anew.
+    /// Returns the pass with the embedding table in the format of a tied head, so that it is not cast again for every token.
     pub(crate) fn with_head(self, head: Option<&'a Tensor<2>>) -> Self {
         Self { head, ..self }
     }
 
-    /// Tokens before the first of this pass.
+    /// Returns the number of tokens before the first token of this pass.
     pub(super) fn place(&self) -> usize {
         self.cache.map_or(0, |(_, place)| place)
     }
 
-    /// The same, with the outputs of layers shown.
+    /// Returns the pass with the outputs of layers recorded in `seen`.
     pub(crate) fn seen_by(self, seen: &'a Seen) -> Self {
         Self {
             seen: Some(seen),
@@ -100,7 +100,7 @@ impl<'a> Pass<'a> {
         output
     }
 
-    /// How a layer multiplies.
+    /// Returns the precision of a layer's matmuls.
     pub(super) fn products(&self, layer: &str) -> Compute {
         if self.kept.contains(layer) {
             self.compute.in_f32()
@@ -109,12 +109,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether layers do what they do in training alone.
+    /// Returns true in training.
     pub(crate) fn trains(&self) -> bool {
         matches!(self.stage, Stage::Training(_))
     }
 
-    /// A share of elements to drop, which is 0 outside of training.
+    /// Returns the dropout probability, which is 0 outside of training.
     pub(super) fn dropped(&self, share: f64) -> f64 {
         match self.stage {
             Stage::Training(_) => share,
@@ -126,20 +126,20 @@ impl<'a> Pass<'a> {
         self.compute.dropout(input, self.dropped(share))
     }
 
-    /// A linear layer with its bias.
+    /// Linear layer with a bias.
     pub(super) fn linear(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
         self.show(name, self.products(name).linear(input, weight, bias))
     }
 
-    /// A linear layer without a bias.
+    /// Linear layer without a bias.
     pub(super) fn unbiased(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         self.show(name, self.products(name).matmul_by_columns(input, weight))
     }
 
-    /// A head whose weights `[out, in]` are the table of words.
+    /// Head whose weights `[out, in]` are the embedding table.
     pub(super) fn tied(&self, input: Tensor<2>, table: &str, name: &str) -> Tensor<2> {
         let weight = self
             .head
@@ -148,15 +148,15 @@ impl<'a> Pass<'a> {
         self.show(name, self.products(name).matmul_by_columns(input, weight))
     }
 
-    /// A linear layer whose weights are `[in, out]`, with its bias.
+    /// Linear layer with weights `[in, out]` and a bias.
     pub(super) fn transposed(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
         self.show(name, self.products(name).linear_by_inputs(input, weight, bias))
     }
 
-    /// Attention of hidden states `[n · sequence, width]`, by layers that project them to queries, keys and values, over the
-    /// positions that are no `padding` `[n, sequence]`: what the heads see, side by side.
+    /// Computes attention of hidden states `[n · sequence, width]`, masked by `padding` `[n, sequence]`. The layers `projections` compute
+    /// queries, keys and values. Returns the concatenated outputs of the heads.
     pub(super) fn attention(
         &self,
         hidden: &Tensor<2>,
@@ -176,9 +176,9 @@ impl<'a> Pass<'a> {
         rows_of(self.show(name, mixed))
     }
 
-    /// Attention of queries `[n, heads, queries, width]` to keys and values `[n, heads / group, queries, width]`, of which none
-    /// comes after a query, and to those in the cache; with a bias `[heads, keys]` of the scores, which is the same in every layer: what
-    /// the heads see, side by side, `[n · queries, heads · width]`.
+    /// Computes causal attention of queries `[n, heads, queries, width]` to keys and values `[n, heads / group, queries, width]` and to those in
+    /// the cache. An optional bias `[heads, keys]`, equal in every layer, is added to the scores. Returns the concatenated outputs of the heads,
+    /// `[n · queries, heads · width]`.
     pub(super) fn causal_attention(
         &self,
         [query, key, value]: [Tensor<4>; 3],
@@ -202,7 +202,7 @@ impl<'a> Pass<'a> {
         rows_of(self.show(name, mixed))
     }
 
-    /// Some rows of hidden states.
+    /// Gathers some rows of hidden states.
     pub(super) fn rows(&self, hidden: Tensor<2>, rows: &Tensor<1, Int>) -> Tensor<2> {
         self.compute.embedding(hidden, rows.clone())
     }
@@ -232,7 +232,7 @@ impl<'a> Pass<'a> {
         self.show(name, normal)
     }
 
-    /// A convolution without a bias; its filters are `shape`.
+    /// Convolution without a bias; its filters have the shape `shape`.
     pub(super) fn convolution(
         &self,
         images: Tensor<4>,
@@ -269,7 +269,7 @@ impl<'a> Pass<'a> {
         self.show(name, normal)
     }
 
-    /// Sum of images. Products leave them channels-last in memory, and there they stay.
+    /// Adds images. Convolutions return them channels-last in memory, and the sum keeps this layout.
     pub(super) fn add_images(&self, one: Tensor<4>, other: Tensor<4>) -> Tensor<4> {
         let [one, other] = [one, other].map(|images| images.permute([0, 2, 3, 1]));
         self.compute.add(one, other).permute([0, 3, 1, 2])
@@ -284,7 +284,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// What heads see, `[n, heads, sequence, width]`, side by side: `[n · sequence, heads · width]`.
+/// Concatenates the outputs of the heads `[n, heads, sequence, width]` to `[n · sequence, heads · width]`.
 fn rows_of(mixed: Tensor<4>) -> Tensor<2> {
     let [n, heads, sequence, width] = mixed.dims();
     swap_middle(mixed).reshape([n * sequence, heads * width])

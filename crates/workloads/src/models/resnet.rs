@@ -1,5 +1,5 @@
-//! ResNet for small images (arXiv 1512.03385, section 4.2): 6n + 2 layers, three stages that halve the edge and double the
-//! channels, shortcuts without parameters (option A). Names are those of `akamaster/pytorch_resnet_cifar10`.
+//! ResNet for small images (arXiv 1512.03385, section 4.2): 6n + 2 layers in three stages, each of which but the first halves the edge and
+//! doubles the channels, and shortcuts without parameters (option A). Names are those of `akamaster/pytorch_resnet_cifar10`.
 
 use burn::tensor::{Device, Tensor, TensorData, s};
 use mantissa_core::ResNetSize;
@@ -7,16 +7,16 @@ use mantissa_core::ResNetSize;
 use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs};
 use crate::data::Images;
 
-/// Epsilon of every batch norm, PyTorch's.
+/// Epsilon of every batch norm, as in PyTorch.
 const NORM_EPSILON: f64 = 1e-5;
-/// Colours of an image.
+/// Colour channels of an image.
 const COLOURS: usize = 3;
-/// Stages of blocks of one size.
+/// Number of stages. The blocks of a stage have the same size.
 const STAGES: u32 = 3;
 /// Edge of every filter.
 const FILTER: usize = 3;
 
-/// The model's shape.
+/// Architecture with its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct ResNet {
     size: ResNetSize,
@@ -36,12 +36,12 @@ impl ResNet {
         }
     }
 
-    /// Channels behind a stage.
+    /// Returns the output channels of a stage.
     fn channels(&self, stage: u32) -> usize {
         (self.size.width as usize) << stage
     }
 
-    /// Edge behind a stage: halved by each but the first, rounded up.
+    /// Returns the output edge of a stage: halved by each stage but the first, rounded up.
     fn edge(&self, stage: u32) -> usize {
         (0..stage).fold(self.edge, |edge, _| edge.div_ceil(2))
     }
@@ -50,7 +50,7 @@ impl ResNet {
         self.size.blocks()
     }
 
-    /// Stage and number in it of a block.
+    /// Returns the stage of a block and its index in the stage.
     fn place(&self, block: u32) -> (u32, u32) {
         (block / self.blocks(), block % self.blocks())
     }
@@ -72,7 +72,7 @@ impl ResNet {
     }
 }
 
-/// Every other row and column, between channels of zeros.
+/// Takes every other row and column, and pads the channels with zeros on both sides.
 fn subsampled(images: Tensor<4>, to: usize) -> Tensor<4> {
     let images = images.permute([0, 2, 3, 1]);
     let images = images.slice([s![..], s![..;2], s![..;2], s![..]]);
@@ -90,7 +90,7 @@ impl Network for ResNet {
     fn parameters(&self) -> Vec<ParameterSpec> {
         let mut specs = Specs::default();
         let layer = |specs: &mut Specs, convolution: &str, norm: &str, from: usize, to: usize| {
-            // He's: what goes forward keeps its size.
+            // He initialization that preserves the variance in the forward pass.
             let init = Init::Normal((2.0 / (from * FILTER * FILTER) as f64).sqrt());
             specs.add(format!("{convolution}.weight"), &[to, from, FILTER, FILTER], init);
             specs.norm(norm, to);
@@ -164,7 +164,7 @@ impl Network for ResNet {
     }
 
     fn block(&self, pass: &Pass<'_>, block: u32, input: &Tensor<4>, hidden: Tensor<2>) -> Tensor<2> {
-        // Behind the segment before this one.
+        // Stage of the segment before this one.
         let stage = block.checked_sub(1).map_or(0, |block| self.place(block).0);
         let (n, edge) = (input.dims()[0], self.edge(stage));
         let images = hidden.reshape([n, edge, edge, self.channels(stage)]);
@@ -174,14 +174,14 @@ impl Network for ResNet {
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, _: &Tensor<4>) -> Tensor<2> {
         let n = hidden.dims()[0];
         let (channels, edge) = (self.channels(STAGES - 1), self.edge(STAGES - 1));
-        // A sum over the image: in f32 under a mixed setting, in the one format of a true one.
+        // The pooling is a sum: in f32 under a mixed setting, in the only format of a true setting.
         let hidden = pass.compute.full(hidden);
         let pooled = hidden.reshape([n, edge * edge, channels]).mean_dim(1);
         pass.linear(pooled.reshape([n, channels]), "linear")
     }
 }
 
-/// Images as rows of hidden states: channels last, as they lie in memory.
+/// Converts images to rows of hidden states: channels last, as they are in memory.
 pub(super) fn as_rows(images: Tensor<4>) -> Tensor<2> {
     images.permute([0, 2, 3, 1]).flatten(1, 3)
 }

@@ -1,9 +1,9 @@
 //! Vision transformer for image classification (arXiv 2010.11929), the architecture of
 //! `google/vit-base-patch16-224`.
 //!
-//! Pre-norm encoder blocks over patches of the image, with a class token before them, learnt positions and
-//! exact GELU; the head reads the class token. Dropout sits where the reference has it: after the embeddings,
-//! on the attention weights, and after the last layer of each half of a block.
+//! Pre-norm encoder blocks over patches of the image, preceded by a class token, with learned positions and exact GELU; the head reads the class
+//! token. Dropout is applied where the reference applies it: after the embeddings, to the attention weights, and after the last layer of
+//! attention and feed-forward part.
 
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use mantissa_core::VitSize;
@@ -13,17 +13,17 @@ use crate::{data::Images, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
 const INIT_DEVIATION: f64 = 0.02;
-/// Colours of an image.
+/// Colour channels of an image.
 const COLOURS: usize = 3;
 
-/// Name of the token before all patches.
+/// Name of the class token.
 const CLASS_TOKEN: &str = "vit.embeddings.cls_token";
-/// Name of what is added to every token by its place.
+/// Name of the position embeddings.
 const POSITIONS: &str = "vit.embeddings.position_embeddings";
-/// Name of the layer that makes tokens of patches.
+/// Name of the layer that projects patches to tokens.
 const PROJECTION: &str = "vit.embeddings.patch_embeddings.projection";
 
-/// The model's shape.
+/// Architecture with its shape.
 #[derive(Debug, Clone)]
 pub(crate) struct Vit {
     size: VitSize,
@@ -40,22 +40,22 @@ impl Vit {
         }
     }
 
-    /// Edge of a patch.
+    /// Returns the edge of a patch.
     fn patch(&self) -> usize {
         self.size.patch_size as usize
     }
 
-    /// Patches along an edge of an image.
+    /// Returns the number of patches along an edge of an image.
     fn side(&self) -> usize {
         self.size.image_size as usize / self.patch()
     }
 
-    /// The patches of an image, and the class token.
+    /// Returns the number of tokens of an image: its patches and the class token.
     fn tokens(&self) -> usize {
         1 + self.side() * self.side()
     }
 
-    /// Width of the residual stream.
+    /// Returns the width of the residual stream.
     fn width(&self) -> usize {
         self.size.hidden_size as usize
     }
@@ -137,7 +137,7 @@ impl Network for Vit {
         self.size.num_hidden_layers
     }
 
-    /// Patches as tokens behind the class token. Filters that do not overlap are a linear layer.
+    /// Projects patches to tokens and prepends the class token. A convolution with filters that do not overlap is a linear layer.
     fn embed(&self, pass: &Pass<'_>, images: &Tensor<4>) -> Tensor<2> {
         let n = images.dims()[0];
         let (side, patch, width) = (self.side(), self.patch(), self.width());
@@ -152,7 +152,7 @@ impl Network for Vit {
         let products = pass.products(PROJECTION);
         let projected = products.linear(patches, filters.reshape([width, values]), bias);
         let projected = pass.show(PROJECTION, projected);
-        // Beside the class token, in its format: the wider one, as the reference joins them.
+        // The reference concatenates the tokens in the wider format, that of the class token.
         let projected = pass.compute.full(projected).reshape([n, side * side, width]);
         let class = pass.parameters.vector(CLASS_TOKEN).reshape([1, width]);
         let rows = Tensor::cat(vec![pass.compute.repeated(class, n), projected], 1);
@@ -172,7 +172,7 @@ impl Network for Vit {
         let projections = ["query", "key", "value"].map(|part| format!("{name}.{part}"));
         let heads = self.size.num_attention_heads as usize;
         let of_attention = (name.as_str(), heads, self.size.attention_probs_dropout_prob);
-        // An image has all of its patches.
+        // Images do not have padding.
         let shape = [hidden.dims()[0] / self.tokens(), self.tokens()];
         let padding = Tensor::<2, Bool>::full(shape, false, &hidden.device());
         let mixed = pass.attention(&normal, projections, of_attention, &padding);
@@ -205,7 +205,7 @@ fn layer_name(layer: u32) -> String {
     format!("vit.encoder.layer.{layer}")
 }
 
-/// What multiplies queries, keys and values.
+/// Returns the name of the attention matmuls.
 fn attention_name(layer: &str) -> String {
     format!("{layer}.attention.attention")
 }
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// As it was published for ImageNet.
+    /// Returns the model published for ImageNet.
     fn base() -> Vit {
         Vit::new(VitSize::BASE, 1000)
     }
@@ -225,14 +225,14 @@ mod tests {
     fn the_base_model_has_the_published_number_of_parameters() {
         let specs = base().parameters();
         let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
-        // As Hugging Face counts them.
+        // Number of parameters as reported by Hugging Face.
         assert_eq!(counts.sum::<usize>(), 86_567_656);
     }
 
     #[test]
     fn what_multiplies_is_a_layer_and_what_is_added_or_normalised_is_not() {
         let layers = base().layers();
-        // Six with weights and the attention in each block, the projection and the classifier.
+        // Six layers with weights and the attention in each block, the projection and the classifier.
         assert_eq!(layers.len(), 12 * 7 + 2);
         assert_eq!(layers[0], PROJECTION);
         assert!(!layers.iter().any(|layer| layer.contains("layernorm")));

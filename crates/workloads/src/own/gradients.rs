@@ -1,8 +1,8 @@
-//! Compares the gradients of a replayed module with those that burn computes for it.
+//! Compares the gradients of a replayed module with those that burn computes for the module.
 //!
-//! A replay passes gradients through all operations that were recorded, and `detach()` is not one of them. A module that stops
-//! gradients would train differently from what its author wrote. So both are computed once, in f32 on the CPU, for a few
-//! examples and the parameters that a training starts from.
+//! A replay passes gradients through all recorded operations, and `detach()` is not recorded. A module that stops gradients would therefore
+//! train differently than its author intended. The comparison runs once, in f32 on the CPU, for a few examples and the initial parameters of the
+//! training.
 
 #[cfg(test)]
 mod tests;
@@ -13,22 +13,22 @@ use mantissa_precision::{Autocast, Compute, Constants, Precision, aside};
 use super::{Found, Own, Workload};
 use crate::WorkloadError;
 
-/// Examples in the comparison.
+/// Number of examples in the comparison.
 const EXAMPLES: usize = 2;
 
-/// Relative difference between the gradients of a parameter that sums in another order explain.
+/// Relative difference between the gradients of a parameter that a different order of summation can explain.
 const TOLERANCE: f64 = 0.01;
 
-/// The same in relation to the largest gradient: those that are zero in exact arithmetic consist of rounding errors.
+/// Tolerance relative to the largest gradient: gradients that are zero in exact arithmetic consist of rounding errors.
 const FLOOR: f64 = 1e-5;
 
 /// Gradients by parameter.
 type Gradients = Vec<Vec<f32>>;
 
-/// Compares the gradients of a module with burn's.
+/// Compares the gradients of a module with those of burn.
 ///
 /// # Errors
-/// They differ.
+/// The gradients differ.
 pub(super) fn check<W: Workload>(own: &Own<W>, examples: &[(W::Example, u32)]) -> Result<(), WorkloadError> {
     let comparison = Comparison {
         own,
@@ -58,10 +58,10 @@ struct Comparison<'a, W: Workload> {
 }
 
 impl<W: Workload> Comparison<'_, W> {
-    /// Names of parameters whose gradients differ.
+    /// Returns the names of parameters whose gradients differ.
     fn differing(&self) -> Vec<&str> {
         let burns = self.by_burn();
-        // A module that draws from its own generator computes different gradients each time. Bits, since NaN is not equal to itself.
+        // A module that draws from its own generator has different gradients each time. Compare bits, since NaN is not equal to itself.
         if bits(&self.by_burn()) != bits(&burns) {
             return vec![];
         }
@@ -79,7 +79,7 @@ impl<W: Workload> Comparison<'_, W> {
             .collect()
     }
 
-    /// By burn's own autodiff.
+    /// Computes gradients with burn's own autodiff.
     fn by_burn(&self) -> Gradients {
         let workload = &self.own.workload;
         self.device.seed(self.own.seed);
@@ -91,7 +91,7 @@ impl<W: Workload> Comparison<'_, W> {
         })
     }
 
-    /// By the replay of a recording in f32.
+    /// Computes gradients by replaying a recording in f32.
     fn by_replay(&self) -> Gradients {
         let constants = Constants::new(self.own.seed);
         let autocast = Autocast::new(Compute::from(Precision::True32)).training(true);
@@ -102,12 +102,12 @@ impl<W: Workload> Comparison<'_, W> {
                 self.own.logits(autocast, on, &self.examples, vector)
             })
         };
-        // The first replay computes the constants, and draws random numbers for them where they are random.
+        // The first replay computes the constants, and draws random numbers for random constants.
         replay();
         replay()
     }
 
-    /// Gradients of a fixed weighting of the logits.
+    /// Computes the gradients of a fixed weighting of the logits.
     fn gradients(&self, logits: impl FnOnce(&dyn Fn(usize) -> Tensor<1>) -> Tensor<2>) -> Gradients {
         let leaf = |values: &Vec<f32>| {
             let data = TensorData::new(values.clone(), [values.len()]);
@@ -119,7 +119,7 @@ impl<W: Workload> Comparison<'_, W> {
         let weights = (0..rows * classes).map(|number| (1.7 * number as f32 + 0.3).sin());
         let weights = TensorData::new(weights.collect::<Vec<_>>(), [rows, classes]);
         let weighted = logits * Tensor::from_data(weights, &self.device);
-        // Logits may depend on no parameter at all.
+        // Logits may not depend on any parameter.
         let anchor = leaves[0].clone().sum().mul_scalar(0.0);
         let gradients = (weighted.sum() + anchor).backward();
         let values = |leaf: &Tensor<1>| match leaf.grad(&gradients) {

@@ -1,4 +1,4 @@
-//! Testing by another framework: the same examples in the same micro-batches.
+//! Evaluation by another framework: the same examples in the same micro-batches.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::{
     subject::Work,
 };
 
-/// A test without its model and its data.
+/// Evaluation before its model and data are loaded.
 pub(super) struct Testing<'a> {
     pub session: Session<'a>,
 }
@@ -43,7 +43,7 @@ impl Work for Testing<'_> {
         let (cell, part) = (session.cell, &data.test);
         let predict = |indices: &[usize]| said(&mut session.peer, part, indices);
         let tested = go_through(cell, part, predict, session.observer)?;
-        // What comes next is not the setting's, in time, in energy or in memory.
+        // The comparison with f32 does not count towards the setting's time, energy or memory.
         session.progress(Phase::Evaluate, 0, total);
         session.observer.memory_known();
         let read = session.inputs.weights_of(&cell.workload.name);
@@ -65,7 +65,8 @@ impl Work for Testing<'_> {
     }
 }
 
-/// What the program says of some test examples: an answer to each that was asked for, or else every later one would be another's.
+/// Requests predictions for some test examples. Rejects a response with a different number of predictions, since all later predictions would be
+/// assigned to the wrong examples.
 fn said<P: Part>(peer: &mut super::Peer, test: &P, examples: &[usize]) -> Result<Said, WorkloadError> {
     let part = "test";
     let Predicted {

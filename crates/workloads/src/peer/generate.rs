@@ -1,4 +1,4 @@
-//! Writing by another framework: as many tokens after the same prompts.
+//! Text generation by another framework: the same number of tokens after the same prompts.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
     subject::Writing,
 };
 
-/// A generation without its model.
+/// Generation before its model is built.
 pub(super) struct Generating<'a> {
     pub session: Session<'a>,
     pub task: &'a GenerateTask,
@@ -44,7 +44,7 @@ impl Writing for Generating<'_> {
             let held_back = session.observer.held_back(written.window.start);
             Ok((written, held_back))
         })?;
-        // What comes next is not the setting's, in time, in energy or in memory.
+        // The following work does not count towards the setting's time, energy or memory.
         session.progress(Phase::Evaluate, 0, most.into());
         session.observer.memory_known();
         let read = session.inputs.weights_of(&session.cell.workload.name);

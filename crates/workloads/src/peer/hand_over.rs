@@ -1,12 +1,12 @@
-//! What another framework needs to compute the same cell: its weights at the start, its examples, and what is asked about them.
+//! Files from which another framework computes the same cell: initial weights, examples, and the positions to predict.
 //!
 //! ```text
 //! FOLDER/<cell>.json             the cell, and the names of its files
-//!        weights.safetensors     f32, in the names of published checkpoints; running statistics of batch norms beside them
-//!        train.safetensors       tokens or pixels as the model takes them, and what is asked about them; so are validation and test
-//!        prompts.safetensors     of a model that writes
-//!        operands.safetensors    of a kernel, in f64
-//!        again-<cell>.json       the cell in f32, with the same files: what its predictions are compared with
+//!        weights.safetensors     f32, with the names of published checkpoints; includes the running statistics of batch norms
+//!        train.safetensors       tokens or pixels in the model's format, and the labels; same for validation and test
+//!        prompts.safetensors     prompts of a generation cell
+//!        operands.safetensors    operands of a kernel, in f64
+//!        again-<cell>.json       the cell in f32, with the same files, to compare its predictions
 //! ```
 
 use std::{collections::HashMap, fs, path::Path};
@@ -27,7 +27,7 @@ use crate::{
     weights::fit,
 };
 
-/// What a cell is computed from, as `<cell>.json` has it.
+/// Contents of `<cell>.json`.
 #[derive(Debug, Serialize)]
 struct Written<'a> {
     cell: &'a Cell,
@@ -41,13 +41,13 @@ struct Written<'a> {
     test: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompts: Option<String>,
-    /// Of a kernel.
+    /// File of a kernel's operands.
     #[serde(skip_serializing_if = "Option::is_none")]
     operands: Option<String>,
-    /// Classes, where examples have one.
+    /// Number of classes, if examples have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<u32>,
-    /// Rows of the table of words, where examples are texts.
+    /// Vocabulary size, if examples are texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<u32>,
 }
@@ -68,7 +68,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Who is handed what, and where.
+/// Cell to hand over, and the target folder.
 #[derive(Clone, Copy)]
 pub(crate) struct Handing<'a> {
     pub cell: &'a Cell,
@@ -76,10 +76,10 @@ pub(crate) struct Handing<'a> {
     pub folder: &'a Path,
 }
 
-/// Writes down a cell that reads examples. Returns the name of the file that names all others, as the next two do.
+/// Writes the files of a training or evaluation cell. Returns the name of the JSON file, as do the next two functions.
 ///
 /// # Errors
-/// The user's weights are wrong; a file cannot be written.
+/// The user's weights are invalid, or a file cannot be written.
 pub(super) fn hand_over<M: Network>(
     handing: &Handing<'_>,
     model: &M,
@@ -100,10 +100,10 @@ pub(super) fn hand_over<M: Network>(
     handing.finish(&written)
 }
 
-/// Writes down a cell that writes.
+/// Writes the files of a generation cell.
 ///
 /// # Errors
-/// The user's weights are wrong; a file cannot be written.
+/// The user's weights are invalid, or a file cannot be written.
 pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
     handing: &Handing<'_>,
     model: &M,
@@ -123,7 +123,7 @@ pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
     handing.finish(&written)
 }
 
-/// Writes down a kernel: its operands, values that the setting's format has.
+/// Writes the files of a kernel cell: its operands, already rounded to the setting's format.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -143,7 +143,7 @@ pub(crate) fn hand_over_operands(
     handing.finish(&written)
 }
 
-/// Writes down a cell that was handed over once more, with the same files in another setting.
+/// Writes a cell once more, with the same files in another setting.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -170,7 +170,7 @@ fn trouble(doing: &str, path: &Path, error: &std::io::Error) -> WorkloadError {
     WorkloadError::Data(format!("cannot {doing} `{}`: {error}", path.display()))
 }
 
-/// A tensor of a file: its name, its type, its shape, its little-endian bytes.
+/// Tensor of a file: name, dtype, shape and little-endian bytes.
 type Stored = (String, Dtype, Vec<usize>, Vec<u8>);
 
 impl Handing<'_> {
@@ -182,7 +182,8 @@ impl Handing<'_> {
         Ok(file)
     }
 
-    /// The weights that the cell starts from, in f32, or in f64 if a checkpoint has them so and the cell takes them so; the name of the file.
+    /// Writes the initial weights of the cell, in f64 if both the checkpoint and the cell use it, otherwise in f32. Returns the name of the
+    /// file.
     fn weights<M: Network>(&self, model: &M, purpose: Purpose) -> Result<String, WorkloadError> {
         let stored = |(name, shape, values): Weight| -> Stored {
             match values {
@@ -238,7 +239,7 @@ impl Handing<'_> {
         self.write(name, tensors.collect()).map(Some)
     }
 
-    /// Writes a file; its name.
+    /// Writes a file and returns its name.
     fn write(&self, name: &str, tensors: Vec<Stored>) -> Result<String, WorkloadError> {
         let views: Result<Vec<_>, _> = tensors
             .iter()
@@ -249,7 +250,7 @@ impl Handing<'_> {
             .collect();
         let file = format!("{name}.safetensors");
         let path = self.folder.join(&file);
-        // As PyTorch's own checkpoints say of themselves: transformers reads no others.
+        // The same metadata as in PyTorch's own checkpoints: transformers rejects files without it.
         let format = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         let written = views.and_then(|views| safetensors::serialize_to_file(views, Some(format), &path));
         match written {

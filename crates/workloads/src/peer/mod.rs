@@ -1,7 +1,7 @@
-//! Cells that another framework computes, on the same inputs and in the same order, for the same records.
+//! Cells that another framework computes, with the same inputs in the same order, and the same records.
 //!
-//! A program of that framework is [started](Peer::start), handed the cell as files, and asked for one step after the other: which examples a
-//! step takes, how long is warmed up and sampled, and what becomes of the times is decided here, by the code that decides it for burn.
+//! The program of that framework is [started](Peer::start), reads the cell from files, and executes one request after the other. The examples of
+//! each step, the length of warm-up and sampling, and the evaluation of the times are controlled by this crate, with the same code as for burn.
 
 mod evaluate;
 mod generate;
@@ -27,7 +27,7 @@ pub use program::{About, Peer};
 /// Runs a cell with the program of another framework.
 ///
 /// # Errors
-/// The user's files are wrong, the program cannot compute the cell, or it failed.
+/// The user's files are invalid, the program cannot compute the cell, or it failed.
 pub fn run(
     cell: &Cell,
     inputs: &Inputs,

@@ -1,4 +1,4 @@
-//! The program of another framework: started, asked one question after the other, and ended.
+//! Process of another framework: starts it, sends it requests, and ends it.
 
 use std::{
     io::{BufReader, ErrorKind, Write},
@@ -16,107 +16,107 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{AllocatorBytes, WorkloadError, timing::Launch};
 
-/// Longest answer of a peer, in bytes.
+/// Maximum size of a peer's response, in bytes.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
-/// Longest part of an answer that an error repeats, in bytes.
+/// Maximum size of a response quoted in an error, in bytes.
 const LONGEST_QUOTE: usize = 1 << 10;
 
-/// Longest reason of a peer, in bytes.
+/// Maximum size of a peer's error message, in bytes.
 const LONGEST_REASON: usize = 64 << 10;
 
-/// Time that it has to be gone after its last answer.
+/// Time limit for the exit of the peer after its last response.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Time between two looks at whether its first answer is still waited for.
+/// Polling interval while waiting for the first response.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A program that computes with another framework. It reads questions and writes answers, a JSON document a line.
+/// Program that computes with another framework. It reads requests and writes responses, one JSON document per line.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
-    /// It has a process group of its own.
+    /// True if the peer has its own process group.
     apart: bool,
     id: u32,
     questions: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    /// The same moment by this process's clock and by its own, seconds.
+    /// A moment on the clock of this process, and on the peer's clock in seconds.
     moment: (Instant, f64),
-    /// The most that its allocator has held since the cell was read, as of its last answer.
+    /// Peak of the peer's allocator since it loaded the cell, as of its last response.
     pub(super) allocator: Option<AllocatorBytes>,
 }
 
-/// What it is asked to do. Times that it answers with are its own: what the way to it takes is in none of them.
+/// Request to the peer, serialized as JSON. Times in responses come from the peer's clock and exclude the communication.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Question<'a> {
-    /// What it is: [`About`].
+    /// Describe the program: [`About`].
     About,
-    /// What its clock shows, seconds.
+    /// Read the clock, in seconds.
     Clock,
-    /// To multiply the operands in a file as a pass of an operation does, in a setting, and to write the product to a file,
-    /// little-endian f64: why it cannot, if it cannot.
+    /// Multiply the operands of a file as a pass of an operation does in a setting, and write the product to a file as little-endian f64. The
+    /// response is the reason if this is not possible.
     Multiply {
         setting: &'a Setting,
         pass: &'a str,
         operands: &'a Path,
         result: &'a Path,
     },
-    /// To make the model of a cell ready: [`Loaded`].
+    /// Prepare the model of a cell: [`Loaded`].
     Load { folder: &'a Path, cell: &'a str },
-    /// To make an optimizer step over micro-batches of training examples: [`Stepped`].
+    /// Run an optimizer step over micro-batches of training examples: [`Stepped`].
     Step {
         micro_batches: &'a [Vec<usize>],
         learning_rate: f64,
     },
-    /// To forget all steps so far.
+    /// Reset the training to its initial state.
     StartOver,
-    /// What the model says of examples of a part: [`Predicted`].
+    /// Predict examples of a part: [`Predicted`].
     Predict { part: &'a str, examples: &'a [usize] },
-    /// To write after the prompts: [`Wrote`].
+    /// Generate tokens after the prompts: [`Wrote`].
     Write,
-    /// To launch something, from an idle device to an idle device: [`Launched`].
+    /// Launch an operation, from an idle device to an idle device: [`Launched`].
     Launch { what: What },
-    /// To write the result of the first launch to a file, little-endian f64.
+    /// Write the result of the first launch to a file, little-endian f64.
     Result { file: &'a Path },
-    /// To lay beside the inputs of a kernel copies of them, so that so many take turns from then on.
+    /// Create copies of the inputs of a kernel, and use them in rotation from then on.
     Copies { copies: usize },
-    /// To lay in their place what a copy reads: so many values in the format of the parameters, so many times.
+    /// Replace the inputs by `copies` tensors of `values` values in the format of the parameters, for a copy.
     LayForCopy { values: u64, copies: usize },
 }
 
-/// What is launched.
+/// Operation of a launch.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
-    /// Nothing at all: what the clock shows then is not the kernel's.
+    /// No operation, to measure the overhead of the timing.
     Nothing,
     /// The kernel.
     Kernel,
-    /// A copy of what was laid there for it.
+    /// A copy of the tensor created for it.
     Copy,
 }
 
-/// What a program says of itself.
+/// Description of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct About {
-    /// The framework and its version: `PyTorch 2.15.0`.
+    /// The framework and its version, for example `PyTorch 2.15.0`.
     pub name: String,
-    /// The number of the process that computes, where a program in between has another.
+    /// Id of the process that computes, if it is not the process that was started.
     #[serde(default)]
     pub pid: Option<u32>,
 }
 
-/// A model is ready.
+/// Response when a model is ready.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Loaded {
-    /// Reading what was handed over, and building the model.
+    /// Seconds of reading the files and building the model.
     pub seconds: f64,
-    /// Why it cannot compute the cell as the setting says; absent if it can.
+    /// Reason why the program cannot compute the cell in this setting; absent if it can.
     pub unavailable: Option<String>,
 }
 
-/// When something was under way, by the program's clock, seconds.
+/// Time window on the peer's clock, seconds.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Window {
     pub begun: f64,
@@ -129,35 +129,35 @@ impl Window {
     }
 }
 
-/// An optimizer step was made.
+/// Response after an optimizer step.
 #[derive(Debug, Deserialize)]
 pub(super) struct Stepped {
     pub window: Window,
     /// Mean loss of the group; absent if it is not finite.
     pub loss: Option<f64>,
-    /// Predicted right.
+    /// Number of correct predictions.
     pub hits: u64,
-    /// Loss scale before and after it, where there is one.
+    /// Loss scale before and after the step, if the loss is scaled.
     pub scales: Option<[f64; 2]>,
-    /// Whether an overflow made it none.
+    /// True if the step was skipped because of an overflow.
     pub skipped: bool,
 }
 
-/// What a model says of some examples.
+/// Predictions for some examples.
 #[derive(Debug, Deserialize)]
 pub(super) struct Predicted {
     pub window: Window,
-    /// The class or word with the highest logit, of each.
+    /// Class or token with the highest logit of each example.
     pub predicted: Vec<i32>,
-    /// Cross-entropy of each, nats; absent if it is not finite.
+    /// Cross-entropy of each example, nats; absent if it is not finite.
     pub losses: Vec<Option<f64>>,
 }
 
-/// A launch was made.
+/// Response after a launch.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Launched {
     window: Window,
-    /// By the device's own clock, where it has one.
+    /// Seconds by the device's own clock, if it has one.
     device: Option<f64>,
 }
 
@@ -166,7 +166,7 @@ impl Launched {
         Timed::new(self.device, self.window.seconds())
     }
 
-    /// The same by this process's clock.
+    /// Converts the launch to the clock of this process.
     pub fn at(&self, peer: &Peer) -> Launch {
         Launch {
             window: peer.moments(self.window),
@@ -175,15 +175,15 @@ impl Launched {
     }
 }
 
-/// What was written after the prompts.
+/// Tokens generated after the prompts.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wrote {
     pub window: Window,
     /// Token ids, `[new tokens, n]`.
     pub tokens: Vec<i32>,
-    /// From the beginning, or from the token before, until each token was on the host.
+    /// Seconds until each token was on the host, from the start or from the token before.
     pub seconds: Vec<f64>,
-    /// Whether every logit of the last token is finite.
+    /// True if every logit of the last token is finite.
     pub finite: bool,
 }
 
@@ -192,10 +192,10 @@ struct Given<A> {
     answer: A,
 }
 
-/// What stands beside an answer, or in its place.
+/// Fields next to a response, or instead of it.
 #[derive(Deserialize)]
 struct Beside {
-    /// Why there is no answer.
+    /// Reason why the request failed.
     #[serde(default)]
     failed: Option<String>,
     #[serde(default)]
@@ -209,18 +209,19 @@ struct Bytes {
 }
 
 impl Peer {
-    /// Starts the program: its name and the words behind it.
+    /// Starts the program with the given name and arguments.
     ///
     /// # Errors
-    /// There is no such program, or it does not understand.
+    /// The program does not exist, or its responses are malformed.
     pub fn start(command: &[String]) -> Result<Self, WorkloadError> {
         Self::spawn(command, false)?.greeted(command)
     }
 
-    /// Asks the program what it is. Ends it, with everything that it started, and returns `None` when `give_up` is true.
+    /// Starts the program and requests its description. If `give_up` returns true, kills the program with all of its child processes and returns
+    /// `None`.
     ///
     /// # Errors
-    /// As for [`start`](Self::start).
+    /// Same as [`start`](Self::start).
     pub fn about_of(command: &[String], give_up: impl Fn() -> bool) -> Result<Option<About>, WorkloadError> {
         let peer = Self::spawn(command, true)?;
         let process = peer.process();
@@ -228,7 +229,7 @@ impl Peer {
         let words = command.to_vec();
         let ask = move || {
             let answer = peer.greeted(&words).and_then(|mut peer| peer.about());
-            // The program is gone by now.
+            // The program has ended by now.
             let _ = sender.send(answer);
         };
         thread::Builder::new()
@@ -249,7 +250,7 @@ impl Peer {
         }
     }
 
-    /// Starts the program, `apart` in a process group of its own.
+    /// Starts the program, in its own process group if `apart` is true.
     fn spawn(command: &[String], apart: bool) -> Result<Self, WorkloadError> {
         let [program, arguments @ ..] = command else {
             return Err(WorkloadError::Data("the command of a peer has no words".into()));
@@ -268,7 +269,7 @@ impl Peer {
         }
         let mut child = start
             .args(arguments)
-            // As many threads as burn has here.
+            // As many threads as burn uses here.
             .env("OMP_NUM_THREADS", rayon::current_num_threads().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -288,9 +289,9 @@ impl Peer {
         })
     }
 
-    /// Asks the first questions.
+    /// Sends the first requests.
     fn greeted(mut self, command: &[String]) -> Result<Self, WorkloadError> {
-        // The first answer comes once everything is imported.
+        // The first response arrives after all imports.
         let _: f64 = self.ask(&Question::Clock).map_err(|error| match error {
             WorkloadError::Device(reason) => {
                 WorkloadError::Data(format!("`{}`: {reason}", command.join(" ")))
@@ -304,25 +305,25 @@ impl Peer {
         Ok(self)
     }
 
-    /// What it says of itself.
+    /// Returns the description of the program.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The peer does not respond.
     pub fn about(&mut self) -> Result<About, WorkloadError> {
         self.ask(&Question::About)
     }
 
-    /// The number of the process that computes.
+    /// Returns the id of the process that computes.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the response.
     pub(crate) fn ask<A: DeserializeOwned>(&mut self, question: &Question<'_>) -> Result<A, WorkloadError> {
         let mut line = serde_json::to_vec(question).expect("questions are plain data");
         line.push(b'\n');
         let questions = self.questions.as_mut().expect("it is taken at the end");
-        // One that is gone is found out below.
+        // Ignore the error: the read below detects that the peer has exited.
         let _ = questions.write_all(&line).and_then(|()| questions.flush());
         match read_line(&mut self.answers, &mut line, LONGEST_ANSWER) {
             Ok(0) => return Err(self.gone()),
@@ -345,7 +346,7 @@ impl Peer {
         Ok(given.answer)
     }
 
-    /// When something was, by this process's clock.
+    /// Converts a time window to the clock of this process.
     pub(super) fn moments(&self, window: Window) -> Range<Instant> {
         let (here, there) = self.moment;
         let at = |seconds: f64| match Duration::try_from_secs_f64(seconds - there) {
@@ -355,7 +356,7 @@ impl Peer {
         at(window.begun)..at(window.ended)
     }
 
-    /// What its end means.
+    /// Returns the error of a peer that ended or closed its output.
     fn gone(&mut self) -> WorkloadError {
         WorkloadError::Device(match self.ended() {
             Some(status) => format!("the peer ended without an answer: {status}"),
@@ -363,7 +364,7 @@ impl Peer {
         })
     }
 
-    /// Waits at most [`GRACE`] for the exit status.
+    /// Waits for the exit status, for at most [`GRACE`].
     fn ended(&mut self) -> Option<ExitStatus> {
         let begun = Instant::now();
         loop {
@@ -386,7 +387,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It ends where the questions do.
+        // The peer ends at the end of its input.
         drop(self.questions.take());
         if self.ended().is_none() {
             let _ = self.child.kill();
@@ -396,7 +397,7 @@ impl Drop for Peer {
     }
 }
 
-/// The process of a peer, known by its number.
+/// Process of a peer, by its id.
 #[derive(Clone, Copy)]
 struct Process {
     #[cfg(unix)]
@@ -405,11 +406,11 @@ struct Process {
 }
 
 impl Process {
-    /// Ends its process group, where it has one of its own. Otherwise the worker's parent does.
+    /// Kills the process group if the peer has its own. Otherwise the worker's parent does.
     fn end(self) {
         #[cfg(unix)]
         if self.apart {
-            // An error means that they are gone already.
+            // An error means that the processes have already ended.
             let _ = rustix::process::kill_process_group(self.id, rustix::process::Signal::KILL);
         }
     }

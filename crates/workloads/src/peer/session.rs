@@ -1,4 +1,4 @@
-//! A cell, the program that computes it, and the folder that it reads from.
+//! Session: a cell, the program that computes it, and the folder of its files.
 
 use std::{fs, io, path::Path};
 
@@ -22,7 +22,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Where the cell is written down.
+    /// Returns the cell with the folder to write it to.
     pub fn handing(&self) -> Handing<'_> {
         Handing {
             cell: self.cell,
@@ -31,7 +31,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Lets the program read what was handed over, by the file that names all others.
+    /// Makes the program load the files of a cell, given the name of the JSON file.
     pub fn load(&mut self, handed: &str) -> Result<Loaded, WorkloadError> {
         let loaded: Loaded = self.peer.ask(&Question::Load {
             folder: self.folder.path(),
@@ -43,7 +43,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What the program's products are in the setting of the cell.
+    /// Probes the precision of the program's matmuls in the setting of the cell.
     pub fn executed(&mut self) -> Result<Executed, WorkloadError> {
         let [operands, result] = ["probed", "product"].map(|name| self.folder.path().join(name));
         let (cell, mut unavailable) = (self.cell, None);
@@ -73,19 +73,19 @@ impl<'a> Session<'a> {
             return Err(WorkloadError::Unavailable(reason));
         }
         let mut executed = executed.map_err(WorkloadError::Device)?;
-        // The products that were looked at were not compiled.
+        // The probed matmuls were not compiled, so they do not verify a compiled setting.
         if cell.setting.fusion() && executed.verdict == ExecutedVerdict::AsRequested {
             executed.verdict = ExecutedVerdict::Unverified;
         }
         Ok(executed)
     }
 
-    /// Launches a kernel, or what is held against it.
+    /// Launches a kernel, or the copy that it is compared with.
     pub fn launch(&mut self, what: What) -> Result<Launched, WorkloadError> {
         self.peer.ask(&Question::Launch { what })
     }
 
-    /// Values of the result of the first launch.
+    /// Returns the result of the first launch.
     pub fn result(&mut self) -> Result<Vec<f64>, WorkloadError> {
         let file = self.folder.path().join("result");
         self.peer.ask::<()>(&Question::Result { file: &file })?;
@@ -102,7 +102,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Refuses a result that has more values than its shape, or fewer.
+/// Rejects a result whose number of values does not match its shape.
 fn of_as_many(values: Vec<f64>, count: usize) -> io::Result<Vec<f64>> {
     match values.len() == count {
         true => Ok(values),
@@ -113,7 +113,7 @@ fn of_as_many(values: Vec<f64>, count: usize) -> io::Result<Vec<f64>> {
     }
 }
 
-/// The little-endian f64 of a file.
+/// Reads the little-endian f64 values of a file.
 fn values(file: &Path) -> io::Result<Vec<f64>> {
     let bytes = read_regular(file)?;
     let values = bytes.chunks_exact(size_of::<f64>());

@@ -19,7 +19,7 @@ use crate::{
     train::{Evaluation, Log, StepResult, first, learning_rate, order, outcome, sizes},
 };
 
-/// A training without its model and its data.
+/// Training before its model and data are loaded.
 pub(super) struct Training<'a> {
     pub session: Session<'a>,
     pub task: &'a TrainTask,
@@ -47,7 +47,7 @@ impl Work for Training<'_> {
     }
 }
 
-/// What a training does before its first timed step, see `train/warm_up.rs`.
+/// Warms up before the first timed step, as in `train/warm_up.rs`.
 fn warm_up<P: Part>(
     session: &mut Session<'_>,
     task: &TrainTask,
@@ -111,7 +111,7 @@ fn run<P: Part>(
     Ok(())
 }
 
-/// What a step did to the loss scale.
+/// Returns how a step changed the loss scale.
 fn change(stepped: &Stepped) -> Option<ScaleChange> {
     let [before, after] = stepped.scales?;
     Some(match stepped.skipped {

@@ -1,8 +1,7 @@
-//! Gradient checkpointing: the forward pass keeps the hidden states between segments of the model, and the backward pass
-//! computes each segment again with a graph of its own (arXiv 1604.06174).
+//! Gradient checkpointing: the forward pass saves the hidden states between the segments of the model, and the backward pass recomputes each
+//! segment with its own graph (arXiv 1604.06174).
 //!
-//! burn's own strategy decides operation by operation and never computes a matrix product again, which keeps most of the
-//! memory.
+//! burn's own strategy decides for each operation and never recomputes a matmul, which saves little memory.
 
 use std::cell::RefCell;
 
@@ -12,14 +11,14 @@ use mantissa_precision::{GradientSum, ParameterSet};
 use super::{Loss, Trainer, upload};
 use crate::models::{Batch, Network, Norms, Stage};
 
-/// All that the forward pass keeps.
+/// Tensors that the forward pass saves.
 pub(super) struct Kept {
-    /// The hidden states behind each segment.
+    /// Hidden states after each segment.
     hidden: Vec<Tensor<2>>,
     moments: Norms,
 }
 
-/// The forward pass, without a graph.
+/// Runs the forward pass without a graph.
 pub(super) fn forward<M: Network>(
     trainer: &Trainer<'_, M>,
     working: &ParameterSet,
@@ -41,7 +40,7 @@ pub(super) fn forward<M: Network>(
     }
 }
 
-/// Adds the gradients of `factor` times a micro-batch's summed loss, given what the forward pass kept.
+/// Adds the gradients of `factor` times a micro-batch's summed loss, given the tensors saved by the forward pass.
 pub(super) fn backward<M: Network>(
     trainer: &Trainer<'_, M>,
     working: &ParameterSet,
@@ -52,9 +51,9 @@ pub(super) fn backward<M: Network>(
 ) -> Loss {
     let (model, compute) = (&trainer.model, &trainer.compute);
     let Kept { mut hidden, moments } = kept;
-    // The same ones again.
+    // The recomputation records the same moments again, which are ignored.
     let noted = RefCell::default();
-    // The head has nothing to compute again: its graph is made at once.
+    // The head is not recomputed: its first pass already has a graph.
     let (input, labels) = upload::<M>(batch, trainer.device);
     let tracked = working.track();
     let pass = model.pass(&tracked, compute, Stage::Training(&noted));
@@ -75,7 +74,7 @@ pub(super) fn backward<M: Network>(
             .map(|hidden| Tensor::from_inner(hidden).require_grad());
         trainer.draw_masks_of(segment);
         let after = model.segment(&pass, segment, &input, before.clone());
-        // The gradient of this sum by the segment's output is, exactly, the one that comes from above.
+        // The gradient of this sum with respect to the segment's output is exactly the incoming gradient `above`.
         let mut grads = (after * above.clone()).sum().backward();
         sum.collect(&mut grads, &tracked);
         if let Some(gradient) = before.and_then(|before| before.grad_remove(&mut grads)) {

@@ -1,4 +1,4 @@
-//! Predicting a labelled part without training on it.
+//! Evaluates a labelled part without training on it.
 
 use super::Trainer;
 use crate::{
@@ -10,13 +10,13 @@ use crate::{
 
 /// Result over one part of the data.
 pub(crate) struct Evaluation {
-    /// Mean cross-entropy of what was asked for, classes or words, in nats.
+    /// Mean cross-entropy per class or token, in nats.
     pub loss: f64,
-    /// Classes or words predicted right.
+    /// Correctly predicted classes or tokens.
     pub share: Share,
-    /// The same by passage of running text; empty for classes.
+    /// Correct predictions by passage of running text; empty for classes.
     pub passages: Vec<Share>,
-    /// `1` for right, `0` for wrong, a class or a word each, in order.
+    /// `1` for correct, `0` for wrong: one character per class or token, in order.
     pub correct: String,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn evaluate<M: Network>(
 }
 
 impl Evaluation {
-    /// From the summed loss, and `1` or `0` for each class or word.
+    /// Creates the result from the summed loss, and `1` or `0` for each class or token.
     pub fn of(summed: f64, correct: String, passages: Vec<Share>) -> Self {
         let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
         let n = correct.len() as u64;
@@ -77,7 +77,7 @@ mod tests {
 
     use crate::{Inputs, Measured, Outcome, train::testing::Counting};
 
-    /// Trains on so many passages of sixteen tokens.
+    /// Trains on passages of sixteen tokens.
     fn trained(
         model: Model,
         dataset: DatasetKind,
@@ -159,7 +159,7 @@ mod tests {
         else {
             panic!("{:?}", outcome.measured)
         };
-        // Each text has sixteen tokens, of which fifteen are asked for.
+        // Each text has sixteen tokens, of which fifteen are predicted.
         assert_eq!((words, examples, tokens), (true, 16, Some(256)));
         assert_eq!((train.n, validation.n, test.n), (8 * 15, 4 * 15, 5 * 15));
         assert_eq!((validated_passages.len(), tested_passages.len()), (4, 5));
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(hits, test.hits);
         assert!(tested_passages.iter().all(|passage| passage.n == 15));
         assert!(outcome.samples.test_correct.is_none());
-        // Nothing is learnt: every word is about as likely as any other.
+        // Nothing is learned: all tokens are about equally likely.
         for name in ["train_loss", "validation_loss"] {
             let series = outcome.samples.get(name).unwrap();
             assert!(series.values().count() > 0);
@@ -191,7 +191,7 @@ mod tests {
             attention_probs_dropout_prob: 0.0,
             layer_norm_eps: NORM_EPSILON,
         };
-        // Letters in the order of the alphabet, again and again: each is told by its neighbours.
+        // Letters in alphabetical order, repeated: neighbours determine each letter.
         let letters: Vec<String> = ('a'..='z').map(String::from).collect();
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str, text: String| {
@@ -220,7 +220,7 @@ mod tests {
         // Two of the fourteen tokens between the first and the last of a passage.
         assert_eq!((*words, train.n, test.n), (true, 330 * 2, 5 * 2));
         assert!(tested_passages.iter().all(|passage| passage.n == 2));
-        // Before it learnt, one in thirty was right.
+        // The chance level is one in thirty.
         assert!(test.hits >= 8, "{test:?}");
     }
 }

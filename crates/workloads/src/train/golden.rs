@@ -1,4 +1,4 @@
-//! The training step against PyTorch and transformers: `peers/pytorch/golden/distilbert.py` made the numbers.
+//! Compares training steps with PyTorch and transformers. `peers/pytorch/golden/distilbert.py` computed the expected numbers.
 
 mod bert;
 mod bloom;
@@ -24,14 +24,14 @@ use crate::{
     models::{DistilBert, Network},
 };
 
-/// First row of a micro-batch, and the one behind its last.
+/// Rows of a micro-batch: the first, and one past the last.
 type Rows = (usize, usize);
 
 /// All examples in one micro-batch.
 const WHOLE: [Rows; 1] = [(0, 6)];
 
 thread_local! {
-    /// Device of the golden models; the CPU if there is none.
+    /// Device of the golden models; the CPU if `None`.
     static DEVICE: RefCell<Option<Device>> = const { RefCell::new(None) };
 }
 
@@ -61,13 +61,13 @@ fn ints(value: &Value) -> Vec<i32> {
     floats(value).iter().map(|x| *x as i32).collect()
 }
 
-/// Tokens of each example, padding not counted.
+/// Returns the number of tokens of each example without padding.
 fn lengths(golden: &Value) -> Vec<i32> {
     let masks = golden["attention_mask"].as_array().unwrap();
     masks.iter().map(|mask| ints(mask).iter().sum()).collect()
 }
 
-/// The examples of these rows as one micro-batch.
+/// Returns the examples of these rows as one micro-batch.
 fn batch(golden: &Value, (first, end): Rows) -> TokenBatch {
     let ids = &golden["input_ids"].as_array().unwrap()[first..end];
     let lengths = lengths(golden)[first..end].to_vec();
@@ -81,7 +81,7 @@ fn batch(golden: &Value, (first, end): Rows) -> TokenBatch {
     }
 }
 
-/// What an optimizer is told.
+/// Settings of an optimizer.
 #[derive(Clone, Copy)]
 struct Rates {
     learning_rate: f64,
@@ -91,7 +91,7 @@ struct Rates {
     dropout: f64,
 }
 
-/// Adam's, as the golden runs have it.
+/// Settings of Adam in the golden runs.
 const ADAM: Rates = Rates {
     learning_rate: 5e-3,
     momentum: 0.0,
@@ -107,7 +107,7 @@ const fn sgd(learning_rate: f64) -> Rates {
     }
 }
 
-/// Losses before each of `steps` updates, and after the last, over micro-batches of the given rows.
+/// Returns the losses before each of `steps` updates and after the last, over micro-batches of the given rows.
 fn losses(golden: &Value, axes: &[(Axis, &str)], rates: Rates, parts: &[Rows], steps: usize) -> Vec<f64> {
     with_trainer(golden, axes, rates, |trainer| {
         let micro_batches: Vec<TokenBatch> = parts.iter().map(|rows| batch(golden, *rows)).collect();
@@ -117,7 +117,7 @@ fn losses(golden: &Value, axes: &[(Axis, &str)], rates: Rates, parts: &[Rows], s
     })
 }
 
-/// What `run` makes of a trainer with the golden model.
+/// Calls `run` with a trainer of the golden model.
 fn with_trainer<T>(
     golden: &Value,
     axes: &[(Axis, &str)],
@@ -151,7 +151,7 @@ fn with_trainer<T>(
     with_golden(&task, &axes, (model, "distilbert-tiny.safetensors"), run)
 }
 
-/// A training of a golden model, with whatever its test does not look at.
+/// Returns a training task of a golden model. Its test ignores the other fields.
 fn task(model: Model, learning_rate: f64) -> TrainTask {
     let kinds = [
         DatasetKind::SyntheticReviews,
@@ -180,7 +180,7 @@ fn task(model: Model, learning_rate: f64) -> TrainTask {
     }
 }
 
-/// What `run` makes of a trainer that begins with the weights of a golden file.
+/// Calls `run` with a trainer that starts with the weights of a golden file.
 fn with_golden<M: Network, T>(
     task: &TrainTask,
     axes: &[(Axis, &str)],
@@ -218,13 +218,13 @@ fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-/// The place of an element in row-major order.
+/// Returns the row-major offset of an element.
 fn place(index: &[f64], shape: &[f64]) -> usize {
     let along = index.iter().zip(shape);
     along.fold(0, |place, (at, length)| place * *length as usize + *at as usize)
 }
 
-/// Norm and largest element of the gradient of every parameter, in f64.
+/// Asserts norm and largest element of the gradient of every parameter, in f64.
 fn assert_gradients<M: Network>(trainer: &Trainer<M>, got: &GradientSum, wanted: &Value) {
     let wanted = wanted.as_array().unwrap();
     assert_eq!(trainer.parameters.len(), wanted.len());
@@ -236,7 +236,7 @@ fn assert_gradients<M: Network>(trainer: &Trainer<M>, got: &GradientSum, wanted:
         let row = rows.find(|row| row["name"] == name).expect("each is recorded");
         let wanted = row["norm"].as_f64().unwrap();
         if name.ends_with("key.bias") {
-            // 0 in exact arithmetic: it shifts all scores of a query alike.
+            // 0 in exact arithmetic, since it shifts all scores of a query equally.
             assert!(norm < 1e-12 && wanted < 1e-12, "{name}: {norm:e}, {wanted:e}");
             continue;
         }
@@ -254,7 +254,7 @@ fn expected(run: &Value) -> Vec<f64> {
     losses
 }
 
-/// What only rounding of f64 may differ by; a wrong epsilon of the layer norms differs by 9·10⁻⁷.
+/// Tolerance for rounding in f64. For comparison, a wrong epsilon of the layer norms changes results by 9·10⁻⁷.
 const F64: f64 = 1e-9;
 
 #[test]
@@ -303,7 +303,7 @@ fn single_precision_differs_from_pytorch_by_rounding_alone() {
 fn bf16_mixed_follows_pytorchs_autocast_and_is_not_f32() {
     let golden = golden();
     let got = losses(&golden, &[(Axis::Precision, "bf16-mixed")], ADAM, &WHOLE, 6);
-    // Both round at the same places, and each rounding of a logit near 2 may fall the other way by 2⁻⁷.
+    // Both round at the same places, but each rounding of a logit near 2 may differ by 2⁻⁷.
     assert_close(&got, &expected(&golden["bfloat16_autocast"]), 8e-3, "bf16");
     let single = expected(&golden["float32"]);
     assert!(
@@ -339,7 +339,7 @@ fn layers_that_are_kept_in_f32_multiply_as_they_do_in_f32() {
     );
     let (none, last) = (kept("none"), kept("classifier"));
     assert!(last != none && last != single);
-    // The products of a layer's attention are kept by the name of the attention.
+    // Attention matmuls are kept in f32 by the name of the attention.
     let but_attention = "distilbert.transformer.layer.*.ffn+distilbert.transformer.layer.*.attention.*";
     assert_ne!(
         kept(&format!("{but_attention}+pre_classifier+classifier")),
@@ -405,13 +405,13 @@ fn matmul_precision_reaches_every_product_of_the_model() {
     );
 }
 
-/// Whether a Vulkan device answers. Where one is required, its absence is a failure.
+/// Returns true if a Vulkan device is available. Fails if one is required but missing.
 #[cfg(feature = "vulkan")]
 fn vulkan_is_there() -> bool {
     mantissa_testing::is_there("vulkan", mantissa_precision::device::available(Backend::Vulkan))
 }
 
-/// The Vulkan device. Fusion is one choice a process: the tests without it run in processes of their own.
+/// Opens the Vulkan device. A process either fuses or not, so the tests without fusion run in separate processes.
 #[cfg(feature = "vulkan")]
 fn vulkan(fusion: bool) -> Device {
     mantissa_precision::device::open(Backend::Vulkan, fusion)
@@ -426,7 +426,7 @@ mod lavapipe {
             return;
         }
         let golden = golden();
-        // SGD: Adam's first step is the sign of a gradient, which magnifies rounding where a gradient is near zero.
+        // SGD: Adam's first step is the sign of a gradient, which amplifies rounding if a gradient is near zero.
         let (axes, rates) = ([(Axis::Optimizer, "sgd")], sgd(0.1));
         let want = &expected(&golden["float64"]["training"][0])[..3];
         let got = on(vulkan(fusion), || losses(&golden, &axes, rates, &WHOLE, 2));
@@ -466,7 +466,7 @@ mod lavapipe_full {
         let parts = [(0, 4), (4, 6)];
         let want = losses(&golden, &axes, sgd(0.1), &parts, 2);
         let got = on(device, || losses(&golden, &axes, sgd(0.1), &parts, 2));
-        // Each rounding of a logit near 2 may fall the other way by 2⁻¹⁰.
+        // Each rounding of a logit near 2 may differ by 2⁻¹⁰.
         assert_close(&got, &want, 1e-3, "16-mixed");
         let single = losses(&golden, &axes[1..], sgd(0.1), &parts, 2);
         assert_ne!(got, single);

@@ -1,4 +1,4 @@
-//! What holds the memory of a training: the allocator is asked after each part of a step, apart from every timed one.
+//! Memory breakdown of a training, read from the allocator after each part of a separate step that is not timed.
 
 use burn::tensor::Device;
 use mantissa_precision::GradientSum;
@@ -11,7 +11,7 @@ use crate::{
     outcome::{allocator, progress, sync},
 };
 
-/// Reads the parts in a step over one micro-batch that changes no parameter; absent where nobody counts bytes.
+/// Measures the parts in a step over one micro-batch that does not change the parameters. Returns `None` if bytes are not counted.
 pub(super) fn parts<M: Network>(
     trainer: &mut Trainer<'_, M>,
     data: &Dataset<M::Part>,
@@ -25,7 +25,7 @@ pub(super) fn parts<M: Network>(
         let parameters = trainer.parameters.iter();
         parameters.map(|(_, value)| value.clone() * 1.0).collect()
     };
-    // Twice, because cubecl keeps what it uploads for the first launch of a kernel.
+    // Twice, because cubecl keeps data that it uploads for the first launch of a kernel.
     drop(copies());
     meter.begin()?;
     let copied = copies();
@@ -34,7 +34,7 @@ pub(super) fn parts<M: Network>(
 
     meter.begin()?;
     let working = trainer.working();
-    // Where the formats are one, nothing is copied: what the allocator would show are the handles.
+    // If both formats are equal, nothing is copied, and the allocator would count only handles.
     let precision = trainer.compute.precision();
     let specs = trainer.model.parameters();
     let multiplies = specs.iter().any(|spec| trainer.model.multiplies(&spec.name));
@@ -58,7 +58,7 @@ pub(super) fn parts<M: Network>(
 
     let mut sum = GradientSum::new(trainer.parameters.len());
     drop(trainer.backward(&working, &batch, 1.0, &mut sum));
-    // A device that lacks the memory for a tensor reports that to the readers of the tensor alone.
+    // A device without enough memory for a tensor reports an error only when the tensor is read.
     sum.all_finite().map_err(WorkloadError::Device)?;
     let gradients = meter.freed_by(|| drop(sum))?;
 
@@ -77,7 +77,7 @@ pub(super) fn parts<M: Network>(
     }))
 }
 
-/// Reads how many bytes are in use, once the device has done what was asked of it.
+/// Meter of the bytes in use. It synchronizes with the device before each reading.
 struct Meter<'a> {
     device: &'a Device,
     observer: &'a mut dyn Observer,
@@ -86,7 +86,7 @@ struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Absent where nobody counts.
+    /// Returns `None` if bytes are not counted.
     fn of(device: &'a Device, observer: &'a mut dyn Observer) -> Option<Self> {
         let source = match allocator(device) {
             Some(_) => "device allocator, in use",
@@ -102,12 +102,12 @@ impl<'a> Meter<'a> {
         })
     }
 
-    /// Bytes in use; the observer hears of them, since they may be a peak.
+    /// Returns the bytes in use. Also reports progress, since they may be a peak.
     fn read(&mut self) -> Result<u64, WorkloadError> {
         sync(self.device)?;
         progress(self.observer, self.device, Phase::WarmUp, 1, 1);
         let of_device = allocator(self.device).map(|bytes| bytes.in_use);
-        // Who counted once does not stop counting.
+        // A counter that was available once stays available.
         Ok(of_device
             .or_else(|| self.observer.heap_bytes())
             .unwrap_or_default())

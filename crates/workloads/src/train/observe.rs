@@ -1,6 +1,6 @@
-//! What the setting's formats do to the values of an optimizer step: the step is made beside itself in a wider format,
-//! from the same parameters, optimizer state, micro-batches and loss scale, without dropout, and every tensor is compared
-//! with its twin. Nothing of the training changes.
+//! Observes the value ranges of an optimizer step. The step is computed twice, in the setting's formats and in a wider format, from the same
+//! parameters, optimizer state, micro-batches and loss scale, without dropout, and every pair of tensors is compared. The training itself does
+//! not change.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::{
     outcome::read,
 };
 
-/// Compares every tensor of the step that these micro-batches would make next.
+/// Compares every tensor of the next step over these micro-batches.
 pub(super) fn observe<M: Network>(
     trainer: &Trainer<'_, M>,
     step: u64,
@@ -42,7 +42,7 @@ pub(super) fn observe<M: Network>(
     let factor = scale / examples as f64;
     let mut sums = [(); 2].map(|()| GradientSum::new(trainer.parameters.len()));
     for (number, batch) in micro_batches.iter().enumerate() {
-        // The first one stands for all: what they have alike would fill the records, and their gradients are summed in f32.
+        // Only the first micro-batch is recorded: the others are similar and would fill the records, and their gradients are accumulated in f32.
         let mut first = (number == 0).then_some(&mut found);
         let hidden = forward([&own, &twin], batch, first.as_deref_mut())?;
         backward([&own, &twin], batch, hidden, factor, &mut sums, first)?;
@@ -59,7 +59,7 @@ pub(super) fn observe<M: Network>(
     let [mut gradients, _] = sums;
     if trainer.scaler.is_some() {
         if !gradients.all_finite().map_err(WorkloadError::Device)? {
-            // No step is made of these.
+            // The optimizer skips a step with these gradients.
             return Ok(found.ranges);
         }
         gradients.unscale(scale);
@@ -68,7 +68,7 @@ pub(super) fn observe<M: Network>(
     Ok(found.ranges)
 }
 
-/// What a record says of it, where it was done.
+/// Returns the event for the record, if steps were observed.
 pub(super) fn told(ranges: &[TensorRange]) -> Option<Event> {
     let first = ranges.first()?;
     let steps: BTreeSet<u64> = ranges.iter().map(|range| range.step).collect();
@@ -84,7 +84,7 @@ pub(super) fn told(ranges: &[TensorRange]) -> Option<Event> {
     })
 }
 
-/// The widest format in which the same step can be made: what a mixed setting loses in its weights in f32 is seen beside f64 alone.
+/// Returns the widest format of the device. Losses in the f32 weights of a mixed setting are visible only in comparison with f64.
 fn wider(device: &Device) -> Precision {
     if device::supports(Format::F64, device) {
         Precision::True64
@@ -93,7 +93,7 @@ fn wider(device: &Device) -> Precision {
     }
 }
 
-/// The step of an optimizer, on both sides from the setting's own gradients: what they lost was counted before.
+/// Compares the optimizer step of both sides. Both use the setting's own gradients, whose losses are counted separately.
 fn updates<M: Network>(
     trainer: &Trainer<'_, M>,
     mut parameters: ParameterSet,
@@ -111,7 +111,7 @@ fn updates<M: Network>(
     for ((name, before), ((_, after), (_, twin))) in before.iter().zip(after) {
         let (before, after, twin) = (values(before)?, values(after)?, values(twin)?);
         let change = |after: &[f64]| after.iter().zip(&before).map(|(b, a)| b - a).collect();
-        // What rounding leaves of the wider step, unless the step itself went wrong.
+        // Round the wider step to the setting's format, unless the setting's step is not finite.
         let rounded = |(after, twin): (&f64, &f64)| match after.is_finite() {
             true => format.round(*twin).value,
             false => *after,
@@ -155,7 +155,7 @@ impl<'a, M: Network> Side<'a, M> {
     }
 }
 
-/// The hidden states behind each segment, of both sides; outputs of layers are compared segment by segment.
+/// Computes the hidden states after each segment on both sides. Compares outputs of layers segment by segment.
 fn forward<M: Network>(
     sides: [&Side<'_, M>; 2],
     batch: &Batch<M>,
@@ -187,7 +187,7 @@ fn forward<M: Network>(
     Ok(hidden)
 }
 
-/// Adds the gradients of `factor` times the summed loss; gradients of hidden states are compared on the way.
+/// Adds the gradients of `factor` times the summed loss. Compares the gradients of hidden states.
 fn backward<M: Network>(
     sides: [&Side<'_, M>; 2],
     batch: &Batch<M>,
@@ -239,7 +239,7 @@ fn backward<M: Network>(
     Ok(())
 }
 
-/// What was compared so far.
+/// Comparisons so far.
 struct Found {
     step: u64,
     beside: Format,
@@ -248,7 +248,8 @@ struct Found {
 
 impl Found {
     fn compare(&mut self, class: TensorClass, layer: &str, format: Format, own: Vec<f64>, twin: Vec<f64>) {
-        // A change vanishes beside its weight, whatever its size; all else where the format has no number so small.
+        // A weight update underflows if it does not change its weight, whatever its size. Other values underflow if they are too small for the
+        // format.
         let vanishing = match class {
             TensorClass::WeightUpdate => f64::INFINITY,
             _ => format.min_normal(),
@@ -284,7 +285,7 @@ mod tests {
     use super::*;
     use crate::train::testing::{cell, data, learnt, train, trainer};
 
-    /// Counts of a class over a training whose every step is observed.
+    /// Returns the counts of a class over a training in which every step is observed.
     fn counts(
         axes: &[(Axis, &str)],
         class: TensorClass,
@@ -415,7 +416,7 @@ mod tests {
                 task.learning_rate = rate;
                 task.weight_decay = 0.0;
             });
-            // Of those that change in f32 or f64: the embeddings of words that did not occur do not.
+            // Only updates that change a weight in f32 or f64: embeddings of absent tokens do not change.
             updates.underflow as f64 / updates.exponents.iter().sum::<u64>() as f64
         };
         assert!(lost("bf16-true", 1e-5) > 0.5, "{}", lost("bf16-true", 1e-5));
@@ -426,7 +427,7 @@ mod tests {
     #[test]
     fn the_second_moment_of_adam_vanishes_in_f16() {
         let vanished = |precision| {
-            // The first step alone: behind it, the parameters are no numbers.
+            // Only the first step: the parameters are NaN after it.
             let first = |task: &mut mantissa_core::TrainTask| task.observe_every = u32::MAX;
             let state = counts(
                 &[(Axis::Precision, precision)],

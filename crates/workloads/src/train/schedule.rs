@@ -1,12 +1,11 @@
-//! In which order examples are seen, and which micro-batches make one optimizer step.
+//! Order of the examples, and groups of micro-batches that form an optimizer step.
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 /// Shuffles `0..examples` and divides it into groups of `accumulate` micro-batches of `batch` examples.
 ///
-/// A trailing group is kept, shorter than the others. A short last micro-batch is kept unless `drop_last`; it is
-/// dropped only if a whole one remains.
+/// A trailing group that is shorter than the others is kept. A short last micro-batch is dropped if `drop_last` is true and a whole one remains.
 pub(super) fn groups(
     examples: usize,
     batch: usize,

@@ -1,7 +1,7 @@
-//! The trained model, tested again with its products in emulated formats: fewer bits of exponent, fewer of fraction, both,
-//! and one layer at a time.
+//! Sensitivity of a trained model to number formats. Repeats the test with matmuls in emulated formats: with fewer exponent bits, fewer fraction
+//! bits, fewer of both, and for one layer at a time.
 //!
-//! Operands and results of products and of GELU are rounded, as autocast would have them; the rest stays in f32.
+//! Operands and results of matmuls and of GELU are rounded, as under autocast; everything else stays in f32.
 
 use std::ops::RangeInclusive;
 
@@ -11,13 +11,13 @@ use mantissa_core::{Event, Format, FormatTrial, Layout};
 use super::{Trainer, evaluate::evaluate};
 use crate::{Observer, Phase, WorkloadError, models::Network};
 
-/// Enough bits of exponent, and of fraction, to be f32.
+/// Exponent and fraction bits of f32.
 const ENOUGH: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_bits());
 
-/// The highest number of fraction bits that is tried below [`ENOUGH`]; f16 and TF32 have 10.
+/// Maximum number of fraction bits that is tried below [`ENOUGH`]; f16 and TF32 have 10.
 const MOST_FRACTION: u32 = 10;
 
-/// Tests and what they say. `correct` is what f32 predicts right, a character an example.
+/// Repeats the test in emulated formats. `correct` contains the correct predictions in f32, one character per example.
 pub(super) fn sensitivity<M: Network>(
     trainer: &mut Trainer<'_, M>,
     test: &M::Part,
@@ -33,13 +33,13 @@ pub(super) fn sensitivity<M: Network>(
     let fractions = (1..=MOST_FRACTION).chain([ENOUGH.1]);
     let fractions = bench.sweep(fractions.map(|bits| Layout::new(ENOUGH.0, bits)))?;
     let fraction = fewest_bits(&fractions, Layout::fraction_bits).unwrap_or(ENOUGH.1);
-    // Not more fraction than needed: each bit of it lets values vanish a power of two later.
+    // Use as few fraction bits as possible: each additional bit extends the range of subnormals by a power of two.
     let enough = fraction.max(MOST_FRACTION);
     let exponents = bench.sweep((2..=ENOUGH.0).map(|bits| Layout::new(bits, enough)))?;
     let exponent = fewest_bits(&exponents, Layout::exponent_bits).unwrap_or(ENOUGH.0);
 
-    // Few bits of both may lose what few of either do not, and one more of either may save several of the other: each of
-    // fraction lets values vanish a power of two later. From the fewest bits on.
+    // Few bits of both may fail although few bits of either are sufficient. One more bit of either may save several of the other, since each
+    // fraction bit extends the range of subnormals by a power of two. Try the fewest bits first.
     let fractions_left = || (fraction..=MOST_FRACTION).chain([ENOUGH.1]);
     let layouts =
         (exponent..=ENOUGH.0).flat_map(|bits| fractions_left().map(move |more| Layout::new(bits, more)));
@@ -91,7 +91,7 @@ pub(super) fn sensitivity<M: Network>(
     Ok((trials, event))
 }
 
-/// A trained model and what it is tested on.
+/// Trained model with its test data.
 struct Bench<'b, 'a, M: Network> {
     trainer: &'b mut Trainer<'a, M>,
     test: &'b M::Part,
@@ -104,7 +104,7 @@ impl<M: Network> Bench<'_, '_, M> {
         layouts.map(|layout| self.trial(layout, None, &[])).collect()
     }
 
-    /// Trials of a layer alone that find the fewest bits of `range` it needs, if a bit more is never worse.
+    /// Searches for the fewest bits of `range` with which a single layer works, assuming that more bits are never worse. Returns the trials.
     fn fewest(
         &mut self,
         layer: &str,
@@ -126,8 +126,8 @@ impl<M: Network> Bench<'_, '_, M> {
         Ok(trials)
     }
 
-    /// What a mixed setting of this format should keep in f32: the layers that lose accuracy in it by themselves. Whether
-    /// that is enough is tried.
+    /// Determines the layers that a mixed setting of this format should keep in f32: those that lose accuracy on their own. Then tries whether
+    /// keeping these layers is sufficient.
     fn keep(&mut self, format: Format, layout: Layout) -> Result<(Vec<FormatTrial>, String), WorkloadError> {
         let mut trials = vec![self.trial(layout, None, &[])?];
         if keeps(&trials[0]) {
@@ -201,8 +201,7 @@ mod tests {
     use crate::data::{Part, Tokenized};
     use crate::train::testing::{Counting, cell, data, train, trainer};
 
-    /// A small model that has learnt something, and the reviews that it is tested on: enough that some of them lie near the
-    /// border between the classes.
+    /// Calls `run` with a small trained model and its test reviews. There are enough reviews for some to be near the decision boundary.
     fn with_trained(run: impl FnOnce(&mut Trainer<'_>, &Tokenized)) {
         let (data, _cache) = data(64, 0, 800);
         let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
@@ -260,7 +259,7 @@ mod tests {
         assert!(of_model().all(|trial| !keeps(trial) || bits(trial.layout) >= bits(smallest)));
     }
 
-    /// What a change of a trained model's weights, which changes none of its predictions in f32, makes of the verdict.
+    /// Returns the verdict after a change of a trained model's weights. The change must not affect predictions in f32.
     fn planted(trained: &mut Trainer<'_>, test: &Tokenized, change: fn(&str, f32) -> f32) -> String {
         let before = trained.parameters.clone();
         let shapes = trained.model.parameters().into_iter().map(|spec| spec.shape);
@@ -292,7 +291,7 @@ mod tests {
         assert!(sound.starts_with("insensitive: "), "{sound}");
         assert!(!sound.contains("keep_f32"), "{sound}");
 
-        // What the layer before scales down, the last one scales up: only a wide range holds both.
+        // One layer is scaled down and the next is scaled up, so only a wide exponent range can represent both.
         let range = of(|name, x| match name {
             "pre_classifier.weight" | "pre_classifier.bias" => x * 2f32.powi(-40),
             "classifier.weight" => x * 2f32.powi(40),
@@ -306,7 +305,7 @@ mod tests {
             range.ends_with("; under f16, keep_f32 = \"pre_classifier+classifier\" keeps it; bf16 keeps it"),
             "{range}"
         );
-        // The same on both sides of the products of a block's attention, which have no weights.
+        // The same for the queries and keys of a block's attention matmuls, which do not have weights.
         let attention = of(
             |name, x| match name.strip_prefix("distilbert.transformer.layer.0.attention.") {
                 Some("q_lin.weight" | "q_lin.bias") => x * 2f32.powi(40),
@@ -320,7 +319,7 @@ mod tests {
         );
         let broken = "distilbert.transformer.layer.0.attention\" keeps it; bf16 keeps it";
         assert!(attention.ends_with(broken), "{attention}");
-        // Much that both classes have in common: only many digits tell them apart.
+        // A large offset that both classes have in common, so only many fraction bits distinguish them.
         let digits = of(|name, x| match name {
             "classifier.weight" => x + 512.0,
             _ => x,
@@ -348,11 +347,11 @@ mod tests {
         trainer.model = trainer.model.clone().keeping_all_but("classifier");
         let last = logits(&trainer);
         assert!(all != whole && last != whole && all != last);
-        // Attention and GELU have no weights: they are no layer, and must not be emulated with one.
+        // Attention and GELU do not have weights, so emulating a single layer with weights must not emulate them.
         trainer.model = trainer.model.clone().keeping_all_but("none of them");
         assert_eq!(logits(&trainer), whole);
         trainer.model = trainer.model.clone().keeping_all_but("classifier");
-        // What the last layer gives has its two bits of fraction; the three examples come from one hidden state each.
+        // Outputs of the last layer have two fraction bits. Each of the three examples has one hidden state.
         let layout: Layout = "e5m2".parse().unwrap();
         assert!(
             last.iter().all(|logit| layout.round(*logit) == *logit),

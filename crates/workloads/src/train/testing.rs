@@ -1,4 +1,4 @@
-//! A small model, synthetic reviews and a training of two epochs, for the tests of this module.
+//! Small model, synthetic reviews and a training of two epochs for the tests of this module.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -13,13 +13,13 @@ use crate::{
 };
 
 thread_local! {
-    /// Whether a test of this thread draws numbers.
+    /// True while a test of this thread draws random numbers.
     static MINE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-    /// How often weights have been cast on this thread.
+    /// Number of casts of the weights on this thread.
     pub(super) static CASTS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Counts bytes, so that the memory step is made.
+/// Observer that reports a byte count, so that the memory step runs.
 pub(super) struct Counting;
 
 impl Observer for Counting {
@@ -30,10 +30,10 @@ impl Observer for Counting {
     }
 }
 
-/// No other test of this process draws numbers while this is there: on the CPU all threads share one generator.
+/// Guard during which other tests of this process do not draw random numbers: on the CPU, all threads share one generator.
 pub(super) struct Alone(Option<MutexGuard<'static, ()>>);
 
-/// Waits until no other test draws numbers; a test may say so again.
+/// Waits until other tests do not draw random numbers. A test may call it more than once.
 pub(super) fn alone() -> Alone {
     static DRAWING: Mutex<()> = Mutex::new(());
     let first = !MINE.replace(true);
@@ -48,7 +48,7 @@ impl Drop for Alone {
     }
 }
 
-/// Parts of this many examples, and what keeps them and other tests apart.
+/// Returns parts with these numbers of examples, and guards for the cache folder and the generator.
 pub(super) fn data(
     train: u32,
     validation: u32,
@@ -139,7 +139,7 @@ pub(super) fn train(trainer: &mut Trainer<'_>, data: &Dataset<Tokenized>) {
     evaluate(trainer, &data.test, &mut Counting, Phase::Evaluate).unwrap();
 }
 
-/// The numbers of a training, times left out, and what it ends with.
+/// Returns the series of a training without times, its final parameters, and its events.
 pub(super) fn learnt(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
     let mut series = trainer.log.samples.series;
     series.retain(|series| series.name != "step_seconds");
@@ -148,7 +148,7 @@ pub(super) fn learnt(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<E
     (series, values.collect(), trainer.log.events)
 }
 
-/// What a training tells beside its numbers.
+/// Events of a training.
 mod events {
     use mantissa_precision::{LossScaler, LossScaling};
 
@@ -159,7 +159,7 @@ mod events {
         let (data, _cache) = data(22, 0, 3);
         let (cell, task) = cell(&[(Axis::Precision, "16-mixed"), (Axis::Accumulate, "2")], false);
         let mut trainer = trainer(&cell, &task, &data);
-        // So large that the first steps overflow, and then soon doubled.
+        // So large that the first steps overflow, and doubled soon after.
         trainer.scaler = Some(LossScaler::new(LossScaling {
             initial: 2f64.powi(22),
             growth_interval: 1,
@@ -255,7 +255,7 @@ mod events {
             ["`adam_eps=1e-8` is 0 in f16: an update may be zero over zero"]
         );
         assert_eq!(warnings(&[half, (Axis::Optimizer, "lamb")]).len(), 1);
-        // bf16 has the range of f32, SGD has no epsilon, and mixed settings keep the optimizer's state in f32.
+        // bf16 has the range of f32, SGD does not have an epsilon, and mixed settings keep the optimizer state in f32.
         for axes in [
             &[half, (Axis::AdamEps, "1e-4")][..],
             &[half, (Axis::Optimizer, "sgd")],
@@ -267,13 +267,13 @@ mod events {
     }
 }
 
-/// How fast a training learns.
+/// Learning rates of a training.
 mod rates {
     use super::*;
 
     const SCALED: Axis = Axis::LearningRateScaling;
 
-    /// What is learnt in 6 steps of 8 examples each, two micro-batches a step.
+    /// Returns the rates and final parameters of 6 steps with 8 examples each, in two micro-batches per step.
     fn learnt_at(learning_rate: f64, axes: &[(Axis, &str)], updates: &Updates) -> (Vec<f64>, Vec<Vec<f64>>) {
         let (data, _cache) = data(22, 0, 3);
         let axes = [axes, &[(Axis::Accumulate, "2")]].concat();
@@ -292,7 +292,7 @@ mod rates {
     #[test]
     fn a_scaled_learning_rate_learns_what_that_rate_learns_unscaled() {
         let updates = Updates::default();
-        // A quarter of the 32 examples that a learning rate is meant for.
+        // A quarter of the 32 examples to which the learning rate refers.
         for (scaling, factor) in [("linear", 0.25), ("sqrt", 0.5), ("none", 1.0)] {
             let scaled = learnt_at(1e-2, &[(SCALED, scaling)], &updates);
             assert_eq!(scaled, learnt_at(factor * 1e-2, &[], &updates), "{scaling}");

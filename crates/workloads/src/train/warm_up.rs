@@ -1,4 +1,4 @@
-//! What comes before the first timed step: every shape is met once, and nothing is learnt.
+//! Work before the first timed step: every shape is computed once, without learning.
 
 use mantissa_precision::{Launches, LossScaler, Optimizer, OptimizerSettings, observe_launches};
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl<M: Network> Trainer<'_, M> {
-    /// A new optimizer of the same rule with a learning rate of 0, which changes no finite parameter.
+    /// Replaces the optimizer by a new one of the same kind with a learning rate of 0, which does not change finite parameters.
     pub(super) fn rest(&mut self) {
         let settings = OptimizerSettings {
             learning_rate: 0.0,
@@ -20,8 +20,8 @@ impl<M: Network> Trainer<'_, M> {
         self.optimizer = Optimizer::new(settings, self.parameters.len());
     }
 
-    /// Goes through every shape and every kind of step that will be met, and learns nothing: steps that add to gradients, and
-    /// steps of an optimizer that has its state. A constant loss scale is divided out, and nothing overflows.
+    /// Computes every shape and every kind of step of the training without learning: steps that accumulate gradients, and steps of an optimizer
+    /// that has state. A constant loss scale is divided out, and does not overflow.
     pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
         self.rest();
         self.scaler = self.scaler.as_ref().map(|_| LossScaler::constant(2.0));
@@ -57,9 +57,8 @@ impl<M: Network> Trainer<'_, M> {
         observe_launches(self.device, || self.step(&group).map(drop))
     }
 
-    /// Forgets the steps so far: a new optimizer and running statistics, and generators seeded anew. A learning rate of 0 has left the parameters
-    /// as they were; gradients that were not finite have not, and then they are made again. Keeping a copy instead would
-    /// show in the peak of memory.
+    /// Resets optimizer, running statistics and generators. The learning rate of 0 has not changed the parameters unless gradients were not
+    /// finite; in that case, the parameters are initialized again. A copy of the parameters would increase the memory peak.
     pub(super) fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
         self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
         self.scaler = scaler(self.cell, self.task);
@@ -73,25 +72,25 @@ impl<M: Network> Trainer<'_, M> {
     }
 }
 
-/// Examples in a whole micro-batch of a part, and in its short last one where that differs.
+/// Returns the sizes of the micro-batches of a part: that of a whole one, and that of a short last one if it differs.
 pub(crate) fn sizes(examples: usize, batch: usize) -> Vec<usize> {
     let whole = batch.min(examples);
     let rest = if examples > batch { examples % batch } else { 0 };
     [whole, rest].into_iter().filter(|size| *size > 0).collect()
 }
 
-/// The examples that come first.
+/// Returns the indices of the first examples.
 pub(crate) fn first(examples: usize) -> Vec<usize> {
     (0..examples).collect()
 }
 
-/// Notes for the tests which shapes went to the device.
+/// Records the shapes of micro-batches for the tests.
 #[cfg(test)]
 pub(super) fn met(purpose: &'static str, examples: usize) {
     tests::MET.with_borrow_mut(|met| met.insert((purpose, examples)));
 }
 
-/// Notes for the tests what kinds of steps were made.
+/// Records the kinds of steps for the tests.
 #[cfg(test)]
 pub(super) fn stepped(micro_batches: usize, has_state: bool) {
     tests::KINDS.with_borrow_mut(|kinds| {

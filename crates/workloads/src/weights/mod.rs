@@ -1,4 +1,4 @@
-//! Where parameters come from: a checkpoint of the user's, or seeded initialisation.
+//! Sources of parameters: a checkpoint of the user, or seeded initialization.
 
 mod fit;
 mod initial;

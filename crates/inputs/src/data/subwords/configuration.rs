@@ -1,4 +1,4 @@
-//! Configuration files next to a tokenizer. Values that would change token ids and are not used are errors.
+//! Configuration files next to a tokenizer. Values that would change token ids and are not implemented are errors.
 
 use std::path::Path;
 
@@ -66,11 +66,11 @@ const IGNORED: &[&str] = &[
     "wordpieces_prefix",
 ];
 
-/// Checks `tokenizer_config.json`, `added_tokens.json` and `special_tokens_map.json` next to a tokenizer. `own` is the
-/// content of a `tokenizer.json`.
+/// Checks `tokenizer_config.json`, `added_tokens.json` and `special_tokens_map.json` next to a tokenizer. `own` is the content of a
+/// `tokenizer.json`.
 ///
 /// # Errors
-/// A malformed file, or one whose values the tokenizer does not have; the message names the fields.
+/// A malformed file, or one whose values differ from the tokenizer. The message names the fields.
 pub(super) fn check(tokenizer: &Path, own: Option<&Value>, subwords: &dyn Subwords) -> Result<(), DataError> {
     for (name, problems) in [
         (CONFIG, problems_of_config as Problems),
@@ -150,7 +150,7 @@ fn problems_of_special_map(
     fields.problems()
 }
 
-/// Reports special tokens that the tokenizer does not have, and another token before every text than its own.
+/// Reports special tokens that the tokenizer does not have, and a beginning token that differs from the tokenizer's.
 fn check_roles(fields: &Fields<'_>, subwords: &dyn Subwords) {
     for role in ROLES {
         // Early LLaMA exports have empty texts.
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
     use crate::data::TextTokenizer;
 
-    /// A tokenizer with a token before every text.
+    /// Creates a tokenizer with a beginning token.
     fn tokenizer() -> Value {
         json!({
             "version": "1.0", "truncation": null, "padding": null, "decoder": null,

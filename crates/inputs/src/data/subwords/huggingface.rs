@@ -1,4 +1,4 @@
-//! `tokenizer.json`, through the library that it comes from.
+//! `tokenizer.json`, read with the `tokenizers` library.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,15 +6,15 @@ use tokenizers::Tokenizer;
 
 use super::Subwords;
 
-/// Names of the token that ends a text, of which a `tokenizer.json` does not say which it is.
+/// Usual names of the token that ends a text. A `tokenizer.json` does not mark this token.
 const ENDS: [&str; 5] = ["</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]"];
-/// Names of the token that stands where one is hidden.
+/// Usual names of the mask token.
 const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
-/// A tokenizer of Hugging Face.
+/// Hugging Face tokenizer.
 pub(super) struct HuggingFace {
     inner: Tokenizer,
-    /// What its post-processor puts before a text.
+    /// Tokens that its post-processor puts before a text.
     before: Vec<u32>,
     end: Option<u32>,
     mask: Option<u32>,
@@ -22,9 +22,9 @@ pub(super) struct HuggingFace {
 }
 
 impl HuggingFace {
-    /// Reads a `tokenizer.json`. Texts are neither cut nor padded, whatever it says.
+    /// Reads a `tokenizer.json`. Ignores its settings for truncation and padding.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        // Plain damage is told by its place; what the library makes of the rest, it may panic on.
+        // Parse as JSON first, because the error includes the position. The library may panic on other invalid content.
         serde_json::from_slice::<serde_json::Value>(bytes).map_err(|error| error.to_string())?;
         caught(|| Self::of(bytes))?
     }
@@ -36,7 +36,7 @@ impl HuggingFace {
         let vocabulary = inner.get_vocab(true).into_values().max();
         let vocabulary = vocabulary.ok_or("it has no tokens")?.saturating_add(1);
 
-        // What is put around a text is told by what is put around this one.
+        // Encode a probe to find the special tokens around a text.
         let probe = inner.encode_fast("a", true).map_err(|error| error.to_string())?;
         let ids = probe.get_ids();
         let own = probe.get_special_tokens_mask().iter().map(|&mask| mask == 0);
@@ -54,8 +54,8 @@ impl HuggingFace {
     }
 }
 
-/// Returns a text that two files of the same tokenizer have in common, without truncation and padding. Returns `None` for a
-/// file that is not a tokenizer.
+/// Returns a normalized text for comparing two files of the same tokenizer, without truncation and padding. Returns `None` for a file that is
+/// not a tokenizer.
 pub(crate) fn normal_form(bytes: &[u8]) -> Option<String> {
     let normal = || {
         let mut tokenizer = Tokenizer::from_bytes(bytes).ok()?;
@@ -66,7 +66,7 @@ pub(crate) fn normal_form(bytes: &[u8]) -> Option<String> {
     caught(normal).ok().flatten()
 }
 
-/// What the library returns, or that it panicked: it trusts its files.
+/// Calls the library and converts a panic to an error, because the library does not validate its files.
 fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let panicked = |_| "it contradicts itself, and the library that reads it gave up".to_owned();
     catch_unwind(AssertUnwindSafe(call)).map_err(panicked)
@@ -101,7 +101,7 @@ impl Subwords for HuggingFace {
     }
 
     fn decode(&self, ids: &[u32]) -> String {
-        // It fails on ids that its own model gives no text, which then have none.
+        // Decoding fails on ids without a text in the model. Treat them as empty.
         let text = caught(|| self.inner.decode(ids, true));
         text.ok().and_then(Result::ok).unwrap_or_default()
     }

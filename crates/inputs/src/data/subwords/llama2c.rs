@@ -1,20 +1,20 @@
-//! `tok*.bin` of llama2.c: the length of the longest piece, then of every piece a score, a length and its bytes. What encodes and
-//! decodes is what `run.c` does.
+//! `tok*.bin` of llama2.c: the length of the longest piece, then for every piece a score, a length and its bytes. Encoding and decoding match
+//! `run.c`.
 
 use std::collections::HashMap;
 
 use super::{Subwords, merging::merged};
 
-/// The token before every text.
+/// Beginning token.
 const BEGINNING: u32 = 1;
-/// The token that ends a text.
+/// End token.
 const END: u32 = 2;
-/// The id of the byte 0; the others follow.
+/// Id of the byte 0. The other bytes follow.
 const BYTES: u32 = 3;
-/// `run.c` merges no pair whose piece has a lower score.
+/// `run.c` does not merge pairs with a lower score.
 const LEAST_SCORE: f32 = -1e10;
 
-/// Pieces by their ids.
+/// Pieces by id.
 #[derive(Debug)]
 pub(super) struct Llama2c {
     pieces: Vec<(String, f32)>,
@@ -22,7 +22,7 @@ pub(super) struct Llama2c {
 }
 
 impl Llama2c {
-    /// Reads a file's bytes.
+    /// Reads a file from its bytes.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let cut_off = |piece: usize| format!("it is cut off or damaged at its piece {piece}");
         let (_longest, mut rest) = bytes.split_at_checked(4).ok_or_else(|| cut_off(0))?;
@@ -53,7 +53,7 @@ impl Llama2c {
             if let Some(other) = ids.insert(piece.to_owned(), index as u32) {
                 return Err(format!("its pieces {other} and {index} are the same"));
             }
-            pieces.push((piece.to_owned(), score + 0.0)); // of two zeros neither is higher
+            pieces.push((piece.to_owned(), score + 0.0)); // turns -0.0 into 0.0, because their scores are equal
             rest = after;
         }
         let bytes = (0..=u8::MAX).zip(pieces.iter().skip(BYTES as usize));
@@ -101,7 +101,7 @@ impl Subwords for Llama2c {
                 text = &spaced;
             }
         }
-        // What has no piece becomes bytes before anything is merged, and bytes are part of nothing larger.
+        // Characters without a piece become bytes before merging. Bytes are never merged.
         let symbols = text.chars().map(|character| {
             let known = self.ids.contains_key(&*character.encode_utf8(&mut [0; 4]));
             (character.len_utf8(), !known)
@@ -146,7 +146,7 @@ impl Subwords for Llama2c {
 pub(super) mod tests {
     use super::*;
 
-    /// A file of the usual pieces and these.
+    /// Creates a file with the usual pieces and these.
     pub fn file(more: &[(&str, f32)]) -> Vec<u8> {
         let bytes: Vec<String> = (0..=u8::MAX).map(|byte| format!("<0x{byte:02X}>")).collect();
         let special = ["<unk>", "\n<s>\n", "\n</s>\n"].into_iter();
@@ -172,7 +172,7 @@ pub(super) mod tests {
         ("é", -6.0),
         ("<0x41>", -7.0),
     ];
-    /// The id of the first of these.
+    /// Id of the first additional piece.
     const FIRST: u32 = 259;
 
     #[test]
@@ -233,8 +233,8 @@ pub(super) mod tests {
         );
     }
 
-    /// Numbers of tokens of the stories of `tinystories_sample_cs336.txt`, and the sums of position · id, positions from 1: what
-    /// `peers/pytorch/golden/stories.py` says of them.
+    /// Numbers of tokens of the stories of `tinystories_sample_cs336.txt`, and the sums of position · id, with positions from 1. Computed by
+    /// `peers/pytorch/golden/stories.py`.
     const STORIES: [(usize, u64); 5] = [
         (374, 24_993_298),
         (330, 18_976_377),

@@ -1,22 +1,22 @@
-//! Byte-pair merging as SentencePiece and llama2.c do it: of all neighbours that together are a piece, those of the highest score
-//! become one, of equals the leftmost, until there are none.
+//! Byte-pair merging of SentencePiece and llama2.c: repeatedly merges the neighbours whose concatenation is the piece with the highest score,
+//! the leftmost of equal ones.
 
 use std::{cmp::Ordering, collections::BinaryHeap, ops::Range};
 
-/// No neighbour.
+/// Marker for a missing neighbour.
 const NONE: u32 = u32::MAX;
 
-/// A stretch of text; empty once it belongs to the one on its left.
+/// Range of a text. Empty after it is merged into its left neighbour.
 struct Symbol {
     start: u32,
     end: u32,
     before: u32,
     after: u32,
-    /// Is never merged.
+    /// True if the symbol is never merged.
     whole: bool,
 }
 
-/// Neighbours that would be a piece of this many bytes.
+/// Neighbours whose concatenation is a piece of this many bytes.
 struct Pair {
     score: f32,
     left: u32,
@@ -45,11 +45,11 @@ impl PartialEq for Pair {
 
 impl Eq for Pair {}
 
-/// Where the pieces of a text are. It begins as symbols of these numbers of bytes, those that are `whole` beside it; `score` is that
-/// of a piece.
+/// Returns the ranges of the pieces of a text. `symbols` are the initial symbols, each with its number of bytes and a flag that is true if it is
+/// never merged. `score` returns the score of a piece.
 ///
 /// # Panics
-/// If the text has 4 GiB or more, or the symbols are not all of it.
+/// If the text has 4 GiB or more, or the symbols do not cover it.
 pub(super) fn merged(
     text: &str,
     symbols: impl Iterator<Item = (usize, bool)>,
@@ -99,7 +99,7 @@ struct Line<'a, F> {
 }
 
 impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
-    /// Remembers two neighbours if they are a piece together.
+    /// Queues two neighbours if their concatenation is a piece.
     fn consider(&mut self, left: u32, right: u32) {
         if left == NONE || right == NONE {
             return;
@@ -119,7 +119,7 @@ impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
         }
     }
 
-    /// Makes one of two symbols, unless one of them has become part of another since they were seen.
+    /// Merges two symbols, unless one of them was merged with another since the pair was queued.
     fn merge(&mut self, pair: &Pair) {
         let (first, second) = (
             &self.symbols[pair.left as usize],
@@ -147,7 +147,7 @@ impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
 mod tests {
     use super::*;
 
-    /// The pieces of a text of single letters, by the scores of their pieces.
+    /// Returns the pieces of a text that starts as single letters, with these scores of pieces.
     fn pieces<'a>(text: &'a str, scores: &[(&str, f32)]) -> Vec<&'a str> {
         let score = |piece: &str| {
             scores

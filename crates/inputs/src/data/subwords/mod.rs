@@ -1,4 +1,4 @@
-//! The tokenizers of language models, by the files that they are published in.
+//! Tokenizers of language models, in the file formats in which they are published.
 
 mod configuration;
 mod huggingface;
@@ -25,23 +25,23 @@ use mantissa_core::{LARGEST_CONFIGURATION, read_limited};
 
 use crate::contents;
 
-/// Bytes of text that are encoded at a time: encodings are many times as large as their texts.
+/// Number of bytes of text that are encoded at a time, because encodings are many times as large as their texts.
 pub(super) const PIECE: usize = 2 << 20;
-/// Bytes of a file that may be a tokenizer: the largest that are published have some 40 MB.
+/// Maximum size of a tokenizer file, in bytes. The largest published ones have about 40 MB.
 const LARGEST: u64 = 256 << 20;
 
-/// What every kind of tokenizer can do.
+/// Common interface of all tokenizers.
 trait Subwords: Send + Sync {
-    /// One more than the highest id.
+    /// Returns one more than the highest id.
     fn vocabulary(&self) -> u32;
 
-    /// The token before every text.
+    /// Returns the beginning-of-text token, which precedes every text.
     fn beginning(&self) -> Option<u32>;
 
-    /// The token behind a text that is complete.
+    /// Returns the token after a complete text.
     fn end(&self) -> Option<u32>;
 
-    /// The token that stands where one is hidden.
+    /// Returns the mask token.
     fn mask(&self) -> Option<u32> {
         None
     }
@@ -49,25 +49,25 @@ trait Subwords: Send + Sync {
     /// Returns the id of a token.
     fn id_of(&self, token: &str) -> Option<u32>;
 
-    /// The ids of a part of a text; `begins`: with it the text begins, and so has the token before it.
+    /// Encodes a part of a text. `begins` is true for the first part, which gets the beginning token.
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String>;
 
-    /// The text of some ids. Bytes that are no UTF-8 become replacement characters, special tokens nothing.
+    /// Decodes ids. Bytes that are not UTF-8 become replacement characters, and special tokens are removed.
     fn decode(&self, ids: &[u32]) -> String;
 }
 
-/// Turns text into the ids of a language model's vocabulary, and ids into text.
+/// Converts text to the token ids of a language model and back.
 pub struct TextTokenizer {
     subwords: Box<dyn Subwords>,
     hash: blake3::Hash,
 }
 
 impl TextTokenizer {
-    /// Reads a `tokenizer.json` of Hugging Face, a SentencePiece model, a `tok*.bin` of llama2.c, or a `vocab.txt` of BERT: which of
-    /// them is told by what is in it.
+    /// Reads a `tokenizer.json` of Hugging Face, a SentencePiece model, a `tok*.bin` of llama2.c, or a `vocab.txt` of BERT. The content
+    /// determines the format.
     ///
     /// # Errors
-    /// A file that is none of these or is damaged, with what is wrong.
+    /// A file in another format, or a damaged one, with the reason.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let bad = |reason: String| DataError::BadTokenizer {
             path: path.to_owned(),
@@ -98,7 +98,7 @@ impl TextTokenizer {
         })
     }
 
-    /// That of the synthetic texts, whose words it has.
+    /// Returns the tokenizer of the synthetic texts, whose vocabulary is their words.
     pub(super) fn synthetic() -> Result<Self, DataError> {
         let vocabulary = Vocabulary::synthetic();
         Ok(Self {
@@ -107,40 +107,38 @@ impl TextTokenizer {
         })
     }
 
-    /// One more than the highest id: rows that a model's table needs at least.
+    /// Returns one more than the highest id: the minimum number of rows of a model's embedding table.
     pub fn vocabulary(&self) -> u32 {
         self.subwords.vocabulary()
     }
 
-    /// The token before every text; none where the tokenizer puts none there (GPT-2 and BLOOM), so that nothing foretells the
-    /// first token of a text.
+    /// Returns the beginning-of-text token. `None` if the tokenizer does not use one (GPT-2 and BLOOM): the first token is then not predicted.
     pub fn beginning(&self) -> Option<u32> {
         self.subwords.beginning()
     }
 
-    /// The token with which a model says that a text is complete. Of a `tokenizer.json` that appends none, it is the token with the
-    /// name that such tokens have.
+    /// Returns the token that ends a complete text. If a `tokenizer.json` does not append one, it is found by its usual names.
     pub fn end(&self) -> Option<u32> {
         self.subwords.end()
     }
 
-    /// The token that stands where one is hidden from a model such as BERT; few tokenizers have one.
+    /// Returns the mask token of a model such as BERT. Few tokenizers have one.
     pub fn mask(&self) -> Option<u32> {
         self.subwords.mask()
     }
 
-    /// Hash of the file.
+    /// Returns the hash of the file.
     pub fn hash(&self) -> blake3::Hash {
         self.hash
     }
 
-    /// The ids of a text, the token before every text first; no token ends it.
+    /// Encodes a text, with the beginning token and without an end token.
     ///
-    /// A text of more than some MiB is encoded in parts, each of which ends before a space: there a tokenizer whose tokens reach
-    /// across words could give others.
+    /// A text of more than a few MiB is encoded in parts, each of which ends before a space. A tokenizer with tokens that span words could
+    /// encode the text as a whole differently.
     ///
     /// # Errors
-    /// A text that the tokenizer refuses.
+    /// A text that the tokenizer rejects.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
         let mut ids = vec![];
         for (index, part) in parts(text, PIECE).enumerate() {
@@ -149,12 +147,12 @@ impl TextTokenizer {
         Ok(ids)
     }
 
-    /// The ids of a part of a text; `begins`: it is the first.
+    /// Encodes a part of a text. `begins` is true for the first part.
     pub(super) fn encode_part(&self, part: &str, begins: bool) -> Result<Vec<u32>, DataError> {
         self.subwords.encode(part, begins).map_err(DataError::Tokenizer)
     }
 
-    /// The text of some ids. Bytes that are no UTF-8 become replacement characters, special tokens nothing.
+    /// Decodes ids. Bytes that are not UTF-8 become replacement characters, and special tokens are removed.
     pub fn decode(&self, ids: &[u32]) -> String {
         self.subwords.decode(ids)
     }
@@ -168,15 +166,15 @@ fn read(bytes: &[u8]) -> Result<Box<dyn Subwords>, String> {
     if Bert::is_one(text) {
         return Ok(Box::new(Bert::read(text)?));
     }
-    // llama2.c's files begin with the length of the longest piece, in four bytes; those of SentencePiece with the length of the
-    // first, which is not empty.
+    // llama2.c's files begin with the length of the longest piece, in four bytes. Those of SentencePiece begin with the length of the first
+    // piece, which is not empty.
     if bytes.get(1..4).is_some_and(|bytes| bytes == [0; 3]) {
         return Ok(Box::new(Llama2c::read(bytes)?));
     }
     Ok(Box::new(SentencePiece::read(bytes)?))
 }
 
-/// A text in parts of at most `limit` bytes, which are more than a character has. An empty text is one part.
+/// Splits a text into parts of at most `limit` bytes, which must be more than a character has. An empty text is one part.
 pub(super) fn parts(text: &str, limit: usize) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     iter::from_fn(move || {
@@ -190,8 +188,8 @@ pub(super) fn parts(text: &str, limit: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the first part of a longer text ends: before the last space that follows a word. Where there is none, before whatever other
-/// space, and where there is none of these, before a character.
+/// Returns the end of the first part of a longer text: before the last space that follows a word, else before any other space, else before a
+/// character.
 pub(super) fn end_of_part(text: &str, limit: usize) -> usize {
     let fits = (1..=limit).rev().find(|&at| text.is_char_boundary(at));
     let head = &text[..fits.unwrap_or(text.len())];

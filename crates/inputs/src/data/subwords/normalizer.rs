@@ -1,28 +1,28 @@
-//! What a SentencePiece model does to a text before it looks for pieces.
+//! Normalization of text by a SentencePiece model before it is divided into pieces.
 
 use super::trie::Trie;
 
-/// What a space is written as, in pieces and in text that is looked through for them.
+/// Replacement of a space in pieces and normalized text.
 pub(super) const SPACE: &str = "\u{2581}";
 
-/// Rules of spelling and of spaces.
+/// Rules for characters and spaces.
 pub(super) struct Normalizer {
-    /// How sequences of characters are replaced.
+    /// Replacements of character sequences.
     pub spellings: Option<Spellings>,
-    /// A space is put before a text,
+    /// Insert a space before a text.
     pub dummy_prefix: bool,
-    /// or behind it.
+    /// Insert the space after the text instead.
     pub suffix: bool,
-    /// Spaces around a text go, and one is left of many.
+    /// Trim spaces around a text, and collapse repeated spaces.
     pub remove_extra_spaces: bool,
-    /// Spaces become [`SPACE`].
+    /// Replace spaces by [`SPACE`].
     pub escape_spaces: bool,
 }
 
 impl Normalizer {
-    /// The text as it is looked through. What is in `kept` stays as it is; `begins`: the text is not the later part of another.
+    /// Normalizes a text. Strings in `kept` are not changed. `begins` is true unless the text continues another one.
     pub fn normalized(&self, text: &str, begins: bool, kept: &Trie) -> Result<String, String> {
-        /// Times as long as before: no letter becomes as many.
+        /// Maximum ratio of output to input length. Regular rules stay below it for every letter.
         const LONGEST: usize = 64;
         let limit = LONGEST * (text.len() + 1);
         let space = if self.escape_spaces { SPACE } else { " " };
@@ -71,7 +71,7 @@ impl Normalizer {
         Ok(out)
     }
 
-    /// How the beginning of a text is spelled, and the bytes that it has in it; none at its end.
+    /// Returns the replacement for the beginning of a text, and the number of bytes that it replaces. Returns `None` at the end of the text.
     fn first<'a>(&'a self, text: &'a str, kept: &Trie) -> Option<(&'a str, usize)> {
         let character = text.chars().next()?.len_utf8();
         if let Some((bytes, _)) = kept.prefixes(text).last() {
@@ -82,14 +82,14 @@ impl Normalizer {
     }
 }
 
-/// Replacements by what they replace: a double-array trie (that of Darts-clone) whose values are places in a list of texts.
+/// Character replacements: a double-array trie (in the format of Darts-clone) whose values are offsets in a list of texts.
 pub(super) struct Spellings {
     units: Vec<u32>,
     texts: String,
 }
 
 impl Spellings {
-    /// Reads the bytes of the trie's length, the trie, and texts that end with a zero each.
+    /// Reads the length of the trie in bytes, the trie, and texts terminated by zeros.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let damaged = || "its rules of spelling are damaged".to_owned();
         let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
@@ -106,7 +106,7 @@ impl Spellings {
         })
     }
 
-    /// What the longest beginning of a text that has a rule becomes, and its bytes.
+    /// Returns the replacement of the longest prefix of a text that has a rule, and the length of the prefix in bytes.
     fn first(&self, text: &str) -> Option<(&str, usize)> {
         let mut found = None;
         let mut unit = *self.units.first()?;
@@ -124,13 +124,13 @@ impl Spellings {
             }
         }
         let (place, bytes) = found?;
-        // A damaged trie may end inside a character or point beyond the texts: then there is no rule.
+        // A damaged trie may end inside a character or point beyond the texts. It is treated as having no rule here.
         let replacement = self.texts.get(place..)?.split('\0').next()?;
         text.is_char_boundary(bytes).then_some((replacement, bytes))
     }
 }
 
-/// The byte that leads to a unit; leaves have a bit that no byte has.
+/// Returns the byte that leads to a unit. Leaves have a bit that is not set in any byte.
 fn label(unit: u32) -> u32 {
     unit & ((1 << 31) | 0xff)
 }
@@ -139,12 +139,12 @@ fn has_leaf(unit: u32) -> bool {
     (unit >> 8) & 1 == 1
 }
 
-/// What a leaf holds.
+/// Returns the value of a leaf.
 fn value(unit: u32) -> usize {
     (unit & !(1 << 31)) as usize
 }
 
-/// From a unit to its successors, by exclusive or.
+/// Returns the offset from a unit to its successors, to be combined by exclusive or.
 fn offset(unit: u32) -> usize {
     ((unit >> 10) << ((unit & (1 << 9)) >> 6)) as usize
 }

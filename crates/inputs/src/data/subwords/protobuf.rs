@@ -1,18 +1,18 @@
-//! As much of Protocol Buffers as a SentencePiece model needs.
+//! Minimal Protocol Buffers reader for SentencePiece models.
 
-/// The value of a field.
+/// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value<'a> {
-    /// A number, a truth value or one of several names.
+    /// Integer, boolean or enum.
     Number(u64),
     /// A float.
     Float(f32),
-    /// Bytes, a text or a message.
+    /// Bytes, string or message.
     Bytes(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> Result<&'a [u8], String> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -20,12 +20,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Its text.
+    /// Returns the text.
     pub fn text(self) -> Result<&'a str, String> {
         str::from_utf8(self.bytes()?).map_err(|_| "a text is not UTF-8".to_owned())
     }
 
-    /// Its number.
+    /// Returns the number.
     pub fn number(self) -> Result<u64, String> {
         match self {
             Self::Number(number) => Ok(number),
@@ -35,12 +35,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether its number says yes.
+    /// Returns the boolean.
     pub fn truth(self) -> Result<bool, String> {
         Ok(self.number()? != 0)
     }
 
-    /// Its float, which is finite.
+    /// Returns the float, which has to be finite.
     pub fn float(self) -> Result<f32, String> {
         match self {
             Self::Float(float) if float.is_finite() => Ok(float),
@@ -49,7 +49,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The fields of a message with their numbers, in their order.
+/// Fields of a message with their numbers, in their order.
 pub(super) struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
             0 => Value::Number(self.number()?),
             1 => {
                 let number = self.take(8)?;
-                Value::Bytes(number) // a double or a large number, which no field that is read has
+                Value::Bytes(number) // a double or fixed64, which no field that is read uses
             }
             2 => {
                 let length = self.number()?;
@@ -100,9 +100,9 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    /// A number of seven bits a byte, the lowest first.
+    /// Reads a variable-length integer: seven bits per byte, the lowest first.
     fn number(&mut self) -> Result<u64, String> {
-        /// Bytes of a number of 64 bits.
+        /// Maximum number of bytes of a 64-bit integer.
         const LONGEST: usize = 10;
         let mut number = 0;
         for index in 0..LONGEST {

@@ -1,4 +1,4 @@
-//! SentencePiece models, by byte-pair merging or as unigrams. What encodes and decodes is what the library does.
+//! SentencePiece models, with byte-pair merging or as unigrams. Encoding and decoding match the library.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use super::{
     trie::Trie,
 };
 
-/// What a unigram model takes off its lowest score for a character without a piece.
+/// Penalty that a unigram model subtracts from its lowest score for a character without a piece.
 const UNKNOWN_PENALTY: f32 = 10.0;
 
-/// What a piece is for.
+/// Type of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Normal,
     Unknown,
     Control,
-    /// Is never divided.
+    /// User-defined piece, which is never divided.
     Own,
     Byte,
 }
@@ -31,36 +31,36 @@ struct Piece {
     kind: Kind,
 }
 
-/// How a text is divided.
+/// Algorithm that divides a text.
 enum Model {
-    /// The most probable pieces.
+    /// Unigram: the most probable pieces.
     Unigram {
         pieces: Trie,
         unknown: f32,
         highest: f32,
     },
-    /// Neighbours are merged.
+    /// Byte-pair merging.
     Merges,
 }
 
-/// A SentencePiece model.
+/// SentencePiece model.
 pub(super) struct SentencePiece {
     pieces: Vec<Piece>,
     ids: HashMap<String, u32>,
     model: Model,
     normalizer: Normalizer,
-    /// Pieces that are never divided.
+    /// User-defined pieces, which are never divided.
     own: Trie,
     unknown: u32,
-    /// The text of an unknown piece.
+    /// Text of an unknown piece.
     unknown_text: String,
-    /// Ids of the bytes of what has no piece.
+    /// Ids of bytes, for characters without a piece.
     bytes: Option<Vec<u32>>,
     beginning: Option<u32>,
     end: Option<u32>,
 }
 
-/// What the message about the training says.
+/// Contents of the trainer message.
 struct Trainer {
     model: u64,
     suffix: bool,
@@ -168,7 +168,7 @@ impl SentencePiece {
         })
     }
 
-    /// The pieces of a normalised text: bytes, and the id of a piece that is known.
+    /// Divides a normalized text into pieces. Returns the number of bytes of each, and its id if it is known.
     fn divided(&self, text: &str) -> Vec<(usize, Option<u32>)> {
         match &self.model {
             Model::Unigram {
@@ -196,7 +196,7 @@ impl SentencePiece {
         }
     }
 
-    /// The pieces of the highest sum of scores: Viterbi's algorithm, with the library's rounding.
+    /// Returns the pieces with the highest sum of scores, by Viterbi's algorithm with the library's rounding.
     fn most_probable(
         &self,
         text: &str,
@@ -204,11 +204,11 @@ impl SentencePiece {
         unknown: f32,
         highest: f32,
     ) -> Vec<(usize, Option<u32>)> {
-        /// The best way to a place in the text.
+        /// Best path to a position in the text.
         #[derive(Clone, Copy)]
         struct Way {
             score: f32,
-            /// The last piece: its bytes, none if there is no way yet, and its id.
+            /// Number of bytes of the last piece. 0 if there is no path yet.
             bytes: u32,
             id: Option<u32>,
         }
@@ -234,7 +234,7 @@ impl SentencePiece {
             for (bytes, id) in pieces.prefixes(&text[at..]) {
                 let piece = &self.pieces[id as usize];
                 let score = match piece.kind {
-                    // A piece of one's own is better than any others.
+                    // A user-defined piece takes precedence over all others.
                     Kind::Own => f64::from(bytes as f32 * highest) - 0.1,
                     _ => f64::from(piece.score),
                 };
@@ -287,7 +287,7 @@ impl Subwords for SentencePiece {
             match (id, &self.bytes) {
                 (Some(id), _) if !is_unknown => ids.push(id),
                 (_, Some(of_bytes)) => ids.extend(piece.bytes().map(|byte| of_bytes[usize::from(byte)])),
-                // Of unknown neighbours one is told.
+                // Consecutive unknown pieces become one token.
                 _ if after_unknown => {}
                 _ => ids.push(self.unknown),
             }
@@ -300,7 +300,7 @@ impl Subwords for SentencePiece {
         let strips = self.normalizer.dummy_prefix || self.normalizer.remove_extra_spaces;
         let mut text = String::new();
         let mut bytes = vec![];
-        // Whether a space at the beginning of the next piece is the one that was put before the text.
+        // True if a leading space of the next piece is the one that was inserted before the text.
         let mut begins = true;
         for &id in ids {
             let Some(piece) = self.pieces.get(id as usize) else {
@@ -318,7 +318,7 @@ impl Subwords for SentencePiece {
                 Kind::Unknown => text.push_str(&self.unknown_text),
                 Kind::Normal | Kind::Own | Kind::Byte => {
                     let stripped = piece.text.strip_prefix(SPACE).filter(|_| begins && strips);
-                    // Where spaces at the beginning go, all of them do.
+                    // If extra spaces are removed, strip all leading ones.
                     begins &= stripped.is_none() || self.normalizer.remove_extra_spaces;
                     text.push_str(&stripped.unwrap_or(&piece.text).replace(SPACE, " "));
                 }
@@ -329,7 +329,7 @@ impl Subwords for SentencePiece {
     }
 }
 
-/// Appends bytes to a text, a replacement character for every one that is no part of a character, and forgets them.
+/// Appends bytes to a text, with a replacement character for every byte that is not part of a character, and clears the bytes.
 fn put_bytes(bytes: &mut Vec<u8>, text: &mut String) {
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -347,7 +347,7 @@ fn piece(message: &[u8]) -> Result<Piece, String> {
     for field in Fields(message) {
         match field? {
             (1, value) => piece.text = value.text()?.to_owned(),
-            (2, value) => piece.score = value.float()? + 0.0, // of two zeros neither is higher
+            (2, value) => piece.score = value.float()? + 0.0, // turns -0.0 into 0.0, because their scores are equal
             (3, value) => {
                 piece.kind = match value.number()? {
                     1 => Kind::Normal,
@@ -458,8 +458,8 @@ mod tests {
 
     #[test]
     fn shakespeare_gets_the_tokens_that_the_library_gives_him() {
-        /// Tokens of the first 100,000 characters without the one before them, and the sum of position · id, positions from 1: what
-        /// `peers/subwords_golden.py` prints.
+        /// Number of tokens of the first 100,000 characters without the beginning token, and the sum of position · id, with positions from 1.
+        /// Printed by `peers/subwords_golden.py`.
         const TOKENS: (usize, u64) = (33_207, 4_974_306_384_604);
         let (Some(model), Some(text)) = (
             mantissa_testing::real_data("llama_tiny/llama2_tokenizer_32000.model"),
@@ -521,7 +521,7 @@ mod tests {
         }
     }
 
-    /// The message of a piece.
+    /// Creates the message of a piece.
     fn message(text: &str, score: f32, kind: u8) -> Vec<u8> {
         let mut piece = vec![0x0a, text.len() as u8];
         piece.extend(text.bytes());

@@ -1,18 +1,18 @@
-//! Pieces by what they begin with.
+//! Prefix tree of pieces.
 
 use std::collections::HashMap;
 
-/// A tree of bytes.
+/// Byte-wise prefix tree.
 #[derive(Default)]
 pub(super) struct Trie {
-    /// From a node and a byte to the next node. The root is node 0.
+    /// Next node by node and byte. The root is node 0.
     next: HashMap<(u32, u8), u32>,
-    /// The id of the piece that ends in each node.
+    /// Id of the piece that ends in each node.
     ids: Vec<Option<u32>>,
 }
 
 impl Trie {
-    /// Of pieces with their ids.
+    /// Creates a trie of pieces and their ids.
     pub fn new<'a>(pieces: impl Iterator<Item = (&'a str, u32)>) -> Self {
         let mut trie = Self {
             next: HashMap::new(),
@@ -32,7 +32,7 @@ impl Trie {
         trie
     }
 
-    /// Bytes and id of every piece that a text begins with, the shortest first.
+    /// Returns the length in bytes and the id of every piece that is a prefix of a text, the shortest first.
     pub fn prefixes(&self, text: &str) -> impl Iterator<Item = (usize, u32)> {
         let mut node = 0;
         let nodes = text.bytes().map_while(move |byte| {

@@ -1,4 +1,4 @@
-//! `vocab.txt` of BERT: WordPiece, a token a line.
+//! WordPiece with a `vocab.txt` of BERT: one token per line.
 
 use std::{
     collections::HashMap,
@@ -15,26 +15,26 @@ use super::{
     Subwords, parts,
 };
 
-/// Bytes of a word that are encoded at a time: the library needs some hundred times as many.
+/// Number of bytes of a word that are encoded at a time, because the library needs several hundred times as many.
 const PIECE: usize = 64 << 10;
-/// What no token reaches across. Other space is not always one to the library, which takes the controls among it out of a text.
+/// Separators that no token spans. The library does not treat all other whitespace as such, because it removes control characters from a text.
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// Words whose ids are kept: nearly all of a text's words are among so many.
+/// Number of words whose ids are cached. Nearly all words of a text are among so many.
 const KEPT: usize = 1 << 17;
-/// Bytes of a word that is kept.
+/// Maximum length of a cached word, in bytes.
 const SHORT: usize = 32;
 
-/// The tokenizer of bert-base-uncased with some vocabulary.
+/// Tokenizer of bert-base-uncased with any vocabulary.
 pub(super) struct Bert {
     inner: WordPieces,
     vocabulary: u32,
-    /// Ids of words that were met.
+    /// Ids of the words encoded so far.
     known: RwLock<HashMap<Box<str>, Box<[u32]>>>,
 }
 
 impl Bert {
-    /// Whether a file is a vocabulary: it has a line for each of the special tokens that every one has.
+    /// Returns true if a file is a vocabulary: it has a line for each of the required special tokens.
     pub fn is_one(bytes: &[u8]) -> bool {
         str::from_utf8(bytes).is_ok_and(vocabulary::has_special)
     }
@@ -45,7 +45,7 @@ impl Bert {
         Self::of(&vocabulary.map_err(|error| error.to_string())?)
     }
 
-    /// The tokenizer of a vocabulary.
+    /// Creates the tokenizer of a vocabulary.
     pub fn of(vocabulary: &Vocabulary) -> Result<Self, String> {
         Ok(Self {
             inner: word_pieces(vocabulary).map_err(|error| error.to_string())?,
@@ -54,7 +54,7 @@ impl Bert {
         })
     }
 
-    /// Keeps the ids of these words as long as there is room.
+    /// Caches the ids of these words while there is room.
     fn keep(&self, words: HashMap<&str, Range<usize>>, ids: &[u32]) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let short = words.into_iter().filter(|(word, _)| word.len() <= SHORT);
@@ -87,7 +87,7 @@ impl Subwords for Bert {
         self.inner.token_to_id("[MASK]")
     }
 
-    /// Word by word: most of a text's words have been there before, and the library is slow.
+    /// Encodes word by word with the cache, because most words of a text are repeated and the library is slow.
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
         let mut ids: Vec<u32> = self.beginning().filter(|_| begins).into_iter().collect();
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +114,7 @@ impl Subwords for Bert {
     }
 
     fn decode(&self, ids: &[u32]) -> String {
-        // It fails on ids that the vocabulary lacks, which then have no text.
+        // Decoding fails on ids that are not in the vocabulary. Treat them as empty.
         self.inner.decode(ids, true).unwrap_or_default()
     }
 }
@@ -152,7 +152,7 @@ mod tests {
     fn word_by_word_a_text_has_the_ids_that_the_library_gives_the_whole() {
         let file = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfilm\n##s\na\n##b\ne\n.\n'\n中\n";
         let bert = Bert::read(file.as_bytes()).unwrap();
-        // Controls, of which some are space to Rust; accents before and behind a space; signs that are words; special tokens.
+        // Control characters, of which some are whitespace in Rust; accents before and after a space; symbols that are words; special tokens.
         let atoms = [
             "the",
             "film",

@@ -1,5 +1,5 @@
-//! Factors of a product in memory, and how they are rearranged: neighbours in depth side by side, and those of all lanes of a strip after one
-//! another.
+//! Operands of a matmul in memory, and their rearrangement: values adjacent in depth are adjacent in memory, and the pairs of all lanes of a
+//! strip follow each other.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
@@ -11,18 +11,18 @@ use super::{
     instruction::{LANES, turned},
 };
 
-/// A factor in memory: lanes (rows of the left, columns of the right one), and the depth that sums run over.
+/// Operand in memory: lanes (rows of the left, columns of the right operand), and the depth that sums run over.
 #[derive(Clone, Copy)]
 pub(in crate::flex) struct Matrix<'a> {
     pub values: &'a [bf16],
     pub lanes: usize,
     pub depth: usize,
-    /// From a lane to the next, and along the depth; one of them is 1.
+    /// Strides from a lane to the next, and along the depth; one of them is 1.
     pub steps: [usize; 2],
 }
 
 impl<'a> Matrix<'a> {
-    /// The rows of a matrix of a tensor's batch that begins so far behind the first.
+    /// Returns the rows of the matrix at offset `place` in a tensor's batch.
     pub(super) fn of(tensor: &'a FlexTensor, place: usize) -> Self {
         let (shape, layout) = (tensor.shape(), tensor.layout());
         let rank = shape.num_dims();
@@ -34,7 +34,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// The columns of the same.
+    /// Returns the columns of the same matrix.
     pub(super) fn turned(self) -> Self {
         let [lane, along] = self.steps;
         Self {
@@ -45,7 +45,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Rearranges the `W` lanes from `first` on, as many as there are: `to` has for each pair of the depth the pairs of all lanes.
+    /// Rearranges up to `W` lanes, starting at `first`: for each pair along the depth, `to` contains the pairs of all lanes.
     pub(super) fn arrange<const W: usize>(self, with: Instruction, first: usize, to: &mut [[u32; W]]) {
         Arch::new().dispatch(Arrange {
             with,
@@ -81,7 +81,7 @@ impl<const W: usize> NullaryFnOnce for Arrange<'_, W> {
 }
 
 impl<'a, const W: usize> Arrange<'a, W> {
-    /// Values of two neighbours in depth for all lanes.
+    /// Returns the values of two positions that are adjacent in depth, for all lanes.
     fn neighbours(&self, pair: usize, lanes: usize) -> [&'a [bf16]; 2] {
         let Matrix {
             values, depth, steps, ..
@@ -124,7 +124,7 @@ impl<'a, const W: usize> Arrange<'a, W> {
         }
     }
 
-    /// A square of lanes and pairs at a time, which is turned in the registers; what is left at the edges goes pair by pair.
+    /// Transposes a square of lanes and pairs at a time in registers. The remainder at the edges is processed pair by pair.
     #[inline(always)]
     fn lane_by_lane(self, lanes: usize) {
         let Matrix {

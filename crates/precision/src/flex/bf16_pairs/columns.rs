@@ -1,4 +1,4 @@
-//! The columns of a right factor, rearranged, and rows times them.
+//! Rearranged columns of a right operand, and their multiplication with rows.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use super::{
 };
 use crate::flex::{buffers, stored::Stored, written::written};
 
-/// Columns of a strip: of three registers, and with the rows of a tile 24 of sums, and room for one of columns and one of rows. The last
-/// strip has fewer registers, if they are enough.
+/// Columns per strip: three registers. With the rows of a tile this takes 24 registers of sums, which leaves room for columns and rows.
+/// The last strip has fewer registers if they are sufficient.
 const COLUMNS: usize = 3 * LANES;
 
-/// Values of rows that are multiplied at a time: with a strip of columns they lie in a core's second cache.
+/// Values of rows that are multiplied at a time: together with a strip of columns they fit into a core's L2 cache.
 const BLOCK: usize = 128 << 10;
 
-/// Rows that are multiplied at a time at the most.
+/// Maximum number of rows that are multiplied at a time.
 const MOST_ROWS: usize = 128;
 
 const PAIR: usize = size_of::<u32>();
 
 pub(in crate::flex) struct Columns {
     with: Instruction,
-    /// Strips of columns one after the other.
+    /// Strips of columns, one after the other.
     buffer: Arc<Bytes>,
     count: usize,
     depth: usize,
@@ -61,12 +61,12 @@ impl Columns {
         }
     }
 
-    /// The columns of a tensor `[depth, columns]`.
+    /// Rearranges the columns of a tensor `[depth, columns]`.
     pub fn of_tensor(with: Instruction, tensor: FlexTensor) -> Self {
         Self::of(with, Matrix::of(&readable(tensor), 0).turned())
     }
 
-    /// The product `[rows, columns]` of all these rows, shared by all threads.
+    /// Multiplies all `rows` with these columns on all threads: `[rows, columns]`.
     pub fn product<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>) -> Vec<T> {
         let together = self.together(rows.lanes, rayon::current_num_threads());
         written(rows.lanes * self.count, together * self.count, |these, out| {
@@ -74,7 +74,7 @@ impl Columns {
         })
     }
 
-    /// Rows times these columns, shared by so many threads: `out` is `[rows, columns]`.
+    /// Multiplies rows with these columns, split for `threads` threads: `out` is `[rows, columns]`.
     pub fn times<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>, out: &mut [T], threads: usize) {
         let together = self.together(out.len() / self.count, threads);
         out.par_chunks_mut(together * self.count)
@@ -82,14 +82,14 @@ impl Columns {
             .for_each(|(block, out)| self.times_some(rows, block * together, out));
     }
 
-    /// How many of some rows are multiplied at a time.
+    /// Returns the number of rows that are multiplied at a time.
     fn together(&self, rows: usize, threads: usize) -> usize {
         let in_cache = (BLOCK / self.depth / ROWS * ROWS).clamp(ROWS, MOST_ROWS);
         let share = rows.div_ceil(threads);
         in_cache.min(share.next_multiple_of(ROWS)).max(ROWS)
     }
 
-    /// Rows, from the `first` on, times these columns, by this thread.
+    /// Multiplies rows, starting at `first`, with these columns on this thread.
     fn times_some<T: Stored<Wide = f32>>(&self, rows: Matrix<'_>, first: usize, out: &mut [T]) {
         let (n, pairs) = (self.count, self.depth.div_ceil(2));
         if rows.steps[1] == 1 && self.depth.is_multiple_of(2) {
@@ -119,7 +119,7 @@ impl Columns {
         self.times_pairs(&arranged, place, out);
     }
 
-    /// Rows, by the byte where each begins, times these columns, by this thread.
+    /// Multiplies rows with these columns on this thread. `place` returns the byte offset of a row.
     pub fn times_pairs<T: Stored<Wide = f32>>(
         &self,
         rows: &Pairs<'_>,
@@ -138,7 +138,7 @@ impl Columns {
         }
     }
 
-    /// The sums of a strip of `R` registers of columns.
+    /// Computes the sums of a strip of `R` registers of columns.
     fn strip<const R: usize, T: Stored<Wide = f32>>(
         &self,
         rows: &Pairs<'_>,
@@ -152,7 +152,7 @@ impl Columns {
         let columns = &registers.as_chunks::<R>().0[..self.depth.div_ceil(2)];
         let last = out.len() / n - 1;
         for (number, out) in out.chunks_mut(ROWS * n).enumerate() {
-            // What a tile has more rows than there are is computed and left out.
+            // Rows of a tile beyond the last one are computed and discarded.
             let places = std::array::from_fn(|row| place((number * ROWS + row).min(last)));
             let sums = tile(self.with, rows, places, columns);
             Arch::new().dispatch(Write {
@@ -166,7 +166,7 @@ impl Columns {
     }
 }
 
-/// Writes a tile into some rows of a product, from a column on.
+/// Writes a tile into some rows of a product, starting at a column.
 struct Write<'a, T> {
     sums: [&'a [f32]; ROWS],
     out: &'a mut [T],

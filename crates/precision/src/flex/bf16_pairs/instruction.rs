@@ -1,21 +1,21 @@
-//! `vdpbf16ps`, and what is built of it alone.
+//! `vdpbf16ps`, and functions built directly on it.
 
 use std::sync::LazyLock;
 
 use half::bf16;
 
-/// Values of a register.
+/// f32 values per register.
 pub(super) const LANES: usize = 16;
 
 /// Rows of a tile of sums.
 pub(super) const ROWS: usize = 8;
 
-/// That this processor has the instruction.
+/// Proof that this processor has the instruction.
 #[derive(Clone, Copy)]
 pub(in crate::flex) struct Instruction(());
 
 impl Instruction {
-    /// If it has, and nobody asked for what processors without it do.
+    /// Returns the proof, unless the processor lacks the instruction or the user disabled it.
     pub fn here() -> Option<Self> {
         static IS_HERE: LazyLock<bool> = LazyLock::new(|| {
             let left_out = std::env::var_os("MANTISSA_BF16_PRODUCTS").is_some_and(|how| how == "widened");
@@ -36,7 +36,7 @@ fn is_in_processor() -> bool {
 #[expect(unsafe_code, reason = "an instruction that not every processor has")]
 pub(in crate::flex) fn dots<const N: usize>(_: Instruction, rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction is here.
+    // SAFETY: the processor has the instruction.
     return unsafe { here::dots(rows, values) };
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("no processor but these has it: {rows:?} {values:?}")
@@ -44,22 +44,22 @@ pub(in crate::flex) fn dots<const N: usize>(_: Instruction, rows: [&[bf16]; N], 
 
 pub(super) type Square = [[u32; LANES]; LANES];
 
-/// A square whose rows are the columns of the given one.
+/// Transposes a square.
 #[expect(unsafe_code, reason = "instructions that not every processor has")]
 pub(super) fn turned(_: Instruction, square: &Square) -> Square {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: they are here.
+    // SAFETY: the processor has the instructions.
     return unsafe { here::turned(square) };
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("no processor but these has it: {square:?}")
 }
 
-/// Where the pairs of rows lie: in parts of one length, each part of a row so many bytes behind the one before, and in it each pair behind the
-/// one before.
+/// Memory layout of the pairs of rows: a row consists of parts of equal length, `part_step` bytes apart, and the pairs of a part are `step`
+/// bytes apart.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::flex) struct Pairs<'a> {
     pub bytes: &'a [u8],
-    /// Pairs of a part.
+    /// Pairs per part.
     pub count: usize,
     pub step: usize,
     pub part_step: usize,
@@ -68,7 +68,7 @@ pub(in crate::flex) struct Pairs<'a> {
 /// Sums of [`ROWS`] rows with `R` registers of columns.
 pub(super) type Tile<const R: usize> = [[[f32; LANES]; R]; ROWS];
 
-/// The sums of rows, by the byte where each begins, and a strip of columns. There are no more than 3 registers.
+/// Computes the sums of rows, given by the byte offset of each, and a strip of columns. There are at most 3 registers.
 #[expect(unsafe_code, reason = "an instruction that not every processor has")]
 pub(super) fn tile<const R: usize>(
     _: Instruction,
@@ -77,7 +77,7 @@ pub(super) fn tile<const R: usize>(
     columns: &[[[u32; LANES]; R]],
 ) -> Tile<R> {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction is here.
+    // SAFETY: the processor has the instruction.
     return unsafe { here::tile(rows, places, columns) };
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("no processor but these has it: {rows:?} {places:?} {columns:?}")
@@ -103,16 +103,17 @@ mod here {
             let length = (rows.count - 1) * rows.step + size_of::<u32>();
             let lanes = places.map(|place| rows.bytes[place + part * rows.part_step..][..length].as_ptr());
             for (at, columns) in columns.iter().enumerate() {
-                // SAFETY: any bits are a value of both types, and sizes agree.
+                // SAFETY: all bit patterns are valid for both types, and their sizes are equal.
                 let register = |values: [u32; LANES]| unsafe { transmute::<[u32; LANES], __m512bh>(values) };
                 let first = register(columns[0]);
                 let second = register(columns[if R > 1 { 1 } else { 0 }]);
                 let third = register(columns[if R > 2 { 2 } else { 0 }]);
-                // Written out, and a row after the other: what is indexed by a variable does not stay in registers, nor does what more
-                // than one row waits for.
+                // Unrolled by hand, one row after the other: arrays with a variable index are not kept in registers, and neither are
+                // values that several rows depend on.
                 macro_rules! add {
                     ($($lane:literal)*) => { $(
-                        // SAFETY: there are as many pairs in each lane as there are columns, and any bits are a pair.
+                        // SAFETY: there are as many pairs in each lane as there are columns, and all bit patterns are
+                        // valid pairs.
                         let pair: __m512bh = unsafe {
                             let pair = lanes[$lane].add(at * rows.step).cast::<i32>();
                             transmute(_mm512_set1_epi32(pair.read_unaligned()))
@@ -132,7 +133,7 @@ mod here {
         let mut tile = [[[0.0; LANES]; R]; ROWS];
         macro_rules! store {
             ($register:literal: $($lane:literal)*) => { if $register < R { $(
-                // SAFETY: any bits are a value of both types, and sizes agree.
+                // SAFETY: all bit patterns are valid for both types, and their sizes are equal.
                 tile[$lane][$register] = unsafe { transmute::<__m512, [f32; LANES]>(sums[$lane][$register]) };
             )* } };
         }
@@ -142,10 +143,11 @@ mod here {
         tile
     }
 
-    /// Neighbouring rows are zipped value by value and pair by pair, which turns squares of four; then these change places.
+    /// Interleaves adjacent rows value by value and pair by pair, which transposes squares of four. Then swaps these
+    /// squares.
     #[target_feature(enable = "avx512f")]
     pub(super) fn turned(square: &Square) -> Square {
-        // SAFETY: any bits are a value of both types, and sizes agree.
+        // SAFETY: all bit patterns are valid for both types, and their sizes are equal.
         let rows: [__m512i; LANES] = unsafe { transmute(*square) };
         let mut values = rows;
         for at in (0..LANES).step_by(2) {
@@ -159,7 +161,7 @@ mod here {
             fours[at + 2] = _mm512_unpacklo_epi64(values[at + 1], values[at + 3]);
             fours[at + 3] = _mm512_unpackhi_epi64(values[at + 1], values[at + 3]);
         }
-        // The even and the odd quarters of two registers.
+        // Even and odd quarters of two registers.
         let even = |a, b| _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
         let odd = |a, b| _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
         let mut columns = fours;
@@ -190,7 +192,7 @@ mod here {
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(super) fn dots<const N: usize>(rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
         let add = |sum: &mut __m512, a: [bf16; VALUES], b: [bf16; VALUES]| {
-            // SAFETY: any bits are a value of both types, and sizes agree.
+            // SAFETY: all bit patterns are valid for both types, and their sizes are equal.
             let [a, b] = [a, b].map(|values| unsafe { transmute::<[bf16; VALUES], __m512bh>(values) });
             *sum = _mm512_dpbf16_ps(*sum, a, b);
         };

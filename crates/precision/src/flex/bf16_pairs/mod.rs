@@ -1,10 +1,10 @@
-//! Products of bf16 matrices by the processor's own instruction (`vdpbf16ps` of AVX512-BF16): two products at a time are added to a sum
-//! in f32. Each of the two is rounded to nearest even as it is added, and what is subnormal, as an operand or a sum, counts as zero; so
-//! says Intel's manual, and so does PyTorch compute on these processors.
+//! Matmuls of bf16 matrices with the processor's own instruction (`vdpbf16ps` of AVX512-BF16), which adds two products at a time to a sum in
+//! f32. Each of the two is rounded to nearest even when it is added, and subnormal operands and sums are treated as zero, according to Intel's
+//! manual. PyTorch computes in the same way on these processors.
 //!
-//! Columns are rearranged first, as the instruction reads them: strips of a few, neighbours in depth side by side. Rows of whole pairs
-//! whose neighbours in depth are neighbours in memory are read where they lie, others are rearranged, too. A few rows by a strip of columns are then a tile of
-//! sums that never leaves the registers.
+//! Columns are first rearranged to the order in which the instruction reads them: in strips of a few columns, with values adjacent in depth next
+//! to each other. Rows with an even depth and a stride of 1 along it are read in place, others are rearranged, too. A few rows by a strip of
+//! columns then form a tile of sums that stays in registers.
 
 mod arrange;
 mod columns;
@@ -26,7 +26,8 @@ pub(super) use arrange::Matrix;
 pub(super) use columns::Columns;
 pub(super) use instruction::{Instruction, Pairs, dots};
 
-/// Batched, broadcasting product of bf16 tensors, shapes `[…, m, k] × […, k, n]`, its sums in f32 or rounded to bf16.
+/// Multiplies bf16 tensors with batching and broadcasting, shapes `[…, m, k] × […, k, n]`, with sums in f32 or rounded
+/// to bf16.
 pub(super) fn product(with: Instruction, lhs: FlexTensor, rhs: FlexTensor, output: DType) -> FlexTensor {
     match output {
         DType::F32 => product_in::<f32>(with, lhs, rhs),
@@ -47,7 +48,7 @@ fn product_in<T: Stored<Wide = f32>>(with: Instruction, lhs: FlexTensor, rhs: Fl
         return contiguous(vec![T::default(); shape.num_elements()], shape);
     }
     let out = if of_one(&rhs) && lhs.is_contiguous() {
-        // All rows of a batch meet the same columns.
+        // All rows of a batch are multiplied with the same columns.
         let k = lhs.shape()[rank - 1];
         let rows = Matrix {
             values: &lhs.storage()[lhs.layout().start_offset()..],
@@ -68,7 +69,7 @@ fn product_in<T: Stored<Wide = f32>>(with: Instruction, lhs: FlexTensor, rhs: Fl
     contiguous(out, shape)
 }
 
-/// The tensor with rows or columns that lie side by side in memory.
+/// Returns the tensor with rows or columns that are contiguous in memory.
 fn readable(tensor: FlexTensor) -> FlexTensor {
     let strides = tensor.layout().strides();
     let side_by_side = strides.iter().rev().take(2).any(|stride| *stride == 1);
@@ -79,7 +80,7 @@ fn readable(tensor: FlexTensor) -> FlexTensor {
     }
 }
 
-/// Where the matrices of a batch begin, broadcast to the shape of a product.
+/// Returns the offsets of the matrices of a batch, broadcast to the shape of the product.
 fn places(tensor: &FlexTensor, shape: &Shape) -> Vec<usize> {
     let (own, strides) = (tensor.shape(), tensor.layout().strides());
     let mut places = vec![0];
@@ -100,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// Tests of an instruction that is not everywhere.
+    /// Returns the instruction, or skips the test if the processor lacks it.
     pub(super) fn instruction() -> Option<Instruction> {
         let found = Instruction::here();
         let missing = "this processor has no AVX512-BF16".to_owned();
@@ -108,7 +109,7 @@ mod tests {
         found
     }
 
-    /// Whole numbers from -4 to 4: sums of a few thousand products are exact in f32, in any order.
+    /// Returns integers from -4 to 4: sums of a few thousand products are exact in f32, in any order.
     fn whole<const D: usize>(shape: [usize; D], seed: usize) -> Tensor<D> {
         let count: usize = shape.iter().product();
         let values = (0..count)
@@ -132,7 +133,7 @@ mod tests {
         product.into_data().iter().collect()
     }
 
-    /// The same by loops in f64.
+    /// Computes the same in f64 loops.
     fn by_loops<const D: usize>(lhs: &Tensor<D>, rhs: &Tensor<D>) -> Vec<f32> {
         let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).unwrap();
         let (m, n, k) = (shape[D - 2], shape[D - 1], lhs.dims()[D - 1]);
@@ -188,7 +189,7 @@ mod tests {
                 by_loops(&lhs, &rhs)
             );
         };
-        // Heads of attention: positions are as far apart as a token is wide.
+        // Heads of attention: the stride between positions is the width of a token.
         let heads = |seed| whole([3, 17, 5, 8], seed).swap_dims(1, 2);
         is_right(heads(1), heads(2).transpose());
         is_right(heads(1).transpose(), heads(2));
@@ -196,7 +197,7 @@ mod tests {
         is_right(whole([3, 5, 9, 4], 1), whole([1, 1, 4, 50], 2));
         is_right(heads(1), whole([1, 1, 8, 20], 2));
         is_right(whole([1, 1, 9, 17], 1), heads(2));
-        // Windows and every second row or column of something larger, and turned round.
+        // Windows and every second row or column of a larger tensor, and their transposes.
         let large = whole([2, 2, 30, 40], 5);
         is_right(
             large.clone().narrow(2, 3, 11).narrow(3, 5, 16),

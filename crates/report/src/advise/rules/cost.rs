@@ -11,7 +11,7 @@ use crate::{
     parts, units,
 };
 
-/// A peak that is lower by less than this share is no saving.
+/// Smallest reduction of the peak that counts as a saving, as a share.
 const SAVING_MATTERS: f64 = parts::WORTH_NAMING;
 
 pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
@@ -21,7 +21,7 @@ pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<
             let setting = &candidate.row().cell.setting;
             setting.precision() == Precision::True32 && setting.matmul() == matmul
         };
-        // Without a bound of the error, nothing tells whether a kernel may have that of TF32.
+        // Without an error limit, it is unknown whether a kernel may have the error of TF32.
         let judged = choice.chosen.is_some();
         let all = &choice.assessed;
         let high = all
@@ -41,7 +41,7 @@ pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<
     findings
 }
 
-/// How much faster the second is, with how sure that is; nothing if it is not.
+/// Formats the speed-up of the second setting over the first; `None` unless it is significant.
 fn faster(
     context: &Context<'_, '_, '_>,
     slow: &Candidate<'_, '_>,
@@ -60,7 +60,7 @@ fn faster(
 }
 
 pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
-    /// What mixed precision would hold if it halved everything.
+    /// Memory ratio that mixed precision would reach if it halved everything.
     const HALF: f64 = 0.5;
     let found = parts::leanest_mixed(context.group)
         .filter(|(_, base, ratio)| base.cell.setting.precision() == Precision::True32 && *ratio > HALF);
@@ -79,7 +79,7 @@ pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
     told.into_iter().collect()
 }
 
-/// Beside the same effective batch in fewer micro-batches.
+/// Compares with the same effective batch in fewer micro-batches.
 pub(super) fn accumulation<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let effective = |row: &Row<'_>| {
         let setting = &row.cell.setting;
@@ -103,8 +103,8 @@ pub(super) fn checkpointing<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Findin
     leaner(context, without, |_| 0)
 }
 
-/// Rows that are shown to peak lower than another row, of which there may be several, the one of the least rank, with what is known
-/// of the time that costs.
+/// Returns rows whose peak memory is shown to be lower than that of a paired row, with the cost in time. Of several paired rows, the one
+/// with the lowest rank is used.
 fn leaner<'r, 'a>(
     context: &Context<'_, 'r, 'a>,
     pairs: impl Fn(&Row<'_>, &Row<'_>) -> bool,
@@ -141,8 +141,8 @@ fn beside<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshold: f
     }
 }
 
-/// The peak of each row over that of another one, where it is shown to be lower. What a program asks for is the same in every
-/// process; a reading takes as many processes as a time does.
+/// Returns the ratio of peaks for each pair if the first is shown to be lower. Requested bytes are identical in every process; measured
+/// peaks need as many processes as times do.
 fn saved(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estimate>> {
     let values: Vec<[Vec<f64>; 2]> = pairs
         .iter()
@@ -162,7 +162,7 @@ fn saved(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estim
     judge(&family).into_iter().map(shown).collect()
 }
 
-/// What its time over that of another row is, or why that is not known.
+/// Formats the ratio of the row's time to the other row's, or the reason why it is unknown.
 fn time(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
     let speeds = [row, other].map(|row| speeds(row, metric));
     let seconds = speeds.map(|speeds| speeds.iter().map(|speed| 1.0 / speed).collect::<Vec<f64>>());

@@ -1,4 +1,4 @@
-//! Best practices of the articles, each with a condition that records can fulfil. One that no record bears out is not told.
+//! Best practices from the articles. A rule is shown only if its condition holds in the records.
 
 mod cost;
 mod range;
@@ -8,18 +8,18 @@ use mantissa_core::{Axis, CellId};
 use super::{choice::Choice, told::Fired};
 use crate::{Group, Row, Run};
 
-/// What conditions are about.
+/// Input of the rules' conditions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'c, 'r, 'a> {
-    /// Where samples are read from.
+    /// Run whose samples are read.
     pub run: &'a Run,
-    /// The rows.
+    /// Group with the rows.
     pub group: &'r Group<'a>,
-    /// What was found of its settings.
+    /// Choices among the group's settings.
     pub choices: &'c [Choice<'r, 'a>],
 }
 
-/// What fulfils a condition: the row, and the number in its records.
+/// A row that fulfils a condition, and the number in its records.
 pub(crate) type Finding<'r, 'a> = (&'r Row<'a>, String);
 
 /// A best practice.
@@ -47,7 +47,7 @@ const CHECKPOINTING: &str =
 const FASI: &str =
     "Fasi et al., Numerical behavior of NVIDIA tensor cores, https://doi.org/10.7717/peerj-cs.330";
 
-/// Every rule, in the order in which they are told.
+/// All rules, in display order.
 const RULES: [Rule; 9] = [
     Rule {
         name: "executed-differs",
@@ -118,7 +118,7 @@ const RULES: [Rule; 9] = [
     },
 ];
 
-/// The rules whose condition holds.
+/// Returns the rules whose condition holds.
 pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<Fired> {
     let fire = |rule: &Rule| {
         let findings = (rule.findings)(context);
@@ -126,7 +126,7 @@ pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<Fired> {
         let mut evidence: Vec<String> = Vec::new();
         for (row, text) in findings {
             let told = format!("{}: {text}", context.group.label(row, &[Axis::Seed]));
-            // What seeds have alike is told once.
+            // Seeds of one setting often have the same text.
             if !evidence.contains(&told) {
                 evidence.push(told);
             }
@@ -143,7 +143,7 @@ pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<Fired> {
     RULES.iter().filter_map(fire).collect()
 }
 
-/// Whether two rows do the same under settings that differ in no axes but these.
+/// Returns `true` if two rows agree in all axes except the given ones.
 fn alike(row: &Row<'_>, other: &Row<'_>, but: &[Axis]) -> bool {
     let same = |axis: &&Axis| row.axis(**axis) == other.axis(**axis);
     Axis::ALL

@@ -1,4 +1,4 @@
-//! Rules about what values a format has.
+//! Rules about the range and precision of formats.
 
 use mantissa_core::{
     Axis, Event, ExecutedVerdict, Format, MatmulPrecision, MetricName, Precision, Status, TensorClass,
@@ -7,10 +7,11 @@ use mantissa_core::{
 use super::{Context, Finding, alike};
 use crate::Row;
 
-/// A share of observed gradients: that of the weight gradients which Micikevicius et al. found below the least value of f16.
+/// Threshold for the share of observed gradients that underflow: the share of weight gradients that Micikevicius et al. found below the
+/// smallest f16 value.
 const UNDERFLOW_MATTERS: f64 = 0.05;
 
-/// A share of the changes of an observed step: more are lost than kept.
+/// Threshold for the share of updates lost in an observed step: more are lost than kept.
 const LOST_UPDATES_MATTER: f64 = 0.5;
 
 fn tried<'r, 'a>(context: &Context<'_, 'r, 'a>) -> impl Iterator<Item = &'r Row<'a>> {
@@ -31,7 +32,7 @@ fn events<'a>(row: &Row<'a>, kind: &'static str) -> impl Iterator<Item = &'a Eve
     events.filter(move |event| event.kind == kind)
 }
 
-/// The warning that a training gives of its epsilon.
+/// Returns the warning that a training recorded about its epsilon.
 fn epsilon<'a>(row: &Row<'a>) -> Option<&'a Event> {
     events(row, "warning").find(|event| event.detail.starts_with("`adam_eps="))
 }
@@ -59,8 +60,10 @@ fn ended(row: &Row<'_>) -> String {
     format!("{}{}", row.status_name(), why.unwrap_or_default())
 }
 
-/// A loss scale drives gradients to overflow on purpose, so that under 16-mixed only one below 1 tells of values that are too large.
-/// What overflows under f32, too, is no matter of the format.
+/// Finds rows whose values overflow f16.
+///
+/// A dynamic loss scale makes gradients overflow on purpose. Under 16-mixed, only a loss scale below 1 indicates values that are too
+/// large. Rows that overflow under f32 as well are skipped, because the format is not the cause.
 pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let found = |row: &'r Row<'a>| {
         let precision = row.cell.setting.precision();
@@ -85,7 +88,7 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
                 format!("{} of observed values are not finite", percent(overflow)),
             ));
         }
-        // That it diverged says nothing of the format unless f32 did not.
+        // A divergence is attributed to the format only if f32 did not diverge.
         let sound = wider.into_iter().find(|wider| wider.is_ok())?;
         let beside = context.group.label(sound, &[Axis::Seed]);
         (row.status == Some(Status::Diverged))
@@ -94,7 +97,7 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
     tried(context).filter_map(found).collect()
 }
 
-/// The rows that do the same as another one under 32-true and highest, its seed included.
+/// Returns the rows under 32-true and highest that are otherwise equal to the given row, including the seed.
 fn under_f32<'r, 'a>(context: &Context<'_, 'r, 'a>, row: &'r Row<'a>) -> impl Iterator<Item = &'r Row<'a>> {
     const OF_THE_FORMAT: [Axis; 4] = [Axis::Precision, Axis::Matmul, Axis::Accumulator, Axis::KeepF32];
     tried(context).filter(move |other| {
@@ -111,7 +114,7 @@ fn overflows(row: &Row<'_>) -> bool {
 }
 
 pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
-    // What overflowed went on with values that are none.
+    // After an overflow, the training continued with invalid values.
     let sound = |row: &Row<'_>| share(row, MetricName::OverflowShare).is_none_or(|share| share == 0.0);
     let unscaled =
         tried(context).filter(|row| row.cell.setting.precision() == Precision::True16 && sound(row));
@@ -122,10 +125,10 @@ pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r
     unscaled.filter_map(found).collect()
 }
 
-/// The share of a row's observed gradients that are 0 in f16 and not in a wider format: the recorded share counts outputs of layers
-/// and optimizer state, too, which no loss scale lifts. Absent where no gradient was observed, or its samples cannot be read.
+/// Returns the share of a row's observed gradients that are 0 in f16 but not in a wider format. The recorded share also counts layer
+/// outputs and optimizer state, which loss scaling does not affect. `None` if no gradient was observed or the samples cannot be read.
 fn vanished(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
-    // Without any, samples need not be read.
+    // Without any underflow, the samples need not be read.
     share(row, MetricName::UnderflowShare).filter(|share| *share > 0.0)?;
     let (mut zero, mut all) = (0, 0);
     for (record, _) in &row.measured {
@@ -142,7 +145,7 @@ fn vanished(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
     (all > 0).then(|| zero as f64 / all as f64)
 }
 
-/// What ended early lost nothing that could be counted.
+/// Finds rows with 16-bit weights that lost most of their updates. Rows that ended early are skipped.
 pub(super) fn lost_updates<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let narrow = |row: &&Row<'_>| {
         let parameters = row.cell.setting.precision().parameters();

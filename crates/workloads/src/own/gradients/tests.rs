@@ -24,7 +24,7 @@ use crate::Examples;
 
 const VALUES: usize = 24;
 
-/// A module, and how it makes logits of rows of numbers.
+/// Module, and a function that computes logits from rows of numbers.
 struct Case<M> {
     make: fn(&Device) -> M,
     forward: fn(&M, Tensor<2>) -> Tensor<2>,
@@ -69,8 +69,8 @@ fn examples() -> Vec<([f32; VALUES], u32)> {
     (0..3).map(example).collect()
 }
 
-/// Compares the gradients of a module with burn's own in f32. In the other formats of the CPU, logits have to be close to those
-/// in f64, and the same in training unless the name mentions dropout.
+/// Compares the gradients of a module with those of burn in f32. In the other formats of the CPU, logits must be close to those in f64, and the
+/// same in training unless the name mentions dropout.
 fn agree<M: Module + 'static>(name: &str, make: fn(&Device) -> M, forward: fn(&M, Tensor<2>) -> Tensor<2>) {
     let own = Own::new(Arc::new(Case { make, forward }), 3).unwrap();
     let examples = examples();
@@ -113,13 +113,13 @@ fn agree<M: Module + 'static>(name: &str, make: fn(&Device) -> M, forward: fn(&M
     }
 }
 
-/// `[n, 24]` as sequences of six words.
+/// Reshapes `[n, 24]` to sequences of six tokens.
 fn words(input: Tensor<2>) -> Tensor<3> {
     let [n, _] = input.dims();
     input.reshape([n, 6, 4])
 }
 
-/// `[n, 24]` as images of two channels.
+/// Reshapes `[n, 24]` to images of two channels.
 fn images(input: Tensor<2>) -> Tensor<4> {
     let [n, _] = input.dims();
     input.reshape([n, 2, 3, 4])

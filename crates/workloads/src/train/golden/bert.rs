@@ -1,4 +1,4 @@
-//! BERT against PyTorch and transformers: `peers/pytorch/golden/bert.py` made the numbers, and its head says what they mean.
+//! Compares BERT with PyTorch and transformers. `peers/pytorch/golden/bert.py` computed the expected numbers and documents their meaning.
 
 use super::{
     language::{ALL, Asked, Golden, PIECES, size},

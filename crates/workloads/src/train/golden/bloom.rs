@@ -1,5 +1,4 @@
-//! BLOOM against PyTorch and transformers: `peers/pytorch/golden/bloom.py` made the numbers, and its head says what they
-//! mean.
+//! Compares BLOOM with PyTorch and transformers. `peers/pytorch/golden/bloom.py` computed the expected numbers and documents their meaning.
 
 use super::{
     language::{ALL, Asked, Golden, PIECES, number, size},

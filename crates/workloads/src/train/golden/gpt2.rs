@@ -1,5 +1,4 @@
-//! GPT-2 against PyTorch and transformers: `peers/pytorch/golden/gpt2.py` made the numbers, and its head says what they
-//! mean.
+//! Compares GPT-2 with PyTorch and transformers. `peers/pytorch/golden/gpt2.py` computed the expected numbers and documents their meaning.
 
 use super::{
     language::{ALL, Asked, Golden, number, size},
@@ -11,7 +10,7 @@ fn golden() -> Golden<Gpt2> {
     dropping(0.0)
 }
 
-/// The golden model, which drops a share of elements in training.
+/// Returns the golden model with a dropout probability of `share`.
 fn dropping(share: f64) -> Golden<Gpt2> {
     Golden::new("gpt2", Asked::Next, |config| {
         let size = Gpt2Size {
@@ -20,7 +19,7 @@ fn dropping(share: f64) -> Golden<Gpt2> {
             n_embd: size(config, "n_embd"),
             n_layer: size(config, "n_layer"),
             n_head: size(config, "n_head"),
-            // There is no number where it is four times as wide.
+            // The configuration omits the inner width if it is four times the width.
             n_inner: 4 * size(config, "n_embd"),
             layer_norm_epsilon: number(config, "layer_norm_epsilon"),
             embd_pdrop: share,

@@ -1,5 +1,5 @@
-//! ResNets for large images against torchvision: `peers/pytorch/golden/resnet_imagenet.py` made the numbers,
-//! and its head says what they mean.
+//! Compares ResNets for large images with torchvision. `peers/pytorch/golden/resnet_imagenet.py` computed the expected numbers and documents
+//! their meaning.
 
 use mantissa_precision::GradientSum;
 
@@ -9,7 +9,7 @@ use crate::{
     models::{ImageNetResNet, Network, Stage},
 };
 
-/// Basic blocks, and bottlenecks.
+/// Depths with basic blocks and with bottlenecks.
 const DEPTHS: [u32; 2] = [18, 50];
 
 fn golden(depth: u32) -> Value {
@@ -25,7 +25,7 @@ fn size(golden: &Value, key: &str) -> u32 {
     golden["config"][key].as_u64().unwrap() as u32
 }
 
-/// All images as one micro-batch.
+/// Returns all images as one micro-batch.
 fn images(golden: &Value) -> ImageBatch {
     let quarters = floats(&golden["images"]);
     let labels = floats(&golden["labels"]);
@@ -36,7 +36,7 @@ fn images(golden: &Value) -> ImageBatch {
     }
 }
 
-/// What `run` makes of a trainer with the golden model.
+/// Calls `run` with a trainer of the golden model.
 fn with_imagenet_resnet<T>(
     golden: &Value,
     axes: &[(Axis, &str)],
@@ -56,7 +56,7 @@ fn with_imagenet_resnet<T>(
     with_golden(&task, &axes, (model, &weights), run)
 }
 
-/// Logits by the running statistics of the file, then by the batch's own.
+/// Returns the logits with the running statistics of the file, then with those of the batch.
 fn logits(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
     with_imagenet_resnet(golden, &[(Axis::Precision, precision)], |trainer| {
         let batch = images(golden);
@@ -71,12 +71,12 @@ fn logits(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
     })
 }
 
-/// What a step computes before its update.
+/// Results of a step before its update.
 #[derive(Debug, PartialEq)]
 struct Computed {
-    /// Mean over the images.
+    /// Mean loss over the images.
     loss: f64,
-    /// By parameter.
+    /// Gradients by parameter.
     gradients: Vec<(String, Vec<f64>)>,
     /// Names of the norms, in the order of their running statistics.
     norms: Vec<String>,
@@ -115,13 +115,13 @@ fn computed(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
     })
 }
 
-/// Every value within a share of the largest.
+/// Asserts that every value is within a share of the largest.
 fn assert_near(got: &[f64], wanted: &[f64], share: f64, what: &str) {
     let largest = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
     assert_close(got, wanted, share * largest, what);
 }
 
-/// Norm and sum of every gradient within a share of the norm.
+/// Asserts that norm and sum of every gradient are within a share of the norm.
 fn assert_gradients_near(got: &[(String, Vec<f64>)], wanted: &Value, share: f64, what: &str) {
     let wanted = wanted.as_object().unwrap();
     assert_eq!(got.len(), wanted.len(), "{what}");
@@ -163,7 +163,7 @@ fn loss_gradients_and_running_statistics_of_a_step_are_torchvisions_in_f64() {
         let norms = wanted["norms"].as_array().unwrap();
         let norms: Vec<_> = norms.iter().map(|name| name.as_str().unwrap()).collect();
         assert_eq!(got.norms, norms, "{what}");
-        // The file has them to 12 decimals.
+        // The file contains 12 decimals.
         assert_near(&got.means, &floats(&wanted["means"]), 1e-11, &what);
         assert_near(&got.variances, &floats(&wanted["variances"]), 1e-11, &what);
     }
@@ -200,7 +200,7 @@ mod lavapipe_full {
         for (key, got) in ["evaluation", "training"].iter().zip(got) {
             assert_near(&got, &floats(&golden[*key]["logits"]), 2e-5, key);
         }
-        // The gradients behind the stem have gone through the max pool.
+        // The gradients of the stem have passed through the max pooling.
         let got = on(device, || computed(&golden, &[]));
         assert_gradients_near(&got.gradients, &golden["training"]["gradients"], 1e-3, "32-true");
     }

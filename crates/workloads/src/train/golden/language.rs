@@ -1,4 +1,4 @@
-//! What the tests of language models have in common. `peers/pytorch/golden/tiny.py` says what the numbers share.
+//! Common parts of the tests of language models. `peers/pytorch/golden/tiny.py` documents the common format of the expected numbers.
 
 use std::cell::RefCell;
 
@@ -10,24 +10,24 @@ use crate::{
 
 /// All texts in one micro-batch.
 pub(super) const ALL: [Rows; 1] = [(0, 3)];
-/// The same in two.
+/// All texts in two micro-batches.
 pub(super) const PIECES: [Rows; 2] = [(0, 2), (2, 3)];
 
-/// The label of a place that is not asked about.
+/// Label of a position without a prediction.
 const UNASKED: i32 = -100;
 
-/// What a model is asked about its texts.
+/// Predictions that a model makes about its texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// The class of each.
+    /// Class of each text.
     Class,
-    /// The word behind each token.
+    /// Token after each token.
     Next,
-    /// The words at masked places.
+    /// Tokens at masked positions.
     Masked,
 }
 
-/// A golden model, and the numbers of its reference.
+/// Golden model with the numbers of its reference.
 pub(super) struct Golden<M> {
     pub numbers: Value,
     weights: String,
@@ -36,24 +36,24 @@ pub(super) struct Golden<M> {
     model: M,
 }
 
-/// A whole number of a configuration.
+/// Reads an integer of a configuration.
 pub(super) fn size(config: &Value, key: &str) -> u32 {
     config[key].as_u64().unwrap() as u32
 }
 
-/// A number of a configuration.
+/// Reads a number of a configuration.
 pub(super) fn number(config: &Value, key: &str) -> f64 {
     config[key].as_f64().unwrap()
 }
 
 impl<M: Network<Part = Tokenized>> Golden<M> {
-    /// The golden model of this name, as `make` makes it of its configuration.
+    /// Loads the golden model of this name. `make` creates it from its configuration.
     pub(super) fn new(name: &str, asked: Asked, make: impl FnOnce(&Value) -> (Model, M)) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let text = std::fs::read(folder.join(format!("{name}.json"))).unwrap();
         let numbers: Value = serde_json::from_slice(&text).unwrap();
         let (of_task, model) = make(&numbers["config"]);
-        // Less than what `16-mixed` begins with, which some of the gradients overflow.
+        // Smaller than the initial scale of `16-mixed`, with which some of the gradients overflow.
         let updates = Updates {
             loss_scale: Some(1024.0),
             ..Updates::default()
@@ -70,7 +70,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         }
     }
 
-    /// What `run` makes of a trainer with the model.
+    /// Calls `run` with a trainer of the model.
     pub(super) fn with<T>(&self, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<M>) -> T) -> T {
         let _alone = self.model.drops().then(alone);
         let axes = [&[(Axis::Optimizer, "sgd"), (Axis::Sequence, "8")], axes].concat();
@@ -82,7 +82,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         )
     }
 
-    /// The texts of these rows, and what is asked about them.
+    /// Returns the texts of these rows with their labels.
     pub(super) fn batch(&self, (first, end): Rows) -> TokenBatch {
         if self.asked == Asked::Class {
             return batch(&self.numbers, (first, end));
@@ -106,7 +106,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         }
     }
 
-    /// All texts, asked about every token; those with classes, about these.
+    /// Returns all texts, with a prediction for every token. Models that classify predict only classes.
     pub(super) fn everything(&self) -> TokenBatch {
         let whole = self.batch(ALL[0]);
         if self.asked == Asked::Class {
@@ -122,7 +122,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         }
     }
 
-    /// Logits of what a batch asks about.
+    /// Returns the logits of a batch's predictions.
     pub(super) fn logits(&self, precision: &str, batch: &TokenBatch) -> Vec<f64> {
         self.with(&[(Axis::Precision, precision)], |trainer| {
             let parameters = trainer.working().freeze();
@@ -131,7 +131,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         })
     }
 
-    /// What the reference has for [`Self::everything`]. It also has logits of padding, which nothing reads.
+    /// Returns the reference logits for [`Self::everything`], without those of padding, which are unused.
     pub(super) fn wanted(&self, format: &str) -> Vec<f64> {
         let texts = self.numbers[format]["logits"].as_array().unwrap();
         if self.asked == Asked::Class {
@@ -168,7 +168,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         });
     }
 
-    /// What a padded place holds changes no bit of what is asked about others.
+    /// Asserts that the contents of padding do not change any bit of other positions.
     pub(super) fn assert_padding_is_not_read(&self) {
         let clean = self.everything();
         let mut other = clean.clone();
@@ -188,7 +188,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         }
     }
 
-    /// Losses before each of three updates, and after the last, over micro-batches of these rows.
+    /// Returns the losses before each of three updates and after the last, over micro-batches of these rows.
     pub(super) fn losses(&self, axes: &[(Axis, &str)], parts: &[Rows]) -> Vec<f64> {
         self.with(axes, |trainer| {
             let pieces: Vec<_> = parts.iter().map(|rows| self.batch(*rows)).collect();
@@ -196,7 +196,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         })
     }
 
-    /// Each layer alone in bf16 shows in the loss, and none that a setting keeps in f32, all of which are of `patterns`.
+    /// Asserts that each layer alone in bf16 changes the loss, and that layers kept in f32 do not. `patterns` must match all layers.
     pub(super) fn assert_every_layer_follows_the_setting(&self, patterns: &str) {
         let first = |kept: Option<&str>, precision| {
             self.with(&[(Axis::Precision, precision)], |trainer| {
@@ -239,13 +239,13 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         }
     }
 
-    /// The tokens that follow the prompt, each the likeliest, and the logits that chose them. A cache reads the prompt in
-    /// pieces of so many tokens; without one, all that was written is read again for each token.
+    /// Generates tokens greedily after the prompt, and returns them with their logits. With a cache, the prompt is read in pieces of so many
+    /// tokens; without one, all tokens are read again for each new token.
     fn written(&self, precision: &str, piece: Option<usize>) -> (Vec<i32>, Vec<Vec<f64>>) {
         self.with(&[(Axis::Precision, precision)], |trainer| {
             let parameters = trainer.working().freeze();
             let cache = RefCell::new(KvCache::default());
-            // Those behind the last of some tokens.
+            // Logits after the last token.
             let logits = |ids: &[i32]| -> Vec<f64> {
                 let batch = TokenBatch {
                     ids: ids.to_vec(),
@@ -285,7 +285,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         })
     }
 
-    /// Greedy decoding writes the same with a cache and without, and what the reference writes.
+    /// Asserts that greedy decoding generates the tokens of the reference, with and without a cache.
     pub(super) fn assert_writing(&self) {
         let wanted = &self.numbers["float64"];
         let logits = wanted["steps"].as_array().unwrap();

@@ -1,5 +1,4 @@
-//! LLaMA against PyTorch and transformers: `peers/pytorch/golden/llama.py` made the numbers, and its head says what they
-//! mean.
+//! Compares LLaMA with PyTorch and transformers. `peers/pytorch/golden/llama.py` computed the expected numbers and documents their meaning.
 
 use mantissa_precision::ParameterSet;
 
@@ -9,7 +8,7 @@ use super::{
 };
 use crate::models::Llama;
 
-/// Heads that share their keys, with a head of its own; and heads of an odd width, slowed down, with the table as the head.
+/// Grouped-query attention with a separate head matrix; and heads of unusual width with scaled frequencies and a tied head.
 const NAMES: [&str; 2] = ["llama-grouped", "llama-tied"];
 
 fn of_model(config: &Value) -> LlamaSize {
@@ -67,7 +66,7 @@ fn what_padding_holds_does_not_matter() {
     }
 }
 
-/// The rows of queries or keys, of heads of this width, with those next to each other that turn together.
+/// Reorders the rows of queries or keys, with heads of this width, so that rows that are rotated together are adjacent.
 fn in_pairs(values: &[f64], width: usize, columns: usize) -> Vec<f32> {
     let rows: Vec<&[f64]> = values.chunks(columns).collect();
     let heads = rows.chunks(width).flat_map(|head| {
@@ -102,7 +101,7 @@ fn weights_in_metas_order_give_the_same_logits_where_neighbours_turn_together() 
                     };
                     (spec.name, spec.shape, values)
                 });
-                // The weights are f32 numbers: nothing is lost.
+                // The weights are f32 numbers, so nothing is lost.
                 let parts: Vec<_> = parts.collect();
                 trainer.parameters = ParameterSet::new(parts, Format::F64, trainer.device);
                 let parameters = trainer.working().freeze();
@@ -113,7 +112,7 @@ fn weights_in_metas_order_give_the_same_logits_where_neighbours_turn_together() 
         let wanted = golden.wanted("float64");
         assert_close(&turned(true, true), &wanted, 1e-10, name);
         assert_close(&turned(false, false), &wanted, 1e-10, name);
-        // Either alone is another model.
+        // One without the other is a different model.
         for (permuted, interleaved) in [(true, false), (false, true)] {
             let got = turned(permuted, interleaved);
             assert!(

@@ -1,5 +1,5 @@
-//! Twenty steps of mixed precision against PyTorch, loss scale included, and what a group of micro-batches must not change:
-//! `peers/pytorch/golden/mixed_precision.py` made the numbers, and its head says what they mean.
+//! Compares twenty steps of mixed precision with PyTorch, including the loss scale, and tests that splitting a group into micro-batches does not
+//! change the result. `peers/pytorch/golden/mixed_precision.py` computed the expected numbers and documents their meaning.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use safetensors::SafeTensors;
 use super::*;
 use crate::models::Network;
 
-/// A bound is this many times the distance that PyTorch has from itself when sums run in another order.
+/// Tolerance, as a multiple of PyTorch's own differences between orders of summation.
 const ORDERS: f64 = 2.0;
 
 fn runs() -> Value {
@@ -25,7 +25,7 @@ fn weights(trainer: &Trainer) -> Weights {
     trainer.parameters.iter().map(value).collect()
 }
 
-/// PyTorch's weights after the last step.
+/// Returns PyTorch's weights after the last step.
 fn final_weights(precision: &str, like: &Weights) -> Weights {
     let file = SafeTensors::deserialize(include_bytes!(
         "../../../tests/golden/mixed-precision.safetensors"
@@ -42,7 +42,7 @@ fn final_weights(precision: &str, like: &Weights) -> Weights {
     like.keys().map(read).collect()
 }
 
-/// Frobenius norm of the difference, over that of the way from the start.
+/// Returns the Frobenius norm of the difference, divided by that of the change since the start.
 fn distance(got: &Weights, want: &Weights, start: &Weights) -> f64 {
     let square = |a: &Weights, b: &Weights| {
         let pairs = a.iter().flat_map(|(name, values)| values.iter().zip(&b[name]));
@@ -51,7 +51,7 @@ fn distance(got: &Weights, want: &Weights, start: &Weights) -> f64 {
     (square(got, want) / square(want, start)).sqrt()
 }
 
-/// Replaces the parameters by what `change` makes of each element, whose parameter and index it is told.
+/// Replaces each element of the parameters. `change` receives the parameter's name, the index and the value.
 fn change_parameters(trainer: &mut Trainer, change: impl Fn(&str, usize, f64) -> f64) {
     let specs = trainer.model.parameters();
     let parts = trainer.parameters.iter().zip(specs).map(|((name, value), spec)| {
@@ -65,7 +65,7 @@ fn change_parameters(trainer: &mut Trainer, change: impl Fn(&str, usize, f64) ->
     trainer.parameters = parameters;
 }
 
-/// What came of a run: losses, scales and final weights; and the weights at the start.
+/// Results of a run: losses, scales, final weights and initial weights.
 struct Trained {
     losses: Vec<f64>,
     scales: Vec<f64>,
@@ -73,7 +73,7 @@ struct Trained {
     start: Weights,
 }
 
-/// The golden steps under a setting; `after_step` may do damage.
+/// Runs the golden steps with a setting. `after_step` may corrupt the trainer.
 fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer)) -> Trained {
     let number = |key: &str| golden[key].as_f64().unwrap();
     let rates = Rates {
@@ -135,7 +135,7 @@ fn twenty_steps_of_mixed_precision_are_as_near_to_pytorchs_as_sums_in_another_or
 
         let bound = |what: &str| ORDERS * run["spread"][what].as_f64().unwrap();
         for (step, (loss, want)) in got.losses.iter().zip(expected(run)).enumerate() {
-            // A loss of inf was what made the step's gradients so here.
+            // This test sets a bias to infinity, so the loss is infinite. PyTorch's run sets a gradient to infinity, so its loss is finite.
             let skipped = !got.scales.is_empty() && golden["inf_step"] == step;
             assert!(
                 skipped || (loss - want).abs() <= bound("loss"),
@@ -203,7 +203,7 @@ fn every_split_of_the_examples_into_micro_batches_gives_the_same_steps() {
 fn an_overflow_in_one_of_two_micro_batches_is_one_decision_of_the_trainer() {
     let golden = golden();
     let [good, bad] = [(0, 4), (4, 6)].map(|rows| batch(&golden, rows));
-    // A word of the second micro-batch alone.
+    // A token that occurs only in the second micro-batch.
     let word = bad.ids.iter().find(|word| !good.ids.contains(word)).unwrap();
     let dim = golden["config"]["dim"].as_u64().unwrap() as usize;
     let row = *word as usize * dim..(*word as usize + 1) * dim;

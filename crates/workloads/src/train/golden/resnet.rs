@@ -1,4 +1,4 @@
-//! A ResNet against PyTorch: `peers/pytorch/golden/resnet.py` made the numbers, and its head says what they mean.
+//! Compares a ResNet with PyTorch. `peers/pytorch/golden/resnet.py` computed the expected numbers and documents their meaning.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
     }
 }
 
-/// What `run` makes of a trainer with the golden model.
+/// Calls `run` with a trainer of the golden model.
 fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<ResNet>) -> T) -> T {
     let _alone = alone(); // `start_over` seeds
     let of_model = ResNetSize {
@@ -51,7 +51,7 @@ fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut T
     with_golden(&task, &axes, (model, "resnet-tiny.safetensors"), run)
 }
 
-/// Losses of steps over micro-batches, then logits in evaluation, running means and running variances.
+/// Returns the losses of steps over micro-batches, then logits in evaluation, running means and running variances.
 fn steps(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
     with_resnet(golden, axes, |trainer| {
         let pieces = PIECES.map(|rows| images(golden, rows));
@@ -73,7 +73,7 @@ fn steps(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
     })
 }
 
-/// Every value within a share of the largest.
+/// Asserts that every value is within a share of the largest.
 fn assert_close(what: &str, got: &[f64], wanted: &[f64], share: f64) {
     assert_eq!(got.len(), wanted.len(), "{what}");
     let largest = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
@@ -151,7 +151,7 @@ fn accumulated_steps_and_running_statistics_are_pytorchs_under_either_momentum()
     }
 }
 
-/// Values of all parameters.
+/// Returns the values of all parameters.
 fn parameters(trainer: &Trainer<ResNet>) -> Vec<Vec<f64>> {
     let values = trainer.parameters.iter();
     values
@@ -159,7 +159,7 @@ fn parameters(trainer: &Trainer<ResNet>) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Running means and variances of all batch norms.
+/// Returns the running means and variances of all batch norms.
 fn running(trainer: &Trainer<ResNet>) -> Vec<Vec<f64>> {
     let norms = trainer.running.iter();
     norms
@@ -202,11 +202,11 @@ fn a_trailing_group_follows_with_the_momentum_of_the_micro_batches_it_has() {
             running(trainer)
         })
     };
-    // One micro-batch, in a group that would have had four, or that has no more to it.
+    // A single micro-batch: an incomplete group of four, or a complete group of one.
     assert_eq!(of("scaled", "4"), of("keep", "1"));
 }
 
-/// Images of which a last micro-batch is short.
+/// Returns images whose last micro-batch is short.
 fn some_images() -> Dataset<crate::data::Images> {
     crate::data::synthetic_images(
         &crate::data::Wanted::Divided(Split {
@@ -220,7 +220,7 @@ fn some_images() -> Dataset<crate::data::Images> {
     )
 }
 
-/// What `run` makes of a small trainer with weights of its own.
+/// Calls `run` with a small trainer that starts from its seed.
 fn with_small<T>(
     axes: &[(Axis, &str)],
     change: impl FnOnce(&mut TrainTask),
@@ -240,7 +240,7 @@ fn with_small<T>(
     })
 }
 
-/// Weights and running statistics after a training.
+/// Trains, and returns weights and running statistics.
 fn trained(trainer: &mut Trainer<ResNet>, data: &Dataset<crate::data::Images>) -> [Vec<Vec<f64>>; 2] {
     trainer.run(data, &mut Counting).unwrap();
     [parameters(trainer), running(trainer)]
@@ -378,7 +378,7 @@ fn a_resnet_learns_synthetic_images_and_its_running_statistics_serve_the_test() 
         let mut trainer = Trainer::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
         trainer.run(&data, &mut Counting).unwrap();
         let test = evaluate(&trainer, &data.test, &mut Counting, Phase::Evaluate);
-        // Chance is one in ten.
+        // The chance level is one in ten.
         let accuracy = test.unwrap().share.rate();
         assert!(accuracy > 0.3, "{accuracy}");
     });
@@ -396,7 +396,7 @@ mod lavapipe_full {
         let golden = golden();
         let axes = [(Axis::Accumulate, "2"), (Axis::BatchNormMomentum, "scaled")];
         let wanted = &golden["steps"]["f32"]["scaled"];
-        // Its plain kernels are those of the convolutions, which have tests of their own.
+        // The unfused kernels are those of the convolutions, which have their own tests.
         let got = on(vulkan(true), || steps(&golden, &axes));
         for (key, got) in ["losses", "logits", "means", "variances"].iter().zip(got) {
             assert_close(key, &got, &floats(&wanted[key]), 2e-5);

@@ -1,5 +1,5 @@
-//! A vision transformer against PyTorch and transformers: `peers/pytorch/golden/vit.py` made the numbers, and
-//! its head says what they mean.
+//! Compares a vision transformer with PyTorch and transformers. `peers/pytorch/golden/vit.py` computed the expected numbers and documents their
+//! meaning.
 
 use super::*;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 
 /// All images in one micro-batch.
 const ALL: [Rows; 1] = [(0, 3)];
-/// The same in two.
+/// All images in two micro-batches.
 const PIECES: [Rows; 2] = [(0, 2), (2, 3)];
 
 fn golden() -> Value {
@@ -23,7 +23,7 @@ fn size(golden: &Value, key: &str) -> u32 {
 fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
     let edge = size(golden, "image_size") as usize;
     let values = 3 * edge * edge;
-    // They are kept as whole quarters.
+    // The file stores integers, in units of a quarter.
     let all = floats(&golden["images"]);
     let all: Vec<f32> = all.iter().map(|quarters| *quarters as f32 / 4.0).collect();
     let labels: Vec<i32> = floats(&golden["labels"]).iter().map(|x| *x as i32).collect();
@@ -34,7 +34,7 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
     }
 }
 
-/// What `run` makes of a trainer with the golden model, with a share of elements dropped.
+/// Calls `run` with a trainer of the golden model, with the given dropout probability.
 fn with_vit<T>(
     golden: &Value,
     axes: &[(Axis, &str)],
@@ -60,7 +60,7 @@ fn with_vit<T>(
     with_golden(&task, &axes, (model, "vit-tiny.safetensors"), run)
 }
 
-/// Losses before each recorded step, and after the last, over micro-batches of the given rows.
+/// Returns the losses before each recorded step and after the last, over micro-batches of the given rows.
 fn steps(golden: &Value, axes: &[(Axis, &str)], parts: &[Rows]) -> Vec<f64> {
     steps_dropping(golden, axes, 0.0, parts)
 }
