@@ -159,7 +159,7 @@ fn a_kernel_cache_that_is_damaged_or_not_writable_is_reported_and_costs_time_onl
 }
 
 /// Runs the cell with checks of its candidates under a fault of the stand-in, and returns the record and the checks.
-fn checked(fault: Option<(&str, &str)>) -> (Value, Vec<Value>) {
+fn checked(fault: Option<(&str, &str)>, limit_minutes: f64) -> (Value, Vec<Value>) {
     let place = Place::new();
     let suite = fs::read_to_string(place.path("suites/kernels/matmul.toml")).unwrap();
     // Limit a cell and a check to six seconds each.
@@ -167,7 +167,7 @@ fn checked(fault: Option<(&str, &str)>) -> (Value, Vec<Value>) {
         .lines()
         .filter(|line| line.starts_with("timeout_minutes = "));
     let suite = limits.fold(suite.clone(), |suite, line| {
-        suite.replace(line, "timeout_minutes = 0.1")
+        suite.replace(line, &format!("timeout_minutes = {limit_minutes}"))
     });
     fs::write(place.path("suites/kernels/matmul.toml"), suite).unwrap();
     let mut command = matmul(&place, &["--repeats", "1", "--out", "run"]);
@@ -183,7 +183,7 @@ fn checked(fault: Option<(&str, &str)>) -> (Value, Vec<Value>) {
 
 #[test]
 fn a_kernel_that_writes_zeros_is_not_used() {
-    let (record, checks) = checked(None);
+    let (record, checks) = checked(None, 5.0);
     // The checks of the ordinary multipliers. The stand-in executes none of them.
     assert_eq!(checks.len(), 5);
     for check in &checks {
@@ -206,7 +206,7 @@ fn a_kernel_that_writes_zeros_is_not_used() {
 
 #[test]
 fn a_kernel_that_never_returns_is_a_timeout() {
-    let (record, checks) = checked(Some(("STANDIN_HANG", "60")));
+    let (record, checks) = checked(Some(("STANDIN_HANG", "60")), 0.1);
     for check in &checks {
         assert_eq!(check["verdict"], "timeout", "{check}");
     }
@@ -217,7 +217,7 @@ fn a_kernel_that_never_returns_is_a_timeout() {
 #[test]
 fn a_kernel_with_an_illegal_access_is_a_crash() {
     // CUDA_ERROR_ILLEGAL_ADDRESS
-    let (_, checks) = checked(Some(("STANDIN_LAUNCH", "700")));
+    let (_, checks) = checked(Some(("STANDIN_LAUNCH", "700")), 5.0);
     for check in &checks {
         assert_eq!(check["verdict"], "crashed", "{check}");
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mantissa_core::{Axis, Cell, Event, Phase, Plan, Record};
+use mantissa_core::{Axis, Cell, EventKind, Phase, Plan, Record};
 use mantissa_runner::{Progress, ProgressEvent};
 
 use crate::printer::{Printer, visible};
@@ -138,7 +138,10 @@ impl Bar<'_> {
     /// Prints skipped files and other notes on reading data and weights, each note once per workload.
     fn say_how_it_was_read(&mut self, record: &Record) {
         let of_data = record.data.iter().flat_map(|data| &data.notes);
-        let of_weights = record.events.iter().filter(|event| event.kind == Event::WEIGHTS);
+        let of_weights = record
+            .events
+            .iter()
+            .filter(|event| event.kind == EventKind::Weights);
         for note in of_data.chain(of_weights.map(|event| &event.detail)) {
             let note = format!("{}: {note}", record.cell.workload.name);
             if !self.said.contains(&note) {

@@ -7,6 +7,7 @@ mod axis;
 mod cell;
 mod claim;
 mod command_line;
+mod event;
 mod explain;
 mod files;
 mod fingerprint;
@@ -36,6 +37,7 @@ pub use axis::{
 pub use cell::{Cell, CellId, CellMaker};
 pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
 pub use command_line::command_line;
+pub use event::{Event, EventKind};
 pub use explain::{Example, Explanation, explain};
 pub use files::{
     Bounded, LARGEST_CONFIGURATION, LARGEST_SAMPLES, LARGEST_SUITE, LONGEST_RECORD, Replacement,
@@ -60,8 +62,8 @@ pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
 pub use range::{RangeCounts, TensorClass, TensorRange};
 pub use record::{
-    Event, Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, RecordReader, Requested,
-    SCHEMA_VERSION, Status, parse_records,
+    Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, RecordReader, Requested, SCHEMA_VERSION,
+    Status, parse_records,
 };
 pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};

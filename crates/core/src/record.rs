@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accumulator, Cell, DataSource, Fingerprint, Format, InputFile, LONGEST_RECORD, MatmulPrecision, Metric,
-    MetricName, Precision, Setting, in_one_line, name::named, read_line,
+    Accumulator, Cell, DataSource, Event, Fingerprint, Format, InputFile, LONGEST_RECORD, MatmulPrecision,
+    Metric, MetricName, Precision, Setting, in_one_line, name::named, read_line,
 };
 
 /// Version of the record format written by this build.
@@ -152,57 +152,6 @@ named! {
         Differs = "differs",
         /// At least one of them was not observed.
         Unverified = "unverified",
-    }
-}
-
-/// Event during an attempt at a cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Event {
-    /// Kind of event: `loss-scale`, `non-finite-loss`, `throttled`, `warning`, …
-    pub kind: String,
-    /// Optimizer step or launch of the event, from 1.
-    pub step: Option<u64>,
-    /// Value that belongs to the event, such as the new loss scale.
-    pub value: Option<f64>,
-    /// Description.
-    pub detail: String,
-}
-
-impl Event {
-    /// Kind of an event that describes an expectation of the suite which the record violates.
-    pub const EXPECTATION: &str = "expectation";
-
-    /// Kind of an event that describes how a checkpoint was read.
-    pub const WEIGHTS: &str = "weights";
-
-    /// Creates a warning, which reports show next to the row.
-    pub fn warning(detail: String) -> Self {
-        Self {
-            kind: "warning".into(),
-            step: None,
-            value: None,
-            detail,
-        }
-    }
-
-    /// Creates an event that explains why compiled kernels could not be read or saved.
-    pub fn of_kernel_cache(detail: String) -> Self {
-        Self {
-            kind: "kernel-cache".into(),
-            step: None,
-            value: None,
-            detail,
-        }
-    }
-
-    /// Creates an event that describes how a checkpoint was read.
-    pub fn of_weights(detail: String) -> Self {
-        Self {
-            kind: Self::WEIGHTS.into(),
-            step: None,
-            value: None,
-            detail,
-        }
     }
 }
 

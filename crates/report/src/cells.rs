@@ -262,7 +262,7 @@ fn events(row: &Row<'_>) -> Vec<Vec<String>> {
     let lines = events.take(MOST_EVENTS).map(|(repeat, event)| {
         vec![
             repeat.to_string(),
-            event.kind.clone(),
+            event.kind.to_string(),
             told(event.step.map(units::count)),
             told(event.value.filter(|value| value.is_finite()).map(short)),
             event.detail.clone(),

@@ -1,6 +1,6 @@
 //! Hardware, software and data of a run as text.
 
-use mantissa_core::{ClassCount, DataSource, Event, Fingerprint, InputFile, Record};
+use mantissa_core::{ClassCount, DataSource, EventKind, Fingerprint, InputFile, Record};
 
 use crate::{Run, units};
 
@@ -36,7 +36,10 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     });
     more("While reading", &|record| {
         let of_data = record.data.iter().flat_map(|data| data.notes.iter().cloned());
-        let of_weights = record.events.iter().filter(|event| event.kind == Event::WEIGHTS);
+        let of_weights = record
+            .events
+            .iter()
+            .filter(|event| event.kind == EventKind::Weights);
         of_data
             .chain(of_weights.map(|event| event.detail.clone()))
             .collect()

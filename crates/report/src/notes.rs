@@ -1,7 +1,7 @@
 //! Notes below a table, which the reader needs to interpret its numbers: per row and per table.
 
 use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
-use mantissa_core::MetricName;
+use mantissa_core::{EventKind, MetricName};
 
 use crate::{Group, Row, digest::Times, estimates::Measured, launches, units};
 
@@ -59,7 +59,7 @@ pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
     notes.extend(counted(times.iter().map(|times| times.outliers).sum(), "far off"));
     notes.extend(launches::note(measured.iter().map(|(record, _)| *record)));
     let warned = measured.iter().flat_map(|(record, _)| &record.events);
-    for warning in warned.filter(|event| event.kind == "warning") {
+    for warning in warned.filter(|event| event.kind == EventKind::Warning) {
         if !notes.contains(&warning.detail) {
             notes.push(warning.detail.clone());
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use mantissa_analysis::{Estimate, Verdict};
 use mantissa_core::{
-    Axis, AxisValue, Backend, Cell, Event, Executed, ExecutedVerdict, Format, MetricName, Record, Requested,
-    Status,
+    Axis, AxisValue, Backend, Cell, EventKind, Executed, ExecutedVerdict, Format, MetricName, Record,
+    Requested, Status,
 };
 
 use crate::{
@@ -83,7 +83,7 @@ impl<'a> Row<'a> {
             .collect();
         let mut unexpected: Vec<String> = Vec::new();
         for event in records.iter().flat_map(|record| &record.events) {
-            if event.kind == Event::EXPECTATION && !unexpected.contains(&event.detail) {
+            if event.kind == EventKind::Expectation && !unexpected.contains(&event.detail) {
                 unexpected.push(event.detail.clone());
             }
         }

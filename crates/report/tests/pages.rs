@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use crate::gpus::{gpu, on_cuda};
 use crate::support::{Add, cell, invented, loss, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
-use mantissa_core::{Axis, Event, ExecutedVerdict, Gpu, Metric, MetricName, Record, Status};
+use mantissa_core::{Axis, Event, EventKind, ExecutedVerdict, Gpu, Metric, MetricName, Record, Status};
 use mantissa_report::{
     Digest, Report, Run, csv, figures, html, json, load, markdown, render, terminal_tables,
 };
@@ -163,7 +163,7 @@ fn what_a_training_was_warned_of_stands_in_its_row() {
         .iter_mut()
         .find(|record| record.status == Status::Diverged);
     diverged.unwrap().events.push(Event {
-        kind: "warning".into(),
+        kind: EventKind::Warning,
         step: None,
         value: Some(1e-8),
         detail: detail.into(),
@@ -208,7 +208,7 @@ fn every_row_shown_has_a_folded_cell_with_what_is_known_of_it() {
     run.records[1].fingerprint.cpu = Some("Another CPU".into());
     run.records[1].samples = Some("cells/x/0-0".into());
     run.records[4].events.extend((0..40).map(|step| Event {
-        kind: "loss-scale".into(),
+        kind: EventKind::LossScale,
         step: Some(step),
         value: None,
         detail: String::new(),

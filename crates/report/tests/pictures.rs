@@ -4,7 +4,7 @@ use std::{collections::HashSet, fs};
 
 use crate::support::{Add, cell, invented, loss, matmul, record, run, suite, workload};
 use crate::traces::{launches, trace};
-use mantissa_core::{Axis, Cell, Event, Metric, MetricName, Samples, Status};
+use mantissa_core::{Axis, Cell, Event, EventKind, Metric, MetricName, Samples, Status};
 use mantissa_report::{Figure, Report, figures, html, markdown, render};
 
 /// Decodes a PNG and returns its size and number of colours.
@@ -292,7 +292,7 @@ fn observed() -> mantissa_report::Run {
     let cell = cell("s", &matmul(), &[(Axis::Size, "64")]);
     let mut record = record(&cell, Status::Ok, None);
     record.events.push(Event {
-        kind: "throttled".into(),
+        kind: EventKind::Throttled,
         step: None,
         value: Some(60.0),
         detail: "software power cap".into(),

@@ -8,12 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::Event;
+use mantissa_core::{Event, EventKind};
 use mantissa_telemetry::{GpuSource, Library, MIN_ENERGY_SECONDS, Sampler, Trace};
 
 use crate::{
     Policy, RunError, Stop,
-    company::{Company, FOREIGN, company},
+    company::{Company, company},
     rest::{AtRest, LOOK, Look, rest},
 };
 
@@ -168,9 +168,8 @@ impl Between {
             }),
             Company::Tolerated(pids) => {
                 let noted = |pid: &u32| Noted {
-                    event: event(
-                        FOREIGN,
-                        None,
+                    event: Event::new(
+                        EventKind::ForeignProcess,
                         format!("process {pid} computed on the device before the cell"),
                     ),
                     pid: Some(*pid),
@@ -208,7 +207,10 @@ impl Between {
             self.pause(time, "the GPU cools down", tell)
         })?;
         Some(Noted {
-            event: event("cool-down", Some(rest.seconds), rest.detail),
+            event: Event {
+                value: Some(rest.seconds),
+                ..Event::new(EventKind::CoolDown, rest.detail)
+            },
             pid: None,
         })
     }
@@ -232,15 +234,6 @@ fn patiently<T: Send + 'static>(patience: Duration, call: impl FnOnce() -> T + S
     told.recv_timeout(patience).ok()
 }
 
-fn event(kind: &str, value: Option<f64>, detail: String) -> Event {
-    Event {
-        kind: kind.into(),
-        step: None,
-        value,
-        detail,
-    }
-}
-
 /// Joins the events from before a cell and those of its worker. Omits a process that both detected from the former,
 /// because the worker knows how long it was there.
 pub(crate) fn merge(noted: Vec<Noted>, of_worker: Vec<Event>) -> Vec<Event> {
@@ -248,7 +241,7 @@ pub(crate) fn merge(noted: Vec<Noted>, of_worker: Vec<Event>) -> Vec<Event> {
         let prefix = format!("process {pid} ");
         of_worker
             .iter()
-            .any(|event| event.kind == FOREIGN && event.detail.starts_with(&prefix))
+            .any(|event| event.kind == EventKind::ForeignProcess && event.detail.starts_with(&prefix))
     };
     let kept = noted.into_iter().filter(|noted| !noted.pid.is_some_and(seen));
     let events: Vec<Event> = kept.map(|noted| noted.event).collect();
@@ -270,16 +263,14 @@ mod tests {
     #[test]
     fn a_stranger_that_the_worker_saw_too_is_named_once() {
         let noted = |pid: u32| Noted {
-            event: event(
-                FOREIGN,
-                None,
+            event: Event::new(
+                EventKind::ForeignProcess,
                 format!("process {pid} computed on the device before the cell"),
             ),
             pid: Some(pid),
         };
-        let of_worker = event(
-            FOREIGN,
-            None,
+        let of_worker = Event::new(
+            EventKind::ForeignProcess,
             "process 71 computed on the device, seen from 0.0 s to 2.0 s".into(),
         );
         let merged = merge(vec![noted(7), noted(71)], vec![of_worker]);

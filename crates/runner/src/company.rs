@@ -3,12 +3,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use mantissa_core::Event;
+use mantissa_core::{Event, EventKind};
 
 use crate::Busy;
-
-/// Kind of the events about other processes.
-pub(crate) const FOREIGN: &str = "foreign-process";
 
 /// Time that an exited worker may stay in the process list of the driver. A process that is listed longer does not
 /// belong to this run.
@@ -61,7 +58,9 @@ pub(crate) fn company(
 
 /// Returns the other processes that a worker detected while it computed, e.g. `process 4711`.
 pub(crate) fn strangers(events: &[Event]) -> Vec<String> {
-    let told = events.iter().filter(|event| event.kind == FOREIGN);
+    let told = events
+        .iter()
+        .filter(|event| event.kind == EventKind::ForeignProcess);
     let name = |event: &Event| {
         let words: Vec<&str> = event.detail.split(' ').take(2).collect();
         words.join(" ")

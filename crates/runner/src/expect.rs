@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_core::{CellId, Event, MetricName, Plan, Record, Status};
+use mantissa_core::{CellId, Event, EventKind, MetricName, Plan, Record, Status};
 
 /// Violated expectation of a record.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,12 +62,7 @@ fn because(what: &str, record: &Record) -> String {
 
 /// Adds an event for each violated expectation to a record. The status does not change.
 pub(crate) fn mark(plan: &Plan, record: &mut Record) {
-    let event = |detail| Event {
-        kind: Event::EXPECTATION.into(),
-        step: None,
-        value: None,
-        detail,
-    };
+    let event = |detail| Event::new(EventKind::Expectation, detail);
     let events: Vec<Event> = broken(plan, record).into_iter().map(event).collect();
     record.events.extend(events);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_core::{Cell, CellId, Event, InputFile, Record, Status};
+use mantissa_core::{Cell, CellId, Event, EventKind, InputFile, Record, Status};
 
 use crate::Violation;
 
@@ -108,7 +108,7 @@ fn violations(record: &Record) -> Vec<Violation> {
     let marks = record
         .events
         .iter()
-        .filter(|event| event.kind == Event::EXPECTATION);
+        .filter(|event| event.kind == EventKind::Expectation);
     let violation = |event: &Event| Violation {
         cell: record.cell.id.clone(),
         name: format!("{} {}", record.cell.workload.name, record.cell.setting),

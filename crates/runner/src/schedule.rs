@@ -443,7 +443,7 @@ fn time_left(elapsed: Duration, done: usize, total: usize) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use mantissa_core::PlannedCell;
+    use mantissa_core::{EventKind, PlannedCell};
 
     use super::*;
     use crate::testing::{self, Notes, Script, died, finished};
@@ -485,7 +485,7 @@ mod tests {
         ];
         assert_eq!(notes, expected);
         assert_eq!(records[0].reason.as_deref(), Some("as the script says"));
-        assert_eq!(records[0].events[0].kind, "expectation");
+        assert_eq!(records[0].events[0].kind, EventKind::Expectation);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Detection of other processes on the device.
 
-use mantissa_core::Event;
+use mantissa_core::{Event, EventKind};
 
 use crate::Process;
 
@@ -93,7 +93,7 @@ impl Log {
             return vec![];
         };
         let event = |one: Stranger| Event {
-            kind: "foreign-process".into(),
+            kind: EventKind::ForeignProcess,
             step: None,
             value: one.bytes.map(|bytes| bytes as f64),
             detail: format!(

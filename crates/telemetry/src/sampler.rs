@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::Event;
+use mantissa_core::{Event, EventKind};
 
 use crate::{Peaks, Reading, Source, Throttling, Trace};
 
@@ -148,12 +148,10 @@ impl Sampler {
         let mut trace = std::mem::take(&mut *lock(&self.trace));
         if let Err(reason) = end {
             trace.missing.push(format!("sampler: {reason}"));
-            trace.events.push(Event {
-                kind: "telemetry".into(),
-                step: None,
-                value: None,
-                detail: format!("the sampler ended early: {reason}"),
-            });
+            trace.events.push(Event::new(
+                EventKind::Telemetry,
+                format!("the sampler ended early: {reason}"),
+            ));
         }
         trace
     }

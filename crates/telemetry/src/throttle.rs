@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use mantissa_core::Event;
+use mantissa_core::{Event, EventKind};
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 
 use crate::spans::Spans;
@@ -75,16 +75,11 @@ pub(crate) struct Log {
 
 #[derive(Debug, Clone)]
 struct Reason {
-    kind: &'static str,
+    kind: EventKind,
     spans: Spans,
     readings: usize,
     first_seconds: f64,
 }
-
-/// Event kind for throttling due to heat, power or hardware protection.
-const THROTTLED: &str = "throttled";
-/// Event kind for a clock that is fixed by a setting.
-const CLOCKS_HELD: &str = "clocks-held";
 
 impl Log {
     /// Adds a reading. If readings are more than twice `reach` seconds apart, the time between them is unknown.
@@ -97,7 +92,10 @@ impl Log {
         self.known.add(seconds - reach, seconds + reach);
         let last = self.last.filter(|(then, _)| seconds - then <= 2.0 * reach);
         let before = last.map_or(seconds - reach, |(then, _)| then);
-        for (kind, names) in [(THROTTLED, &HARMFUL[..]), (CLOCKS_HELD, &CHOSEN)] {
+        for (kind, names) in [
+            (EventKind::Throttled, &HARMFUL[..]),
+            (EventKind::ClocksHeld, &CHOSEN),
+        ] {
             for name in named(names, bits) {
                 let reason = self.reasons.entry(name).or_insert_with(|| Reason {
                     kind,
@@ -148,7 +146,7 @@ impl Log {
     /// Returns one event for each reason, with the share of the readings and the time of the first one.
     pub(crate) fn events(&self) -> Vec<Event> {
         let event = |(name, reason): (&&str, &Reason)| Event {
-            kind: reason.kind.into(),
+            kind: reason.kind,
             step: None,
             value: Some(reason.readings as f64 / self.readings as f64),
             detail: format!(
@@ -160,7 +158,9 @@ impl Log {
     }
 
     fn harmful(&self) -> impl Iterator<Item = (&&'static str, &Reason)> {
-        self.reasons.iter().filter(|(_, reason)| reason.kind == THROTTLED)
+        self.reasons
+            .iter()
+            .filter(|(_, reason)| reason.kind == EventKind::Throttled)
     }
 }
 
@@ -256,7 +256,7 @@ mod tests {
         let log = log(&[Some(setting), Some(setting)]);
         assert_eq!(log.throttled(&(0.0..1.0)), Throttling::No);
         let events = log.events();
-        assert_eq!((events.len(), events[0].kind.as_str()), (1, "clocks-held"));
+        assert_eq!((events.len(), events[0].kind), (1, EventKind::ClocksHeld));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mantissa_core::{Event, Series};
+use mantissa_core::{Event, EventKind, Series};
 
 use crate::{
     Energy, Foreign, PERIOD, Rate, Reading, Throttled, Throttling, energy, foreign, rate, thinned::Thinned,
@@ -324,7 +324,7 @@ impl Trace {
             self.ecc
                 .filter(|(first, last)| last > first)
                 .map(|(first, last)| Event {
-                    kind: "ecc".into(),
+                    kind: EventKind::Ecc,
                     step: None,
                     value: Some((last - first) as f64),
                     detail: format!("{} memory errors that ECC could not correct", last - first),

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, CheckedOperation, Event, Phase, Series, Status};
+use mantissa_core::{Backend, CheckedOperation, Event, EventKind, Phase, Series, Status};
 use mantissa_runner::{
     Advance, Finished, Job, MemorySoFar, Message, Request, WorkerExit, is_out_of_memory, oom_kills,
     write_samples,
@@ -295,7 +295,7 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
     outcome.events.extend(watched.trace.events());
     let rate = watched.trace.rate(watched.window);
     outcome.events.push(Event {
-        kind: "sampling".into(),
+        kind: EventKind::Sampling,
         step: None,
         value: rate.period_seconds,
         detail: rate.to_string(),

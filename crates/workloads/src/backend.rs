@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use mantissa_core::{
-    Attention, Backend, Cell, Event, Format, KernelKind, Model, Setting, Task, open_own_program,
+    Attention, Backend, Cell, Event, EventKind, Format, KernelKind, Model, Setting, Task, open_own_program,
 };
 use mantissa_precision::{Compute, Operation, Probed, device, probe};
 
@@ -41,10 +41,14 @@ pub fn run(
     let result = on_device(cell, inputs, own, observer);
     let problems = kept.save();
     result.map(|mut outcome| {
-        outcome.events.extend(unchecked.map(Event::warning));
         outcome
             .events
-            .extend(problems.into_iter().map(Event::of_kernel_cache));
+            .extend(unchecked.map(|reason| Event::new(EventKind::Warning, reason)));
+        outcome.events.extend(
+            problems
+                .into_iter()
+                .map(|problem| Event::new(EventKind::KernelCache, problem)),
+        );
         outcome
     })
 }

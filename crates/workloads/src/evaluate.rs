@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Device, Tensor, TensorData};
-use mantissa_core::{Axis, Cell, EvaluateTask, Event, Executed, Precision, Samples, Series};
+use mantissa_core::{Axis, Cell, EvaluateTask, Event, EventKind, Executed, Precision, Samples, Series};
 use mantissa_precision::{Compute, Tracked, aside, observe_launches};
 
 use crate::{
@@ -389,12 +389,10 @@ pub(crate) fn or_told<T>(
         Err(WorkloadError::Device(reason)) => reason,
         known => return known,
     };
-    events.push(Event {
-        kind: "warning".into(),
-        step: None,
-        value: None,
-        detail: format!("predictions were not compared with those of f32: {reason}"),
-    });
+    events.push(Event::new(
+        EventKind::Warning,
+        format!("predictions were not compared with those of f32: {reason}"),
+    ));
     Ok(None)
 }
 

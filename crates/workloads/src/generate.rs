@@ -5,7 +5,7 @@ use std::{cell::RefCell, fmt::Write, ops::Range, time::Instant};
 
 use burn::tensor::{Device, Tensor};
 use mantissa_analysis::{WarmUp, Warmth};
-use mantissa_core::{Cell, Event, Executed, GenerateTask, Samples, Series};
+use mantissa_core::{Cell, Event, EventKind, Executed, GenerateTask, Samples, Series};
 use mantissa_inputs::weights::generation_note;
 use mantissa_precision::{Compute, Timed, Tracked, observe_launches};
 use rand::{Rng, SeedableRng};
@@ -208,7 +208,9 @@ impl Writing for Generating<'_> {
         let mut start = start(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
         if let Some(weights) = self.inputs.weights_of(&cell.workload.name) {
             let note = generation_note(weights).map_err(WorkloadError::Weights)?;
-            start.events.extend(note.map(Event::of_weights));
+            start
+                .events
+                .extend(note.map(|note| Event::new(EventKind::Weights, note)));
         }
         let writer = Writer::new(&model, &start, Compute::of(&cell.setting), device);
         let n = cell.setting.batch() as usize;
@@ -360,7 +362,7 @@ pub(crate) fn warm_up(
             Warmth::Warming => continue,
         };
         return Ok(Event {
-            kind: "warm-up".into(),
+            kind: EventKind::WarmUp,
             step: Some(texts.into()),
             value: None,
             detail: detail.into(),
@@ -375,12 +377,7 @@ fn said(tokens: &[i32], n: usize) -> Event {
     for token in tokens.iter().step_by(n) {
         let _ = write!(detail, " {token}");
     }
-    Event {
-        kind: "text".into(),
-        step: None,
-        value: None,
-        detail,
-    }
+    Event::new(EventKind::Text, detail)
 }
 
 #[cfg(test)]
@@ -444,7 +441,7 @@ mod tests {
 
     fn text(outcome: &Outcome) -> &str {
         let mut events = outcome.events.iter();
-        &events.find(|event| event.kind == "text").unwrap().detail
+        &events.find(|event| event.kind == EventKind::Text).unwrap().detail
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mantissa_analysis::{Decision, MIN_SAMPLES, StopReason, Stopping, StoppingRule, WarmUp, Warmth};
-use mantissa_core::{Event, GenerateTask, KernelTask};
+use mantissa_core::{Event, EventKind, GenerateTask, KernelTask};
 use mantissa_precision::Timed;
 
 use crate::{WorkloadError, timing::Launch};
@@ -79,7 +79,7 @@ pub(crate) fn warm_up(
             Warmth::Warming if begun.elapsed() > cap => "times did not settle within the time cap",
             Warmth::Warming => continue,
         };
-        return Ok(Some(event("warm-up", launches, detail)));
+        return Ok(Some(event(EventKind::WarmUp, launches, detail)));
     }
     unreachable!("the warm-up gives up before it has run out of numbers")
 }
@@ -118,7 +118,7 @@ pub(crate) fn sample(
             Decision::Continue => None,
         };
         if let Some(reason) = reason {
-            let stopped = event("stopped", number, &reason.to_string());
+            let stopped = event(EventKind::Stopped, number, &reason.to_string());
             let events = [stopped].into_iter().chain(retakes.event()).collect();
             return Ok(Sampled { launches, events });
         }
@@ -199,14 +199,14 @@ impl Retakes {
         (self.count > 0).then(|| Event {
             step: None,
             value: Some(self.count.into()),
-            ..event("retaken", self.count, &detail)
+            ..event(EventKind::Retaken, self.count, &detail)
         })
     }
 }
 
-fn event(kind: &str, launches: u32, detail: &str) -> Event {
+fn event(kind: EventKind, launches: u32, detail: &str) -> Event {
     Event {
-        kind: kind.to_owned(),
+        kind,
         step: Some(launches.into()),
         value: None,
         detail: detail.to_owned(),
@@ -261,8 +261,8 @@ mod tests {
         .unwrap();
         assert_eq!(sampled.launches.len(), 6);
         assert_eq!(
-            (sampled.events[1].kind.as_str(), sampled.events[1].value),
-            ("retaken", Some(1.0))
+            (sampled.events[1].kind, sampled.events[1].value),
+            (EventKind::Retaken, Some(1.0))
         );
         assert!(!sampled.events[1].detail.contains("limit"));
     }

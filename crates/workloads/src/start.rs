@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burn::tensor::{DType, Device, Tensor};
-use mantissa_core::{Cell, Event, Format, Values};
+use mantissa_core::{Cell, Event, EventKind, Format, Values};
 use mantissa_inputs::weights::Checkpoint;
 use mantissa_precision::{Moments, ParameterSet, data_of, dtype};
 
@@ -85,7 +85,7 @@ pub(crate) fn start<M: Network>(
     let lacking =
         (!lacking.is_empty()).then(|| format!("not in the checkpoint, and new: {}", lacking.join(", ")));
     let notes = fitted.notes().iter().cloned().chain(lacking);
-    let events = notes.map(Event::of_weights);
+    let events = notes.map(|note| Event::new(EventKind::Weights, note));
     Ok(Start {
         parameters,
         running,

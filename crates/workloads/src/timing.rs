@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Instant};
 
 use burn::tensor::Device;
-use mantissa_core::{Backend, Event, Series};
+use mantissa_core::{Backend, Event, EventKind, Series};
 use mantissa_precision::{Clock, Timed};
 
 use crate::WorkloadError;
@@ -164,7 +164,7 @@ impl Timing {
             None => "takes less than it can tell".to_owned(),
         };
         Event {
-            kind: "clock".into(),
+            kind: EventKind::Clock,
             step: None,
             value: overhead,
             detail: format!("{clock}: an empty launch {nothing}; {tick}{why}"),

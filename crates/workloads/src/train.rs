@@ -20,7 +20,9 @@ mod warm_up;
 use std::{cell::RefCell, ops::Range, time::Instant};
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use mantissa_core::{Axis, Cell, Event, Executed, OptimizerKind, Precision, Samples, Series, TrainTask};
+use mantissa_core::{
+    Axis, Cell, Event, EventKind, Executed, OptimizerKind, Precision, Samples, Series, TrainTask,
+};
 use mantissa_precision::{
     Compute, GradientSum, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet, ScaleChange,
     Tracked, aside, micro_batch_momentum, submit,
@@ -257,7 +259,7 @@ fn vanishing_epsilon(cell: &Cell) -> Option<Event> {
     let (epsilon, format) = (setting.adam_eps(), setting.precision().parameters());
     let vanishes = adaptive && epsilon > 0.0 && format.round(epsilon).value == 0.0;
     vanishes.then(|| Event {
-        kind: "warning".into(),
+        kind: EventKind::Warning,
         step: None,
         value: Some(epsilon),
         detail: format!("`adam_eps={epsilon:e}` is 0 in {format}: an update may be zero over zero"),
@@ -558,7 +560,7 @@ impl Log {
             Some(ScaleChange::BackedOff(scale)) => {
                 self.totals.skipped_steps += 1;
                 self.event(
-                    "loss-scale",
+                    EventKind::LossScale,
                     step,
                     Some(scale),
                     "a scaled gradient overflowed: step skipped, scale halved",
@@ -567,13 +569,15 @@ impl Log {
             Some(ScaleChange::Skipped) => {
                 self.totals.skipped_steps += 1;
                 self.event(
-                    "loss-scale",
+                    EventKind::LossScale,
                     step,
                     None,
                     "a scaled gradient overflowed: step skipped",
                 );
             }
-            Some(ScaleChange::Grew(scale)) => self.event("loss-scale", step, Some(scale), "scale doubled"),
+            Some(ScaleChange::Grew(scale)) => {
+                self.event(EventKind::LossScale, step, Some(scale), "scale doubled")
+            }
             Some(ScaleChange::Kept) | None => {}
         }
         if let (Some(norm), Some(most)) = (result.norm, self.clip_norm) {
@@ -586,7 +590,12 @@ impl Log {
             self.diverged = Some(format!(
                 "the loss is not finite from optimizer step {step} to the end"
             ));
-            self.event("non-finite-loss", step, None, "the loss stopped being finite");
+            self.event(
+                EventKind::NonFiniteLoss,
+                step,
+                None,
+                "the loss stopped being finite",
+            );
         }
     }
 
@@ -604,9 +613,9 @@ impl Log {
         series.expect("every series is made at the start").push(x, y);
     }
 
-    fn event(&mut self, kind: &str, step: u64, value: Option<f64>, detail: &str) {
+    fn event(&mut self, kind: EventKind, step: u64, value: Option<f64>, detail: &str) {
         self.events.push(Event {
-            kind: kind.into(),
+            kind,
             step: Some(step),
             value,
             detail: detail.into(),

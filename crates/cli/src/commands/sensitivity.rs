@@ -6,7 +6,9 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, bail};
 use mantissa_analysis::{fewest_bits, keeps};
-use mantissa_core::{Cell, Format, FormatTrial, Layout, MatmulPrecision, Plan, Precision, Record, Task};
+use mantissa_core::{
+    Cell, EventKind, Format, FormatTrial, Layout, MatmulPrecision, Plan, Precision, Record, Task,
+};
 use mantissa_report::{Align, Table, load};
 use mantissa_runner::{Stop, start};
 use mantissa_worker::Burn;
@@ -37,13 +39,21 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
 
     let run = load(&finish.path)?;
     // Failed attempts are records as well, but without this event.
-    let told = |record: &&Record| record.events.iter().any(|event| event.kind == "sensitivity");
+    let told = |record: &&Record| {
+        record
+            .events
+            .iter()
+            .any(|event| event.kind == EventKind::Sensitivity)
+    };
     let Some(record) = run.records.iter().find(told) else {
         return run::conclude(&finish, arguments.json, printer);
     };
     let samples = run.samples.read(record, &[]).map_err(anyhow::Error::msg)?;
     let trials = samples.map(|samples| samples.trials).unwrap_or_default();
-    let verdict = record.events.iter().find(|event| event.kind == "sensitivity");
+    let verdict = record
+        .events
+        .iter()
+        .find(|event| event.kind == EventKind::Sensitivity);
     let Some(verdict) = verdict else {
         return run::conclude(&finish, arguments.json, printer);
     };

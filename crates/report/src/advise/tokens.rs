@@ -1,6 +1,6 @@
 //! Comparison of generated text with the baseline's, based on the only text that a generation records.
 
-use mantissa_core::Record;
+use mantissa_core::{EventKind, Record};
 
 use super::candidate::Candidate;
 use crate::Row;
@@ -32,7 +32,7 @@ fn text<'a>(row: &Row<'a>) -> Option<Vec<&'a str>> {
 }
 
 fn tokens(record: &Record) -> Option<Vec<&str>> {
-    let said = record.events.iter().find(|event| event.kind == "text")?;
+    let said = record.events.iter().find(|event| event.kind == EventKind::Text)?;
     let tokens = said.detail.strip_prefix("token ids")?.split_whitespace();
     Some(tokens.collect()).filter(|tokens: &Vec<_>| !tokens.is_empty())
 }

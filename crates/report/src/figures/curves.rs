@@ -1,6 +1,6 @@
 //! Loss curves for figures: one per setting, aggregated over its seeds, smoothed and thinned.
 
-use mantissa_core::{Axis, Event, Record, Samples, Series};
+use mantissa_core::{Axis, Event, EventKind, Record, Samples, Series};
 
 use super::{palette::Colour, thin::thin};
 use crate::{Group, Row, Run};
@@ -157,7 +157,7 @@ fn split(series: &Series) -> (Points, Option<f64>) {
 fn falls(events: &[Event]) -> impl Iterator<Item = f64> {
     let fallen = events
         .iter()
-        .filter(|event| event.kind == "loss-scale" && fell(events, event));
+        .filter(|event| event.kind == EventKind::LossScale && fell(events, event));
     fallen.filter_map(|event| event.step).map(|step| step as f64)
 }
 
@@ -167,7 +167,7 @@ fn fell(events: &[Event], event: &Event) -> bool {
     let mut earlier = events
         .iter()
         .rev()
-        .filter(|e| e.kind == "loss-scale" && e.step < event.step);
+        .filter(|e| e.kind == EventKind::LossScale && e.step < event.step);
     let before = earlier.find_map(|e| e.value).unwrap_or(65_536.0);
     event.value.is_some_and(|value| value < before)
 }

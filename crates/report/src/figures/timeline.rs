@@ -1,6 +1,6 @@
 //! Sensor readings while a cell ran: memory, power, clocks and temperature, one panel each with a common time axis.
 
-use mantissa_core::{Record, Samples, Series};
+use mantissa_core::{EventKind, Record, Samples, Series};
 
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
@@ -19,7 +19,13 @@ const MAX_POINTS: usize = 500;
 const FROM_READINGS: usize = 10;
 const FROM_SECONDS: f64 = 1.0;
 /// Kinds of events that report a disturbance of a cell.
-const DISTURBANCES: [&str; 5] = ["throttled", "clocks-held", "foreign-process", "sampling", "ecc"];
+const DISTURBANCES: [EventKind; 5] = [
+    EventKind::Throttled,
+    EventKind::ClocksHeld,
+    EventKind::ForeignProcess,
+    EventKind::Sampling,
+    EventKind::Ecc,
+];
 
 /// Series of NVML's throttle reasons.
 const THROTTLE: &str = "throttle_reasons";
@@ -90,7 +96,10 @@ pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, 
     let score = |row: &'r Row<'r>| {
         let of_record = |record: &&'r Record| {
             let seconds = run.digest(record)?.traced_seconds?;
-            let throttled = record.events.iter().any(|event| event.kind == "throttled");
+            let throttled = record
+                .events
+                .iter()
+                .any(|event| event.kind == EventKind::Throttled);
             let score = if throttled {
                 BEFORE_ANY_OTHER + seconds
             } else {
@@ -165,7 +174,7 @@ pub fn draw(
     let events = record
         .events
         .iter()
-        .filter(|event| DISTURBANCES.contains(&event.kind.as_str()))
+        .filter(|event| DISTURBANCES.contains(&event.kind))
         .take(4);
     let events: Vec<String> = events
         .map(|event| format!(" {}: {}.", event.kind, event.detail))

@@ -1,7 +1,7 @@
 //! Tests of the choice by an error, and of the advice without any measure of quality.
 
 use mantissa_core::{
-    Axis, Cell, Event, GenerateTask, LlamaSize, Metric, MetricName, Model, Status, Task, Workload,
+    Axis, Cell, Event, EventKind, GenerateTask, LlamaSize, Metric, MetricName, Model, Status, Task, Workload,
 };
 use mantissa_report::{Budget, OfWork, Run};
 
@@ -29,12 +29,7 @@ fn writing() -> Workload {
 }
 
 fn text(ids: &str) -> Event {
-    Event {
-        kind: "text".into(),
-        step: None,
-        value: None,
-        detail: format!("token ids {ids}"),
-    }
+    Event::new(EventKind::Text, format!("token ids {ids}"))
 }
 
 /// Creates generations under three settings, each in one process per factor.

@@ -1,7 +1,7 @@
 //! Tests of the best practices about the range of a format.
 
 use mantissa_core::{
-    ExecutedVerdict, Format, MetricName, RangeCounts, Record, Samples, TensorClass, TensorRange,
+    EventKind, ExecutedVerdict, Format, MetricName, RangeCounts, Record, Samples, TensorClass, TensorRange,
 };
 
 use crate::{
@@ -25,14 +25,14 @@ fn overflow_of_f16_speaks_for_bf16() {
     assert_eq!(shares(MIXED, 0.02), None);
     let scale = |to| {
         of_one(MIXED, rule, |record| {
-            record.events.push(event("loss-scale", to, "halved"))
+            record.events.push(event(EventKind::LossScale, to, "halved"))
         })
     };
     assert!(scale(0.5).unwrap()[0].ends_with("the loss scale fell to 0.5"));
     assert_eq!(scale(1024.0), None);
     let epsilon = of_one(HALF, rule, |record| {
         diverge(record);
-        record.events.push(event("warning", 1e-8, EPSILON));
+        record.events.push(event(EventKind::Warning, 1e-8, EPSILON));
     });
     assert_eq!(epsilon, None, "that has another cause");
 }
@@ -65,16 +65,18 @@ fn an_epsilon_that_vanishes_is_told_with_how_it_ended() {
     let rule = "vanishing-epsilon";
     let told = of_one(HALF, rule, |record| {
         diverge(record);
-        record.events.push(event("warning", 1e-8, EPSILON));
+        record.events.push(event(EventKind::Warning, 1e-8, EPSILON));
     });
     assert_eq!(
         told.unwrap(),
         [format!("16-true: {EPSILON}; it diverged: not finite")]
     );
     assert_eq!(
-        of_one(HALF, rule, |record| record
-            .events
-            .push(event("warning", 1.0, "hot"))),
+        of_one(HALF, rule, |record| record.events.push(event(
+            EventKind::Warning,
+            1.0,
+            "hot"
+        ))),
         None
     );
 }

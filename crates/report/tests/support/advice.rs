@@ -1,6 +1,6 @@
 //! Invented runs for the tests of advice.
 
-use mantissa_core::{Axis, Event, Metric, MetricName, Record, Samples, Status};
+use mantissa_core::{Axis, Event, EventKind, Metric, MetricName, Record, Samples, Status};
 use mantissa_report::{Advice, Budget, Evidence, Fired, OfGroup, OfWork, Report, Run, advise};
 
 use crate::support::{Add, cell, matmul, record, run, suite, train_metrics, workload};
@@ -59,9 +59,9 @@ pub fn set(record: &mut Record, metric: MetricName, value: f64) {
         .insert(metric, Metric::reading(metric, value, "invented"));
 }
 
-pub fn event(kind: &str, value: f64, detail: &str) -> Event {
+pub fn event(kind: EventKind, value: f64, detail: &str) -> Event {
     Event {
-        kind: kind.into(),
+        kind,
         step: Some(1),
         value: Some(value),
         detail: detail.into(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use mantissa_core::{
-    Axis, Backend, Cell, DataSource, DatasetKind, DistilBertSize, Environment, Event, Executed,
+    Axis, Backend, Cell, DataSource, DatasetKind, DistilBertSize, Environment, Event, EventKind, Executed,
     ExecutedVerdict, Fingerprint, Kernel, KernelTask, MatmulShape, Metric, MetricName, Model, Plan,
     PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Samples, Series, Setting, Split, Status,
     SuiteInfo, Task, TrainTask, Workload,
@@ -283,7 +283,7 @@ pub fn article(run: &mut Run, workload: &Workload) {
         memory_parts(&mut record, precision);
         if precision == "16-mixed" {
             let event = |step, value| Event {
-                kind: "loss-scale".into(),
+                kind: EventKind::LossScale,
                 step: Some(step),
                 value: Some(value),
                 detail: "overflow".into(),

@@ -4,7 +4,9 @@ mod readers;
 
 use std::path::Path;
 
-use mantissa_core::{Backend, Cell, Executed, Fingerprint, Precision, Record, Requested, Setting, Status};
+use mantissa_core::{
+    Backend, Cell, EventKind, Executed, Fingerprint, Precision, Record, Requested, Setting, Status,
+};
 use mantissa_testing::{alone, hostile::endures};
 
 /// Number of mutated inputs of each kind.
@@ -32,7 +34,7 @@ fn record() -> Record {
         executed: Executed::unverified(),
         metrics: Default::default(),
         events: vec![mantissa_core::Event {
-            kind: "loss-scale".into(),
+            kind: EventKind::LossScale,
             step: Some(12),
             value: Some(0.5),
             detail: "halved".into(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mantissa_core::Event;
+use mantissa_core::{Event, EventKind};
 use nvml_wrapper::error::NvmlError;
 
 use super::library::reason;
@@ -103,15 +103,15 @@ impl Notes {
 
     /// Returns events for quantities that failed after a successful reading, and for the loss of the device.
     pub(super) fn events(&self) -> Vec<Event> {
-        let event = |kind: &str, value: f64, detail: String| Event {
-            kind: kind.into(),
+        let event = |kind, value: f64, detail: String| Event {
+            kind,
             step: None,
             value: Some(value),
             detail,
         };
         let lost = self.lost.iter().map(|(seconds, reason)| {
             event(
-                "device-lost",
+                EventKind::DeviceLost,
                 *seconds,
                 format!("after {seconds:.2} s of telemetry: {reason}"),
             )
@@ -127,7 +127,7 @@ impl Notes {
                     quantity.failures
                 ),
             };
-            Some(event("telemetry", *first, detail))
+            Some(event(EventKind::Telemetry, *first, detail))
         });
         lost.chain(broken).collect()
     }
@@ -225,8 +225,8 @@ mod tests {
             notes.ask("clock", 3.0, || -> Result<u32, _> { unreachable!() }),
             None
         );
-        let kinds: Vec<String> = notes.events().into_iter().map(|event| event.kind).collect();
-        assert_eq!(kinds, ["device-lost", "telemetry"]);
+        let kinds: Vec<EventKind> = notes.events().into_iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [EventKind::DeviceLost, EventKind::Telemetry]);
         assert!(notes.missing()[0].starts_with("NVML: lost after 2.00 s: device fell off the bus"));
     }
 }

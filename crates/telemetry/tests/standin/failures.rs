@@ -1,5 +1,6 @@
 //! Tests of calls that start to fail, and of a lost device.
 
+use mantissa_core::EventKind;
 use mantissa_telemetry::Source;
 
 use crate::machine::{HERTZ, Machine, ONE, UUID, at, reason, record};
@@ -72,7 +73,7 @@ fn a_lost_device_is_an_event_and_leaves_what_was_read_before() {
     let events = source.events();
     let lost: Vec<_> = events
         .iter()
-        .filter(|event| event.kind == "device-lost")
+        .filter(|event| event.kind == EventKind::DeviceLost)
         .collect();
     assert_eq!(lost.len(), 1, "{events:?}");
     let when = lost[0].value.unwrap();
@@ -100,7 +101,12 @@ fn a_device_that_is_lost_before_the_first_reading_reads_nothing() {
     at(&mut source, 0.0);
     let reading = at(&mut source, 0.01);
     assert_eq!((reading.power_watts, reading.device_bytes), (None, None));
-    assert!(source.events().iter().any(|event| event.kind == "device-lost"));
+    assert!(
+        source
+            .events()
+            .iter()
+            .any(|event| event.kind == EventKind::DeviceLost)
+    );
 }
 
 #[test]

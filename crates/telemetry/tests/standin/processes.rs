@@ -1,5 +1,6 @@
 //! Tests of the detection of other processes.
 
+use mantissa_core::EventKind;
 use mantissa_telemetry::{Foreign, Source, Trace};
 
 use crate::machine::{Machine, ONE, UUID, reason, record};
@@ -34,7 +35,7 @@ fn a_stranger_in_the_middle_is_named_with_its_time_and_memory() {
     assert!((strangers[0].first_seconds - 3.0).abs() < 0.5, "{strangers:?}");
     assert!((strangers[0].last_seconds - 6.0).abs() < 1.0, "{strangers:?}");
     let events = trace.events();
-    assert_eq!((events.len(), events[0].kind.as_str()), (1, "foreign-process"));
+    assert_eq!((events.len(), events[0].kind), (1, EventKind::ForeignProcess));
 }
 
 #[test]

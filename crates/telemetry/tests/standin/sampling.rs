@@ -2,6 +2,7 @@
 
 use std::{thread, time::Duration};
 
+use mantissa_core::EventKind;
 use mantissa_telemetry::{HostMemory, PERIOD, Sampler};
 
 use crate::machine::{Machine, ONE, UUID};
@@ -37,7 +38,10 @@ fn a_device_that_is_lost_while_sampling_ends_no_run() {
     }
     let trace = sampler.stop();
     assert!(
-        trace.events().iter().any(|event| event.kind == "device-lost"),
+        trace
+            .events()
+            .iter()
+            .any(|event| event.kind == EventKind::DeviceLost),
         "{:?}",
         trace.events()
     );

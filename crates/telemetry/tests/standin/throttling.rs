@@ -1,5 +1,6 @@
 //! Tests of the detection of throttling.
 
+use mantissa_core::EventKind;
 use mantissa_telemetry::Throttling;
 
 use crate::machine::{Machine, ONE, UUID, record};
@@ -25,7 +26,10 @@ fn throttling_in_the_middle_third_marks_what_lies_in_it_and_nothing_else() {
         assert!((interval.window.end - 6.0).abs() < 1e-9, "{interval:?}");
     }
     let events = trace.events();
-    assert!(events.iter().all(|event| event.kind == "throttled"), "{events:?}");
+    assert!(
+        events.iter().all(|event| event.kind == EventKind::Throttled),
+        "{events:?}"
+    );
     assert!((events[0].value.unwrap() - 1.0 / 3.0).abs() < 0.01);
 }
 
@@ -38,7 +42,12 @@ fn idle_and_chosen_clocks_mark_nothing() {
     let trace = record(&mut machine.source(UUID), 3);
     assert_eq!(trace.throttled(0.5, 2.5), Throttling::No);
     assert!(trace.throttle_intervals().is_empty());
-    assert!(trace.events().iter().all(|event| event.kind == "clocks-held"));
+    assert!(
+        trace
+            .events()
+            .iter()
+            .all(|event| event.kind == EventKind::ClocksHeld)
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rotating copies of inputs, so that the device's cache does not contain the inputs of the next launch.
 
-use mantissa_core::{Backend, CacheState, Event};
+use mantissa_core::{Backend, CacheState, Event, EventKind};
 use mantissa_precision::device;
 
 /// Assumed size of an unknown last-level cache: the largest of a GPU so far (Infinity Cache of an MI300X).
@@ -100,7 +100,7 @@ impl Copies {
             }
         };
         Event {
-            kind: "cache".into(),
+            kind: EventKind::Cache,
             step: None,
             value: Some(self.count as f64),
             detail,

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use mantissa_core::{Backend, Event, KernelTask, Series};
+use mantissa_core::{Backend, Event, EventKind, KernelTask, Series};
 use mantissa_precision::{Compute, CublasProduct};
 
 use super::{
@@ -87,16 +87,14 @@ fn time(
     let read = timing.read(&sampled.launches);
     let times = read.series.into_iter().next();
     let error = operation.compare(&cublas.result()?, Formats::of(inputs.setting, task.kernel.kind()));
-    let computed = Event {
-        kind: "cublas".into(),
-        step: None,
-        value: None,
-        detail: format!(
+    let computed = Event::new(
+        EventKind::Cublas,
+        format!(
             "cuBLASLt {}: relative error {:.2e}",
             cublas.version(),
             error.relative
         ),
-    };
+    );
     let events = warm.into_iter().chain(sampled.events).map(|event| Event {
         detail: format!("cuBLASLt: {}", event.detail),
         ..event

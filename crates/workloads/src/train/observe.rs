@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 use burn::tensor::{DType, Device, Tensor};
 use mantissa_analysis::range_counts;
-use mantissa_core::{Accumulator, Event, Format, MatmulPrecision, Precision, TensorClass, TensorRange};
+use mantissa_core::{
+    Accumulator, Event, EventKind, Format, MatmulPrecision, Precision, TensorClass, TensorRange,
+};
 use mantissa_precision::{Compute, GradientSum, LossScaler, ParameterSet, device};
 
 use super::{Trainer, upload};
@@ -73,7 +75,7 @@ pub(super) fn told(ranges: &[TensorRange]) -> Option<Event> {
     let first = ranges.first()?;
     let steps: BTreeSet<u64> = ranges.iter().map(|range| range.step).collect();
     Some(Event {
-        kind: "observed".into(),
+        kind: EventKind::Observed,
         step: None,
         value: Some(steps.len() as f64),
         detail: format!(

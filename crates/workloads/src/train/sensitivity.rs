@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use mantissa_analysis::{Sensitivity, fewest_bits, keeps};
-use mantissa_core::{Event, Format, FormatTrial, Layout};
+use mantissa_core::{Event, EventKind, Format, FormatTrial, Layout};
 
 use super::{Trainer, evaluate::evaluate};
 use crate::{Observer, Phase, WorkloadError, models::Network};
@@ -82,12 +82,7 @@ pub(super) fn sensitivity<M: Network>(
         detail.push_str(&format!("; {says}"));
     }
     let trials = [exponents, fractions, joint, halves, alone].concat();
-    let event = Event {
-        kind: "sensitivity".into(),
-        step: None,
-        value: None,
-        detail,
-    };
+    let event = Event::new(EventKind::Sensitivity, detail);
     Ok((trials, event))
 }
 

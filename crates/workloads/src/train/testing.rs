@@ -176,7 +176,7 @@ mod events {
         for (step, now) in (1u64..).zip(&scales) {
             let told: Vec<_> = events
                 .iter()
-                .filter(|event| event.kind == "loss-scale" && event.step == Some(step))
+                .filter(|event| event.kind == EventKind::LossScale && event.step == Some(step))
                 .map(|event| (event.value, event.detail.as_str()))
                 .collect();
             let wanted = match now / scale {
@@ -221,7 +221,7 @@ mod events {
         let (series, _, events) = learnt(trainer);
         let scales = series.iter().find(|series| series.name == "loss_scale").unwrap();
         assert!(scales.values().all(|scale| scale == 2f64.powi(40)));
-        let told = events.iter().filter(|event| event.kind == "loss-scale");
+        let told = events.iter().filter(|event| event.kind == EventKind::LossScale);
         let told: Vec<_> = told.map(|event| (event.step, event.detail.as_str())).collect();
         let wanted = (1..=12).map(|step| (Some(step), "a scaled gradient overflowed: step skipped"));
         assert_eq!((told, skipped), (wanted.collect(), 12));
@@ -246,7 +246,9 @@ mod events {
         let warnings = |axes: &[(Axis, &str)]| {
             let (cell, task) = cell(axes, false);
             let events = trainer(&cell, &task, &data).log.events;
-            let warnings = events.into_iter().filter(|event| event.kind == "warning");
+            let warnings = events
+                .into_iter()
+                .filter(|event| event.kind == EventKind::Warning);
             warnings.map(|event| event.detail).collect::<Vec<_>>()
         };
         let half = (Axis::Precision, "16-true");

@@ -1,7 +1,8 @@
 //! Rules about the range and precision of formats.
 
 use mantissa_core::{
-    Axis, Event, ExecutedVerdict, Format, MatmulPrecision, MetricName, Precision, Status, TensorClass,
+    Axis, Event, EventKind, ExecutedVerdict, Format, MatmulPrecision, MetricName, Precision, Status,
+    TensorClass,
 };
 
 use super::{Context, Finding, alike};
@@ -27,14 +28,14 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-fn events<'a>(row: &Row<'a>, kind: &'static str) -> impl Iterator<Item = &'a Event> {
+fn events<'a>(row: &Row<'a>, kind: EventKind) -> impl Iterator<Item = &'a Event> {
     let events = row.records.clone().into_iter().flat_map(|record| &record.events);
     events.filter(move |event| event.kind == kind)
 }
 
 /// Returns the warning that a training recorded about its epsilon.
 fn epsilon<'a>(row: &Row<'a>) -> Option<&'a Event> {
-    events(row, "warning").find(|event| event.detail.starts_with("`adam_eps="))
+    events(row, EventKind::Warning).find(|event| event.detail.starts_with("`adam_eps="))
 }
 
 pub(super) fn executed_differs<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
@@ -74,7 +75,7 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
         if wider.iter().any(|wider| overflows(wider)) {
             return None;
         }
-        let scale = events(row, "loss-scale")
+        let scale = events(row, EventKind::LossScale)
             .filter_map(|event| event.value)
             .min_by(f64::total_cmp)
             .filter(|scale| *scale < 1.0);
