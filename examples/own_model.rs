@@ -7,7 +7,7 @@
 use std::{f32::consts::TAU, path::Path, process::ExitCode};
 
 use mantissa::{
-    Examples, Workload, burn,
+    Examples, UserWorkload, burn,
     burn::{
         module::Module,
         nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig},
@@ -28,7 +28,7 @@ struct Net {
 /// Points on two spirals, one a class.
 struct Spirals;
 
-impl Workload for Spirals {
+impl UserWorkload for Spirals {
     type Example = [f32; 2];
     type Model = Net;
     type Input = Tensor<2>;

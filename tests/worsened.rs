@@ -4,7 +4,7 @@
 use std::{path::Path, process::ExitCode, sync::OnceLock};
 
 use mantissa::{
-    Examples, Workload, burn,
+    Examples, UserWorkload, burn,
     burn::{
         module::Module,
         nn::{Linear, LinearConfig},
@@ -44,7 +44,7 @@ fn more_products() -> usize {
     }
 }
 
-impl Workload for Sides {
+impl UserWorkload for Sides {
     type Example = [f32; 8];
     type Model = Net;
     type Input = Tensor<2>;

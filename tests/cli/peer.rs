@@ -6,7 +6,7 @@ use std::{
     process::Output,
 };
 
-use mantissa_testing::is_there;
+use mantissa_testing::is_available;
 use serde_json::Value;
 
 use crate::support::{Place, ended, fixture, root, stderr};
@@ -19,7 +19,7 @@ pub fn python() -> Option<PathBuf> {
         true => Ok(()),
         false => Err(format!("no PyTorch: `{}` is not there", python.display())),
     };
-    is_there("pytorch", found).then_some(python)
+    is_available("pytorch", found).then_some(python)
 }
 
 /// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `also`: additional arguments of both.

@@ -31,7 +31,7 @@ fn compilers() -> Option<PathBuf> {
     let found = folder.filter(complete);
     let missing =
         "`MANTISSA_CUDA_TOOLKIT` names no folder with bin/ptxas, bin/nvdisasm and lib/libnvrtc.so.13";
-    mantissa_testing::is_there("cuda-toolkit", found.as_ref().map(drop).ok_or(missing.to_owned()))
+    mantissa_testing::is_available("cuda-toolkit", found.as_ref().map(drop).ok_or(missing.to_owned()))
         .then_some(found?)
 }
 

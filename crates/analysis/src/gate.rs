@@ -36,7 +36,7 @@ const GATE_FENCES: f64 = 2.0;
 /// same program differ by as much.
 pub const GATE_NO_MACHINE: f64 = 0.5;
 
-/// Power at which [`Ruling::catches`] is computed.
+/// Power at which [`GateVerdict::catches`] is computed.
 pub const GATE_POWER: f64 = 0.95;
 
 /// Requirements for findings.
@@ -94,7 +94,7 @@ pub struct Change {
 
 /// Verdict of the gate on one comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ruling {
+pub struct GateVerdict {
     /// The verdict.
     pub verdict: Verdict,
     /// The change; `None` if it cannot be computed.
@@ -118,7 +118,7 @@ struct Test {
     least: f64,
 }
 
-impl Ruling {
+impl GateVerdict {
     /// Computes the smallest true change, in the floor's terms, that would be detected with probability [`GATE_POWER`] as the only finding
     /// of the family, for this number of processes and this noise. Detection requires an estimate that is significant and beyond the
     /// threshold. Returns `None` if there was no test, or a common shift that cannot be attributed.
@@ -151,7 +151,7 @@ impl Ruling {
 /// Some values are deterministic (requested bytes, errors on seeded inputs, results of training with the same seed). If they agree in all
 /// processes, they are not tested: equal values are unchanged, and a change beyond the floor is a finding. If they vary, they are treated
 /// as measurements. Accuracies with a shared error are tested unless all are equal, at the whole level regardless of the number of looks.
-pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<Ruling> {
+pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<GateVerdict> {
     let drafts: Vec<Draft> = family
         .iter()
         .map(|compared| draft(compared, rules.repeats))
@@ -377,8 +377,8 @@ fn threshold(compared: &Compared<'_>) -> f64 {
     compared.floor.size.max(compared.fence.unwrap_or(0.0))
 }
 
-fn without_test(compared: &Compared<'_>, verdict: Verdict, change: Option<Change>) -> Ruling {
-    Ruling {
+fn without_test(compared: &Compared<'_>, verdict: Verdict, change: Option<Change>) -> GateVerdict {
+    GateVerdict {
         verdict,
         change,
         threshold: threshold(compared),
@@ -390,7 +390,7 @@ fn without_test(compared: &Compared<'_>, verdict: Verdict, change: Option<Change
 }
 
 /// Judges values that never vary. There is no ratio to 0, so a change from 0 is beyond any floor and reported as a difference.
-fn exact(compared: &Compared<'_>) -> Ruling {
+fn exact(compared: &Compared<'_>) -> GateVerdict {
     let (before, after) = (compared.baseline[0], compared.candidate[0]);
     let no_ratio = before == 0.0 || after == 0.0;
     let (scale, value) = match compared.floor.scale {
@@ -421,7 +421,7 @@ fn tested(
     common: Common,
     (p, adjusted_p): (f64, f64),
     (level, members): (f64, usize),
-) -> Ruling {
+) -> GateVerdict {
     let scale = compared.floor.scale;
     let threshold = threshold(compared);
     let most = match scale {
@@ -446,7 +446,7 @@ fn tested(
     } else {
         Verdict::Inconclusive(Doubt::TooNoisy)
     };
-    Ruling {
+    GateVerdict {
         verdict,
         change: Some(Change {
             scale,

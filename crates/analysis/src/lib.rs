@@ -4,6 +4,7 @@
 //! the coverage of its intervals.
 
 mod binomial;
+mod binomial_half;
 mod bootstrap;
 mod change_points;
 mod claims;
@@ -11,16 +12,15 @@ mod clusters;
 mod equivalence;
 mod estimate;
 mod evidence;
-mod fair_coin;
-mod fence;
-mod floor;
 mod gate;
 mod hierarchical;
 mod hodges_lehmann;
 mod holm;
+mod independence;
 mod mann_whitney;
 mod mcnemar;
 mod median;
+mod noise_fence;
 mod normal;
 mod over_seeds;
 pub mod pareto;
@@ -28,15 +28,15 @@ mod prior;
 mod range;
 mod ranks;
 mod ratio;
+mod relevance;
 mod sample;
 mod sensitivity;
-mod serial;
-mod settling;
 mod signed_rank;
 mod spread;
 mod stopping;
 mod student;
 mod verdict;
+mod warm_up;
 mod welch;
 
 pub use binomial::{exact_share, wilson};
@@ -47,26 +47,25 @@ pub use clusters::{Cluster, MIN_CLUSTERS, cluster_interval};
 pub use equivalence::{Equivalence, equivalence, equivalent_curves};
 pub use estimate::{CONFIDENCE, Estimate, Interval};
 pub use evidence::{Evidence, MIN_SEEDS, endings_missing};
-pub use fence::{FENCE_FROM, FENCE_RUNS, noise_fence};
-pub use floor::{Floor, Scale};
 pub use gate::{
     Change, Compared, GATE_DRIFT_FROM, GATE_LEAST_DEVIATION, GATE_LEVEL, GATE_MOST_DRIFT, GATE_NO_MACHINE,
-    GATE_POWER, GATE_REPEATS, Rules, Ruling, examples_error, gate,
+    GATE_POWER, GATE_REPEATS, GateVerdict, Rules, examples_error, gate,
 };
 pub use hierarchical::{MIN_PROCESSES, Process, median_over_processes};
 pub use hodges_lehmann::{hodges_lehmann_ratio, hodges_lehmann_ratio_within};
 pub use holm::holm;
+pub use independence::{Serial, serial};
 pub use mann_whitney::{MannWhitney, mann_whitney, mann_whitney_within, smallest_p};
 pub use mcnemar::{PairedAccuracy, accuracy_difference, mcnemar, paired_accuracy};
 pub use median::{MEDIAN_INTERVAL_FROM, median, median_interval};
+pub use noise_fence::{FENCE_FROM, FENCE_RUNS, noise_fence};
 pub use over_seeds::mean_over_seeds;
 pub use prior::{MIN_KIN, Prior, prior};
 pub use range::range_counts;
 pub use ratio::ratio;
+pub use relevance::{Floor, Scale};
 pub use sample::Sample;
 pub use sensitivity::{Sensitivity, TOLERATED_LOSS, fewest_bits, keeps};
-pub use serial::{Serial, serial};
-pub use settling::{WarmUp, Warmth, settled};
 pub use signed_rank::{Paired, paired};
 pub use spread::{Label, OUTLIER_BEYOND, label_outliers, median_absolute_deviation};
 pub use stopping::{
@@ -74,4 +73,5 @@ pub use stopping::{
 };
 pub use student::mean;
 pub use verdict::{Doubt, Groups, Judgement, Verdict, judge};
+pub use warm_up::{WarmUp, WarmUpState, settled};
 pub use welch::{Welch, WelchTerms, welch, welch_ratio};

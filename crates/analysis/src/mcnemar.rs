@@ -1,6 +1,6 @@
 //! McNemar's test of two settings on the same examples.
 
-use crate::{Estimate, Interval, estimate::Z, fair_coin};
+use crate::{Estimate, Interval, binomial_half, estimate::Z};
 
 /// Accuracies of two classifiers on the same examples.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +42,7 @@ pub fn paired_accuracy(first: &[bool], second: &[bool]) -> Option<PairedAccuracy
 
 /// Computes the two-sided p-value of McNemar's exact test from the numbers of examples that only one setting predicts correctly.
 pub fn mcnemar(only_first: u64, only_second: u64) -> f64 {
-    (2.0 * fair_coin::at_most(only_first.min(only_second), only_first + only_second)).min(1.0)
+    (2.0 * binomial_half::at_most(only_first.min(only_second), only_first + only_second)).min(1.0)
 }
 
 /// Estimates accuracy of the first − accuracy of the second over `n` examples, from the numbers of examples that only one predicts

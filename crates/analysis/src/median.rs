@@ -1,6 +1,6 @@
 //! Median with a distribution-free confidence interval.
 
-use crate::{CONFIDENCE, Estimate, Interval, Sample, fair_coin};
+use crate::{CONFIDENCE, Estimate, Interval, Sample, binomial_half};
 
 /// Minimum number of values for an interval of the median at [`CONFIDENCE`]. The range of five values covers it with probability 1 − 2/2⁵ =
 /// 93.75 % only.
@@ -48,7 +48,7 @@ impl Ranks {
         if n < MEDIAN_INTERVAL_FROM {
             return None;
         }
-        let beyond = |outer: usize| fair_coin::at_most(outer as u64, n as u64);
+        let beyond = |outer: usize| binomial_half::at_most(outer as u64, n as u64);
         // Bisects for the largest count whose tail is small enough. The normal approximation would only give an initial guess.
         let (mut outer, mut too_many) = (0, n / 2);
         while too_many - outer > 1 {

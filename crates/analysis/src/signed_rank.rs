@@ -1,6 +1,6 @@
 //! Wilcoxon signed-rank test of two settings under the same seeds or on the same inputs.
 
-use crate::{Estimate, Interval, fair_coin, normal, ranks::midranks};
+use crate::{Estimate, Interval, binomial_half, normal, ranks::midranks};
 
 /// Maximum number of differences for which signs are counted exactly. `f64` represents 2⁴⁰ exactly.
 const COUNT_UP_TO: usize = 40;
@@ -54,7 +54,7 @@ fn typical(differences: &[f64]) -> Estimate {
 /// Returns the number of means beyond each end of the interval: the largest c with P(W ≤ c) at most half of 5 %.
 fn left_out(n: usize) -> Option<usize> {
     let tail = (1.0 - crate::CONFIDENCE) / 2.0;
-    if fair_coin::at_most(0, n as u64) > tail {
+    if binomial_half::at_most(0, n as u64) > tail {
         return None;
     }
     if n > COUNT_UP_TO {

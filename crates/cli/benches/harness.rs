@@ -14,8 +14,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use mantissa_core::{Backend, Environment, Plan, Profile, SCHEMA_VERSION, Status};
 use mantissa_inputs::Inputs;
 use mantissa_runner::{
-    Ended, Executor, Finished, Policy, Progress, ProgressEvent, Request, RunError, RunFolder, RunSettings,
-    Schedule, Stop, Told, fingerprint,
+    CellResult, Executor, Finished, Policy, Progress, ProgressEvent, ProgressUpdate, Request, RunError,
+    RunFolder, RunSettings, Schedule, Stop, fingerprint,
 };
 use mantissa_suite::{PlanOptions, StartingWeights, parse, plan};
 
@@ -73,10 +73,10 @@ impl Executor for Instantly {
         &mut self,
         _: &Request,
         _: Duration,
-        _: &mut dyn FnMut(Option<Told>),
-    ) -> Result<(Ended, Vec<u8>), RunError> {
+        _: &mut dyn FnMut(Option<ProgressUpdate>),
+    ) -> Result<(CellResult, Vec<u8>), RunError> {
         let finished = Finished::without_result(Status::Ok, "");
-        Ok((Ended::Finished(Box::new(finished)), vec![]))
+        Ok((CellResult::Finished(Box::new(finished)), vec![]))
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::{
     commands::bisect::Watched,
-    written::{Export, Written},
+    output_format::{Export, Written},
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mantissa_core::{Backend, Format, MetricName, Profile};

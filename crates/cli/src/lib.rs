@@ -10,11 +10,11 @@
 mod args;
 mod commands;
 mod exit;
+mod output_format;
 mod paths;
 mod printer;
 mod progress;
 mod suites;
-mod written;
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ use crate::{
 
 /// The version of burn that own models have to use.
 pub use mantissa_workloads::burn;
-pub use mantissa_workloads::{Examples, Workload};
+pub use mantissa_workloads::{Examples, UserWorkload};
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Runs the command line with an own model.
-pub fn main_with(workload: impl Workload) -> ExitCode {
+pub fn main_with(workload: impl UserWorkload) -> ExitCode {
     done(Some(&OwnModel::new(workload)))
 }
 

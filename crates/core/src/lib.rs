@@ -12,6 +12,7 @@ mod explain;
 mod files;
 mod fingerprint;
 mod format;
+mod format_trial;
 mod input;
 mod kernel_check;
 mod layout;
@@ -26,7 +27,6 @@ mod record;
 mod samples;
 mod setting;
 mod support;
-mod trial;
 mod values;
 mod workload;
 
@@ -46,6 +46,7 @@ pub use files::{
 };
 pub use fingerprint::{ClassCount, DataSource, Environment, Fingerprint, Gpu};
 pub use format::{FloatClass, Format, Rounded};
+pub use format_trial::FormatTrial;
 pub use input::{InputDifference, InputFile, InputRole, data_difference, input_difference};
 pub use kernel_check::{
     CandidateKernel, CheckVerdict, CheckedCandidate, CheckedOperation, KernelCheck, UNCHECKED_KERNELS,
@@ -68,7 +69,6 @@ pub use record::{
 pub use samples::{Samples, Series};
 pub use setting::{Setting, SkipReason};
 pub use support::Support;
-pub use trial::FormatTrial;
 pub use values::Values;
 pub use workload::{
     AttentionShape, CacheState, ConvolutionShape, DatasetKind, EvaluateTask, GenerateTask, Kernel,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{range::TensorRange, trial::FormatTrial};
+use crate::{format_trial::FormatTrial, range::TensorRange};
 
 /// All samples of a cell, stored as `samples.json.gz` in the folder that its record names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

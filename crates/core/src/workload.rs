@@ -148,7 +148,7 @@ impl Workload {
     }
 
     /// Returns true if the model predicts tokens of running text rather than classes.
-    pub fn predicts_words(&self) -> bool {
+    pub fn predicts_tokens(&self) -> bool {
         match &self.task {
             Task::Train(task) => task.dataset.is_running_text(),
             Task::Evaluate(task) => task.dataset.is_running_text(),

@@ -7,7 +7,7 @@ mod support;
 use std::{collections::BTreeSet, fs, time::Instant};
 
 use mantissa_core::{Axis, Cell, MetricName};
-use mantissa_gate::{Fences, Measured, Policy, compare};
+use mantissa_gate::{Fences, Policy, RunMeasurements, compare};
 use support::{Invented, cell, noise};
 
 /// Seconds for 10,000 cells: what nobody minds waiting for at a terminal.
@@ -60,7 +60,8 @@ fn main() {
     );
 
     let start = Instant::now();
-    let [before, after] = paths.map(|path| Measured::read(&path).expect("what was written can be read"));
+    let [before, after] =
+        paths.map(|path| RunMeasurements::read(&path).expect("what was written can be read"));
     let read = start.elapsed();
     let comparison = compare(
         &before,

@@ -16,11 +16,11 @@ use std::{
 use mantissa_core::{CellId, Profile, Record, RecordReader, SCHEMA_VERSION, open_regular};
 use serde::{Deserialize, Serialize};
 
-use crate::{GateError, Measured, Mismatch, Part, machine_name, measured::read_versioned};
+use crate::{GateError, Mismatch, Part, RunMeasurements, machine_name, run_measurements::read_versioned};
 
 /// Content of `baseline.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Saved {
+pub struct BaselineInfo {
     /// Version of the record format.
     pub schema: u32,
     /// Name of the baseline, e.g. that of a branch.
@@ -43,7 +43,7 @@ pub struct Saved {
     pub records: usize,
 }
 
-impl Saved {
+impl BaselineInfo {
     /// Name of the metadata file. A folder that contains it is a baseline, any other is a run.
     pub const FILE: &str = "baseline.json";
 }
@@ -66,10 +66,10 @@ impl Baselines {
     ///
     /// # Errors
     /// Fails if the name is not a plain word, the run is damaged or the disk is full. The previous baseline is kept then.
-    pub fn save(&self, name: &str, run: &Measured) -> Result<Saved, GateError> {
+    pub fn save(&self, name: &str, run: &RunMeasurements) -> Result<BaselineInfo, GateError> {
         check_name(name)?;
         let machine = machine_name(run);
-        let saved = Saved {
+        let saved = BaselineInfo {
             schema: SCHEMA_VERSION,
             name: name.to_owned(),
             machine: machine.clone(),
@@ -100,11 +100,11 @@ impl Baselines {
     ///
     /// # Errors
     /// Fails if a folder or a `baseline.json` cannot be read.
-    pub fn list(&self) -> Result<Vec<Saved>, GateError> {
+    pub fn list(&self) -> Result<Vec<BaselineInfo>, GateError> {
         let mut all = vec![];
         for name in folders(&self.root)? {
             for machine in folders(&name)? {
-                let file = machine.join(Saved::FILE);
+                let file = machine.join(BaselineInfo::FILE);
                 if file.is_file() {
                     all.push(read_versioned(&file)?);
                 }
@@ -117,7 +117,7 @@ impl Baselines {
     ///
     /// # Errors
     /// Fails if there is no such baseline, or a file cannot be read.
-    pub fn get(&self, name: &str, machine: Option<&str>) -> Result<Vec<Saved>, GateError> {
+    pub fn get(&self, name: &str, machine: Option<&str>) -> Result<Vec<BaselineInfo>, GateError> {
         check_name(name)?;
         let mut all = self.list()?;
         all.retain(|saved| saved.name == name && machine.is_none_or(|machine| machine == saved.machine));
@@ -143,21 +143,21 @@ impl Baselines {
     pub fn find(
         &self,
         name: &str,
-        candidate: &Measured,
+        candidate: &RunMeasurements,
         may_differ: &BTreeSet<Part>,
-    ) -> Result<Measured, GateError> {
+    ) -> Result<RunMeasurements, GateError> {
         check_name(name)?;
         let machines = folders(&self.root.join(name))?;
         let wanted = machine_name(candidate);
         let same = machines.iter().find(|folder| file_name(folder) == wanted);
         match (same, machines.as_slice()) {
-            (Some(folder), _) => Measured::read(folder),
-            (None, [only]) => Measured::read(only),
+            (Some(folder), _) => RunMeasurements::read(folder),
+            (None, [only]) => RunMeasurements::read(only),
             (None, []) => Err(self.none(name, None)),
             (None, _) => {
                 let (mut differences, mut comparable) = (vec![], vec![]);
                 for folder in &machines {
-                    let baseline = Measured::read(folder)?;
+                    let baseline = RunMeasurements::read(folder)?;
                     let mismatches = Mismatch::between(&baseline, candidate);
                     if mismatches
                         .iter()
@@ -188,7 +188,7 @@ impl Baselines {
         let mut dropped = vec![];
         for folder in folders(&self.root.join(name))? {
             let found = file_name(&folder);
-            if folder.join(Saved::FILE).is_file() && machine.is_none_or(|machine| machine == found) {
+            if folder.join(BaselineInfo::FILE).is_file() && machine.is_none_or(|machine| machine == found) {
                 fs::remove_dir_all(&folder).map_err(GateError::write(&folder))?;
                 dropped.push(found);
             }
@@ -257,7 +257,11 @@ fn latest(path: &Path) -> Result<BTreeMap<(CellId, u32), Record>, GateError> {
 }
 
 /// Writes a baseline into a temporary folder.
-fn write(folder: &Path, saved: &Saved, records: impl Iterator<Item = Record>) -> Result<(), GateError> {
+fn write(
+    folder: &Path,
+    saved: &BaselineInfo,
+    records: impl Iterator<Item = Record>,
+) -> Result<(), GateError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(GateError::write(folder))?;
     }
@@ -271,7 +275,7 @@ fn write(folder: &Path, saved: &Saved, records: impl Iterator<Item = Record>) ->
     }
     let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
     file.sync_all().map_err(failed)?;
-    let path = folder.join(Saved::FILE);
+    let path = folder.join(BaselineInfo::FILE);
     let failed = |error: std::io::Error| GateError::write(&path)(error);
     let mut text = serde_json::to_string_pretty(saved).map_err(|error| failed(error.into()))?;
     text.push('\n');

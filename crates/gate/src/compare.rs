@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use mantissa_core::{Axis, Cell, CellId, Executed, ExecutedVerdict, Format, MetricName, Profile, Status};
 use serde::Serialize;
 
-use crate::{GateError, Measured, MeasuredCell, Mismatch, Part, Policy, judge::judge_all, told::Words};
+use crate::{
+    GateError, MeasuredCell, Mismatch, Part, Policy, RunMeasurements, judge::judge_all, render::ChangeText,
+};
 
 /// Result of comparing two runs.
 #[derive(Debug, Clone, Serialize)]
@@ -67,7 +69,7 @@ pub struct Finding {
     /// Kind of the finding.
     pub kind: FindingKind,
     /// Regressed, improved or neither.
-    pub verdict: Outcome,
+    pub verdict: ChangeVerdict,
     /// Description of the change.
     pub text: String,
 }
@@ -107,7 +109,7 @@ impl FindingKind {
 /// Verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ChangeVerdict {
     /// Worse by more than the threshold, and not by chance.
     Regressed,
     /// The data do not support a verdict.
@@ -120,7 +122,7 @@ pub enum Outcome {
     Improved,
 }
 
-impl Outcome {
+impl ChangeVerdict {
     /// Returns the name used in output.
     pub const fn name(self) -> &'static str {
         match self {
@@ -151,7 +153,7 @@ pub struct Change {
     /// The floor, raised to the noise that this cell's history shows.
     pub threshold: f64,
     /// Verdict on the change.
-    pub verdict: Outcome,
+    pub verdict: ChangeVerdict,
     /// Reason of an inconclusive verdict; empty otherwise.
     pub doubt: String,
     /// Ratio candidate / baseline, or difference candidate − baseline.
@@ -176,7 +178,7 @@ impl Change {
 
     /// Returns a one-line description: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
     pub fn text(&self) -> String {
-        Words::sentence(self)
+        ChangeText::sentence(self)
     }
 }
 
@@ -185,8 +187,8 @@ impl Change {
 /// # Errors
 /// Fails if the machines differ in a part that is not in `allowed`, or the runs have no cell in common.
 pub fn compare(
-    baseline: &Measured,
-    candidate: &Measured,
+    baseline: &RunMeasurements,
+    candidate: &RunMeasurements,
     policy: &Policy,
     allowed: &BTreeSet<Part>,
     fences: &Fences,
@@ -198,7 +200,7 @@ pub fn compare(
     {
         return Err(GateError::Mismatch { mismatches });
     }
-    let tried = |side: &Measured| -> BTreeSet<CellId> {
+    let tried = |side: &RunMeasurements| -> BTreeSet<CellId> {
         let cells = side.cells.iter().filter(|(_, measured)| measured.was_tried());
         cells.map(|(id, _)| id.clone()).collect()
     };
@@ -257,31 +259,31 @@ pub type Fences = BTreeMap<(CellId, MetricName), f64>;
 
 impl Comparison {
     /// Returns true if any finding or metric has this outcome.
-    pub fn any(&self, outcome: Outcome) -> bool {
+    pub fn any(&self, outcome: ChangeVerdict) -> bool {
         self.outcomes().any(|found| found == outcome)
     }
 
     /// Returns the outcomes of all findings and metrics.
-    pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
+    pub fn outcomes(&self) -> impl Iterator<Item = ChangeVerdict> {
         self.cells.iter().flat_map(ComparedCell::outcomes)
     }
 }
 
 impl ComparedCell {
     /// Returns the outcomes of all findings and metrics of the cell.
-    pub fn outcomes(&self) -> impl Iterator<Item = Outcome> {
+    pub fn outcomes(&self) -> impl Iterator<Item = ChangeVerdict> {
         let findings = self.findings.iter().map(|finding| finding.verdict);
         findings.chain(self.changes.iter().map(|change| change.verdict))
     }
 
     /// Returns the worst outcome.
-    pub fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<ChangeVerdict> {
         self.outcomes().min()
     }
 }
 
 impl Side {
-    fn of(measured: &Measured) -> Self {
+    fn of(measured: &RunMeasurements) -> Self {
         let fingerprint = &measured.fingerprint;
         let gpu = fingerprint.gpu.as_ref().map(|gpu| gpu.name.clone());
         Self {
@@ -357,14 +359,14 @@ impl<'a> Pair<'a> {
             (Some(before), Some(after)) => (before, after),
             (None, _) => {
                 let text = "the baseline does not have it".to_owned();
-                return vec![found(FindingKind::New, Outcome::Changed, text)];
+                return vec![found(FindingKind::New, ChangeVerdict::Changed, text)];
             }
             (Some(_), None) => {
                 let text = match self.skipped {
                     Some(reason) => format!("it was skipped: {reason}"),
                     None => "the run does not have it".to_owned(),
                 };
-                return vec![found(FindingKind::Vanished, Outcome::Regressed, text)];
+                return vec![found(FindingKind::Vanished, ChangeVerdict::Regressed, text)];
             }
         };
         let mut findings = vec![];
@@ -393,14 +395,14 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<F
     };
     let verdict = match (was, is) {
         (0, 0) => return None,
-        (0, _) => Outcome::Regressed,
-        (_, 0) => Outcome::Improved,
-        _ if was == of && is == among && of.min(among) >= repeats => Outcome::Unchanged,
-        _ if was == of && is == among => Outcome::Inconclusive,
+        (0, _) => ChangeVerdict::Regressed,
+        (_, 0) => ChangeVerdict::Improved,
+        _ if was == of && is == among && of.min(among) >= repeats => ChangeVerdict::Unchanged,
+        _ if was == of && is == among => ChangeVerdict::Inconclusive,
         // All processes of the candidate failed.
-        _ if is == among => Outcome::Regressed,
+        _ if is == among => ChangeVerdict::Regressed,
         // Some fail on both sides. The sample is too small to decide if the failure rate rose.
-        _ => Outcome::Inconclusive,
+        _ => ChangeVerdict::Inconclusive,
     };
     let ended = |measured: &MeasuredCell, count: usize, all: usize| match told(measured) {
         Some((status, reason)) => format!("{status} in {count} of {all} processes ({reason})"),
@@ -429,7 +431,7 @@ fn lost(before: &MeasuredCell, after: &MeasuredCell, judged: &BTreeSet<MetricNam
     let all: Vec<String> = metrics.chain(precision).collect();
     (!all.is_empty()).then(|| Finding {
         kind: FindingKind::Lost,
-        verdict: Outcome::Inconclusive,
+        verdict: ChangeVerdict::Inconclusive,
         text: format!("no longer measured: {}", all.join(", ")),
     })
 }
@@ -467,9 +469,9 @@ fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     Some(Finding {
         kind: FindingKind::Executed,
         verdict: match (worse, better) {
-            (true, _) => Outcome::Regressed,
-            (false, true) => Outcome::Improved,
-            (false, false) => Outcome::Changed,
+            (true, _) => ChangeVerdict::Regressed,
+            (false, true) => ChangeVerdict::Improved,
+            (false, false) => ChangeVerdict::Changed,
         },
         text: format!("executed {}; before: {}", told(&is, &was), told(&was, &is)),
     })
@@ -490,7 +492,7 @@ fn kernels(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     let told = |seen: &BTreeSet<String>| seen.iter().cloned().collect::<Vec<_>>().join(" or ");
     Some(Finding {
         kind: FindingKind::Kernel,
-        verdict: Outcome::Changed,
+        verdict: ChangeVerdict::Changed,
         text: format!("kernel {}; before: {}", told(&is), told(&was)),
     })
 }

@@ -11,7 +11,9 @@ use mantissa_analysis::{Floor, GATE_REPEATS, Scale, noise_fence};
 use mantissa_core::{CellId, MetricName, SCHEMA_VERSION, read_regular};
 use serde::{Deserialize, Serialize};
 
-use crate::{Fences, Gate, GateError, Measured, compare::Settings, machine_name, measured::Version};
+use crate::{
+    Fences, Gate, GateError, RunMeasurements, compare::Settings, machine_name, run_measurements::Version,
+};
 
 /// Entry of a history: a cell of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -132,7 +134,7 @@ impl History {
     ///
     /// # Errors
     /// Fails if the history contains the run already, or the run began before the latest one of its machine.
-    pub fn check(&self, run: &Measured) -> Result<(), GateError> {
+    pub fn check(&self, run: &RunMeasurements) -> Result<(), GateError> {
         let machine = machine_name(run);
         let mut known = self.entries.iter().filter(|entry| entry.machine == machine);
         let is_it = |entry: &Entry| (&entry.run, &entry.started) == (&run.name, &run.started);
@@ -159,7 +161,7 @@ impl History {
     /// # Errors
     /// Returns the errors of [`read`](Self::read) and [`check`](Self::check), or fails if the file cannot be written. The file is unchanged
     /// then.
-    pub fn append(path: &Path, run: &Measured, gate: Gate) -> Result<usize, GateError> {
+    pub fn append(path: &Path, run: &RunMeasurements, gate: Gate) -> Result<usize, GateError> {
         let failed = |error| GateError::write(path)(error);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
@@ -207,7 +209,7 @@ impl History {
 
     /// Returns the run-to-run noise of the metrics of a run's cells. Uses runs of the same machine that passed with at least the number of
     /// processes that a gate requires. A metric with too few such runs is missing.
-    pub fn fences(&self, run: &Measured) -> Fences {
+    pub fn fences(&self, run: &RunMeasurements) -> Fences {
         let machine = machine_name(run);
         let series = self
             .series()
@@ -258,7 +260,7 @@ impl Series<'_> {
 }
 
 /// Returns an entry for every cell of a run that was tried.
-fn entries(run: &Measured, gate: Gate) -> Vec<Entry> {
+fn entries(run: &RunMeasurements, gate: Gate) -> Vec<Entry> {
     let machine = machine_name(run);
     let settings = Settings::of(run.cells.values());
     let tried = run.cells.values().filter(|measured| measured.was_tried());

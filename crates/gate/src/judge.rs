@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use mantissa_analysis::{
-    Compared, Doubt, Floor, Rules, Ruling, Scale, Verdict, examples_error, gate, median,
+    Compared, Doubt, Floor, GateVerdict, Rules, Scale, Verdict, examples_error, gate, median,
 };
 use mantissa_core::MetricName;
 
 use crate::{
-    Change, Fences, MeasuredCell, Outcome, Policy, compare::Pair, policy::SAYING_THE_SAME, turns::in_turns,
+    Change, ChangeVerdict, Fences, MeasuredCell, Policy, compare::Pair, interleaving::is_interleaved,
+    policy::SAYING_THE_SAME,
 };
 
 /// Metric of a cell on both sides.
@@ -74,7 +75,7 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
             group.contains(metric) && first != Some(metric)
         })
     };
-    let turns = in_turns(before, after);
+    let turns = is_interleaved(before, after);
     let judged = both.iter().filter(|metric| !repeated(metric));
     judged
         .map(|&metric| Draft {
@@ -115,13 +116,13 @@ fn shared_error(metric: MetricName, before: &MeasuredCell, after: &MeasuredCell)
     error().unwrap_or_default()
 }
 
-fn change(draft: &Draft, ruling: &Ruling) -> Option<Change> {
+fn change(draft: &Draft, ruling: &GateVerdict) -> Option<Change> {
     let middle = |values: &[f64]| Some(median(values.iter().copied())?.value);
     let (verdict, doubt) = match ruling.verdict {
-        Verdict::Improved => (Outcome::Improved, None),
-        Verdict::Regressed => (Outcome::Regressed, None),
-        Verdict::Unchanged => (Outcome::Unchanged, None),
-        Verdict::Inconclusive(doubt) => (Outcome::Inconclusive, Some(doubt)),
+        Verdict::Improved => (ChangeVerdict::Improved, None),
+        Verdict::Regressed => (ChangeVerdict::Regressed, None),
+        Verdict::Unchanged => (ChangeVerdict::Unchanged, None),
+        Verdict::Inconclusive(doubt) => (ChangeVerdict::Inconclusive, Some(doubt)),
     };
     Some(Change {
         metric: draft.metric,

@@ -11,22 +11,24 @@ mod baselines;
 mod columns;
 mod compare;
 mod error;
-mod gated;
+mod gate_report;
 mod history;
+mod interleaving;
 mod judge;
 mod machine;
-mod measured;
 mod policy;
-pub mod told;
+pub mod render;
+mod run_measurements;
 mod trend;
-mod turns;
 
-pub use baselines::{Baselines, Saved};
-pub use compare::{Change, ComparedCell, Comparison, Fences, Finding, FindingKind, Outcome, Side, compare};
+pub use baselines::{BaselineInfo, Baselines};
+pub use compare::{
+    Change, ChangeVerdict, ComparedCell, Comparison, Fences, Finding, FindingKind, Side, compare,
+};
 pub use error::GateError;
-pub use gated::{AllowedFailure, Failure, Gate, Gated};
+pub use gate_report::{AllowedFailure, Failure, Gate, GateReport};
 pub use history::{Entry, History, Series};
 pub use machine::{Mismatch, Part, machine_name};
-pub use measured::{Measured, MeasuredCell, Process, Reading, program_of, same_program};
 pub use policy::{Allowance, Day, Policy};
-pub use trend::{Point, Trend, Turn};
+pub use run_measurements::{MeasuredCell, Process, Reading, RunMeasurements, program_of, same_program};
+pub use trend::{ChangePoint, Point, Trend};

@@ -3,7 +3,7 @@
 use mantissa_core::{Backend, DataSource, InputFile, data_difference};
 use serde::Serialize;
 
-use crate::{Measured, MeasuredCell};
+use crate::{MeasuredCell, RunMeasurements};
 
 /// Property that must be equal on both sides of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -59,7 +59,7 @@ impl Part {
     }
 
     /// Returns the value of a run; `None` if it is unknown or irrelevant.
-    pub fn of(self, measured: &Measured) -> Option<String> {
+    pub fn of(self, measured: &RunMeasurements) -> Option<String> {
         let fingerprint = &measured.fingerprint;
         let gpu = fingerprint.gpu.as_ref();
         let on_cpu = measured.backends().contains(&Backend::Flex);
@@ -115,7 +115,7 @@ pub struct Mismatch {
 
 impl Mismatch {
     /// Returns all parts that differ between two runs.
-    pub fn between(baseline: &Measured, candidate: &Measured) -> Vec<Self> {
+    pub fn between(baseline: &RunMeasurements, candidate: &RunMeasurements) -> Vec<Self> {
         Part::ALL
             .into_iter()
             .map(|part| Self {
@@ -131,7 +131,7 @@ impl Mismatch {
 
 impl Mismatch {
     /// Returns a mismatch for the first cell of both runs that read different input files or data.
-    fn of_data(baseline: &Measured, candidate: &Measured) -> Option<Self> {
+    fn of_data(baseline: &RunMeasurements, candidate: &RunMeasurements) -> Option<Self> {
         fn of(cell: &MeasuredCell) -> (Option<&[InputFile]>, Option<&DataSource>) {
             (cell.inputs.as_deref(), cell.data.as_ref())
         }
@@ -166,7 +166,7 @@ impl std::fmt::Display for Mismatch {
 }
 
 /// Returns a folder name for a machine, backend and profile: `nvidia-h200-driver-580-cuda-standard`.
-pub fn machine_name(measured: &Measured) -> String {
+pub fn machine_name(measured: &RunMeasurements) -> String {
     let part = |part: Part| part.of(measured);
     let parts = [
         part(Part::Gpu),

@@ -4,7 +4,7 @@ use mantissa_analysis::{Floor, Scale, change_points};
 use mantissa_core::{Better, MetricName};
 use serde::Serialize;
 
-use crate::{Entry, History, Outcome, Series};
+use crate::{ChangeVerdict, Entry, History, Series};
 
 /// Seed of the permutations behind change points.
 const SEED: u64 = 1;
@@ -33,7 +33,7 @@ pub struct Trend {
     /// True if `fence` and `floor` are differences.
     pub difference: bool,
     /// Runs at which the level changed.
-    pub changes: Vec<Turn>,
+    pub changes: Vec<ChangePoint>,
     /// Index of the first change since which the metric has always been worse than before, and is now worse by more than the floor. Small
     /// steps that add up count too.
     pub stayed: Option<usize>,
@@ -54,7 +54,7 @@ pub struct Point {
 
 /// Change point: a run at which the level of a metric changed.
 #[derive(Debug, Clone, Serialize)]
-pub struct Turn {
+pub struct ChangePoint {
     /// Index of the run in the trend.
     pub first: usize,
     /// Median before the run, back to the previous change point.
@@ -64,7 +64,7 @@ pub struct Turn {
     /// p-value of the permutation test.
     pub p: f64,
     /// Regressed, improved, or smaller than the floor.
-    pub outcome: Outcome,
+    pub outcome: ChangeVerdict,
 }
 
 impl History {
@@ -95,7 +95,7 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
             _ => level,
         };
         let (before, after) = (back(change.before), back(change.after));
-        Turn {
+        ChangePoint {
             first: change.first,
             before,
             after,
@@ -103,7 +103,7 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
             outcome: outcome(series.metric, floor, before, after),
         }
     });
-    let changes: Vec<Turn> = changes.collect();
+    let changes: Vec<ChangePoint> = changes.collect();
     let Entry {
         machine,
         suite,
@@ -122,7 +122,7 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
         fence: series.fence(floor.scale),
         floor: floor.size,
         difference: floor.scale == Scale::Difference,
-        stayed: stayed(series.metric, floor, &changes),
+        stayed: worse_since(series.metric, floor, &changes),
         changes,
         runs: series
             .runs
@@ -134,7 +134,7 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
 
 /// Returns the first change since which every level is worse than the one before it, with a latest level that is worse by more than the
 /// floor.
-fn stayed(metric: MetricName, floor: Floor, changes: &[Turn]) -> Option<usize> {
+fn worse_since(metric: MetricName, floor: Floor, changes: &[ChangePoint]) -> Option<usize> {
     let now = changes.last()?.after;
     let worse = |before: f64, after: f64| match metric.better() {
         Better::Higher => after < before,
@@ -144,20 +144,20 @@ fn stayed(metric: MetricName, floor: Floor, changes: &[Turn]) -> Option<usize> {
         changes[index..]
             .iter()
             .all(|later| worse(turn.before, later.after))
-            && outcome(metric, floor, turn.before, now) == Outcome::Regressed
+            && outcome(metric, floor, turn.before, now) == ChangeVerdict::Regressed
     })
 }
 
 /// Classifies a change of level by the floor.
-fn outcome(metric: MetricName, floor: Floor, before: f64, after: f64) -> Outcome {
+fn outcome(metric: MetricName, floor: Floor, before: f64, after: f64) -> ChangeVerdict {
     let (moved, larger) = match floor.scale {
         Scale::Ratio => ((after / before).ln().abs().exp_m1(), after > before),
         Scale::Difference => ((after - before).abs(), after > before),
     };
     match (moved > floor.size, larger == (metric.better() == Better::Higher)) {
-        (false, _) => Outcome::Unchanged,
-        (true, true) => Outcome::Improved,
-        (true, false) => Outcome::Regressed,
+        (false, _) => ChangeVerdict::Unchanged,
+        (true, true) => ChangeVerdict::Improved,
+        (true, false) => ChangeVerdict::Regressed,
     }
 }
 
@@ -180,12 +180,18 @@ mod tests {
     fn a_change_matters_beyond_the_floor_in_the_direction_of_the_metric() {
         let told =
             |metric: MetricName, before, after| outcome(metric, Floor::of(metric).unwrap(), before, after);
-        assert_eq!(told(MetricName::StepSeconds, 1.0, 1.02), Outcome::Unchanged);
-        assert_eq!(told(MetricName::StepSeconds, 1.0, 1.05), Outcome::Regressed);
-        assert_eq!(told(MetricName::StepSeconds, 1.0, 0.9), Outcome::Improved);
-        assert_eq!(told(MetricName::FlopsPerSecond, 1.0, 0.9), Outcome::Regressed);
-        assert_eq!(told(MetricName::TestAccuracy, 0.9, 0.905), Outcome::Unchanged);
-        assert_eq!(told(MetricName::TestAccuracy, 0.9, 0.8), Outcome::Regressed);
+        assert_eq!(told(MetricName::StepSeconds, 1.0, 1.02), ChangeVerdict::Unchanged);
+        assert_eq!(told(MetricName::StepSeconds, 1.0, 1.05), ChangeVerdict::Regressed);
+        assert_eq!(told(MetricName::StepSeconds, 1.0, 0.9), ChangeVerdict::Improved);
+        assert_eq!(
+            told(MetricName::FlopsPerSecond, 1.0, 0.9),
+            ChangeVerdict::Regressed
+        );
+        assert_eq!(
+            told(MetricName::TestAccuracy, 0.9, 0.905),
+            ChangeVerdict::Unchanged
+        );
+        assert_eq!(told(MetricName::TestAccuracy, 0.9, 0.8), ChangeVerdict::Regressed);
     }
 
     #[test]
@@ -193,15 +199,15 @@ mod tests {
         let told = |levels: &[f64]| {
             let metric = MetricName::StepSeconds;
             let floor = Floor::of(metric).unwrap();
-            let turn = |(index, pair): (usize, &[f64])| Turn {
+            let turn = |(index, pair): (usize, &[f64])| ChangePoint {
                 first: 10 * (index + 1),
                 before: pair[0],
                 after: pair[1],
                 p: 0.001,
                 outcome: outcome(metric, floor, pair[0], pair[1]),
             };
-            let turns: Vec<Turn> = levels.windows(2).enumerate().map(turn).collect();
-            stayed(metric, floor, &turns)
+            let turns: Vec<ChangePoint> = levels.windows(2).enumerate().map(turn).collect();
+            worse_since(metric, floor, &turns)
         };
         assert_eq!(told(&[1.0]), None);
         assert_eq!(told(&[1.0, 1.1]), Some(0));

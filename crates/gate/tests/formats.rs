@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, path::Path};
 
 use mantissa_core::{Better, MetricName};
 use mantissa_gate::{
-    GateError, Gated, Measured,
-    told::{
+    GateError, GateReport, RunMeasurements,
+    render::{
         LONGEST_COMMENT, Measurements, annotations, bencher, benchmark_action, junit, markdown, mlperf,
         openmetrics, terminal_tables,
     },
@@ -16,12 +16,12 @@ use mantissa_gate::{
 use mantissa_report::Table;
 use serde_json::Value;
 
-fn run() -> Measured {
+fn run() -> RunMeasurements {
     let folder = tempfile::tempdir().unwrap();
     invented::run(folder.path())
 }
 
-fn few() -> Gated {
+fn few() -> GateReport {
     invented::gated(&run())
 }
 
@@ -31,7 +31,7 @@ fn shortened(text: &str) -> String {
         .replace(&"\\u00e9".repeat(100), "")
 }
 
-fn no_cell() -> Gated {
+fn no_cell() -> GateReport {
     let mut gated = few();
     gated.comparison.cells.clear();
     gated.failures.clear();
@@ -283,7 +283,7 @@ fn the_log_of_mlperf_is_this() {
 fn a_precision_is_told_only_as_far_as_it_was_observed() {
     use mantissa_core::ExecutedVerdict;
     let mut run = run();
-    let told = |run: &Measured| {
+    let told = |run: &RunMeasurements| {
         mlperf(&Measurements::of(run))
             .unwrap()
             .matches("\"lowest_numerical_precision")
@@ -329,7 +329,7 @@ fn what_was_not_measured_is_in_no_format_and_a_zero_is() {
 #[test]
 fn the_same_run_gives_the_same_bytes() {
     let (one, other) = (run(), run());
-    let all = |run: &Measured| {
+    let all = |run: &RunMeasurements| {
         let measurements = Measurements::of(run);
         let gated = invented::gated(run);
         [
@@ -346,7 +346,7 @@ fn the_same_run_gives_the_same_bytes() {
 #[test]
 fn the_examples_of_the_documentation_are_what_is_written() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let recorded = Measured::read(&root.join("reports/20261122T161400Z-trained-models")).unwrap();
+    let recorded = RunMeasurements::read(&root.join("reports/20261122T161400Z-trained-models")).unwrap();
     let measurements = Measurements::of(&recorded);
     let few = few();
     let written = [

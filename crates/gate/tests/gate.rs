@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 use crate::support::{Invented, cell, fingerprint, noise};
 use mantissa_core::{Axis, Backend, Cell, Gpu, MetricName, Profile, Setting, Status, Unit};
 use mantissa_gate::{
-    Baselines, Comparison, Day, Fences, FindingKind, Gate, GateError, Gated, History, Measured, Mismatch,
-    Outcome, Part, Policy, compare,
+    Baselines, ChangeVerdict, Comparison, Day, Fences, FindingKind, Gate, GateError, GateReport, History,
+    Mismatch, Part, Policy, RunMeasurements, compare,
 };
 
 const TODAY: Day = Day {
@@ -46,10 +46,10 @@ fn same(_: usize, _: MetricName) -> f64 {
     1.0
 }
 
-fn measured(run: Invented) -> Measured {
+fn measured(run: Invented) -> RunMeasurements {
     let folder = tempfile::tempdir().unwrap();
     run.write(folder.path());
-    Measured::read(folder.path()).unwrap()
+    RunMeasurements::read(folder.path()).unwrap()
 }
 
 fn compared(before: Invented, after: Invented) -> Comparison {
@@ -64,8 +64,8 @@ fn compared(before: Invented, after: Invented) -> Comparison {
     .unwrap()
 }
 
-fn gated(before: Invented, after: Invented) -> Gated {
-    Gated::new(compared(before, after), &Policy::default(), TODAY, false)
+fn gated(before: Invented, after: Invented) -> GateReport {
+    GateReport::new(compared(before, after), &Policy::default(), TODAY, false)
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_same_program_twice_passes() {
         gated
             .comparison
             .outcomes()
-            .all(|outcome| outcome == Outcome::Unchanged)
+            .all(|outcome| outcome == ChangeVerdict::Unchanged)
     );
 }
 
@@ -158,7 +158,10 @@ fn an_accuracy_of_few_examples_takes_a_large_loss() {
         run
     };
     // With 1,000 examples, a difference of three points can be sampling error; ten points cannot.
-    for (accuracy, outcome) in [(0.89, Outcome::Inconclusive), (0.82, Outcome::Regressed)] {
+    for (accuracy, outcome) in [
+        (0.89, ChangeVerdict::Inconclusive),
+        (0.82, ChangeVerdict::Regressed),
+    ] {
         let comparison = compared(of(0.92), of(accuracy));
         let outcomes: Vec<_> = comparison.outcomes().collect();
         assert_eq!(outcomes, [outcome], "{accuracy}");
@@ -231,7 +234,7 @@ fn all_slower(before: [u32; 5], after: [u32; 5], processes: u32) -> Comparison {
             run.write(&path);
             path
         });
-        Measured::read_all(&runs).unwrap()
+        RunMeasurements::read_all(&runs).unwrap()
     };
     let (before, after) = (side("before", before, 1.0), side("after", after, 1.0 / 1.1));
     compare(
@@ -248,11 +251,11 @@ fn all_slower(before: [u32; 5], after: [u32; 5], processes: u32) -> Comparison {
 fn whether_all_cells_are_slower_or_the_machine_takes_turns_to_tell() {
     let outcomes = |comparison: &Comparison| comparison.outcomes().collect::<BTreeSet<_>>();
     let turns = all_slower([1, 3, 5, 7, 9], [2, 4, 6, 8, 10], 1);
-    assert_eq!(outcomes(&turns), BTreeSet::from([Outcome::Regressed]));
+    assert_eq!(outcomes(&turns), BTreeSet::from([ChangeVerdict::Regressed]));
     let one_after_another = all_slower([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 1);
     assert_eq!(
         outcomes(&one_after_another),
-        BTreeSet::from([Outcome::Inconclusive])
+        BTreeSet::from([ChangeVerdict::Inconclusive])
     );
     let change = &one_after_another.cells[0].changes[0];
     assert!(
@@ -285,7 +288,7 @@ fn what_got_better_passes_and_is_told() {
     };
     let gated = gated(run(1, same), run(2, faster));
     assert_eq!(gated.gate(), Gate::Passed);
-    assert!(gated.comparison.any(Outcome::Improved));
+    assert!(gated.comparison.any(ChangeVerdict::Improved));
 }
 
 #[test]
@@ -360,7 +363,7 @@ fn what_is_allowed_passes_until_its_day_and_fails_after_it() {
     };
     let held = |policy: &str| {
         let policy = Policy::parse(policy).unwrap();
-        Gated::new(compared(run(1, same), run(2, slower)), &policy, TODAY, false)
+        GateReport::new(compared(run(1, same), run(2, slower)), &policy, TODAY, false)
     };
     let allowed =
         held("[[allow]]\nmetric = \"flops_per_second\"\nuntil = 2026-06-15\nreason = \"new allocator\"");
@@ -388,12 +391,12 @@ fn too_few_processes_decide_nothing_and_fail_only_where_that_is_asked_for() {
         run
     };
     let comparison = compared(run(1, same), few());
-    assert!(comparison.any(Outcome::Inconclusive));
-    assert!(!comparison.any(Outcome::Regressed));
-    let strict = Gated::new(comparison.clone(), &Policy::default(), TODAY, true);
+    assert!(comparison.any(ChangeVerdict::Inconclusive));
+    assert!(!comparison.any(ChangeVerdict::Regressed));
+    let strict = GateReport::new(comparison.clone(), &Policy::default(), TODAY, true);
     assert_eq!(strict.gate(), Gate::Undecided);
     assert_eq!(
-        Gated::new(comparison, &Policy::default(), TODAY, false).gate(),
+        GateReport::new(comparison, &Policy::default(), TODAY, false).gate(),
         Gate::Passed
     );
 }
@@ -411,9 +414,9 @@ fn a_cell_that_fails_alike_on_both_sides_decides_nothing_of_fewer_processes_than
         run
     };
     for (processes, verdict) in [
-        (1, Outcome::Inconclusive),
-        (4, Outcome::Inconclusive),
-        (5, Outcome::Unchanged),
+        (1, ChangeVerdict::Inconclusive),
+        (4, ChangeVerdict::Inconclusive),
+        (5, ChangeVerdict::Unchanged),
     ] {
         let gated = gated(failing_first_cell(1, processes), failing_first_cell(2, processes));
         let mut findings = gated.comparison.cells.iter().flat_map(|cell| &cell.findings);
@@ -500,9 +503,9 @@ fn machines_that_differ_are_compared_only_if_that_part_may() {
     );
 }
 
-fn written(folder: &Path, run: Invented) -> Measured {
+fn written(folder: &Path, run: Invented) -> RunMeasurements {
     run.write(folder);
-    Measured::read(folder).unwrap()
+    RunMeasurements::read(folder).unwrap()
 }
 
 #[test]
@@ -531,7 +534,11 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
         &Fences::new(),
     )
     .unwrap();
-    assert!(comparison.outcomes().all(|outcome| outcome == Outcome::Unchanged));
+    assert!(
+        comparison
+            .outcomes()
+            .all(|outcome| outcome == ChangeVerdict::Unchanged)
+    );
     // Another machine has a separate baseline under the same name.
     let mut elsewhere = run(1, same);
     elsewhere.fingerprint = mantissa_core::Fingerprint {
@@ -611,7 +618,9 @@ fn damaged_files_are_errors_that_say_where() {
     let text = fs::read_to_string(&records).unwrap();
     let refused = |text: &str, part: &str| {
         fs::write(&records, text).unwrap();
-        let error = Measured::read(records.parent().unwrap()).unwrap_err().to_string();
+        let error = RunMeasurements::read(records.parent().unwrap())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(part), "{part}: {error}");
     };
     refused("", "holds no record");
@@ -645,11 +654,11 @@ fn damaged_files_are_errors_that_say_where() {
     let records = path.join("records.jsonl");
     let text = fs::read_to_string(&records).unwrap();
     fs::write(&records, &text[..text.len() - 10]).unwrap();
-    assert!(matches!(Measured::read(&path), Err(GateError::Cut { .. })));
+    assert!(matches!(RunMeasurements::read(&path), Err(GateError::Cut { .. })));
     let first = text.lines().next().unwrap();
     fs::write(&records, format!("{text}{first}\n")).unwrap();
     assert!(
-        Measured::read(&path)
+        RunMeasurements::read(&path)
             .unwrap_err()
             .to_string()
             .contains("is there twice")
@@ -657,7 +666,7 @@ fn damaged_files_are_errors_that_say_where() {
     let again = first.replacen("\"attempt\":0", "\"attempt\":1", 1);
     fs::write(&records, format!("{text}{again}\n")).unwrap();
     assert_eq!(
-        Measured::read(&path).unwrap().records(),
+        RunMeasurements::read(&path).unwrap().records(),
         30,
         "another attempt counts in its place"
     );
@@ -673,7 +682,7 @@ fn runs_count_once_and_only_with_those_of_the_same_program() {
     changed.fingerprint.revision = Some("fedcba".into());
     changed.write(&other);
     let read = |folders: &[&Path]| {
-        Measured::read_all(&folders.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>())
+        RunMeasurements::read_all(&folders.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>())
     };
     assert_eq!(read(&[&one, &two]).unwrap().repeats(), 10);
     let through = folder.path().join("two/../one");
@@ -729,7 +738,7 @@ fn what_is_no_longer_measured_or_seen_is_undecided_and_named() {
     };
     assert_eq!(
         (finding.kind, finding.verdict),
-        (FindingKind::Lost, Outcome::Inconclusive)
+        (FindingKind::Lost, ChangeVerdict::Inconclusive)
     );
     assert_eq!(
         finding.text,
@@ -830,8 +839,8 @@ fn a_history_grows_run_by_run_and_makes_fences() {
     let (before, after) = (measured(run(1, same)), measured(run(2, slower)));
     let look =
         |fences: &Fences| compare(&before, &after, &Policy::default(), &BTreeSet::new(), fences).unwrap();
-    assert!(look(&Fences::new()).any(Outcome::Regressed));
-    assert!(!look(&fences).any(Outcome::Regressed));
+    assert!(look(&Fences::new()).any(ChangeVerdict::Regressed));
+    assert!(!look(&fences).any(ChangeVerdict::Regressed));
 }
 
 #[test]
@@ -843,7 +852,7 @@ fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_writ
         invented.started = started.into();
         written(&folder.path().join(name), invented)
     };
-    let append = |run: &Measured| History::append(&path, run, Gate::Passed);
+    let append = |run: &RunMeasurements| History::append(&path, run, Gate::Passed);
     append(&at("one", "2026-01-02T00:00:00Z")).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(matches!(
@@ -910,7 +919,7 @@ fn a_history_names_the_first_bad_run() {
     let turned: Vec<_> = trends
         .iter()
         .flat_map(|trend| trend.changes.iter().map(move |turn| (trend, turn)))
-        .filter(|(_, turn)| turn.outcome == Outcome::Regressed)
+        .filter(|(_, turn)| turn.outcome == ChangeVerdict::Regressed)
         .collect();
     let [(trend, turn)] = turned.as_slice() else {
         panic!("{turned:?}");

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use crate::support::{Invented, cell, noise};
 use mantissa_core::{Axis, Cell, MetricName};
-use mantissa_gate::{Gate, History, Measured, Policy, Trend};
+use mantissa_gate::{Gate, History, Policy, RunMeasurements, Trend};
 use mantissa_report::Trends;
 use parquet::{
     file::reader::{FileReader, SerializedFileReader},
@@ -34,7 +34,7 @@ fn history(folder: &Path, days: u64, factor: impl Fn(u64, usize, MetricName) -> 
         invented.fingerprint.revision = Some(format!("{day:02}c0ffee{day:032}"));
         let run = folder.join(format!("run-{day:02}"));
         invented.write(&run);
-        let measured = Measured::read(&run).unwrap();
+        let measured = RunMeasurements::read(&run).unwrap();
         History::append(&path, &measured, Gate::Passed).unwrap();
     }
     History::read(&path).unwrap()

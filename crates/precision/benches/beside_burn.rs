@@ -55,19 +55,19 @@ fn both<I: Clone, O>(
 fn rows(criterion: &mut Criterion) {
     let one = |dtype| drawn([1024, 768], dtype);
     let two = |dtype| (drawn([1024, 768], dtype), drawn([1024, 768], dtype));
-    both(criterion, "relu", one, Flex::rectify, Flex::relu);
+    both(criterion, "relu", one, Flex::relu_forward, Flex::relu);
     both(
         criterion,
         "relu, gradient",
         two,
-        |(y, grad)| Flex::rectify_backward(y, grad),
+        |(y, grad)| Flex::relu_gradient(y, grad),
         |(y, grad)| Flex::relu_backward(y, grad),
     );
     both(
         criterion,
         "sum",
         two,
-        |(a, b)| Flex::plus(a, b),
+        |(a, b)| Flex::add_same_shape(a, b),
         |(a, b)| Flex::float_add(a, b),
     );
     both(
@@ -136,7 +136,7 @@ fn scores(criterion: &mut Criterion) {
         criterion,
         "mask",
         |dtype| (drawn(shape, dtype), hidden()),
-        |(x, hidden)| Flex::hide(x, hidden, -1e4),
+        |(x, hidden)| Flex::masked_fill(x, hidden, -1e4),
         |(x, hidden)| Flex::float_mask_fill(x, hidden, (-1e4).into()),
     );
     both(
@@ -170,7 +170,7 @@ fn scores(criterion: &mut Criterion) {
         criterion,
         "heads side by side",
         |dtype| drawn([8, 12, 128, 64], dtype),
-        Flex::swap_middle,
+        Flex::transpose_heads,
         |x| Flex::float_swap_dims(x, 1, 2).to_contiguous(),
     );
 }

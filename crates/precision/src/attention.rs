@@ -55,7 +55,7 @@ fn weights<B: PrecisionBackend>(
     let scores = B::controlled_matmul_by_columns(query, key, mode);
     let lowest = lowest(scores.dtype());
     let scores = times::<B>(scores, scale);
-    B::softmax_last(B::hide(scores, padding, lowest))
+    B::softmax_last(B::masked_fill(scores, padding, lowest))
 }
 
 /// Returns the most negative finite value. Unlike −∞ its gradient is not NaN, and its exponential is zero as well.

@@ -249,10 +249,10 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [grad])
     }
 
-    fn look_up(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
+    fn embedding_lookup(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
         let nodes = [table.node()];
         let shape = table.shape();
-        let output = B::look_up(table.into_primitive(), rows.clone());
+        let output = B::embedding_lookup(table.into_primitive(), rows.clone());
         step::<B, C, _, 1>(
             nodes,
             output,
@@ -261,10 +261,10 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         )
     }
 
-    fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn transpose_heads(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
-        let output = B::swap_middle(tensor.into_primitive());
-        step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [B::swap_middle(grad)])
+        let output = B::transpose_heads(tensor.into_primitive());
+        step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [B::transpose_heads(grad)])
     }
 
     fn rotate(
@@ -285,14 +285,14 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         )
     }
 
-    fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
+    fn masked_fill(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
-        let output = B::hide(tensor.into_primitive(), hidden.clone(), value);
+        let output = B::masked_fill(tensor.into_primitive(), hidden.clone(), value);
         step::<B, C, _, 1>(
             nodes,
             output,
             |_| hidden,
-            |hidden, grad| [B::hide(grad, hidden, 0.0)],
+            |hidden, grad| [B::masked_fill(grad, hidden, 0.0)],
         )
     }
 
@@ -307,14 +307,14 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         )
     }
 
-    fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn relu_forward(input: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [input.node()];
-        let output = B::rectify(input.into_primitive());
+        let output = B::relu_forward(input.into_primitive());
         step::<B, C, _, 1>(
             nodes,
             output,
             |output| output.clone(),
-            |output, grad| [B::rectify_backward(output, grad)],
+            |output, grad| [B::relu_gradient(output, grad)],
         )
     }
 

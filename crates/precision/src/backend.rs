@@ -165,19 +165,19 @@ pub trait PrecisionBackend: Backend {
 
     /// Computes the maximum of each element and 0.
     #[fusion(default)]
-    fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn relu_forward(input: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu(input)
     }
 
-    /// Computes the gradient of [`PrecisionBackend::rectify`], from its output.
+    /// Computes the gradient of [`PrecisionBackend::relu_forward`], from its output.
     #[fusion(default)]
-    fn rectify_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn relu_gradient(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::relu_backward(output, grad)
     }
 
     /// Adds two tensors of the same shape and dtype.
     #[fusion(default)]
-    fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn add_same_shape(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_add(a, b)
     }
 
@@ -222,11 +222,11 @@ pub trait PrecisionBackend: Backend {
 
     /// Looks up rows `[n]` of a table `[rows, width]`: `[n, width]`.
     #[fusion(default)]
-    fn look_up(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
+    fn embedding_lookup(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
         Self::float_select(table, 0, rows)
     }
 
-    /// Computes the gradient of [`PrecisionBackend::look_up`] with respect to a table of this shape. The gradient of a row that is
+    /// Computes the gradient of [`PrecisionBackend::embedding_lookup`] with respect to a table of this shape. The gradient of a row that is
     /// read several times is summed in at least f32 and rounded once.
     #[fusion(default)]
     fn look_up_backward(shape: Shape, rows: IntTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -239,7 +239,7 @@ pub trait PrecisionBackend: Backend {
     /// Swaps the middle dimensions: `[a, b, c, d]` becomes `[a, c, b, d]`. The result is a view, or a contiguous copy where
     /// that is faster overall.
     #[fusion(default)]
-    fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn transpose_heads(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_swap_dims(tensor, 1, 2)
     }
 
@@ -259,7 +259,7 @@ pub trait PrecisionBackend: Backend {
     /// Replaces elements by `value` where `hidden` is true. `hidden` has the shape of the tensor and may be a broadcast
     /// view.
     #[fusion(default)]
-    fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
+    fn masked_fill(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         Self::float_mask_fill(tensor, hidden, value.into())
     }
 

@@ -7,7 +7,7 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
 pub use mantissa_core::{CandidateKernel, CheckedCandidate, CheckedOperation};
 
-use crate::{Compute, Sight, compute::round, dtype};
+use crate::{AttentionMask, Compute, compute::round, dtype};
 
 /// Returns the names of the candidates for an operation under a setting, on a device with matrix units.
 pub fn candidates(operation: CheckedOperation, compute: &Compute) -> Vec<String> {
@@ -39,7 +39,7 @@ pub fn candidates(operation: CheckedOperation, compute: &Compute) -> Vec<String>
 /// Permits only candidates that passed a check. This process never launches others.
 pub fn permit(passed: impl IntoIterator<Item = CandidateKernel>) {
     #[cfg(feature = "cubecl")]
-    crate::cube::permitted::permit(passed);
+    crate::cube::kernel_allowlist::permit(passed);
     #[cfg(not(feature = "cubecl"))]
     drop(passed);
 }
@@ -56,7 +56,7 @@ pub fn check_candidate(
 ) -> Result<CheckedCandidate, String> {
     #[cfg(feature = "cubecl")]
     {
-        let trial = crate::cube::permitted::permit_only(candidate);
+        let trial = crate::cube::kernel_allowlist::permit_only(candidate);
         let mut checker = Checker {
             compute,
             device,
@@ -94,7 +94,7 @@ struct Checker<'a> {
     compute: Compute,
     device: &'a Device,
     seed: u64,
-    trial: &'static crate::cube::permitted::Trial,
+    trial: &'static crate::cube::kernel_allowlist::Trial,
     result: CheckedCandidate,
 }
 
@@ -303,7 +303,7 @@ impl Checker<'_> {
         let parts = [queries, keys, values.clone()].map(|part| self.upload(part, shape));
         let compute = self.compute.with_attention(Attention::Fused);
         let visible = Tensor::<2, Bool>::full([n, sequence], false, self.device);
-        let result = download(compute.attention(parts, &Sight::padded(&visible), 0.0))?;
+        let result = download(compute.attention(parts, &AttentionMask::padded(&visible), 0.0))?;
         let wanted: Vec<f64> = (0..matrices * sequence)
             .flat_map(|at| {
                 let (matrix, query) = (at / sequence, at % sequence);

@@ -12,7 +12,7 @@ use mantissa_core::{
 };
 
 use crate::{
-    Convolution, MatmulMode, Pass, Rotation, Sight, attention,
+    AttentionMask, Convolution, MatmulMode, Pass, Rotation, attention,
     autocast::{OpClass, Operation},
     backend::PrecisionBackend,
 };
@@ -66,8 +66,8 @@ pub(crate) fn tensor_of<const D: usize>(primitive: DispatchTensor) -> Tensor<D> 
 
 /// Swaps heads and sequence of attention: `[n, sequence, heads, width]` becomes `[n, heads, sequence, width]`, and vice
 /// versa.
-pub fn swap_middle(tensor: Tensor<4>) -> Tensor<4> {
-    tensor_of(Dispatch::swap_middle(primitive(tensor)))
+pub fn transpose_heads(tensor: Tensor<4>) -> Tensor<4> {
+    tensor_of(Dispatch::transpose_heads(primitive(tensor)))
 }
 
 /// Operations of a model under a precision setting.
@@ -258,7 +258,7 @@ impl Compute {
     /// Looks up `rows` `[n]` of a `table` `[rows, width]` and returns `[n, width]`. The gradient of a row that is read several
     /// times is summed in at least f32 and rounded once, as PyTorch's embedding does on CUDA: a sum of ones in bf16 stops at 256.
     pub fn embedding(&self, table: Tensor<2>, rows: Tensor<1, Int>) -> Tensor<2> {
-        tensor_of(Dispatch::look_up(primitive(table), rows.into_dispatch()))
+        tensor_of(Dispatch::embedding_lookup(primitive(table), rows.into_dispatch()))
     }
 
     /// Repeats a matrix `[rows, width]` to `[times, rows, width]`. Its gradient is summed in at least f32 and rounded once.
@@ -274,7 +274,12 @@ impl Compute {
     ///
     /// # Panics
     /// If attention is fused and there is a `dropout` or a bias, which the fused kernel does not support.
-    pub fn attention(&self, [query, key, value]: [Tensor<4>; 3], sight: &Sight, dropout: f64) -> Tensor<4> {
+    pub fn attention(
+        &self,
+        [query, key, value]: [Tensor<4>; 3],
+        sight: &AttentionMask,
+        dropout: f64,
+    ) -> Tensor<4> {
         let [n, heads, queries, width] = query.dims();
         let [_, shared, keys, _] = key.dims();
         if self.attention == Attention::Fused {
@@ -307,7 +312,11 @@ impl Compute {
         let scores = if sight.is_limited() {
             let hidden = sight.hidden([n, heads, queries, keys], &scores.device());
             let lowest = attention::lowest(dtype);
-            tensor_of(Dispatch::hide(primitive(scores), hidden.into_dispatch(), lowest))
+            tensor_of(Dispatch::masked_fill(
+                primitive(scores),
+                hidden.into_dispatch(),
+                lowest,
+            ))
         } else {
             scores
         };
@@ -421,14 +430,14 @@ impl Compute {
     pub fn add<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
         let [a, b] = self.cast(Operation::Add, [a, b]);
         match a.shape() == b.shape() {
-            true => tensor_of(Dispatch::plus(primitive(a), primitive(b))),
+            true => tensor_of(Dispatch::add_same_shape(primitive(a), primitive(b))),
             false => a + b,
         }
     }
 
     /// Computes the maximum of each element and 0, in the format of the input.
     pub fn relu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
-        tensor_of(Dispatch::rectify(primitive(input)))
+        tensor_of(Dispatch::relu_forward(primitive(input)))
     }
 
     /// Multiplies two tensors element by element.

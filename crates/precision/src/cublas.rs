@@ -249,7 +249,8 @@ mod inner {
     impl Product {
         pub(super) fn find(compute: &Compute, shape: [usize; 3]) -> Option<Result<Self, String>> {
             // SAFETY: loads the library by name.
-            let found = crate::cube::permitted::is_wanted("cublas") && unsafe { sys::is_culib_present() };
+            let found =
+                crate::cube::kernel_allowlist::is_wanted("cublas") && unsafe { sys::is_culib_present() };
             found.then(|| Self::new(&Arithmetic::of(compute), shape))
         }
 

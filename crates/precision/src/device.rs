@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use burn::{backend::DTypeUsage, tensor::Device};
 use mantissa_core::{Backend, Format, Support};
 
-pub use crate::kernels::{Kept, kernels_in};
+pub use crate::kernels::{KernelCache, load_kernels};
 pub use crate::stream::beside_stream;
 use crate::{clock::Window, compiler_error::compiler_errors, compute::dtype};
 
@@ -152,7 +152,7 @@ fn cpu_cache() -> Option<u64> {
 }
 
 /// Returns a key that identifies the compiled kernels of a device: its name and the CUDA version of its driver. Does
-/// not initialize cubecl: [`kernels_in`] can still be called afterwards.
+/// not initialize cubecl: [`load_kernels`] can still be called afterwards.
 pub fn kernel_identity(backend: Backend) -> String {
     match backend {
         #[cfg(feature = "cuda")]

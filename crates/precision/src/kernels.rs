@@ -9,7 +9,7 @@
 use std::path::Path;
 
 #[cfg(feature = "cubecl")]
-pub use store::{Kept, kernels_in};
+pub use store::{KernelCache, load_kernels};
 
 /// Placeholder for the kernel cache in a build without a GPU backend.
 #[cfg(not(feature = "cubecl"))]
@@ -18,12 +18,12 @@ pub struct Kept;
 
 /// Does nothing, because a build without a GPU backend has no kernels.
 #[cfg(not(feature = "cubecl"))]
-pub fn kernels_in(_folder: &Path) -> Kept {
-    Kept
+pub fn load_kernels(_folder: &Path) -> KernelCache {
+    KernelCache
 }
 
 #[cfg(not(feature = "cubecl"))]
-impl Kept {
+impl KernelCache {
     /// Does nothing.
     pub fn save(self) -> Vec<String> {
         vec![]
@@ -86,7 +86,7 @@ mod store {
     ///
     /// Panics if this process has used a GPU, or called this function, before: cubecl reads its configuration
     /// once.
-    pub fn kernels_in(folder: &Path) -> Kept {
+    pub fn load_kernels(folder: &Path) -> KernelCache {
         let mut config = CubeClRuntimeConfig::default().override_from_env();
         config.autotune.level = AutotuneLevel::Full;
         config.autotune.disable_cache = false;
@@ -96,19 +96,19 @@ mod store {
         // Records are written to the database only.
         config.environment.records.level = RecordLevel::Off;
         CubeClRuntimeConfig::set(config);
-        Kept::load(folder)
+        KernelCache::load(folder)
     }
 
     /// Contents of a folder that are loaded into cubecl's caches.
     #[derive(Debug)]
     #[must_use = "`save` writes the kernels of this process"]
-    pub struct Kept {
+    pub struct KernelCache {
         folder: PathBuf,
         loaded: HashSet<Key>,
         problems: Vec<String>,
     }
 
-    impl Kept {
+    impl KernelCache {
         fn load(folder: &Path) -> Self {
             let mut kept = Self {
                 folder: folder.to_owned(),
@@ -353,7 +353,7 @@ mod store {
         }
 
         /// Saves the additions of a process to a folder, without the caches of other tests.
-        fn save(folder: &Folder, mut kept: Kept) -> Vec<PathBuf> {
+        fn save(folder: &Folder, mut kept: KernelCache) -> Vec<PathBuf> {
             let before = files(&folder.0);
             kept.unload();
             let mut added = entries();
@@ -379,7 +379,7 @@ mod store {
             };
             insert(b"kernel", &[2; 1000]);
             insert(b"other", &[3; 10]);
-            let [first] = save(&folder, Kept::load(&folder.0)).try_into().unwrap();
+            let [first] = save(&folder, KernelCache::load(&folder.0)).try_into().unwrap();
             assert_eq!(first.extension(), Some(OsStr::new("kernels")));
             let saved = [
                 entry(namespace, b"kernel", &[2; 1000]),
@@ -388,12 +388,12 @@ mod store {
             assert_eq!(read(&first), Some(Entries::from(saved)));
             cache.purge();
 
-            let kept = Kept::load(&folder.0);
+            let kept = KernelCache::load(&folder.0);
             assert_eq!(cache.get(b"kernel"), Some(computed(&[2; 1000])));
             assert!(save(&folder, kept).is_empty());
             assert!(cache.get(b"kernel").is_none());
 
-            let kept = Kept::load(&folder.0);
+            let kept = KernelCache::load(&folder.0);
             insert(b"other", &[4; 10]);
             insert(b"third", b"");
             let tuned = persistence::open("autotune/test/saved");
@@ -425,11 +425,11 @@ mod store {
             let get = || cache.get(b"kernel").unwrap().to_vec();
             let saved = Entries::from([entry(namespace, b"kernel", b"read")]);
             write(&folder.0, &saved, KERNELS).unwrap();
-            let _ = Kept::load(&folder.0);
+            let _ = KernelCache::load(&folder.0);
             assert_eq!(get(), b"read");
             cache.insert(b"kernel", computed(b"own"), persistence::Origin::Local);
             assert_eq!(get(), b"own");
-            let _ = Kept::load(&folder.0);
+            let _ = KernelCache::load(&folder.0);
             assert_eq!(get(), b"own");
         }
 
@@ -471,7 +471,7 @@ mod store {
                 changed[byte] ^= 1;
                 assert!(damaged(&changed), "byte {byte}");
             }
-            let [problem] = Kept::load(&folder.0).problems.try_into().unwrap();
+            let [problem] = KernelCache::load(&folder.0).problems.try_into().unwrap();
             assert!(problem.contains("is damaged and not used"), "{problem}");
             assert!(!damaged(&whole));
         }

@@ -70,6 +70,7 @@
 //! training loop needs are re-exported.
 
 mod attention;
+mod attention_mask;
 pub mod autocast;
 mod autodiff;
 mod backend;
@@ -87,7 +88,7 @@ pub mod device;
 mod flex;
 mod gradient;
 mod kernels;
-mod launched;
+mod launched_kernels;
 mod launches;
 mod layout;
 mod learning_rate;
@@ -96,7 +97,6 @@ mod optimizer;
 mod parameter;
 mod probe;
 mod rotation;
-mod sight;
 mod stream;
 #[cfg(feature = "cuda")]
 mod toolkit;
@@ -107,22 +107,22 @@ pub use mantissa_core::{
     LearningRateSchedule, MatmulPrecision, OptimizerKind, Precision, Requested, Setting, Updates, Values,
 };
 
+pub use attention_mask::AttentionMask;
 pub use backend::{AdamRates, MatmulMode, PrecisionBackend, copied};
 pub use batch_norm::{Moments, micro_batch_momentum};
 pub use cast::{Autocast, Constants, Recorder};
 pub use clock::{Clock, Timed};
-pub use compute::{Compute, dtype, swap_middle};
+pub use compute::{Compute, dtype, transpose_heads};
 pub use convolution::{Convolution, Pass};
 pub use cublas::{CublasOperands, CublasProduct};
 pub use device::{AllocatorUsage, allocator_usage, submit};
 pub use gradient::GradientSum;
-pub use launched::aside;
+pub use launched_kernels::without_recording;
 pub use launches::{Launches, observe_launches};
 pub use learning_rate::LearningRate;
 pub use loss_scale::{LossScaler, LossScaling, ScaleChange};
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
-pub use probe::{Elsewhere, Observation, Operation, Probed, Rounding, Subnormals, probe, probe_elsewhere};
+pub use probe::{Elsewhere, Observation, Operation, Probed, Rounding, Subnormals, probe, probe_external};
 pub use rotation::Rotation;
-pub use sight::Sight;
 pub use values::data_of;

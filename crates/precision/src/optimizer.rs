@@ -184,22 +184,22 @@ impl Optimizer {
         let slack = of_gradient.clone() + of_value.clone().mul_scalar(decay);
         let ratio = of_value.clone().mul_scalar(LARS_TRUST) / slack.add_scalar(LARS_EPSILON);
         let ratio = one_where_zero(ratio, [of_value, of_gradient]);
-        let gradient = scaled(plus(gradient, value.clone(), decay), ratio);
+        let gradient = scaled(scaled_add(gradient, value.clone(), decay), ratio);
         self.sgd(index, value, gradient)
     }
 
     fn sgd(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>) -> Tensor<1> {
         let settings = &self.settings;
         if settings.momentum == 0.0 {
-            return plus(value, gradient, -settings.learning_rate);
+            return scaled_add(value, gradient, -settings.learning_rate);
         }
         let state = &mut self.state[index];
         let velocity = match state.first.take() {
-            Some(velocity) => plus(gradient, times(velocity, settings.momentum), 1.0),
+            Some(velocity) => scaled_add(gradient, times(velocity, settings.momentum), 1.0),
             None => gradient,
         };
         state.first = Some(velocity.clone());
-        plus(value, velocity, -settings.learning_rate)
+        scaled_add(value, velocity, -settings.learning_rate)
     }
 
     fn adam(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>) -> Tensor<1> {
@@ -239,13 +239,13 @@ impl Optimizer {
         let learning_rate = self.settings.learning_rate;
         let update = self.adapted(index, gradient, self.steps);
         if !matrix {
-            return plus(value, update, -learning_rate);
+            return scaled_add(value, update, -learning_rate);
         }
-        let update = plus(update, value.clone(), self.settings.weight_decay);
+        let update = scaled_add(update, value.clone(), self.settings.weight_decay);
         let (of_value, of_update) = (norm(&value), norm(&update));
         let ratio = of_value.clone() / of_update.clone();
         let ratio = one_where_zero(ratio, [of_value, of_update]);
-        plus(value, scaled(update, ratio), -learning_rate)
+        scaled_add(value, scaled(update, ratio), -learning_rate)
     }
 
     /// Computes Adam's update for a learning rate of 1: the first mean over the root of the second, both bias-corrected for
@@ -293,7 +293,7 @@ fn scaled(vector: Tensor<1>, factor: Tensor<1>) -> Tensor<1> {
 }
 
 /// Computes `a + factor · b`, rounded once.
-fn plus(a: Tensor<1>, b: Tensor<1>, factor: f64) -> Tensor<1> {
+fn scaled_add(a: Tensor<1>, b: Tensor<1>, factor: f64) -> Tensor<1> {
     let dtype = a.dtype();
     round(wide(a) + wide(b).mul_scalar(factor), dtype)
 }

@@ -13,7 +13,7 @@ fn vulkan(fusion: bool) -> Option<burn::tensor::Device> {
     use mantissa_core::Backend::Vulkan;
     use mantissa_precision::device::{available, open};
 
-    mantissa_testing::is_there("vulkan", available(Vulkan)).then(|| open(Vulkan, fusion))
+    mantissa_testing::is_available("vulkan", available(Vulkan)).then(|| open(Vulkan, fusion))
 }
 
 /// Returns the same device if it supports f16, as lavapipe does.
@@ -26,5 +26,5 @@ fn vulkan_with_f16(fusion: bool) -> Option<burn::tensor::Device> {
         true => Ok(()),
         false => Err("Vulkan: the device does not compute in f16".into()),
     };
-    mantissa_testing::is_there("vulkan", found).then_some(device)
+    mantissa_testing::is_available("vulkan", found).then_some(device)
 }

@@ -45,7 +45,7 @@ impl Discordant {
 /// Counts the discordant examples of two rows tested on the same examples. `None` for models that predict tokens: tokens of one
 /// text are not independent.
 pub(crate) fn discordant(first: &Row<'_>, second: &Row<'_>) -> Option<Discordant> {
-    if first.cell.workload.predicts_words() {
+    if first.cell.workload.predicts_tokens() {
         return None;
     }
     let ((data, mine), (same, theirs)) = (right(first)?, right(second)?);

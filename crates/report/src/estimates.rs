@@ -8,7 +8,7 @@ use mantissa_core::{MetricName, Record, Workload};
 use crate::Digest;
 
 /// A record with the digest of its samples.
-pub(crate) type Measured<'a> = (&'a Record, Option<&'a Digest>);
+pub(crate) type RecordWithDigest<'a> = (&'a Record, Option<&'a Digest>);
 
 /// Estimates the metrics of a cell. A single process keeps its recorded metrics with the intervals within the process. Several
 /// processes are merged into their median. From five processes on, its interval is a hierarchical bootstrap over processes and the
@@ -17,7 +17,7 @@ pub(crate) type Measured<'a> = (&'a Record, Option<&'a Digest>);
 /// Rates are averaged as times, hence a rate agrees with its time. Shares of examples keep Wilson's interval, because it covers the
 /// choice of examples, which are the same for every process. For the same reason, metrics over tokens keep the interval over
 /// passages.
-pub(crate) fn over_processes(measured: &[Measured<'_>]) -> BTreeMap<MetricName, Estimate> {
+pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<MetricName, Estimate> {
     let mut parts: BTreeMap<MetricName, Vec<(Estimate, Option<&Digest>)>> = BTreeMap::new();
     for (record, digest) in measured {
         for (name, metric) in &record.metrics {
@@ -127,7 +127,7 @@ pub(crate) fn is_of_words(workload: &Workload, name: MetricName) -> bool {
             | MetricName::TestLoss
             | MetricName::Perplexity
     );
-    told_of_words && workload.predicts_words()
+    told_of_words && workload.predicts_tokens()
 }
 
 /// Returns the median over processes that predicted the same passages, with the interval of the process in the middle. With two

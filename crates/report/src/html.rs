@@ -7,11 +7,11 @@ use serde::Serialize;
 use crate::{
     Banner, ClaimVerdict, Figure, Group, Report, ReportError, Row,
     banner::this_machine,
-    cells::Cells,
+    cell_details::Cells,
     claims,
     facts::facts,
     figures::{font_faces, settings_of, shown_of},
-    held::{MemoryTable, memory_table},
+    memory_breakdown::{MemoryTable, memory_table},
     table::{Align, Column, Field, columns, published_baseline},
     units,
     view::Suite,

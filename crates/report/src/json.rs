@@ -12,7 +12,7 @@ use crate::{Banner, ClaimVerdict, Report, ReportError, Row};
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct RunJson<'a> {
     schema: u32,
     run: &'a str,
     warnings: &'a [Banner],
@@ -24,21 +24,21 @@ struct OfSuite<'a> {
     suite: &'a str,
     question: &'a str,
     warnings: &'a [Banner],
-    workloads: Vec<OfGroup<'a>>,
-    claims: Vec<OfClaim<'a>>,
+    workloads: Vec<GroupJson<'a>>,
+    claims: Vec<ClaimJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct OfGroup<'a> {
+struct GroupJson<'a> {
     workload: &'a str,
     answer: &'a [String],
     /// Metric by which speeds are compared.
     speed: MetricName,
-    cells: Vec<OfRow<'a>>,
+    cells: Vec<RowJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct OfRow<'a> {
+struct RowJson<'a> {
     id: &'a CellId,
     setting: BTreeMap<&'static str, &'a AxisValue>,
     seed: u64,
@@ -64,7 +64,7 @@ struct Value {
 }
 
 #[derive(Serialize)]
-struct OfClaim<'a> {
+struct ClaimJson<'a> {
     says: &'a str,
     verdict: &'a str,
     tests: &'a [String],
@@ -82,7 +82,7 @@ pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
         workloads: suite
             .groups
             .iter()
-            .map(|group| OfGroup {
+            .map(|group| GroupJson {
                 workload: group.workload,
                 answer: &group.answer,
                 speed: group.speed,
@@ -91,7 +91,7 @@ pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
             .collect(),
         claims: suite.claims.iter().map(of_claim).collect(),
     });
-    let told = Told {
+    let told = RunJson {
         schema: SCHEMA,
         run: &report.run.name,
         warnings: &report.banners,
@@ -100,8 +100,8 @@ pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
     serde_json::to_string_pretty(&told).map_err(ReportError::Json)
 }
 
-fn of_row<'a>(row: &'a Row<'_>, rows: &'a [Row<'_>]) -> OfRow<'a> {
-    OfRow {
+fn of_row<'a>(row: &'a Row<'_>, rows: &'a [Row<'_>]) -> RowJson<'a> {
+    RowJson {
         id: &row.cell.id,
         setting: row
             .cell
@@ -139,8 +139,8 @@ fn of_estimate(estimate: &Estimate) -> Value {
     }
 }
 
-fn of_claim<'a>(claim: &'a ClaimVerdict<'_>) -> OfClaim<'a> {
-    OfClaim {
+fn of_claim<'a>(claim: &'a ClaimVerdict<'_>) -> ClaimJson<'a> {
+    ClaimJson {
         says: &claim.claim.says,
         verdict: &claim.verdict,
         tests: &claim.tests,

@@ -1,15 +1,12 @@
 //! Renders a run folder as pages, figures and tables, without a GPU, burn or a network.
 //!
 //! [`load`] reads a folder into a [`Run`]. [`Report`] computes everything that the renderers show. [`render`] writes all files.
-//! [`Beside`] compares several runs setting by setting, and [`export`] writes them in formats for other programs.
+//! [`RunComparison`] compares several runs setting by setting, and [`export`] writes them in formats for other programs.
 
 mod advise;
-mod answer;
 mod banner;
 mod baseline;
-mod beside;
-mod cells;
-mod chosen;
+mod cell_details;
 mod claims;
 mod data_sheet;
 mod difference;
@@ -20,19 +17,22 @@ mod estimates;
 mod export;
 mod facts;
 mod figures;
-mod held;
+mod headline;
 mod html;
 mod json;
 mod launches;
 mod load;
 mod markdown;
+mod memory_breakdown;
+mod memory_parts;
 mod notes;
-mod parts;
 mod peak;
 mod reference;
 mod render;
 mod row;
+mod selected_series;
 mod shape;
+mod side_by_side;
 mod store;
 mod table;
 mod terminal;
@@ -41,12 +41,11 @@ mod units;
 mod view;
 
 pub use advise::{
-    Advice, Budget, BudgetError, Evidence, Fired, Goal, Measured, OfGroup, OfWork, advise, parse_error,
-    parse_memory, parse_points,
+    Advice, Budget, BudgetError, EstimateRecord, Evidence, FiredRule, Goal, WorkAdvice, WorkloadAdvice,
+    advise, parse_error, parse_memory, parse_points,
 };
 pub use banner::Banner;
-pub use beside::{Beside, MOST_RUNS, load_beside, render_beside};
-pub use claims::{ClaimVerdict, Standing};
+pub use claims::{ClaimVerdict, OverallVerdict};
 pub use digest::{Correct, Digest, Times};
 pub use error::ReportError;
 pub use export::{ExportFormat, Kind, PlainColumn, Value, csv, export, parquet};
@@ -58,9 +57,10 @@ pub use markdown::{escape as escape_markdown, markdown};
 pub use reference::{Published, Reference, reference};
 pub use render::{Rendered, render};
 pub use row::Row;
+pub use side_by_side::{MOST_RUNS, RunComparison, load_beside, render_beside};
 pub use store::Store;
 pub use table::Align;
 pub use terminal::{Table, terminal_tables, terminal_tables_within};
-pub use trends::{Towards, TrendLine, TrendRun, TrendTurn, Trends};
+pub use trends::{Direction, TrendChangePoint, TrendLine, TrendRun, Trends};
 pub use units::{ABSENT, Scale};
 pub use view::{Group, Report, Suite};

@@ -7,7 +7,7 @@ use crate::{
     banner::origin,
     claims,
     figures::shown_of,
-    held::{MemoryTable, memory_table},
+    memory_breakdown::{MemoryTable, memory_table},
     table::{Align, Column, Field, columns, published_baseline},
     view::Suite,
 };
@@ -70,7 +70,7 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
             memory(out, &table);
         }
     }
-    said(out, run, suite);
+    claims(out, run, suite);
     for reference in &suite.references {
         line(
             out,
@@ -138,7 +138,7 @@ pub(crate) fn table(
 }
 
 /// Renders the claims of articles with their verdicts.
-fn said(out: &mut String, run: &Run, suite: &Suite<'_>) {
+fn claims(out: &mut String, run: &Run, suite: &Suite<'_>) {
     if suite.claims.is_empty() {
         return;
     }

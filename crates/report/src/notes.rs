@@ -3,10 +3,10 @@
 use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
 use mantissa_core::{EventKind, MetricName};
 
-use crate::{Group, Row, digest::Times, estimates::Measured, launches, units};
+use crate::{Group, Row, digest::Times, estimates::RecordWithDigest, launches, units};
 
 /// Returns the notes on the samples of a row: drift, dependence, throttled samples and outliers.
-pub(crate) fn of_row(measured: &[Measured<'_>]) -> Vec<String> {
+pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
     let times: Vec<&Times> = measured
         .iter()
         .filter_map(|(_, digest)| digest.as_ref()?.times.as_ref())
@@ -136,7 +136,7 @@ fn of_speeds(group: &Group<'_>) -> Option<String> {
 }
 
 fn of_accuracies(group: &Group<'_>) -> Option<String> {
-    if group.rows.iter().any(|row| row.cell.workload.predicts_words()) {
+    if group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
         return of_words(group);
     }
     let compared = group.rows.iter().filter(|row| row.accuracy_p.is_some()).count();

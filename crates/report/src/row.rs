@@ -11,7 +11,7 @@ use mantissa_core::{
 use crate::{
     Run,
     data_sheet::{self, SheetPeak},
-    estimates::{Measured, over_processes},
+    estimates::{RecordWithDigest, over_processes},
     notes,
 };
 
@@ -31,7 +31,7 @@ pub struct Row<'a> {
     /// Records of the cell, one per repeat.
     pub records: Vec<&'a Record>,
     /// Records behind its metrics with the digests of their samples: the successful ones, or all if none succeeded.
-    pub(crate) measured: Vec<Measured<'a>>,
+    pub(crate) measured: Vec<RecordWithDigest<'a>>,
     /// Remarks on the samples behind its times.
     pub notes: Vec<String>,
     /// Index of the baseline row.
@@ -77,7 +77,7 @@ impl<'a> Row<'a> {
             Some(record) => (Some(record.status), record.reason.clone()),
         };
         let behind = if ok.is_empty() { &records } else { &ok };
-        let measured: Vec<Measured<'a>> = behind
+        let measured: Vec<RecordWithDigest<'a>> = behind
             .iter()
             .map(|record| (*record, run.digest(record)))
             .collect();

@@ -9,7 +9,7 @@ use std::{
 use flate2::bufread::GzDecoder;
 use mantissa_core::{Bounded, CellId, LARGEST_SAMPLES, Record, Samples, open_regular};
 
-use crate::chosen;
+use crate::selected_series;
 
 /// The raw samples of a run.
 #[derive(Debug, Clone)]
@@ -52,5 +52,5 @@ fn read(run: &Path, relative: &str, names: &[&str]) -> Result<Samples, String> {
     let packed =
         open_regular(&run.join(relative).join("samples.json.gz")).map_err(|error| error.to_string())?;
     let unpacked = Bounded::new(GzDecoder::new(BufReader::new(packed)), LARGEST_SAMPLES);
-    chosen::read(BufReader::new(unpacked), names).map_err(|error| error.to_string())
+    selected_series::read(BufReader::new(unpacked), names).map_err(|error| error.to_string())
 }

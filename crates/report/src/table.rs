@@ -404,7 +404,7 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns.extend(match group.kind {
         TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy)],
         TaskKind::Evaluate => {
-            let worth = match group.rows.iter().any(|row| row.cell.workload.predicts_words()) {
+            let worth = match group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
                 true => MetricName::Perplexity,
                 false => MetricName::TestLoss,
             };

@@ -67,13 +67,13 @@ fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
     let room = width.saturating_sub(verdicts + by + 10).max(SENTENCE.len());
     let rows = suite.claims.iter().map(|claim| {
         vec![
-            cut(&inert(&claim.claim.says), room),
+            cut(&strip_control(&claim.claim.says), room),
             claim.verdict.clone(),
             tests(claim),
         ]
     });
     Some(Table {
-        title: inert(&format!(
+        title: strip_control(&format!(
             "{}: what the articles say, tested here",
             suite.info.title
         )),
@@ -85,7 +85,7 @@ fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
 }
 
 /// Replaces control characters in foreign text, which could colour it, move the cursor or end the line.
-fn inert(text: &str) -> String {
+fn strip_control(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
@@ -130,7 +130,7 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize, width: usize) -> Tab
     let capped = shown_of(shown.len(), group.rows.len()).map(|text| format!(", {text}"));
     let narrowed = (!left_out.is_empty()).then(|| format!(", too narrow for {}", left_out.join(", ")));
     Table {
-        title: inert(&format!(
+        title: strip_control(&format!(
             "{} ({}{}{})",
             suite.info.title,
             group.workload,
@@ -194,7 +194,7 @@ fn text(group: &Group<'_>, rows: &[&Row<'_>], columns: &[Column]) -> Text {
     let rows = rows.iter().map(|row| {
         columns
             .iter()
-            .map(|column| inert(&field(group, *column, row)))
+            .map(|column| strip_control(&field(group, *column, row)))
             .collect()
     });
     (header.collect(), rows.collect())

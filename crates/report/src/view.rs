@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use mantissa_core::{Axis, CellId, MatmulPrecision, MetricName, Record, Status, SuiteInfo, TaskKind};
 
 use crate::{
-    Banner, ClaimVerdict, Reference, ReportError, Row, Run, answer, banner,
+    Banner, ClaimVerdict, Reference, ReportError, Row, Run, banner,
     baseline::compare,
-    claims, notes, peak, reference, shape,
+    claims, headline, notes, peak, reference, shape,
     units::{self, Scale},
 };
 
@@ -204,7 +204,7 @@ impl<'a> Group<'a> {
             notes: Vec::new(),
             magnitudes,
         };
-        group.answer = answer::answer(&group);
+        group.answer = headline::answer(&group);
         group.notes = notes::of_group(&group);
         group
     }

@@ -9,7 +9,7 @@ use std::{
 use crate::support::{Add, cell, invented, record, run, suite, train_metrics, workload};
 use mantissa_core::{Axis, Status};
 use mantissa_report::{Report, Run, figures, html};
-use mantissa_testing::is_there;
+use mantissa_testing::is_available;
 use serde_json::Value;
 
 fn page(run: &Run) -> String {
@@ -48,7 +48,7 @@ fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
         output => Ok(output.unwrap()),
     };
     let output = found.as_ref().ok().cloned();
-    is_there("browser", found.map(drop)).then_some(())?;
+    is_available("browser", found.map(drop)).then_some(())?;
     assert!(output.as_ref()?.status.success(), "{output:?}");
     output
 }

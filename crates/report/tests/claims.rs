@@ -8,7 +8,9 @@ use mantissa_core::{
     Executed, ExecutedVerdict, LlamaSize, Metric, MetricName, Model, ResNetSize, Samples, Status, Task,
     Workload,
 };
-use mantissa_report::{Budget, Report, Run, Standing, advise, figures, html, markdown, terminal_tables};
+use mantissa_report::{
+    Budget, OverallVerdict, Report, Run, advise, figures, html, markdown, terminal_tables,
+};
 
 fn values(pairs: &[(Axis, &str)]) -> BTreeMap<Axis, AxisValue> {
     pairs
@@ -201,7 +203,7 @@ fn the_page_links_to_whoever_said_it_and_escapes_what_they_said() {
 }
 
 /// Returns the verdict on the only claim of a run, and its evidence.
-fn standing(run: &Run) -> (Standing, String) {
+fn standing(run: &Run) -> (OverallVerdict, String) {
     let report = Report::new(run).unwrap();
     let verdict = &report.suites[0].claims[0];
     (
@@ -395,7 +397,7 @@ fn a_class_that_is_always_predicted_is_not_learnt_however_frequent_it_is() {
 }
 
 /// Returns the verdict on the claim that mixed precision diverges, if it diverged under the first `diverged` of `seeds` seeds.
-fn diverges(seeds: u64, diverged: u64) -> (Standing, String) {
+fn diverges(seeds: u64, diverged: u64) -> (OverallVerdict, String) {
     let mut run = of_seeds(Claimed::Status(vec![Status::Diverged]), seeds, 1.0);
     let mixed = run
         .records
@@ -552,7 +554,7 @@ fn what_executed_another_precision_or_did_not_end_well_is_not_tested_and_says_wh
         };
     }
     let (standing_then, why) = standing(&run);
-    assert_eq!(standing_then, Standing::NotTested);
+    assert_eq!(standing_then, OverallVerdict::NotTested);
     assert!(why.contains("executed another precision than asked for"), "{why}");
     let mut run = of_seeds(faster(), 7, 0.5);
     run.records[1].status = Status::Oom;
@@ -582,7 +584,7 @@ fn pairs_that_differ_are_counted() {
         run.add(record, None);
     }
     let (mixed, why) = standing(&run);
-    assert_eq!(mixed, Standing::Mixed);
+    assert_eq!(mixed, OverallVerdict::Mixed);
     insta::assert_snapshot!(why);
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the trend page with invented histories.
 
 use mantissa_core::MetricName;
-use mantissa_report::{Towards, TrendLine, TrendRun, TrendTurn, Trends};
+use mantissa_report::{Direction, TrendChangePoint, TrendLine, TrendRun, Trends};
 
 /// Creates runs of about 1 s that take 10 % longer from the eleventh on.
 fn line(runs: usize, name: &str) -> TrendLine {
@@ -12,12 +12,12 @@ fn line(runs: usize, name: &str) -> TrendLine {
         revision: Some(format!("{index:012}{name}")),
         value: slower(index) * (1.0 + 0.002 * (index % 5) as f64),
     };
-    let turn = TrendTurn {
+    let turn = TrendChangePoint {
         first: 10,
         before: 1.0,
         after: 1.1,
         p: 0.001,
-        towards: Towards::Worse,
+        towards: Direction::Worse,
     };
     TrendLine {
         machine: format!("machine{name}"),

@@ -18,7 +18,7 @@ use mantissa_core::{
 use mantissa_inputs::Inputs;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{Policy, RunError, error::At, ledger::Ledger, rest::AtRest};
+use crate::{Policy, RunError, cooldown::GpuBaseline, error::At, ledger::Ledger};
 
 const ENVIRONMENT: &str = "environment.json";
 const PLAN: &str = "plan.json";
@@ -108,7 +108,7 @@ pub struct RunFolder {
     /// True if an incomplete line may follow them.
     torn: bool,
     ledger: Ledger,
-    devices: BTreeMap<String, AtRest>,
+    devices: BTreeMap<String, GpuBaseline>,
     /// Plan of the run.
     pub plan: Arc<Plan>,
     /// Settings of the run.
@@ -342,7 +342,7 @@ impl RunFolder {
     }
 
     /// Returns the state of the GPUs before their first cell, by UUID.
-    pub(crate) fn devices(&self) -> &BTreeMap<String, AtRest> {
+    pub(crate) fn devices(&self) -> &BTreeMap<String, GpuBaseline> {
         &self.devices
     }
 
@@ -350,7 +350,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// I/O errors.
-    pub(crate) fn keep_devices(&mut self, devices: &BTreeMap<String, AtRest>) -> Result<(), RunError> {
+    pub(crate) fn keep_devices(&mut self, devices: &BTreeMap<String, GpuBaseline>) -> Result<(), RunError> {
         if self.devices != *devices {
             write_json(&self.place().join(DEVICES), devices)?;
             sync_directory(&self.place()).at(&self.path)?;

@@ -18,7 +18,7 @@ use crate::{
     Engine, KernelToCheck, Progress, RunError, RunSettings, Stop, devices,
     message::{Finished, Job, Request},
     process::Workers,
-    schedule::Ended,
+    schedule::CellResult,
     side_by_side::run_side_by_side,
 };
 
@@ -129,10 +129,10 @@ fn run(
 }
 
 /// Returns the result of a check from the end of its process.
-fn judge(check: &KernelToCheck, ended: Ended) -> KernelCheck {
+fn judge(check: &KernelToCheck, ended: CellResult) -> KernelCheck {
     let (operation, setting, candidate) = (check.operation, check.setting(), check.candidate.clone());
     let failure = match ended {
-        Ended::Finished(finished) => match *finished {
+        CellResult::Finished(finished) => match *finished {
             Finished {
                 checked: Some(seen), ..
             } => return KernelCheck::of(operation, setting, candidate, seen),
@@ -143,13 +143,13 @@ fn judge(check: &KernelToCheck, ended: Ended) -> KernelCheck {
             } => (CheckVerdict::Refused, reason.unwrap_or_default()),
             Finished { reason, .. } => (CheckVerdict::Crashed, reason.unwrap_or_default()),
         },
-        Ended::Died {
+        CellResult::Died {
             status: Status::Timeout,
             reason,
             ..
         } => (CheckVerdict::Timeout, reason),
-        Ended::Died { reason, .. } | Ended::Refused(reason) => (CheckVerdict::Crashed, reason),
-        Ended::Stopped => (CheckVerdict::Crashed, "stopped".to_owned()),
+        CellResult::Died { reason, .. } | CellResult::Refused(reason) => (CheckVerdict::Crashed, reason),
+        CellResult::Stopped => (CheckVerdict::Crashed, "stopped".to_owned()),
     };
     KernelCheck::failed(operation, setting, candidate, failure)
 }

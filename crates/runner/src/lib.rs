@@ -9,29 +9,29 @@
 //! The command line calls [`start`] or [`resume`]. This crate does not link burn. It queries devices through the trait
 //! [`Engine`], which the crate `mantissa-worker` implements.
 
-mod about;
-mod advice;
-mod again;
-mod between;
 mod command;
-mod company;
+mod cooldown;
 mod devices;
 mod engine;
 mod error;
-mod exhaustion;
 mod exit;
 mod expect;
+mod failure_hint;
 mod fingerprint;
 mod folder;
+mod gpu_contention;
 mod inputs;
 mod kernel_checks;
 mod ledger;
 mod message;
 mod order;
 mod policy;
+mod pre_cell;
 mod precompile;
 mod process;
-mod rest;
+mod program_info;
+mod rerun;
+mod resource_limits;
 mod run;
 mod schedule;
 mod side_by_side;
@@ -44,13 +44,10 @@ mod hostile;
 #[cfg(test)]
 mod testing;
 
-pub use about::About;
-pub use again::again;
 pub use command::this_command;
 pub use devices::{BackendState, backends, choose_backend};
 pub use engine::{Engine, KernelToCheck};
 pub use error::RunError;
-pub use exhaustion::{prepare_threads, survive_file_size_limit};
 pub use exit::{WorkerExit, is_out_of_memory, oom_kills};
 pub use expect::Violation;
 pub use fingerprint::fingerprint;
@@ -61,6 +58,9 @@ pub use message::{Advance, Finished, Job, MemorySoFar, Message, Request};
 pub use order::Order;
 pub use policy::{Busy, COOL_DOWN_SECONDS, Policy};
 pub use precompile::{Precompiled, precompile};
+pub use program_info::ProgramInfo;
+pub use rerun::again;
+pub use resource_limits::{prepare_threads, survive_file_size_limit};
 pub use run::{Finish, SkippedSuite, Start, default_repeats, planned, resume, start};
-pub use schedule::{Ended, Executor, Progress, ProgressEvent, Schedule, Stopped, Told};
+pub use schedule::{CellResult, Executor, Progress, ProgressEvent, ProgressUpdate, Schedule, Stopped};
 pub use stop::{Signal, Stop};

@@ -8,7 +8,7 @@ use mantissa_core::{
 use mantissa_inputs::Inputs;
 use serde::{Deserialize, Serialize};
 
-use crate::advice::advised;
+use crate::failure_hint::advised;
 
 /// Request to a worker process.
 #[derive(Debug, Clone, Serialize, Deserialize)]

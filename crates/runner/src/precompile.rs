@@ -9,7 +9,7 @@ use crate::{
     kernel_checks::kernels_of,
     message::{Finished, Job, Request},
     process::Workers,
-    schedule::Ended,
+    schedule::CellResult,
     side_by_side::run_side_by_side,
 };
 
@@ -74,9 +74,9 @@ pub fn precompile(
 }
 
 impl Precompiled {
-    fn count(&mut self, ended: Ended) {
+    fn count(&mut self, ended: CellResult) {
         let failure = match ended {
-            Ended::Finished(finished) => match *finished {
+            CellResult::Finished(finished) => match *finished {
                 Finished {
                     status: Status::Ok, ..
                 } => {
@@ -92,8 +92,8 @@ impl Precompiled {
                 }
                 Finished { reason, .. } => reason.unwrap_or_default(),
             },
-            Ended::Died { reason, .. } | Ended::Refused(reason) => reason,
-            Ended::Stopped => return,
+            CellResult::Died { reason, .. } | CellResult::Refused(reason) => reason,
+            CellResult::Stopped => return,
         };
         *self.failed.entry(failure).or_default() += 1;
     }

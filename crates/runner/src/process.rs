@@ -17,7 +17,7 @@ use crate::{
     RunError, Stop,
     exit::{WorkerExit, is_out_of_memory, oom_kills},
     message::{MemorySoFar, Message, Request},
-    schedule::{Ended, Executor, Told},
+    schedule::{CellResult, Executor, ProgressUpdate},
 };
 
 /// Time limit for a worker to exit after its final message, before it is killed.
@@ -140,7 +140,7 @@ impl Workers {
 }
 
 /// Output of a worker, as received by the reader threads.
-enum Heard {
+enum OutputLine {
     Message(Message),
     Noise(Vec<u8>),
     /// The worker closed its standard output.
@@ -152,8 +152,8 @@ impl Executor for Workers {
         &mut self,
         request: &Request,
         timeout: Duration,
-        told: &mut dyn FnMut(Option<Told>),
-    ) -> Result<(Ended, Vec<u8>), RunError> {
+        told: &mut dyn FnMut(Option<ProgressUpdate>),
+    ) -> Result<(CellResult, Vec<u8>), RunError> {
         self.run(request, timeout, told)
     }
 }
@@ -167,8 +167,8 @@ impl Workers {
         &self,
         request: &Request,
         timeout: Duration,
-        told: &mut dyn FnMut(Option<Told>),
-    ) -> Result<(Ended, Vec<u8>), RunError> {
+        told: &mut dyn FnMut(Option<ProgressUpdate>),
+    ) -> Result<(CellResult, Vec<u8>), RunError> {
         let deaths_before = oom_kills();
         // Temporary files for another framework are removed with the worker, however it ends.
         let with_peer = !request.peer.is_empty();
@@ -191,12 +191,12 @@ impl Workers {
         mut worker: Worker,
         timeout: Duration,
         deaths_before: Option<u64>,
-        told: &mut dyn FnMut(Option<Told>),
-    ) -> Result<(Ended, Vec<u8>), RunError> {
+        told: &mut dyn FnMut(Option<ProgressUpdate>),
+    ) -> Result<(CellResult, Vec<u8>), RunError> {
         let (sender, heard) = mpsc::channel();
         let output = worker.0.stdout.take();
-        listen(output, sender.clone(), parse, Some(Heard::Silence))
-            .and_then(|()| listen(worker.0.stderr.take(), sender, Heard::Noise, None))
+        listen(output, sender.clone(), parse, Some(OutputLine::Silence))
+            .and_then(|()| listen(worker.0.stderr.take(), sender, OutputLine::Noise, None))
             .map_err(RunError::Worker)?;
         let start = Instant::now();
         let mut said = Said::default();
@@ -206,7 +206,7 @@ impl Workers {
             // Poll more often at first to get the memory of a worker that crashes early.
             let look = LOOK.min(FIRST_LOOK + start.elapsed() / 2);
             match heard.recv_timeout(left.min(look)) {
-                Ok(Heard::Silence) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(OutputLine::Silence) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(heard) => {
                     let advance = said.hear(heard);
                     if advance.is_some() {
@@ -240,7 +240,7 @@ impl Workers {
         }
         if stopped {
             // A final message sent before the kill counts.
-            said.last_word.get_or_insert(Ended::Stopped);
+            said.last_word.get_or_insert(CellResult::Stopped);
         }
         let killed_for_memory = deaths_before
             .zip(oom_kills())
@@ -256,7 +256,7 @@ impl Workers {
                 _ => "",
             };
             let reason = format!("ended after {} s, its time limit{still}", timeout.as_secs_f64());
-            let ended = Ended::Died {
+            let ended = CellResult::Died {
                 status: Status::Timeout,
                 reason,
                 memory,
@@ -266,7 +266,7 @@ impl Workers {
         }
         let ended = said.last_word.unwrap_or_else(|| {
             let (status, reason) = judge(death, &said.output.text(), killed_for_memory);
-            Ended::Died {
+            CellResult::Died {
                 status,
                 reason,
                 memory,
@@ -280,7 +280,7 @@ impl Workers {
 /// Messages and output of a worker up to now.
 #[derive(Default)]
 struct Said {
-    last_word: Option<Ended>,
+    last_word: Option<CellResult>,
     output: Tail,
     memory: MemorySoFar,
     /// Events up to the last message.
@@ -293,25 +293,25 @@ impl Said {
     }
 
     /// Handles a message; returns a progress update. Only the first final message counts.
-    fn hear(&mut self, heard: Heard) -> Option<Told> {
+    fn hear(&mut self, heard: OutputLine) -> Option<ProgressUpdate> {
         match heard {
-            Heard::Message(Message::Progress(advance)) => {
+            OutputLine::Message(Message::Progress(advance)) => {
                 self.memory = self.memory.and(advance.memory);
-                return Some(Told {
+                return Some(ProgressUpdate {
                     phase: advance.phase,
                     done: advance.done,
                     total: advance.total,
                 });
             }
-            Heard::Message(Message::Happened(events)) => self.events = events,
-            Heard::Message(Message::Finished(finished)) => {
-                self.last_word.get_or_insert(Ended::Finished(finished));
+            OutputLine::Message(Message::Happened(events)) => self.events = events,
+            OutputLine::Message(Message::Finished(finished)) => {
+                self.last_word.get_or_insert(CellResult::Finished(finished));
             }
-            Heard::Message(Message::Refused(reason)) => {
-                self.last_word.get_or_insert(Ended::Refused(reason));
+            OutputLine::Message(Message::Refused(reason)) => {
+                self.last_word.get_or_insert(CellResult::Refused(reason));
             }
-            Heard::Noise(line) => self.output.push(&line),
-            Heard::Silence => {}
+            OutputLine::Noise(line) => self.output.push(&line),
+            OutputLine::Silence => {}
         }
         None
     }
@@ -394,9 +394,9 @@ fn host_peak(child: &Child) -> Option<u64> {
 /// Reads lines on a thread until the stream ends, and then sends `last`.
 fn listen(
     stream: Option<impl Read + Send + 'static>,
-    sender: Sender<Heard>,
-    understand: fn(Vec<u8>) -> Heard,
-    last: Option<Heard>,
+    sender: Sender<OutputLine>,
+    understand: fn(Vec<u8>) -> OutputLine,
+    last: Option<OutputLine>,
 ) -> std::io::Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     let read = move || {
@@ -414,8 +414,8 @@ fn listen(
     std::thread::Builder::new().spawn(read).map(drop)
 }
 
-fn parse(line: Vec<u8>) -> Heard {
-    serde_json::from_slice(&line).map_or(Heard::Noise(line), Heard::Message)
+fn parse(line: Vec<u8>) -> OutputLine {
+    serde_json::from_slice(&line).map_or(OutputLine::Noise(line), OutputLine::Message)
 }
 
 /// Last part of the output of a worker without its messages.
@@ -549,7 +549,7 @@ mod tests {
 
     /// Returns the result of a worker that is a shell script, with a time limit of half a second.
     #[cfg(unix)]
-    fn attended(stop: &Stop, script: &str) -> Ended {
+    fn attended(stop: &Stop, script: &str) -> CellResult {
         let mut command = Command::new("sh");
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -565,7 +565,8 @@ mod tests {
     #[test]
     fn the_last_word_of_a_worker_counts_though_it_is_ended_for_its_time_or_by_a_second_signal() {
         const LAST_WORD: &str = r#"echo '{"refused":"no such thing"}'; sleep 600"#;
-        let refused = |ended: &Ended| matches!(ended, Ended::Refused(reason) if reason == "no such thing");
+        let refused =
+            |ended: &CellResult| matches!(ended, CellResult::Refused(reason) if reason == "no such thing");
         let free = Stop::default();
         let ended = attended(&free, LAST_WORD);
         assert!(refused(&ended), "{ended:?}");
@@ -573,7 +574,7 @@ mod tests {
         assert!(
             matches!(
                 &ended,
-                Ended::Died {
+                CellResult::Died {
                     status: Status::Timeout,
                     ..
                 }
@@ -583,7 +584,7 @@ mod tests {
         let twice = Stop::default();
         (0..2).for_each(|_| twice.ask(Signal::Interrupt));
         let ended = attended(&twice, "sleep 600");
-        assert!(matches!(&ended, Ended::Stopped), "{ended:?}");
+        assert!(matches!(&ended, CellResult::Stopped), "{ended:?}");
         let ended = attended(&twice, LAST_WORD);
         assert!(refused(&ended), "{ended:?}");
     }
@@ -596,7 +597,7 @@ mod tests {
         let lengths: Vec<_> = heard
             .into_iter()
             .map(|heard| match heard {
-                Heard::Noise(line) => line.len() as u64,
+                OutputLine::Noise(line) => line.len() as u64,
                 _ => panic!("it is no message"),
             })
             .collect();
@@ -669,11 +670,11 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_message_is_noise() {
-        assert!(matches!(parse(b"hello\n".to_vec()), Heard::Noise(_)));
+        assert!(matches!(parse(b"hello\n".to_vec()), OutputLine::Noise(_)));
         let progress = br#"{"progress":{"phase":"measure","done":1,"total":2,"memory":{}}}"#;
         assert!(matches!(
             parse(progress.to_vec()),
-            Heard::Message(Message::Progress(_))
+            OutputLine::Message(Message::Progress(_))
         ));
     }
 }

@@ -15,8 +15,8 @@ use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
 
 use crate::{
     Engine, Progress, RunError, RunFolder, RunSettings, Schedule, Signal, Stop, Violation, check_kernels,
-    choose_backend, devices, exhaustion::prepare_threads, fingerprint, inputs::InputHashes, ledger::Ledger,
-    process::Workers, schedule::Stopped,
+    choose_backend, devices, fingerprint, inputs::InputHashes, ledger::Ledger, process::Workers,
+    resource_limits::prepare_threads, schedule::Stopped,
 };
 
 /// Parameters of a new run.
@@ -274,7 +274,7 @@ fn of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
     let Some(program) = program else {
         return machine;
     };
-    match crate::About::of(program) {
+    match crate::ProgramInfo::of(program) {
         Some(about) => about.on(machine),
         None => Fingerprint {
             revision: None,

@@ -13,14 +13,15 @@ use mantissa_core::{
 
 use crate::{
     Busy, RunError, RunFolder, Signal, Stop,
-    between::{Between, merge},
     command::Commands,
-    company, expect,
+    expect,
     fingerprint::fingerprint,
     folder::{has_samples, write_output},
+    gpu_contention,
     inputs::InputHashes,
     ledger::is_final,
     message::{Finished, Job, MemorySoFar, Request},
+    pre_cell::{PreCell, merge},
 };
 
 /// Maximum number of processes of a run: cells times repeats.
@@ -31,7 +32,7 @@ const LONGEST_REASON: usize = 64 << 10;
 
 /// Result of an executed cell.
 #[derive(Debug)]
-pub enum Ended {
+pub enum CellResult {
     /// The worker sent its final message.
     Finished(Box<Finished>),
     /// The worker ended without a final message.
@@ -53,7 +54,7 @@ pub enum Ended {
 
 /// Progress of the running cell.
 #[derive(Debug, Clone, Copy)]
-pub struct Told {
+pub struct ProgressUpdate {
     /// Current phase.
     pub phase: Phase,
     /// Completed steps of this phase.
@@ -73,8 +74,8 @@ pub trait Executor {
         &mut self,
         request: &Request,
         timeout: Duration,
-        told: &mut dyn FnMut(Option<Told>),
-    ) -> Result<(Ended, Vec<u8>), RunError>;
+        told: &mut dyn FnMut(Option<ProgressUpdate>),
+    ) -> Result<(CellResult, Vec<u8>), RunError>;
 }
 
 /// Progress event of a run.
@@ -114,7 +115,7 @@ pub enum ProgressEvent<'a> {
     /// The run waits before a cell, for this reason.
     Waiting(&'a str),
     /// A worker completed a step.
-    Step(Told),
+    Step(ProgressUpdate),
     /// A stop was requested. The run stops after the running cell.
     Stopping,
     /// A record was written.
@@ -137,7 +138,7 @@ pub struct Schedule<'a> {
     fingerprints: BTreeMap<Backend, Fingerprint>,
     hashed: InputHashes,
     commands: Commands,
-    between: Between,
+    between: PreCell,
     stop: Stop,
 }
 
@@ -168,7 +169,7 @@ impl<'a> Schedule<'a> {
             fingerprints,
             hashed: InputHashes::default(),
             commands: Commands::of(&plan),
-            between: Between::of_this_machine(folder.settings.policy, stop.clone(), folder.devices().clone()),
+            between: PreCell::of_this_machine(folder.settings.policy, stop.clone(), folder.devices().clone()),
             plan,
             stop,
             folder,
@@ -256,7 +257,7 @@ impl<'a> Schedule<'a> {
                 if is_final(record.status) {
                     break;
                 }
-                if again && !company::strangers(&record.events).is_empty() {
+                if again && !gpu_contention::strangers(&record.events).is_empty() {
                     again = false;
                 } else if retries > 0 {
                     retries -= 1;
@@ -313,7 +314,7 @@ impl<'a> Schedule<'a> {
             .suite(&cell.suite)
             .map_or(Duration::MAX, |suite| seconds(suite.timeout_seconds));
         let (stop, mut stopping) = (self.stop.clone(), false);
-        let told = &mut |told: Option<Told>| {
+        let told = &mut |told: Option<ProgressUpdate>| {
             if let Some(told) = told {
                 progress.tell(ProgressEvent::Step(told));
             }
@@ -334,9 +335,9 @@ impl<'a> Schedule<'a> {
         };
         let ended = executed.map_err(explained)?;
         let (mut finished, refused) = match ended {
-            Ended::Stopped => return Ok(None),
-            Ended::Finished(finished) => (*finished, None),
-            Ended::Died {
+            CellResult::Stopped => return Ok(None),
+            CellResult::Finished(finished) => (*finished, None),
+            CellResult::Died {
                 status,
                 reason,
                 memory,
@@ -345,12 +346,12 @@ impl<'a> Schedule<'a> {
                 let died = Finished::without_result(status, &reason).after(memory);
                 (Finished { events, ..died }, None)
             }
-            Ended::Refused(reason) => (
+            CellResult::Refused(reason) => (
                 Finished::without_result(Status::Failed, &reason),
                 Some(RunError::Input(reason)),
             ),
         };
-        let strangers = company::strangers(&finished.events);
+        let strangers = gpu_contention::strangers(&finished.events);
         let disturbed = gpu.filter(|_| busy != Busy::Warn && !strangers.is_empty());
         let refused = refused.or_else(|| {
             let gpu = disturbed?;
@@ -517,7 +518,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut first = folder(dir.path(), testing::plan(5), 1);
         let ends = [Status::Failed, Status::Timeout, Status::Oom, Status::Diverged];
-        let mut ends: Vec<Ended> = ends.into_iter().map(died).collect();
+        let mut ends: Vec<CellResult> = ends.into_iter().map(died).collect();
         ends.push(finished());
         run(&mut first, &mut Script::of(ends));
         drop(first);
@@ -556,7 +557,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), testing::plan(2), 1);
         let schedule = Schedule::new(&mut folder, BTreeMap::new(), Stop::default());
-        let mut script = Script::of(vec![Ended::Refused("line 7 of `a.tsv` has no label".into())]);
+        let mut script = Script::of(vec![CellResult::Refused("line 7 of `a.tsv` has no label".into())]);
         let error = schedule.run(&mut script, &mut Notes::default()).unwrap_err();
         assert_eq!(error.to_string(), "line 7 of `a.tsv` has no label");
         assert_eq!(testing::records(dir.path()).len(), 1);
@@ -588,7 +589,7 @@ mod tests {
     fn a_cell_that_was_ended_because_the_run_stops_leaves_no_record() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = folder(dir.path(), testing::plan(1), 1);
-        let (records, notes) = run(&mut first, &mut Script::of(vec![Ended::Stopped]));
+        let (records, notes) = run(&mut first, &mut Script::of(vec![CellResult::Stopped]));
         assert!(records.is_empty());
         assert_eq!(notes, ["start 1", "cell 64 0", "end"]);
         let (records, _) = run(&mut first, &mut Script::of(vec![finished()]));
@@ -600,7 +601,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut first = folder(dir.path(), testing::plan(3), 1);
         first.settings.policy.retries = 2;
-        let mut ends: Vec<Ended> = [
+        let mut ends: Vec<CellResult> = [
             Status::Failed,
             Status::Timeout,
             Status::Failed,

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use crate::{Progress, ProgressEvent, RunError, Stop, message::Request, process::Workers, schedule::Ended};
+use crate::{
+    Progress, ProgressEvent, RunError, Stop, message::Request, process::Workers, schedule::CellResult,
+};
 
 /// Host memory reserved for each process, in bytes. Parallel compilers must not exhaust the memory.
 const MEMORY_PER_PROCESS: u64 = 2 << 30;
@@ -25,10 +27,10 @@ pub(crate) fn run_side_by_side(
     requests: &[Request],
     limit: Duration,
     progress: &mut dyn Progress,
-) -> Result<Vec<Ended>, RunError> {
+) -> Result<Vec<CellResult>, RunError> {
     let (total, processes) = (requests.len(), processes().min(requests.len()));
     let next = AtomicUsize::new(0);
-    let mut all: Vec<Option<Ended>> = Vec::new();
+    let mut all: Vec<Option<CellResult>> = Vec::new();
     all.resize_with(total, || None);
     thread::scope(|scope| {
         let (sender, ended) = mpsc::channel();

@@ -21,10 +21,10 @@ pub enum Signal {
 
 /// Stop request of a run. The first signal lets the running cell finish; the second one kills it.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<Mutex<Asked>>);
+pub struct Stop(Arc<Mutex<StopRequest>>);
 
 #[derive(Debug, Default)]
-struct Asked {
+struct StopRequest {
     first: Option<Signal>,
     again: bool,
     /// True if signals end the program immediately, because there is nothing to stop first.
@@ -123,7 +123,7 @@ impl Stop {
         self.state().again
     }
 
-    fn state(&self) -> MutexGuard<'_, Asked> {
+    fn state(&self) -> MutexGuard<'_, StopRequest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,8 +10,8 @@ use mantissa_core::{
 use mantissa_inputs::Inputs;
 
 use crate::{
-    Ended, Executor, Finished, Policy, Progress, ProgressEvent, Request, RunError, RunSettings, Signal, Stop,
-    fingerprint, schedule::Told,
+    CellResult, Executor, Finished, Policy, Progress, ProgressEvent, Request, RunError, RunSettings, Signal,
+    Stop, fingerprint, schedule::ProgressUpdate,
 };
 
 /// Returns a plan with kernel cells of sizes 64, 128, … None is skipped.
@@ -109,14 +109,14 @@ pub(crate) fn records(folder: &Path) -> Vec<Record> {
 
 /// Executor that returns scripted results in order and stores the requests.
 pub(crate) struct Script {
-    pub(crate) ends: Vec<Ended>,
+    pub(crate) ends: Vec<CellResult>,
     pub(crate) given: Vec<Request>,
     /// Index of the cell during which a stop is requested.
     pub(crate) asks: Option<(usize, Stop)>,
 }
 
 impl Script {
-    pub(crate) fn of(mut ends: Vec<Ended>) -> Self {
+    pub(crate) fn of(mut ends: Vec<CellResult>) -> Self {
         ends.reverse();
         Self {
             ends,
@@ -126,15 +126,15 @@ impl Script {
     }
 }
 
-pub(crate) fn finished() -> Ended {
-    Ended::Finished(Box::new(Finished {
+pub(crate) fn finished() -> CellResult {
+    CellResult::Finished(Box::new(Finished {
         reason: None,
         ..Finished::without_result(Status::Ok, "")
     }))
 }
 
-pub(crate) fn died(status: Status) -> Ended {
-    Ended::Died {
+pub(crate) fn died(status: Status) -> CellResult {
+    CellResult::Died {
         status,
         reason: "as the script says".into(),
         memory: crate::MemorySoFar::default(),
@@ -147,8 +147,8 @@ impl Executor for Script {
         &mut self,
         request: &Request,
         _timeout: Duration,
-        _told: &mut dyn FnMut(Option<Told>),
-    ) -> Result<(Ended, Vec<u8>), RunError> {
+        _told: &mut dyn FnMut(Option<ProgressUpdate>),
+    ) -> Result<(CellResult, Vec<u8>), RunError> {
         if let Some((_, stop)) = self.asks.as_ref().filter(|(when, _)| *when == self.given.len()) {
             stop.ask(Signal::Interrupt);
         }

@@ -57,7 +57,7 @@ fn read_source(table: &Section<'_>) -> Option<ClaimSource> {
         .as_ref()
         .filter(|url| !url.starts_with("https://") && !url.starts_with("http://"))
     {
-        table.complain(
+        table.report_at(
             &source::URL,
             format_args!("`url` takes a link, not `{given}`\n  hint: it begins with `https://`"),
         );
@@ -79,7 +79,7 @@ fn check_workload(section: &Section<'_>, given: &str, workloads: &[Workload]) {
         Some(name) => format!("did you mean `{name}`? {valid}"),
         None => valid,
     };
-    section.complain(
+    section.report_at(
         &claim::WORKLOAD,
         format_args!("unknown workload `{given}`\n  hint: {hint}"),
     );
@@ -100,7 +100,7 @@ fn setting(section: &Section<'_>, key: &Key, tasks: &[TaskKind]) -> Option<BTree
         }
     }
     if table.entries().is_empty() {
-        section.complain(
+        section.report_at(
             key,
             format_args!(
                 "`{}` names no axis\n  hint: e.g. {{ precision = \"bf16-mixed\" }}",
@@ -151,7 +151,7 @@ fn claimed(
     ]);
     let against = setting(section, &compared::AGAINST, tasks);
     if against.is_some() && against.as_ref() == of {
-        section.complain(
+        section.report_at(
             &compared::AGAINST,
             "a claim that compares a setting with itself\n  hint: `of` and `against` differ in one axis or more",
         );
@@ -183,7 +183,7 @@ fn claimed(
 fn statuses(section: &Section<'_>) -> Option<Vec<Status>> {
     let statuses: Vec<Status> = section.names(&by_status::STATUS)?;
     if statuses.contains(&Status::Failed) {
-        section.complain(
+        section.report_at(
             &by_status::STATUS,
             "a claim that cells end as `failed`, which is a fault of a program and says nothing of a setting\n  hint: a loss that stops being finite is \
              `diverged`, and too little memory is `oom`",
@@ -228,7 +228,7 @@ fn bounds(section: &Section<'_>, way: &Key, known: &[Key], above: &Key, below: &
         (Some(low), Some(high)) if low >= high => "that nothing lies within",
         _ => return Some(bounds),
     };
-    section.complain(
+    section.report_at(
         way,
         format_args!(
             "a `{}` {wrong}\n  hint: give it `above`, `below`, or both with `above` the smaller",

@@ -72,7 +72,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reports that the value of `key` has the wrong type.
-    fn wrong(&self, key: &Key, span: &Range<usize>) {
+    fn report_wrong_type(&self, key: &Key, span: &Range<usize>) {
         let given = self.sink.snippet(span);
         self.sink.error(
             span,
@@ -100,7 +100,7 @@ impl<'a> Section<'a> {
             (Some(node), _) => {
                 let value = convert(node.get_ref());
                 if value.is_none() {
-                    self.wrong(key, &node.span());
+                    self.report_wrong_type(key, &node.span());
                 }
                 value
             }
@@ -188,13 +188,13 @@ impl<'a> Section<'a> {
     pub(crate) fn names<T: FromStr<Err = UnknownName>>(&self, key: &Key) -> Option<Vec<T>> {
         let node = self.find(key)?;
         let Some(items) = node.get_ref().as_array().filter(|items| !items.is_empty()) else {
-            self.wrong(key, &node.span());
+            self.report_wrong_type(key, &node.span());
             return None;
         };
         let parse = |item: &Node<'_>| match item.get_ref().as_str() {
             Some(text) => self.parsed(&item.span(), text),
             None => {
-                self.wrong(key, &node.span());
+                self.report_wrong_type(key, &node.span());
                 None
             }
         };
@@ -232,7 +232,7 @@ impl<'a> Section<'a> {
         let mut layers = vec![];
         for node in self.layers.iter().rev().filter_map(|table| table.get(key.name)) {
             let Some(table) = node.get_ref().as_table() else {
-                self.wrong(key, &node.span());
+                self.report_wrong_type(key, &node.span());
                 return None;
             };
             span = node.span();
@@ -284,7 +284,7 @@ impl<'a> Section<'a> {
                 .collect()
         });
         let Some(tables) = tables else {
-            self.wrong(key, &node.span());
+            self.report_wrong_type(key, &node.span());
             return vec![];
         };
         let section = |(span, table)| Section {
@@ -297,7 +297,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reports an error at the value of `key`, or at the section if the key is absent.
-    pub(crate) fn complain(&self, key: &Key, message: impl std::fmt::Display) {
+    pub(crate) fn report_at(&self, key: &Key, message: impl std::fmt::Display) {
         let span = self.find(key).map_or(self.span.clone(), Spanned::span);
         self.sink.error(&span, message);
     }

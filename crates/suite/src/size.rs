@@ -14,7 +14,7 @@ use crate::{
 pub(crate) fn model(section: &Section<'_>) -> Option<Model> {
     let model = sized(section)?;
     if model.layers() > Model::MOST_LAYERS {
-        section.complain(
+        section.report_at(
             &train::MODEL_SIZE,
             format_args!("{} layers are more than {}", model.layers(), Model::MOST_LAYERS),
         );
@@ -78,7 +78,7 @@ fn multiple(
     if n.is_multiple_of(of) {
         return Some((n, of));
     }
-    size.complain(
+    size.report_at(
         width,
         format_args!(
             "`{0}` {n} is no multiple of `{1}` {of}\n  hint: each is a whole part of the other, so try `{0} = {2}`",
@@ -158,7 +158,7 @@ fn imagenet_size(section: &Section<'_>) -> Option<ImageNetResNetSize> {
         [&imagenet::DEPTH, &imagenet::WIDTH, &imagenet::IMAGE_SIZE].map(|key| size.whole(key));
     let depth = depth?;
     if ![18, 50].contains(&depth) {
-        size.complain(
+        size.report_at(
             &imagenet::DEPTH,
             format_args!("`depth` {depth} is not built\n  hint: there are 18 and 50"),
         );
@@ -177,7 +177,7 @@ fn resnet_size(section: &Section<'_>) -> Option<ResNetSize> {
     let (depth, width) = (size.whole(&resnet::DEPTH)?, size.whole(&resnet::WIDTH)?);
     if depth % 6 != 2 {
         let nearest = depth - (depth - 2) % 6;
-        size.complain(
+        size.report_at(
             &resnet::DEPTH,
             format_args!(
                 "`depth` {depth} is not 2 more than a multiple of 6\n  hint: try `depth = {nearest}`"
@@ -225,7 +225,7 @@ fn llama_size(section: &Section<'_>) -> Option<LlamaSize> {
         }
     };
     if !head_dim.is_multiple_of(2) {
-        size.complain(
+        size.report_at(
             &llama::HEAD_WIDTH,
             format_args!("a head is {head_dim} wide, which is odd: its elements turn in pairs"),
         );
@@ -256,7 +256,7 @@ fn scaling(size: &Section<'_>) -> Option<RopeScaling> {
     let original = table.whole(&rope_scaling::ORIGINAL);
     let (low, high) = (low?, high?);
     if low >= high {
-        table.complain(
+        table.report_at(
             &rope_scaling::LOW,
             format_args!("`low_freq_factor` {low} is not below `high_freq_factor` {high}"),
         );

@@ -113,7 +113,7 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
     };
     let tables = root.tables(&suite::WORKLOAD, "`[[workload]]`");
     if root.has(&suite::WORKLOAD) && tables.is_empty() {
-        root.complain(&suite::WORKLOAD, "a suite without a workload");
+        root.report_at(&suite::WORKLOAD, "a suite without a workload");
     }
     let workloads: Option<Vec<Workload>> = {
         let read: Vec<_> = tables.iter().map(|table| workload::read(table, of)).collect();
@@ -182,7 +182,7 @@ fn refuse_repeated_names(tables: &[Section<'_>], workloads: &[Workload]) {
             .iter()
             .any(|earlier| earlier.name == workload.name)
         {
-            table.complain(
+            table.report_at(
                 &crate::keys::workload::NAME,
                 format_args!(
                     "workload `{}` is there twice\n  hint: names are unique in a suite",

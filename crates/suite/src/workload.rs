@@ -20,7 +20,7 @@ pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
         .map(String::len)
         .filter(|bytes| *bytes > LONGEST_NAME)
     {
-        base.complain(
+        base.report_at(
             &workload::NAME,
             format!("a name of {bytes} bytes; at most {LONGEST_NAME} are read"),
         );
@@ -75,7 +75,7 @@ fn model_and_data(section: &Section<'_>) -> Option<(Model, DatasetKind)> {
         let kinds = DatasetKind::ALL.iter();
         let fitting = kinds.filter(|kind| model.takes(**kind));
         let fitting: Vec<String> = fitting.map(|kind| format!("`{kind}`")).collect();
-        section.complain(
+        section.report_at(
             &train::DATASET,
             format_args!(
                 "`{}` cannot take `{dataset}`\n  hint: it takes {}",
@@ -100,7 +100,7 @@ fn generate_task(section: &Section<'_>) -> Option<GenerateTask> {
     );
     let (model, prompt_tokens, new_tokens) = (model?, prompt_tokens?, new_tokens?);
     if !model.is_causal() {
-        section.complain(
+        section.report_at(
             &generate::MODEL,
             format_args!(
                 "a `{}` does not write\n  hint: there are `bloom`, `gpt2` and `llama`",
@@ -136,7 +136,7 @@ impl Limits {
         let [max_seconds, max_noise] = others.map(|key| section.number(key));
         let (min_samples, max_samples) = (fewest?, most?);
         if min_samples > max_samples {
-            section.complain(
+            section.report_at(
                 samples[0],
                 format_args!("`min_samples` {min_samples} is more than `max_samples` {max_samples}"),
             );
@@ -242,7 +242,7 @@ fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
                 [&convolution::EDGE, &convolution::STRIDE, &convolution::PADDING].map(|key| shape.whole(key));
             let (edge, padding) = (edge?, padding?);
             if padding >= edge {
-                shape.complain(
+                shape.report_at(
                     &convolution::PADDING,
                     format_args!(
                         "`padding` {padding} is not less than `edge` {edge}: some windows would see no image"

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{spans::Spans, thinned::Thinned};
+use crate::{decimated::Decimated, spans::Spans};
 
 /// Minimum window for an energy, in seconds. The power sensors of an A100 or H100 average over 25 to 100 ms (arXiv
 /// 2312.02741), so in 2 s the two edges of the window account for at most a tenth.
@@ -120,7 +120,7 @@ fn long_enough(window: &Range<f64>, least: f64, of: &str) -> Result<f64, String>
 /// Sampled power, integrated as readings arrive so that thinning does not lose energy.
 #[derive(Debug, Clone, Default)]
 struct Power {
-    sums: Thinned<Sum>,
+    sums: Decimated<Sum>,
     last: Option<(f64, Sum)>,
     averaged_seconds: Option<f64>,
 }
@@ -218,7 +218,7 @@ impl Power {
 /// Energy counter of the device.
 #[derive(Debug, Clone, Default)]
 struct Counter {
-    readings: Thinned<(f64, f64)>,
+    readings: Decimated<(f64, f64)>,
     /// Intervals without holes between readings.
     known: Spans,
     /// Decreases of the counter: time, value before and value after.

@@ -4,22 +4,22 @@
 //! other processes, and the accuracy of the sampling. A value that the machine does not report is absent and listed
 //! once with a reason; it is neither an error nor zero.
 
+mod decimated;
 mod energy;
-mod foreign;
 mod host;
 mod nvml;
+mod other_processes;
 mod rate;
 mod reading;
 mod sampler;
 mod spans;
-mod thinned;
 mod throttle;
 mod trace;
 
 pub use energy::{Energy, MIN_AVERAGING_TIMES, MIN_ENERGY_SECONDS};
-pub use foreign::{Foreign, Stranger};
 pub use host::{HostMemory, keep_freed_memory};
 pub use nvml::{Device, GpuSource, Library, gpus, state, unavailable};
+pub use other_processes::{OtherProcess, OtherProcesses};
 pub use rate::Rate;
 pub use reading::{Process, Reading, Source};
 pub use sampler::{Glance, PERIOD, Sampler};

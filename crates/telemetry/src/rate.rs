@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Range};
 
-use crate::{spans::Spans, thinned::Thinned};
+use crate::{decimated::Decimated, spans::Spans};
 
 /// Accuracy and cost of the sampling in a window of time.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ impl fmt::Display for Rate {
 /// Log of the times of all readings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
-    readings: Thinned<Taken>,
+    readings: Decimated<Taken>,
     near: Spans,
     count: usize,
     total_seconds: f64,

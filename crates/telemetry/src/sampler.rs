@@ -103,10 +103,10 @@ impl Sampler {
 
     /// Returns true if the clock is throttled or was throttled at some time after `since`, according to the readings up
     /// to now. The last reading counts regardless of its age, because the next one may be late on a busy machine.
-    pub fn held_back(&self, since: f64) -> bool {
+    pub fn is_throttled(&self, since: f64) -> bool {
         let now = self.seconds();
         let trace = lock(&self.trace);
-        trace.held_back() || matches!(trace.throttled(since, now), Throttling::Yes(_))
+        trace.is_throttled() || matches!(trace.throttled(since, now), Throttling::Yes(_))
     }
 
     /// Takes a full reading and returns the memory peaks up to now.

@@ -116,7 +116,7 @@ impl Log {
     }
 
     /// Returns true if the clock was throttled at the last reading of the reasons, regardless of its age.
-    pub(crate) fn held_back(&self) -> bool {
+    pub(crate) fn is_throttled(&self) -> bool {
         self.last
             .is_some_and(|(_, bits)| !throttle_reasons(bits).is_empty())
     }
@@ -183,11 +183,11 @@ mod tests {
     #[test]
     fn the_last_reading_counts_however_old_it_is() {
         let mut log = Log::default();
-        assert!(!log.held_back());
+        assert!(!log.is_throttled());
         log.push(0.0, Some(ThrottleReasons::HW_THERMAL_SLOWDOWN.bits()), 0.02);
-        assert!(log.held_back());
+        assert!(log.is_throttled());
         log.push(9.0, Some(ThrottleReasons::GPU_IDLE.bits()), 0.02);
-        assert!(!log.held_back());
+        assert!(!log.is_throttled());
     }
 
     #[test]

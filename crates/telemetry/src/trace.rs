@@ -5,8 +5,8 @@ use std::ops::Range;
 use mantissa_core::{Event, EventKind, Series};
 
 use crate::{
-    Energy, Foreign, PERIOD, Rate, Reading, Throttled, Throttling, energy, foreign, rate, thinned::Thinned,
-    throttle,
+    Energy, OtherProcesses, PERIOD, Rate, Reading, Throttled, Throttling, decimated::Decimated, energy,
+    other_processes, rate, throttle,
 };
 
 /// Maximum distance of two readings, in periods, between which power is interpolated linearly. A longer gap is a hole.
@@ -57,11 +57,11 @@ fn bytes(whole: Option<u64>) -> Option<f64> {
 #[derive(Debug, Clone)]
 pub struct Trace {
     period: f64,
-    columns: [Thinned<(f64, Option<f64>)>; QUANTITIES.len()],
+    columns: [Decimated<(f64, Option<f64>)>; QUANTITIES.len()],
     rate: rate::Log,
     energy: energy::Meter,
     throttle: throttle::Log,
-    foreign: foreign::Log,
+    foreign: other_processes::Log,
     busiest: Option<f64>,
     seen: usize,
     before_device_bytes: Option<u64>,
@@ -118,7 +118,7 @@ impl Trace {
             rate: rate::Log::default(),
             energy: energy::Meter::default(),
             throttle: throttle::Log::default(),
-            foreign: foreign::Log::default(),
+            foreign: other_processes::Log::default(),
             busiest: None,
             seen: 0,
             before_device_bytes: None,
@@ -279,8 +279,8 @@ impl Trace {
     }
 
     /// Returns true if the clock was throttled at the last reading of the reasons.
-    pub(crate) fn held_back(&self) -> bool {
-        self.throttle.held_back()
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.throttle.is_throttled()
     }
 
     /// Returns whether the clock may have been throttled in an interval, in seconds since the start.
@@ -306,7 +306,7 @@ impl Trace {
     }
 
     /// Returns the other processes on the device.
-    pub fn foreign(&self) -> Foreign {
+    pub fn foreign(&self) -> OtherProcesses {
         self.foreign.verdict()
     }
 

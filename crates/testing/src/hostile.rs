@@ -209,14 +209,14 @@ pub fn peak_of(work: impl FnOnce()) -> usize {
 /// # Panics
 /// If a valid file is rejected, or the reader panics, takes too long, allocates too much, or returns an empty or overlong
 /// error.
-pub fn endures(name: &str, valid: &[Vec<u8>], files: u64, read: impl Fn(&[u8]) -> Result<(), String>) {
+pub fn assert_robust(name: &str, valid: &[Vec<u8>], files: u64, read: impl Fn(&[u8]) -> Result<(), String>) {
     endures_within(ROOM, name, valid, files, read);
 }
 
-/// Checks a reader like [`endures`], but allows `room` bytes of memory in addition to those per input byte.
+/// Checks a reader like [`assert_robust`], but allows `room` bytes of memory in addition to those per input byte.
 ///
 /// # Panics
-/// Under the same conditions as [`endures`].
+/// Under the same conditions as [`assert_robust`].
 pub fn endures_within(
     room: usize,
     name: &str,
@@ -280,7 +280,7 @@ mod tests {
             drop(bytes[1..=length].to_vec());
             Ok(())
         };
-        endures("lengths", &[b"\x03abc".to_vec()], 1000, read);
+        assert_robust("lengths", &[b"\x03abc".to_vec()], 1000, read);
     }
 
     #[test]
@@ -290,6 +290,6 @@ mod tests {
             b"valid" => Ok(()),
             _ => Err(String::new()),
         };
-        endures("nothing", &[b"valid".to_vec()], 100, read);
+        assert_robust("nothing", &[b"valid".to_vec()], 100, read);
     }
 }

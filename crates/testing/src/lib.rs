@@ -9,7 +9,7 @@ pub use peak_alloc::PeakAlloc as CountingAllocator;
 ///
 /// # Panics
 /// If it is required and not available.
-pub fn is_there(name: &str, found: Result<(), String>) -> bool {
+pub fn is_available(name: &str, found: Result<(), String>) -> bool {
     let Err(reason) = found else { return true };
     let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
     assert!(

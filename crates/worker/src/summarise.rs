@@ -6,7 +6,7 @@ use mantissa_analysis::{Cluster, Estimate, Interval, MIN_CLUSTERS, cluster_inter
 use mantissa_core::{Backend, Metric, MetricName, RangeCounts, Setting, TensorClass, TensorRange};
 use mantissa_telemetry::{Peaks, Trace};
 use mantissa_workloads::{
-    AllocatorBytes, Measured, MemoryEstimate, MemoryParts, NumericError, Outcome, ReadWeights, Share,
+    AllocatorBytes, MemoryEstimate, MemoryParts, NumericError, Outcome, ReadWeights, Share, TaskMeasurements,
 };
 
 /// Part of the steps over which the final loss is averaged: the last tenth.
@@ -53,10 +53,10 @@ pub fn summarise(setting: &Setting, measured: &Measurements<'_>) -> Metrics {
         "wall clock",
     );
     match &outcome.measured {
-        Measured::Train { .. } => train(&mut metrics, setting, outcome),
-        Measured::Evaluate { .. } => evaluate(&mut metrics, outcome),
-        Measured::Generate { .. } => generate(&mut metrics, outcome),
-        Measured::Kernel { .. } => kernel(&mut metrics, outcome),
+        TaskMeasurements::Train { .. } => train(&mut metrics, setting, outcome),
+        TaskMeasurements::Evaluate { .. } => evaluate(&mut metrics, outcome),
+        TaskMeasurements::Generate { .. } => generate(&mut metrics, outcome),
+        TaskMeasurements::Kernel { .. } => kernel(&mut metrics, outcome),
     }
     launches(&mut metrics, outcome);
     memory(&mut metrics, setting.backend(), measured);
@@ -72,13 +72,13 @@ fn launches(metrics: &mut Metrics, outcome: &Outcome) {
     let middle = |name| median(series(outcome, name)).map(|estimate| estimate.value);
     // Seconds of the work whose launches were counted, and its number of units.
     let (seconds, units) = match &outcome.measured {
-        Measured::Train { .. } => (middle("step_seconds"), 1),
-        Measured::Evaluate { .. } => (middle("batch_seconds"), 1),
-        Measured::Generate { decoded, .. } => {
+        TaskMeasurements::Train { .. } => (middle("step_seconds"), 1),
+        TaskMeasurements::Evaluate { .. } => (middle("batch_seconds"), 1),
+        TaskMeasurements::Generate { decoded, .. } => {
             let both = middle("first_token_seconds").zip(middle("decode_seconds"));
             (both.map(|(first, rest)| first + rest), decoded + 1)
         }
-        Measured::Kernel { .. } => return,
+        TaskMeasurements::Kernel { .. } => return,
     };
     let count = launches.count as f64;
     let method = "launches of one unit of work after the warm-up";
@@ -120,7 +120,7 @@ fn series(outcome: &Outcome, name: &str) -> Vec<f64> {
 }
 
 fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
-    let Measured::Train {
+    let TaskMeasurements::Train {
         train_seconds,
         examples,
         tokens,
@@ -187,7 +187,7 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
 }
 
 fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
-    let Measured::Evaluate {
+    let TaskMeasurements::Evaluate {
         weights,
         examples,
         full,
@@ -205,7 +205,7 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         return;
     };
     // Exclude a short last micro-batch: its workload differs.
-    let (batches, whose) = untroubled(outcome, "batch_seconds", "throttled", *full as usize);
+    let (batches, whose) = unthrottled_times(outcome, "batch_seconds", "throttled", *full as usize);
     let mut rates = |name, count: u64| {
         rate(
             metrics,
@@ -314,7 +314,7 @@ fn of_checkpoint(metrics: &mut Metrics, weights: Option<&ReadWeights>) {
 }
 
 fn generate(metrics: &mut Metrics, outcome: &Outcome) {
-    let Measured::Generate {
+    let TaskMeasurements::Generate {
         weights,
         texts,
         decoded,
@@ -323,7 +323,7 @@ fn generate(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    let times = |name| untroubled(outcome, name, "throttled", usize::MAX);
+    let times = |name| unthrottled_times(outcome, name, "throttled", usize::MAX);
     let name = MetricName::FirstTokenSeconds;
     let (first, _) = times("first_token_seconds");
     estimate(metrics, name, median(first), "no texts");
@@ -469,7 +469,7 @@ fn final_loss(outcome: &Outcome) -> Metric {
 }
 
 fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
-    let Measured::Kernel {
+    let TaskMeasurements::Kernel {
         flops,
         traffic,
         cublas,
@@ -480,7 +480,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    let (launches, whose) = untroubled(outcome, "launch_seconds", "throttled", usize::MAX);
+    let (launches, whose) = unthrottled_times(outcome, "launch_seconds", "throttled", usize::MAX);
     let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str, clock: &str| {
         rate(metrics, name, done, launches, ("launch", whose), clock)
     };
@@ -488,7 +488,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
         rate(MetricName::FlopsPerSecond, *flops, launches.clone(), whose, clock);
     }
     if let (Some(flops), Some(Ok(cublas))) = (flops, cublas) {
-        let (launches, whose) = untroubled(outcome, "cublas_seconds", "cublas_throttled", usize::MAX);
+        let (launches, whose) = unthrottled_times(outcome, "cublas_seconds", "cublas_throttled", usize::MAX);
         let of_cublas = format!(" of cuBLASLt in the same process{whose}");
         rate(
             MetricName::CublasFlopsPerSecond,
@@ -513,7 +513,7 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
             whose,
             clock,
         );
-        let (copies, whose) = untroubled(outcome, "copy_seconds", "copy_throttled", usize::MAX);
+        let (copies, whose) = unthrottled_times(outcome, "copy_seconds", "copy_throttled", usize::MAX);
         let of_copy = format!(" of a copy in the same process{whose}");
         rate(
             MetricName::CopyBytesPerSecond,
@@ -573,7 +573,7 @@ fn rate(
 
 /// Returns the times among the `first` in which the clock was not throttled, and a description. If these are too few for an interval, returns
 /// all of the `first`.
-fn untroubled(outcome: &Outcome, times: &str, marks: &str, first: usize) -> (Vec<f64>, &'static str) {
+fn unthrottled_times(outcome: &Outcome, times: &str, marks: &str, first: usize) -> (Vec<f64>, &'static str) {
     let mut launches = series(outcome, times);
     launches.truncate(first);
     let marks = series(outcome, marks);
@@ -719,7 +719,7 @@ mod tests {
 
     use super::*;
 
-    fn outcome(measured: Measured, series: Vec<Series>) -> Outcome {
+    fn outcome(measured: TaskMeasurements, series: Vec<Series>) -> Outcome {
         Outcome {
             samples: Samples {
                 series,
@@ -786,7 +786,7 @@ mod tests {
 
     #[test]
     fn launches_of_texts_are_those_of_a_token() {
-        let measured = Measured::Generate {
+        let measured = TaskMeasurements::Generate {
             weights: None,
             texts: 2,
             prompt_tokens: 5,
@@ -812,7 +812,7 @@ mod tests {
 
     fn trained(losses: &[f64]) -> Outcome {
         let share = |hits| Share { hits, n: 100 };
-        let measured = Measured::Train {
+        let measured = TaskMeasurements::Train {
             train_seconds: 12.0,
             examples: 80,
             tokens: Some(800),
@@ -866,7 +866,7 @@ mod tests {
         let tested_passages: Vec<Share> = (0..passages).map(|i| share(4 + i % 3)).collect();
         let passage_losses: Vec<f64> = (0..passages).map(|i| 10.0 + (i % 4) as f64).collect();
         let n = 10 * passages;
-        let measured = Measured::Evaluate {
+        let measured = TaskMeasurements::Evaluate {
             weights: Some(ReadWeights::Here {
                 bytes: 1,
                 seconds: 1.0,
@@ -989,7 +989,7 @@ mod tests {
 
     #[test]
     fn throughput_comes_from_the_median_launch_and_turns_its_interval_round() {
-        let measured = Measured::Kernel {
+        let measured = TaskMeasurements::Kernel {
             flops: Some(6.0),
             traffic: None,
             cublas: None,
@@ -1019,7 +1019,7 @@ mod tests {
 
     #[test]
     fn bytes_and_those_of_the_copy_come_from_their_own_times() {
-        let measured = Measured::Kernel {
+        let measured = TaskMeasurements::Kernel {
             flops: None,
             traffic: Some(Traffic {
                 values: 2,
@@ -1054,7 +1054,7 @@ mod tests {
 
     #[test]
     fn throttled_launches_count_only_where_there_are_no_others() {
-        let measured = || Measured::Kernel {
+        let measured = || TaskMeasurements::Kernel {
             flops: Some(6.0),
             traffic: None,
             cublas: None,
@@ -1083,7 +1083,7 @@ mod tests {
 
     #[test]
     fn the_error_of_a_result_that_is_not_finite_is_absent_and_says_so() {
-        let measured = Measured::Kernel {
+        let measured = TaskMeasurements::Kernel {
             flops: Some(6.0),
             traffic: None,
             cublas: None,

@@ -16,7 +16,7 @@ use mantissa_telemetry::{
     Glance, GpuSource, HostMemory, Peaks, Sampler, Source, Throttling, keep_freed_memory,
 };
 use mantissa_workloads::{
-    AllocatorBytes, Measured, Observer, Outcome, OwnModel, Progress, WorkloadError,
+    AllocatorBytes, Observer, Outcome, OwnModel, Progress, TaskMeasurements, WorkloadError,
     peer::{self, Peer},
 };
 
@@ -317,8 +317,8 @@ fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Resu
 }
 
 /// Returns the reason if a training skipped every optimizer step. Its accuracy is that of the initial weights.
-fn untrained(measured: &Measured) -> Option<String> {
-    let Measured::Train {
+fn untrained(measured: &TaskMeasurements) -> Option<String> {
+    let TaskMeasurements::Train {
         skipped_steps,
         windows,
         ..
@@ -332,19 +332,21 @@ fn untrained(measured: &Measured) -> Option<String> {
 }
 
 /// Returns the series that mark the launches or optimizer steps during which the clock was throttled.
-fn throttled(measured: &Measured, watched: &Watched) -> impl Iterator<Item = Series> {
+fn throttled(measured: &TaskMeasurements, watched: &Watched) -> impl Iterator<Item = Series> {
     let (windows, of) = match measured {
-        Measured::Kernel { windows, .. } => (windows, "launch"),
-        Measured::Train { windows, .. } => (windows, "optimizer step"),
-        Measured::Evaluate { windows, .. } => (windows, "micro-batch"),
-        Measured::Generate { windows, .. } => (windows, "text"),
+        TaskMeasurements::Kernel { windows, .. } => (windows, "launch"),
+        TaskMeasurements::Train { windows, .. } => (windows, "optimizer step"),
+        TaskMeasurements::Evaluate { windows, .. } => (windows, "micro-batch"),
+        TaskMeasurements::Generate { windows, .. } => (windows, "text"),
     };
     let (copies, cublas) = match measured {
-        Measured::Kernel { traffic, cublas, .. } => (
+        TaskMeasurements::Kernel { traffic, cublas, .. } => (
             traffic.as_ref().map(|traffic| &traffic.windows),
             cublas.iter().flatten().next().map(|cublas| &cublas.windows),
         ),
-        Measured::Train { .. } | Measured::Evaluate { .. } | Measured::Generate { .. } => (None, None),
+        TaskMeasurements::Train { .. }
+        | TaskMeasurements::Evaluate { .. }
+        | TaskMeasurements::Generate { .. } => (None, None),
     };
     let copies = copies.and_then(|windows| marks("copy_throttled", of, windows, watched));
     let cublas = cublas.and_then(|windows| marks("cublas_throttled", of, windows, watched));
@@ -491,9 +493,9 @@ impl Observer for Watch<'_> {
         self.peaks = Some(self.sampler.peaks());
     }
 
-    fn held_back(&self, since: Instant) -> bool {
+    fn is_throttled(&self, since: Instant) -> bool {
         let since = since.saturating_duration_since(self.sampler.started());
-        self.sampler.held_back(since.as_secs_f64())
+        self.sampler.is_throttled(since.as_secs_f64())
     }
 
     fn heap_bytes(&self) -> Option<u64> {

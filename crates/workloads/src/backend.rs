@@ -12,7 +12,7 @@ use crate::{
     Inputs, Observer, Outcome, OwnModel, WorkloadError,
     check::permit_checked,
     evaluate, generate, kernel,
-    subject::{BuiltIn, kept_operations},
+    model_and_data::{BuiltIn, kept_operations},
     train,
 };
 
@@ -36,7 +36,7 @@ pub fn run(
         return on_device(cell, inputs, own, observer);
     }
     // Before the first use of the GPU. Detecting the GPU may already use it.
-    let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
+    let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     let unchecked = permit_checked(backend, inputs);
     let result = on_device(cell, inputs, own, observer);
     let problems = kept.save();

@@ -10,8 +10,8 @@ use mantissa_precision::{Compute, Operation, check, device};
 use crate::{
     Inputs, WorkloadError,
     backend::{available, kernel_folder, operations},
+    model_and_data::kept_operations,
     precompile::{launch_one, refuse_rejected},
-    subject::kept_operations,
 };
 
 /// Size limit of a file of checks, in bytes.
@@ -134,7 +134,7 @@ pub fn check_kernel(
 ) -> Result<CheckedCandidate, WorkloadError> {
     let backend = cell.setting.backend();
     // Before the first use of the GPU.
-    let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
+    let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     available(backend).map_err(WorkloadError::Device)?;
     let device = device::open(backend, false);
     let compute = Compute::of(&cell.setting);

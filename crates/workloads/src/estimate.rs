@@ -7,8 +7,8 @@ mod ledger;
 use mantissa_core::{Cell, Format, OptimizerKind, Precision, Task, TrainTask};
 
 use crate::{
-    models::{Kept, Network},
-    subject::{Asking, asked},
+    model_and_data::{EvaluateModel, asked},
+    models::{F32Layers, Network},
 };
 
 /// Assumed vocabulary size if only the data determines it and the data is not read yet: that of `bert-base-uncased`.
@@ -102,7 +102,7 @@ struct Counting<'a> {
     cell: &'a Cell,
 }
 
-impl Asking for Counting<'_> {
+impl EvaluateModel for Counting<'_> {
     type Answer = Parameters;
 
     fn of<M: Network>(self, model: M) -> Parameters {
@@ -123,8 +123,8 @@ impl Asking for Counting<'_> {
 }
 
 /// Returns the layers that a cell keeps in f32.
-fn kept(cell: &Cell) -> Kept {
-    Kept::Matching(cell.setting.keep_f32().to_vec())
+fn kept(cell: &Cell) -> F32Layers {
+    F32Layers::Matching(cell.setting.keep_f32().to_vec())
 }
 
 /// Returns the number of tensors that an optimizer keeps per parameter, in the format of the parameters.

@@ -4,15 +4,16 @@ use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::{Axis, Cell, EvaluateTask, Event, EventKind, Executed, Precision, Samples, Series};
-use mantissa_precision::{Compute, Tracked, aside, observe_launches};
+use mantissa_precision::{Compute, Tracked, observe_launches, without_recording};
 
 use crate::{
-    AllocatorBytes, Inputs, Measured, Observer, Outcome, Phase, Progress, ReadWeights, Share, WorkloadError,
+    AllocatorBytes, Inputs, Observer, Outcome, Phase, Progress, ReadWeights, Share, TaskMeasurements,
+    WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
+    initial_state::{Purpose, Start, start},
+    model_and_data::{Source, Work},
     models::{Batch, Network, Norms, Stage},
     outcome::{allocator, progress, read},
-    start::{Purpose, Start, start},
-    subject::{Source, Work},
     timing::wall_clock,
 };
 
@@ -66,7 +67,7 @@ struct Test<'a, M: Network> {
 }
 
 /// Predictions for some examples.
-pub(crate) struct Said {
+pub(crate) struct Predictions {
     /// Class with the highest logit of each example.
     pub predicted: Vec<i32>,
     /// Cross-entropy of each example, nats.
@@ -78,7 +79,7 @@ pub(crate) struct Said {
 }
 
 /// Predictions for all test examples.
-pub(crate) struct Tested {
+pub(crate) struct EvaluationResult {
     seconds: Series,
     windows: Vec<Range<Instant>>,
     predicted: Vec<i32>,
@@ -89,7 +90,7 @@ pub(crate) struct Tested {
     passage_losses: Vec<f64>,
 }
 
-impl Tested {
+impl EvaluationResult {
     /// Returns the class or token with the highest logit of each example.
     pub fn predicted(&self) -> &[i32] {
         &self.predicted
@@ -100,13 +101,13 @@ impl Tested {
 pub(crate) fn go_through<P: Part>(
     cell: &Cell,
     part: &P,
-    mut predict: impl FnMut(&[usize]) -> Result<Said, WorkloadError>,
+    mut predict: impl FnMut(&[usize]) -> Result<Predictions, WorkloadError>,
     observer: &mut dyn Observer,
-) -> Result<Tested, WorkloadError> {
+) -> Result<EvaluationResult, WorkloadError> {
     let mut seconds = Series::new("batch_seconds", "s", "micro-batch");
     let (mut predicted, mut loss, mut windows) = (vec![], 0.0, vec![]);
     let mut correct = String::with_capacity(part.len());
-    let words = cell.workload.predicts_words();
+    let words = cell.workload.predicts_tokens();
     let (mut passages, mut passage_losses) = (vec![], vec![]);
     let batches = micro_batches(cell, part);
     let total = batches.len() as u64;
@@ -134,7 +135,7 @@ pub(crate) fn go_through<P: Part>(
             allocator: said.allocator,
         });
     }
-    Ok(Tested {
+    Ok(EvaluationResult {
         loss: loss / correct.len() as f64,
         seconds,
         windows,
@@ -157,13 +158,13 @@ pub(crate) fn micro_batches<P: Part>(cell: &Cell, part: &P) -> Vec<Vec<usize>> {
 pub(crate) fn outcome<P: Part>(
     cell: &Cell,
     data: &Dataset<P>,
-    tested: Tested,
+    tested: EvaluationResult,
     read: Option<ReadWeights>,
     agreement: Option<(Share, Vec<Share>)>,
     events: Vec<Event>,
     (load_seconds, warmup_seconds): (f64, f64),
 ) -> Outcome {
-    let words = cell.workload.predicts_words();
+    let words = cell.workload.predicts_tokens();
     let (agreement, agreeing_passages) = agreement.unzip();
     let n = tested.correct.len() as u64;
     let hits = tested.correct.bytes().filter(|bit| *bit == b'1').count() as u64;
@@ -186,7 +187,7 @@ pub(crate) fn outcome<P: Part>(
         load_seconds,
         warmup_seconds,
         launches: None,
-        measured: Measured::Evaluate {
+        measured: TaskMeasurements::Evaluate {
             weights: read,
             examples,
             full: (data.test.len() / batch) as u64,
@@ -222,7 +223,7 @@ struct Ready<'a, M: Network> {
 
 impl<M: Network> Ready<'_, M> {
     /// Predicts a micro-batch. The window lasts from the upload until the predictions are on the host.
-    fn predict(&self, batch: &Batch<M>) -> Result<Said, WorkloadError> {
+    fn predict(&self, batch: &Batch<M>) -> Result<Predictions, WorkloadError> {
         let begun = Instant::now();
         let input = M::upload(batch, self.device);
         let pass = self
@@ -237,7 +238,7 @@ impl<M: Network> Ready<'_, M> {
         let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), self.device);
         // The logits have the setting's precision, but the loss must not be rounded to its format.
         let losses = Compute::from(wide(self.compute.precision())).cross_entropies(logits, labels);
-        Ok(Said {
+        Ok(Predictions {
             predicted,
             losses: read(losses)?,
             window,
@@ -315,8 +316,9 @@ impl<'a, M: Network> Test<'a, M> {
         let agreement = match read {
             // Launches of the f32 comparison must not count as launches of the setting.
             Some(_) => {
-                let compared = aside(|| reference.agreement(data, &tested.predicted, inputs, observer));
-                or_told(compared, &mut events)?
+                let compared =
+                    without_recording(|| reference.agreement(data, &tested.predicted, inputs, observer));
+                warn_if_failed(compared, &mut events)?
             }
             None => None,
         };
@@ -381,7 +383,7 @@ impl<M: Network> Reference<'_, M> {
 
 /// Adds a warning to the record if the comparison with f32 failed on the device. f32 may run out of memory, since it needs twice the memory of a
 /// 16-bit format. The comparison runs after the measurements, which stay valid.
-pub(crate) fn or_told<T>(
+pub(crate) fn warn_if_failed<T>(
     compared: Result<Option<T>, WorkloadError>,
     events: &mut Vec<Event>,
 ) -> Result<Option<T>, WorkloadError> {
@@ -401,7 +403,7 @@ pub(crate) fn agreement<P: Part>(
     cell: &Cell,
     part: &P,
     predicted: &[i32],
-    mut predict: impl FnMut(&[usize]) -> Result<Said, WorkloadError>,
+    mut predict: impl FnMut(&[usize]) -> Result<Predictions, WorkloadError>,
     observer: &mut dyn Observer,
 ) -> Result<(Share, Vec<Share>), WorkloadError> {
     // Half the batch size, so that values of twice the width do not need more memory than the setting did.
@@ -409,7 +411,7 @@ pub(crate) fn agreement<P: Part>(
     let indices: Vec<usize> = (0..part.len()).collect();
     let batches = indices.chunks(batch);
     let total = batches.len() as u64;
-    let words = cell.workload.predicts_words();
+    let words = cell.workload.predicts_tokens();
     let (mut hits, mut at, mut passages) = (0, 0, vec![]);
     for (number, indices) in (1u64..).zip(batches) {
         let said = predict(indices)?;
@@ -435,7 +437,7 @@ pub(crate) fn agreement<P: Part>(
 
 #[cfg(test)]
 mod tests {
-    use crate::subject::BuiltIn;
+    use crate::model_and_data::BuiltIn;
     use std::path::{Path, PathBuf};
 
     use mantissa_core::{
@@ -449,14 +451,14 @@ mod tests {
     fn where_f32_has_no_place_what_was_measured_stands_and_the_record_says_so() {
         let mut events = vec![];
         let failed = |error: WorkloadError| Err::<Option<u32>, _>(error);
-        let told = or_told(failed(WorkloadError::Device("out of memory".into())), &mut events);
+        let told = warn_if_failed(failed(WorkloadError::Device("out of memory".into())), &mut events);
         assert!(matches!(told, Ok(None)));
         assert_eq!(
             events[0].detail,
             "predictions were not compared with those of f32: out of memory"
         );
-        assert!(or_told(failed(WorkloadError::Data("no vocabulary".into())), &mut events).is_err());
-        assert!(matches!(or_told(Ok(Some(1)), &mut events), Ok(Some(1))));
+        assert!(warn_if_failed(failed(WorkloadError::Data("no vocabulary".into())), &mut events).is_err());
+        assert!(matches!(warn_if_failed(Ok(Some(1)), &mut events), Ok(Some(1))));
         assert_eq!(events.len(), 1);
     }
 
@@ -514,7 +516,7 @@ mod tests {
             )
         };
         let (single, noting) = run("32-true");
-        let Measured::Evaluate {
+        let TaskMeasurements::Evaluate {
             weights,
             examples,
             loss,
@@ -574,7 +576,7 @@ mod tests {
             (outcome, noting)
         };
         let (single, _) = run("32-true");
-        let Measured::Evaluate {
+        let TaskMeasurements::Evaluate {
             agreement,
             test,
             loss,
@@ -590,7 +592,7 @@ mod tests {
             (10, test.hits)
         );
         let (half, noting) = run("bf16-true");
-        let Measured::Evaluate {
+        let TaskMeasurements::Evaluate {
             agreement,
             loss: rounded,
             ..
@@ -634,7 +636,7 @@ mod tests {
             (&images, None),
             &Wanted::Test(None),
             32,
-            &crate::data::Preparation::usual(crate::data::Shades::IMAGENET),
+            &crate::data::ImagePreprocessing::usual(crate::data::Normalization::IMAGENET),
         )
         .unwrap();
         assert_eq!(data.test.len(), 4000);
@@ -690,7 +692,7 @@ mod tests {
             let mut cell = cell(Model::Llama(size.clone()), DatasetKind::Text, precision);
             cell.setting.set(Axis::Sequence, AxisValue::Integer(512)).unwrap();
             let (outcome, _) = tested(&cell, &inputs);
-            let Measured::Evaluate {
+            let TaskMeasurements::Evaluate {
                 loss,
                 words,
                 test,

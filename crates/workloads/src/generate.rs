@@ -4,7 +4,7 @@
 use std::{cell::RefCell, fmt::Write, ops::Range, time::Instant};
 
 use burn::tensor::{Device, Tensor};
-use mantissa_analysis::{WarmUp, Warmth};
+use mantissa_analysis::{WarmUp, WarmUpState};
 use mantissa_core::{Cell, Event, EventKind, Executed, GenerateTask, Samples, Series};
 use mantissa_inputs::weights::generation_note;
 use mantissa_precision::{Compute, Timed, Tracked, observe_launches};
@@ -12,13 +12,13 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::{
-    Inputs, Measured, Observer, Outcome, Phase, ReadWeights, WorkloadError,
+    Inputs, Observer, Outcome, Phase, ReadWeights, TaskMeasurements, WorkloadError,
     data::{TokenBatch, Tokenized},
+    initial_state::{Purpose, Start, start},
+    model_and_data::{GenerateText, with_writer},
     models::{KvCache, Network, Norms, Stage},
     outcome::{progress, read, sync},
     sampling::{Limits, sample},
-    start::{Purpose, Start, start},
-    subject::{Writing, with_writer},
     timing::{Launch, wall_clock, windows},
 };
 
@@ -56,7 +56,7 @@ struct Generating<'a> {
 }
 
 /// Model that is ready to generate.
-pub(crate) struct Writer<'a, M: Network> {
+pub(crate) struct Generator<'a, M: Network> {
     model: &'a M,
     parameters: Tracked,
     /// Embedding table in the format of matmuls. It is cast once per text, as autocast caches its casts.
@@ -67,7 +67,7 @@ pub(crate) struct Writer<'a, M: Network> {
 }
 
 /// Tokens generated after a prompt, and their times.
-pub(crate) struct Written {
+pub(crate) struct Generated {
     /// Token ids, `[new tokens, n]`.
     pub tokens: Vec<i32>,
     /// Seconds until each token was on the host, from the start or from the token before.
@@ -78,7 +78,7 @@ pub(crate) struct Written {
     pub window: Range<Instant>,
 }
 
-impl Written {
+impl Generated {
     /// Returns the seconds of all tokens but the first.
     fn decoding(&self) -> f64 {
         self.seconds[1..].iter().sum()
@@ -126,7 +126,7 @@ fn drawn(logits: &[f64], temperature: f64, rng: &mut ChaCha8Rng) -> i32 {
     reached.unwrap_or(logits.len() - 1) as i32
 }
 
-impl<'a, M: Network<Part = Tokenized>> Writer<'a, M> {
+impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
     pub(crate) fn new(model: &'a M, start: &'a Start, compute: Compute, device: &'a Device) -> Self {
         let working = start.parameters.working(&compute, |name| model.multiplies(name));
         let parameters = working.freeze();
@@ -149,7 +149,7 @@ impl<'a, M: Network<Part = Tokenized>> Writer<'a, M> {
         new: u32,
         choice: &mut Choice,
         told: impl FnOnce(),
-    ) -> Result<Written, WorkloadError> {
+    ) -> Result<Generated, WorkloadError> {
         let cache = RefCell::new(KvCache::default());
         let (begun, mut last) = (Instant::now(), None);
         let (mut tokens, mut seconds, mut since) = (vec![], vec![], begun);
@@ -170,7 +170,7 @@ impl<'a, M: Network<Part = Tokenized>> Writer<'a, M> {
             Some(logits) => read(logits)?.into_iter().all(f64::is_finite),
             None => true,
         };
-        Ok(Written {
+        Ok(Generated {
             tokens,
             seconds,
             finite,
@@ -190,12 +190,12 @@ impl<'a, M: Network<Part = Tokenized>> Writer<'a, M> {
         let input = M::upload(&batch, self.device);
         let stage = Stage::Testing(self.running);
         let pass = self.model.pass(&self.parameters, &self.compute, stage);
-        let pass = pass.remembering(cache).with_head(self.head.as_ref());
+        let pass = pass.with_cache(cache).with_head(self.head.as_ref());
         self.model.forward(&pass, &input, |_| ())
     }
 }
 
-impl Writing for Generating<'_> {
+impl GenerateText for Generating<'_> {
     type Output = Outcome;
 
     fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
@@ -212,7 +212,7 @@ impl Writing for Generating<'_> {
                 .events
                 .extend(note.map(|note| Event::new(EventKind::Weights, note)));
         }
-        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), device);
+        let writer = Generator::new(&model, &start, Compute::of(&cell.setting), device);
         let n = cell.setting.batch() as usize;
         let prompts = prompts(task, n, cell.seed);
         sync(device)?;
@@ -233,12 +233,12 @@ impl Writing for Generating<'_> {
         let most = task.max_samples;
         progress(self.observer, device, Phase::Measure, 0, most.into());
         let telling = RefCell::new(self.observer);
-        let texts = write_texts(task, n, |number| {
+        let texts = generate_texts(task, n, |number| {
             let written = write(&mut || {
                 let mut observer = telling.borrow_mut();
                 progress(*observer, device, Phase::Measure, number.into(), most.into());
             })?;
-            let held_back = telling.borrow().held_back(written.window.start);
+            let held_back = telling.borrow().is_throttled(written.window.start);
             Ok((written, held_back))
         })?;
         telling.into_inner().memory_known();
@@ -260,10 +260,10 @@ pub(crate) struct Texts {
 
 /// Generates texts until the decoding time is known precisely enough. `write` receives the number of the text, from 1, and returns the text and
 /// true if the device's clock was throttled.
-pub(crate) fn write_texts(
+pub(crate) fn generate_texts(
     task: &GenerateTask,
     n: usize,
-    mut write: impl FnMut(u32) -> Result<(Written, bool), WorkloadError>,
+    mut write: impl FnMut(u32) -> Result<(Generated, bool), WorkloadError>,
 ) -> Result<Texts, WorkloadError> {
     let mut first = Series::new("first_token_seconds", "s", "text");
     let mut decoding = Series::new("decode_seconds", "s", "text");
@@ -284,7 +284,7 @@ pub(crate) fn write_texts(
             device: None,
             wall: written.decoding(),
         };
-        says.get_or_insert(said(&written.tokens, n));
+        says.get_or_insert(text_event(&written.tokens, n));
         let window = written.window;
         Ok((Launch { window, timed }, held_back))
     })?;
@@ -320,7 +320,7 @@ impl Texts {
             load_seconds,
             warmup_seconds,
             launches: None,
-            measured: Measured::Generate {
+            measured: TaskMeasurements::Generate {
                 weights: read,
                 texts: n as u64,
                 prompt_tokens: task.prompt_tokens.into(),
@@ -342,24 +342,24 @@ pub(crate) fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
 /// Generates texts until the times of tokens settle: at least one text, which covers every length of the cache.
 pub(crate) fn warm_up(
     limits: Limits,
-    mut write: impl FnMut() -> Result<Written, WorkloadError>,
+    mut write: impl FnMut() -> Result<Generated, WorkloadError>,
 ) -> Result<Event, WorkloadError> {
     let begun = Instant::now();
     let mut warm_up = WarmUp::new(MOST_WARM_UPS);
     for texts in 1u32.. {
-        let mut warmth = Warmth::Warming;
+        let mut warmth = WarmUpState::Warming;
         for seconds in &write()?.seconds[1..] {
-            if matches!(warmth, Warmth::Warming) {
+            if matches!(warmth, WarmUpState::Warming) {
                 warmth = warm_up.push(*seconds);
             }
         }
         let detail = match warmth {
-            Warmth::Settled => "times of tokens had settled",
-            Warmth::GaveUp => "times of tokens did not settle",
-            Warmth::Warming if begun.elapsed().as_secs_f64() > limits.max_seconds => {
+            WarmUpState::Settled => "times of tokens had settled",
+            WarmUpState::GaveUp => "times of tokens did not settle",
+            WarmUpState::Warming if begun.elapsed().as_secs_f64() > limits.max_seconds => {
                 "times of tokens did not settle within the time cap"
             }
-            Warmth::Warming => continue,
+            WarmUpState::Warming => continue,
         };
         return Ok(Event {
             kind: EventKind::WarmUp,
@@ -372,7 +372,7 @@ pub(crate) fn warm_up(
 }
 
 /// Returns an event with the tokens of the first text.
-fn said(tokens: &[i32], n: usize) -> Event {
+fn text_event(tokens: &[i32], n: usize) -> Event {
     let mut detail = String::from("token ids");
     for token in tokens.iter().step_by(n) {
         let _ = write!(detail, " {token}");
@@ -457,7 +457,7 @@ mod tests {
             [3, 3, 18]
         );
         assert_eq!(text(&outcome).split(' ').count(), 2 + 7);
-        let Measured::Generate {
+        let TaskMeasurements::Generate {
             weights,
             texts,
             prompt_tokens,
@@ -513,7 +513,7 @@ mod tests {
         let of = (&cell, mantissa_core::Format::F64, Purpose::Testing);
         let device = Device::flex();
         let start = start(&model, of, &Inputs::default(), &device).unwrap();
-        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &device);
+        let writer = Generator::new(&model, &start, Compute::of(&cell.setting), &device);
         // Recompute the whole first text for each of its tokens.
         let mut ids = prompts(task, 2, cell.seed)[..5].to_vec();
         for _ in 0..7 {
@@ -572,7 +572,7 @@ mod tests {
         let of = (&cell, mantissa_core::Format::F32, Purpose::Testing);
         let device = Device::flex();
         let start = start(&model, of, &inputs, &device).unwrap();
-        let writer = Writer::new(&model, &start, Compute::of(&cell.setting), &device);
+        let writer = Generator::new(&model, &start, Compute::of(&cell.setting), &device);
         let prompt = [tokenizer.beginning().unwrap() as i32];
         let written = writer
             .write((&prompt, 1), 256, &mut Choice::new(0.0, 0), || ())

@@ -22,11 +22,11 @@ use rand_chacha::ChaCha8Rng;
 pub(crate) use peer::by_peer;
 
 use self::{
-    cache::{Copies, Turns},
+    cache::{Copies, RotatingCopies},
     error::{Formats, ResultError},
 };
 use crate::{
-    Cublas, Measured, NumericError, Observer, Outcome, Phase, Traffic, WorkloadError,
+    Cublas, NumericError, Observer, Outcome, Phase, TaskMeasurements, Traffic, WorkloadError,
     outcome::{progress, read, sync},
     sampling::{sample, warm_up},
     timing::{Launch, Read, Timing, windows},
@@ -173,7 +173,7 @@ fn measure<const D: usize>(
     observer.memory_known();
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, setting.backend(), bytes);
-    let mut turns = Turns::new(first, copies, || operation.upload(inputs));
+    let mut turns = RotatingCopies::new(first, copies, || operation.upload(inputs));
     sync(device)?;
 
     let mut last = None;
@@ -191,7 +191,7 @@ fn measure<const D: usize>(
 
     let sampled = sample(task, |number| {
         let launch = next()?;
-        let held_back = observer.held_back(launch.window.start);
+        let held_back = observer.is_throttled(launch.window.start);
         progress(
             observer,
             device,
@@ -210,7 +210,7 @@ fn measure<const D: usize>(
     }
     // Free the memory for the copy.
     drop(turns);
-    let held_back = |since| observer.held_back(since);
+    let held_back = |since| observer.is_throttled(since);
     let copy = match operation.traffic() {
         Some(traffic) => Some(copy::by_burn(traffic, inputs, task, &timing, held_back)?),
         None => None,
@@ -291,7 +291,7 @@ impl MeasuredKernel {
             load_seconds,
             warmup_seconds,
             launches: None,
-            measured: Measured::Kernel {
+            measured: TaskMeasurements::Kernel {
                 flops: self.flops,
                 traffic: copy.map(|(moved, copy)| Traffic {
                     values,

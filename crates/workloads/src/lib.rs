@@ -7,17 +7,17 @@ mod check;
 mod estimate;
 mod evaluate;
 mod generate;
+mod initial_state;
 mod kernel;
+mod model_and_data;
 mod models;
 mod outcome;
-mod own;
 pub mod peer;
 mod precompile;
 mod sampling;
-mod start;
-mod subject;
 mod timing;
 mod train;
+mod user_workload;
 mod weights;
 
 /// Version of burn that the models are written with.
@@ -30,8 +30,8 @@ use mantissa_core::Phase;
 use mantissa_inputs::{Inputs, data};
 pub use mantissa_precision::Launches;
 pub use outcome::{
-    AllocatorBytes, Cublas, Measured, MemoryParts, NumericError, Observer, Outcome, Progress, ReadWeights,
-    Share, Traffic, WorkloadError,
+    AllocatorBytes, Cublas, MemoryParts, NumericError, Observer, Outcome, Progress, ReadWeights, Share,
+    TaskMeasurements, Traffic, WorkloadError,
 };
-pub use own::{Examples, OwnModel, Workload};
 pub use precompile::precompile;
+pub use user_workload::{Examples, OwnModel, UserWorkload};

@@ -18,7 +18,7 @@ pub trait Observer: Send {
     fn memory_known(&mut self) {}
 
     /// Returns true if the device's clock is known to have been throttled since a moment.
-    fn held_back(&self, _since: Instant) -> bool {
+    fn is_throttled(&self, _since: Instant) -> bool {
         false
     }
 
@@ -139,12 +139,12 @@ pub struct Outcome {
     /// Kernel launches of one unit of work on a GPU: an optimizer step, a micro-batch, or all texts of a batch.
     pub launches: Option<Launches>,
     /// Measurements of the task.
-    pub measured: Measured,
+    pub measured: TaskMeasurements,
 }
 
 /// Measurements by task, in addition to the series in the samples.
 #[derive(Debug)]
-pub enum Measured {
+pub enum TaskMeasurements {
     /// Series: `step_seconds`, `train_loss`, `learning_rate`, `loss_scale` by optimizer step; `validation_loss` and
     /// `validation_accuracy` by epoch.
     Train {

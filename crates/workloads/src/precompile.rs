@@ -24,7 +24,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
         return Ok(());
     }
     // Before the first use of the GPU.
-    let kept = device::kernels_in(&kernel_folder(backend, &inputs.cache));
+    let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     available(backend).map_err(WorkloadError::Device)?;
     permit_checked(backend, inputs);
     // A launch that is skipped does not report an error of the compiler or the driver.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mantissa_analysis::{Decision, MIN_SAMPLES, StopReason, Stopping, StoppingRule, WarmUp, Warmth};
+use mantissa_analysis::{Decision, MIN_SAMPLES, StopReason, Stopping, StoppingRule, WarmUp, WarmUpState};
 use mantissa_core::{Event, EventKind, GenerateTask, KernelTask};
 use mantissa_precision::Timed;
 
@@ -74,10 +74,10 @@ pub(crate) fn warm_up(
     let mut warm_up = WarmUp::new(MOST_WARM_UPS);
     for launches in 1u32.. {
         let detail = match warm_up.push(launch()?) {
-            Warmth::Settled => "times had settled",
-            Warmth::GaveUp => "times did not settle",
-            Warmth::Warming if begun.elapsed() > cap => "times did not settle within the time cap",
-            Warmth::Warming => continue,
+            WarmUpState::Settled => "times had settled",
+            WarmUpState::GaveUp => "times did not settle",
+            WarmUpState::Warming if begun.elapsed() > cap => "times did not settle within the time cap",
+            WarmUpState::Warming => continue,
         };
         return Ok(Some(event(EventKind::WarmUp, launches, detail)));
     }

@@ -4,8 +4,8 @@
 //! of `accumulate` micro-batches are added before one optimizer step. Each micro-batch contributes its *summed* loss divided by the number of
 //! labels of its whole group, so short micro-batches are weighted by their size. A trailing incomplete group also makes an optimizer step.
 
+mod batch_order;
 mod checkpointing;
-mod course;
 mod evaluate;
 #[cfg(test)]
 mod golden;
@@ -25,22 +25,22 @@ use mantissa_core::{
 };
 use mantissa_precision::{
     Compute, GradientSum, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet, ScaleChange,
-    Tracked, aside, micro_batch_momentum, submit,
+    Tracked, micro_batch_momentum, submit, without_recording,
 };
 
 use crate::{
-    Inputs, Measured, MemoryParts, Observer, Outcome, Phase, Share, WorkloadError,
+    Inputs, MemoryParts, Observer, Outcome, Phase, Share, TaskMeasurements, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
     estimate::estimate_for,
+    initial_state::{Purpose, Start, start},
+    model_and_data::{Source, Work},
     models::{Batch, DistilBert, Network, Norms, Stage},
     outcome::{progress, read, sync},
-    start::{Purpose, Start, start},
-    subject::{Source, Work},
     timing::wall_clock,
 };
 use evaluate::evaluate;
 
-pub(crate) use course::{learning_rate, order};
+pub(crate) use batch_order::{learning_rate, order};
 pub(crate) use evaluate::Evaluation;
 pub(crate) use warm_up::{first, sizes};
 
@@ -138,7 +138,7 @@ pub(crate) fn outcome<P: Part>(
 ) -> Outcome {
     let (mut samples, totals) = (log.samples, log.totals);
     // Tokens of one text are not independent, so runs cannot be paired by token.
-    samples.test_correct = (!cell.workload.predicts_words()).then_some(test.correct);
+    samples.test_correct = (!cell.workload.predicts_tokens()).then_some(test.correct);
     Outcome {
         samples,
         events: log.events,
@@ -148,10 +148,10 @@ pub(crate) fn outcome<P: Part>(
         load_seconds,
         warmup_seconds,
         launches: None,
-        measured: Measured::Train {
+        measured: TaskMeasurements::Train {
             train_seconds: totals.train_seconds,
             examples: totals.examples,
-            words: cell.workload.predicts_words(),
+            words: cell.workload.predicts_tokens(),
             tokens: cell
                 .workload
                 .concerns(Axis::Sequence)
@@ -372,7 +372,7 @@ impl<'a, M: Network> Trainer<'a, M> {
         let begun = Instant::now();
         // If parameters are already non-finite, an observation cannot show the cause.
         if self.parameters.all_finite().map_err(WorkloadError::Device)? {
-            let ranges = aside(|| {
+            let ranges = without_recording(|| {
                 let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
                 sync(self.device).map(|()| ranges)
             })?;
@@ -391,7 +391,7 @@ impl<'a, M: Network> Trainer<'a, M> {
         let mut gradients = GradientSum::new(self.parameters.len());
         let (mut losses, mut hits) = (vec![], vec![]);
         #[cfg(test)]
-        warm_up::stepped(micro_batches.len(), self.optimizer.state().next().is_some());
+        warm_up::record_step(micro_batches.len(), self.optimizer.state().next().is_some());
         let working = self.working();
         let share = 1.0 / answers as f64;
         for batch in micro_batches {
@@ -463,7 +463,7 @@ impl<'a, M: Network> Trainer<'a, M> {
     /// Computes the loss of a micro-batch, with its graph.
     fn loss(&self, parameters: &Tracked, batch: &Batch<M>) -> Loss {
         #[cfg(test)]
-        warm_up::met("trained", batch.labels().len());
+        warm_up::record_shape("trained", batch.labels().len());
         let (input, labels) = upload::<M>(batch, self.device);
         let noted = RefCell::default();
         let pass = self
@@ -504,7 +504,7 @@ impl<'a, M: Network> Trainer<'a, M> {
     /// Computes logits of a micro-batch without dropout or graph. Returns them with the labels.
     fn predict(&self, parameters: &Tracked, batch: &Batch<M>) -> (Tensor<2>, Tensor<1, Int>) {
         #[cfg(test)]
-        warm_up::met("predicted", batch.labels().len());
+        warm_up::record_shape("predicted", batch.labels().len());
         let (input, labels) = upload::<M>(batch, self.device);
         let pass = self
             .model

@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 use comfy_table::Table;
-use mantissa_gate::{Baselines, Measured, Saved};
+use mantissa_gate::{BaselineInfo, Baselines, RunMeasurements};
 
 use crate::{args::BaselineCommand, printer::Printer};
 
 pub(crate) fn baseline(command: &BaselineCommand, printer: &Printer) -> Result<()> {
     match command {
         BaselineCommand::Save { name, run, place } => {
-            let run = Measured::read(run)?;
+            let run = RunMeasurements::read(run)?;
             let saved = Baselines::new(&place.baselines).save(name, &run)?;
             if saved.repeats < mantissa_gate::Policy::FEWEST_REPEATS as usize {
                 printer.warn(&format!(
@@ -44,7 +44,7 @@ pub(crate) fn baseline(command: &BaselineCommand, printer: &Printer) -> Result<(
     Ok(())
 }
 
-fn table(all: &[Saved]) -> String {
+fn table(all: &[BaselineInfo]) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
     table.set_header([

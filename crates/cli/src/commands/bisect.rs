@@ -10,7 +10,9 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use mantissa_core::MetricName;
-use mantissa_gate::{Failure, Fences, FindingKind, Gate, Gated, Measured, Outcome, Policy, compare};
+use mantissa_gate::{
+    ChangeVerdict, Failure, Fences, FindingKind, Gate, GateReport, Policy, RunMeasurements, compare,
+};
 use mantissa_runner::Stop;
 
 use crate::{
@@ -47,7 +49,7 @@ impl std::str::FromStr for Watched {
 
 impl Watched {
     /// Returns every failure of a comparison.
-    fn all(gated: &Gated) -> Vec<Self> {
+    fn all(gated: &GateReport) -> Vec<Self> {
         let of = |failure: &Failure| {
             let metric = failure.metric.map(MetricName::name);
             let finding = failure.finding.map(FindingKind::name);
@@ -60,7 +62,7 @@ impl Watched {
     }
 
     /// Returns true if the commit shows this regression, and `None` if the comparison is inconclusive.
-    fn is_worse(&self, gated: &Gated) -> Option<bool> {
+    fn is_worse(&self, gated: &GateReport) -> Option<bool> {
         if Self::all(gated).contains(self) {
             return Some(true);
         }
@@ -79,7 +81,7 @@ impl Watched {
             .any(|kind| kind.name() == self.about);
         let unseen = cell.findings.iter().any(|finding| match finding.kind {
             FindingKind::Lost => true,
-            FindingKind::Status => finding.verdict != Outcome::Improved,
+            FindingKind::Status => finding.verdict != ChangeVerdict::Improved,
             _ => false,
         });
         let is_metric = MetricName::ALL.iter().any(|metric| metric.name() == self.about);
@@ -88,9 +90,9 @@ impl Watched {
             (None, Some(finding)) => finding.verdict,
             // A metric that was not measured is inconclusive, as is a precision that was not probed. Without any finding, nothing got worse.
             (None, None) if is_metric || (is_seen && unseen) => return None,
-            (None, None) => Outcome::Unchanged,
+            (None, None) => ChangeVerdict::Unchanged,
         };
-        (verdict != Outcome::Inconclusive).then_some(false)
+        (verdict != ChangeVerdict::Inconclusive).then_some(false)
     }
 }
 
@@ -279,8 +281,8 @@ impl Step<'_> {
     }
 
     /// Compares the built program with another one. Their processes take turns, to expose both to the same disturbances of the machine.
-    fn judge(&self, good: &Path, place: &Path) -> Result<Gated> {
-        let mut sides: [Option<Measured>; 2] = [None, None];
+    fn judge(&self, good: &Path, place: &Path) -> Result<GateReport> {
+        let mut sides: [Option<RunMeasurements>; 2] = [None, None];
         for process in 0..self.repeats {
             for (side, (name, program)) in sides.iter_mut().zip([("good", good), ("commit", &self.built())]) {
                 let measured = self.measure(program, &place.join(format!("{name}-{process}")))?;
@@ -301,10 +303,10 @@ impl Step<'_> {
             &Fences::new(),
         )?;
         // An inconclusive metric does not make a commit bad.
-        Ok(Gated::new(comparison, &self.policy, today(), false))
+        Ok(GateReport::new(comparison, &self.policy, today(), false))
     }
 
-    fn measure(&self, program: &Path, out: &Path) -> Result<Measured> {
+    fn measure(&self, program: &Path, out: &Path) -> Result<RunMeasurements> {
         let mut command = Command::new(program);
         command
             .arg("run")
@@ -314,7 +316,7 @@ impl Step<'_> {
             .current_dir(self.tree);
         // With 3, a cell failed, which the gate evaluates.
         match logged(&mut command, self.stop, None)? {
-            (Some(0 | 3), _) => Ok(Measured::read(out)?),
+            (Some(0 | 3), _) => Ok(RunMeasurements::read(out)?),
             (_, said) => bail!("{}", said.trim_end()),
         }
     }

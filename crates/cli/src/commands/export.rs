@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use mantissa_gate::Measured;
+use mantissa_gate::RunMeasurements;
 use mantissa_report::{ExportFormat, load};
 
 use crate::{
     args::ExportArguments,
     commands::gate::write,
+    output_format::{Export, Format},
     printer::Printer,
-    written::{Export, Format},
 };
 
 pub(crate) fn export(arguments: &ExportArguments, printer: &Printer) -> Result<()> {
@@ -28,7 +28,9 @@ fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> R
     if !arguments.metrics.is_empty() {
         bail!("this format holds every metric\n  hint: leave out `--metric`");
     }
-    let text = format.of_run(&Measured::read(folder)?)?.unwrap_or_default();
+    let text = format
+        .of_run(&RunMeasurements::read(folder)?)?
+        .unwrap_or_default();
     match &arguments.out {
         None => printer.data(&text),
         Some(out) if within(out, &arguments.runs) => bail!(

@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Result, bail};
 use mantissa_core::write_whole;
 use mantissa_gate::{
-    Baselines, Comparison, Day, Fences, Gate, GateError, Gated, History, Measured, Policy,
-    compare as compared, told::terminal_tables,
+    Baselines, Comparison, Day, Fences, Gate, GateError, GateReport, History, Policy, RunMeasurements,
+    compare as compared, render::terminal_tables,
 };
 
 use mantissa_report::ReportError;
@@ -24,14 +24,14 @@ use crate::{
 /// Prints the differences between two runs. Succeeds even if there are some.
 pub(crate) fn compare(arguments: &CompareArguments, printer: &Printer) -> Result<()> {
     let judging = &arguments.judging;
-    let candidate = Measured::read(&arguments.candidate)?;
+    let candidate = RunMeasurements::read(&arguments.candidate)?;
     let baseline = baseline(std::slice::from_ref(&arguments.baseline), &candidate, judging)?;
     let policy = policy(judging)?;
     let history = history(judging, false)?;
     let comparison = judged((&baseline, &candidate), &policy, &history, judging)?;
     printer.data(&match arguments.json {
         true => serde_json::to_string_pretty(&comparison)?,
-        false => shown(&Gated::new(comparison, &policy, today(), false)),
+        false => shown(&GateReport::new(comparison, &policy, today(), false)),
     });
     Ok(())
 }
@@ -41,12 +41,12 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
     let judging = &arguments.judging;
     let mut policy = policy(judging)?;
     policy.looks = 1 + arguments.rerun_inconclusive;
-    let mut candidate = Measured::read_all(&arguments.runs)?;
+    let mut candidate = RunMeasurements::read_all(&arguments.runs)?;
     let mut baseline = baseline(&arguments.baseline, &candidate, judging)?;
     let history = history(judging, arguments.append)?;
-    let look = |baseline: &Measured, candidate: &Measured| -> Result<Gated> {
+    let look = |baseline: &RunMeasurements, candidate: &RunMeasurements| -> Result<GateReport> {
         let comparison = judged((baseline, candidate), &policy, &history, judging)?;
-        Ok(Gated::new(comparison, &policy, today(), arguments.strict))
+        Ok(GateReport::new(comparison, &policy, today(), arguments.strict))
     };
     // Detect files that cannot be written before measuring or writing anything.
     if arguments.append {
@@ -119,7 +119,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
 }
 
 /// Formats the tables in the width of the terminal, the differences that `--allow-mismatch` accepts, and the verdict as the last line.
-fn shown(gated: &Gated) -> String {
+fn shown(gated: &GateReport) -> String {
     /// Width of text that is not printed to a terminal.
     const WIDTH: u16 = 110;
     let width = comfy_table::Table::new().width().unwrap_or(WIDTH);
@@ -135,7 +135,7 @@ fn shown(gated: &Gated) -> String {
 }
 
 /// Reads the baseline: folders of runs or of a baseline, or the name of a baseline for the candidate's machine.
-fn baseline(given: &[String], candidate: &Measured, judging: &Judging) -> Result<Measured> {
+fn baseline(given: &[String], candidate: &RunMeasurements, judging: &Judging) -> Result<RunMeasurements> {
     let folders: Vec<PathBuf> = given.iter().map(PathBuf::from).collect();
     if let ([name], [path]) = (given, folders.as_slice())
         && !path.join("records.jsonl").is_file()
@@ -143,11 +143,11 @@ fn baseline(given: &[String], candidate: &Measured, judging: &Judging) -> Result
         let may_differ = judging.allow_mismatch.iter().copied().collect();
         return Ok(Baselines::new(&judging.baselines).find(name, candidate, &may_differ)?);
     }
-    Ok(Measured::read_all(&folders)?)
+    Ok(RunMeasurements::read_all(&folders)?)
 }
 
 fn judged(
-    (baseline, candidate): (&Measured, &Measured),
+    (baseline, candidate): (&RunMeasurements, &RunMeasurements),
     policy: &Policy,
     history: &History,
     judging: &Judging,

@@ -61,7 +61,7 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
             let schema = schemars::schema_for!(Record);
             printer.data(&serde_json::to_string_pretty(&schema)?);
         }
-        Command::About => printer.data(&serde_json::to_string(&mantissa_runner::About::this())?),
+        Command::About => printer.data(&serde_json::to_string(&mantissa_runner::ProgramInfo::this())?),
         Command::Worker => return Ok(Exit::Worker(mantissa_worker::worker(own))),
     }
     Ok(Exit::Done)

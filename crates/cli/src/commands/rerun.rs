@@ -7,8 +7,8 @@ use std::{
 
 use anyhow::{Result, bail};
 use mantissa_core::CellId;
-use mantissa_gate::{Measured, program_of, same_program};
-use mantissa_runner::{About, Signal, Stop, again, start};
+use mantissa_gate::{RunMeasurements, program_of, same_program};
+use mantissa_runner::{ProgramInfo, Signal, Stop, again, start};
 use mantissa_worker::Burn;
 
 use crate::{args::GateArguments, printer::Printer, progress::Bar};
@@ -28,13 +28,13 @@ impl<'a> Rerun<'a> {
     /// Checks that the programs are those that measured the runs before measuring anything.
     pub fn new(
         arguments: &'a GateArguments,
-        (baseline, candidate): (&Measured, &Measured),
+        (baseline, candidate): (&RunMeasurements, &RunMeasurements),
         processes: u32,
     ) -> Result<Self> {
-        is_program_of(candidate, About::this(), "this program")?;
+        is_program_of(candidate, ProgramInfo::this(), "this program")?;
         let against = arguments.against.as_deref();
         if let Some(program) = against {
-            let Some(about) = About::of(program) else {
+            let Some(about) = ProgramInfo::of(program) else {
                 bail!(
                     "`{}` cannot be asked which program it is\n  hint: `--against` takes the program that measured the baseline",
                     program.display()
@@ -59,7 +59,7 @@ impl<'a> Rerun<'a> {
     pub fn measure(
         &mut self,
         cells: &BTreeSet<CellId>,
-        (baseline, candidate): (&mut Measured, &mut Measured),
+        (baseline, candidate): (&mut RunMeasurements, &mut RunMeasurements),
         printer: &Printer,
     ) -> Result<Option<Signal>> {
         printer.note(&format!("{} undecided cells are measured again", cells.len()));
@@ -67,7 +67,7 @@ impl<'a> Rerun<'a> {
         let more = if self.forgotten.is_empty() { 2 } else { 1 } * self.processes;
         self.processes *= 2;
         for run in self.runs {
-            let of_run = Measured::read(run)?.cells;
+            let of_run = RunMeasurements::read(run)?.cells;
             let (here, others): (BTreeSet<CellId>, BTreeSet<CellId>) =
                 left.into_iter().partition(|cell| of_run.contains_key(cell));
             left = others;
@@ -108,7 +108,7 @@ impl<'a> Rerun<'a> {
         cells: &BTreeSet<CellId>,
         program: Option<&Path>,
         printer: &Printer,
-    ) -> Result<Result<Measured, Signal>> {
+    ) -> Result<Result<RunMeasurements, Signal>> {
         let side = match program {
             Some(_) => "baseline",
             None => "candidate",
@@ -134,7 +134,7 @@ impl<'a> Rerun<'a> {
         )?;
         match finish.stopped {
             Some(stopped) => Ok(Err(stopped.signal)),
-            None => Ok(Ok(Measured::read(&finish.path)?)),
+            None => Ok(Ok(RunMeasurements::read(&finish.path)?)),
         }
     }
 }
@@ -146,7 +146,7 @@ impl Drop for Rerun<'_> {
 }
 
 /// Rejects a program other than the one that measured the run, because its results are not comparable.
-fn is_program_of(measured: &Measured, about: About, who: &str) -> Result<()> {
+fn is_program_of(measured: &RunMeasurements, about: ProgramInfo, who: &str) -> Result<()> {
     let of = &measured.fingerprint;
     let it = about.on(of.clone());
     if same_program(of, &it) && of.build == it.build {

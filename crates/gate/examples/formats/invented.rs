@@ -7,8 +7,8 @@ use mantissa_core::{
     Record, Requested, SCHEMA_VERSION, Setting, Status, Workload,
 };
 use mantissa_gate::{
-    AllowedFailure, Change, ComparedCell, Comparison, Day, Failure, Finding, FindingKind, Gated, Measured,
-    Mismatch, Outcome, Part, Saved, Side,
+    AllowedFailure, BaselineInfo, Change, ChangeVerdict, ComparedCell, Comparison, Day, Failure, Finding,
+    FindingKind, GateReport, Mismatch, Part, RunMeasurements, Side,
 };
 use serde_json::json;
 
@@ -16,9 +16,9 @@ use serde_json::json;
 pub const HOSTILE: &str = "\"<script>alert('x')</script> | `a` ::error::b %0A \\ \u{1b}[31m\0\u{85}\u{202e} 🦀 @all #1\r\n:::MLLOG {}\t]]> </code> \\";
 
 /// Reads what it writes: seven processes of four cells, of which one failed and one has a hostile name of 10,000 characters.
-pub fn run(folder: &Path) -> Measured {
+pub fn run(folder: &Path) -> RunMeasurements {
     let cells = cells();
-    let saved = Saved {
+    let saved = BaselineInfo {
         schema: SCHEMA_VERSION,
         name: "pull-request-17".to_owned(),
         machine: "nvidia-invented".to_owned(),
@@ -41,8 +41,8 @@ pub fn run(folder: &Path) -> Measured {
     fs::create_dir_all(folder).expect("the folder can be made");
     fs::write(folder.join("records.jsonl"), lines).expect("the folder can be written to");
     let saved = serde_json::to_string(&saved).expect("it is JSON");
-    fs::write(folder.join(Saved::FILE), saved).expect("the folder can be written to");
-    Measured::read(folder).expect("what was written can be read")
+    fs::write(folder.join(BaselineInfo::FILE), saved).expect("the folder can be written to");
+    RunMeasurements::read(folder).expect("what was written can be read")
 }
 
 fn cells() -> Vec<Cell> {
@@ -186,7 +186,7 @@ fn fingerprint() -> Fingerprint {
 }
 
 /// A comparison of that run with a main branch: something of every kind.
-pub fn gated(run: &Measured) -> Gated {
+pub fn gated(run: &RunMeasurements) -> GateReport {
     let mut cells: Vec<ComparedCell> = run
         .cells
         .values()
@@ -210,36 +210,44 @@ pub fn gated(run: &Measured) -> Gated {
     let doubt = "the intervals of 5 and 7 processes hold both no change and one of 3 %: about 20 processes a side would decide";
     // The hostile suite's name comes first.
     cells[0].changes = vec![
-        change(MetricName::StepSeconds, (1.0e-3, 1.25e-3), Outcome::Regressed),
-        change(MetricName::TestAccuracy, (0.94, 0.92), Outcome::Regressed),
+        change(
+            MetricName::StepSeconds,
+            (1.0e-3, 1.25e-3),
+            ChangeVerdict::Regressed,
+        ),
+        change(MetricName::TestAccuracy, (0.94, 0.92), ChangeVerdict::Regressed),
     ];
-    cells[0].findings = vec![found(FindingKind::Kernel, Outcome::Changed, HOSTILE)];
+    cells[0].findings = vec![found(FindingKind::Kernel, ChangeVerdict::Changed, HOSTILE)];
     cells[1].changes = vec![change(
         MetricName::FlopsPerSecond,
         (1.5e14, 2.0e14),
-        Outcome::Improved,
+        ChangeVerdict::Improved,
     )];
     cells[1].findings = vec![
         found(
             FindingKind::Executed,
-            Outcome::Regressed,
+            ChangeVerdict::Regressed,
             "executed 8 bits of significand, 8 of exponent, sums in f32; before: 11 bits of significand, 8 of exponent, sums in f32",
         ),
         found(
             FindingKind::Status,
-            Outcome::Regressed,
+            ChangeVerdict::Regressed,
             &format!("failed in 1 of 7 processes ({HOSTILE}); before: ok in all 5"),
         ),
     ];
     cells[2].changes = vec![
-        change(MetricName::FlopsPerSecond, (2.0e14, 1.9e14), Outcome::Unchanged),
+        change(
+            MetricName::FlopsPerSecond,
+            (2.0e14, 1.9e14),
+            ChangeVerdict::Unchanged,
+        ),
         Change {
             doubt: doubt.to_owned(),
             interval: None,
             ..change(
                 MetricName::DevicePeakBytes,
                 (1.5e9, 1.54e9),
-                Outcome::Inconclusive,
+                ChangeVerdict::Inconclusive,
             )
         },
         Change {
@@ -248,13 +256,17 @@ pub fn gated(run: &Measured) -> Gated {
             interval: None,
             p: None,
             adjusted_p: None,
-            ..change(MetricName::RelativeError, (0.0, 3.9e-7), Outcome::Inconclusive)
+            ..change(
+                MetricName::RelativeError,
+                (0.0, 3.9e-7),
+                ChangeVerdict::Inconclusive,
+            )
         },
     ];
     cells[3].changes = vec![change(
         MetricName::SamplesPerSecond,
         (26_000.0, 25_600.0),
-        Outcome::Unchanged,
+        ChangeVerdict::Unchanged,
     )];
     let failure = |cell, metric, text: &str| Failure {
         cell,
@@ -277,7 +289,7 @@ pub fn gated(run: &Measured) -> Gated {
         failure(0, Some(MetricName::TestAccuracy), "test_accuracy got worse"),
     ];
     let allowed = vec![allowed(1, 0, false), allowed(1, 1, true)];
-    Gated {
+    GateReport {
         comparison: compared(cells),
         failures,
         allowed,
@@ -287,7 +299,7 @@ pub fn gated(run: &Measured) -> Gated {
 }
 
 /// Three thousand cells, all of which got worse and have hostile names.
-pub fn many() -> Gated {
+pub fn many() -> GateReport {
     let workload = workload(
         "matmul",
         json!({ "kernel": {
@@ -303,15 +315,19 @@ pub fn many() -> Gated {
         setting: format!("seed {index}"),
         findings: vec![Finding {
             kind: FindingKind::Kernel,
-            verdict: Outcome::Changed,
+            verdict: ChangeVerdict::Changed,
             text: HOSTILE.repeat(20),
         }],
         changes: vec![
-            change(MetricName::StepSeconds, (1.0, 1.25), Outcome::Regressed),
-            change(MetricName::HostPeakBytes, (1.25e9, 1.0e9), Outcome::Improved),
+            change(MetricName::StepSeconds, (1.0, 1.25), ChangeVerdict::Regressed),
+            change(
+                MetricName::HostPeakBytes,
+                (1.25e9, 1.0e9),
+                ChangeVerdict::Improved,
+            ),
             Change {
                 doubt: format!("doubt {index}: {HOSTILE}"),
-                ..change(MetricName::MaxUlp, (1.0, 2.0), Outcome::Inconclusive)
+                ..change(MetricName::MaxUlp, (1.0, 2.0), ChangeVerdict::Inconclusive)
             },
         ],
         command: HOSTILE.repeat(20),
@@ -324,7 +340,7 @@ pub fn many() -> Gated {
         finding: None,
         text: HOSTILE.to_owned(),
     };
-    Gated {
+    GateReport {
         failures: (0..3000).map(failure).collect(),
         allowed: vec![],
         undecided: 3000,
@@ -355,7 +371,7 @@ fn compared(cells: Vec<ComparedCell>) -> Comparison {
     }
 }
 
-fn change(metric: MetricName, (baseline, candidate): (f64, f64), verdict: Outcome) -> Change {
+fn change(metric: MetricName, (baseline, candidate): (f64, f64), verdict: ChangeVerdict) -> Change {
     let by = if metric.is_learned() {
         candidate - baseline
     } else {

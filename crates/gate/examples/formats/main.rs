@@ -11,8 +11,8 @@ use std::{error::Error, fs, path::PathBuf};
 
 use mantissa_core::Better;
 use mantissa_gate::{
-    Gated, Measured,
-    told::{Measurements, annotations, bencher, benchmark_action, junit, markdown, mlperf, openmetrics},
+    GateReport, RunMeasurements,
+    render::{Measurements, annotations, bencher, benchmark_action, junit, markdown, mlperf, openmetrics},
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let invented = invented::run(&folder.join("run"));
     let run = arguments
         .next()
-        .map_or(Ok(invented.clone()), |run| Measured::read(&run))?;
+        .map_or(Ok(invented.clone()), |run| RunMeasurements::read(&run))?;
     let measurements = Measurements::of(&run);
     let mut files = vec![
         (
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("mlperf.log".to_owned(), mlperf(&measurements)?),
     ];
     let few = invented::gated(&invented);
-    let strict = Gated {
+    let strict = GateReport {
         strict: true,
         ..few.clone()
     };

@@ -6,11 +6,11 @@ use mantissa_core::{DataSource, DatasetKind, Split};
 use rayon::prelude::*;
 
 use super::{
-    DataError, Dataset, Tokenized, Words,
+    DataError, Dataset, LanguageTask, Tokenized,
     cache::{self, Entry},
     examples::Part,
     masking::Masking,
-    passages::{Cut, Passages},
+    passages::{PassageLayout, Passages},
     reviews::{Reading, short, sizes},
     split::{Given, Wanted},
     subwords::{PIECE, TextTokenizer},
@@ -40,7 +40,7 @@ const BLOCK: usize = 4 << 20;
 /// # Errors
 /// An error in a file, with file and line; a split that the data cannot fill; a tokenizer without the special tokens for masking.
 pub fn load_passages(
-    (kind, words): (DatasetKind, Words),
+    (kind, words): (DatasetKind, LanguageTask),
     wanted: &Wanted,
     sequence: u32,
     reading: &Reading<'_>,
@@ -56,12 +56,12 @@ pub fn load_passages(
         DatasetKind::Text => {
             let corpus = Corpus::find(reading.data.ok_or(DataError::NoPath)?, &reading.columns)?;
             let tokenizer = tokenizer.ok_or(DataError::NoTokenizer)?;
-            let asking = Asking::new(words, sequence, &tokenizer)?;
+            let asking = PredictionTask::new(words, sequence, &tokenizer)?;
             of_files(wanted, &asking, corpus, &tokenizer, reading.cache)
         }
         DatasetKind::SyntheticText => {
             let tokenizer = tokenizer.map_or_else(TextTokenizer::synthetic, Ok)?;
-            let asking = Asking::new(words, sequence, &tokenizer)?;
+            let asking = PredictionTask::new(words, sequence, &tokenizer)?;
             synthetic(wanted, &asking, &tokenizer, reading.cache)
         }
         DatasetKind::SyntheticReviews
@@ -73,24 +73,24 @@ pub fn load_passages(
 }
 
 /// Prediction task on passages.
-struct Asking {
+struct PredictionTask {
     /// Number of tokens of a padded passage.
     sequence: u32,
     vocabulary: u32,
-    cut: Cut,
+    cut: PassageLayout,
     /// Masking of tokens, if the model predicts masked tokens.
     masking: Option<Masking>,
 }
 
-impl Asking {
-    fn new(words: Words, sequence: u32, tokenizer: &TextTokenizer) -> Result<Self, DataError> {
+impl PredictionTask {
+    fn new(words: LanguageTask, sequence: u32, tokenizer: &TextTokenizer) -> Result<Self, DataError> {
         Ok(Self {
             sequence,
             vocabulary: tokenizer.vocabulary(),
-            cut: Cut::new(words, sequence, tokenizer.beginning().is_some()),
+            cut: PassageLayout::new(words, sequence, tokenizer.beginning().is_some()),
             masking: match words {
-                Words::Next => None,
-                Words::Hidden => Some(Masking::of(tokenizer)?),
+                LanguageTask::Next => None,
+                LanguageTask::Masked => Some(Masking::of(tokenizer)?),
             },
         })
     }
@@ -100,15 +100,15 @@ impl Asking {
             .padded_to(self.sequence as usize)
             .of_vocabulary(self.vocabulary);
         match self.masking {
-            None => passages.asking_for_words(),
-            Some(masking) => passages.asking_for_hidden_words(masking),
+            None => passages.with_next_token_task(),
+            Some(masking) => passages.with_masked_token_task(masking),
         }
     }
 }
 
 fn of_files(
     wanted: &Wanted,
-    asking: &Asking,
+    asking: &PredictionTask,
     corpus: Corpus,
     tokenizer: &TextTokenizer,
     cache: &Path,
@@ -191,7 +191,7 @@ fn tokens(
 
 fn synthetic(
     wanted: &Wanted,
-    asking: &Asking,
+    asking: &PredictionTask,
     tokenizer: &TextTokenizer,
     folder: &Path,
 ) -> Result<Dataset<Tokenized>, DataError> {
@@ -313,7 +313,7 @@ mod tests {
         let tokenizer = tokenizer();
         let file = tokenizer.path().join("tok.bin");
         load_passages(
-            (DatasetKind::Text, Words::Next),
+            (DatasetKind::Text, LanguageTask::Next),
             wanted,
             sequence,
             &Reading::new(Some(data), Some(&file), cache),
@@ -354,7 +354,12 @@ mod tests {
             let path = data.path().join(name);
             let mut reading = Reading::new(Some(&path), Some(&vocabulary), cache.path());
             reading.columns.text = column.map(str::to_owned);
-            load_passages((DatasetKind::Text, Words::Next), &Wanted::Test(None), 4, &reading)
+            load_passages(
+                (DatasetKind::Text, LanguageTask::Next),
+                &Wanted::Test(None),
+                4,
+                &reading,
+            )
         };
         let (usual, named) = (
             load("mine.jsonl", None).unwrap(),
@@ -399,7 +404,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let load = |sequence, vocabulary: &str| {
             load_passages(
-                (DatasetKind::Text, Words::Hidden),
+                (DatasetKind::Text, LanguageTask::Masked),
                 &Wanted::Test(None),
                 sequence,
                 &Reading::new(
@@ -496,7 +501,7 @@ mod tests {
         let of = |data: Option<&Path>, sequence| {
             let wanted = Wanted::Test(None);
             let loaded = load_passages(
-                (DatasetKind::Text, Words::Next),
+                (DatasetKind::Text, LanguageTask::Next),
                 &wanted,
                 sequence,
                 &Reading::new(data, None, cache.path()),
@@ -525,7 +530,7 @@ mod tests {
 
     fn synthetic_of(wanted: &Wanted, tokenizer: Option<&Path>, cache: &Path) -> Dataset<Tokenized> {
         load_passages(
-            (DatasetKind::SyntheticText, Words::Next),
+            (DatasetKind::SyntheticText, LanguageTask::Next),
             wanted,
             48,
             &Reading::new(None, tokenizer, cache),
@@ -590,7 +595,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let wanted = Wanted::Test(None);
         let data = load_passages(
-            (DatasetKind::Text, Words::Next),
+            (DatasetKind::Text, LanguageTask::Next),
             &wanted,
             512,
             &Reading::new(Some(&text), Some(&words), cache.path()),

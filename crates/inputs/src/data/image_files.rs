@@ -13,11 +13,11 @@ use rayon::prelude::*;
 use super::{
     DataError, Dataset, Images, KnownClasses, Wanted,
     classes::counts,
+    detect::{Content, recognise},
     examples::Part,
+    image_preprocessing::ImagePreprocessing,
     images::{COLOURS, Pixels},
     imdb_folder,
-    preparation::Preparation,
-    recognise::{Content, recognise},
     source::{is_hidden, part_of, skipped_note},
     split::Given,
 };
@@ -169,7 +169,7 @@ pub fn load_images(
     (path, known): (&Path, Option<&KnownClasses>),
     wanted: &Wanted,
     edge: usize,
-    preparation: &Preparation,
+    preparation: &ImagePreprocessing,
 ) -> Result<Dataset<Images>, DataError> {
     let Source {
         name,
@@ -547,7 +547,7 @@ fn decoded(
     found: &Found,
     batches: &[Vec<u8>],
     edge: usize,
-    preparation: &Preparation,
+    preparation: &ImagePreprocessing,
 ) -> Result<Vec<u8>, DataError> {
     const CIFAR: u32 = CIFAR_EDGE as u32;
     if let Origin::Record { file, index } = &found.from
@@ -637,7 +637,7 @@ const LONGEST: u32 = 64;
 mod tests {
     use mantissa_core::Split;
 
-    use super::super::{Part as _, Shades};
+    use super::super::{Normalization, Part as _};
     use super::*;
 
     /// Creates CIFAR-10 records with these labels. All pixels of a plane are equal.
@@ -678,7 +678,7 @@ mod tests {
             (folder.path(), None),
             &split(1),
             CIFAR_EDGE,
-            &Preparation::usual(Shades::IMAGENET),
+            &ImagePreprocessing::usual(Normalization::IMAGENET),
         )
         .unwrap();
         assert_eq!(
@@ -704,7 +704,7 @@ mod tests {
             (&folder.path().join("data_batch_1.bin"), None),
             &Wanted::Test(Some(2)),
             CIFAR_EDGE,
-            &Preparation::usual(Shades::IMAGENET),
+            &ImagePreprocessing::usual(Normalization::IMAGENET),
         )
         .unwrap();
         assert_eq!((alone.train.len(), alone.test.len()), (0, 2));
@@ -723,7 +723,7 @@ mod tests {
             (folder.path(), None),
             &split(0),
             4,
-            &Preparation::usual(Shades::IMAGENET),
+            &ImagePreprocessing::usual(Normalization::IMAGENET),
         )
         .unwrap();
         let mut labels = data.train.labels().to_vec();
@@ -746,7 +746,7 @@ mod tests {
                 (path, None),
                 &Wanted::Test(None),
                 4,
-                &Preparation::usual(Shades::IMAGENET),
+                &ImagePreprocessing::usual(Normalization::IMAGENET),
             )
             .unwrap_err()
             .to_string()

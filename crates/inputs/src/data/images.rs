@@ -7,12 +7,12 @@ pub(super) const COLOURS: usize = 3;
 
 /// Mean to subtract from the red, green and blue of a pixel between 0 and 1, and standard deviation to divide by.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shades {
+pub struct Normalization {
     means: [f32; COLOURS],
     deviations: [f32; COLOURS],
 }
 
-impl Shades {
+impl Normalization {
     /// Creates a normalization with these means and standard deviations.
     pub const fn new(means: [f32; COLOURS], deviations: [f32; COLOURS]) -> Self {
         Self { means, deviations }
@@ -55,7 +55,7 @@ pub(super) enum Pixels {
     /// Normalized values, the input of models.
     Values(Vec<f32>),
     /// Bytes as in files, and their normalization.
-    Bytes(Vec<u8>, Shades),
+    Bytes(Vec<u8>, Normalization),
 }
 
 /// Batch of images on the host.

@@ -16,7 +16,7 @@ const EXCHANGED: f64 = 0.1;
 pub(super) const AROUND: usize = 2;
 
 /// Returns the number of predicted tokens in a full sequence of this length.
-pub fn hidden_of(sequence: u32) -> usize {
+pub fn masked_count(sequence: u32) -> usize {
     asked_of((sequence as usize).saturating_sub(AROUND))
 }
 
@@ -54,7 +54,7 @@ impl Masking {
 
     /// Masks some tokens of a passage and returns their positions. A passage that begins at the same token of its corpus always masks the same
     /// ones, under every setting and in every epoch.
-    pub fn hide(&self, tokens: &mut [i32], begins: usize) -> Vec<usize> {
+    pub fn mask(&self, tokens: &mut [i32], begins: usize) -> Vec<usize> {
         let mut numbers = ChaCha8Rng::seed_from_u64(begins as u64);
         let mut places = index::sample(&mut numbers, tokens.len(), asked_of(tokens.len())).into_vec();
         places.sort_unstable();
@@ -93,7 +93,7 @@ mod tests {
     fn a_passage_hides_the_same_tokens_each_time_and_another_hides_others() {
         let hidden = |begins| {
             let mut tokens = [7; 200];
-            let places = MASKING.hide(&mut tokens, begins);
+            let places = MASKING.mask(&mut tokens, begins);
             (places, tokens)
         };
         assert_eq!(hidden(5), hidden(5));
@@ -106,7 +106,7 @@ mod tests {
         let (mut asked, mut masked, mut exchanged) = (0, 0, 0);
         for begins in 0..2_000 {
             let mut tokens = [1_500; 100];
-            let places = MASKING.hide(&mut tokens, begins);
+            let places = MASKING.mask(&mut tokens, begins);
             assert_eq!(places.len(), 15);
             asked += places.len();
             masked += places.iter().filter(|place| tokens[**place] == 4).count();

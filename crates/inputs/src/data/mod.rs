@@ -9,19 +9,19 @@ mod check;
 mod classes;
 mod corpus;
 mod delimited;
+mod detect;
 mod error;
 mod examples;
 mod grammar;
 mod ids;
 mod image_files;
+mod image_preprocessing;
 mod images;
 mod imdb_folder;
 mod json_lines;
+mod labelled;
 mod masking;
-mod part;
 mod passages;
-mod preparation;
-mod recognise;
 mod reviews;
 mod source;
 mod split;
@@ -42,11 +42,11 @@ pub use delimited::ColumnNames;
 pub use error::{DataError, LineProblem};
 pub use examples::Example;
 pub use image_files::load_images;
-pub use images::{ImageBatch, Images, Shades};
-pub use masking::hidden_of;
-pub use part::{Dataset, Labelled, Named, Numbers, Part};
-pub use passages::Words;
-pub use preparation::Preparation;
+pub use image_preprocessing::ImagePreprocessing;
+pub use images::{ImageBatch, Images, Normalization};
+pub use labelled::{Dataset, Labelled, Named, Numbers, Part};
+pub use masking::masked_count;
+pub use passages::LanguageTask;
 pub use reviews::{Reading, load_reviews};
 pub use split::Wanted;
 pub use split::divided;
@@ -57,9 +57,9 @@ pub use tokenized::{TokenBatch, Tokenized};
 
 use std::path::Path;
 
+use detect::{Content, recognise};
 use examples::LabelledParts;
 use mantissa_core::DatasetKind;
-use recognise::{Content, recognise};
 
 /// Detects the kind of the data at a path from its content.
 ///

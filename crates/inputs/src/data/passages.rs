@@ -6,26 +6,26 @@ use super::{DataError, examples::Part, masking::AROUND, split::Given, token_file
 
 /// Prediction task on running text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
+pub enum LanguageTask {
     /// Predict the next token after each token.
     Next,
     /// Predict masked tokens of the text.
-    Hidden,
+    Masked,
 }
 
-impl Words {
+impl LanguageTask {
     /// Returns the minimum sequence length for a prediction.
     pub(super) fn least(self) -> u32 {
         match self {
             Self::Next => 2,
-            Self::Hidden => AROUND as u32 + 1,
+            Self::Masked => AROUND as u32 + 1,
         }
     }
 }
 
 /// Division of a document into passages.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct PassageLayout {
     /// Number of tokens at the beginning of a document that are not in any passage: its beginning token, if every passage has its own.
     skipped: usize,
     /// Number of tokens from the beginning of a passage to that of the next.
@@ -34,18 +34,18 @@ pub(super) struct Cut {
     shared: usize,
 }
 
-impl Cut {
+impl PassageLayout {
     /// Creates a division for this sequence length, which must be sufficient. `beginning` is true if the tokenizer puts a token before every
     /// document.
-    pub fn new(words: Words, sequence: u32, beginning: bool) -> Self {
+    pub fn new(words: LanguageTask, sequence: u32, beginning: bool) -> Self {
         let sequence = sequence as usize;
         match words {
-            Words::Next => Self {
+            LanguageTask::Next => Self {
                 skipped: 0,
                 step: sequence - 1,
                 shared: 1,
             },
-            Words::Hidden => Self {
+            LanguageTask::Masked => Self {
                 skipped: usize::from(beginning),
                 step: sequence - AROUND,
                 shared: 0,
@@ -69,7 +69,7 @@ impl Cut {
 
 /// Passages of documents, numbered in their order.
 pub(super) struct Passages {
-    cut: Cut,
+    cut: PassageLayout,
     documents: Vec<Begun>,
 }
 
@@ -83,7 +83,7 @@ struct Begun {
 
 impl Passages {
     /// Creates the passages of these documents, whose tokens are consecutive.
-    pub fn new(documents: &[Document], cut: Cut) -> Result<Self, DataError> {
+    pub fn new(documents: &[Document], cut: PassageLayout) -> Result<Self, DataError> {
         let total: u64 = documents
             .iter()
             .map(|document| cut.count(document.tokens) as u64)
@@ -151,8 +151,8 @@ mod tests {
         Document { part, tokens }
     }
 
-    fn cut(documents: &[Document], words: Words, sequence: u32) -> Given<Range<usize>> {
-        let passages = Passages::new(documents, Cut::new(words, sequence, true)).unwrap();
+    fn cut(documents: &[Document], words: LanguageTask, sequence: u32) -> Given<Range<usize>> {
+        let passages = Passages::new(documents, PassageLayout::new(words, sequence, true)).unwrap();
         let given = passages.numbers();
         let places = |numbers: Vec<u32>| numbers.into_iter().map(|number| passages.place(number)).collect();
         Given {
@@ -171,14 +171,14 @@ mod tests {
             document(Part::Train, 0),
             document(Part::Train, 5),
         ];
-        let given = cut(&documents, Words::Next, 4);
+        let given = cut(&documents, LanguageTask::Next, 4);
         assert_eq!(given.train, [0..4, 3..7, 6..10, 15..19, 18..20]);
         assert_eq!(given.validation, None);
         let test: Vec<usize> = given.test.into_iter().flatten().flatten().collect();
         assert_eq!(test, [10, 11, 12, 13]);
         for sequence in 2..12 {
             for tokens in 0..30 {
-                let given = cut(&[document(Part::Train, tokens)], Words::Next, sequence);
+                let given = cut(&[document(Part::Train, tokens)], LanguageTask::Next, sequence);
                 let predicted: Vec<usize> = given
                     .train
                     .iter()
@@ -197,11 +197,11 @@ mod tests {
             document(Part::Test, 1),
             document(Part::Test, 2),
         ];
-        let test = cut(&documents, Words::Hidden, 5).test.unwrap();
+        let test = cut(&documents, LanguageTask::Masked, 5).test.unwrap();
         assert_eq!(test, [1..4, 4..6, 8..9]);
         for sequence in 3..12 {
             for tokens in 0..30 {
-                let given = cut(&[document(Part::Train, tokens)], Words::Hidden, sequence);
+                let given = cut(&[document(Part::Train, tokens)], LanguageTask::Masked, sequence);
                 let covered: Vec<usize> = given.train.iter().cloned().flatten().collect();
                 assert_eq!(covered, (1..tokens).collect::<Vec<_>>());
                 let fits = |place: &Range<usize>| place.len() + AROUND <= sequence as usize;
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn more_passages_than_have_numbers_are_refused() {
         let huge = document(Part::Train, 1 << 33);
-        let error = Passages::new(&[huge], Cut::new(Words::Next, 2, true))
+        let error = Passages::new(&[huge], PassageLayout::new(LanguageTask::Next, 2, true))
             .err()
             .unwrap();
         let text = error.to_string();

@@ -11,9 +11,9 @@ use rayon::prelude::*;
 use super::{
     ColumnNames, DataError, KnownClasses, LabelledParts, LineProblem,
     delimited::{self, Dialect},
+    detect::{Content, recognise},
     examples::{self, Part, Row},
     imdb_folder, json_lines,
-    recognise::{Content, recognise},
 };
 
 /// File of a data set.

@@ -12,10 +12,10 @@ use mantissa_core::open_regular;
 use super::{
     ColumnNames, DataError, LineProblem,
     delimited::{TEXT_COLUMNS, skipped_columns},
+    detect::{Content, recognise},
     examples::Part,
     imdb_folder,
     json_lines::{Line, OneKey},
-    recognise::{Content, recognise},
     source::{is_document, is_hidden, part_of, skipped_note},
     subwords::{self, PIECE},
 };

@@ -19,19 +19,19 @@ pub struct Tokenized {
     /// Number of tokens of an example in a batch.
     pub(super) sequence: usize,
     pub(super) vocabulary: u32,
-    pub(super) asked: Asked,
+    pub(super) asked: Target,
 }
 
 /// Prediction task of an example.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Target {
     /// Predict its class.
     #[default]
     Class,
     /// Predict the next token after each token.
-    NextWords,
+    NextToken,
     /// Predict masked tokens.
-    HiddenWords(Masking),
+    MaskedToken(Masking),
 }
 
 /// Batch of examples, padded to one length.
@@ -85,17 +85,17 @@ impl Tokenized {
     }
 
     /// Sets the task to predicting the next token after each token.
-    pub fn asking_for_words(self) -> Self {
+    pub fn with_next_token_task(self) -> Self {
         Self {
-            asked: Asked::NextWords,
+            asked: Target::NextToken,
             ..self
         }
     }
 
     /// Sets the task to predicting masked tokens, with each example enclosed in two special tokens.
-    pub(super) fn asking_for_hidden_words(self, masking: Masking) -> Self {
+    pub(super) fn with_masked_token_task(self, masking: Masking) -> Self {
         Self {
-            asked: Asked::HiddenWords(masking),
+            asked: Target::MaskedToken(masking),
             ..self
         }
     }
@@ -171,8 +171,8 @@ impl Part for Tokenized {
         for (row, &index) in indices.iter().enumerate() {
             let ids = self.ids(index);
             let around = match self.asked {
-                Asked::HiddenWords(_) => AROUND,
-                Asked::Class | Asked::NextWords => 0,
+                Target::MaskedToken(_) => AROUND,
+                Target::Class | Target::NextToken => 0,
             };
             let length = ids.len() + around;
             assert!(
@@ -186,17 +186,17 @@ impl Part for Tokenized {
             batch.lengths.push(length as i32);
             let first = (row * sequence) as i32;
             match self.asked {
-                Asked::Class => {
+                Target::Class => {
                     batch.rows.push(first + length as i32 - 1);
                     batch.labels.push(self.labels[index] as i32);
                 }
-                Asked::NextWords => {
+                Target::NextToken => {
                     batch.rows.extend(first..first + length as i32 - 1);
                     batch.labels.extend(ids[1..].iter().map(|&id| id as i32));
                 }
-                Asked::HiddenWords(masking) => {
+                Target::MaskedToken(masking) => {
                     (shown[0], shown[length - 1]) = (masking.before as i32, masking.behind as i32);
-                    let hidden = masking.hide(&mut shown[1..length - 1], self.places[index].start);
+                    let hidden = masking.mask(&mut shown[1..length - 1], self.places[index].start);
                     batch
                         .rows
                         .extend(hidden.iter().map(|place| first + 1 + *place as i32));
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn of_words_each_token_but_the_first_is_asked_for_and_no_padding() {
-        let batch = three().padded_to(4).asking_for_words().batch(&[2, 1]);
+        let batch = three().padded_to(4).with_next_token_task().batch(&[2, 1]);
         assert_eq!(batch.answers(), [2, 3]);
         assert_eq!(batch.rows, [0, 1, 4, 5, 6]);
         assert_eq!(batch.labels, [7, 2, 5, 6, 2]);
@@ -251,7 +251,7 @@ mod tests {
         tokens.push(&long, 0);
         let batch = tokens
             .padded_to(44)
-            .asking_for_hidden_words(masking)
+            .with_masked_token_task(masking)
             .batch(&[1, 0]);
         assert_eq!(
             (batch.lengths.clone(), batch.answers()),

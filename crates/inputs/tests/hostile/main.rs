@@ -11,7 +11,7 @@ use std::{
 use image::{ImageEncoder, codecs};
 use mantissa_testing::{
     CountingAllocator,
-    hostile::{endures, endures_within, peak_of},
+    hostile::{assert_robust, endures_within, peak_of},
 };
 
 #[global_allocator]
@@ -69,15 +69,15 @@ fn refused(read: impl Fn(&[u8]) -> Result<(), String>, bytes: &[u8]) {
 #[test]
 fn tokenizers() {
     let models = ["unigram.model", "pairs.model"].map(|name| file(&format!("src/data/golden/{name}")));
-    endures("a SentencePiece model", &models, FILES, readers::tokenizer);
-    endures(
+    assert_robust("a SentencePiece model", &models, FILES, readers::tokenizer);
+    assert_robust(
         "tok.bin",
         &[readers::llama2c_tokenizer()],
         FILES,
         readers::tokenizer,
     );
     let json = huggingface().to_string().into_bytes();
-    endures("tokenizer.json", &[json], FILES, readers::tokenizer);
+    assert_robust("tokenizer.json", &[json], FILES, readers::tokenizer);
 }
 
 /// Files that are valid JSON and inconsistent.
@@ -109,8 +109,8 @@ fn a_tokenizer_that_its_library_trips_over_is_refused() {
 #[test]
 fn vocabularies() {
     let words = ["[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nfilm\nbad\n##s\nc\n##a\n"];
-    endures("vocab.txt", &texts(words), FILES, readers::vocabulary);
-    endures(
+    assert_robust("vocab.txt", &texts(words), FILES, readers::vocabulary);
+    assert_robust(
         "vocab.txt of running text",
         &texts(words),
         FILES,
@@ -124,19 +124,19 @@ fn reviews() {
         "0\tbad film\n1\tgood\n",
         "label\tid\ttext\r\n1\t7\tgood\r\n0\t8\tbad\r\n",
     ];
-    endures("tsv", &texts(tsv), FILES, readers::tsv);
+    assert_robust("tsv", &texts(tsv), FILES, readers::tsv);
     let csv = [
         "0,bad\n1,good\n",
         "review,sentiment\r\n\"two\nlines, \"\"quoted\"\"\",positive\r\nbad,negative\r\n",
     ];
-    endures("csv", &texts(csv), FILES, readers::csv);
-    endures("csv.gz", &csv.map(packed), FILES, readers::gzip);
+    assert_robust("csv", &texts(csv), FILES, readers::csv);
+    assert_robust("csv.gz", &csv.map(packed), FILES, readers::gzip);
     let lines = [
         "{\"text\": \"bad\\nfilm\", \"label\": 0}\n\n{\"text\": \"good\", \"label\": \"1\"}\n",
         "{\"text\": \"no label é \\ud83c\\udfac\"}\n{\"text\": \"nor here\", \"id\": [1, {\"a\": 1e3}]}\n",
     ];
-    endures("jsonl", &texts(lines), FILES, readers::json_lines);
-    endures("aclImdb", &texts(["great<br />\n"]), FILES, readers::imdb);
+    assert_robust("jsonl", &texts(lines), FILES, readers::json_lines);
+    assert_robust("aclImdb", &texts(["great<br />\n"]), FILES, readers::imdb);
 }
 
 #[test]
@@ -145,20 +145,20 @@ fn running_text() {
         "One café.\n<|endoftext|>\n\nAnother. \n<|endoftext|><|endoftext|>One.",
         "a",
     ];
-    endures("txt", &texts(text), FILES, readers::text);
-    endures("txt.gz", &text.map(packed), FILES, readers::packed_text);
+    assert_robust("txt", &texts(text), FILES, readers::text);
+    assert_robust("txt.gz", &text.map(packed), FILES, readers::packed_text);
 }
 
 #[test]
 fn caches() {
     // Any existing cache file is replaced.
-    endures(
+    assert_robust(
         "a stream of tokens",
         &texts(["mantissa token stream 1\n", "\0\0\0\0"]),
         200,
         readers::token_stream,
     );
-    endures(
+    assert_robust(
         "tokens",
         &texts(["mantissa tokens 1\n", "\0\0\0\0"]),
         200,
@@ -171,7 +171,7 @@ fn pictures() {
     let batch: Vec<u8> = (0..2 * 3073)
         .map(|at| if at % 3073 == 0 { 3 } else { at as u8 })
         .collect();
-    endures("CIFAR-10", &[batch], 500, readers::cifar);
+    assert_robust("CIFAR-10", &[batch], 500, readers::cifar);
     endures_within(OF_PICTURES, "png", &[png(9, 8), png(8, 8)], FILES, readers::png);
     let mut photograph = vec![];
     let mut encoder = codecs::jpeg::JpegEncoder::new(&mut photograph);
@@ -203,14 +203,14 @@ fn configurations() {
         r#"{"model_type": "vit", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16,
             "image_size": 32, "patch_size": 8}"#,
     ];
-    endures("config.json", &texts(configurations), 2 * FILES, readers::config);
+    assert_robust("config.json", &texts(configurations), 2 * FILES, readers::config);
 }
 
 #[test]
 fn checkpoints() {
     let tensors = file("../workloads/tests/golden/distilbert-tiny.safetensors");
     // Only the header of this file can be inconsistent. Most modifications leave it a header.
-    endures("safetensors", &[tensors], FILES, readers::safetensors);
+    assert_robust("safetensors", &[tensors], FILES, readers::safetensors);
     let small = [
         r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F16","shape":[2,2],"data_offsets":[8,16]}}"#,
         r#"{"a":{"dtype":"F64","shape":[],"data_offsets":[0,8]},"b":{"dtype":"I32","shape":[0,3],"data_offsets":[8,8]}}"#,
@@ -221,12 +221,12 @@ fn checkpoints() {
         bytes.extend_from_slice(&[0; 16][..if header.contains("F16") { 16 } else { 8 }]);
         bytes
     });
-    endures("small safetensors", &small, FILES, readers::safetensors);
+    assert_robust("small safetensors", &small, FILES, readers::safetensors);
     let index = [r#"{"metadata": {"total_size": 0}, "weight_map": {}}"#];
-    endures("an index", &texts(index), FILES, readers::index);
+    assert_robust("an index", &texts(index), FILES, readers::index);
     let pytorch = ["archive.pth", "pickle.pth"].map(|name| file(&format!("tests/golden/{name}")));
-    endures("torch.save", &pytorch, FILES, readers::pytorch);
-    endures("llama2.c", &[llama2c()], FILES, readers::llama2c);
+    assert_robust("torch.save", &pytorch, FILES, readers::pytorch);
+    assert_robust("llama2.c", &[llama2c()], FILES, readers::llama2c);
 }
 
 /// Files whose type is detected from their content, and the configurations next to them.
@@ -240,7 +240,7 @@ fn recognizers() {
         "spam\ta\nham\tb\nspam\tc\nham\td\n",
     ];
     let any = [texts(any), vec![packed("0,bad\n1,good\n"), png(3, 2)]].concat();
-    endures("a file without a telling name", &any, FILES, readers::recognized);
+    assert_robust("a file without a telling name", &any, FILES, readers::recognized);
     let header = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
     let safetensors = [
         &(header.len() as u64).to_le_bytes()[..],
@@ -250,12 +250,12 @@ fn recognizers() {
     .concat();
     let [archive, pickle] = ["archive.pth", "pickle.pth"].map(|name| file(&format!("tests/golden/{name}")));
     let named = [safetensors, archive, pickle, llama2c()];
-    endures("pytorch_model.bin", &named, FILES, readers::checkpoint);
+    assert_robust("pytorch_model.bin", &named, FILES, readers::checkpoint);
     let tokenizer = [
         r#"{"do_lower_case": false, "strip_accents": null, "cls_token": {"content": "[CLS]"}, "tokenizer_class": "BertTokenizer"}"#,
         r#"{"model_max_length": 512, "tokenize_chinese_chars": true, "do_basic_tokenize": true, "never_split": null}"#,
     ];
-    endures(
+    assert_robust(
         "tokenizer_config.json",
         &texts(tokenizer),
         FILES,
@@ -265,7 +265,7 @@ fn recognizers() {
         r#"{"do_resize": true, "size": {"height": 8, "width": 8}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "resample": 2}"#,
         r#"{"size": {"shortest_edge": 9}, "crop_size": 8, "do_center_crop": true, "rescale_factor": 0.00392156862745098}"#,
     ];
-    endures(
+    assert_robust(
         "preprocessor_config.json",
         &texts(preprocessor),
         FILES,

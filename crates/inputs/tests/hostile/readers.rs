@@ -10,8 +10,8 @@ use std::{
 use mantissa_core::{DatasetKind, Model, Split};
 use mantissa_inputs::{
     data::{
-        ColumnNames, DataError, Dataset, Part, Preparation, Reading, Shades, TextTokenizer, Tokenized,
-        Wanted, Words, check, kind_of, load_images, load_passages, load_reviews,
+        ColumnNames, DataError, Dataset, ImagePreprocessing, LanguageTask, Normalization, Part, Reading,
+        TextTokenizer, Tokenized, Wanted, check, kind_of, load_images, load_passages, load_reviews,
     },
     weights::{model_of, weights_in},
 };
@@ -188,7 +188,7 @@ fn images(path: &Path) -> Result<(), String> {
         (path, None),
         &Wanted::Test(None),
         EDGE,
-        &Preparation::usual(Shades::UNIT),
+        &ImagePreprocessing::usual(Normalization::UNIT),
     )
     .map_err(said)?;
     assert!(loaded.classes >= 2);
@@ -213,7 +213,7 @@ fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
     let cache = folder.at("cache");
     let load = || match kind {
         DatasetKind::Text => load_passages(
-            (kind, Words::Next),
+            (kind, LanguageTask::Next),
             &halves(),
             SEQUENCE,
             &Reading::new(Some(&text), Some(&folder.at("tok.bin")), &cache),
@@ -317,7 +317,8 @@ pub fn tokenizer_config(bytes: &[u8]) -> Result<(), String> {
 /// Reads `preprocessor_config.json` next to a checkpoint.
 pub fn preprocessor_config(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("preprocessor_config.json", bytes)?;
-    let preparation = Preparation::beside(&folder.0, EDGE as u32, Shades::UNIT).map_err(said)?;
+    let preparation =
+        ImagePreprocessing::beside(&folder.0, EDGE as u32, Normalization::UNIT).map_err(said)?;
     let mut record = vec![7; 3073];
     record[0] = 1;
     let data = folder.put("data_batch_1.bin", &record)?;

@@ -17,7 +17,7 @@ use super::{
     replay::{Replay, rounded},
 };
 use crate::{
-    Compute, Sight, attention,
+    AttentionMask, Compute, attention,
     autocast::OpClass,
     backend::PrecisionBackend,
     compute::{inside, primitive, round, tensor_of, wide},
@@ -112,18 +112,21 @@ fn attention(
     let masked = mask.map(|mask| Tensor::<4, Bool>::from_dispatch(mask).expand(shape));
     let later = options
         .is_causal
-        .then(|| Sight::causal(shape[2], shape[3], &device).hidden(shape, &device));
+        .then(|| AttentionMask::causal(shape[2], shape[3], &device).hidden(shape, &device));
     let hidden = match (masked, later) {
         (Some(masked), Some(later)) => Some(masked.bool_or(later)),
         (masked, later) => masked.or(later),
     };
     let weights = match hidden {
         Some(hidden) => {
-            let hide = |values: Tensor<4>, value| {
+            let masked_fill = |values: Tensor<4>, value| {
                 let hidden = hidden.clone().into_dispatch();
-                tensor_of::<4>(Dispatch::hide(primitive(values), hidden, value))
+                tensor_of::<4>(Dispatch::masked_fill(primitive(values), hidden, value))
             };
-            hide(compute.softmax(hide(scores, attention::lowest(format))), 0.0)
+            masked_fill(
+                compute.softmax(masked_fill(scores, attention::lowest(format))),
+                0.0,
+            )
         }
         None => compute.softmax(scores),
     };
@@ -267,7 +270,7 @@ impl Replay {
                 let [n, sequence] = indices.shape().dims();
                 let [_, width] = table.shape().dims();
                 let indices = Dispatch::int_reshape(indices, Shape::new([n * sequence]));
-                let rows = Dispatch::look_up(table, indices);
+                let rows = Dispatch::embedding_lookup(table, indices);
                 self.put(
                     &op.out,
                     Dispatch::float_reshape(rows, Shape::new([n, sequence, width])),

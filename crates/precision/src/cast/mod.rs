@@ -5,14 +5,14 @@
 //! same, forward on the tensors that the module reads, and backward through the executed operations.
 
 mod float;
+mod int_bool;
+mod layer_matching;
 mod layers;
-mod plain;
 mod record;
 mod replay;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "what modules call")]
 mod tests;
-mod whole;
 
 use burn::tensor::{Device, Tensor};
 

@@ -16,9 +16,9 @@ use burn::{
 };
 
 use super::{
+    layer_matching::{self, DROPOUT},
     layers::refused,
     record::{Constants, Recording},
-    whole::{self, DROPOUT},
 };
 use crate::{
     Compute,
@@ -53,7 +53,7 @@ pub(super) fn replay(recording: Recording, compute: Compute, device: &Device) ->
         .into_iter()
         .map(|(range, constants)| (places(&range, &operations, &values), range, constants))
         .collect();
-    let operations = whole::layers(operations, &values, output);
+    let operations = layer_matching::layers(operations, &values, output);
     let mut replay = Replay {
         compute,
         device: device.clone().without_autodiff(),

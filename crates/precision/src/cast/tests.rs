@@ -13,7 +13,7 @@ use burn::{
 };
 
 use super::*;
-use crate::{Precision, Sight};
+use crate::{AttentionMask, Precision};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -287,7 +287,7 @@ fn attention_is_ours_and_zero_for_a_query_without_visible_keys() {
             let [query, key, value] = parts.clone().map(|part| recorder.enter(part));
             attention(query, key, value, None, None, options)
         });
-        let ours = compute.attention(parts.clone(), &Sight::causal(4, 4, &device), 0.0);
+        let ours = compute.attention(parts.clone(), &AttentionMask::causal(4, 4, &device), 0.0);
         assert_eq!(bits(theirs), bits(ours), "{precision} {trains}");
         let blind = autocast.run(&device, |recorder| {
             let all = Tensor::<4, Bool>::full([2, 3, 4, 4], true, recorder.device());
@@ -395,7 +395,7 @@ fn dropout_is_ours_in_training_and_nothing_elsewhere() {
 /// Records operations and replaces the steps of layers by the layers.
 fn operations<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) -> Tensor<D>) -> Vec<OperationIr> {
     let recording = record::record(trains, work);
-    whole::layers(recording.operations, &recording.values, recording.output)
+    layer_matching::layers(recording.operations, &recording.values, recording.output)
 }
 
 #[test]
@@ -517,7 +517,7 @@ fn layers_that_burn_takes_apart_are_put_together_again() {
             let x = Tensor::<3>::empty([2, 3, 4], recorder.device());
             DropoutConfig::new(0.05).init().forward(x)
         }),
-        &|op| matches!(op, OperationIr::Custom(op) if op.id == whole::DROPOUT),
+        &|op| matches!(op, OperationIr::Custom(op) if op.id == layer_matching::DROPOUT),
     );
 }
 

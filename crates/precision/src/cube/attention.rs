@@ -32,7 +32,7 @@ use cubek::attention::forward::{
 };
 
 use super::{
-    note_launch, permitted,
+    kernel_allowlist, note_launch,
     routine::{Controlled, expanded},
 };
 use crate::{
@@ -66,7 +66,7 @@ pub(super) fn attention(
     let inputs = [query, key, value].map(into_contiguous);
     let dtype = inputs[0].dtype;
     let operands = (inputs, into_contiguous(padding), false);
-    if let Some(trial) = permitted::trial()
+    if let Some(trial) = kernel_allowlist::trial()
         && let Some((_, launch)) = kernels().into_iter().find(|(name, _)| trial.is_of(name))
         && let Some(mixed) = trial.launch((FusedAttention, dtype), || launch(operands.clone()))
     {
@@ -112,7 +112,7 @@ fn kernels() -> Vec<(String, Box<Launch>)> {
     };
     let mut kernels = vec![("attention_unit".to_owned(), Box::new(unit) as Box<Launch>)];
     let accelerated = [2, 4, 8].map(accelerated).into_iter();
-    kernels.extend(accelerated.filter(|(name, _)| permitted::is_wanted(name)));
+    kernels.extend(accelerated.filter(|(name, _)| kernel_allowlist::is_wanted(name)));
     kernels
 }
 
@@ -144,7 +144,7 @@ fn run<A: Routine>(
     strategy: A::Strategy,
     ([query, key, value], padding, trial): Operands,
 ) -> Result<CubeTensor, String> {
-    permitted::check(FusedAttention, query.dtype, kernel)?;
+    kernel_allowlist::check(FusedAttention, query.dtype, kernel)?;
     let client = query.client.clone();
     let mixed = empty_device_dtype(
         client.clone(),

@@ -46,13 +46,14 @@ use cubek::{
 use mantissa_core::Accumulator;
 
 use super::{
+    kernel_allowlist,
     matmul::round_as_matrix_units_do,
-    note_launch, permitted, registers,
+    note_launch, registers,
     routine::{Controlled, Controls, expanded},
 };
 use crate::{
     check::CheckedOperation::Matmul,
-    launched::{Launch, note},
+    launched_kernels::{Launch, note},
 };
 
 /// Both operands, the output, and a flag for trials of the tuner, whose output is not read.
@@ -132,7 +133,7 @@ fn fastest(
     let (client, id) = (lhs.client.clone(), CubeTuneId::new(&lhs.client, &lhs.device));
     let dtype = lhs.dtype;
     let operands = (lhs, rhs, output.clone(), false);
-    if let Some(trial) = permitted::trial()
+    if let Some(trial) = kernel_allowlist::trial()
         && let Some(candidate) = candidates().iter().find(|candidate| trial.is_of(&candidate.name))
     {
         trial.launch((Matmul, dtype), || (candidate.launch)(operands));
@@ -251,7 +252,7 @@ fn ordinary(sums: Accumulator) -> Vec<Candidate> {
 /// Filters out the candidates that the user excluded. Keeps the first one, because it supports everything.
 fn wanted(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     let mut first = true;
-    candidates.retain(|candidate| std::mem::take(&mut first) || permitted::is_wanted(&candidate.name));
+    candidates.retain(|candidate| std::mem::take(&mut first) || kernel_allowlist::is_wanted(&candidate.name));
     candidates
 }
 
@@ -302,7 +303,7 @@ fn tiled(sums: Accumulator) -> Vec<Candidate> {
             sums,
         ));
     }
-    candidates.retain(|candidate| permitted::is_wanted(&candidate.name));
+    candidates.retain(|candidate| kernel_allowlist::is_wanted(&candidate.name));
     candidates
 }
 
@@ -313,7 +314,7 @@ const ROUNDED: &str = "rounded";
 fn on_rounded_operands(sums: Accumulator) -> Candidate {
     let candidates = ordinary(sums);
     let launch = move |(lhs, rhs, out, trial): Operands| {
-        permitted::check(Matmul, lhs.dtype, ROUNDED)?;
+        kernel_allowlist::check(Matmul, lhs.dtype, ROUNDED)?;
         let wide = |tensor: CubeTensor| {
             if tensor.dtype != DType::F32 && !trial {
                 note(Launch {
@@ -385,7 +386,7 @@ fn candidate(
 ) -> Candidate {
     let kernel = name.clone();
     let launch = move |(lhs, rhs, out, trial): Operands| {
-        permitted::check(Matmul, lhs.dtype, &kernel)?;
+        kernel_allowlist::check(Matmul, lhs.dtype, &kernel)?;
         let (lhs_dtype, rhs_dtype) = (dtype_to_elem_type(lhs.dtype), dtype_to_elem_type(rhs.dtype));
         let mut elements = MatmulElems::from_globals(&MatmulGlobalElems {
             lhs: lhs_dtype,

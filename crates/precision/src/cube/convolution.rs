@@ -29,8 +29,9 @@ use mantissa_core::Accumulator;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    kernel_allowlist,
     matmul::{feed, matrix_unit},
-    note_launch, permitted, registers,
+    note_launch, registers,
 };
 use crate::{Convolution, MatmulMode, Pass, check::CheckedOperation, convolution::by_unfolding};
 
@@ -83,7 +84,7 @@ pub(super) fn convolution(
         mode,
         trial: false,
     };
-    if let Some(trial) = permitted::trial()
+    if let Some(trial) = kernel_allowlist::trial()
         && let Some((name, strategy)) = strategies().into_iter().find(|(name, _)| trial.is_of(name))
     {
         let operation = (CheckedOperation::Convolution, task.lhs.dtype);
@@ -121,7 +122,9 @@ fn strategies() -> Vec<(String, Strategy)> {
         let strategy = Strategy::Inferred { algorithm, tile_kind };
         (format!("convolution_{strategy}"), strategy)
     });
-    named.filter(|(name, _)| permitted::is_wanted(name)).collect()
+    named
+        .filter(|(name, _)| kernel_allowlist::is_wanted(name))
+        .collect()
 }
 
 fn candidates() -> TunableSet<ConvolutionKey, Task, CubeTensor> {
@@ -169,7 +172,7 @@ fn launch(kernel: &str, strategy: &Strategy, task: Task) -> Result<CubeTensor, S
         convolution,
         ..
     } = task;
-    permitted::check(CheckedOperation::Convolution, lhs.dtype, kernel)?;
+    kernel_allowlist::check(CheckedOperation::Convolution, lhs.dtype, kernel)?;
     let client = lhs.client.clone();
     let shape = permute_nchw_to_nhwc_shape(convolution.shape(lhs.meta.shape(), rhs.meta.shape()));
     let out = empty_device_dtype(client.clone(), lhs.device.clone(), shape, task.out);

@@ -12,7 +12,7 @@ use mantissa_core::Format;
 
 use crate::{
     backend::{TANH_CUBE, TANH_LINE},
-    launched::{Launch, note},
+    launched_kernels::{Launch, note},
 };
 
 /// Values per load and store.

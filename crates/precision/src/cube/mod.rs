@@ -4,8 +4,8 @@ mod attention;
 mod candidates;
 mod convolution;
 mod gelu;
+pub(crate) mod kernel_allowlist;
 mod matmul;
-pub(crate) mod permitted;
 mod rounding;
 mod routine;
 #[cfg(all(test, feature = "vulkan"))]
@@ -23,7 +23,7 @@ use mantissa_core::Layout;
 use crate::{
     Convolution, MatmulMode,
     backend::PrecisionBackend,
-    launched::{Launch, note},
+    launched_kernels::{Launch, note},
 };
 
 pub(crate) use attention::names as attention_candidates;

@@ -10,7 +10,7 @@ use cubecl::{
 use mantissa_core::{Format, Layout};
 
 use crate::{
-    launched::{Launch, note},
+    launched_kernels::{Launch, note},
     layout::Limits,
 };
 

@@ -14,7 +14,7 @@ use crate::device::available;
 /// # Panics
 /// If `MANTISSA_REQUIRE` names Vulkan and it is not available.
 pub(super) fn vulkan() -> Option<CubeDevice> {
-    if !mantissa_testing::is_there("vulkan", available(Backend::Vulkan)) {
+    if !mantissa_testing::is_available("vulkan", available(Backend::Vulkan)) {
         return None;
     }
     match Device::vulkan(DeviceKind::DefaultDevice).as_dispatch() {

@@ -6,10 +6,10 @@ use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
 use super::{
+    contiguous::packed,
     convert::CHUNK,
-    lanes::Wide,
-    packed::packed,
     stored::{BLOCK, Stored, changed},
+    vectorized::Wide,
 };
 use crate::backend::AdamRates;
 

@@ -14,16 +14,16 @@ use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::{
+    contiguous::packed,
     convert::round_to,
-    hide::Mask,
-    lanes::{Wide, softmax},
-    packed::packed,
+    masked_fill::Mask,
+    parallel_init::written,
     stored::{Stored, contiguous, width},
-    written::written,
+    vectorized::{Wide, softmax},
 };
 use crate::{
     compute::inside,
-    launched::{Launch, note},
+    launched_kernels::{Launch, note},
 };
 
 /// Scores per piece, unless one piece of queries has more: a quarter of a core's L2 cache, in f32.
@@ -136,7 +136,8 @@ impl<W: Wide> WithSimd for Weigh<'_, W> {
         let mut shares = vec![W::zero(); self.keys];
         for (row, scores) in self.scores.chunks_exact_mut(self.keys).enumerate() {
             scores.iter_mut().for_each(|x| *x = *x * self.scale);
-            self.padding.hide(self.first + row, scores, W::neg_infinity());
+            self.padding
+                .masked_fill(self.first + row, scores, W::neg_infinity());
             if scores.iter().all(|x| *x == W::neg_infinity()) {
                 // If all keys are hidden, the output is zero, as in burn's attention.
                 scores.fill(W::zero());

@@ -6,9 +6,9 @@ use burn_flex::FlexTensor;
 use pulp::{Arch, NullaryFnOnce};
 
 use super::{
-    packed::packed,
+    contiguous::packed,
+    parallel_init::written,
     stored::{BLOCK, Stored, chunk_of_rows, contiguous},
-    written::written,
 };
 
 /// Implements [`crate::PrecisionBackend::normalize_columns`].

@@ -15,8 +15,8 @@ use rayon::prelude::*;
 
 use super::{
     buffers,
+    parallel_init::written,
     stored::{Stored, map, tensor as new},
-    written::written,
 };
 use crate::layout::Limits;
 

@@ -4,12 +4,12 @@ use burn_flex::FlexTensor;
 use mantissa_core::Gelu;
 
 use super::{
-    lanes::Wide,
     stored::{Stored, map, zip},
+    vectorized::Wide,
 };
 use crate::{
     backend::{TANH_CUBE, TANH_LINE},
-    launched::{Launch, note},
+    launched_kernels::{Launch, note},
 };
 
 pub(super) fn gelu<T: Stored>(input: FlexTensor, form: Gelu) -> FlexTensor {

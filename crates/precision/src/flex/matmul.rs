@@ -17,14 +17,14 @@ use rayon::prelude::*;
 use super::{
     bf16_pairs::{self, Instruction},
     convert::{operand, round_bf16, round_tf32, round_to},
-    row,
+    few_rows,
     stored::Stored,
     tiles,
 };
 use crate::{
     Convolution, MatmulMode,
     convolution::{by_products, by_unfolding, of_windows},
-    launched::{Launch, note},
+    launched_kernels::{Launch, note},
 };
 
 pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
@@ -37,7 +37,7 @@ pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: Matmu
         let product = summed_in_f16(round_to(lhs, DType::F32), round_to(rhs, DType::F32));
         return round_to(product, dtype);
     }
-    let product = match row::product(&lhs, &rhs, mode) {
+    let product = match few_rows::product(&lhs, &rhs, mode) {
         Some(product) => {
             note(Launch {
                 kernel: "rows".into(),

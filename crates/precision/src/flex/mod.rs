@@ -5,21 +5,21 @@ mod attention;
 mod bf16_pairs;
 mod buffers;
 mod columns;
+mod contiguous;
 mod convert;
+mod few_rows;
 mod gelu;
-mod hide;
-mod lanes;
+mod masked_fill;
 mod matmul;
 mod norm;
-mod packed;
+mod parallel_init;
 mod pointwise;
 mod rotate;
-mod row;
 mod softmax;
 mod stored;
 mod tiles;
-mod windows;
-mod written;
+mod unfold;
+mod vectorized;
 
 use burn::{
     backend::{
@@ -61,7 +61,7 @@ impl PrecisionBackend for Flex {
         stride: usize,
         padding: usize,
     ) -> FloatTensor<Self> {
-        by_format!(images.dtype(), windows::windows(images, filter, stride, padding))
+        by_format!(images.dtype(), unfold::windows(images, filter, stride, padding))
     }
 
     fn normalize_columns(
@@ -77,16 +77,16 @@ impl PrecisionBackend for Flex {
         )
     }
 
-    fn rectify(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(input.dtype(), pointwise::rectify(input))
+    fn relu_forward(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        by_format!(input.dtype(), pointwise::relu_forward(input))
     }
 
-    fn rectify_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(output.dtype(), pointwise::rectify_backward(output, grad))
+    fn relu_gradient(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+        by_format!(output.dtype(), pointwise::relu_gradient(output, grad))
     }
 
-    fn plus(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(a.dtype(), pointwise::plus(a, b))
+    fn add_same_shape(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        by_format!(a.dtype(), pointwise::add_same_shape(a, b))
     }
 
     fn fused_attention(
@@ -111,8 +111,8 @@ impl PrecisionBackend for Flex {
         by_format!(tensor.dtype(), convert::copied(tensor))
     }
 
-    fn swap_middle(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        packed::packed(Self::float_swap_dims(tensor, 1, 2))
+    fn transpose_heads(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
+        contiguous::packed(Self::float_swap_dims(tensor, 1, 2))
     }
 
     fn rotate(
@@ -124,8 +124,8 @@ impl PrecisionBackend for Flex {
         by_format!(input.dtype(), rotate::rotate(input, cosine, sine, interleaved))
     }
 
-    fn hide(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
-        hide::hide(tensor, hidden, value)
+    fn masked_fill(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
+        masked_fill::masked_fill(tensor, hidden, value)
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {

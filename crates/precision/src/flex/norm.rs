@@ -9,11 +9,11 @@ use num_traits::{Float, Zero};
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{
+    contiguous::packed,
     convert::round_to,
-    lanes::Wide,
-    packed::packed,
+    parallel_init::written_with,
     stored::{Stored, chunk_of_rows, contiguous, width},
-    written::written_with,
+    vectorized::Wide,
 };
 
 /// Returns the tensor contiguous and in the wide format.

@@ -6,19 +6,19 @@ use num_traits::Zero;
 use super::stored::{Stored, map, zip};
 
 /// Computes the maximum of each element and 0. NaN is propagated, as in PyTorch.
-pub(super) fn rectify<T: Stored>(input: FlexTensor) -> FlexTensor {
+pub(super) fn relu_forward<T: Stored>(input: FlexTensor) -> FlexTensor {
     let zero = T::Wide::zero();
     map::<T>(input, move |x| if x < zero { zero } else { x })
 }
 
 /// Returns the gradient where the output is positive or NaN, as in PyTorch, and 0 elsewhere.
-pub(super) fn rectify_backward<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
+pub(super) fn relu_gradient<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let zero = T::Wide::zero();
     zip::<T>(output, grad, move |y, grad| if y <= zero { zero } else { grad })
 }
 
 /// Adds two tensors of the same shape.
-pub(super) fn plus<T: Stored>(a: FlexTensor, b: FlexTensor) -> FlexTensor {
+pub(super) fn add_same_shape<T: Stored>(a: FlexTensor, b: FlexTensor) -> FlexTensor {
     zip::<T>(a, b, |x, y| x + y)
 }
 
@@ -42,7 +42,7 @@ mod tests {
     fn what_relu_makes_zero_passes_no_gradient_on_and_nan_stays() {
         let device = Device::flex().autodiff();
         let values = Tensor::<1>::from_data([-1.0, -0.0, 2.0, f32::NAN], &device).require_grad();
-        let rectified = Dispatch::rectify(values.clone().into_dispatch());
+        let rectified = Dispatch::relu_forward(values.clone().into_dispatch());
         let rectified = Tensor::<1>::from_dispatch(rectified);
         let shown = rectified.clone().into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(shown[..3], [0.0, 0.0, 2.0]);
@@ -71,7 +71,7 @@ mod tests {
                 (drawn().swap_dims(1, 2), drawn().reshape([3, 70, 41])),
             ];
             for (a, b) in pairs {
-                let sums = list(Flex::plus(primitive(&a), primitive(&b)));
+                let sums = list(Flex::add_same_shape(primitive(&a), primitive(&b)));
                 let one_by_one = list(primitive(&a)).into_iter().zip(list(primitive(&b)));
                 let format = mantissa_core::Format::ALL
                     .iter()
@@ -82,13 +82,13 @@ mod tests {
                 assert_eq!(sums, rounded.collect::<Vec<_>>(), "{dtype:?}");
                 let positive = list(primitive(&a)).into_iter().map(|x| x.max(0.0));
                 assert_eq!(
-                    list(Flex::rectify(primitive(&a))),
+                    list(Flex::relu_forward(primitive(&a))),
                     positive.collect::<Vec<_>>(),
                     "{dtype:?}"
                 );
             }
             let odd = Tensor::<3>::from_data([[[f64::NAN, f64::INFINITY, -f64::INFINITY]]], (&device, dtype));
-            let [nan, inf, zero] = list(Flex::rectify(primitive(&odd)))[..] else {
+            let [nan, inf, zero] = list(Flex::relu_forward(primitive(&odd)))[..] else {
                 unreachable!("there are three");
             };
             assert!(nan.is_nan() && inf == f64::INFINITY && zero == 0.0, "{dtype:?}");
@@ -108,17 +108,17 @@ mod tests {
             let (held, other) = (drawn(), drawn());
             let before = list(held.clone());
             let results = [
-                Flex::rectify(held.clone()),
-                Flex::rectify_backward(held.clone(), other.clone()),
-                Flex::plus(held.clone(), other.clone()),
-                Flex::plus(held.clone(), held.clone()),
+                Flex::relu_forward(held.clone()),
+                Flex::relu_gradient(held.clone(), other.clone()),
+                Flex::add_same_shape(held.clone(), other.clone()),
+                Flex::add_same_shape(held.clone(), held.clone()),
             ];
             for result in results {
                 assert_ne!(place(&result), place(&held), "{dtype:?}");
             }
             assert_eq!(list(held.clone()), before, "{dtype:?}");
             let first = place(&held);
-            let result = Flex::plus(Flex::rectify(held), other);
+            let result = Flex::add_same_shape(Flex::relu_forward(held), other);
             assert_eq!(place(&result), first, "{dtype:?}");
         }
     }

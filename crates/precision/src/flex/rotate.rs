@@ -6,9 +6,9 @@ use num_traits::Zero;
 use pulp::{Arch, NullaryFnOnce};
 
 use super::{
-    packed::packed,
+    contiguous::packed,
+    parallel_init::written,
     stored::{Stored, chunk_of_rows, contiguous, width},
-    written::written,
 };
 
 /// Implements [`crate::PrecisionBackend::rotate`].

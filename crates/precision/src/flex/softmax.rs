@@ -6,10 +6,10 @@ use num_traits::Zero;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::{
-    lanes::{self, Wide},
-    packed::packed,
+    contiguous::packed,
+    parallel_init::written,
     stored::{Stored, chunk_of_rows, contiguous, width},
-    written::written,
+    vectorized::{self, Wide},
 };
 
 pub(super) fn softmax<T: Stored>(input: FlexTensor) -> FlexTensor {
@@ -36,7 +36,7 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
         let [mut before, mut after] = [(); 2].map(|()| vec![T::Wide::zero(); self.n]);
         let rows = self.from.chunks_exact(self.n);
         for (from, to) in rows.zip(self.to.chunks_exact_mut(self.n)) {
-            lanes::softmax(simd, T::seen(from, &mut before), T::open(to, &mut after));
+            vectorized::softmax(simd, T::seen(from, &mut before), T::open(to, &mut after));
             T::settle(&after, to);
         }
     }

@@ -11,10 +11,10 @@ use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
 use super::{
+    contiguous::packed,
     convert::{CHUNK, narrow_bf16, round_bf16, round_f16, trimmed},
-    lanes::Wide,
-    packed::packed,
-    written::written,
+    parallel_init::written,
+    vectorized::Wide,
 };
 
 /// Storage format of tensors.

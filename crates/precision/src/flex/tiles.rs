@@ -15,10 +15,10 @@ use rayon::prelude::*;
 use super::{
     bf16_pairs::{Columns, Instruction, Matrix, Pairs},
     buffers,
-    packed::packed,
+    contiguous::packed,
+    parallel_init::written,
     stored::{Stored, contiguous},
-    windows::Geometry,
-    written::written,
+    unfold::Geometry,
 };
 
 /// Bytes of windows at a time: about the size of a core's L2 cache without the filters and the result.

@@ -6,22 +6,22 @@
 //! Pranesh, *Numerical behavior of NVIDIA tensor cores*, PeerJ Computer Science 7:e330 (2021).
 
 mod attention;
-mod elsewhere;
+mod external;
+mod matmuls;
 mod observe;
-mod products;
 
 use std::collections::BTreeSet;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::{Attention, Executed, ExecutedVerdict, Requested};
 
-pub use elsewhere::{Elsewhere, probe_elsewhere};
+pub use external::{Elsewhere, probe_external};
 pub use observe::{Observation, Rounding, Subnormals};
 
 use self::attention::Head;
 use crate::{
-    Compute, Sight, dtype,
-    launched::{self, Launch},
+    AttentionMask, Compute, dtype,
+    launched_kernels::{self, Launch},
 };
 
 /// Observed arithmetic, and the kernels that ran.
@@ -53,7 +53,7 @@ impl Probed {
             verdict,
             rounding: Some(format!("{}; {what}: {}", words(first), words(second))),
             emulated: first.emulated || second.emulated,
-            kernel: launched::names(&self.launches),
+            kernel: launched_kernels::names(&self.launches),
             ..told.clone()
         };
         self
@@ -63,7 +63,7 @@ impl Probed {
     /// the arithmetic of one of them was not observed, the verdict becomes unverified.
     pub fn confirm(self) -> Executed {
         let mut executed = self.executed;
-        let ran = launched::take();
+        let ran = launched_kernels::take();
         let observed = |launch: &Launch| {
             let same =
                 |seen: &Launch| (&seen.arithmetic, seen.emulated) == (&launch.arithmetic, launch.emulated);
@@ -73,7 +73,7 @@ impl Probed {
             executed.verdict = ExecutedVerdict::Unverified;
         }
         executed.emulated |= ran.iter().any(|launch| launch.emulated);
-        executed.kernel = launched::names(&ran).or(executed.kernel);
+        executed.kernel = launched_kernels::names(&ran).or(executed.kernel);
         executed
     }
 }
@@ -105,19 +105,19 @@ pub fn probe(
     requested: &Requested,
     device: &Device,
 ) -> Result<Probed, String> {
-    launched::take();
+    launched_kernels::take();
     let mut seen: Vec<(&str, Observation)> = vec![];
     for operation in operations {
         seen.extend(match operation {
-            Operation::Matmul => products::matmul(compute, device)?,
-            Operation::Convolution => products::convolution(compute, device)?,
-            Operation::FewRows => products::few_rows(compute, device)?,
+            Operation::Matmul => matmuls::matmul(compute, device)?,
+            Operation::Convolution => matmuls::convolution(compute, device)?,
+            Operation::FewRows => matmuls::few_rows(compute, device)?,
             Operation::FusedAttention => vec![("attention", attend(compute, device)?)],
         });
     }
-    let launches = launched::take();
+    let launches = launched_kernels::take();
     let executed = Executed {
-        kernel: launched::names(&launches),
+        kernel: launched_kernels::names(&launches),
         emulated: launches.iter().any(|launch| launch.emulated),
         ..executed(&seen, requested)
     };
@@ -126,7 +126,7 @@ pub fn probe(
 
 /// Returns the result of the observations, without kernels.
 fn executed(seen: &[(&str, Observation)], requested: &Requested) -> Executed {
-    let Some((told, verdict)) = told(seen, requested) else {
+    let Some((told, verdict)) = reported(seen, requested) else {
         return Executed {
             rounding: Some("no products are summed whose bits could be looked at".to_owned()),
             ..Executed::unverified()
@@ -145,7 +145,7 @@ fn executed(seen: &[(&str, Observation)], requested: &Requested) -> Executed {
 
 /// Selects the reported observation: the narrowest of the passes that differ from the request, or else of all. Wider than
 /// requested counts as different, too.
-fn told(seen: &[(&str, Observation)], requested: &Requested) -> Option<(Observation, ExecutedVerdict)> {
+fn reported(seen: &[(&str, Observation)], requested: &Requested) -> Option<(Observation, ExecutedVerdict)> {
     let same = |seen: &Observation| {
         seen.operand_bits == requested.operand_bits
             && seen.exponent_bits == requested.exponent_bits
@@ -187,7 +187,7 @@ fn attend(compute: Compute, device: &Device) -> Result<Observation, String> {
             upload(|head| head.keys.clone()),
             upload(|head| head.values.clone()),
         ];
-        let mixed = download(compute.attention(parts, &Sight::everything(), 0.0))?;
+        let mixed = download(compute.attention(parts, &AttentionMask::everything(), 0.0))?;
         let firsts = mixed
             .chunks_exact(SHAPE[0] * SHAPE[1])
             .flat_map(|head| &head[..SHAPE[1]]);
@@ -237,7 +237,7 @@ mod tests {
     fn a_backward_pass_wider_or_narrower_than_its_forward_pass_is_not_what_was_asked_for() {
         let of = |precision, matmul, sums| {
             let compute = Compute::new(precision, matmul, sums);
-            let seen = products::matmul(compute, &Device::flex()).unwrap();
+            let seen = matmuls::matmul(compute, &Device::flex()).unwrap();
             (seen, compute.requested())
         };
         let single = |matmul| of(Precision::True32, matmul, Accumulator::F32);
@@ -251,11 +251,14 @@ mod tests {
             let (seen, requested) = asked;
             let passes: Vec<&str> = seen.iter().map(|(pass, _)| *pass).collect();
             assert_eq!(passes, ["forward", "backward", "linear", "weight's gradient"]);
-            assert_eq!(told(&seen, &requested).unwrap().1, ExecutedVerdict::AsRequested);
+            assert_eq!(
+                reported(&seen, &requested).unwrap().1,
+                ExecutedVerdict::AsRequested
+            );
             for pass in 0..seen.len() {
                 let mut mixed = seen.clone();
                 mixed[pass] = other.0[pass].clone();
-                let (told, verdict) = told(&mixed, &requested).unwrap();
+                let (told, verdict) = reported(&mixed, &requested).unwrap();
                 assert_eq!(verdict, ExecutedVerdict::Differs, "{mixed:?}");
                 assert_eq!(told, mixed[pass].1, "what is told is what differs");
             }

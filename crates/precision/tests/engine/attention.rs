@@ -2,7 +2,7 @@
 
 use burn::tensor::{Bool, DType, Device, Distribution, Tensor, TensorData};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
-use mantissa_precision::{Compute, Sight};
+use mantissa_precision::{AttentionMask, Compute};
 
 /// `[n, heads, sequence, width]`.
 const SHAPE: [usize; 4] = [2, 2, 24, 16];
@@ -38,7 +38,7 @@ fn both_ways(device: &Device, precision: Precision, dtype: DType) -> [Vec<Vec<f6
         let parts = [0, 1, 2].map(upload);
         let mixed = compute(precision).with_attention(attention).attention(
             parts.clone(),
-            &Sight::padded(&padding),
+            &AttentionMask::padded(&padding),
             0.0,
         );
         let grads = (mixed.clone() * upload(3).cast(mixed.dtype())).sum().backward();

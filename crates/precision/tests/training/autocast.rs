@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt::Write};
 use burn::tensor::{DType, Device, Int, Tensor};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
 use mantissa_precision::{
-    Compute, Sight,
+    AttentionMask, Compute,
     autocast::{OPERATIONS, OpClass},
 };
 use serde_json::Value;
@@ -70,7 +70,9 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
         "attention" => {
             let compute = compute.with_attention(Attention::Fused);
             let parts = [images(0), images(1), images(2)];
-            compute.attention(parts, &Sight::everything(), 0.0).dtype()
+            compute
+                .attention(parts, &AttentionMask::everything(), 0.0)
+                .dtype()
         }
         "softmax" => compute.softmax(matrix(0)).dtype(),
         "layer_norm" => compute.layer_norm(matrix(0), row(), row(), 1e-5).dtype(),

@@ -76,7 +76,7 @@ pub enum Goal {
 
 impl Goal {
     /// Returns the superlative for the setting with the lowest cost, capitalized for the start of a sentence.
-    pub(crate) fn most(self) -> &'static str {
+    pub(crate) fn superlative(self) -> &'static str {
         match self {
             Self::Time => "Fastest",
             Self::Energy => "Most frugal",
@@ -85,7 +85,7 @@ impl Goal {
     }
 
     /// Returns the comparative for a setting with a lower cost.
-    pub(crate) fn superlative(self) -> &'static str {
+    pub(crate) fn comparative(self) -> &'static str {
         match self {
             Self::Time => "faster",
             Self::Energy => "more frugal",

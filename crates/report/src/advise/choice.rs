@@ -6,7 +6,7 @@ use mantissa_core::{Better, ExecutedVerdict, MetricName, Record, TaskKind};
 use super::{
     Budget, Goal,
     candidate::{Candidate, Work},
-    words,
+    sentences,
 };
 use crate::{Group, Row, baseline::SPEED_MATTERS, units};
 
@@ -117,7 +117,7 @@ pub(crate) fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Bud
     if group.kind == TaskKind::Kernel && budget.error.is_none() && is_judged {
         choice.front = front(&choice, group.speed);
     } else if let Some(cost) = cost {
-        take(&mut choice, cost);
+        choose_cheapest(&mut choice, cost);
     }
     choice
 }
@@ -134,7 +134,7 @@ fn is_judged(group: &Group<'_>, candidates: &[Candidate<'_, '_>]) -> bool {
 
 /// Chooses the cheapest setting. Among settings shown to be as cheap, chooses the one nearest to the baseline, unless that one would not
 /// be shown to be cheaper than the baseline.
-fn take(choice: &mut Choice<'_, '_>, cost: MetricName) {
+fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
     let Some(cheapest) = cheapest(choice, cost, |one| one.is_kept()) else {
         return;
     };
@@ -228,12 +228,12 @@ fn too_inaccurate(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, most: 
     match loss.interval {
         None => unshown(format!(
             "its change of {} has no interval ({})",
-            words::accuracy_change(loss),
+            sentences::accuracy_change(loss),
             loss.method
         )),
         Some(interval) if interval.low > most => Some(format!(
             "its accuracy changes by {}",
-            words::accuracy_change(loss)
+            sentences::accuracy_change(loss)
         )),
         Some(interval) if interval.high > most => unshown(format!(
             "it may lose up to {:.2} points ({})",

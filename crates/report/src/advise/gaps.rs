@@ -11,7 +11,7 @@ use mantissa_core::{
 use super::{
     candidate::Candidate,
     choice::{Choice, cost},
-    words::listed,
+    sentences::listed,
 };
 use crate::{Goal, Group, Report, Row};
 

@@ -5,11 +5,11 @@ mod budget;
 mod candidate;
 mod choice;
 mod gaps;
+mod json;
 mod rules;
+mod sentences;
 mod text;
 mod tokens;
-mod told;
-mod words;
 
 pub use budget::{Budget, BudgetError, Goal, parse_error, parse_memory, parse_points};
-pub use told::{Advice, Evidence, Fired, Measured, OfGroup, OfWork, advise};
+pub use json::{Advice, EstimateRecord, Evidence, FiredRule, WorkAdvice, WorkloadAdvice, advise};

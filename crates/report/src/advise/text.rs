@@ -1,8 +1,8 @@
 //! Renders advice for a terminal.
 
 use super::{
-    Advice, Evidence, Fired, Measured, OfGroup, OfWork,
-    words::{UNJUDGED, accuracy_change, listed, times},
+    Advice, EstimateRecord, Evidence, FiredRule, WorkAdvice, WorkloadAdvice,
+    sentences::{UNJUDGED, accuracy_change, listed, times},
 };
 use crate::{
     Align, Banner, Table,
@@ -48,7 +48,7 @@ fn bullets(title: &str, lines: Vec<String>) -> Option<String> {
     (!lines.is_empty()).then(|| format!("{title}:\n{}", lines.join("\n")))
 }
 
-fn out(work: &OfWork) -> Vec<String> {
+fn out(work: &WorkAdvice) -> Vec<String> {
     let fallen = work.evidence.iter().filter(|one| !one.kept);
     // The headline already reports that the quality was not measured.
     let fallen = fallen.filter(|one| one.reasons != [UNJUDGED]);
@@ -57,7 +57,7 @@ fn out(work: &OfWork) -> Vec<String> {
         .collect()
 }
 
-fn rule(fired: &Fired) -> String {
+fn rule(fired: &FiredRule) -> String {
     format!(
         "{} ({})\n    {}\n    Seen: {}.\n    {}",
         fired.advice,
@@ -71,7 +71,7 @@ fn rule(fired: &Fired) -> String {
 /// Title and alignment of a column, and a function that formats its field for a setting.
 type Column<'t> = (String, Align, Box<dyn Fn(&Evidence) -> String + 't>);
 
-fn table(group: &OfGroup, work: &OfWork) -> Table {
+fn table(group: &WorkloadAdvice, work: &WorkAdvice) -> Table {
     let columns = columns(group, work);
     let line = |one: &Evidence| columns.iter().map(|(.., field)| field(one)).collect();
     Table {
@@ -85,7 +85,7 @@ fn table(group: &OfGroup, work: &OfWork) -> Table {
 }
 
 /// Returns the columns of the table, without those that have no values.
-fn columns<'t>(group: &'t OfGroup, work: &'t OfWork) -> Vec<Column<'t>> {
+fn columns<'t>(group: &'t WorkloadAdvice, work: &'t WorkAdvice) -> Vec<Column<'t>> {
     let number = |title: &str, field: fn(&Evidence) -> Option<String>| -> Option<Column<'t>> {
         let known = work.evidence.iter().any(|one| field(one).is_some());
         let text = move |one: &Evidence| field(one).unwrap_or_else(|| units::ABSENT.to_owned());
@@ -123,7 +123,7 @@ fn columns<'t>(group: &'t OfGroup, work: &'t OfWork) -> Vec<Column<'t>> {
     columns
 }
 
-fn verdict(work: &OfWork, one: &Evidence) -> &'static str {
+fn verdict(work: &WorkAdvice, one: &Evidence) -> &'static str {
     if work.chosen.as_ref() == Some(&one.setting) && work.shown {
         "advised"
     } else if [&work.chosen, &work.unjudged].contains(&&Some(one.setting.clone())) {
@@ -139,11 +139,11 @@ fn verdict(work: &OfWork, one: &Evidence) -> &'static str {
     }
 }
 
-fn ratio(measured: &Measured) -> String {
+fn ratio(measured: &EstimateRecord) -> String {
     times(&measured.estimate())
 }
 
 /// Omits the unit, which is in the column title.
-fn change(measured: &Measured) -> String {
+fn change(measured: &EstimateRecord) -> String {
     accuracy_change(&measured.estimate()).replacen(" points", "", 1)
 }

@@ -1,12 +1,12 @@
 //! Tests the claims of the articles on the cells of a run: pairs of cells, their measurements, and the verdict in words.
 //! `mantissa-analysis` decides whether an interval confirms or refutes a claim.
 
-mod learnt;
+mod chance_accuracy;
 mod pairs;
+mod sentences;
 mod status;
 mod verdict;
-mod words;
 
+pub(crate) use sentences::heading;
 pub(crate) use verdict::test;
-pub use verdict::{ClaimVerdict, Standing};
-pub(crate) use words::heading;
+pub use verdict::{ClaimVerdict, OverallVerdict};

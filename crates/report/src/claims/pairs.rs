@@ -7,7 +7,7 @@ use mantissa_core::{Axis, AxisValue, Comparison, ExecutedVerdict, MetricName, St
 
 use crate::{
     Group, Row,
-    claims::learnt::learnt,
+    claims::chance_accuracy::is_above_chance,
     difference::{difference, discordant},
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct Pair<'g, 'a> {
 }
 
 /// Measurements of a pair.
-pub(crate) struct Measured {
+pub(crate) struct PairMeasurement {
     pub evidence: Evidence,
     pub metric: MetricName,
     /// Number of seeds under which both settings finished, and of all seeds.
@@ -36,20 +36,20 @@ pub(crate) fn has(row: &Row<'_>, values: &BTreeMap<Axis, AxisValue>) -> bool {
 }
 
 /// Formats a setting without some of its axes.
-pub(crate) fn rest(row: &Row<'_>, left_out: impl Fn(Axis) -> bool) -> String {
+pub(crate) fn setting_key(row: &Row<'_>, left_out: impl Fn(Axis) -> bool) -> String {
     let kept = row.cell.setting.iter().filter(|(axis, _)| !left_out(*axis));
     kept.map(|(axis, value)| format!("{axis}={value} ")).collect()
 }
 
 /// Groups the matching rows that `rest` does not distinguish, in plan order.
-pub(crate) fn together<'g, 'a>(
+pub(crate) fn group_rows<'g, 'a>(
     group: &'g Group<'a>,
     fits: impl Fn(&Row<'a>) -> bool,
     left_out: impl Fn(Axis) -> bool,
 ) -> (Vec<Vec<&'g Row<'a>>>, HashMap<String, usize>) {
     let (mut found, mut places) = (Vec::<Vec<&Row<'a>>>::new(), HashMap::new());
     for row in group.rows.iter().filter(|row| fits(row)) {
-        let place = *places.entry(rest(row, &left_out)).or_insert(found.len());
+        let place = *places.entry(setting_key(row, &left_out)).or_insert(found.len());
         match found.get_mut(place) {
             Some(rows) => rows.push(row),
             None => found.push(vec![row]),
@@ -65,10 +65,10 @@ pub(crate) fn pairs<'g, 'a>(
     against: &BTreeMap<Axis, AxisValue>,
 ) -> Vec<Pair<'g, 'a>> {
     let both = |axis: Axis| of.contains_key(&axis) && against.contains_key(&axis);
-    let (firsts, _) = together(group, |row| has(row, of), both);
-    let (seconds, places) = together(group, |row| has(row, against), both);
+    let (firsts, _) = group_rows(group, |row| has(row, of), both);
+    let (seconds, places) = group_rows(group, |row| has(row, against), both);
     let pair = |of: Vec<&'g Row<'a>>| {
-        let place = *places.get(&rest(of.first()?, both))?;
+        let place = *places.get(&setting_key(of.first()?, both))?;
         let against = seconds.get(place)?.clone();
         Some(Pair { group, of, against })
     };
@@ -93,7 +93,7 @@ impl<'g, 'a> Pair<'g, 'a> {
     }
 
     /// Returns the measurements of both settings under the same seeds, or the reason why they cannot be compared.
-    pub fn measured(&self, comparison: &Comparison) -> Result<Measured, String> {
+    pub fn measured(&self, comparison: &Comparison) -> Result<PairMeasurement, String> {
         let same: Vec<(&Row<'a>, &Row<'a>)> = self
             .of
             .iter()
@@ -128,7 +128,7 @@ impl<'g, 'a> Pair<'g, 'a> {
             let names: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name()).collect();
             return Err(format!("{} was not recorded of both", names.join(" or ")));
         };
-        Ok(Measured {
+        Ok(PairMeasurement {
             evidence: evidence(&sound, metric),
             metric,
             seeds: (sound.len(), same.len()),
@@ -153,7 +153,7 @@ pub(crate) fn unfit(group: &Group<'_>, row: &Row<'_>) -> Option<String> {
 /// Returns `Some(true)` if one of two settings learned more than chance, and `Some(false)` only if it is known that neither did.
 fn either_learnt(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
     let (of, against): (Vec<&Row<'_>>, Vec<&Row<'_>>) = pairs.iter().copied().unzip();
-    match (learnt(&of), learnt(&against)) {
+    match (is_above_chance(&of), is_above_chance(&against)) {
         (Some(true), _) | (_, Some(true)) => Some(true),
         (Some(false), Some(false)) => Some(false),
         _ => None,

@@ -8,9 +8,9 @@ use mantissa_core::{Axis, AxisValue, Bounds, ExecutedVerdict, Record, Status, Ta
 use crate::{
     Group, Row,
     claims::{
-        pairs::{has, together, unfit},
-        verdict::{Outcome, Subject},
-        words,
+        pairs::{group_rows, has, unfit},
+        sentences,
+        verdict::{ClaimOutcome, Subject},
     },
 };
 
@@ -51,7 +51,7 @@ where
     'a: 'g,
 {
     let settings = groups.flat_map(|group| {
-        let (settings, _) = together(group, |row| has(row, of), |_| false);
+        let (settings, _) = group_rows(group, |row| has(row, of), |_| false);
         settings.into_iter().map(move |rows| (group, rows))
     });
     let ended: Vec<_> = settings
@@ -72,13 +72,13 @@ where
                 .map(|row| group.label(row, &[Axis::Seed]))
                 .unwrap_or_default(),
             outcome: match endings {
-                Err(why) => Outcome::NotTested(why),
+                Err(why) => ClaimOutcome::NotTested(why),
                 Ok(endings) => tested.next().map_or_else(
-                    || Outcome::NotTested("nothing ran".to_owned()),
-                    |tested| Outcome::Tested {
+                    || ClaimOutcome::NotTested("nothing ran".to_owned()),
+                    |tested| ClaimOutcome::Tested {
                         finding: tested.finding,
-                        test: words::test(&endings.evidence(), MOST, endings.of_seeds),
-                        evidence: words::endings(&endings, &tested, evidence.len()),
+                        test: sentences::test(&endings.evidence(), MOST, endings.of_seeds),
+                        evidence: sentences::endings(&endings, &tested, evidence.len()),
                     },
                 ),
             },

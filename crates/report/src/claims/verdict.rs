@@ -6,8 +6,8 @@ use mantissa_core::{Backend, Claim, Claimed, Comparison, ExecutedVerdict, Metric
 use crate::{
     Group, Row, Run,
     claims::{
-        pairs::{Measured, Pair, pairs},
-        status, words,
+        pairs::{Pair, PairMeasurement, pairs},
+        sentences, status,
     },
     units,
 };
@@ -20,7 +20,7 @@ pub struct ClaimVerdict<'a> {
     /// Tested statement in words.
     pub tested_as: String,
     /// Overall verdict.
-    pub standing: Standing,
+    pub standing: OverallVerdict,
     /// Overall verdict in words: `confirmed`, or `confirmed in 3 of 4 pairs, refuted in 1`.
     pub verdict: String,
     /// Names of the tests without duplicates, such as `exact McNemar`; empty if nothing was tested.
@@ -33,7 +33,7 @@ pub struct ClaimVerdict<'a> {
 
 /// Overall verdict on a claim on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum OverallVerdict {
     /// Every pair has the same finding.
     Found(Finding),
     /// The findings of pairs differ.
@@ -42,7 +42,7 @@ pub enum Standing {
     NotTested,
 }
 
-impl Standing {
+impl OverallVerdict {
     /// Returns the display name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,11 +60,11 @@ pub(crate) struct Subject<'g, 'a> {
     pub metric: Option<MetricName>,
     /// `Some(true)` if anything was learned; `None` if unknown or not applicable.
     pub learnt: Option<bool>,
-    pub outcome: Outcome,
+    pub outcome: ClaimOutcome,
 }
 
 /// Result of a test.
-pub(crate) enum Outcome {
+pub(crate) enum ClaimOutcome {
     Tested {
         finding: Finding,
         /// Name of the test.
@@ -74,7 +74,7 @@ pub(crate) enum Outcome {
     NotTested(String),
 }
 
-impl Outcome {
+impl ClaimOutcome {
     fn finding(&self) -> Option<Finding> {
         match self {
             Self::Tested { finding, .. } => Some(*finding),
@@ -111,7 +111,7 @@ pub(crate) fn test<'a>(run: &Run, claim: &'a Claim, groups: &[Group<'_>]) -> Cla
     let (standing, verdict) = overall(&subjects, what);
     ClaimVerdict {
         claim,
-        tested_as: words::tested_as(claim),
+        tested_as: sentences::tested_as(claim),
         standing,
         verdict,
         tests: tests(&subjects),
@@ -121,7 +121,7 @@ pub(crate) fn test<'a>(run: &Run, claim: &'a Claim, groups: &[Group<'_>]) -> Cla
 }
 
 fn compared<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Subject<'g, 'a>> {
-    let measured: Vec<Result<Measured, String>> =
+    let measured: Vec<Result<PairMeasurement, String>> =
         pairs.iter().map(|pair| pair.measured(comparison)).collect();
     let evidence: Vec<_> = measured
         .iter()
@@ -129,11 +129,11 @@ fn compared<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Su
         .map(|measured| measured.evidence.clone())
         .collect();
     let mut tested = test_claim(&evidence, comparison.within).into_iter();
-    let subject = |(pair, measured): (Pair<'g, 'a>, Result<Measured, String>)| {
+    let subject = |(pair, measured): (Pair<'g, 'a>, Result<PairMeasurement, String>)| {
         let metric = measured.as_ref().ok().map(|measured| measured.metric);
         let learnt = measured.as_ref().ok().and_then(|measured| measured.learnt);
         let outcome = match measured {
-            Err(why) => Outcome::NotTested(why),
+            Err(why) => ClaimOutcome::NotTested(why),
             Ok(measured) => outcome(&measured, comparison, tested.next(), evidence.len()),
         };
         Subject {
@@ -148,15 +148,15 @@ fn compared<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Su
 }
 
 fn outcome(
-    measured: &Measured,
+    measured: &PairMeasurement,
     comparison: &Comparison,
     tested: Option<mantissa_analysis::Tested>,
     family: usize,
-) -> Outcome {
+) -> ClaimOutcome {
     let Some(tested) = tested else {
-        return Outcome::NotTested("nothing was measured".to_owned());
+        return ClaimOutcome::NotTested("nothing was measured".to_owned());
     };
-    let mut evidence = words::evidence(&measured.evidence, measured.metric, &tested, family);
+    let mut evidence = sentences::evidence(&measured.evidence, measured.metric, &tested, family);
     let (sound, all) = measured.seeds;
     if sound < all {
         evidence += &format!("; under {sound} of {all} seeds, the others did not run to their end");
@@ -166,13 +166,13 @@ fn outcome(
     if guessed {
         evidence += "; neither learnt more than chance";
     }
-    Outcome::Tested {
+    ClaimOutcome::Tested {
         finding: if guessed {
             Finding::Inconclusive
         } else {
             tested.finding
         },
-        test: words::test(&measured.evidence, comparison.within, true),
+        test: sentences::test(&measured.evidence, comparison.within, true),
         evidence,
     }
 }
@@ -181,7 +181,7 @@ fn outcome(
 fn tests(subjects: &[Subject<'_, '_>]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for subject in subjects {
-        if let Outcome::Tested { test, .. } = &subject.outcome
+        if let ClaimOutcome::Tested { test, .. } = &subject.outcome
             && !names.contains(test)
         {
             names.push(test.clone());
@@ -190,13 +190,16 @@ fn tests(subjects: &[Subject<'_, '_>]) -> Vec<String> {
     names
 }
 
-fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (Standing, String) {
+fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (OverallVerdict, String) {
     let findings: Vec<Finding> = subjects
         .iter()
         .filter_map(|subject| subject.outcome.finding())
         .collect();
     let Some(&first) = findings.first() else {
-        return (Standing::NotTested, Standing::NotTested.name().to_owned());
+        return (
+            OverallVerdict::NotTested,
+            OverallVerdict::NotTested.name().to_owned(),
+        );
     };
     let all = findings.len();
     if findings.iter().all(|finding| *finding == first) {
@@ -205,7 +208,7 @@ fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (Standing, String) {
             2 => format!(" in both {what}"),
             all => format!(" in all {all} {what}"),
         };
-        return (Standing::Found(first), format!("{}{several}", first.name()));
+        return (OverallVerdict::Found(first), format!("{}{several}", first.name()));
     }
     let mut parts: Vec<String> = Vec::new();
     for finding in [Finding::Confirmed, Finding::Refuted, Finding::Inconclusive] {
@@ -219,7 +222,7 @@ fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (Standing, String) {
             parts.push(format!("{} in {count}{of}", finding.name()));
         }
     }
-    (Standing::Mixed, parts.join(", "))
+    (OverallVerdict::Mixed, parts.join(", "))
 }
 
 /// Returns one line per pair: refuting, confirming, inconclusive and untested, in this order.
@@ -237,15 +240,15 @@ fn lines(subjects: &[Subject<'_, '_>], what: &str) -> Vec<String> {
     };
     let mut ordered: Vec<&Subject<'_, '_>> = subjects.iter().collect();
     ordered.sort_by_key(|subject| place(subject));
-    let differ = overall(subjects, what).0 == Standing::Mixed;
+    let differ = overall(subjects, what).0 == OverallVerdict::Mixed;
     let line = |subject: &&Subject<'_, '_>| match &subject.outcome {
-        Outcome::Tested {
+        ClaimOutcome::Tested {
             finding, evidence, ..
         } if differ => {
             format!("{}: {evidence}: {}", subject.label, finding.name())
         }
-        Outcome::Tested { evidence, .. } => format!("{}: {evidence}", subject.label),
-        Outcome::NotTested(why) => format!("{}: not tested, {why}", subject.label),
+        ClaimOutcome::Tested { evidence, .. } => format!("{}: {evidence}", subject.label),
+        ClaimOutcome::NotTested(why) => format!("{}: not tested, {why}", subject.label),
     };
     let mut lines: Vec<String> = ordered.iter().take(MOST).map(line).collect();
     if let Some(more) = ordered.len().checked_sub(MOST).filter(|more| *more > 0) {

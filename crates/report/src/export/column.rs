@@ -5,7 +5,7 @@ use std::fmt;
 use mantissa_core::{Axis, AxisValue, Backend, Fingerprint, MetricName, Requested, Status};
 
 use super::{
-    line::{Line, Told},
+    line::{Line, MetricValue},
     value::{Kind, Value},
 };
 use crate::facts::of_data;
@@ -77,8 +77,8 @@ pub(super) fn of_cell() -> Vec<Column> {
 
 /// Returns the columns that describe the metric of a line.
 pub(super) fn of_metric() -> Vec<Column> {
-    fn told<'a>(line: &Line<'a>) -> Option<Told<'a>> {
-        line.told(line.metric?)
+    fn told<'a>(line: &Line<'a>) -> Option<MetricValue<'a>> {
+        line.value(line.metric?)
     }
     vec![
         text("metric", |line| line.metric.map(MetricName::name).into()),
@@ -98,9 +98,9 @@ pub(super) fn of_metric() -> Vec<Column> {
 
 /// Returns three columns for a metric: value, lower bound and upper bound.
 pub(super) fn wide(metric: MetricName) -> [Column; 3] {
-    let column = |suffix: &str, end: fn(Told<'_>) -> Option<f64>| {
+    let column = |suffix: &str, end: fn(MetricValue<'_>) -> Option<f64>| {
         number(format!("{metric}{suffix}"), move |line| {
-            line.told(metric).and_then(end).into()
+            line.value(metric).and_then(end).into()
         })
     };
     [

@@ -20,7 +20,7 @@ pub(super) struct Line<'a> {
 
 /// Values recorded or estimated for a metric.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Told<'a> {
+pub(super) struct MetricValue<'a> {
     pub value: Option<f64>,
     pub low: Option<f64>,
     pub high: Option<f64>,
@@ -62,7 +62,7 @@ impl<'a> Line<'a> {
     }
 
     /// Returns the values that the line's process recorded for a metric, or else the estimate over the cell's processes.
-    pub fn told(&self, metric: MetricName) -> Option<Told<'a>> {
+    pub fn value(&self, metric: MetricName) -> Option<MetricValue<'a>> {
         if let Some(process) = self.process {
             return process.metrics.get(&metric).map(recorded);
         }
@@ -98,8 +98,8 @@ fn different<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     answers
 }
 
-fn recorded(metric: &Metric) -> Told<'_> {
-    Told {
+fn recorded(metric: &Metric) -> MetricValue<'_> {
+    MetricValue {
         value: metric.value,
         low: metric.low,
         high: metric.high,
@@ -108,8 +108,8 @@ fn recorded(metric: &Metric) -> Told<'_> {
     }
 }
 
-fn estimated<'a>(estimate: &Estimate, method: &'a str) -> Told<'a> {
-    Told {
+fn estimated<'a>(estimate: &Estimate, method: &'a str) -> MetricValue<'a> {
+    MetricValue {
         value: Some(estimate.value),
         low: estimate.interval.map(|interval| interval.low),
         high: estimate.interval.map(|interval| interval.high),

@@ -51,7 +51,7 @@ fn columns(report: &Report<'_>) -> Vec<Column> {
     for metric in recorded.copied().collect::<BTreeSet<MetricName>>() {
         columns.extend(column::wide(metric));
         columns.push(Column::new(format!("{metric}_n"), Kind::Integer, move |line| {
-            line.told(metric).and_then(|told| told.n).into()
+            line.value(metric).and_then(|told| told.n).into()
         }));
     }
     columns.push(Column::new("command", Kind::Text, |line| {

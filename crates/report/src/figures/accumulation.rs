@@ -3,11 +3,10 @@
 use mantissa_core::{Axis, Better, MetricName, TaskKind};
 
 use super::{
-    Canvas,
-    few::Few,
-    ladder,
+    Canvas, ladder,
     palette::{self, INK},
     panels::{self, Kind, Mark, Panel},
+    selection::Selection,
     setting::{Setting, about_whiskers},
     settings_of,
 };
@@ -28,7 +27,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     if !applies(group) || all.is_empty() {
         return None;
     }
-    let few = Few::fastest(group, all);
+    let few = Selection::fastest(group, all);
     let settings = &few.settings[..];
     let subtitle = format!(
         "{} · micro-batch × accumulation steps = effective batch{}",
@@ -89,7 +88,7 @@ fn panel(settings: &[Setting<'_, '_>], metric: MetricName, title: &str, kind: Ki
     let scale = Scale::of(metric, largest);
     let marks = settings.iter().zip(spots).map(|(setting, spot)| {
         let Some(spot) = spot else {
-            return Mark::missing(setting.trouble().unwrap_or(units::ABSENT));
+            return Mark::missing(setting.failure().unwrap_or(units::ABSENT));
         };
         Mark {
             spot: spot.map(|value| value * scale.factor),
@@ -123,7 +122,7 @@ fn finding(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
         let ratio = value(mine, metric)? / value(other, metric)?;
         ratio.is_finite().then(|| units::times(ratio))
     };
-    let ran = || settings.iter().filter(|setting| setting.trouble().is_none());
+    let ran = || settings.iter().filter(|setting| setting.failure().is_none());
     let large = ran().find(|large| {
         let alike = |other: &&Setting<'_, '_>| is_alike(group, large.row(), other.row());
         ran().filter(alike).count() > 1

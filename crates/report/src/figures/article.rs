@@ -6,12 +6,12 @@ use super::{
     accumulation,
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
-    few::Few,
     finding,
+    fonts::{Weight, fit},
     palette::{self, ALARM, FAINT, INK, MUTED},
+    selection::Selection,
     setting::{Setting, Spot, about_whiskers},
     settings_of,
-    type_setting::{Weight, fit},
 };
 use crate::{
     Group, Row, Suite,
@@ -36,7 +36,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     if group.kind != TaskKind::Train || tried.is_empty() || elsewhere {
         return None;
     }
-    let few = Few::fastest(group, tried);
+    let few = Selection::fastest(group, tried);
     let settings = by_precision(&few.settings);
     let spots = settings.iter().filter_map(|setting| seconds(setting));
     let longest = spots.map(|spot| spot.ends().1).fold(0.0, f64::max);
@@ -71,7 +71,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let left = MARGIN + PRECISION_WIDTH + label_width + 12.0;
     // Room for a status next to the longest bar.
     let status = TextStyle::new(12.5).bold();
-    let statuses = settings.iter().filter_map(|setting| setting.trouble_in_words());
+    let statuses = settings.iter().filter_map(|setting| setting.failure_text());
     let status = statuses
         .map(|text| status.width(&text) + 16.0)
         .fold(0.0, f64::max);
@@ -207,7 +207,7 @@ fn draw_row(
             }
         }
     }
-    if let Some(name) = setting.trouble_in_words() {
+    if let Some(name) = setting.failure_text() {
         let style = TextStyle::new(12.5).bold().colour(ALARM);
         let limit = ACCURACY_RIGHT - 128.0;
         let x = status_at.min(limit - style.width(&name));
@@ -221,7 +221,7 @@ fn draw_row(
     let accuracy = setting.spot(|row| row.metric(MetricName::TestAccuracy));
     // All whiskers of the column have one meaning: intervals over examples, or ranges of seeds.
     let whiskers = accuracy.and_then(|spot| spot.whiskers);
-    let whiskers = whiskers.filter(|_| seeds == (setting.behind().count() > 1));
+    let whiskers = whiskers.filter(|_| seeds == (setting.effective_seeds().count() > 1));
     let half = whiskers.map(|(low, high)| format!(" ± {:.1}", (high - low) * 50.0));
     let half = half.unwrap_or_default();
     let text = |metric: MetricName, spot: Option<Spot>| {

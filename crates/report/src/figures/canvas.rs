@@ -1,8 +1,8 @@
 //! A drawing in logical pixels, before it becomes SVG or PNG.
 
 use super::{
+    fonts::{Weight, width, wrap},
     palette::{CARD, Colour, INK, MUTED},
-    type_setting::{Weight, width, wrap},
 };
 
 /// Anchor point of a text.

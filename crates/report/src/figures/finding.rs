@@ -3,7 +3,7 @@
 use mantissa_analysis::Verdict;
 
 use super::setting::Setting;
-use crate::{Group, answer::accuracy_differs, launches, units};
+use crate::{Group, headline::accuracy_differs, launches, units};
 
 /// Names the setting with the highest speed relative to its baseline among those whose accuracy does not differ from the
 /// baseline's, and notes when the difference may be chance. `None` if there is no comparison.
@@ -14,7 +14,7 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
     };
     let compared = settings.iter().filter_map(|setting| {
         let ratio = setting.spot(|row| row.speed_up.as_ref())?.value;
-        let known = setting.trouble().is_none() && !setting.is_baseline(group);
+        let known = setting.failure().is_none() && !setting.is_baseline(group);
         known.then_some((setting, baseline(setting)?, ratio))
     });
     let mut compared: Vec<_> = compared.collect();

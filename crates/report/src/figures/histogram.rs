@@ -3,8 +3,8 @@
 use super::{
     axis::Axis,
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    fonts::{Weight, fit, wrap},
     palette::{self, ALARM_WASH, FAINT, MUTED},
-    type_setting::{Weight, fit, wrap},
 };
 use crate::units;
 

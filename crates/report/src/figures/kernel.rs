@@ -8,10 +8,10 @@ use super::{
     axis::{Axis, decades, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     finding,
+    fonts::{Weight, fit},
     palette::{self, Colour, FAINT, MUTED},
     power_law::{self, PowerLaw},
     shown_of,
-    type_setting::{Weight, fit},
 };
 use crate::{Group, Row, Suite, shape, units};
 

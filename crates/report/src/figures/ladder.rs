@@ -3,10 +3,9 @@
 use mantissa_core::{Axis, MetricName, Status, TaskKind};
 
 use super::{
-    Canvas,
-    few::MAX_ROWS,
-    palette,
+    Canvas, palette,
     panels::{self, Kind, Mark, Panel},
+    selection::MAX_ROWS,
     setting::{Setting, Spot, about_whiskers},
     settings_of, shown_of,
 };
@@ -188,13 +187,13 @@ fn shares(
         Mark {
             published: theirs
                 .map(|((_, first), (metric, value))| (value / first, Scale::of(metric, value).text(value))),
-            text: match (ours[index], rung.trouble()) {
+            text: match (ours[index], rung.failure()) {
                 (_, Some(status)) => status.to_owned(),
                 (Some(spot), None) => scale.text(spot.value),
                 (None, None) => units::ABSENT.to_owned(),
             },
-            spot: spot.filter(|_| rung.trouble().is_none()),
-            colour: if rung.trouble().is_some() {
+            spot: spot.filter(|_| rung.failure().is_none()),
+            colour: if rung.failure().is_some() {
                 palette::ALARM
             } else {
                 palette::SERIES[0]
@@ -223,7 +222,7 @@ fn accuracies(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -> Op
                 .map(|share| (100.0 * share, format!("{:.2} %", 100.0 * share))),
             text: spot.map_or_else(|| units::ABSENT.to_owned(), |spot| format!("{:.2} %", spot.value)),
             spot,
-            colour: if rung.trouble().is_some() {
+            colour: if rung.failure().is_some() {
                 palette::ALARM
             } else {
                 palette::INK
@@ -242,10 +241,10 @@ fn accuracies(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -> Op
 
 /// Formats the memory and time of the last rung relative to the first.
 fn finding(group: &Group<'_>, rungs: &[Setting<'_, '_>]) -> Option<String> {
-    let ok = || rungs.iter().filter(|rung| rung.trouble().is_none());
+    let ok = || rungs.iter().filter(|rung| rung.failure().is_none());
     let ratio = |metric: MetricName| Some(ok().next_back()?.ratio(rungs.first()?, metric)?.value);
     let last = ok().next_back()?.row();
-    if rungs[0].trouble().is_some() || last.cell.id == rungs[0].row().cell.id {
+    if rungs[0].failure().is_some() || last.cell.id == rungs[0].row().cell.id {
         return None;
     }
     let (memory, time) = (ratio(group.memory?)?, ratio(MetricName::TrainSeconds)?);

@@ -6,10 +6,10 @@ use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
     curves::{Curve, SMOOTHING, curve, curve_of},
+    fonts::{Weight, fit},
     palette::{self, ALARM, FAINT, MUTED},
     setting::over_seeds,
     shown_of,
-    type_setting::{Weight, fit},
 };
 use crate::{Group, Run, units};
 

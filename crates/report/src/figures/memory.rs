@@ -6,15 +6,15 @@ use mantissa_core::{Axis as SettingAxis, MetricName};
 use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
-    few::Few,
+    fonts::{Weight, fit},
     palette::{self, Colour, FAINT, MUTED},
+    selection::Selection,
     setting::Setting,
     settings_of,
-    type_setting::{Weight, fit},
 };
 use crate::{
     Group, Row, Suite,
-    parts::{Bytes, PARTS, estimated, parts, saving_in_short},
+    memory_parts::{Bytes, PARTS, estimated, parts, saving_in_short},
     units::Scale,
 };
 
@@ -37,7 +37,7 @@ const COLOURS: [Colour; PARTS.len()] = [
 /// Draws the bars of the settings whose parts are known; `None` without such settings.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let known = Setting::all(group, |row| parts(row).is_some());
-    let few = Few::fastest(group, known);
+    let few = Selection::fastest(group, known);
     let settings = &few.settings[..];
     let bars = settings.iter().flat_map(|setting| {
         over_seeds(setting, parts)
@@ -142,7 +142,7 @@ fn draw_axis(canvas: &mut Canvas, axis: Axis, (shown, unit): (f64, &str), (top, 
 
 /// Returns the median of each part over the seeds.
 fn over_seeds(setting: &Setting<'_, '_>, parts: fn(&Row<'_>) -> Option<Bytes>) -> Option<Bytes> {
-    let known: Vec<Bytes> = setting.behind().filter_map(parts).collect();
+    let known: Vec<Bytes> = setting.effective_seeds().filter_map(parts).collect();
     let mut medians = [0.0; PARTS.len()];
     for (part, median) in medians.iter_mut().enumerate() {
         *median = Sample::new(known.iter().map(|bytes| bytes[part]))?.median();

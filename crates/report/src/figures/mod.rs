@@ -5,8 +5,8 @@ mod article;
 pub(crate) mod axis;
 pub(crate) mod canvas;
 pub(crate) mod curves;
-mod few;
 mod finding;
+pub(crate) mod fonts;
 mod formats;
 mod histogram;
 mod kernel;
@@ -23,15 +23,15 @@ mod quality;
 mod ranges;
 mod samples;
 mod scatter;
+mod selection;
 mod setting;
 mod speed;
 pub(crate) mod thin;
 mod timeline;
-pub(crate) mod type_setting;
 mod ulps;
 
 pub use canvas::Canvas;
-pub(crate) use type_setting::font_faces;
+pub(crate) use fonts::font_faces;
 
 use std::convert::Infallible;
 

@@ -3,9 +3,9 @@
 use super::{
     axis::{Axis, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    fonts::{Weight, wrap},
     palette::{ALARM, Colour, FAINT, GREY, INK, MUTED},
     setting::Spot,
-    type_setting::{Weight, wrap},
 };
 
 const ROW: f64 = 30.0;

@@ -5,9 +5,9 @@ use mantissa_core::{Axis as SettingAxis, Better, MatmulPrecision, MetricName, Pr
 
 use super::{
     canvas::{Canvas, MARGIN, WIDTH},
-    few::Few,
     quality,
     scatter::{LABELS, PLOT_HEIGHT, Panel, Point},
+    selection::Selection,
     setting::{Setting, Spot, about_whiskers},
     settings_of,
 };
@@ -45,7 +45,7 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let first = group.ok().find(|row| row.baseline.is_some())?;
     let same_work = |row: &Row<'_>| row.is_ok() && work(row) == work(first);
     let all = Setting::all(group, same_work);
-    let few = Few::fastest(group, all);
+    let few = Selection::fastest(group, all);
     let settings = &few.settings[..];
     let qualities = quality::of_group(group);
     let costs = costs(group);

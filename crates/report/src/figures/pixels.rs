@@ -11,8 +11,8 @@ use plotters::{
 
 use super::{
     canvas::{Anchor, Canvas, Shape},
+    fonts::{self, Weight},
     palette::{CARD, Colour},
-    type_setting::{self, Weight},
 };
 
 /// SVG steps per logical pixel. plotters draws on whole pixels, which are too coarse for smooth curves.
@@ -306,7 +306,7 @@ fn bitmap_text(backend: &mut BitMapBackend<'_>, shape: &Shape, grid: Grid) -> Re
     let color = RGBColor(style.colour.0, style.colour.1, style.colour.2);
     let (right, bottom) = backend.get_size();
     let mut failure = None;
-    type_setting::rasterise(
+    fonts::rasterise(
         text,
         (left * grid.scale, y * grid.scale),
         style.size * grid.scale,

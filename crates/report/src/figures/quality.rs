@@ -3,10 +3,9 @@
 use mantissa_core::{Better, MetricName, TaskKind};
 
 use super::{
-    Canvas,
-    few::Few,
-    palette,
+    Canvas, palette,
     panels::{self, Kind, Mark, Panel},
+    selection::Selection,
     setting::{Setting, about_whiskers},
     settings_of,
 };
@@ -46,7 +45,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let mut all = Setting::all(group, |row| any(row) || !(row.is_ok() || row.records.is_empty()));
     // Group settings that do the same work.
     all.sort_by_key(|setting| setting.row().baseline);
-    let few = Few::fastest(group, all);
+    let few = Selection::fastest(group, all);
     let settings = &few.settings[..];
     let panels = qualities.iter().map(|quality| panel(group, settings, *quality));
     let panels: Vec<Panel> = panels.collect();
@@ -81,7 +80,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
 }
 
 fn words(group: &Group<'_>) -> bool {
-    group.rows.iter().any(|row| row.cell.workload.predicts_words())
+    group.rows.iter().any(|row| row.cell.workload.predicts_tokens())
 }
 
 fn capitalised(text: &str) -> String {
@@ -104,7 +103,7 @@ fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (Metr
         let shown = spot.and_then(|spot| spot.map(|value| value * scale.factor));
         let Some(value) = shown.and(*spot) else {
             let compared = metric == MetricName::Agreement && setting.is_baseline(group);
-            return match setting.trouble() {
+            return match setting.failure() {
                 Some(status) => Mark::missing(status),
                 None if compared => Mark {
                     colour: palette::MUTED,
@@ -169,7 +168,7 @@ fn finding(settings: &[Setting<'_, '_>]) -> Option<String> {
         let known = settings.iter().filter_map(|setting| {
             let spot = setting.spot(|row| row.metric(metric))?;
             setting
-                .trouble()
+                .failure()
                 .is_none()
                 .then_some((setting.label.as_str(), spot.value))
         });

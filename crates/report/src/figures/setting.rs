@@ -100,12 +100,12 @@ impl<'g, 'r> Setting<'g, 'r> {
     where
         'g: 'e,
     {
-        let spots = self.behind().filter_map(|row| Spot::of(estimate(row)?));
+        let spots = self.effective_seeds().filter_map(|row| Spot::of(estimate(row)?));
         Spot::over(&spots.collect::<Vec<_>>())
     }
 
     /// Returns the seeds that ran to their end, or all if none did.
-    pub fn behind(&self) -> impl Iterator<Item = &'g Row<'r>> {
+    pub fn effective_seeds(&self) -> impl Iterator<Item = &'g Row<'r>> {
         let any = self.seeds.iter().any(|row| row.is_ok());
         let seeds = self.seeds.iter().copied();
         seeds.filter(move |row| !any || row.is_ok())
@@ -114,8 +114,10 @@ impl<'g, 'r> Setting<'g, 'r> {
     /// Returns the ratio to another setting's value as in the tables: the Hodges–Lehmann ratio between the processes of the same
     /// seed, aggregated over the seeds.
     pub fn ratio(&self, other: &Self, metric: MetricName) -> Option<Spot> {
-        let spots = self.behind().filter_map(|row| {
-            let theirs = other.behind().find(|theirs| theirs.cell.seed == row.cell.seed)?;
+        let spots = self.effective_seeds().filter_map(|row| {
+            let theirs = other
+                .effective_seeds()
+                .find(|theirs| theirs.cell.seed == row.cell.seed)?;
             Spot::of(&hodges_lehmann_ratio(
                 &row.values(metric),
                 &theirs.values(metric),
@@ -125,14 +127,14 @@ impl<'g, 'r> Setting<'g, 'r> {
     }
 
     /// Returns the status of the first seed that did not run to its end.
-    pub fn trouble(&self) -> Option<&'static str> {
+    pub fn failure(&self) -> Option<&'static str> {
         let fallen = self.seeds.iter().find(|row| !row.is_ok());
         fallen.map(|row| row.status_name())
     }
 
-    /// Formats the status from [`Self::trouble`], with a count for several seeds: `1 of 3 diverged`.
-    pub fn trouble_in_words(&self) -> Option<String> {
-        let trouble = self.trouble()?;
+    /// Formats the status from [`Self::failure`], with a count for several seeds: `1 of 3 diverged`.
+    pub fn failure_text(&self) -> Option<String> {
+        let trouble = self.failure()?;
         let fallen = self
             .seeds
             .iter()

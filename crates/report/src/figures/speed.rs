@@ -4,10 +4,10 @@ use mantissa_analysis::{Doubt, Verdict};
 use mantissa_core::{Axis, MetricName, TaskKind};
 
 use super::{
-    few::Few,
     finding,
     palette::{self, Colour, INK},
     panels::{self, Kind, Mark, Panel},
+    selection::Selection,
     setting::{Setting, about_whiskers},
     settings_of,
 };
@@ -32,7 +32,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
         true => finding::speed_at_largest(group),
         false => finding::speed(group, &all),
     };
-    let few = Few::fastest(group, all);
+    let few = Selection::fastest(group, all);
     let settings = &few.settings[..];
     let rows = || settings.iter().flat_map(|setting| setting.seeds.iter().copied());
     if !rows().any(|row| row.speed_verdict.is_some()) {
@@ -88,7 +88,7 @@ fn speed_in_words(group: &Group<'_>) -> String {
 
 fn bar(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
     let colour = match setting.speed_verdict() {
-        _ if setting.trouble().is_some() => WITHIN_NOISE,
+        _ if setting.failure().is_some() => WITHIN_NOISE,
         Some(Verdict::Improved) => FASTER,
         Some(Verdict::Regressed) => SLOWER,
         None if setting.is_baseline(group) => INK,
@@ -103,7 +103,7 @@ fn bar(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
 }
 
 fn verdict(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
-    let text = match (setting.trouble(), setting.speed_verdict()) {
+    let text = match (setting.failure(), setting.speed_verdict()) {
         (Some(status), _) => return Mark::missing(status),
         (_, Some(Verdict::Improved)) => "faster",
         (_, Some(Verdict::Regressed)) => "slower",

@@ -32,7 +32,7 @@ const THROTTLE: &str = "throttle_reasons";
 
 /// NVML's throttle reasons due to heat, power or hardware protection: software power cap, hardware slowdown, software and hardware
 /// thermal slowdown, power brake (`nvmlClocksThrottleReason…` of nvml.h).
-const HELD_BACK: u64 = 0x04 | 0x08 | 0x20 | 0x40 | 0x80;
+const THROTTLE_MASK: u64 = 0x04 | 0x08 | 0x20 | 0x40 | 0x80;
 
 /// Quantities that share a panel and a unit.
 struct Quantity {
@@ -134,7 +134,7 @@ pub fn draw(
         .filter_map(|(_, series)| series.x.last())
         .copied()
         .reduce(f64::max)?;
-    let held_back = samples.get(THROTTLE).map(held_back).unwrap_or_default();
+    let held_back = samples.get(THROTTLE).map(throttled_spans).unwrap_or_default();
     let subtitle = format!(
         "{} · {} · process {} · over seconds since its start{}",
         group.workload,
@@ -273,11 +273,11 @@ fn stretches(series: &Series) -> Vec<Vec<(f64, f64)>> {
 }
 
 /// Returns the spans with a throttled clock, each from the first throttled reading to the next one that is not throttled.
-fn held_back(reasons: &Series) -> Vec<(f64, f64)> {
+fn throttled_spans(reasons: &Series) -> Vec<(f64, f64)> {
     let mut stretches: Vec<(f64, f64)> = Vec::new();
     let mut before = None;
     for (seconds, bits) in reasons.x.iter().zip(&reasons.y) {
-        let held = bits.is_some_and(|bits| bits as u64 & HELD_BACK != 0);
+        let held = bits.is_some_and(|bits| bits as u64 & THROTTLE_MASK != 0);
         if before == Some(true)
             && let Some(last) = stretches.last_mut()
         {
@@ -311,7 +311,7 @@ mod tests {
             (4.0, 2.0),
             (5.0, 64.0),
         ]);
-        assert_eq!(held_back(&reasons), [(1.0, 3.0), (5.0, 5.0)]);
+        assert_eq!(throttled_spans(&reasons), [(1.0, 3.0), (5.0, 5.0)]);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! Figure of a metric over the runs of a history, with its levels, noise band and change points.
 
-use super::view::{Towards, TrendLine, TrendTurn};
+use super::view::{Direction, TrendChangePoint, TrendLine};
 use crate::{
     Canvas,
     figures::{
         axis::{Axis, decades, rounded, tick_decimals, ticks},
         canvas::{Anchor, MARGIN, TextStyle, WIDTH},
+        fonts::{Weight, fit},
         palette::{ALARM, Colour, FAINT, INK, MUTED, SERIES},
         thin::thin,
-        type_setting::{Weight, fit},
     },
     units,
 };
@@ -241,14 +241,14 @@ fn runs(canvas: &mut Canvas, line: &TrendLine, x: Axis, bottom: f64) {
 fn mark(
     canvas: &mut Canvas,
     line: &TrendLine,
-    turn: &TrendTurn,
+    turn: &TrendChangePoint,
     (x, level): (Axis, f64),
     (name, top, bottom): (Option<f64>, f64, f64),
 ) {
     let colour: Colour = match turn.towards {
-        Towards::Worse => ALARM,
-        Towards::Better => SERIES[2],
-        Towards::Neither => MUTED,
+        Direction::Worse => ALARM,
+        Direction::Better => SERIES[2],
+        Direction::Neither => MUTED,
     };
     let at = x.at(turn.first as f64 + 0.5);
     let from = name.map_or(top, |name| name + 4.0);
@@ -257,13 +257,13 @@ fn mark(
     let (Some(name), Some(run)) = (name, line.run(turn)) else {
         return;
     };
-    let text = format!("{}: {}", turn.towards.name(), super::words::named(run));
+    let text = format!("{}: {}", turn.towards.name(), super::sentences::named(run));
     let (left, right) = (at - MARGIN, WIDTH - MARGIN - at);
     let text = fit(&text, 12.0, Weight::SemiBold, left.max(right) - 12.0);
     let style = match turn.towards {
-        Towards::Worse => TextStyle::new(12.0).bold().colour(ALARM),
-        Towards::Better => TextStyle::new(12.0).bold().colour(INK),
-        Towards::Neither => TextStyle::new(12.0).colour(MUTED),
+        Direction::Worse => TextStyle::new(12.0).bold().colour(ALARM),
+        Direction::Better => TextStyle::new(12.0).bold().colour(INK),
+        Direction::Neither => TextStyle::new(12.0).colour(MUTED),
     };
     match right >= left {
         true => canvas.text((at + 6.0, name + 4.0), &text, style),
@@ -272,7 +272,7 @@ fn mark(
 }
 
 fn titles(line: &TrendLine, many_machines: bool) -> (String, String) {
-    let from = |turn: &TrendTurn| line.run(turn).map_or("", |run| &run.run);
+    let from = |turn: &TrendChangePoint| line.run(turn).map_or("", |run| &run.run);
     let title = match (line.worse(), line.turns.last()) {
         (Some((turn, now)), _) => format!(
             "{} is worse from {} on: {}",
@@ -283,7 +283,7 @@ fn titles(line: &TrendLine, many_machines: bool) -> (String, String) {
         (None, Some(turn)) => {
             let moved = line.moved(turn.before, turn.after);
             match turn.towards {
-                Towards::Neither => format!(
+                Direction::Neither => format!(
                     "{} is {moved} from {} on, too little to matter",
                     line.metric,
                     from(turn)
@@ -314,7 +314,7 @@ fn caption(line: &TrendLine, unnamed: usize) -> String {
     let turns = line.turns.iter().filter_map(|turn| {
         Some(format!(
             "From run {} on {} ({}; p {})",
-            super::words::named(line.run(turn)?),
+            super::sentences::named(line.run(turn)?),
             line.moved(turn.before, turn.after),
             turn.towards.name(),
             p_value(turn.p)

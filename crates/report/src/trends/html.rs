@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     figure,
-    view::{Towards, TrendLine, TrendTurn, Trends},
+    view::{Direction, TrendChangePoint, TrendLine, Trends},
 };
 use crate::{Align, ReportError, digits, figures::font_faces, html::add_macros, units};
 
@@ -181,16 +181,16 @@ fn fields(line: &TrendLine, many: bool) -> Vec<Field> {
 fn turned(line: &TrendLine) -> Option<Field> {
     let last = line.turns.last()?;
     let (turn, now, towards) = match line.worse() {
-        Some((turn, now)) => (turn, now, Towards::Worse),
+        Some((turn, now)) => (turn, now, Direction::Worse),
         None => (last, last.after, last.towards),
     };
     let weight = line.weight(turn.before, now);
     let (class, sort) = match towards {
-        Towards::Worse => ("failed", weight),
-        Towards::Better => ("ok", -weight),
-        Towards::Neither => ("skipped", 0.0),
+        Direction::Worse => ("failed", weight),
+        Direction::Better => ("ok", -weight),
+        Direction::Neither => ("skipped", 0.0),
     };
-    let named = |turn: &TrendTurn| line.run(turn).map(super::words::named).unwrap_or_default();
+    let named = |turn: &TrendChangePoint| line.run(turn).map(super::sentences::named).unwrap_or_default();
     let again = match last.first == turn.first {
         true => String::new(),
         false => format!("; turned last at {}: {}", named(last), last.towards.name()),

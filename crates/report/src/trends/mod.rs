@@ -4,8 +4,8 @@
 
 mod figure;
 mod html;
+mod sentences;
 mod table;
 mod view;
-mod words;
 
-pub use view::{Towards, TrendLine, TrendRun, TrendTurn, Trends};
+pub use view::{Direction, TrendChangePoint, TrendLine, TrendRun, Trends};

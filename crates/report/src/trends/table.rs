@@ -1,6 +1,6 @@
 //! Table of a history's change points for a terminal.
 
-use super::view::{Towards, TrendLine, TrendTurn, Trends};
+use super::view::{Direction, TrendChangePoint, TrendLine, Trends};
 use crate::{Align, Table, digits};
 
 impl Trends {
@@ -8,18 +8,19 @@ impl Trends {
     /// first.
     pub fn table(&self) -> Table {
         let many = self.many_machines();
-        let mut turns: Vec<(&TrendLine, &TrendTurn)> = self
+        let mut turns: Vec<(&TrendLine, &TrendChangePoint)> = self
             .lines
             .iter()
             .flat_map(|line| line.turns.iter().map(move |turn| (line, turn)))
             .collect();
-        let rank = |turn: &TrendTurn| match turn.towards {
-            Towards::Worse => 0,
-            Towards::Better => 1,
-            Towards::Neither => 2,
+        let rank = |turn: &TrendChangePoint| match turn.towards {
+            Direction::Worse => 0,
+            Direction::Better => 1,
+            Direction::Neither => 2,
         };
         turns.sort_by(|a, b| {
-            let weight = |(line, turn): &(&TrendLine, &TrendTurn)| line.weight(turn.before, turn.after);
+            let weight =
+                |(line, turn): &(&TrendLine, &TrendChangePoint)| line.weight(turn.before, turn.after);
             rank(a.1).cmp(&rank(b.1)).then(weight(b).total_cmp(&weight(a)))
         });
         let left = |title: &str| (title.to_owned(), Align::Left);

@@ -39,7 +39,7 @@ pub struct TrendLine {
     /// `true` if `fence` and `floor` are differences.
     pub difference: bool,
     /// Change points, earliest first.
-    pub turns: Vec<TrendTurn>,
+    pub turns: Vec<TrendChangePoint>,
     /// Index of the change point since which the metric has been worse; `None` if it is not worse.
     pub stayed: Option<usize>,
 }
@@ -59,7 +59,7 @@ pub struct TrendRun {
 
 /// Change point of a metric.
 #[derive(Debug, Clone)]
-pub struct TrendTurn {
+pub struct TrendChangePoint {
     /// Index of the first run after the change.
     pub first: usize,
     /// Level before the change, back to the previous change point.
@@ -69,12 +69,12 @@ pub struct TrendTurn {
     /// p-value: share of shuffled histories with an equally clear change.
     pub p: f64,
     /// Direction of the change.
-    pub towards: Towards,
+    pub towards: Direction,
 }
 
 /// Direction of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Towards {
+pub enum Direction {
     /// Worse by a relevant amount.
     Worse,
     /// Better by a relevant amount.
@@ -83,7 +83,7 @@ pub enum Towards {
     Neither,
 }
 
-impl Towards {
+impl Direction {
     /// Returns the display name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -112,12 +112,12 @@ impl TrendLine {
     }
 
     /// Returns the run at which the change happened.
-    pub(super) fn run(&self, turn: &TrendTurn) -> Option<&TrendRun> {
+    pub(super) fn run(&self, turn: &TrendChangePoint) -> Option<&TrendRun> {
         self.runs.get(turn.first)
     }
 
     /// Returns the change point since which the metric has been worse, and the current level.
-    pub(super) fn worse(&self) -> Option<(&TrendTurn, f64)> {
+    pub(super) fn worse(&self) -> Option<(&TrendChangePoint, f64)> {
         Some((self.turns.get(self.stayed?)?, self.turns.last()?.after))
     }
 
@@ -141,7 +141,7 @@ impl TrendLine {
     }
 
     fn gravity(&self) -> (u8, f64) {
-        let largest = |towards: Towards| {
+        let largest = |towards: Direction| {
             let turns = self.turns.iter().filter(move |turn| turn.towards == towards);
             turns
                 .map(|turn| self.weight(turn.before, turn.after))
@@ -150,7 +150,11 @@ impl TrendLine {
         if let Some((turn, now)) = self.worse() {
             return (4, self.weight(turn.before, now));
         }
-        let kinds = [(3, Towards::Worse), (2, Towards::Better), (1, Towards::Neither)];
+        let kinds = [
+            (3, Direction::Worse),
+            (2, Direction::Better),
+            (1, Direction::Neither),
+        ];
         let found = kinds
             .into_iter()
             .find_map(|(rank, towards)| Some((rank, largest(towards)?)));

@@ -3,7 +3,7 @@
 use mantissa_core::{
     Axis, Cell, Event, EventKind, GenerateTask, LlamaSize, Metric, MetricName, Model, Status, Task, Workload,
 };
-use mantissa_report::{Budget, OfWork, Run};
+use mantissa_report::{Budget, Run, WorkAdvice};
 
 use crate::{
     advice::{F32, FIVE, HIGH, advice, chosen, empty, points, products, set, setting, tried},
@@ -80,7 +80,7 @@ fn kernels_are_chosen_by_their_error() {
 
 #[test]
 fn a_generation_is_not_judged_and_its_fastest_setting_is_named_with_how_its_text_begins() {
-    let work: OfWork = chosen(&written(&FIVE, "7 8 3 1"), &points(100.0));
+    let work: WorkAdvice = chosen(&written(&FIVE, "7 8 3 1"), &points(100.0));
     assert_eq!(
         (work.chosen.as_deref(), work.unjudged.as_deref()),
         (None, Some("bf16-true"))

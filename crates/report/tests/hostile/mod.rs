@@ -5,7 +5,7 @@ mod readers;
 use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
-use mantissa_testing::{alone, hostile::endures};
+use mantissa_testing::{alone, hostile::assert_robust};
 
 /// Number of corrupted files of each kind.
 const CHANGED: u64 = 500;
@@ -15,7 +15,7 @@ fn every_file_of_a_run_folder() {
     alone(|| {
         for (number, valid) in readers::valid().into_iter().enumerate() {
             let name = readers::FILES[number];
-            endures(name, &[valid], CHANGED, |bytes| readers::file(number, bytes));
+            assert_robust(name, &[valid], CHANGED, |bytes| readers::file(number, bytes));
         }
     });
 }
@@ -27,6 +27,6 @@ fn samples_as_they_lie_on_the_disk() {
         let mut packed = GzEncoder::new(vec![], Compression::fast());
         packed.write_all(&samples).unwrap();
         let packed = packed.finish().unwrap();
-        endures("packed samples", &[packed], CHANGED, readers::packed_samples);
+        assert_robust("packed samples", &[packed], CHANGED, readers::packed_samples);
     });
 }

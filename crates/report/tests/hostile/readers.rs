@@ -11,7 +11,7 @@ use std::{
 use crate::support::{Add, cell, loss, matmul, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Status};
-use mantissa_report::{Beside, ExportFormat, Report, csv, export, load, markdown};
+use mantissa_report::{ExportFormat, Report, RunComparison, csv, export, load, markdown};
 
 /// Files of a run folder.
 pub const FILES: [&str; 4] = [
@@ -96,7 +96,7 @@ fn put(folder: &Path, files: &[Vec<u8>; 4]) -> Result<(), String> {
     assert!(!markdown(&report).is_empty());
     csv(&report).map_err(said)?;
     let reports = [Report::new(&run).map_err(said)?, report];
-    if let Err(error) = Beside::new(&reports) {
+    if let Err(error) = RunComparison::new(&reports) {
         let error = error.to_string();
         assert!(error.starts_with("the runs have no cell in common"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! Invented runs for the tests of advice.
 
 use mantissa_core::{Axis, Event, EventKind, Metric, MetricName, Record, Samples, Status};
-use mantissa_report::{Advice, Budget, Evidence, Fired, OfGroup, OfWork, Report, Run, advise};
+use mantissa_report::{Advice, Budget, Evidence, FiredRule, Report, Run, WorkAdvice, WorkloadAdvice, advise};
 
 use crate::support::{Add, cell, matmul, record, run, suite, train_metrics, workload};
 
@@ -72,11 +72,11 @@ pub fn advice(run: &Run, budget: &Budget) -> Advice {
     advise(&Report::new(run).unwrap(), budget)
 }
 
-pub fn first(run: &Run, budget: &Budget) -> OfGroup {
+pub fn first(run: &Run, budget: &Budget) -> WorkloadAdvice {
     advice(run, budget).workloads.remove(0)
 }
 
-pub fn chosen(run: &Run, budget: &Budget) -> OfWork {
+pub fn chosen(run: &Run, budget: &Budget) -> WorkAdvice {
     first(run, budget).choices.remove(0)
 }
 
@@ -87,7 +87,7 @@ pub fn points(points: f64) -> Budget {
     }
 }
 
-pub fn setting<'w>(work: &'w OfWork, name: &str) -> &'w Evidence {
+pub fn setting<'w>(work: &'w WorkAdvice, name: &str) -> &'w Evidence {
     let found = work.evidence.iter().find(|one| one.setting == name);
     found.unwrap_or_else(|| panic!("no {name} in {:?}", work.evidence))
 }
@@ -121,7 +121,7 @@ pub fn products() -> Run {
     run
 }
 
-pub fn fired(run: &Run, rule: &str) -> Option<Fired> {
+pub fn fired(run: &Run, rule: &str) -> Option<FiredRule> {
     let all = first(run, &points(1.0)).rules;
     all.into_iter().find(|fired| fired.rule == rule)
 }

@@ -4,7 +4,7 @@ mod readers;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mantissa_testing::{alone, hostile::endures};
+use mantissa_testing::{alone, hostile::assert_robust};
 use serde_json::Value;
 
 /// Number of changed files of each kind.
@@ -17,7 +17,7 @@ fn a_run_folder_that_is_resumed() {
     alone(|| {
         for (number, valid) in readers::valid().into_iter().enumerate() {
             let count = AtomicU64::new(0);
-            endures(readers::FILES[number], &[valid], CHANGED, |bytes| {
+            assert_robust(readers::FILES[number], &[valid], CHANGED, |bytes| {
                 let is_rendered = count.fetch_add(1, Ordering::Relaxed).is_multiple_of(RENDERED);
                 readers::run(number, bytes, is_rendered)
             });

@@ -8,9 +8,10 @@ use std::{
 };
 
 use mantissa_core::Status;
-use mantissa_gate::{Baselines, Measured};
+use mantissa_gate::{Baselines, RunMeasurements};
 use mantissa_runner::{
-    Ended, Executor, Finished, Progress, ProgressEvent, Request, RunError, RunFolder, Schedule, Stop, Told,
+    CellResult, Executor, Finished, Progress, ProgressEvent, ProgressUpdate, Request, RunError, RunFolder,
+    Schedule, Stop,
 };
 
 /// Files of a run folder.
@@ -54,13 +55,13 @@ impl Executor for Instantly {
         &mut self,
         request: &Request,
         _: Duration,
-        _: &mut dyn FnMut(Option<Told>),
-    ) -> Result<(Ended, Vec<u8>), RunError> {
+        _: &mut dyn FnMut(Option<ProgressUpdate>),
+    ) -> Result<(CellResult, Vec<u8>), RunError> {
         let folder = request.samples.canonicalize().unwrap();
         assert!(folder.starts_with(&self.run), "{}", folder.display());
         fs::write(folder.join("samples.json.gz"), "samples").unwrap();
         let finished = Finished::without_result(Status::Ok, "");
-        Ok((Ended::Finished(Box::new(finished)), b"output".to_vec()))
+        Ok((CellResult::Finished(Box::new(finished)), b"output".to_vec()))
     }
 }
 
@@ -140,7 +141,7 @@ fn resumed(run: &Path) -> Result<(), String> {
 fn rendered(run: &Path, baselines: &Path) -> Result<(), String> {
     let loaded = mantissa_report::load(run).map_err(|error| error.to_string())?;
     mantissa_report::render(&loaded, run).map_err(|error| error.to_string())?;
-    let measured = Measured::read(run).map_err(|error| error.to_string())?;
+    let measured = RunMeasurements::read(run).map_err(|error| error.to_string())?;
     let saved = Baselines::new(baselines).save("main", &measured);
     saved.map(drop).map_err(|error| error.to_string())
 }

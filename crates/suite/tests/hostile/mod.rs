@@ -7,7 +7,7 @@ use std::path::Path;
 use mantissa_core::{
     Backend, Cell, EventKind, Executed, Fingerprint, Precision, Record, Requested, Setting, Status,
 };
-use mantissa_testing::{alone, hostile::endures};
+use mantissa_testing::{alone, hostile::assert_robust};
 
 /// Number of mutated inputs of each kind.
 const FILES: u64 = 3000;
@@ -76,7 +76,7 @@ fn suites() {
             .filter(|file| readers::suite(file).is_ok())
             .collect();
         assert_eq!(valid.len(), names.len() - 1);
-        endures("a suite", &valid, FILES, readers::suite);
+        assert_robust("a suite", &valid, FILES, readers::suite);
     });
 }
 
@@ -92,7 +92,7 @@ fn overrides_and_values() {
             "adam_eps=1e-8,0",
             "seed=0,18446744073709551615",
         ];
-        endures("an override", &texts(&overrides[..4]), FILES, readers::axes);
+        assert_robust("an override", &texts(&overrides[..4]), FILES, readers::axes);
         assert!(readers::axes(overrides[4].as_bytes()).is_err());
         // No text is a valid value of every axis.
         let mut hostile = mantissa_testing::hostile::Hostile::new(1);
@@ -102,7 +102,7 @@ fn overrides_and_values() {
                 assert!(!error.is_empty());
             }
         }
-        endures(
+        assert_robust(
             "a layout",
             &texts(&["e5m10", "e8m7", "e11m52", "e2m1"]),
             FILES,
@@ -119,7 +119,7 @@ fn records() {
         let cut = format!("{line}\n\n{line}");
         let valid = [whole, cut].map(String::into_bytes);
         assert!(valid.iter().all(|file| readers::records(file).is_ok()));
-        endures("records", &valid, FILES, readers::records);
+        assert_robust("records", &valid, FILES, readers::records);
     });
 }
 

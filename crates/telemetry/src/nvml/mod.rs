@@ -1,10 +1,10 @@
 //! NVIDIA Management Library (NVML), loaded at run time.
 
+mod device_lookup;
 mod library;
-mod notes;
+mod read_log;
 mod source;
 mod state;
-mod which;
 
 pub use library::{Library, unavailable};
 pub use source::GpuSource;

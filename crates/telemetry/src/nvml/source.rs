@@ -12,7 +12,7 @@ use nvml_wrapper::{
     sys_exports::field_id::NVML_FI_DEV_POWER_INSTANT,
 };
 
-use super::{library::Library, notes::Notes, which::Found};
+use super::{device_lookup::Found, library::Library, read_log::Notes};
 use crate::{Process, Reading, Source};
 
 /// Maximum averaging time of `NVML_FI_DEV_POWER_INSTANT` in seconds (25 to 100 ms, arXiv 2312.02741).

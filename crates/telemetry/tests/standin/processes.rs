@@ -1,7 +1,7 @@
 //! Tests of the detection of other processes.
 
 use mantissa_core::EventKind;
-use mantissa_telemetry::{Foreign, Source, Trace};
+use mantissa_telemetry::{OtherProcesses, Source, Trace};
 
 use crate::machine::{Machine, ONE, UUID, reason, record};
 
@@ -17,7 +17,7 @@ fn a_process_alone_on_the_device_is_alone() {
     let Some((trace, missing)) = trace("process self 4000 5") else {
         return;
     };
-    assert_eq!(trace.foreign(), Foreign::None);
+    assert_eq!(trace.foreign(), OtherProcesses::None);
     assert_eq!(trace.process_peak_bytes(), Some(4000));
     assert_eq!(reason(&missing, "process memory"), None);
 }
@@ -28,7 +28,7 @@ fn a_stranger_in_the_middle_is_named_with_its_time_and_memory() {
     let Some((trace, _)) = trace("process self 4000\n process 4711 2000 31 61") else {
         return;
     };
-    let Foreign::Seen(strangers) = trace.foreign() else {
+    let OtherProcesses::Seen(strangers) = trace.foreign() else {
         panic!("{:?}", trace.foreign())
     };
     assert_eq!((strangers[0].pid, strangers[0].bytes), (4711, Some(2000)));
@@ -45,7 +45,7 @@ fn a_process_of_ours_is_no_stranger() {
     };
     let mut source = machine.source(UUID).of(4711);
     let trace = record(&mut source, 1);
-    assert_eq!(trace.foreign(), Foreign::None);
+    assert_eq!(trace.foreign(), OtherProcesses::None);
     assert_eq!(trace.process_peak_bytes(), Some(2), "of what computes");
     let listed = machine.library().processes(UUID, &[4711]).unwrap();
     let own: Vec<bool> = listed.iter().map(|process| process.own).collect();
@@ -57,7 +57,7 @@ fn a_driver_that_hides_every_process_is_unknown_and_not_nobody() {
     let Some((trace, missing)) = trace("process self 1\n process 4711 2\n no-processes") else {
         return;
     };
-    assert!(matches!(trace.foreign(), Foreign::Unknown(_)));
+    assert!(matches!(trace.foreign(), OtherProcesses::Unknown(_)));
     assert_eq!(trace.process_peak_bytes(), None);
     assert!(reason(&missing, "process memory").unwrap().contains("container"));
 }
@@ -67,7 +67,7 @@ fn a_process_under_another_number_may_be_ours() {
     let Some((trace, _)) = trace("process 4711 2000 5") else {
         return;
     };
-    assert!(matches!(trace.foreign(), Foreign::Unknown(reason) if reason.contains("4711")));
+    assert!(matches!(trace.foreign(), OtherProcesses::Unknown(reason) if reason.contains("4711")));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_driver_that_hides_the_memory_of_a_process_still_lists_it() {
     let Some((trace, missing)) = trace("process self hidden\n process 4711 hidden") else {
         return;
     };
-    let Foreign::Seen(strangers) = trace.foreign() else {
+    let OtherProcesses::Seen(strangers) = trace.foreign() else {
         panic!("{:?}", trace.foreign())
     };
     assert_eq!((strangers[0].pid, strangers[0].bytes), (4711, None));
@@ -87,7 +87,7 @@ fn a_list_that_may_not_be_read_is_unknown() {
     let Some((trace, missing)) = trace("process self 1\n fail processes 1 4") else {
         return;
     };
-    assert!(matches!(trace.foreign(), Foreign::Unknown(_)));
+    assert!(matches!(trace.foreign(), OtherProcesses::Unknown(_)));
     assert!(reason(&missing, "processes").unwrap().contains("permission"));
     assert!(reason(&missing, "process memory").is_some());
 }

@@ -5,11 +5,11 @@ use mantissa_core::{
     Model, ResNetSize, TrainTask, VitSize,
 };
 
-use crate::data::hidden_of;
+use crate::data::masked_count;
 
 use super::{
     bytes, kept,
-    ledger::{Ledger, Made},
+    ledger::{SavedTensor, SavedTensors},
     of_products,
 };
 
@@ -22,12 +22,12 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
     let setting = &cell.setting;
     let examples = task.split.train.unwrap_or(u32::MAX).min(setting.batch());
     let mut forward = Forward {
-        ledger: Ledger::new(setting, kept(cell)),
+        ledger: SavedTensors::new(setting, kept(cell)),
         n: examples.into(),
         sequence: setting.sequence().into(),
         words: words.into(),
         classes: classes.into(),
-        predicts_words: cell.workload.predicts_words(),
+        predicts_tokens: cell.workload.predicts_tokens(),
         words_asked: words_asked(&task.model, setting.sequence()),
     };
     let hidden = match &task.model {
@@ -42,7 +42,7 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
         Model::Own => unreachable!("nothing is estimated of a model of the user's own"),
     };
     match setting.checkpointing() {
-        true => hidden.iter().map(Made::bytes).sum::<u64>() + forward.ledger.moments(),
+        true => hidden.iter().map(SavedTensor::bytes).sum::<u64>() + forward.ledger.moments(),
         false => forward.ledger.bytes(),
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
 fn words_asked(model: &Model, sequence: u32) -> u64 {
     match model.is_causal() {
         true => u64::from(sequence).saturating_sub(1),
-        false => hidden_of(sequence) as u64,
+        false => masked_count(sequence) as u64,
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) fn keys_and_values(cell: &Cell, task: &GenerateTask) -> u64 {
 
 /// Forward pass over a micro-batch.
 struct Forward {
-    ledger: Ledger,
+    ledger: SavedTensors,
     /// Number of examples.
     n: u64,
     /// Tokens per example.
@@ -90,7 +90,7 @@ struct Forward {
     words: u64,
     classes: u64,
     /// True if the head predicts tokens of running text instead of classes.
-    predicts_words: bool,
+    predicts_tokens: bool,
     /// Number of tokens to predict per example.
     words_asked: u64,
 }
@@ -118,13 +118,13 @@ impl Forward {
     }
 
     /// Adds the embeddings of the tokens and positions, of width `width`.
-    fn embedded(&mut self, width: u32) -> Made {
+    fn embedded(&mut self, width: u32) -> SavedTensor {
         self.ledger.indices(self.tokens());
         self.ledger.full(self.tokens() * u64::from(width))
     }
 
     /// Adds attention and its output projection.
-    fn attended(&mut self, block: &Block, hidden: Made) -> Made {
+    fn attended(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
         let values = tokens * block.width;
         let parts = match block.projections.as_slice() {
@@ -144,7 +144,7 @@ impl Forward {
     }
 
     /// Adds two layers with an activation between them.
-    fn fed_forward(&mut self, block: &Block, hidden: Made) -> Made {
+    fn fed_forward(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
         let [_, first, second] = &block.layers;
         let wide = self.ledger.layer(hidden, first, tokens * block.inner);
@@ -154,7 +154,7 @@ impl Forward {
     }
 
     /// Adds a block with a norm after attention and after the feed-forward part.
-    fn post_norm(&mut self, block: &Block, hidden: Made) -> Made {
+    fn post_norm(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
         let attended = self.attended(block, hidden);
         let sum = self.ledger.sum([attended, hidden]);
@@ -165,7 +165,7 @@ impl Forward {
     }
 
     /// Adds a block with a norm before attention and before the feed-forward part.
-    fn pre_norm(&mut self, block: &Block, hidden: Made) -> Made {
+    fn pre_norm(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
         let normal = self.ledger.layer_norm(hidden, tokens);
         let attended = self.attended(block, normal);
@@ -176,31 +176,31 @@ impl Forward {
     }
 
     /// Adds the first token of each example, of width `width`.
-    fn first(&mut self, hidden: Made, width: u32) -> Made {
+    fn first(&mut self, hidden: SavedTensor, width: u32) -> SavedTensor {
         self.ledger.part(hidden, self.n * u64::from(width))
     }
 
     /// Adds the classification layer and the loss.
-    fn classified(&mut self, features: Made, name: &str) {
+    fn classified(&mut self, features: SavedTensor, name: &str) {
         let logits = self.ledger.layer(features, name, self.n * self.classes);
         self.ledger.cross_entropy(logits, self.n);
     }
 
     /// Adds the rows for which tokens are predicted, of width `width`: for causal models, all but the last token.
-    fn asked(&mut self, hidden: Made, width: u32) -> (Made, u64) {
+    fn asked(&mut self, hidden: SavedTensor, width: u32) -> (SavedTensor, u64) {
         let rows = self.n * self.words_asked;
         self.ledger.indices(rows);
         (self.ledger.part(hidden, rows * u64::from(width)), rows)
     }
 
     /// Adds the head that is tied to the embedding table, and the loss.
-    fn told(&mut self, (features, rows): (Made, u64), name: &str, (words, width): (u64, u32)) {
+    fn told(&mut self, (features, rows): (SavedTensor, u64), name: &str, (words, width): (u64, u32)) {
         let sizes = (rows * words, words * u64::from(width));
         let logits = self.ledger.tied(features, name, sizes);
         self.ledger.cross_entropy(logits, rows);
     }
 
-    fn distilbert(&mut self, size: &DistilBertSize) -> Vec<Made> {
+    fn distilbert(&mut self, size: &DistilBertSize) -> Vec<SavedTensor> {
         let words = self.embedded(size.dim);
         let normal = self.ledger.layer_norm(words, self.tokens());
         let mut hidden = vec![self.ledger.dropout(normal, size.dropout)];
@@ -229,7 +229,7 @@ impl Forward {
         hidden
     }
 
-    fn bert(&mut self, size: &BertSize) -> Vec<Made> {
+    fn bert(&mut self, size: &BertSize) -> Vec<SavedTensor> {
         let (width, dropout) = (size.hidden_size, size.hidden_dropout_prob);
         let words = self.embedded(width);
         let normal = self.ledger.layer_norm(words, self.tokens());
@@ -250,7 +250,7 @@ impl Forward {
             hidden.push(self.post_norm(&block, hidden[layer as usize]));
         }
         let last = hidden[size.num_hidden_layers as usize];
-        if self.predicts_words {
+        if self.predicts_tokens {
             let (asked, rows) = self.asked(last, width);
             let values = rows * u64::from(width);
             let transformed = self
@@ -271,7 +271,7 @@ impl Forward {
         hidden
     }
 
-    fn vit(&mut self, size: &VitSize) -> Vec<Made> {
+    fn vit(&mut self, size: &VitSize) -> Vec<SavedTensor> {
         let (width, dropout) = (size.hidden_size, size.hidden_dropout_prob);
         let side = u64::from(size.image_size / size.patch_size);
         let patches = self.n * side * side;
@@ -304,7 +304,7 @@ impl Forward {
         hidden
     }
 
-    fn gpt2(&mut self, size: &Gpt2Size) -> Vec<Made> {
+    fn gpt2(&mut self, size: &Gpt2Size) -> Vec<SavedTensor> {
         let placed = self.embedded(size.n_embd);
         let mut hidden = vec![self.ledger.dropout(placed, size.embd_pdrop)];
         self.causal();
@@ -328,7 +328,7 @@ impl Forward {
         hidden
     }
 
-    fn bloom(&mut self, size: &BloomSize) -> Vec<Made> {
+    fn bloom(&mut self, size: &BloomSize) -> Vec<SavedTensor> {
         let width = size.hidden_size;
         let words = self.embedded(width);
         let mut hidden = vec![self.ledger.layer_norm(words, self.tokens())];
@@ -348,7 +348,7 @@ impl Forward {
         }
         let last = hidden[size.n_layer as usize];
         let normal = self.ledger.layer_norm(last, self.tokens());
-        if self.predicts_words {
+        if self.predicts_tokens {
             let asked = self.asked(normal, width);
             self.told(asked, "lm_head", (size.vocab_size.into(), width));
         } else {
@@ -359,7 +359,7 @@ impl Forward {
         hidden
     }
 
-    fn llama(&mut self, size: &LlamaSize) -> Vec<Made> {
+    fn llama(&mut self, size: &LlamaSize) -> Vec<SavedTensor> {
         let (tokens, width) = (self.tokens(), size.hidden_size);
         let head_dim = u64::from(size.head_dim);
         let (heads, shared) = (
@@ -415,12 +415,12 @@ impl Forward {
     }
 
     /// Adds images of three colour channels with this edge.
-    fn images(&mut self, edge: u64) -> Made {
+    fn images(&mut self, edge: u64) -> SavedTensor {
         self.ledger.tensor(self.n * COLOURS * edge * edge, Format::F32)
     }
 
     /// Adds a convolution and its batch norm, with an output of `channels` and this edge.
-    fn convolved(&mut self, images: Made, name: &str, [channels, edge]: [u64; 2]) -> Made {
+    fn convolved(&mut self, images: SavedTensor, name: &str, [channels, edge]: [u64; 2]) -> SavedTensor {
         let values = self.n * channels * edge * edge;
         let images = self.ledger.layer(images, name, values);
         self.ledger.batch_norm(images, channels)
@@ -432,7 +432,7 @@ impl Forward {
         self.classified(pooled, name);
     }
 
-    fn resnet(&mut self, size: &ResNetSize) -> Vec<Made> {
+    fn resnet(&mut self, size: &ResNetSize) -> Vec<SavedTensor> {
         let (mut edge, width) = (u64::from(ResNetSize::IMAGE), u64::from(size.width));
         let images = self.images(edge);
         let stem = self.convolved(images, "conv1", [width, edge]);
@@ -460,7 +460,7 @@ impl Forward {
         hidden
     }
 
-    fn resnet_imagenet(&mut self, size: &ImageNetResNetSize) -> Vec<Made> {
+    fn resnet_imagenet(&mut self, size: &ImageNetResNetSize) -> Vec<SavedTensor> {
         let (blocks, has_bottlenecks) = match size.depth {
             18 => ([2, 2, 2, 2], false),
             _ => ([3, 4, 6, 3], true),

@@ -4,7 +4,7 @@
 use mantissa_core::{Attention, Format, Precision, Setting};
 
 use super::{bytes, of_products, wide};
-use crate::models::Kept;
+use crate::models::F32Layers;
 
 /// Bytes of an index on a device.
 const INDEX: u64 = 4;
@@ -13,13 +13,13 @@ const FLAG: u64 = 1;
 
 /// Tensor that a forward pass computes. Clones and views share its buffer, so they count as the same tensor.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Made {
+pub(super) struct SavedTensor {
     number: usize,
     values: u64,
     format: Format,
 }
 
-impl Made {
+impl SavedTensor {
     /// Returns the bytes of all values.
     pub(super) fn bytes(&self) -> u64 {
         self.values * bytes(self.format)
@@ -27,9 +27,9 @@ impl Made {
 }
 
 /// Forward pass without values, which counts the saved bytes.
-pub(super) struct Ledger {
+pub(super) struct SavedTensors {
     precision: Precision,
-    kept: Kept,
+    kept: F32Layers,
     attention: Attention,
     /// For each computed tensor, true if it is saved.
     made: Vec<bool>,
@@ -38,8 +38,8 @@ pub(super) struct Ledger {
     moments: u64,
 }
 
-impl Ledger {
-    pub(super) fn new(setting: &Setting, kept: Kept) -> Self {
+impl SavedTensors {
+    pub(super) fn new(setting: &Setting, kept: F32Layers) -> Self {
         Self {
             precision: setting.precision(),
             kept,
@@ -61,9 +61,9 @@ impl Ledger {
     }
 
     /// Returns a new tensor.
-    pub(super) fn tensor(&mut self, values: u64, format: Format) -> Made {
+    pub(super) fn tensor(&mut self, values: u64, format: Format) -> SavedTensor {
         self.made.push(false);
-        Made {
+        SavedTensor {
             number: self.made.len() - 1,
             values,
             format,
@@ -71,22 +71,22 @@ impl Ledger {
     }
 
     /// Returns a new tensor in the format of the parameters.
-    pub(super) fn full(&mut self, values: u64) -> Made {
+    pub(super) fn full(&mut self, values: u64) -> SavedTensor {
         self.tensor(values, self.precision.parameters())
     }
 
     /// Returns a new tensor with the size and format of another.
-    fn like(&mut self, other: Made) -> Made {
+    fn like(&mut self, other: SavedTensor) -> SavedTensor {
         self.tensor(other.values, other.format)
     }
 
     /// Returns a new tensor of `values` values gathered from another tensor.
-    pub(super) fn part(&mut self, of: Made, values: u64) -> Made {
+    pub(super) fn part(&mut self, of: SavedTensor, values: u64) -> SavedTensor {
         self.tensor(values, of.format)
     }
 
     /// Casts a tensor. Returns a new tensor if the format differs.
-    fn cast(&mut self, input: Made, format: Format) -> Made {
+    fn cast(&mut self, input: SavedTensor, format: Format) -> SavedTensor {
         match input.format == format {
             true => input,
             false => self.tensor(input.values, format),
@@ -94,7 +94,7 @@ impl Ledger {
     }
 
     /// Saves a buffer. A buffer is counted once.
-    fn keep(&mut self, tensor: Made) {
+    fn keep(&mut self, tensor: SavedTensor) {
         if !std::mem::replace(&mut self.made[tensor.number], true) {
             self.bytes += tensor.bytes();
         }
@@ -121,7 +121,7 @@ impl Ledger {
 
     /// Adds a layer with weights. The gradient of the weights needs the input in the format of the matmul: a copy for each layer if that format
     /// differs. The weights themselves are parameters or their low-precision copies.
-    pub(super) fn layer(&mut self, input: Made, name: &str, values: u64) -> Made {
+    pub(super) fn layer(&mut self, input: SavedTensor, name: &str, values: u64) -> SavedTensor {
         let format = self.products(name);
         let input = self.cast(input, format);
         self.keep(input);
@@ -130,7 +130,12 @@ impl Ledger {
 
     /// Adds a layer whose weights are the embedding table of `table` values. The table is not among the cached copies, since lookups read the
     /// original.
-    pub(super) fn tied(&mut self, input: Made, name: &str, (values, table): (u64, u64)) -> Made {
+    pub(super) fn tied(
+        &mut self,
+        input: SavedTensor,
+        name: &str,
+        (values, table): (u64, u64),
+    ) -> SavedTensor {
         let format = self.products(name);
         if format != self.precision.parameters() {
             self.bytes += table * bytes(format);
@@ -141,11 +146,11 @@ impl Ledger {
     /// Adds attention with so many `scores`. The fused kernel repeats each key and value for the `group` heads that share it.
     pub(super) fn attention(
         &mut self,
-        [query, key, value]: [Made; 3],
+        [query, key, value]: [SavedTensor; 3],
         name: &str,
         (scores, group): (u64, u64),
         dropout: f64,
-    ) -> Made {
+    ) -> SavedTensor {
         let format = self.products(name);
         // The first matmul saves queries and keys, the second one values. The fused kernel saves all three.
         let inputs = match self.attention {
@@ -171,7 +176,7 @@ impl Ledger {
     }
 
     /// Adds dropout, which saves its mask.
-    pub(super) fn dropout(&mut self, input: Made, share: f64) -> Made {
+    pub(super) fn dropout(&mut self, input: SavedTensor, share: f64) -> SavedTensor {
         if share == 0.0 {
             return input;
         }
@@ -180,16 +185,16 @@ impl Ledger {
     }
 
     /// Adds a layer norm over `rows` rows, which saves its input, means and inverse deviations.
-    pub(super) fn layer_norm(&mut self, input: Made, rows: u64) -> Made {
+    pub(super) fn layer_norm(&mut self, input: SavedTensor, rows: u64) -> SavedTensor {
         self.norm(input, 2 * rows)
     }
 
     /// Adds an RMS norm over `rows` rows, which saves its input and the inverse roots.
-    pub(super) fn rms_norm(&mut self, input: Made, rows: u64) -> Made {
+    pub(super) fn rms_norm(&mut self, input: SavedTensor, rows: u64) -> SavedTensor {
         self.norm(input, rows)
     }
 
-    fn norm(&mut self, input: Made, statistics: u64) -> Made {
+    fn norm(&mut self, input: SavedTensor, statistics: u64) -> SavedTensor {
         let input = self.cast(input, self.precision.parameters());
         self.keep(input);
         self.constants(statistics);
@@ -197,14 +202,14 @@ impl Ledger {
     }
 
     /// Adds a GELU, tanh or ReLU, which saves its input.
-    pub(super) fn activation(&mut self, input: Made) -> Made {
+    pub(super) fn activation(&mut self, input: SavedTensor) -> SavedTensor {
         self.keep(input);
         self.like(input)
     }
 
     /// Adds a SiLU: the product of the input and its sigmoid, in at least f32. Both are saved. In f64 the sigmoid is computed as a quotient,
     /// which also saves the exponential.
-    pub(super) fn silu(&mut self, input: Made) -> Made {
+    pub(super) fn silu(&mut self, input: SavedTensor) -> SavedTensor {
         let wide = self.cast(input, wide(input.format));
         self.keep(wide);
         let others = if input.format == Format::F64 { 2 } else { 1 };
@@ -216,7 +221,7 @@ impl Ledger {
     }
 
     /// Adds an element-wise product, which saves both factors.
-    pub(super) fn product(&mut self, factors: [Made; 2]) -> Made {
+    pub(super) fn product(&mut self, factors: [SavedTensor; 2]) -> SavedTensor {
         let format = widest(factors);
         let [a, b] = factors.map(|factor| self.cast(factor, format));
         self.keep(a);
@@ -225,19 +230,19 @@ impl Ledger {
     }
 
     /// Adds a sum, which saves nothing.
-    pub(super) fn sum(&mut self, terms: [Made; 2]) -> Made {
+    pub(super) fn sum(&mut self, terms: [SavedTensor; 2]) -> SavedTensor {
         self.tensor(terms[0].values, widest(terms))
     }
 
     /// Adds an operation that saves nothing and keeps size and format, such as a rotary embedding.
-    pub(super) fn moved(&mut self, input: Made) -> Made {
+    pub(super) fn moved(&mut self, input: SavedTensor) -> SavedTensor {
         self.like(input)
     }
 
     /// Adds a batch norm of `channels` channels. It consists of burn's own operations, in at least f32: the division saves the centred values,
     /// the multiplication by the scale saves the normalized values. Per channel, the variance and its root are saved, and the moments for the
     /// running statistics.
-    pub(super) fn batch_norm(&mut self, images: Made, channels: u64) -> Made {
+    pub(super) fn batch_norm(&mut self, images: SavedTensor, channels: u64) -> SavedTensor {
         let wide = wide(images.format);
         for _ in 0..2 {
             let rows = self.tensor(images.values, wide);
@@ -249,7 +254,7 @@ impl Ledger {
     }
 
     /// Adds a max pooling with so many `windows`, which saves its input in at least f32 and the indices of the maxima.
-    pub(super) fn max_pool(&mut self, images: Made, windows: u64) -> Made {
+    pub(super) fn max_pool(&mut self, images: SavedTensor, windows: u64) -> SavedTensor {
         let wide = self.cast(images, wide(images.format));
         self.keep(wide);
         self.indices(windows);
@@ -258,14 +263,14 @@ impl Ledger {
 
     /// Adds the cross-entropy of `rows` rows, in at least f32: the exponential saves the logits minus the row's maximum, the logarithm saves
     /// their sum, and the gather saves the labels.
-    pub(super) fn cross_entropy(&mut self, logits: Made, rows: u64) {
+    pub(super) fn cross_entropy(&mut self, logits: SavedTensor, rows: u64) {
         self.constants(logits.values + rows);
         self.indices(rows);
     }
 }
 
 /// Returns the wider of two formats.
-fn widest([a, b]: [Made; 2]) -> Format {
+fn widest([a, b]: [SavedTensor; 2]) -> Format {
     match a.format.storage_bytes() >= b.format.storage_bytes() {
         true => a.format,
         false => b.format,

@@ -2,7 +2,7 @@
 
 use burn::tensor::Tensor;
 use mantissa_core::AttentionShape;
-use mantissa_precision::{Compute, Sight};
+use mantissa_precision::{AttentionMask, Compute};
 
 use super::{
     Inputs, OnBurn, Operation,
@@ -53,7 +53,7 @@ impl OnBurn<4> for Attention {
     }
 
     fn launch(&self, parts: &Self::OnDevice, compute: &Compute) -> Tensor<4> {
-        compute.attention(parts.clone(), &Sight::everything(), 0.0)
+        compute.attention(parts.clone(), &AttentionMask::everything(), 0.0)
     }
 }
 

@@ -14,13 +14,13 @@ const TIMES_THE_CACHE: u64 = 2;
 const MOST_COPIES: u64 = 4096;
 
 /// Copies of a launch's inputs on the device, which are used in rotation.
-pub(super) struct Turns<T> {
+pub(super) struct RotatingCopies<T> {
     /// At least one.
     copies: Vec<T>,
     launches: usize,
 }
 
-impl<T> Turns<T> {
+impl<T> RotatingCopies<T> {
     /// Creates the missing copies after the first one.
     pub(super) fn new(first: T, copies: Copies, copy: impl FnMut() -> T) -> Self {
         let others = std::iter::repeat_with(copy).take(copies.count - 1);
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn launches_go_round_their_copies() {
         let mut next = 1..3;
-        let mut turns = Turns::new(0, Copies::around(Some(3), 2), || next.next().unwrap());
+        let mut turns = RotatingCopies::new(0, Copies::around(Some(3), 2), || next.next().unwrap());
         assert_eq!([(); 5].map(|()| *turns.next()), [0, 1, 2, 0, 1]);
     }
 }

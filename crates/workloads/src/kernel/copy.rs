@@ -8,7 +8,7 @@ use mantissa_precision::dtype;
 
 use super::{
     Inputs,
-    cache::{Copies, Turns},
+    cache::{Copies, RotatingCopies},
 };
 use crate::{
     WorkloadError,
@@ -97,7 +97,7 @@ pub(super) fn by_burn(
         let size = Shape::new([copied.values as usize]);
         Tensor::<1>::full(size, 1.5, (device, dtype(inputs.stored)))
     };
-    let mut turns = Turns::new(new(), copied.copies, new);
+    let mut turns = RotatingCopies::new(new(), copied.copies, new);
     sync(device)?;
     let mut last = None;
     let times = copied.time(task, timing, || {

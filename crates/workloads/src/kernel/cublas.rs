@@ -7,7 +7,7 @@ use mantissa_precision::{Compute, CublasProduct};
 
 use super::{
     Inputs, Operation,
-    cache::{Copies, Turns},
+    cache::{Copies, RotatingCopies},
     error::Formats,
 };
 use crate::{
@@ -70,7 +70,7 @@ fn time(
         let uploaded = cublas.upload(product.lhs, product.rhs);
         uploaded.map_err(|reason| failed = Some(reason)).ok()
     });
-    let mut turns = Turns::of([first].into_iter().chain(others).collect());
+    let mut turns = RotatingCopies::of([first].into_iter().chain(others).collect());
     if let Some(reason) = failed {
         return Err(reason);
     }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Outcome, Phase, WorkloadError,
-    peer::{Launched, Question, Session, What, hand_over_operands},
+    peer::{Launched, Request, Session, What, hand_over_operands},
     sampling::{sample, warm_up},
     timing::Timing,
 };
@@ -48,7 +48,7 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
     session.progress(Phase::WarmUp, 1, 1);
     let result = session.result()?;
     session.observer.memory_known();
-    session.peer.ask::<()>(&Question::Copies {
+    session.peer.ask::<()>(&Request::Copies {
         copies: copies.count(),
     })?;
 
@@ -58,7 +58,7 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
     let warmup_seconds = first.timed().wall + started.elapsed().as_secs_f64();
     let sampled = sample(task, |number| {
         let launch = session.launch(What::Kernel)?.at(&session.peer);
-        let held_back = session.observer.held_back(launch.window.start);
+        let held_back = session.observer.is_throttled(launch.window.start);
         session.progress(Phase::Measure, number.into(), task.max_samples.into());
         Ok((launch, held_back))
     })?;
@@ -67,13 +67,13 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
     let mut copy = None;
     if let Some(traffic) = operation.traffic() {
         let copied = Copied::of(traffic, &inputs, task);
-        session.peer.ask::<()>(&Question::LayForCopy {
+        session.peer.ask::<()>(&Request::LayForCopy {
             values: copied.values,
             copies: copied.copies.count(),
         })?;
         let times = copied.time(task, &timing, || {
             let launch = session.launch(What::Copy)?.at(&session.peer);
-            let held_back = session.observer.held_back(launch.window.start);
+            let held_back = session.observer.is_throttled(launch.window.start);
             Ok((launch, held_back))
         })?;
         copy = Some((traffic, times));

@@ -6,7 +6,7 @@
 use burn::tensor::{Device, Tensor, activation};
 use mantissa_core::BertSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs, TextHead, distilbert::TextInput};
+use super::{Batch, F32Layers, Init, Network, ParameterSpec, Pass, Specs, TextHead, distilbert::TextInput};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -29,7 +29,7 @@ pub(crate) struct Bert {
     size: BertSize,
     vocabulary: usize,
     head: TextHead,
-    kept: Kept,
+    kept: F32Layers,
 }
 
 impl Bert {
@@ -38,7 +38,7 @@ impl Bert {
             size,
             vocabulary: vocabulary as usize,
             head,
-            kept: Kept::default(),
+            kept: F32Layers::default(),
         }
     }
 }
@@ -138,11 +138,11 @@ impl Network for Bert {
         (self.head == TextHead::Words).then_some((DECODER, WORDS))
     }
 
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &F32Layers {
         &self.kept
     }
 
-    fn with_kept(self, kept: Kept) -> Self {
+    fn with_kept(self, kept: F32Layers) -> Self {
         Self { kept, ..self }
     }
 
@@ -219,12 +219,12 @@ fn words(pass: &Pass<'_>, hidden: Tensor<2>, epsilon: f64) -> Tensor<2> {
     let [dense, activation, norm] =
         ["dense", "transform_act_fn", "LayerNorm"].map(|part| format!("{TRANSFORM}.{part}"));
     let transformed = pass.products(&dense).gelu(pass.linear(hidden, &dense));
-    let normal = pass.layer_norm(pass.show(&activation, transformed), &norm, epsilon);
+    let normal = pass.layer_norm(pass.record(&activation, transformed), &norm, epsilon);
     let (table, bias) = (
         pass.parameters.matrix(WORDS),
         pass.parameters.vector(DECODER_BIAS),
     );
-    pass.show(DECODER, pass.products(DECODER).linear(normal, table, bias))
+    pass.record(DECODER, pass.products(DECODER).linear(normal, table, bias))
 }
 
 fn layer_name(layer: u32) -> String {

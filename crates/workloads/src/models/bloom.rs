@@ -6,9 +6,9 @@
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{BloomSize, Gelu};
-use mantissa_precision::swap_middle;
+use mantissa_precision::transpose_heads;
 
-use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, Specs, TextHead};
+use super::{Batch, CausalInput, F32Layers, Init, Network, ParameterSpec, Pass, Specs, TextHead};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -30,7 +30,7 @@ const SCORE: &str = "score";
 pub(crate) struct Bloom {
     size: BloomSize,
     head: TextHead,
-    kept: Kept,
+    kept: F32Layers,
 }
 
 impl Bloom {
@@ -38,7 +38,7 @@ impl Bloom {
         Self {
             size,
             head,
-            kept: Kept::default(),
+            kept: F32Layers::default(),
         }
     }
 
@@ -117,11 +117,11 @@ impl Network for Bloom {
         (self.head == TextHead::Words).then_some((HEAD, WORDS))
     }
 
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &F32Layers {
         &self.kept
     }
 
-    fn with_kept(self, kept: Kept) -> Self {
+    fn with_kept(self, kept: F32Layers) -> Self {
         Self { kept, ..self }
     }
 
@@ -152,7 +152,7 @@ impl Network for Bloom {
         let wide = pass.linear(normal, &first);
         // The reference truncates √(2/π) to eight digits, which makes no difference in f32.
         let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
-        let narrow = pass.linear(pass.show(&activation, wide), &second);
+        let narrow = pass.linear(pass.record(&activation, wide), &second);
         pass.compute.add(pass.dropout(narrow, dropout), hidden)
     }
 
@@ -184,7 +184,7 @@ impl Bloom {
         let fused = fused.reshape([n, sequence, heads, 3, self.width() / heads]);
         let parts = [0, 1, 2].map(|part| {
             let part: Tensor<4> = fused.clone().narrow(3, part, 1).squeeze_dim(3);
-            swap_middle(part)
+            transpose_heads(part)
         });
         let of_attention = (name, self.size.attention_dropout);
         let mixed = pass.causal_attention(parts, of_attention, Some(&bias));

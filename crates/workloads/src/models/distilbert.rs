@@ -6,7 +6,7 @@
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use mantissa_core::DistilBertSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs, causal::upload_rows};
+use super::{Batch, F32Layers, Init, Network, ParameterSpec, Pass, Specs, causal::upload_rows};
 use crate::{
     data::{TokenBatch, Tokenized},
     weights::Naming,
@@ -23,7 +23,7 @@ pub(crate) struct DistilBert {
     size: DistilBertSize,
     vocabulary: usize,
     classes: usize,
-    kept: Kept,
+    kept: F32Layers,
 }
 
 /// Padded micro-batch.
@@ -62,7 +62,7 @@ impl DistilBert {
             size,
             vocabulary: vocabulary as usize,
             classes: classes as usize,
-            kept: Kept::default(),
+            kept: F32Layers::default(),
         }
     }
 }
@@ -135,11 +135,11 @@ impl Network for DistilBert {
         (0..self.size.n_layers).map(attention).collect()
     }
 
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &F32Layers {
         &self.kept
     }
 
-    fn with_kept(self, kept: Kept) -> Self {
+    fn with_kept(self, kept: F32Layers) -> Self {
         Self { kept, ..self }
     }
 

@@ -6,9 +6,9 @@
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::{Gelu, Gpt2Size};
-use mantissa_precision::swap_middle;
+use mantissa_precision::transpose_heads;
 
-use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, Specs};
+use super::{Batch, CausalInput, F32Layers, Init, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -27,14 +27,14 @@ const HEAD: &str = "lm_head";
 #[derive(Debug, Clone)]
 pub(crate) struct Gpt2 {
     size: Gpt2Size,
-    kept: Kept,
+    kept: F32Layers,
 }
 
 impl Gpt2 {
     pub(crate) fn new(size: Gpt2Size) -> Self {
         Self {
             size,
-            kept: Kept::default(),
+            kept: F32Layers::default(),
         }
     }
 
@@ -109,11 +109,11 @@ impl Network for Gpt2 {
         Some((HEAD, WORDS))
     }
 
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &F32Layers {
         &self.kept
     }
 
-    fn with_kept(self, kept: Kept) -> Self {
+    fn with_kept(self, kept: F32Layers) -> Self {
         Self { kept, ..self }
     }
 
@@ -146,7 +146,7 @@ impl Network for Gpt2 {
         let [first, activation, second] = ["c_fc", "act", "c_proj"].map(|part| format!("{layer}.mlp.{part}"));
         let wide = pass.transposed(normal, &first);
         let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
-        let narrow = pass.transposed(pass.show(&activation, wide), &second);
+        let narrow = pass.transposed(pass.record(&activation, wide), &second);
         pass.compute.add(pass.dropout(narrow, dropout), hidden)
     }
 
@@ -172,7 +172,7 @@ impl Gpt2 {
         let parts = [0, 1, 2].map(|part| {
             let part = fused.clone().narrow(1, part * width, width);
             let heads = [n, sequence, heads, width / heads];
-            swap_middle(part.reshape(heads))
+            transpose_heads(part.reshape(heads))
         });
         let mixed = pass.causal_attention(parts, (name, self.size.attn_pdrop), None);
         pass.transposed(mixed, &format!("{name}.c_proj"))

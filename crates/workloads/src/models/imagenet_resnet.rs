@@ -7,7 +7,7 @@ use std::iter;
 use burn::tensor::{Device, Tensor};
 use mantissa_core::ImageNetResNetSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, ResNet, Specs, resnet::as_rows};
+use super::{Batch, F32Layers, Init, Network, ParameterSpec, Pass, ResNet, Specs, resnet::as_rows};
 use crate::{data::Images, weights::Naming};
 
 /// Epsilon of every batch norm, as in PyTorch.
@@ -24,7 +24,7 @@ pub(crate) struct ImageNetResNet {
     /// Edge of an image.
     edge: usize,
     classes: usize,
-    kept: Kept,
+    kept: F32Layers,
 }
 
 /// Convolution without a bias, followed by a batch norm.
@@ -58,7 +58,7 @@ impl ImageNetResNet {
             size,
             edge,
             classes: classes as usize,
-            kept: Kept::default(),
+            kept: F32Layers::default(),
         }
     }
 
@@ -182,7 +182,7 @@ impl ImageNetResNet {
             None => images,
         };
         let sum = pass.add_images(inner, shortcut);
-        pass.show(&self.name(block), pass.relu(sum))
+        pass.record(&self.name(block), pass.relu(sum))
     }
 }
 
@@ -220,11 +220,11 @@ impl Network for ImageNetResNet {
         name.contains("conv") || name.contains("downsample.0.") || name.starts_with("fc.")
     }
 
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &F32Layers {
         &self.kept
     }
 
-    fn with_kept(self, kept: Kept) -> Self {
+    fn with_kept(self, kept: F32Layers) -> Self {
         Self { kept, ..self }
     }
 

@@ -7,9 +7,9 @@ use std::f64::consts::TAU;
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::{LlamaSize, RopeScaling};
-use mantissa_precision::{Rotation, swap_middle};
+use mantissa_precision::{Rotation, transpose_heads};
 
-use super::{Batch, CausalInput, Init, Kept, Network, ParameterSpec, Pass, Specs};
+use super::{Batch, CausalInput, F32Layers, Init, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Tokenized, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -24,14 +24,14 @@ const HEAD: &str = "lm_head";
 #[derive(Debug, Clone)]
 pub(crate) struct Llama {
     size: LlamaSize,
-    kept: Kept,
+    kept: F32Layers,
 }
 
 impl Llama {
     pub(crate) fn new(size: LlamaSize) -> Self {
         Self {
             size,
-            kept: Kept::default(),
+            kept: F32Layers::default(),
         }
     }
 }
@@ -98,11 +98,11 @@ impl Network for Llama {
         self.size.tie_word_embeddings.then_some((HEAD, WORDS))
     }
 
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &F32Layers {
         &self.kept
     }
 
-    fn with_kept(self, kept: Kept) -> Self {
+    fn with_kept(self, kept: F32Layers) -> Self {
         Self { kept, ..self }
     }
 
@@ -155,7 +155,7 @@ impl Llama {
         let part = |projection: &str, heads: u32| {
             let projected = pass.unbiased(hidden.clone(), &format!("{name}.{projection}"));
             let heads = [n, sequence, heads as usize, size.head_dim as usize];
-            swap_middle(projected.reshape(heads))
+            transpose_heads(projected.reshape(heads))
         };
         let query = part("q_proj", size.num_attention_heads);
         let key = part("k_proj", size.num_key_value_heads);
@@ -176,9 +176,9 @@ fn gated(pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
     let [gate, up, down] = ["gate_proj", "up_proj", "down_proj"].map(|part| format!("{layer}.{part}"));
     let products = pass.products(&gate);
     let open = products.silu(pass.unbiased(hidden.clone(), &gate));
-    let open = pass.show(&format!("{layer}.act_fn"), open);
+    let open = pass.record(&format!("{layer}.act_fn"), open);
     let wide = products.mul(open, pass.unbiased(hidden, &up));
-    pass.unbiased(pass.show(&format!("{layer}.gated"), wide), &down)
+    pass.unbiased(pass.record(&format!("{layer}.gated"), wide), &down)
 }
 
 /// Returns the rotation frequencies in radians per position, for each pair of elements of a head: `[head_dim / 2]`.

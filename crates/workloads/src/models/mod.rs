@@ -5,9 +5,9 @@ mod bloom;
 mod cache;
 mod causal;
 mod distilbert;
+mod f32_layers;
 mod gpt2;
 mod imagenet_resnet;
-mod kept;
 mod llama;
 mod pass;
 mod resnet;
@@ -27,9 +27,9 @@ pub(crate) use bloom::Bloom;
 pub(crate) use cache::KvCache;
 pub(crate) use causal::{CausalInput, TextHead};
 pub(crate) use distilbert::DistilBert;
+pub(crate) use f32_layers::F32Layers;
 pub(crate) use gpt2::Gpt2;
 pub(crate) use imagenet_resnet::ImageNetResNet;
-pub(crate) use kept::Kept;
 pub(crate) use llama::Llama;
 pub(crate) use pass::{Norms, Pass, Seen, Stage};
 pub(crate) use resnet::ResNet;
@@ -62,10 +62,10 @@ pub(crate) trait Network: Clone {
     fn is_multiplied(name: &str) -> bool;
 
     /// Returns the layers that a mixed setting keeps in f32.
-    fn kept(&self) -> &Kept;
+    fn kept(&self) -> &F32Layers;
 
     /// Returns the model with other layers kept in f32.
-    fn with_kept(self, kept: Kept) -> Self;
+    fn with_kept(self, kept: F32Layers) -> Self;
 
     /// Returns the batch norms by name, with their channels.
     fn norms(&self) -> Vec<(String, usize)> {
@@ -116,13 +116,13 @@ pub(crate) trait Network: Clone {
     /// # Errors
     /// A pattern does not match any layer.
     fn keeping(self, patterns: &[String]) -> Result<Self, String> {
-        let kept = Kept::new(patterns, &self.layers())?;
+        let kept = F32Layers::new(patterns, &self.layers())?;
         Ok(self.with_kept(kept))
     }
 
     /// Returns the model with every layer but one kept in f32.
     fn keeping_all_but(self, layer: &str) -> Self {
-        self.with_kept(Kept::AllBut(layer.to_owned()))
+        self.with_kept(F32Layers::AllBut(layer.to_owned()))
     }
 
     /// Returns the names of all layers that compute matmuls or convolutions, with and without a weight matrix.

@@ -3,9 +3,9 @@
 use std::cell::{OnceCell, RefCell};
 
 use burn::tensor::{Bool, Int, Tensor};
-use mantissa_precision::{Compute, Moments, Rotation, Sight, Tracked, swap_middle};
+use mantissa_precision::{AttentionMask, Compute, Moments, Rotation, Tracked, transpose_heads};
 
-use super::{Kept, KvCache};
+use super::{F32Layers, KvCache};
 
 /// Outputs of layers by name, in the order of computation.
 pub(crate) type Seen = RefCell<Vec<(String, Tensor<1>)>>;
@@ -27,7 +27,7 @@ pub(crate) enum Stage<'a> {
 pub(crate) struct Pass<'a> {
     pub parameters: &'a Tracked,
     pub compute: &'a Compute,
-    kept: &'a Kept,
+    kept: &'a F32Layers,
     stage: Stage<'a>,
     seen: Option<&'a Seen>,
     /// Keys and values of earlier tokens, and the number of these tokens.
@@ -36,14 +36,14 @@ pub(crate) struct Pass<'a> {
     head: Option<&'a Tensor<2>>,
     /// Rotary embedding of the tokens' positions, shared by all layers.
     rotation: OnceCell<Rotation>,
-    sight: OnceCell<Sight>,
+    sight: OnceCell<AttentionMask>,
 }
 
 impl<'a> Pass<'a> {
     pub(super) fn new(
         parameters: &'a Tracked,
         compute: &'a Compute,
-        kept: &'a Kept,
+        kept: &'a F32Layers,
         stage: Stage<'a>,
     ) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns a pass over tokens that follow those in a cache; the pass adds its tokens to the cache.
-    pub(crate) fn remembering(self, cache: &'a RefCell<KvCache>) -> Self {
+    pub(crate) fn with_cache(self, cache: &'a RefCell<KvCache>) -> Self {
         let place = cache.borrow().tokens();
         Self {
             cache: Some((cache, place)),
@@ -84,14 +84,14 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the pass with the outputs of layers recorded in `seen`.
-    pub(crate) fn seen_by(self, seen: &'a Seen) -> Self {
+    pub(crate) fn recorded_by(self, seen: &'a Seen) -> Self {
         Self {
             seen: Some(seen),
             ..self
         }
     }
 
-    pub(crate) fn show<const D: usize>(&self, name: &str, output: Tensor<D>) -> Tensor<D> {
+    pub(crate) fn record<const D: usize>(&self, name: &str, output: Tensor<D>) -> Tensor<D> {
         if let Some(seen) = self.seen {
             let count = output.shape().num_elements();
             seen.borrow_mut()
@@ -130,13 +130,13 @@ impl<'a> Pass<'a> {
     pub(super) fn linear(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
-        self.show(name, self.products(name).linear(input, weight, bias))
+        self.record(name, self.products(name).linear(input, weight, bias))
     }
 
     /// Linear layer without a bias.
     pub(super) fn unbiased(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
-        self.show(name, self.products(name).matmul_by_columns(input, weight))
+        self.record(name, self.products(name).matmul_by_columns(input, weight))
     }
 
     /// Head whose weights `[out, in]` are the embedding table.
@@ -145,14 +145,14 @@ impl<'a> Pass<'a> {
             .head
             .cloned()
             .unwrap_or_else(|| self.parameters.matrix(table));
-        self.show(name, self.products(name).matmul_by_columns(input, weight))
+        self.record(name, self.products(name).matmul_by_columns(input, weight))
     }
 
     /// Linear layer with weights `[in, out]` and a bias.
     pub(super) fn transposed(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
-        self.show(name, self.products(name).linear_by_inputs(input, weight, bias))
+        self.record(name, self.products(name).linear_by_inputs(input, weight, bias))
     }
 
     /// Computes attention of hidden states `[n · sequence, width]`, masked by `padding` `[n, sequence]`. The layers `projections` compute
@@ -168,12 +168,12 @@ impl<'a> Pass<'a> {
         let parts = projections.map(|layer| {
             let projected = self.linear(hidden.clone(), &layer);
             let width = projected.dims()[1] / heads;
-            swap_middle(projected.reshape([n, sequence, heads, width]))
+            transpose_heads(projected.reshape([n, sequence, heads, width]))
         });
-        let mixed = self
-            .products(name)
-            .attention(parts, &Sight::padded(padding), self.dropped(dropout));
-        rows_of(self.show(name, mixed))
+        let mixed =
+            self.products(name)
+                .attention(parts, &AttentionMask::padded(padding), self.dropped(dropout));
+        rows_of(self.record(name, mixed))
     }
 
     /// Computes causal attention of queries `[n, heads, queries, width]` to keys and values `[n, heads / group, queries, width]` and to those in
@@ -191,7 +191,7 @@ impl<'a> Pass<'a> {
         };
         let sight = self.sight.get_or_init(|| {
             let keys = key.dims()[2];
-            let sight = Sight::causal(query.dims()[2], keys, &query.device());
+            let sight = AttentionMask::causal(query.dims()[2], keys, &query.device());
             match bias {
                 Some(bias) => sight.biased(bias(keys)),
                 None => sight,
@@ -199,7 +199,7 @@ impl<'a> Pass<'a> {
         });
         let parts = [query, key, value];
         let mixed = self.products(name).attention(parts, sight, self.dropped(dropout));
-        rows_of(self.show(name, mixed))
+        rows_of(self.record(name, mixed))
     }
 
     /// Gathers some rows of hidden states.
@@ -216,20 +216,20 @@ impl<'a> Pass<'a> {
         second: &str,
     ) -> Tensor<2> {
         let wide = self.products(first).gelu(self.linear(hidden, first));
-        self.linear(self.show(activation, wide), second)
+        self.linear(self.record(activation, wide), second)
     }
 
     pub(super) fn layer_norm(&self, input: Tensor<2>, name: &str, epsilon: f64) -> Tensor<2> {
         let [scale, shift] = self.scale_and_shift(name);
         let normal = self.compute.layer_norm(input, scale, shift, epsilon);
-        self.show(name, normal)
+        self.record(name, normal)
     }
 
     /// Root-mean-square norm.
     pub(super) fn rms_norm(&self, input: Tensor<2>, name: &str, epsilon: f64) -> Tensor<2> {
         let scale = self.parameters.vector(&format!("{name}.weight"));
         let normal = self.compute.rms_norm(input, scale, epsilon);
-        self.show(name, normal)
+        self.record(name, normal)
     }
 
     /// Convolution without a bias; its filters have the shape `shape`.
@@ -243,7 +243,7 @@ impl<'a> Pass<'a> {
     ) -> Tensor<4> {
         let filters = self.parameters.vector(&format!("{name}.weight")).reshape(shape);
         let output = self.products(name).convolution(images, filters, stride, padding);
-        self.show(name, output)
+        self.record(name, output)
     }
 
     pub(super) fn batch_norm(&self, images: Tensor<4>, name: &str, epsilon: f64) -> Tensor<4> {
@@ -266,7 +266,7 @@ impl<'a> Pass<'a> {
                 normal
             }
         };
-        self.show(name, normal)
+        self.record(name, normal)
     }
 
     /// Adds images. Convolutions return them channels-last in memory, and the sum keeps this layout.
@@ -287,5 +287,5 @@ impl<'a> Pass<'a> {
 /// Concatenates the outputs of the heads `[n, heads, sequence, width]` to `[n · sequence, heads · width]`.
 fn rows_of(mixed: Tensor<4>) -> Tensor<2> {
     let [n, heads, sequence, width] = mixed.dims();
-    swap_middle(mixed).reshape([n * sequence, heads * width])
+    transpose_heads(mixed).reshape([n * sequence, heads * width])
 }

@@ -4,7 +4,7 @@
 use burn::tensor::{Device, Tensor, TensorData, s};
 use mantissa_core::ResNetSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs};
+use super::{Batch, F32Layers, Init, Network, ParameterSpec, Pass, Specs};
 use crate::data::Images;
 
 /// Epsilon of every batch norm, as in PyTorch.
@@ -23,7 +23,7 @@ pub(crate) struct ResNet {
     /// Edge of an image.
     edge: usize,
     classes: usize,
-    kept: Kept,
+    kept: F32Layers,
 }
 
 impl ResNet {
@@ -32,7 +32,7 @@ impl ResNet {
             size,
             edge,
             classes: classes as usize,
-            kept: Kept::default(),
+            kept: F32Layers::default(),
         }
     }
 
@@ -68,7 +68,7 @@ impl ResNet {
         let inner = pass.convolution(inner, &second, [to, to, FILTER, FILTER], 1, 1);
         let inner = pass.batch_norm(inner, &format!("{name}.bn2"), NORM_EPSILON);
         let shortcut = if narrows { subsampled(images, to) } else { images };
-        pass.show(&name, pass.relu(pass.add_images(inner, shortcut)))
+        pass.record(&name, pass.relu(pass.add_images(inner, shortcut)))
     }
 }
 
@@ -130,11 +130,11 @@ impl Network for ResNet {
         name.contains("conv") || name.starts_with("linear")
     }
 
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &F32Layers {
         &self.kept
     }
 
-    fn with_kept(self, kept: Kept) -> Self {
+    fn with_kept(self, kept: F32Layers) -> Self {
         Self { kept, ..self }
     }
 

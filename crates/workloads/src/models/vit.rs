@@ -8,7 +8,7 @@
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use mantissa_core::VitSize;
 
-use super::{Batch, Init, Kept, Network, ParameterSpec, Pass, Specs};
+use super::{Batch, F32Layers, Init, Network, ParameterSpec, Pass, Specs};
 use crate::{data::Images, weights::Naming};
 
 /// Standard deviation of initial weights, from the reference.
@@ -28,7 +28,7 @@ const PROJECTION: &str = "vit.embeddings.patch_embeddings.projection";
 pub(crate) struct Vit {
     size: VitSize,
     classes: usize,
-    kept: Kept,
+    kept: F32Layers,
 }
 
 impl Vit {
@@ -36,7 +36,7 @@ impl Vit {
         Self {
             size,
             classes: classes as usize,
-            kept: Kept::default(),
+            kept: F32Layers::default(),
         }
     }
 
@@ -119,11 +119,11 @@ impl Network for Vit {
             .collect()
     }
 
-    fn kept(&self) -> &Kept {
+    fn kept(&self) -> &F32Layers {
         &self.kept
     }
 
-    fn with_kept(self, kept: Kept) -> Self {
+    fn with_kept(self, kept: F32Layers) -> Self {
         Self { kept, ..self }
     }
 
@@ -151,7 +151,7 @@ impl Network for Vit {
         let bias = pass.parameters.vector(&format!("{PROJECTION}.bias"));
         let products = pass.products(PROJECTION);
         let projected = products.linear(patches, filters.reshape([width, values]), bias);
-        let projected = pass.show(PROJECTION, projected);
+        let projected = pass.record(PROJECTION, projected);
         // The reference concatenates the tokens in the wider format, that of the class token.
         let projected = pass.compute.full(projected).reshape([n, side * side, width]);
         let class = pass.parameters.vector(CLASS_TOKEN).reshape([1, width]);

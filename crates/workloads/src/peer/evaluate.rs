@@ -3,17 +3,17 @@
 use std::time::Instant;
 
 use super::{
-    hand_over::{hand_over, hand_over_again},
-    program::{Predicted, Question},
+    cell_files::{hand_over_again, write_files},
+    program::{Predicted, Request},
     session::Session,
 };
 use crate::{
     Outcome, Phase, ReadWeights, WorkloadError,
     data::{Dataset, Labelled, Part},
-    evaluate::{Said, agreement, go_through, micro_batches, or_told, outcome},
+    evaluate::{Predictions, agreement, go_through, micro_batches, outcome, warn_if_failed},
+    initial_state::Purpose,
+    model_and_data::Work,
     models::Network,
-    start::Purpose,
-    subject::Work,
 };
 
 /// Evaluation before its model and data are loaded.
@@ -26,7 +26,7 @@ impl Work for Testing<'_> {
 
     fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let Self { mut session } = self;
-        let handed = hand_over(&session.handing(), &model, &data, Purpose::Testing)?;
+        let handed = write_files(&session.handing(), &model, &data, Purpose::Testing)?;
         let loaded = session.load(&handed)?;
 
         let started = Instant::now();
@@ -56,7 +56,7 @@ impl Work for Testing<'_> {
                 let predict = |indices: &[usize]| said(&mut session.peer, part, indices);
                 agreement(cell, part, tested.predicted(), predict, session.observer)
             });
-            or_told(compared.map(Some), &mut events)?
+            warn_if_failed(compared.map(Some), &mut events)?
         } else {
             None
         };
@@ -67,13 +67,13 @@ impl Work for Testing<'_> {
 
 /// Requests predictions for some test examples. Rejects a response with a different number of predictions, since all later predictions would be
 /// assigned to the wrong examples.
-fn said<P: Part>(peer: &mut super::Peer, test: &P, examples: &[usize]) -> Result<Said, WorkloadError> {
+fn said<P: Part>(peer: &mut super::Peer, test: &P, examples: &[usize]) -> Result<Predictions, WorkloadError> {
     let part = "test";
     let Predicted {
         window,
         predicted,
         losses,
-    } = peer.ask(&Question::Predict { part, examples })?;
+    } = peer.ask(&Request::Predict { part, examples })?;
     let asked = test.batch(examples).labels().len();
     if [predicted.len(), losses.len()] != [asked; 2] {
         return Err(WorkloadError::Device(format!(
@@ -82,7 +82,7 @@ fn said<P: Part>(peer: &mut super::Peer, test: &P, examples: &[usize]) -> Result
             losses.len()
         )));
     }
-    Ok(Said {
+    Ok(Predictions {
         predicted,
         losses: losses.into_iter().map(|loss| loss.unwrap_or(f64::NAN)).collect(),
         window: peer.moments(window),

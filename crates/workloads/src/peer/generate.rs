@@ -5,16 +5,16 @@ use std::time::Instant;
 use mantissa_core::GenerateTask;
 
 use super::{
-    hand_over::hand_over_prompts,
-    program::{Question, Wrote},
+    cell_files::hand_over_prompts,
+    program::{GeneratedText, Request},
     session::Session,
 };
 use crate::{
     Outcome, Phase, ReadWeights, WorkloadError,
     data::Tokenized,
-    generate::{Written, warm_up, write_texts},
+    generate::{Generated, generate_texts, warm_up},
+    model_and_data::GenerateText,
     models::Network,
-    subject::Writing,
 };
 
 /// Generation before its model is built.
@@ -23,7 +23,7 @@ pub(super) struct Generating<'a> {
     pub task: &'a GenerateTask,
 }
 
-impl Writing for Generating<'_> {
+impl GenerateText for Generating<'_> {
     type Output = Outcome;
 
     fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
@@ -38,10 +38,10 @@ impl Writing for Generating<'_> {
 
         let (n, most) = (session.cell.setting.batch() as usize, task.max_samples);
         session.progress(Phase::Measure, 0, most.into());
-        let texts = write_texts(task, n, |number| {
+        let texts = generate_texts(task, n, |number| {
             let written = write(&mut session)?;
             session.progress(Phase::Measure, number.into(), most.into());
-            let held_back = session.observer.held_back(written.window.start);
+            let held_back = session.observer.is_throttled(written.window.start);
             Ok((written, held_back))
         })?;
         // The following work does not count towards the setting's time, energy or memory.
@@ -54,14 +54,14 @@ impl Writing for Generating<'_> {
     }
 }
 
-fn write(session: &mut Session<'_>) -> Result<Written, WorkloadError> {
-    let Wrote {
+fn write(session: &mut Session<'_>) -> Result<Generated, WorkloadError> {
+    let GeneratedText {
         window,
         tokens,
         seconds,
         finite,
-    } = session.peer.ask(&Question::Write)?;
-    Ok(Written {
+    } = session.peer.ask(&Request::Write)?;
+    Ok(Generated {
         tokens,
         seconds,
         finite,

@@ -3,9 +3,9 @@
 //! The program of that framework is [started](Peer::start), reads the cell from files, and executes one request after the other. The examples of
 //! each step, the length of warm-up and sampling, and the evaluation of the times are controlled by this crate, with the same code as for burn.
 
+mod cell_files;
 mod evaluate;
 mod generate;
-mod hand_over;
 mod program;
 mod session;
 mod train;
@@ -16,13 +16,13 @@ use crate::{
     Inputs, Observer, Outcome, Phase, WorkloadError,
     data::Wanted,
     kernel::by_peer,
-    subject::{BuiltIn, Source, with_writer},
+    model_and_data::{BuiltIn, Source, with_writer},
 };
-pub(crate) use hand_over::hand_over_operands;
-pub(crate) use program::{Launched, Question, What};
+pub(crate) use cell_files::hand_over_operands;
+pub(crate) use program::{Launched, Request, What};
 pub(crate) use session::Session;
 
-pub use program::{About, Peer};
+pub use program::{Peer, ProgramInfo};
 
 /// Runs a cell with the program of another framework.
 ///

@@ -49,8 +49,8 @@ pub struct Peer {
 /// Request to the peer, serialized as JSON. Times in responses come from the peer's clock and exclude the communication.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Question<'a> {
-    /// Describe the program: [`About`].
+pub(crate) enum Request<'a> {
+    /// Describe the program: [`ProgramInfo`].
     About,
     /// Read the clock, in seconds.
     Clock,
@@ -73,7 +73,7 @@ pub(crate) enum Question<'a> {
     StartOver,
     /// Predict examples of a part: [`Predicted`].
     Predict { part: &'a str, examples: &'a [usize] },
-    /// Generate tokens after the prompts: [`Wrote`].
+    /// Generate tokens after the prompts: [`GeneratedText`].
     Write,
     /// Launch an operation, from an idle device to an idle device: [`Launched`].
     Launch { what: What },
@@ -99,7 +99,7 @@ pub(crate) enum What {
 
 /// Description of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct About {
+pub struct ProgramInfo {
     /// The framework and its version, for example `PyTorch 2.15.0`.
     pub name: String,
     /// Id of the process that computes, if it is not the process that was started.
@@ -177,7 +177,7 @@ impl Launched {
 
 /// Tokens generated after the prompts.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wrote {
+pub(super) struct GeneratedText {
     pub window: Window,
     /// Token ids, `[new tokens, n]`.
     pub tokens: Vec<i32>,
@@ -188,7 +188,7 @@ pub(super) struct Wrote {
 }
 
 #[derive(Deserialize)]
-struct Given<A> {
+struct Response<A> {
     answer: A,
 }
 
@@ -222,7 +222,10 @@ impl Peer {
     ///
     /// # Errors
     /// Same as [`start`](Self::start).
-    pub fn about_of(command: &[String], give_up: impl Fn() -> bool) -> Result<Option<About>, WorkloadError> {
+    pub fn about_of(
+        command: &[String],
+        give_up: impl Fn() -> bool,
+    ) -> Result<Option<ProgramInfo>, WorkloadError> {
         let peer = Self::spawn(command, true)?;
         let process = peer.process();
         let (sender, answer) = channel();
@@ -292,14 +295,14 @@ impl Peer {
     /// Sends the first requests.
     fn greeted(mut self, command: &[String]) -> Result<Self, WorkloadError> {
         // The first response arrives after all imports.
-        let _: f64 = self.ask(&Question::Clock).map_err(|error| match error {
+        let _: f64 = self.ask(&Request::Clock).map_err(|error| match error {
             WorkloadError::Device(reason) => {
                 WorkloadError::Data(format!("`{}`: {reason}", command.join(" ")))
             }
             error => error,
         })?;
         let before = Instant::now();
-        let shown = self.ask(&Question::Clock)?;
+        let shown = self.ask(&Request::Clock)?;
         self.moment = (before + before.elapsed() / 2, shown);
         self.id = self.about()?.pid.unwrap_or(self.id);
         Ok(self)
@@ -309,8 +312,8 @@ impl Peer {
     ///
     /// # Errors
     /// The peer does not respond.
-    pub fn about(&mut self) -> Result<About, WorkloadError> {
-        self.ask(&Question::About)
+    pub fn about(&mut self) -> Result<ProgramInfo, WorkloadError> {
+        self.ask(&Request::About)
     }
 
     /// Returns the id of the process that computes.
@@ -319,7 +322,7 @@ impl Peer {
     }
 
     /// Sends a request and waits for the response.
-    pub(crate) fn ask<A: DeserializeOwned>(&mut self, question: &Question<'_>) -> Result<A, WorkloadError> {
+    pub(crate) fn ask<A: DeserializeOwned>(&mut self, question: &Request<'_>) -> Result<A, WorkloadError> {
         let mut line = serde_json::to_vec(question).expect("questions are plain data");
         line.push(b'\n');
         let questions = self.questions.as_mut().expect("it is taken at the end");
@@ -342,7 +345,7 @@ impl Peer {
             reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
             return Err(WorkloadError::Device(reason));
         }
-        let given: Given<A> = serde_json::from_slice(&line).map_err(not_understood)?;
+        let given: Response<A> = serde_json::from_slice(&line).map_err(not_understood)?;
         Ok(given.answer)
     }
 

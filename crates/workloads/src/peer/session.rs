@@ -3,13 +3,13 @@
 use std::{fs, io, path::Path};
 
 use mantissa_core::{Cell, Executed, ExecutedVerdict, read_regular};
-use mantissa_precision::{Compute, probe_elsewhere};
+use mantissa_precision::{Compute, probe_external};
 use tempfile::TempDir;
 
 use super::{
     Peer,
-    hand_over::Handing,
-    program::{Launched, Loaded, Question, What},
+    cell_files::CellFiles,
+    program::{Launched, Loaded, Request, What},
 };
 use crate::{Inputs, Observer, Phase, Progress, WorkloadError, backend::operations};
 
@@ -23,8 +23,8 @@ pub(crate) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Returns the cell with the folder to write it to.
-    pub fn handing(&self) -> Handing<'_> {
-        Handing {
+    pub fn handing(&self) -> CellFiles<'_> {
+        CellFiles {
             cell: self.cell,
             inputs: self.inputs,
             folder: self.folder.path(),
@@ -33,7 +33,7 @@ impl<'a> Session<'a> {
 
     /// Makes the program load the files of a cell, given the name of the JSON file.
     pub fn load(&mut self, handed: &str) -> Result<Loaded, WorkloadError> {
-        let loaded: Loaded = self.peer.ask(&Question::Load {
+        let loaded: Loaded = self.peer.ask(&Request::Load {
             folder: self.folder.path(),
             cell: handed,
         })?;
@@ -54,7 +54,7 @@ impl<'a> Session<'a> {
                 .flat_map(|value| value.to_le_bytes())
                 .collect();
             fs::write(&operands, bytes).map_err(|error| error.to_string())?;
-            let question = Question::Multiply {
+            let question = Request::Multiply {
                 setting: &cell.setting,
                 pass,
                 operands: &operands,
@@ -68,7 +68,7 @@ impl<'a> Session<'a> {
                     .map_err(|error| error.to_string()),
             }
         };
-        let executed = probe_elsewhere(&operations(cell), Compute::of(&cell.setting), multiply);
+        let executed = probe_external(&operations(cell), Compute::of(&cell.setting), multiply);
         if let Some(reason) = unavailable {
             return Err(WorkloadError::Unavailable(reason));
         }
@@ -82,13 +82,13 @@ impl<'a> Session<'a> {
 
     /// Launches a kernel, or the copy that it is compared with.
     pub fn launch(&mut self, what: What) -> Result<Launched, WorkloadError> {
-        self.peer.ask(&Question::Launch { what })
+        self.peer.ask(&Request::Launch { what })
     }
 
     /// Returns the result of the first launch.
     pub fn result(&mut self) -> Result<Vec<f64>, WorkloadError> {
         let file = self.folder.path().join("result");
-        self.peer.ask::<()>(&Question::Result { file: &file })?;
+        self.peer.ask::<()>(&Request::Result { file: &file })?;
         values(&file).map_err(|error| WorkloadError::Device(format!("the result of the peer: {error}")))
     }
 

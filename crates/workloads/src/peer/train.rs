@@ -6,16 +6,16 @@ use mantissa_core::TrainTask;
 use mantissa_precision::ScaleChange;
 
 use super::{
-    hand_over::hand_over,
-    program::{Predicted, Question, Stepped},
+    cell_files::write_files,
+    program::{Predicted, Request, Stepped},
     session::Session,
 };
 use crate::{
     Outcome, Phase, Share, WorkloadError,
     data::{Dataset, Labelled, Part},
+    initial_state::Purpose,
+    model_and_data::Work,
     models::Network,
-    start::Purpose,
-    subject::Work,
     train::{Evaluation, Log, StepResult, first, learning_rate, order, outcome, sizes},
 };
 
@@ -30,7 +30,7 @@ impl Work for Training<'_> {
 
     fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let Self { mut session, task } = self;
-        let handed = hand_over(&session.handing(), &model, &data, Purpose::Training)?;
+        let handed = write_files(&session.handing(), &model, &data, Purpose::Training)?;
         let load_seconds = session.load(&handed)?.seconds;
 
         let started = Instant::now();
@@ -70,7 +70,7 @@ fn warm_up<P: Part>(
             predict(session, name, &first(size))?;
         }
     }
-    session.peer.ask(&Question::StartOver)
+    session.peer.ask(&Request::StartOver)
 }
 
 fn run<P: Part>(
@@ -127,19 +127,19 @@ fn step(
     group: &[Vec<usize>],
     learning_rate: f64,
 ) -> Result<Stepped, WorkloadError> {
-    session.peer.ask(&Question::Step {
+    session.peer.ask(&Request::Step {
         micro_batches: group,
         learning_rate,
     })
 }
 
 fn predict(session: &mut Session<'_>, part: &str, examples: &[usize]) -> Result<Predicted, WorkloadError> {
-    session.peer.ask(&Question::Predict { part, examples })
+    session.peer.ask(&Request::Predict { part, examples })
 }
 
 /// Predicts every example of a part, in order.
 fn evaluate<P: Part>(session: &mut Session<'_>, name: &str, part: &P) -> Result<Evaluation, WorkloadError> {
-    let words = session.cell.workload.predicts_words();
+    let words = session.cell.workload.predicts_tokens();
     let (mut loss, mut passages, mut correct) = (0.0, vec![], String::with_capacity(part.len()));
     for indices in crate::evaluate::micro_batches(session.cell, part) {
         let batch = part.batch(&indices);

@@ -31,7 +31,7 @@ pub(super) fn evaluate<M: Network>(
     let batches = indices.chunks(trainer.cell.setting.batch() as usize);
     let total = batches.len() as u64;
     let parameters = trainer.working().freeze();
-    let words = trainer.cell.workload.predicts_words();
+    let words = trainer.cell.workload.predicts_tokens();
     let (mut loss, mut passages, mut correct) = (0.0, vec![], String::with_capacity(part.len()));
     for (done, indices) in batches.enumerate() {
         let batch = part.batch(indices);
@@ -75,7 +75,7 @@ mod tests {
     use burn::tensor::Device;
     use mantissa_core::*;
 
-    use crate::{Inputs, Measured, Outcome, train::testing::Counting};
+    use crate::{Inputs, Outcome, TaskMeasurements, train::testing::Counting};
 
     /// Trains on passages of sixteen tokens.
     fn trained(
@@ -120,7 +120,7 @@ mod tests {
             &inputs,
             &Device::flex(),
             &mut Counting,
-            crate::subject::BuiltIn,
+            crate::model_and_data::BuiltIn,
         );
         outcome.unwrap()
     }
@@ -145,7 +145,7 @@ mod tests {
             (8, 2, 1e-9),
             Inputs::default(),
         );
-        let Measured::Train {
+        let TaskMeasurements::Train {
             examples,
             tokens,
             words,
@@ -207,7 +207,7 @@ mod tests {
             ..Inputs::default()
         };
         let outcome = trained(Model::Bert(size), DatasetKind::Text, (330, 40, 3e-3), inputs);
-        let Measured::Train {
+        let TaskMeasurements::Train {
             words,
             train,
             test,

@@ -408,7 +408,7 @@ fn matmul_precision_reaches_every_product_of_the_model() {
 /// Returns true if a Vulkan device is available. Fails if one is required but missing.
 #[cfg(feature = "vulkan")]
 fn vulkan_is_there() -> bool {
-    mantissa_testing::is_there("vulkan", mantissa_precision::device::available(Backend::Vulkan))
+    mantissa_testing::is_available("vulkan", mantissa_precision::device::available(Backend::Vulkan))
 }
 
 /// Opens the Vulkan device. A process either fuses or not, so the tests without fusion run in separate processes.
@@ -458,7 +458,7 @@ mod lavapipe_full {
         let device = vulkan(true);
         let halves = supports(Format::F16, &device);
         let missing = || "Vulkan: the device does not compute in f16".to_owned();
-        if !mantissa_testing::is_there("vulkan", halves.then_some(()).ok_or_else(missing)) {
+        if !mantissa_testing::is_available("vulkan", halves.then_some(()).ok_or_else(missing)) {
             return;
         }
         let golden = golden();

@@ -171,7 +171,7 @@ fn forward<M: Network>(
             let (model, parameters) = (side.model, side.working.freeze());
             let pass = model
                 .pass(&parameters, &side.compute, Stage::Observing)
-                .seen_by(seen);
+                .recorded_by(seen);
             let before: Option<Tensor<2>> = hidden.last().cloned();
             match before {
                 Some(before) if segment == model.segments() => drop(model.head(&pass, before, &input)),

@@ -86,13 +86,13 @@ pub(crate) fn first(examples: usize) -> Vec<usize> {
 
 /// Records the shapes of micro-batches for the tests.
 #[cfg(test)]
-pub(super) fn met(purpose: &'static str, examples: usize) {
+pub(super) fn record_shape(purpose: &'static str, examples: usize) {
     tests::MET.with_borrow_mut(|met| met.insert((purpose, examples)));
 }
 
 /// Records the kinds of steps for the tests.
 #[cfg(test)]
-pub(super) fn stepped(micro_batches: usize, has_state: bool) {
+pub(super) fn record_step(micro_batches: usize, has_state: bool) {
     tests::KINDS.with_borrow_mut(|kinds| {
         kinds.extend((micro_batches > 1).then_some("adds gradients"));
         kinds.extend(has_state.then_some("has state"));

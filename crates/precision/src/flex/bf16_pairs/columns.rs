@@ -13,7 +13,7 @@ use super::{
     instruction::{Instruction, LANES, Pairs, ROWS, tile},
     readable,
 };
-use crate::flex::{buffers, stored::Stored, written::written};
+use crate::flex::{buffers, parallel_init::written, stored::Stored};
 
 /// Columns per strip: three registers. With the rows of a tile this takes 24 registers of sums, which leaves room for columns and rows.
 /// The last strip has fewer registers if they are sufficient.

@@ -18,8 +18,8 @@ use burn_flex::FlexTensor;
 use half::bf16;
 
 use super::{
+    parallel_init::written,
     stored::{Stored, contiguous},
-    written::written,
 };
 
 pub(super) use arrange::Matrix;
@@ -105,7 +105,7 @@ mod tests {
     pub(super) fn instruction() -> Option<Instruction> {
         let found = Instruction::here();
         let missing = "this processor has no AVX512-BF16".to_owned();
-        mantissa_testing::is_there("avx512bf16", found.map(|_| ()).ok_or(missing));
+        mantissa_testing::is_available("avx512bf16", found.map(|_| ()).ok_or(missing));
         found
     }
 

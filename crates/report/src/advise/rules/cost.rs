@@ -6,13 +6,13 @@ use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision, Switch
 use super::{Context, Finding, alike};
 use crate::{
     Row,
-    advise::{candidate::Candidate, words},
+    advise::{candidate::Candidate, sentences},
     baseline::{SPEED_MATTERS, speeds},
-    parts, units,
+    memory_parts, units,
 };
 
 /// Smallest reduction of the peak that counts as a saving, as a share.
-const SAVING_MATTERS: f64 = parts::WORTH_NAMING;
+const SAVING_MATTERS: f64 = memory_parts::WORTH_NAMING;
 
 pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let mut findings = Vec::new();
@@ -56,23 +56,23 @@ fn faster(
         Better::Higher => hodges_lehmann_ratio(&fast, &slow),
         Better::Lower => hodges_lehmann_ratio(&slow, &fast),
     }?;
-    (verdict == Verdict::Improved).then(|| format!("{} as fast as highest", words::times(&ratio)))
+    (verdict == Verdict::Improved).then(|| format!("{} as fast as highest", sentences::times(&ratio)))
 }
 
 pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     /// Memory ratio that mixed precision would reach if it halved everything.
     const HALF: f64 = 0.5;
-    let found = parts::leanest_mixed(context.group)
+    let found = memory_parts::leanest_mixed(context.group)
         .filter(|(_, base, ratio)| base.cell.setting.precision() == Precision::True32 && *ratio > HALF);
     let told = found.and_then(|(row, base, ratio)| {
-        let [weights, optimizer, gradients, copies, _] = parts::parts(row)?;
-        let kept = (weights + optimizer + gradients) / parts::total(row)?;
+        let [weights, optimizer, gradients, copies, _] = memory_parts::parts(row)?;
+        let kept = (weights + optimizer + gradients) / memory_parts::total(row)?;
         let text = format!(
             "{} of what {} holds; {:.0} % of it are weights, gradients and optimizer state in f32, {:.0} % copies of weights",
             units::times(ratio),
             context.group.label(base, &[Axis::Seed]),
             100.0 * kept,
-            100.0 * copies / parts::total(row)?
+            100.0 * copies / memory_parts::total(row)?
         );
         Some((row, text))
     });
@@ -122,7 +122,7 @@ fn leaner<'r, 'a>(
     let told = |((row, other), saved): ((&'r Row<'a>, &'r Row<'a>), Option<Estimate>)| {
         let text = format!(
             "{} the peak memory of {}; {}",
-            words::times(&saved?),
+            sentences::times(&saved?),
             group.label(other, &[Axis::Seed]),
             time(group.speed, row, other)
         );
@@ -172,13 +172,16 @@ fn time(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
     match known {
         None => "its time was not measured".to_owned(),
         Some((Verdict::Improved | Verdict::Regressed, ratio)) => {
-            format!("it takes {} its time", words::times(&ratio))
+            format!("it takes {} its time", sentences::times(&ratio))
         }
         Some((Verdict::Unchanged, _)) => {
             format!("it takes as long to within {:.0} %", 100.0 * SPEED_MATTERS)
         }
         Some((verdict @ Verdict::Inconclusive(_), _)) => {
-            format!("what it costs in time is not shown: {}", words::doubt(verdict))
+            format!(
+                "what it costs in time is not shown: {}",
+                sentences::doubt(verdict)
+            )
         }
     }
 }

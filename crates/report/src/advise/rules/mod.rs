@@ -5,7 +5,7 @@ mod range;
 
 use mantissa_core::{Axis, CellId};
 
-use super::{choice::Choice, told::Fired};
+use super::{choice::Choice, json::FiredRule};
 use crate::{Group, Row, Run};
 
 /// Input of the rules' conditions.
@@ -119,7 +119,7 @@ const RULES: [Rule; 9] = [
 ];
 
 /// Returns the rules whose condition holds.
-pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<Fired> {
+pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<FiredRule> {
     let fire = |rule: &Rule| {
         let findings = (rule.findings)(context);
         let cells: Vec<CellId> = findings.iter().map(|(row, _)| row.cell.id.clone()).collect();
@@ -131,7 +131,7 @@ pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<Fired> {
                 evidence.push(told);
             }
         }
-        (!cells.is_empty()).then_some(Fired {
+        (!cells.is_empty()).then_some(FiredRule {
             rule: rule.name,
             when: rule.when,
             advice: rule.advice,

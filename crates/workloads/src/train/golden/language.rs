@@ -257,7 +257,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
                 let stage = Stage::Testing(&trainer.running);
                 let pass = trainer.model.pass(&parameters, &trainer.compute, stage);
                 let pass = match piece {
-                    Some(_) => pass.remembering(&cache),
+                    Some(_) => pass.with_cache(&cache),
                     None => pass,
                 };
                 let logits = trainer.model.forward(&pass, &input, |_| ());

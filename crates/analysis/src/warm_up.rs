@@ -1,0 +1,139 @@
+//! Detection of the end of a warm-up.
+
+use crate::mann_whitney;
+
+/// Number of times in a window. It is large enough for a Mann–Whitney test of two windows to detect a shift of two standard deviations.
+const WINDOW: usize = 8;
+
+/// Two windows whose medians differ by less than this share have settled even if the difference is significant. The drift check detects
+/// such changes.
+const SAME_WITHIN: f64 = 0.01;
+
+/// Significance level for a difference of two windows, and the rate at which settled times need another window.
+const LEVEL: f64 = 0.05;
+
+/// Returns true if times have settled: the medians of the newest eight and the eight before them differ by less than 1 %, or the difference
+/// is not significant (Mann–Whitney at 5 %). Requires at least sixteen times.
+///
+/// Only the newest sixteen of `seconds` count, in the order in which they were taken. Call it after every eighth time. If called after
+/// each, some pair of windows soon looks equal by chance.
+pub fn settled(seconds: &[f64]) -> bool {
+    let Some(start) = seconds.len().checked_sub(2 * WINDOW) else {
+        return false;
+    };
+    let (before, newest) = seconds[start..].split_at(WINDOW);
+    let Some(test) = mann_whitney(before, newest) else {
+        return false;
+    };
+    let (before, newest) = (middle(before), middle(newest));
+    (newest - before).abs() <= SAME_WITHIN * before.abs() || test.p > LEVEL
+}
+
+fn middle(window: &[f64]) -> f64 {
+    let mut sorted = window.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    f64::midpoint(sorted[WINDOW / 2 - 1], sorted[WINDOW / 2])
+}
+
+/// State of a warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUpState {
+    /// Not settled yet.
+    Warming,
+    /// Settled. Sampling may begin.
+    Settled,
+    /// The maximum number of runs was reached without settling. Sampling begins anyway, and the record contains a note.
+    GaveUp,
+}
+
+/// Warm-up in progress. Call [`push`](Self::push) with each time.
+#[derive(Debug, Clone)]
+pub struct WarmUp {
+    seconds: Vec<f64>,
+    max_runs: usize,
+}
+
+impl WarmUp {
+    /// Starts a warm-up with a maximum number of runs.
+    pub fn new(max_runs: usize) -> Self {
+        Self {
+            seconds: Vec::new(),
+            max_runs,
+        }
+    }
+
+    /// Adds a time in seconds and returns the state of the warm-up.
+    pub fn push(&mut self, seconds: f64) -> WarmUpState {
+        self.seconds.push(seconds);
+        if self.seconds.len().is_multiple_of(WINDOW) && settled(&self.seconds) {
+            WarmUpState::Settled
+        } else if self.seconds.len() >= self.max_runs {
+            WarmUpState::GaveUp
+        } else {
+            WarmUpState::Warming
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    fn runs_until(seconds: impl Iterator<Item = f64>) -> (usize, WarmUpState) {
+        let mut warm_up = WarmUp::new(200);
+        let end = seconds
+            .map(|seconds| warm_up.push(seconds))
+            .position(|warmth| warmth != WarmUpState::Warming);
+        let runs = end.unwrap() + 1;
+        let last = if runs < 200 {
+            WarmUpState::Settled
+        } else {
+            WarmUpState::GaveUp
+        };
+        (runs, last)
+    }
+
+    #[test]
+    fn equal_times_settle_at_two_windows() {
+        assert_eq!(runs_until(std::iter::repeat(1.0)), (16, WarmUpState::Settled));
+    }
+
+    #[test]
+    fn a_slow_start_is_waited_for() {
+        // Decays from 3 to 1 with a time constant of ten runs. It settles where 2·e^(−i/10) changes by less than 1 % between windows.
+        let decay = (0..).map(|i| 1.0 + 2.0 * (-f64::from(i) / 10.0).exp());
+        let (runs, warmth) = runs_until(decay);
+        assert_eq!(warmth, WarmUpState::Settled);
+        assert!((56..=80).contains(&runs), "{runs}");
+    }
+
+    #[test]
+    fn one_slow_first_run_does_not_hold_up_the_rest() {
+        let compiled = std::iter::once(30.0).chain(std::iter::repeat(1.0));
+        assert_eq!(runs_until(compiled), (16, WarmUpState::Settled));
+    }
+
+    #[test]
+    fn times_that_keep_falling_are_given_up() {
+        let falling = (0..).map(|i| 10.0 * 0.99f64.powi(i));
+        assert_eq!(runs_until(falling), (200, WarmUpState::GaveUp));
+    }
+
+    #[test]
+    fn noise_settles_at_once_nine_times_in_ten() {
+        let mut random = ChaCha8Rng::seed_from_u64(5);
+        let at_once = (0..300)
+            .filter(|_| settled(&(0..16).map(|_| random.random::<f64>()).collect::<Vec<_>>()))
+            .count();
+        assert!(at_once >= 270, "{at_once} of 300");
+    }
+
+    #[test]
+    fn times_that_are_not_finite_never_settle() {
+        assert!(!settled(&[f64::NAN; 16]));
+        assert!(!settled(&[1.0; 15]));
+    }
+}

@@ -1,0 +1,120 @@
+//! Output formats and destinations of results.
+
+use std::{path::PathBuf, str::FromStr};
+
+use anyhow::Result;
+use mantissa_core::{Better, UnknownName};
+use mantissa_gate::{
+    GateReport, RunMeasurements,
+    render::{Measurements, annotations, bencher, benchmark_action, junit, markdown, mlperf, openmetrics},
+};
+use mantissa_report::ExportFormat;
+
+/// Output format and its destination.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    pub(crate) format: Format,
+    pub(crate) path: PathBuf,
+}
+
+/// Output format of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Markdown,
+    Annotations,
+    Junit,
+    Json,
+    Bencher,
+    OpenMetrics,
+    MlPerf,
+    BenchmarkSmaller,
+    BenchmarkBigger,
+}
+
+impl Format {
+    const ALL: [(&str, Self); 9] = [
+        ("markdown", Self::Markdown),
+        ("annotations", Self::Annotations),
+        ("junit", Self::Junit),
+        ("json", Self::Json),
+        ("bencher", Self::Bencher),
+        ("openmetrics", Self::OpenMetrics),
+        ("mlperf", Self::MlPerf),
+        ("benchmark-smaller", Self::BenchmarkSmaller),
+        ("benchmark-bigger", Self::BenchmarkBigger),
+    ];
+
+    /// Formats the measurements of one run, for tools that track many runs. Returns `None` for a format that describes a comparison.
+    pub(crate) fn of_run(self, run: &RunMeasurements) -> Result<Option<String>> {
+        let measured = || Measurements::of(run);
+        Ok(Some(match self {
+            Self::Markdown | Self::Annotations | Self::Junit | Self::Json => return Ok(None),
+            Self::Bencher => bencher(&measured()),
+            Self::OpenMetrics => openmetrics(&measured()),
+            Self::MlPerf => mlperf(&measured())?,
+            Self::BenchmarkSmaller => benchmark_action(&measured(), Better::Lower),
+            Self::BenchmarkBigger => benchmark_action(&measured(), Better::Higher),
+        }))
+    }
+
+    /// Returns true if the format describes the measurements of one run.
+    fn is_of_run(self) -> bool {
+        !matches!(
+            self,
+            Self::Markdown | Self::Annotations | Self::Junit | Self::Json
+        )
+    }
+
+    /// Formats a result: the comparison or the measurements of the run, depending on the format.
+    pub(crate) fn of(self, gated: &GateReport, run: &RunMeasurements) -> Result<String> {
+        Ok(match self {
+            Self::Markdown => markdown(gated),
+            Self::Annotations => annotations(gated),
+            Self::Junit => junit(gated),
+            Self::Json => serde_json::to_string_pretty(gated)?,
+            measured => measured.of_run(run)?.unwrap_or_default(),
+        })
+    }
+}
+
+/// Export format of recorded runs: tables of several runs, or the measurements of one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Export {
+    Tables(ExportFormat),
+    Measured(Format),
+}
+
+impl FromStr for Export {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, String> {
+        let measured = Format::ALL.into_iter().filter(|(_, format)| format.is_of_run());
+        if let Some((_, format)) = measured.clone().find(|(name, _)| *name == given) {
+            return Ok(Self::Measured(format));
+        }
+        given.parse().map(Self::Tables).map_err(|error: UnknownName| {
+            let names: Vec<&str> = measured.map(|(name, _)| name).collect();
+            format!("{error}, and of one run {}", names.join(", "))
+        })
+    }
+}
+
+impl FromStr for Written {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Format::ALL.map(|(name, _)| name).join(", ");
+        let (name, path) = text
+            .split_once('=')
+            .ok_or("not FORMAT=FILE, e.g. markdown=summary.md")?;
+        let format = Format::ALL.into_iter().find(|(known, _)| *known == name);
+        let (_, format) = format.ok_or_else(|| format!("`{name}` is none of {}", names()))?;
+        match path {
+            "" => Err("no file".to_owned()),
+            path => Ok(Self {
+                format,
+                path: path.into(),
+            }),
+        }
+    }
+}

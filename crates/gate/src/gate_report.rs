@@ -1,0 +1,251 @@
+//! Result of the regression gate.
+
+use std::collections::BTreeSet;
+
+use mantissa_core::{CellId, MetricName};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{Change, ChangeVerdict, ComparedCell, Comparison, Day, FindingKind, Policy, render::short};
+
+/// Maximum length of a name in a verdict, in characters.
+const NAME: usize = 50;
+
+/// Result of the regression gate.
+#[derive(Debug, Clone, Serialize)]
+pub struct GateReport {
+    /// The comparison that was checked.
+    pub comparison: Comparison,
+    /// Regressions without an allowance.
+    pub failures: Vec<Failure>,
+    /// Regressions with an allowance. They fail too once the allowance has expired.
+    pub allowed: Vec<AllowedFailure>,
+    /// Number of inconclusive comparisons.
+    pub undecided: usize,
+    /// True if inconclusive comparisons fail the gate.
+    pub strict: bool,
+}
+
+/// Regression of a cell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// Index of the cell in the comparison.
+    pub cell: usize,
+    /// Regressed metric; `None` for a finding.
+    pub metric: Option<MetricName>,
+    /// Kind of the finding; `None` for a metric.
+    pub finding: Option<FindingKind>,
+    /// Description of the regression.
+    pub text: String,
+}
+
+/// Regression that is allowed until a date.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AllowedFailure {
+    /// The regression.
+    pub failure: Failure,
+    /// Last day of the allowance.
+    #[serde(serialize_with = "day")]
+    pub until: Day,
+    /// Reason of the allowance.
+    pub reason: String,
+    /// True if the last day has passed.
+    pub expired: bool,
+}
+
+/// Outcome of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gate {
+    /// There is no regression, except allowed ones.
+    Passed,
+    /// There is a regression.
+    Failed,
+    /// There is no regression, but some comparisons are inconclusive and the gate is strict.
+    Undecided,
+}
+
+impl Gate {
+    /// Returns the name used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+impl GateReport {
+    /// Applies a policy to a comparison. `today`: date at which allowances are evaluated. `strict`: inconclusive comparisons fail.
+    pub fn new(comparison: Comparison, policy: &Policy, today: Day, strict: bool) -> Self {
+        let (mut failures, mut allowed) = (vec![], vec![]);
+        for (index, cell) in comparison.cells.iter().enumerate() {
+            for failure in cell.regressions(index) {
+                let metric = failure.metric;
+                // If several allowances match, the latest date counts.
+                let allowance = policy
+                    .allow
+                    .iter()
+                    .filter(|allowance| allowance.concerns(cell, metric))
+                    .max_by_key(|allowance| allowance.until());
+                match allowance {
+                    None => failures.push(failure),
+                    Some(allowance) => allowed.push(AllowedFailure {
+                        failure,
+                        until: allowance.until(),
+                        reason: allowance.reason.clone(),
+                        expired: allowance.until() < today,
+                    }),
+                }
+            }
+        }
+        let undecided = comparison
+            .outcomes()
+            .filter(|outcome| *outcome == ChangeVerdict::Inconclusive)
+            .count();
+        Self {
+            comparison,
+            failures,
+            allowed,
+            undecided,
+            strict,
+        }
+    }
+
+    /// Returns the cells to measure again: those with an inconclusive comparison and without a regression. More processes would not change
+    /// the verdict of a regressed cell.
+    pub fn undecided_cells(&self) -> impl Iterator<Item = &CellId> {
+        let cells = self.comparison.cells.iter();
+        let undecided = cells.filter(|cell| {
+            let any = |asked| cell.outcomes().any(|outcome| outcome == asked);
+            any(ChangeVerdict::Inconclusive) && !any(ChangeVerdict::Regressed)
+        });
+        undecided.map(|cell| &cell.id)
+    }
+
+    /// Returns true if any comparison could be decided. There is no verdict on a cell with too few completed processes.
+    pub fn decides(&self) -> bool {
+        let cells = &self.comparison.cells;
+        let mut changes = cells.iter().flat_map(|cell| &cell.changes);
+        let mut findings = cells.iter().flat_map(|cell| &cell.findings);
+        changes.any(|change| change.verdict != ChangeVerdict::Inconclusive || change.p.is_some())
+            || findings.any(|finding| {
+                finding.kind == FindingKind::Status && finding.verdict != ChangeVerdict::Inconclusive
+            })
+            || !self.failures.is_empty()
+            || !self.allowed.is_empty()
+    }
+
+    /// Returns the outcome.
+    pub fn gate(&self) -> Gate {
+        match (self.failing().next(), self.undecided) {
+            (Some(_), _) => Gate::Failed,
+            (None, undecided) if undecided > 0 && self.strict => Gate::Undecided,
+            _ => Gate::Passed,
+        }
+    }
+
+    /// Returns the regressions that fail the gate: those without an allowance, and those whose allowance has expired.
+    pub fn failing(&self) -> impl Iterator<Item = &Failure> {
+        let expired = self.allowed.iter().filter(|allowed| allowed.expired);
+        self.failures
+            .iter()
+            .chain(expired.map(|allowed| &allowed.failure))
+    }
+
+    /// Returns the regressions with a valid allowance.
+    pub fn tolerated(&self) -> impl Iterator<Item = &AllowedFailure> {
+        self.allowed.iter().filter(|allowed| !allowed.expired)
+    }
+
+    /// Returns true if the gate fails, which includes inconclusive comparisons of a strict gate.
+    pub fn fails(&self) -> bool {
+        self.failing().next().is_some() || (self.strict && self.undecided > 0)
+    }
+
+    /// Returns the cell of a regression.
+    pub fn cell(&self, failure: &Failure) -> Option<&ComparedCell> {
+        self.comparison.cells.get(failure.cell)
+    }
+
+    /// Returns the change of a regressed metric.
+    pub fn change(&self, failure: &Failure) -> Option<&Change> {
+        let changes = &self.cell(failure)?.changes;
+        changes
+            .iter()
+            .find(|change| Some(change.metric) == failure.metric)
+    }
+
+    /// Returns the verdict in one line: `2 regressions in 40 cells of smoke, main → 20261122T054956Z; 3 changes undecided`.
+    pub fn verdict(&self) -> String {
+        let comparison = &self.comparison;
+        let regressions = match self.failing().count() {
+            0 => "no regression".to_owned(),
+            count => counted(count, "regression"),
+        };
+        let suites: BTreeSet<&str> = comparison.cells.iter().map(|cell| &*cell.suite).collect();
+        let suites = match suites.len() {
+            0..=3 => suites
+                .into_iter()
+                .map(|suite| short(suite, NAME))
+                .collect::<Vec<_>>()
+                .join(", "),
+            count => counted(count, "suite"),
+        };
+        let mut words = format!(
+            "{regressions} in {} of {}, {} → {}",
+            counted(comparison.cells.len(), "cell"),
+            suites,
+            short(&comparison.baseline.name, NAME),
+            short(&comparison.candidate.name, NAME),
+        );
+        match self.tolerated().count() {
+            0 => {}
+            count => words += &format!("; {} allowed", counted(count, "regression")),
+        }
+        match (self.undecided, self.strict) {
+            (0, _) => {}
+            (count, false) => words += &format!("; {} undecided", counted(count, "change")),
+            (count, true) => words += &format!("; {} undecided, which fails here", counted(count, "change")),
+        }
+        words
+    }
+}
+
+impl ComparedCell {
+    /// Returns the regressions of the cell, which has this index in the comparison.
+    fn regressions(&self, index: usize) -> impl Iterator<Item = Failure> {
+        let findings = self
+            .findings
+            .iter()
+            .filter(|finding| finding.verdict == ChangeVerdict::Regressed);
+        let changes = self
+            .changes
+            .iter()
+            .filter(|change| change.verdict == ChangeVerdict::Regressed);
+        let findings = findings.map(move |finding| Failure {
+            cell: index,
+            metric: None,
+            finding: Some(finding.kind),
+            text: finding.text.clone(),
+        });
+        findings.chain(changes.map(move |change| Failure {
+            cell: index,
+            metric: Some(change.metric),
+            finding: None,
+            text: change.text(),
+        }))
+    }
+}
+
+/// Formats a count with its noun: `1 cell`, `2 cells`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+fn day<S: Serializer>(day: &Day, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(day)
+}

@@ -1,0 +1,203 @@
+//! Text and number formatting of changes.
+
+use mantissa_report::{ABSENT, Scale};
+
+use super::escape::short;
+use crate::{Change, ComparedCell};
+
+/// Maximum lengths of suite, workload and setting in the name of a cell, in characters. Each has its own limit, so that a long one does not
+/// hide the others.
+const NAME: (usize, usize, usize) = (40, 40, 80);
+/// Changes beyond this factor are printed as a factor instead of percent.
+const FACTOR_FROM: f64 = 3.0;
+/// p-values below this are printed as `< 0.0001`.
+const LEAST_P: f64 = 1e-4;
+
+/// Returns the display name of a cell: `smoke · matmul · 32-true`.
+pub(crate) fn name(cell: &ComparedCell) -> String {
+    format!("{} · {}", short(&cell.suite, NAME.0), name_in_suite(cell))
+}
+
+/// Returns the display name without the suite.
+pub(crate) fn name_in_suite(cell: &ComparedCell) -> String {
+    format!(
+        "{} · {}",
+        short(&cell.workload, NAME.1),
+        short(&cell.setting, NAME.2)
+    )
+}
+
+/// Columns of a change in tables.
+pub(crate) struct ChangeText {
+    /// The baseline's value with its unit.
+    pub before: String,
+    /// The candidate's value with its unit.
+    pub after: String,
+    /// The change and its interval.
+    pub change: String,
+    /// p-value, adjusted for all comparisons if that is available.
+    pub p: String,
+}
+
+impl ChangeText {
+    pub fn of(change: &Change) -> Self {
+        let scale = Scale::of(change.metric, change.baseline);
+        let text = |value: f64| match value.is_finite() {
+            true => scale.text(value),
+            false => ABSENT.to_owned(),
+        };
+        let p = change.adjusted_p.or(change.p).filter(|p| p.is_finite());
+        Self {
+            before: text(change.baseline),
+            after: text(change.candidate),
+            change: match aside(change) {
+                Some(aside) => format!("{}; {aside}", changed(change, scale)),
+                None => changed(change, scale),
+            },
+            p: match p {
+                Some(p) if p < LEAST_P => format!("< {LEAST_P}"),
+                Some(p) => format!("{p:.4}"),
+                None => ABSENT.to_owned(),
+            },
+        }
+    }
+
+    /// Formats a change in one line: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
+    pub fn sentence(change: &Change) -> String {
+        let words = Self::of(change);
+        let mut sentence = format!("{}: {} → {}", change.metric, words.before, words.after);
+        if words.change != ABSENT {
+            sentence += &format!(", {}", words.change);
+        }
+        if words.p != ABSENT {
+            sentence += &format!(", p {}", words.p);
+        }
+        if !change.doubt.is_empty() {
+            sentence += &format!(" ({})", change.doubt);
+        }
+        sentence
+    }
+}
+
+/// Returns what the verdict considers in addition to the change: the common drift of all cells, and the noise of the cell.
+fn aside(change: &Change) -> Option<String> {
+    let share = |value: f64| format!("{:.1} %", 100.0 * value);
+    let drift = signed(&share((change.drift - 1.0).abs()), change.drift - 1.0);
+    let drift = drift
+        .starts_with(['+', '−'])
+        .then(|| format!("all cells {drift}"));
+    let fence = change.is_fenced().then(|| match change.difference {
+        true => format!("moves by {:.3} by itself", change.threshold),
+        false => format!("moves by {} by itself", share(change.threshold)),
+    });
+    let both: Vec<String> = drift.into_iter().chain(fence).collect();
+    (!both.is_empty()).then(|| both.join("; "))
+}
+
+fn changed(change: &Change, scale: Scale) -> String {
+    let learned = change.difference;
+    let told = |value: f64| match learned {
+        true => signed(&scale.number(value.abs()), value),
+        false if !(1.0 / FACTOR_FROM..FACTOR_FROM).contains(&value) => format!("{value:.3}×"),
+        false => signed(&format!("{:.1} %", (value - 1.0).abs() * 100.0), value - 1.0),
+    };
+    let Some(value) = change.change.filter(|value| value.is_finite()) else {
+        return ABSENT.to_owned();
+    };
+    let unit = match (learned, scale.unit) {
+        (true, "%") => " points",
+        _ => "",
+    };
+    let ends = change
+        .interval
+        .filter(|(low, high)| low.is_finite() && high.is_finite());
+    let interval = ends.map(|(low, high)| format!(" [{}, {}]", told(low), told(high)));
+    format!("{}{unit}{}", told(value), interval.unwrap_or_default())
+}
+
+/// Formats a number with its sign. A number that is printed as zero has no sign.
+fn signed(magnitude: &str, value: f64) -> String {
+    let shows = magnitude.contains(|c: char| ('1'..='9').contains(&c));
+    match value {
+        _ if !shows => magnitude.to_owned(),
+        value if value < 0.0 => format!("−{magnitude}"),
+        _ => format!("+{magnitude}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::MetricName;
+
+    use super::*;
+    use crate::ChangeVerdict;
+
+    fn change(metric: MetricName, baseline: f64, candidate: f64, by: f64) -> Change {
+        Change {
+            metric,
+            baseline,
+            candidate,
+            processes: (5, 5),
+            difference: metric.is_learned(),
+            floor: 0.03,
+            threshold: 0.03,
+            verdict: ChangeVerdict::Regressed,
+            doubt: String::new(),
+            change: Some(by),
+            interval: None,
+            p: None,
+            adjusted_p: None,
+            drift: 1.0,
+            catches: None,
+        }
+    }
+
+    #[test]
+    fn a_time_changes_by_percent_and_an_accuracy_by_points() {
+        let mut slower = change(MetricName::StepSeconds, 1.0, 1.25, 1.25);
+        slower.interval = Some((1.2, 1.3));
+        slower.adjusted_p = Some(0.000_03);
+        assert_eq!(
+            ChangeText::sentence(&slower),
+            "step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p < 0.0001"
+        );
+        let worse = change(MetricName::TestAccuracy, 0.92, 0.90, -0.02);
+        assert_eq!(
+            ChangeText::sentence(&worse),
+            "test_accuracy: 92.00 % → 90.00 %, −2.00 points"
+        );
+    }
+
+    #[test]
+    fn much_more_is_a_factor_and_nothing_has_no_sign() {
+        assert_eq!(
+            ChangeText::of(&change(MetricName::RelativeError, 1e-7, 1e-3, 1e4)).change,
+            "10000.000×"
+        );
+        assert_eq!(
+            ChangeText::of(&change(MetricName::StepSeconds, 1.0, 1.0, 0.9999)).change,
+            "0.0 %"
+        );
+    }
+
+    #[test]
+    fn what_the_verdict_takes_into_account_is_told() {
+        let mut slower = change(MetricName::StepSeconds, 1.0, 1.25, 1.25);
+        slower.drift = 0.98;
+        slower.threshold = 0.2;
+        assert_eq!(
+            ChangeText::sentence(&slower),
+            "step_seconds: 1.00 s → 1.25 s, +25.0 %; all cells −2.0 %; moves by 20.0 % by itself"
+        );
+    }
+
+    #[test]
+    fn what_is_not_finite_is_absent() {
+        let mut odd = change(MetricName::StepSeconds, 1.0, f64::NAN, f64::NAN);
+        odd.p = Some(f64::NAN);
+        odd.interval = Some((f64::NAN, f64::INFINITY));
+        assert_eq!(ChangeText::sentence(&odd), "step_seconds: 1.00 s → –");
+        odd.change = Some(1.5);
+        assert_eq!(ChangeText::of(&odd).change, "+50.0 %");
+    }
+}

@@ -1,0 +1,87 @@
+//! Summaries of findings and inconclusive comparisons.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mantissa_report::ABSENT;
+
+use crate::{ChangeVerdict, ComparedCell, Finding, FindingKind, GateReport};
+
+/// Returns the findings that are not listed as regressions.
+pub(crate) fn other_findings(gated: &GateReport) -> impl Iterator<Item = (&ComparedCell, &Finding)> {
+    let allowed = gated.allowed.iter().map(|allowed| &allowed.failure);
+    let failures: BTreeSet<(usize, &str)> = allowed
+        .chain(&gated.failures)
+        .filter(|failure| failure.metric.is_none())
+        .map(|failure| (failure.cell, &*failure.text))
+        .collect();
+    let cells = gated.comparison.cells.iter().enumerate();
+    let all = cells.flat_map(|(index, cell)| cell.findings.iter().map(move |finding| (index, cell, finding)));
+    let others = all.filter(move |(index, _, finding)| {
+        finding.verdict != ChangeVerdict::Unchanged && !failures.contains(&(*index, &*finding.text))
+    });
+    others.map(|(_, cell, finding)| (cell, finding))
+}
+
+/// Returns a short name for a kind of finding.
+pub(crate) fn about(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::Vanished => "vanished cell",
+        FindingKind::New => "new cell",
+        FindingKind::Status => "status",
+        FindingKind::Executed => "executed precision",
+        FindingKind::Kernel => "kernel",
+        FindingKind::Lost => "lost",
+    }
+}
+
+/// Inconclusive comparisons with the same reason.
+#[derive(Default)]
+pub(crate) struct InconclusiveGroup<'a> {
+    pub reason: &'a str,
+    pub changes: usize,
+    pub cells: usize,
+    /// Smallest relative change that would be detected with a power of 95 %; the largest of these over the changes.
+    pub catches: Option<f64>,
+}
+
+impl InconclusiveGroup<'_> {
+    /// Formats the relative change from which all of them are detected: `±12 %`.
+    pub fn detectable_change(&self) -> String {
+        match self.catches {
+            Some(share) if share.is_finite() => format!("±{:.1} %", 100.0 * share),
+            _ => ABSENT.to_owned(),
+        }
+    }
+}
+
+/// Groups inconclusive comparisons by reason, the most frequent first.
+pub(crate) fn doubts(gated: &GateReport) -> Vec<InconclusiveGroup<'_>> {
+    let mut doubts: BTreeMap<&str, InconclusiveGroup<'_>> = BTreeMap::new();
+    for cell in &gated.comparison.cells {
+        let mut of_cell: BTreeMap<&str, InconclusiveGroup<'_>> = BTreeMap::new();
+        for change in cell
+            .changes
+            .iter()
+            .filter(|change| change.verdict == ChangeVerdict::Inconclusive)
+        {
+            let doubted = of_cell.entry(&change.doubt).or_default();
+            doubted.changes += 1;
+            let share = change.catches.filter(|_| !change.difference);
+            doubted.catches = larger(doubted.catches, share);
+        }
+        for (reason, of_cell) in of_cell {
+            let doubted = doubts.entry(reason).or_default();
+            doubted.reason = reason;
+            doubted.changes += of_cell.changes;
+            doubted.cells += 1;
+            doubted.catches = larger(doubted.catches, of_cell.catches);
+        }
+    }
+    let mut doubts: Vec<_> = doubts.into_values().collect();
+    doubts.sort_by_key(|doubted| (usize::MAX - doubted.changes, doubted.reason));
+    doubts
+}
+
+fn larger(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    [one, other].into_iter().flatten().reduce(f64::max)
+}

@@ -1,0 +1,451 @@
+//! Image preprocessing, configured by `preprocessor_config.json` next to the weights.
+
+use std::path::Path;
+
+use image::{
+    RgbImage,
+    imageops::{self, FilterType},
+};
+use serde_json::{Map, Value, json};
+
+use super::{DataError, images::Normalization};
+use crate::{contents, weights::Fields};
+
+/// File name of the configuration.
+const NAME: &str = "preprocessor_config.json";
+/// File name of a configuration that contains the one of the image processor. transformers prefers it.
+const WHOLE: &str = "processor_config.json";
+
+/// Image processors with the same steps as that of ViT, without the suffix `Fast`.
+const KINDS: [&str; 7] = [
+    "ViTImageProcessor",
+    "ViTFeatureExtractor",
+    "DeiTImageProcessor",
+    "DeiTFeatureExtractor",
+    "BitImageProcessor",
+    "CLIPImageProcessor",
+    "CLIPFeatureExtractor",
+];
+
+/// Name prefixes of image processors for which an integer `size` is the shorter side.
+const BY_SHORTER_SIDE: [&str; 2] = ["Bit", "CLIP"];
+
+/// Maximum shorter side before a crop, in units of the model's edge. Published configurations have at most 1.4. Much larger values would exhaust
+/// the memory.
+const LARGEST: u32 = 2;
+
+/// Resizing, cropping and normalization of images.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ImagePreprocessing {
+    /// Mean and standard deviation of each colour, for normalization.
+    pub shades: Normalization,
+    fit: Fit,
+    filter: FilterType,
+}
+
+/// Method of fitting an image to the input size of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// Resizes the shorter side to this many pixels (`None`: the edge of the model), then crops the center.
+    Crop(Option<u32>),
+    /// Resizes both sides to the edge of the model, ignoring the aspect ratio.
+    Stretch,
+    /// Rejects images of any other size.
+    Keep,
+}
+
+/// Fields that do not affect pixels.
+const IGNORED: &[&str] = &[
+    "_processor_class",
+    "_valid_processor_keys",
+    "data_format",
+    "device",
+    "disable_grouping",
+    "do_convert_rgb",
+    "image_seq_length",
+    "input_data_format",
+    "processor_class",
+    "return_tensors",
+];
+
+/// Fields whose defaults differ between image processors.
+const EXPLICIT: [&str; 6] = [
+    "do_resize",
+    "size",
+    "resample",
+    "do_center_crop",
+    "image_mean",
+    "image_std",
+];
+
+impl ImagePreprocessing {
+    /// Returns the preprocessing of a model without a configuration: a bilinear resize, then a center crop.
+    pub fn usual(shades: Normalization) -> Self {
+        Self {
+            shades,
+            fit: Fit::Crop(None),
+            filter: FilterType::Triangle,
+        }
+    }
+
+    /// Reads the configuration next to a checkpoint (a file or a folder) of a model with inputs of `edge` × `edge`
+    /// pixels. Without a configuration, returns [`usual`](Self::usual).
+    ///
+    /// # Errors
+    /// A malformed configuration, or one with values that are not implemented; the message names the fields.
+    pub fn beside(weights: &Path, edge: u32, shades: Normalization) -> Result<Self, DataError> {
+        let path = if weights.is_dir() {
+            weights.join(NAME)
+        } else {
+            weights.with_file_name(NAME)
+        };
+        let whole = path.with_file_name(WHOLE);
+        if whole.is_file() {
+            let refused = |reason: String| DataError::Configuration {
+                path: whole.clone(),
+                reason,
+            };
+            let fields: Map<String, Value> = contents::json(&whole).map_err(refused)?;
+            match fields.get("image_processor") {
+                Some(Value::Object(fields)) => return Self::read(fields, edge, shades).map_err(refused),
+                Some(_) => return Err(refused("its `image_processor` is not an object".to_owned())),
+                None => {}
+            }
+        }
+        if !path.is_file() {
+            return Ok(Self::usual(shades));
+        }
+        let refused = |reason: String| DataError::Configuration {
+            path: path.clone(),
+            reason,
+        };
+        let fields: Map<String, Value> = contents::json(&path).map_err(refused)?;
+        Self::read(&fields, edge, shades).map_err(refused)
+    }
+
+    /// Reads the fields. `shades` has the values of absent ones.
+    fn read(fields: &Map<String, Value>, edge: u32, shades: Normalization) -> Result<Self, String> {
+        let fields = Fields::new(fields);
+        fields.only("do_rescale", true);
+        fields.only("do_pad", false);
+        fields.only("do_reduce_labels", false);
+        let kinds = ["image_processor_type", "feature_extractor_type"].map(|name| (name, fields.get(name)));
+        let mut by_shorter_side = false;
+        for (name, kind) in kinds {
+            let Some(kind) = kind else { continue };
+            let known = kind.as_str().map(|kind| kind.trim_end_matches("Fast"));
+            if !known.is_some_and(|kind| KINDS.contains(&kind)) {
+                fields.problem(format!("`{name}` is {kind}; there are {}", KINDS.join(", ")));
+            }
+            by_shorter_side |=
+                known.is_some_and(|kind| BY_SHORTER_SIDE.iter().any(|begin| kind.starts_with(begin)));
+        }
+        let kind = kinds.iter().filter_map(|(_, kind)| kind.and_then(Value::as_str));
+        let kind = kind.into_iter().find(|kind| !kind.starts_with("ViT"));
+        if let Some(kind) = kind {
+            // Here, absent fields have the defaults of ViT.
+            let absent = EXPLICIT
+                .iter()
+                .filter(|name| !fields.has(name))
+                .map(|name| format!("`{name}`"));
+            let absent: Vec<String> = absent.collect();
+            if !absent.is_empty() {
+                fields.problem(format!(
+                    "`{kind}` has values of its own for {}, which are absent",
+                    absent.join(", ")
+                ));
+            }
+        }
+        if let Some(factor) = fields.get("rescale_factor") {
+            let is_usual = factor
+                .as_f64()
+                .is_some_and(|factor| (factor * 255.0 - 1.0).abs() < 1e-6);
+            if !is_usual {
+                fields.problem(format!("`rescale_factor` is {factor}; there is 1/255"));
+            }
+        }
+        let triple = |name: &str, usual: [f32; 3]| {
+            let Some(value) = fields.get(name) else {
+                return usual;
+            };
+            let numbers: Option<Vec<f64>> = match value {
+                Value::Array(values) => values.iter().map(Value::as_f64).collect(),
+                value => value.as_f64().map(|number| vec![number; 3]),
+            };
+            match numbers.as_deref() {
+                Some(&[red, green, blue]) => [red as f32, green as f32, blue as f32],
+                _ => {
+                    fields.problem(format!("`{name}` is {value}, and not three numbers"));
+                    usual
+                }
+            }
+        };
+        let (means, deviations) = (
+            triple("image_mean", shades.means()),
+            triple("image_std", shades.deviations()),
+        );
+        if deviations.iter().any(|deviation| *deviation <= 0.0) {
+            fields.problem("`image_std` is not above 0".to_owned());
+        }
+        let shades = match fields.flag_or("do_normalize", true) {
+            true => Normalization::new(means, deviations),
+            false => Normalization::new([0.0; 3], [1.0; 3]),
+        };
+        let filter = match fields.get("resample").map_or(Some(2), Value::as_u64) {
+            Some(0) => FilterType::Nearest,
+            Some(1) => FilterType::Lanczos3,
+            Some(2) => FilterType::Triangle,
+            Some(3) => FilterType::CatmullRom,
+            _ => {
+                fields.problem("`resample` is none of 0, 1, 2 and 3".to_owned());
+                FilterType::Triangle
+            }
+        };
+        let crops = fields.flag_or("do_center_crop", false);
+        let crop = fields.get("crop_size");
+        if crops && crop.is_some_and(|crop| square(crop) != Some(edge)) {
+            fields.problem(format!(
+                "`crop_size` is {}; the model takes {edge}",
+                crop.unwrap_or(&Value::Null)
+            ));
+        }
+        let size = fields.get("size").cloned().unwrap_or(json!(edge));
+        // `default_to_square` determines the meaning of an integer.
+        let by_shorter_side = !fields.flag_or("default_to_square", !by_shorter_side);
+        let size = match size.is_number() && by_shorter_side {
+            true => json!({ "shortest_edge": size }),
+            false => size,
+        };
+        let shortest = size
+            .get("shortest_edge")
+            .and_then(Value::as_u64)
+            .and_then(|size| u32::try_from(size).ok());
+        let fit = match (fields.flag_or("do_resize", true), shortest, square(&size)) {
+            (false, ..) if !crops => Fit::Keep,
+            (true, Some(shortest), _)
+                if crops && (edge..=edge.saturating_mul(LARGEST)).contains(&shortest) =>
+            {
+                Fit::Crop(Some(shortest))
+            }
+            (true, Some(shortest), _) if shortest == edge => Fit::Crop(None),
+            (true, None, Some(size)) if size == edge => Fit::Stretch,
+            _ => {
+                fields.problem(format!(
+                    "`size` is {size} with `do_center_crop` {crops}; the model takes images of {edge} × {edge}"
+                ));
+                Fit::Keep
+            }
+        };
+        match fields.finish(IGNORED) {
+            problems if problems.is_empty() => Ok(Self { shades, fit, filter }),
+            problems => Err(problems.join("\n  ")),
+        }
+    }
+
+    /// Returns true if an image of this size is not resized or cropped.
+    pub(super) fn keeps(&self, (width, height): (u32, u32), edge: u32) -> bool {
+        (width, height) == (edge, edge) && !matches!(self.fit, Fit::Crop(Some(shorter)) if shorter != edge)
+    }
+
+    /// Fits an image to `edge` × `edge` pixels.
+    ///
+    /// # Errors
+    /// The image has another size and the configuration does not allow resizing.
+    pub(super) fn fitted(&self, image: RgbImage, edge: u32) -> Result<RgbImage, String> {
+        let (width, height) = image.dimensions();
+        if self.keeps((width, height), edge) {
+            return Ok(image);
+        }
+        // Pillow and the image processors of transformers round to 8 bits after the horizontal pass.
+        let resized = |width, height| {
+            let narrowed = imageops::resize(&image, width, image.height(), self.filter);
+            imageops::resize(&narrowed, width, height, self.filter)
+        };
+        match self.fit {
+            Fit::Keep => Err(format!(
+                "it has {width} × {height} pixels, the model takes {edge} × {edge}, and `{NAME}` does not resize"
+            )),
+            Fit::Stretch => Ok(resized(edge, edge)),
+            Fit::Crop(shorter) => {
+                let (wanted, shorter) = (shorter.unwrap_or(edge), width.min(height).max(1));
+                let scaled = |side: u32| {
+                    (u64::from(side) * u64::from(wanted) / u64::from(shorter)).max(u64::from(wanted)) as u32
+                };
+                let (width, height) = (scaled(width), scaled(height));
+                let image = resized(width, height);
+                Ok(
+                    imageops::crop_imm(&image, (width - edge) / 2, (height - edge) / 2, edge, edge)
+                        .to_image(),
+                )
+            }
+        }
+    }
+}
+
+/// Reads the edge of a square: a number, or an object with equal `height` and `width`.
+fn square(size: &Value) -> Option<u32> {
+    let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
+    match size {
+        Value::Object(_) => {
+            let [height, width] = ["height", "width"].map(|side| size.get(side).and_then(number));
+            height.filter(|_| height == width)
+        }
+        size => number(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(value: Value) -> Result<ImagePreprocessing, String> {
+        ImagePreprocessing::read(value.as_object().unwrap(), 4, Normalization::UNIT)
+    }
+
+    #[test]
+    fn published_configurations_are_read() {
+        let vit = json!({
+            "do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+            "size": 4, "image_processor_type": "ViTImageProcessor", "resample": 2
+        });
+        let expected = ImagePreprocessing {
+            fit: Fit::Stretch,
+            ..ImagePreprocessing::usual(Normalization::UNIT)
+        };
+        assert_eq!(read(vit), Ok(expected));
+        let crop = json!({
+            "size": { "shortest_edge": 6 }, "do_center_crop": true, "crop_size": { "height": 4, "width": 4 }, "resample": 3,
+            "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "rescale_factor": 0.00392156862745098
+        });
+        let expected = ImagePreprocessing {
+            shades: Normalization::IMAGENET,
+            fit: Fit::Crop(Some(6)),
+            filter: FilterType::CatmullRom,
+        };
+        assert_eq!(read(crop), Ok(expected));
+    }
+
+    #[test]
+    fn other_values_are_rejected_by_name() {
+        for (name, value) in [
+            ("do_rescale", json!(false)),
+            ("rescale_factor", json!(1.0)),
+            ("image_mean", json!([0.5])),
+            ("image_std", json!([0.5, 0.0, 0.5])),
+            ("resample", json!(9)),
+            ("size", json!(5)),
+            ("size", json!({ "shortest_edge": 6 })),
+            ("do_flip_channel_order", json!(true)),
+        ] {
+            let error = read(json!({ name: value })).unwrap_err();
+            assert!(error.contains(name), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_stretched_cropped_or_rejected() {
+        let wide = || RgbImage::from_fn(8, 4, |x, _| image::Rgb([if x < 4 { 0 } else { 255 }, 0, 0]));
+        let fitted = |value: Value| read(value).unwrap().fitted(wide(), 4);
+        let reds = |image: RgbImage| image.pixels().take(4).map(|pixel| pixel.0[0]).collect::<Vec<_>>();
+        // Stretching halves the width; cropping keeps the four columns in the center.
+        assert_eq!(
+            reds(fitted(json!({ "size": 4, "resample": 0 })).unwrap()),
+            [0, 0, 255, 255]
+        );
+        let middle = json!({ "size": { "shortest_edge": 4 }, "do_center_crop": true, "crop_size": 4 });
+        assert_eq!(reds(fitted(middle).unwrap()), [0, 0, 255, 255]);
+        assert!(
+            fitted(json!({ "do_resize": false }))
+                .unwrap_err()
+                .contains("8 × 4 pixels")
+        );
+    }
+
+    #[test]
+    fn the_kind_of_an_image_processor_decides_what_an_integer_means() {
+        let config = |kind: &str, more: Value| {
+            let mut config = json!({
+                "image_processor_type": kind, "do_resize": true, "size": 4, "resample": 2, "do_center_crop": true,
+                "crop_size": 4, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]
+            });
+            config
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
+            read(config)
+        };
+        let fit = |kind: &str, more: Value| config(kind, more).unwrap().fit;
+        assert_eq!(fit("ViTImageProcessorFast", json!({})), Fit::Stretch);
+        let cropped = [Fit::Crop(Some(4)), Fit::Crop(None)];
+        for kind in ["CLIPImageProcessor", "BitImageProcessor"] {
+            assert!(cropped.contains(&fit(kind, json!({}))), "{kind}");
+        }
+        assert!(cropped.contains(&fit("ViTImageProcessor", json!({ "default_to_square": false }))));
+        for kind in [
+            "ViTHybridImageProcessor",
+            "LevitImageProcessor",
+            "MobileViTImageProcessor",
+            "ConvNextImageProcessor",
+        ] {
+            let error = config(kind, json!({})).unwrap_err();
+            assert!(error.contains("`image_processor_type`"), "{error}");
+        }
+        assert!(config("", json!({ "image_processor_type": 5 })).is_err());
+    }
+
+    #[test]
+    fn a_whole_processor_configuration_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let put =
+            |name: &str, value: Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
+        let shades = || {
+            ImagePreprocessing::beside(folder.path(), 4, Normalization::UNIT)
+                .unwrap()
+                .shades
+        };
+        put(
+            NAME,
+            json!({ "size": 4, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5] }),
+        );
+        assert_eq!(shades(), Normalization::UNIT);
+        put(
+            WHOLE,
+            json!({ "image_processor": { "size": 4, "image_mean": [0.1, 0.2, 0.3] } }),
+        );
+        assert_eq!(shades().means(), [0.1, 0.2, 0.3]);
+    }
+
+    #[test]
+    fn pictures_are_resized_as_pillow_does() {
+        let picture = RgbImage::from_fn(11, 7, |x, y| {
+            image::Rgb([0, 1, 2].map(|colour| ((x * 37 + y * 101 + colour * 53) * 29 % 256) as u8))
+        });
+        // Computed with Pillow 13.0.0: `Image.resize((4, 4), resample)`.
+        let expected = [
+            (
+                2,
+                [
+                    97, 127, 135, 152, 119, 120, 115, 126, 148, 132, 132, 119, 126, 128, 152, 132,
+                ],
+            ),
+            (
+                3,
+                [
+                    93, 128, 136, 156, 122, 117, 113, 125, 148, 135, 131, 117, 123, 127, 157, 132,
+                ],
+            ),
+            (
+                1,
+                [
+                    89, 129, 137, 158, 128, 109, 116, 123, 146, 141, 127, 117, 121, 126, 159, 133,
+                ],
+            ),
+        ];
+        for (resample, expected) in expected {
+            let resized = read(json!({ "size": 4, "resample": resample })).unwrap();
+            let resized = resized.fitted(picture.clone(), 4).unwrap();
+            let reds: Vec<u8> = resized.pixels().map(|pixel| pixel.0[0]).collect();
+            assert_eq!(reds, expected, "resample {resample}");
+        }
+    }
+}

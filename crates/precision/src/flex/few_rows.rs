@@ -1,0 +1,354 @@
+//! Matmuls of few rows with the weights of a layer, as in generation token by token. Their speed is bound by reading the weights,
+//! which are read once, in their stored layout.
+
+use std::array::from_fn;
+
+use burn::{
+    backend::{TensorMetadata, tensor::FloatTensor},
+    tensor::{Bytes, DType, Shape},
+};
+use burn_flex::{Flex, FlexTensor, Layout};
+use half::{bf16, f16};
+use mantissa_core::Format;
+use num_traits::Zero;
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::{
+    bf16_pairs::{self, Instruction},
+    contiguous::packed,
+    convert::{round_bf16, round_tf32},
+    stored::{BLOCK, Stored},
+    vectorized::Wide,
+};
+use crate::MatmulMode;
+
+/// Maximum number of rows. With more rows, rearranging the weights is faster.
+const MOST_ROWS: usize = 8;
+
+/// Minimum number of weights. With fewer, starting threads takes longer than reading them.
+const FEWEST_WEIGHTS: usize = 1 << 16;
+
+/// Multiplies `[m, k]` with a transposed view `[k, n]` of weights, if `m` is small and there are many weights. Returns unrounded sums
+/// in f32, or in f64 for f64.
+pub(super) fn product(
+    lhs: &FloatTensor<Flex>,
+    rhs: &FloatTensor<Flex>,
+    mode: MatmulMode,
+) -> Option<FloatTensor<Flex>> {
+    let ([m, k], [_, n]) = (matrix(lhs)?, matrix(rhs)?);
+    let transposed = rhs.layout().strides() == [1, k as isize];
+    if !transposed || m == 0 || m > MOST_ROWS || n * k < FEWEST_WEIGHTS {
+        return None;
+    }
+    Some(
+        match (lhs.dtype(), mode.precision.operand(), Instruction::here()) {
+            (DType::F32, Format::Bf16, Some(with)) => rows::<f32, _>(lhs, rhs, Pairs(with)),
+            (DType::BF16, _, Some(with)) => rows::<bf16, _>(lhs, rhs, Pairs(with)),
+            (DType::F64, ..) => rows::<f64, _>(lhs, rhs, AsItIs),
+            (DType::F32, Format::Tf32, _) => rows::<f32, _>(lhs, rhs, Rounded(round_tf32)),
+            (DType::F32, Format::Bf16, None) => rows::<f32, _>(lhs, rhs, Rounded(round_bf16)),
+            (DType::F32, ..) => rows::<f32, _>(lhs, rhs, AsItIs),
+            (DType::F16, ..) => rows::<f16, _>(lhs, rhs, Widened),
+            (DType::BF16, ..) => rows::<bf16, _>(lhs, rhs, Widened),
+            _ => return None,
+        },
+    )
+}
+
+fn matrix(tensor: &FlexTensor) -> Option<[usize; 2]> {
+    let shape = tensor.shape();
+    (shape.num_dims() == 2).then(|| [shape[0], shape[1]])
+}
+
+/// Conversion of stored values to those that a multiplier reads.
+trait Seen<T: Stored>: Copy + Sync {
+    /// Converted value.
+    type Value: Copy + Default + Sync;
+    /// Converts values, into `place` if they have to be copied.
+    fn seen<'a>(self, stored: &'a [T], place: &'a mut [Self::Value]) -> &'a [Self::Value];
+    /// Computes the dot product of converted values.
+    fn dot<S: Simd>(self, simd: S, a: &[Self::Value], b: &[Self::Value]) -> T::Wide;
+
+    /// Adds the dot product of `weights` and the first values of each row to `sums`. Rows are `k` values apart.
+    #[inline(always)]
+    fn add<S: Simd>(
+        self,
+        simd: S,
+        (rows, k): (&[Self::Value], usize),
+        weights: &[Self::Value],
+        sums: &mut [T::Wide],
+    ) {
+        for (row, sum) in rows.chunks(k).zip(sums) {
+            *sum = *sum + self.dot(simd, &row[..weights.len()], weights);
+        }
+    }
+}
+
+/// Reads values as they are stored.
+#[derive(Clone, Copy)]
+struct AsItIs;
+
+impl<W: Stored<Wide = W> + Wide> Seen<W> for AsItIs {
+    type Value = W;
+
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [W], _: &'a mut [W]) -> &'a [W] {
+        stored
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, simd: S, a: &[W], b: &[W]) -> W {
+        W::dot(simd, a, b)
+    }
+}
+
+/// Widens 16-bit formats to f32.
+#[derive(Clone, Copy)]
+struct Widened;
+
+impl<T: Stored> Seen<T> for Widened {
+    type Value = T::Wide;
+
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [T], place: &'a mut [T::Wide]) -> &'a [T::Wide] {
+        let place = &mut place[..stored.len()];
+        T::widen(stored, place);
+        place
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, simd: S, a: &[T::Wide], b: &[T::Wide]) -> T::Wide {
+        T::Wide::dot(simd, a, b)
+    }
+}
+
+/// Rounds values.
+#[derive(Clone, Copy)]
+struct Rounded<F>(F);
+
+impl<F: Fn(f32) -> f32 + Copy + Sync> Seen<f32> for Rounded<F> {
+    type Value = f32;
+
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [f32], place: &'a mut [f32]) -> &'a [f32] {
+        let place = &mut place[..stored.len()];
+        stored
+            .iter()
+            .zip(&mut *place)
+            .for_each(|(x, y)| *y = (self.0)(*x));
+        place
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, simd: S, a: &[f32], b: &[f32]) -> f32 {
+        f32::dot(simd, a, b)
+    }
+}
+
+/// Reads values as bf16, for the processor's bf16 instruction.
+#[derive(Clone, Copy)]
+struct Pairs(Instruction);
+
+impl Seen<bf16> for Pairs {
+    type Value = bf16;
+
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [bf16], _: &'a mut [bf16]) -> &'a [bf16] {
+        stored
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, _: S, a: &[bf16], b: &[bf16]) -> f32 {
+        let [sum] = bf16_pairs::dots(self.0, [a], b);
+        sum
+    }
+
+    #[inline(always)]
+    fn add<S: Simd>(self, _: S, rows: (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
+        add_pairs(self.0, rows, weights, sums);
+    }
+}
+
+impl Seen<f32> for Pairs {
+    type Value = bf16;
+
+    #[inline(always)]
+    fn seen<'a>(self, stored: &'a [f32], place: &'a mut [bf16]) -> &'a [bf16] {
+        let place = &mut place[..stored.len()];
+        bf16::narrow(stored, place);
+        place
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd>(self, _: S, a: &[bf16], b: &[bf16]) -> f32 {
+        let [sum] = bf16_pairs::dots(self.0, [a], b);
+        sum
+    }
+
+    #[inline(always)]
+    fn add<S: Simd>(self, _: S, rows: (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
+        add_pairs(self.0, rows, weights, sums);
+    }
+}
+
+/// Computes several rows at once, to load the weights only once.
+fn add_pairs(with: Instruction, (rows, k): (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
+    const AT_ONCE: usize = 4;
+    let row = |number: usize| &rows[number * k..][..weights.len()];
+    let (fours, rest) = sums.as_chunks_mut::<AT_ONCE>();
+    let first_of_rest = AT_ONCE * fours.len();
+    for (number, sums) in fours.iter_mut().enumerate() {
+        let more: [f32; AT_ONCE] = bf16_pairs::dots(with, from_fn(|at| row(AT_ONCE * number + at)), weights);
+        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+    for (number, sum) in rest.iter_mut().enumerate() {
+        let [more] = bf16_pairs::dots(with, [row(first_of_rest + number)], weights);
+        *sum += more;
+    }
+}
+
+fn rows<T: Stored, S: Seen<T>>(lhs: &FlexTensor, rhs: &FlexTensor, see: S) -> FlexTensor {
+    let lhs = packed(lhs.clone());
+    let ([m, k], n) = ([lhs.shape()[0], lhs.shape()[1]], rhs.shape()[1]);
+    let mut place = vec![S::Value::default(); m * k];
+    let inputs = see.seen(lhs.storage::<T>(), &mut place);
+    let weights = &rhs.storage::<T>()[rhs.layout().start_offset()..][..n * k];
+    // Each row of weights yields a column of the result.
+    let mut columns = vec![T::Wide::zero(); n * m];
+    let together = (FEWEST_WEIGHTS / k).max(1);
+    columns
+        .par_chunks_mut(together * m)
+        .zip(weights.par_chunks(together * k))
+        .for_each(|(sums, weights)| {
+            Arch::new().dispatch(Columns {
+                weights,
+                inputs,
+                sums,
+                k,
+                see,
+            });
+        });
+    let shape = Shape::new([m, n]);
+    if m == 1 {
+        return stored(columns, shape);
+    }
+    let product = (0..m * n).map(|at| columns[at % n * m + at / n]);
+    stored(product.collect(), shape)
+}
+
+fn stored<W: Wide>(values: Vec<W>, shape: Shape) -> FlexTensor {
+    FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), W::dtype())
+}
+
+struct Columns<'a, T: Stored, See: Seen<T>> {
+    weights: &'a [T],
+    inputs: &'a [See::Value],
+    sums: &'a mut [T::Wide],
+    k: usize,
+    see: See,
+}
+
+impl<T: Stored, See: Seen<T>> WithSimd for Columns<'_, T, See> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let mut place = [See::Value::default(); BLOCK];
+        let m = self.inputs.len() / self.k;
+        let rows = self.weights.chunks_exact(self.k);
+        for (weights, sums) in rows.zip(self.sums.chunks_exact_mut(m)) {
+            for (number, weights) in weights.chunks(BLOCK).enumerate() {
+                let seen = self.see.seen(weights, &mut place);
+                let inputs = &self.inputs[number * BLOCK..];
+                self.see.add(simd, (inputs, self.k), seen, sums);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Distribution, Tensor};
+
+    use super::*;
+    use crate::{Accumulator, Compute, MatmulPrecision, Precision};
+
+    /// Returns the largest difference from the same matmul with more rows, which uses another kernel, in units of the largest
+    /// value.
+    fn apart(precision: Precision, matmul: MatmulPrecision, m: usize) -> f64 {
+        let device = Device::flex();
+        device.seed(7);
+        let dtype = crate::dtype(precision.parameters());
+        let draw = |shape: [usize; 2]| {
+            let values = Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
+            Tensor::<2>::from_data(values.into_data(), (&device, dtype))
+        };
+        let (inputs, weights) = (draw([m, 1500]), draw([77, 1500]));
+        let compute = Compute::new(precision, matmul, Accumulator::F32);
+        let few = compute.matmul(inputs.clone(), weights.clone().transpose());
+        let more = Tensor::cat(vec![inputs; MOST_ROWS / m + 1], 0);
+        assert!(more.dims()[0] > MOST_ROWS);
+        let many = compute.matmul(more, weights.transpose());
+        assert_eq!((few.dims(), few.dtype()), ([m, 77], many.dtype()));
+        let list = |tensor: Tensor<2>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
+        let (few, many) = (list(few), list(many.narrow(0, 0, m)));
+        let largest = many.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let apart = few.iter().zip(&many).map(|(x, y)| (x - y).abs());
+        apart.fold(0.0, mantissa_testing::worse) / largest
+    }
+
+    #[test]
+    fn few_rows_give_what_many_do_in_every_precision() {
+        for m in [1, 3, MOST_ROWS] {
+            let of = |precision, matmul| apart(precision, matmul, m);
+            assert!(of(Precision::True64, MatmulPrecision::Highest) < 1e-14);
+            for matmul in [
+                MatmulPrecision::Highest,
+                MatmulPrecision::High,
+                MatmulPrecision::Medium,
+            ] {
+                let apart = of(Precision::True32, matmul);
+                assert!(apart < 1e-6, "{matmul}: {apart}");
+            }
+            // A sum near a tie may be rounded in the other direction.
+            assert!(of(Precision::True16, MatmulPrecision::Highest) < 1e-3);
+            assert!(of(Precision::TrueBf16, MatmulPrecision::Highest) < 8e-3);
+        }
+    }
+
+    #[test]
+    fn few_rows_with_f16_sums_are_summed_in_f16() {
+        let device = Device::flex();
+        let ones = |rows| Tensor::<2>::ones([rows, 4096], (&device, DType::F16));
+        let summed = |accumulator| {
+            let compute = Compute::new(Precision::True16, MatmulPrecision::Highest, accumulator);
+            let product = compute.matmul(ones(1), ones(16).transpose());
+            product.into_data().iter::<f64>().next().unwrap()
+        };
+        // Adding ones has no effect from 2,048 on.
+        assert_eq!(
+            (summed(Accumulator::F32), summed(Accumulator::F16)),
+            (4096.0, 2048.0)
+        );
+    }
+
+    #[test]
+    fn what_is_no_product_of_few_rows_with_transposed_weights_is_left_to_others() {
+        let device = Device::flex();
+        let mode = MatmulMode {
+            precision: MatmulPrecision::Highest,
+            accumulator: Accumulator::F32,
+            unrounded: false,
+        };
+        let ones = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device);
+        let served = |lhs: Tensor<2>, rhs: Tensor<2>| {
+            let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
+            product(&lhs, &rhs, mode).is_some()
+        };
+        assert!(served(ones([1, 512]), ones([256, 512]).transpose()));
+        assert!(!served(ones([9, 512]), ones([256, 512]).transpose()));
+        assert!(!served(ones([1, 512]), ones([512, 256])));
+        assert!(!served(ones([1, 512]), ones([8, 512]).transpose()));
+    }
+}

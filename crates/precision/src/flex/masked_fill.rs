@@ -1,0 +1,171 @@
+//! Masked fill on all cores. The mask is broadcast over heads and queries, or over texts; its rows are read in place.
+
+use burn::{
+    backend::{
+        TensorMetadata,
+        ops::FloatTensorOps,
+        tensor::{BoolTensor, FloatTensor},
+    },
+    tensor::ElementConversion,
+};
+use burn_flex::{Flex, FlexTensor};
+
+use super::{
+    contiguous::{packed, place},
+    parallel_init::written,
+    stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+};
+
+/// Implements [`crate::PrecisionBackend::masked_fill`].
+pub(super) fn masked_fill(
+    tensor: FloatTensor<Flex>,
+    hidden: BoolTensor<Flex>,
+    value: f64,
+) -> FloatTensor<Flex> {
+    let shape = tensor.shape();
+    match hidden.dtype().size() == 1 && hidden.shape() == shape && shape.num_elements() > 0 {
+        true => by_format!(tensor.dtype(), hide_in(tensor, Mask::of(hidden), value)),
+        false => Flex::float_mask_fill(tensor, hidden, value.into()),
+    }
+}
+
+fn hide_in<T: Stored>(tensor: FlexTensor, hidden: Mask, value: f64) -> FlexTensor {
+    let (tensor, value) = (packed(tensor), value.elem::<T>());
+    let n = width(&tensor.shape());
+    let from = tensor.storage::<T>();
+    let to = written(from.len(), chunk_of_rows(n), |these, to| {
+        let first = these.start / n;
+        to.copy_from_slice(&from[these]);
+        for (row, to) in to.chunks_exact_mut(n).enumerate() {
+            hidden.masked_fill(first + row, to, value);
+        }
+    });
+    contiguous(to, tensor.shape())
+}
+
+/// Mask whose rows are read in place.
+pub(super) struct Mask(FlexTensor);
+
+impl Mask {
+    /// Creates a mask from a tensor of bytes.
+    pub(super) fn of(hidden: BoolTensor<Flex>) -> Self {
+        assert_eq!(hidden.dtype().size(), 1, "a mask of bytes");
+        match hidden.layout().strides().iter().all(|stride| *stride >= 0) {
+            true => Self(hidden),
+            false => Self(hidden.to_contiguous()),
+        }
+    }
+
+    /// Replaces the values that a row of the mask hides, in a row of the masked tensor.
+    #[inline(always)]
+    pub(super) fn masked_fill<T: Copy>(&self, row: usize, values: &mut [T], value: T) {
+        let (shape, layout) = (self.0.layout().shape(), self.0.layout());
+        let Some((&step, strides)) = layout.strides().split_last() else {
+            unreachable!("there is a last dimension");
+        };
+        let outer = &shape.as_slice()[..strides.len()];
+        let mask = &self.0.bytes()[layout.start_offset() + place(row, outer, strides)..];
+        match step {
+            0 => select(values, std::iter::repeat(&mask[0]), value),
+            1 => select(values, &mask[..values.len()], value),
+            step => select(values, mask.iter().step_by(step as usize), value),
+        }
+    }
+}
+
+#[inline(always)]
+fn select<'a, T: Copy>(values: &mut [T], hidden: impl IntoIterator<Item = &'a u8>, value: T) {
+    for (x, hidden) in values.iter_mut().zip(hidden) {
+        *x = if *hidden != 0 { value } else { *x };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::{
+        backend::Dispatch,
+        tensor::{Bool, DType, Device, Tensor, TensorData},
+    };
+
+    use super::*;
+    use crate::PrecisionBackend;
+
+    #[test]
+    fn what_is_hidden_is_the_value_and_all_else_as_it_was_however_the_mask_repeats() {
+        let device = Device::flex();
+        // The larger one is one whole piece of work and a partial one, which begins within a head.
+        for shape in [[2, 3, 4, 5], [2, 7, 101, 24]] {
+            hides(shape, &device);
+        }
+    }
+
+    fn hides(shape: [usize; 4], device: &Device) {
+        let [n, heads, rows, width] = shape;
+        let mask = |dims: [usize; 4]| {
+            let count = dims.iter().product();
+            let hidden = (0..count).map(|at| at * 7 % 3 == 0).collect::<Vec<_>>();
+            Tensor::<4, Bool>::from_data(TensorData::new(hidden, dims), device)
+        };
+        let masks = [
+            mask(shape),
+            mask([n, 1, 1, width]).expand(shape),
+            mask([1, 1, rows, width]).expand(shape),
+            mask([n, heads, rows, 1]).expand(shape),
+            mask([n, heads, width, rows]).swap_dims(2, 3),
+            mask([heads, n, rows, width]).swap_dims(0, 1),
+            mask([n, heads, rows, width + 1]).narrow(3, 1, width),
+            mask(shape).flip([3]),
+        ];
+        let count: usize = shape.iter().product();
+        for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+            let values = Tensor::<1>::from_data(
+                TensorData::new(
+                    (0..count).map(|at| (at % 251 + 1) as f64).collect::<Vec<_>>(),
+                    [count],
+                ),
+                (device, dtype),
+            );
+            for values in [
+                values.clone().reshape(shape),
+                values.clone().reshape([n, rows, heads, width]).swap_dims(1, 2),
+            ] {
+                for mask in &masks {
+                    let list = |tensor: FlexTensor| {
+                        Tensor::<4>::from_primitive::<Flex>(tensor)
+                            .into_data()
+                            .iter::<f64>()
+                            .collect::<Vec<_>>()
+                    };
+                    let lowest = dtype.finfo().unwrap().min;
+                    let hidden = mask.clone().try_into_primitive::<Flex>().unwrap();
+                    let got = masked_fill(
+                        values.clone().try_into_primitive::<Flex>().unwrap(),
+                        hidden,
+                        lowest,
+                    );
+                    let all = values.clone().into_data().iter::<f64>().collect::<Vec<_>>();
+                    let mask = mask.clone().into_data().iter::<bool>().collect::<Vec<_>>();
+                    let want = all
+                        .iter()
+                        .zip(mask)
+                        .map(|(x, hidden)| if hidden { lowest } else { *x });
+                    assert_eq!(list(got), want.collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_passes_no_gradient_on() {
+        let device = Device::flex().autodiff();
+        let values = Tensor::<2>::ones([2, 3], &device).require_grad();
+        let hidden = [[true, false, false], [true, true, true]];
+        let hidden = Tensor::<2, Bool>::from_data(hidden, &device);
+        let shown = Dispatch::masked_fill(values.clone().into_dispatch(), hidden.into_dispatch(), -7.0);
+        let shown = Tensor::<2>::from_dispatch(shown);
+        let of = |tensor: TensorData| tensor.iter::<f64>().collect::<Vec<_>>();
+        assert_eq!(of(shown.clone().into_data()), [-7.0, 1.0, 1.0, -7.0, -7.0, -7.0]);
+        let gradient = values.grad(&(shown * 2.0).sum().backward()).unwrap();
+        assert_eq!(of(gradient.into_data()), [0.0, 2.0, 2.0, 0.0, 0.0, 0.0]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Matmul kernels that this process ran: noted at each launch, read into the record.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+static LAUNCHED: Mutex<BTreeSet<Launch>> = Mutex::new(BTreeSet::new());
+
+/// A kernel that ran at least once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Launch {
+    /// Name.
+    pub kernel: Cow<'static, str>,
+    /// Formats of operands and sums in registers: `tf32 × tf32 → f32`.
+    pub arithmetic: Cow<'static, str>,
+    /// Class of its multiplication instructions in the machine code of CUDA devices, e.g. `HMMA.TF32`.
+    pub instructions: Option<&'static str>,
+    /// True if it is more precise than requested and ran on rounded operands, because the device does not have a unit
+    /// for the format.
+    pub emulated: bool,
+}
+
+fn launched() -> MutexGuard<'static, BTreeSet<Launch>> {
+    LAUNCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records a launch.
+pub(crate) fn note(launch: Launch) {
+    launched().insert(launch);
+}
+
+/// Runs work that is not part of a cell, and forgets the kernels that it launches. All submitted work must have run before
+/// the call and by the time `work` returns.
+pub fn without_recording<T>(work: impl FnOnce() -> T) -> T {
+    let before = launched().clone();
+    let result = work();
+    *launched() = before;
+    result
+}
+
+/// Returns the kernels that were launched since the last call.
+pub(crate) fn take() -> BTreeSet<Launch> {
+    std::mem::take(&mut launched())
+}
+
+/// Formats the kernels as one line. Returns `None` for an empty set.
+pub(crate) fn names(launches: &BTreeSet<Launch>) -> Option<String> {
+    let name = |launch: &Launch| match launch.instructions {
+        Some(instructions) => format!("{} ({}, {instructions})", launch.kernel, launch.arithmetic),
+        None => format!("{} ({})", launch.kernel, launch.arithmetic),
+    };
+    let names: Vec<String> = launches.iter().map(name).collect();
+    (!names.is_empty()).then(|| names.join("; "))
+}

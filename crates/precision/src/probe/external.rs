@@ -1,0 +1,117 @@
+//! Probe for matmuls of other frameworks.
+
+use mantissa_core::{Executed, ExecutedVerdict};
+
+use super::{Operation, executed, observe::observe};
+use crate::Compute;
+
+/// Function that multiplies matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed, by one of the passes of
+/// an operation.
+pub type Elsewhere<'a> = dyn FnMut(&str, Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
+
+/// Probes the results of `multiply` like [`super::probe`]. Does not detect which kernels the framework uses for other
+/// shapes.
+///
+/// # Errors
+/// Any error of `multiply`.
+pub fn probe_external(
+    operations: &[Operation],
+    compute: Compute,
+    multiply: &mut Elsewhere<'_>,
+) -> Result<Executed, String> {
+    let format = compute.precision().parameters();
+    let (mut seen, mut unseen) = (vec![], None);
+    for operation in operations {
+        let passes: &[&'static str] = match operation {
+            Operation::Matmul => &["forward", "backward", "linear", "weight's gradient"],
+            Operation::Convolution => &["convolution", "images' gradient", "filters' gradient"],
+            Operation::FewRows => &["few rows"],
+            Operation::FusedAttention => {
+                unseen = Some("attention in one kernel of another framework is not looked at");
+                &[]
+            }
+        };
+        for &pass in passes {
+            let mut multiply = |lhs, rhs_transposed| multiply(pass, lhs, rhs_transposed);
+            seen.push((pass, observe(format, &mut multiply)?));
+        }
+    }
+    let mut executed = executed(&seen, &compute.requested());
+    if let Some(unseen) = unseen {
+        let told = executed.rounding.filter(|_| !seen.is_empty());
+        executed.rounding = Some(told.map_or(unseen.to_owned(), |told| format!("{told}; {unseen}")));
+        if executed.verdict == ExecutedVerdict::AsRequested {
+            executed.verdict = ExecutedVerdict::Unverified;
+        }
+    }
+    Ok(executed)
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::{Accumulator, ExecutedVerdict, MatmulPrecision, Precision};
+
+    use super::*;
+    use crate::probe::observe::EDGE;
+
+    /// Multiplies operands rounded to `bits` significand bits, with sums in f32.
+    fn by_loops(bits: u32, lhs: &[f64], rhs: &[f64]) -> Vec<f64> {
+        let round = |x: &f64| {
+            let dropped = 24 - bits;
+            let bits = (*x as f32).to_bits();
+            let half =
+                ((1u32 << dropped) >> 1).saturating_sub(1) + (bits >> dropped & 1) * u32::from(dropped > 0);
+            f32::from_bits((bits + half) >> dropped << dropped)
+        };
+        let [lhs, rhs] = [lhs, rhs].map(|values| values.iter().map(round).collect::<Vec<_>>());
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).fold(0.0, |sum, (a, b)| f32::mul_add(*a, *b, sum));
+        let rows = lhs.chunks(EDGE);
+        rows.flat_map(|a| rhs.chunks(EDGE).map(move |b| f64::from(dot(a, b))))
+            .collect()
+    }
+
+    fn seen(operations: &[Operation], bits_of: impl Fn(&str) -> u32) -> Executed {
+        let compute = Compute::new(Precision::True32, MatmulPrecision::Medium, Accumulator::F32);
+        let mut multiply = |pass: &str, lhs: Vec<f64>, rhs: Vec<f64>| Ok(by_loops(bits_of(pass), &lhs, &rhs));
+        probe_external(operations, compute, &mut multiply).unwrap()
+    }
+
+    mod long {
+        use super::*;
+
+        #[test]
+        fn one_pass_that_is_wider_or_narrower_is_what_is_told() {
+            use ExecutedVerdict::{AsRequested, Differs, Unverified};
+            let all = [Operation::Matmul, Operation::Convolution, Operation::FewRows];
+            let told = seen(&all, |_| 8);
+            assert_eq!(
+                (told.verdict, told.operand_bits),
+                (AsRequested, Some(8)),
+                "{told:?}"
+            );
+            for pass in ["weight's gradient", "filters' gradient", "few rows"] {
+                for bits in [7, 11, 24] {
+                    let told = seen(&all, |of| if of == pass { bits } else { 8 });
+                    assert_eq!((told.verdict, told.operand_bits), (Differs, Some(bits)), "{pass}");
+                }
+            }
+            for (bits, verdict) in [(8, Unverified), (11, Differs)] {
+                let beside = seen(&[Operation::Matmul, Operation::FusedAttention], |_| bits);
+                assert_eq!((beside.verdict, beside.operand_bits), (verdict, Some(bits)));
+                let alone = seen(&[Operation::FusedAttention], |_| bits);
+                assert_eq!((alone.verdict, alone.operand_bits), (Unverified, None));
+            }
+            assert_eq!(seen(&[], |_| 8).verdict, Unverified);
+        }
+    }
+
+    #[test]
+    fn a_framework_that_cannot_says_why() {
+        let compute = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
+        let refuse = &mut |_: &str, _, _| Err("no".to_owned());
+        assert_eq!(
+            probe_external(&[Operation::Matmul], compute, refuse).unwrap_err(),
+            "no"
+        );
+    }
+}

@@ -1,0 +1,349 @@
+//! Formats the advice as sentences.
+
+use mantissa_analysis::{Doubt, Estimate, Verdict};
+use mantissa_core::{MatmulPrecision, MetricName, Precision, TaskKind};
+
+use super::{
+    Budget, Goal,
+    candidate::{Candidate, name},
+    choice::{Assessed, Choice, cheapest},
+    tokens,
+};
+use crate::{Group, baseline::SPEED_MATTERS, units};
+
+/// Reason why no setting is within the budget if the quality was not measured.
+pub(crate) const UNJUDGED: &str = "nothing tells how good its results are";
+
+/// Returns the recommendation as sentences that can be read on their own.
+pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> Vec<String> {
+    let ran = choice.assessed.iter().any(|one| one.candidate.ended().is_none());
+    if !ran {
+        return vec!["No setting ran to its end, so there is none to advise.".to_owned()];
+    }
+    if group.kind == TaskKind::Kernel && budget.error.is_none() && choice.is_judged {
+        return of_front(group, choice);
+    }
+    let Some(cost) = choice.cost else {
+        return vec![unmeasured(group, budget.minimise)];
+    };
+    let mut sentences = match choice.chosen() {
+        _ if !choice.is_judged => unjudged(group, choice, budget.minimise),
+        None => vec!["No setting is shown to be within the budget, so none is advised.".to_owned()],
+        Some(one) if one.candidate.is_baseline && !is_kernel(group) => vec![keep_baseline(one, budget)],
+        Some(one) => vec![recommend(group, one, choice.is_shown(), budget)],
+    };
+    sentences.extend(certainty(choice, budget.minimise));
+    sentences.extend(equals(group, choice, cost, budget.minimise));
+    sentences.extend(cheapest_outside_budget(choice, cost, budget.minimise));
+    if choice.is_judged {
+        sentences.extend(other_baseline(group, choice));
+        sentences.extend(one_seed(group, choice));
+    }
+    sentences
+}
+
+fn is_kernel(group: &Group<'_>) -> bool {
+    group.kind == TaskKind::Kernel
+}
+
+fn unmeasured(group: &Group<'_>, goal: Goal) -> String {
+    let what = match goal {
+        Goal::Time => "time",
+        Goal::Memory => "memory",
+        Goal::Energy => "energy",
+    };
+    match (goal, group.kind) {
+        (Goal::Energy, TaskKind::Kernel | TaskKind::Generate) => {
+            "Energy here is that of as many launches as were sampled, which differ between settings, so none is chosen by it.".to_owned()
+        }
+        _ => format!("No {what} was recorded, so no setting can be chosen by it."),
+    }
+}
+
+fn keep_baseline(one: &Assessed<'_, '_>, budget: &Budget) -> String {
+    format!(
+        "Stay with {}: no other setting that is shown to be within the budget is shown to be {}.",
+        one.candidate.label,
+        budget.minimise.comparative()
+    )
+}
+
+/// Formats the recommendation: `Use bf16-mixed · high: 1.90× (1.80–2.00) as fast as 32-true · highest, …`
+fn recommend(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Budget) -> String {
+    let candidate = &one.candidate;
+    if candidate.is_baseline {
+        let error = error_of(candidate).map(|error| format!("relative error {error}; "));
+        return format!(
+            "Use {}: {}nothing else within the budget is shown to be {}.",
+            candidate.label,
+            error.unwrap_or_default(),
+            budget.minimise.comparative()
+        );
+    }
+    let mut facts = costs(group, candidate);
+    if is_kernel(group) {
+        facts.extend(error_of(candidate).map(|error| format!("relative error {error}")));
+    } else {
+        facts.extend(
+            one.loss
+                .as_ref()
+                .map(|loss| format!("accuracy {}", accuracy_change(loss))),
+        );
+    }
+    let facts = facts.join(", ");
+    match shown {
+        true => format!("Use {}: {facts}.", candidate.label),
+        false => format!("By its median, {} is cheapest: {facts}.", candidate.label),
+    }
+}
+
+/// Formats the cost of a setting relative to the baseline: `1.90× (1.80–2.00) as fast as 32-true · highest`, …
+fn costs(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Vec<String> {
+    let base = base_label(group, candidate);
+    let speed = candidate.advantage(group.speed);
+    let energy = super::choice::cost(group, Goal::Energy).and_then(|metric| candidate.ratio(metric));
+    let memory = group.memory.and_then(|metric| candidate.ratio(metric));
+    let facts = [
+        speed.map(|ratio| format!("{} as fast as {base}", times(&ratio))),
+        energy.map(|ratio| format!("{} its energy", times(&ratio))),
+        memory.map(|ratio| format!("{} its peak memory", times(&ratio))),
+    ];
+    facts.into_iter().flatten().collect()
+}
+
+/// Names the cheapest setting if the quality was not measured.
+fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<String> {
+    let what = match group.kind {
+        TaskKind::Kernel => "no error was measured",
+        TaskKind::Generate => "what is written here is timed and not judged",
+        TaskKind::Train | TaskKind::Evaluate => "no accuracy was measured",
+    };
+    let mut sentences = vec![format!(
+        "Nothing tells how good the results of any setting are ({what}), so none is advised."
+    )];
+    let Some(one) = choice.chosen() else {
+        sentences.push("Nor is any shown to be within the rest of the budget.".to_owned());
+        return sentences;
+    };
+    let candidate = &one.candidate;
+    let median = if choice.is_shown() { "" } else { " by its median" };
+    let facts = match candidate.is_baseline {
+        true => "what the others are compared with".to_owned(),
+        false => costs(group, candidate).join(", "),
+    };
+    sentences.push(format!(
+        "{}{median}, quality not measured: {}, {facts}.",
+        goal.superlative(),
+        candidate.label
+    ));
+    sentences.extend(tokens::alike(candidate, &base_label(group, candidate)));
+    sentences
+}
+
+fn error_of(candidate: &Candidate<'_, '_>) -> Option<String> {
+    candidate
+        .highest(MetricName::RelativeError)
+        .map(units::scientific)
+}
+
+fn base_label(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> String {
+    let mut pairs = candidate.pairs();
+    pairs
+        .next()
+        .map_or_else(|| units::ABSENT.to_owned(), |(_, base)| name(group, base))
+}
+
+/// Formats a ratio: `1.90× (1.80–2.00)`.
+pub(crate) fn times(ratio: &Estimate) -> String {
+    let value = units::times(ratio.value);
+    match ratio.interval {
+        Some(ends) => format!("{value} ({:.2}–{:.2})", ends.low, ends.high),
+        None => value,
+    }
+}
+
+/// Formats a loss of accuracy as a change: `−0.1 points (−0.6 to 0.4)`.
+pub(crate) fn accuracy_change(loss: &Estimate) -> String {
+    /// Interval width in points below which a second decimal is significant.
+    const SHARP: f64 = 1.0;
+    let width = loss.interval.map_or(0.0, |ends| 100.0 * (ends.high - ends.low));
+    let decimals = if width < SHARP { 2 } else { 1 };
+    let points = |share: f64| {
+        let text = format!("{:.decimals$}", -100.0 * share);
+        match text.trim_start_matches('-') {
+            digits if digits.bytes().all(|b| b == b'0' || b == b'.') => digits.to_owned(),
+            _ => text.replace('-', "−"),
+        }
+    };
+    let value = points(loss.value);
+    match loss.interval {
+        Some(ends) => format!("{value} points ({} to {})", points(ends.high), points(ends.low)),
+        None => format!("{value} points"),
+    }
+}
+
+/// Describes the comparison with the baseline unless the chosen setting is shown to be cheaper.
+fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
+    let (index, verdict) = choice
+        .rivals
+        .iter()
+        .find(|(index, _)| choice.assessed[*index].candidate.is_baseline)?;
+    let (base, better) = (&choice.assessed[*index].candidate.label, goal.comparative());
+    match verdict {
+        Verdict::Regressed => None,
+        Verdict::Unchanged => Some(format!(
+            "To within {:.0} % it is no {better} than {base}, so that changing buys next to nothing.",
+            100.0 * SPEED_MATTERS
+        )),
+        Verdict::Improved | Verdict::Inconclusive(_) => Some(format!(
+            "That it is {better} than {base} is not shown, so that nothing yet speaks against {base}: {}.",
+            doubt(*verdict)
+        )),
+    }
+}
+
+/// Returns the reason why a difference is unknown.
+pub(crate) fn doubt(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Inconclusive(Doubt::TooFewRepeats) => {
+            "too few processes to tell a difference from chance".to_owned()
+        }
+        Verdict::Inconclusive(doubt) => doubt.to_string(),
+        verdict => verdict.to_string(),
+    }
+}
+
+/// Lists the other settings within the budget that are as cheap, or not shown to be costlier, and why the chosen one is preferred. The
+/// baseline is left out, because [`certainty`] covers it.
+fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Vec<String> {
+    let Some(chosen) = choice.chosen().map(|one| &one.candidate) else {
+        return Vec::new();
+    };
+    let of = |is: fn(Verdict) -> bool| -> Vec<String> {
+        let rivals = choice.rivals.iter().filter(|(_, verdict)| is(*verdict));
+        let others = rivals.map(|(index, _)| &choice.assessed[*index].candidate);
+        let others = others.filter(|candidate| !candidate.is_baseline);
+        let told = others.map(|candidate| match candidate.advantage(cost) {
+            Some(ratio) => format!("{} ({})", candidate.label, beside(goal, &ratio)),
+            None => candidate.label.clone(),
+        });
+        told.collect()
+    };
+    let same = of(|verdict| verdict == Verdict::Unchanged);
+    let unsure = of(|verdict| !matches!(verdict, Verdict::Unchanged | Verdict::Regressed));
+    let (much, what) = match goal {
+        Goal::Time => ("as fast as", "speed"),
+        Goal::Energy => ("as frugal as", "energy"),
+        Goal::Memory => ("as lean as", "memory"),
+    };
+    let (name, base) = (&chosen.label, base_label(group, chosen));
+    let brackets = format!("in brackets the {what} over that of {base}");
+    let mut sentences = Vec::new();
+    if !same.is_empty() {
+        let rule = match choice.is_nearest {
+            true => {
+                "it gives up the fewest bits of the baseline's weights and operands, or else changes the fewest axes"
+            }
+            false => "its median is the least",
+        };
+        sentences.push(format!(
+            "Shown to be {much} {name} to within {:.0} % ({brackets}): {}. Of these {name} is named because {rule}.",
+            100.0 * SPEED_MATTERS,
+            listed(&same, ", ")
+        ));
+    }
+    if !unsure.is_empty() {
+        let rule = match same.is_empty() && !chosen.is_baseline {
+            true => format!(" Of these {name} is named because its median is the least."),
+            false => String::new(),
+        };
+        sentences.push(format!(
+            "Within the budget too, and not shown to cost more than {name} ({brackets}): {}.{rule}",
+            listed(&unsure, ", ")
+        ));
+    }
+    sentences
+}
+
+/// Formats a speed or a cost relative to the baseline, given the advantage over it.
+fn beside(goal: Goal, advantage: &Estimate) -> String {
+    units::times(match goal {
+        Goal::Time => advantage.value,
+        Goal::Energy | Goal::Memory => 1.0 / advantage.value,
+    })
+}
+
+/// Lists the first few names and the number of the others.
+pub(crate) fn listed(names: &[String], gap: &str) -> String {
+    /// Maximum number of names in a sentence.
+    const MOST: usize = 6;
+    let shown = names[..names.len().min(MOST)].join(gap);
+    let more = names.len().saturating_sub(MOST);
+    match more {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Names the cheapest setting of all if it is not within the budget, and why it is not.
+fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Option<String> {
+    let one = &choice.assessed[cheapest(choice, cost, |_| true)?];
+    if one.is_kept() {
+        return None;
+    }
+    let ratio = one.candidate.advantage(cost);
+    let by = ratio.map(|ratio| match goal {
+        Goal::Time => format!(" ({} as fast as its baseline)", beside(goal, &ratio)),
+        Goal::Energy | Goal::Memory => format!(" ({} of its baseline's)", beside(goal, &ratio)),
+    });
+    Some(format!(
+        "Of all that ran, {} costs least{}, and is not within the budget: {}.",
+        one.candidate.label,
+        by.unwrap_or_default(),
+        one.doubts.join("; ")
+    ))
+}
+
+/// Warns if the baseline is not a 32-true/highest setting, which makes a weaker comparison.
+fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
+    let base = choice.assessed.iter().find(|one| one.candidate.is_baseline)?;
+    let setting = &base.candidate.row().cell.setting;
+    let usual = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
+    (!usual && !is_kernel(group)).then(|| {
+        format!(
+            "Accuracies are compared with {}: no setting under 32-true and highest ran to its end.",
+            base.candidate.label
+        )
+    })
+}
+
+/// Warns that the accuracy comes from one seed. An interval over test examples does not cover the variation between seeds.
+fn one_seed(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
+    let chosen = &choice.chosen()?.candidate;
+    let rests = group.kind == TaskKind::Train && chosen.rows().len() == 1 && !chosen.is_baseline;
+    rests.then(|| {
+        "Its accuracy is that of one seed: another seed may change it by more than this interval.".to_owned()
+    })
+}
+
+fn of_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
+    let told = |index: &usize| {
+        let candidate = &choice.assessed[*index].candidate;
+        let speed = candidate.median(group.speed);
+        let speed = speed.map(|value| group.scale(group.speed, value).text(value));
+        format!(
+            "{} ({}, error {})",
+            candidate.label,
+            speed.unwrap_or_default(),
+            error_of(candidate).unwrap_or_default()
+        )
+    };
+    let settings: Vec<String> = choice.front.iter().map(told).collect();
+    if settings.is_empty() {
+        return vec!["No setting has both a speed and an error, so there is none to advise.".to_owned()];
+    }
+    vec![format!(
+        "How large an error may be was not said (`--error`), so none is chosen. No other setting is both as fast and as right as: {}.",
+        listed(&settings, ", ")
+    )]
+}

@@ -1,0 +1,354 @@
+//! Details of each cell, for the folded sections of the page.
+//!
+//! With thousands of cells, markup for all details would be tens of megabytes. Every text and every table is therefore written once, and
+//! cells refer to them by index. `page.js` creates the markup of a cell when it is unfolded.
+
+use std::collections::{BTreeMap, HashMap};
+
+use mantissa_core::{Record, Status, Workload};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    Row, Run, digits,
+    facts::{of_data, of_machine},
+    units::{self, Scale},
+};
+
+/// Maximum number of events listed per cell; a loss scale may change thousands of times.
+const MOST_EVENTS: usize = 30;
+
+/// Interned texts, tables of texts, and the tables of each cell.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Cells {
+    texts: Vec<String>,
+    tables: Vec<Table>,
+    cells: Vec<Vec<usize>>,
+    #[serde(skip)]
+    text_places: HashMap<String, usize>,
+    #[serde(skip)]
+    table_places: HashMap<Table, usize>,
+}
+
+/// Title, headings (empty if the rows label themselves) and rows, all as indices of texts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+struct Table(usize, Vec<usize>, Vec<Vec<usize>>);
+
+impl Cells {
+    /// Adds the details of a cell and returns its index.
+    pub fn add(&mut self, run: &Run, row: &Row<'_>) -> usize {
+        let sections = [
+            ("Arithmetic", vec!["", "requested", "executed"], arithmetic(row)),
+            (
+                "Metrics",
+                vec!["", "value", "95 % interval", "n", "how"],
+                metrics(row),
+            ),
+            ("Processes", PROCESSES.to_vec(), processes(run, row)),
+            ("Events", vec!["repeat", "what", "step", "value", ""], events(row)),
+            (
+                "Another machine than the run's",
+                vec!["", "here", "run"],
+                machine_differences(run, row),
+            ),
+            ("Remarks", vec![], remarks(row)),
+            ("Setting", vec![], setting(row)),
+            ("Workload", vec![], workload(&row.cell.workload)),
+        ];
+        let present = sections.into_iter().filter(|(.., rows)| !rows.is_empty());
+        let tables = present
+            .map(|(title, headings, rows)| self.table(title, &headings, rows))
+            .collect();
+        self.cells.push(tables);
+        self.cells.len() - 1
+    }
+
+    /// Returns the JSON, escaped so it cannot close the script element that contains it.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string(self)?.replace('<', "\\u003c"))
+    }
+
+    fn table(&mut self, title: &str, headings: &[&str], rows: Vec<Vec<String>>) -> usize {
+        let title = self.text(title.to_owned());
+        let headings = headings
+            .iter()
+            .map(|text| self.text((*text).to_owned()))
+            .collect();
+        let rows = rows
+            .into_iter()
+            .map(|row| row.into_iter().map(|text| self.text(text)).collect())
+            .collect();
+        let table = Table(title, headings, rows);
+        let next = self.tables.len();
+        let place = *self.table_places.entry(table.clone()).or_insert(next);
+        if place == next {
+            self.tables.push(table);
+        }
+        place
+    }
+
+    fn text(&mut self, text: String) -> usize {
+        if let Some(place) = self.text_places.get(&text) {
+            return *place;
+        }
+        self.texts.push(text.clone());
+        self.text_places.insert(text, self.texts.len() - 1);
+        self.texts.len() - 1
+    }
+}
+
+fn setting(row: &Row<'_>) -> Vec<Vec<String>> {
+    let axes = row.cell.setting.iter();
+    let axes = axes.map(|(axis, value)| vec![axis.to_string(), value.to_string()]);
+    let seed = vec!["seed".to_owned(), row.cell.seed.to_string()];
+    axes.chain([seed]).collect()
+}
+
+/// Lists the workload with every number that a profile resolved.
+fn workload(workload: &Workload) -> Vec<Vec<String>> {
+    let mut rows = vec![vec!["name".to_owned(), workload.name.clone()]];
+    leaves(
+        "",
+        &serde_json::to_value(&workload.task).unwrap_or_default(),
+        &mut rows,
+    );
+    rows
+}
+
+fn leaves(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let path = match name {
+                    "" => key.clone(),
+                    name => format!("{name} · {key}"),
+                };
+                leaves(&path, value, rows);
+            }
+        }
+        Value::Null => rows.push(vec![name.to_owned(), units::ABSENT.to_owned()]),
+        Value::String(text) => rows.push(vec![name.to_owned(), text.clone()]),
+        other => rows.push(vec![name.to_owned(), other.to_string()]),
+    }
+}
+
+/// Lists the requested and the executed precision.
+fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
+    let ran = |record: &&&Record| record.status != Status::Skipped;
+    let Some(record) = row.records.iter().find(ran) else {
+        return vec![];
+    };
+    fn text<T: ToString>(value: Option<T>) -> String {
+        value.map_or_else(|| units::ABSENT.to_owned(), |value| value.to_string())
+    }
+    let (requested, executed) = (&record.requested, &record.executed);
+    let line = |name: &str, asked: String, done: String| vec![name.to_owned(), asked, done];
+    let none = || units::ABSENT.to_owned();
+    let emulated = executed
+        .seen_emulated()
+        .map(|emulated| if emulated { "yes" } else { "no" });
+    vec![
+        line(
+            "significand bits",
+            requested.operand_bits.to_string(),
+            text(executed.operand_bits),
+        ),
+        line(
+            "exponent bits",
+            requested.exponent_bits.to_string(),
+            text(executed.exponent_bits),
+        ),
+        line(
+            "sums",
+            requested.accumulator.clone(),
+            text(executed.accumulator.as_ref()),
+        ),
+        line("rounding", none(), text(executed.rounding.as_ref())),
+        line("kernel", none(), text(executed.kernel.as_ref())),
+        line("emulated", none(), text(emulated)),
+        line("verdict", none(), executed.verdict.to_string()),
+    ]
+}
+
+/// Lists the metrics with their intervals and methods. With a single process, the method is the one that it recorded.
+fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
+    let alone = match row.measured.as_slice() {
+        [(record, _)] => Some(record),
+        _ => None,
+    };
+    let line = |(name, estimate): (&mantissa_core::MetricName, &mantissa_analysis::Estimate)| {
+        let scale = Scale::of(*name, estimate.value);
+        let interval = estimate.interval.map(|interval| digits::range(scale, interval));
+        let recorded = alone.and_then(|record| record.metrics.get(name));
+        let how = recorded.map_or(estimate.method, |metric| &metric.method);
+        vec![
+            name.to_string(),
+            digits::text(scale, estimate.value),
+            interval.unwrap_or_else(|| units::ABSENT.to_owned()),
+            units::count(estimate.n),
+            match estimate.interval {
+                Some(_) => how.to_owned(),
+                // The part after the comma describes the interval.
+                None => how.split(", ").next().unwrap_or(how).to_owned(),
+            },
+        ]
+    };
+    let known = row.metrics.iter().map(line);
+    // Metrics without a value in any process show the reason instead.
+    let records = row.measured.iter().flat_map(|(record, _)| &record.metrics);
+    let lacking: BTreeMap<_, _> = records
+        .filter(|(name, _)| !row.metrics.contains_key(name))
+        .collect();
+    let absent = || units::ABSENT.to_owned();
+    let lacking = lacking.into_iter().map(|(name, metric)| {
+        vec![
+            name.to_string(),
+            absent(),
+            absent(),
+            absent(),
+            metric.method.clone(),
+        ]
+    });
+    known.chain(lacking).collect()
+}
+
+const PROCESSES: [&str; 8] = [
+    "repeat",
+    "attempt",
+    "status",
+    "times",
+    "median",
+    "far off",
+    "throttled",
+    "raw samples",
+];
+
+/// Lists all processes, including failed ones, with a summary of their samples.
+fn processes(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
+    let line = |record: &&Record| {
+        let times = run.digest(record).and_then(|digest| digest.times.as_ref());
+        let told = |text: Option<String>| text.unwrap_or_else(|| units::ABSENT.to_owned());
+        let median = times.map(|times| {
+            let seconds = times.process.median();
+            digits::text(
+                Scale::of(mantissa_core::MetricName::StepSeconds, seconds),
+                seconds,
+            )
+        });
+        vec![
+            record.repeat.to_string(),
+            record.attempt.to_string(),
+            record.reason.as_ref().map_or_else(
+                || record.status.to_string(),
+                |reason| format!("{}: {reason}", record.status),
+            ),
+            told(times.map(|times| units::count(times.n()))),
+            told(median),
+            told(times.map(|times| units::count(times.outliers))),
+            told(times.map(|times| units::count(times.throttled))),
+            told(record.samples.clone()),
+        ]
+    };
+    row.records.iter().map(line).collect()
+}
+
+fn events(row: &Row<'_>) -> Vec<Vec<String>> {
+    let all: usize = row.records.iter().map(|record| record.events.len()).sum();
+    let told = |text: Option<String>| text.unwrap_or_else(|| units::ABSENT.to_owned());
+    let events = row
+        .records
+        .iter()
+        .flat_map(|record| record.events.iter().map(move |event| (record.repeat, event)));
+    let lines = events.take(MOST_EVENTS).map(|(repeat, event)| {
+        vec![
+            repeat.to_string(),
+            event.kind.to_string(),
+            told(event.step.map(units::count)),
+            told(event.value.filter(|value| value.is_finite()).map(short)),
+            event.detail.clone(),
+        ]
+    });
+    let mut lines: Vec<Vec<String>> = lines.collect();
+    let more = all.saturating_sub(lines.len());
+    if more > 0 {
+        let rest = format!("{} more in records.jsonl", units::count(more as u64));
+        lines.push(vec![
+            String::new(),
+            String::new(),
+            String::new(),
+            String::new(),
+            rest,
+        ]);
+    }
+    lines
+}
+
+/// Formats integers in full and other numbers with four significant digits.
+fn short(value: f64) -> String {
+    if value.fract() == 0.0 {
+        return value.to_string();
+    }
+    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
+    rounded.to_string()
+}
+
+/// Lists facts about machine and software that differ from the run's, as after a resume on another machine.
+fn machine_differences(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
+    let own = of_machine(&run.environment.fingerprint);
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for record in &row.records {
+        for (name, here) in of_machine(&record.fingerprint) {
+            let run = own.iter().find(|(known, _)| *known == name);
+            let run = run.map_or(units::ABSENT, |(_, text)| text.as_str());
+            let line = vec![name.to_owned(), here, run.to_owned()];
+            if line[1] != line[2] && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+fn remarks(row: &Row<'_>) -> Vec<Vec<String>> {
+    let data = row.records.iter().find_map(|record| record.data.as_ref());
+    let data = data.map(|data| ("data", of_data(data)));
+    let status = row.remark();
+    let status = (!status.is_empty()).then(|| (row.status_name(), status));
+    let notes = row.notes.iter().map(|note| ("times", note.clone()));
+    let all = data.into_iter().chain(status).chain(notes);
+    all.map(|(name, text)| vec![name.to_owned(), text]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_and_tables_are_written_once() {
+        let mut cells = Cells::default();
+        let rows = || {
+            vec![
+                vec!["batch".to_owned(), "8".to_owned()],
+                vec!["size".to_owned(), "8".to_owned()],
+            ]
+        };
+        assert_eq!(cells.table("Setting", &[], rows()), 0);
+        assert_eq!(cells.table("Setting", &[], rows()), 0);
+        assert_eq!(cells.table("Setting", &["8"], rows()), 1);
+        cells.cells.push(vec![0, 1]);
+        assert_eq!(
+            cells.json().unwrap(),
+            r#"{"texts":["Setting","batch","8","size"],"tables":[[0,[],[[1,2],[3,2]]],[0,[2],[[1,2],[3,2]]]],"cells":[[0,1]]}"#
+        );
+    }
+
+    #[test]
+    fn no_text_can_end_the_script_that_holds_it() {
+        let mut cells = Cells::default();
+        cells.text("</script><!--<script>".to_owned());
+        let json = cells.json().unwrap();
+        assert!(!json.contains('<'), "{json}");
+        let read: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(read["texts"][0], "</script><!--<script>");
+    }
+}

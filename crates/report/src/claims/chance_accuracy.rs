@@ -1,0 +1,89 @@
+//! Test of whether a setting learned anything. Two settings that learned nothing are equal, which is not evidence for either.
+
+use mantissa_analysis::Sample;
+use mantissa_core::{DatasetKind, MetricName, Task, Workload};
+
+use crate::{Correct, Row, baseline::right};
+
+/// Positive and negative reviews.
+const REVIEW_CLASSES: f64 = 2.0;
+/// Classes of the synthetic image generator.
+const SYNTHETIC_IMAGE_CLASSES: f64 = 10.0;
+
+/// Chance accuracy with two classes, the smallest possible number.
+const HIGHEST_CHANCE: f64 = 0.5;
+
+/// Returns the chance accuracy: one over the number of classes or tokens. `None` if the records lack that number. If the classes are not
+/// balanced, guessing the most frequent class is more accurate.
+pub(crate) fn chance(workload: &Workload) -> Option<f64> {
+    let dataset = match &workload.task {
+        Task::Train(task) => task.dataset,
+        Task::Evaluate(task) => task.dataset,
+        Task::Generate(_) | Task::Kernel(_) => return None,
+    };
+    match dataset {
+        DatasetKind::SyntheticReviews | DatasetKind::Reviews => Some(1.0 / REVIEW_CLASSES),
+        DatasetKind::SyntheticImages => Some(1.0 / SYNTHETIC_IMAGE_CLASSES),
+        DatasetKind::SyntheticText | DatasetKind::Text => {
+            Some(1.0 / f64::from(workload.model()?.vocabulary()?))
+        }
+        DatasetKind::Images | DatasetKind::Own => None,
+    }
+}
+
+/// Returns `Some(true)` if the rows of a setting, one per seed, predict better than chance: the median lower bound of their intervals is
+/// above chance accuracy. A model that always predicts the same class has not learned, however frequent that class is. `None` if unknown.
+pub(crate) fn is_above_chance(rows: &[&Row<'_>]) -> Option<bool> {
+    if always_the_same(rows) {
+        return Some(false);
+    }
+    let low = |row: &&Row<'_>| Some(row.metric(MetricName::TestAccuracy)?.interval?.low);
+    let lows: Option<Vec<f64>> = rows.iter().map(low).collect();
+    let low = Sample::new(lows?)?.median();
+    match chance(&rows.first()?.cell.workload) {
+        Some(chance) => Some(low > chance),
+        None => (low > HIGHEST_CHANCE).then_some(true),
+    }
+}
+
+/// Returns `true` if, for every two seeds, the correctly predicted examples are identical or disjoint, and some predictions are wrong. Two
+/// trainings produce this only if each always predicts one class.
+fn always_the_same(rows: &[&Row<'_>]) -> bool {
+    let all: Option<Vec<_>> = rows.iter().map(|row| right(row)).collect();
+    let Some(all) = all.filter(|all| all.len() > 1 && rows.iter().all(|row| is_trained(row))) else {
+        return false;
+    };
+    let pairs = (0..all.len()).flat_map(|at| (0..at).map(move |before| (at, before)));
+    pairs.into_iter().all(|(at, before)| {
+        let ((data, first), (same, second)) = (all[at], all[before]);
+        data == same && either_alike_or_apart(first, second)
+    })
+}
+
+fn either_alike_or_apart(first: &Correct, second: &Correct) -> bool {
+    let (hits, others) = (first.hits(), second.hits());
+    let says_something = hits < first.examples() && hits + others > 0;
+    let apart = first.apart(second).filter(|_| says_something);
+    apart.is_some_and(|apart| apart == (0, 0) || apart == (hits, others))
+}
+
+/// Returns `true` for trainings. Given weights predict the same under every seed.
+fn is_trained(row: &Row<'_>) -> bool {
+    matches!(row.cell.workload.task, Task::Train(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_that_are_always_predicted_are_told_from_what_was_learnt() {
+        let of =
+            |first: &str, second: &str| either_alike_or_apart(&Correct::new(first), &Correct::new(second));
+        assert!(of("1101", "1101"), "the same class");
+        assert!(of("1101", "0010"), "the other class");
+        assert!(!of("1101", "0101"));
+        assert!(!of("1111", "1111"), "all right");
+        assert!(!of("0000", "0000"), "nothing is right, so that nothing is told");
+    }
+}

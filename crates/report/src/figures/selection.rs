@@ -1,0 +1,88 @@
+//! Selection of settings for a figure that cannot show all of them.
+
+use mantissa_core::Better;
+
+use super::{setting::Setting, shown_of};
+use crate::{Group, units};
+
+/// Maximum number of rows in a readable figure.
+pub const MAX_ROWS: usize = 40;
+
+/// Settings that a figure shows, in their original order.
+pub struct Selection<'g, 'r> {
+    pub settings: Vec<Setting<'g, 'r>>,
+    /// Description of the selection, if settings are left out.
+    pub told: Option<String>,
+    /// Number of settings before the selection.
+    pub all: usize,
+}
+
+impl<'g, 'r> Selection<'g, 'r> {
+    /// Selects the baselines and the fastest of the other settings, or all settings if a figure has room for them.
+    pub fn fastest(group: &Group<'_>, settings: Vec<Setting<'g, 'r>>) -> Self {
+        let all = settings.len();
+        if all <= MAX_ROWS {
+            return Self {
+                settings,
+                told: None,
+                all,
+            };
+        }
+        let is_baseline: Vec<bool> = settings
+            .iter()
+            .map(|setting| setting.is_baseline(group))
+            .collect();
+        let baselines = is_baseline.iter().filter(|is| **is).count();
+        // With too many baselines, no setting is preferred as a baseline.
+        let baselines = if baselines > MAX_ROWS / 2 { 0 } else { baselines };
+        let known: Vec<Option<f64>> = settings.iter().map(|setting| slowness(group, setting)).collect();
+        let mut order: Vec<usize> = (0..all).collect();
+        let key = |at: usize| {
+            (
+                baselines == 0 || !is_baseline[at],
+                known[at].unwrap_or(f64::INFINITY),
+            )
+        };
+        order.sort_by(|a, b| {
+            let ((a_rest, a), (b_rest, b)) = (key(*a), key(*b));
+            a_rest.cmp(&b_rest).then(a.total_cmp(&b))
+        });
+        order.truncate(MAX_ROWS);
+        let told = match order.iter().all(|at| known[*at].is_some()) {
+            true => Some(told(baselines, all)),
+            false => shown_of(MAX_ROWS, all).map(|text| format!("{text} settings")),
+        };
+        let settings = settings.into_iter().enumerate();
+        let settings = settings.filter(|(at, _)| order.contains(at));
+        Self {
+            settings: settings.map(|(_, setting)| setting).collect(),
+            told,
+            all,
+        }
+    }
+
+    /// Formats the selection for a subtitle: ` · the 40 fastest of 1,000 settings`; empty if no setting is left out.
+    pub fn below_title(&self) -> String {
+        let told = self.told.as_ref().map(|told| format!(" · {told}"));
+        told.unwrap_or_default()
+    }
+}
+
+/// Returns a sort key that is smaller for faster settings.
+fn slowness(group: &Group<'_>, setting: &Setting<'_, '_>) -> Option<f64> {
+    let value = setting.spot(|row| row.metric(group.speed))?.value;
+    setting.failure().is_none().then_some(match group.speed.better() {
+        Better::Lower => value,
+        Better::Higher => -value,
+    })
+}
+
+fn told(baselines: usize, all: usize) -> String {
+    let fastest = MAX_ROWS - baselines;
+    let all = units::count(all as u64);
+    match baselines {
+        0 => format!("the {fastest} fastest of {all} settings"),
+        1 => format!("the baseline and the {fastest} fastest others of {all} settings"),
+        _ => format!("the {baselines} baselines and the {fastest} fastest others of {all} settings"),
+    }
+}

@@ -1,0 +1,327 @@
+//! Memory of each setting by part: measured and estimated from shapes, with the reasons for savings and additions.
+
+use std::collections::HashMap;
+
+use mantissa_core::{Axis, MatmulPrecision, MetricName, Precision};
+use serde::Serialize;
+
+use crate::{
+    Group, Row,
+    memory_parts::{Bytes, PARTS, WORTH_NAMING, estimated, parts, total},
+    table::Field,
+    units::{self, Scale},
+};
+
+/// Table of memory by part, one line per setting.
+#[derive(Debug, Serialize)]
+pub(crate) struct MemoryTable {
+    /// Titles of the fields.
+    pub headings: Vec<&'static str>,
+    /// Settings, each with its fields.
+    pub lines: Vec<(String, Vec<Field>)>,
+    /// `true` if any line has an estimate next to the measured value.
+    pub estimated: bool,
+    /// Sentences below the table.
+    pub remarks: Vec<String>,
+}
+
+/// Builds the table of the rows whose parts are known; `None` without such rows.
+pub(crate) fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<MemoryTable> {
+    let known: Vec<(&Row<'_>, Bytes)> = rows.iter().filter_map(|row| Some((*row, parts(row)?))).collect();
+    let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
+    // Scale for parts that are a tenth of the total, which would otherwise lose digits.
+    let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
+    let line = |(row, bytes): &(&Row<'_>, Bytes)| (group.label(row, &[]), fields(group, row, bytes, scale));
+    let ratios = group.rows.iter().filter_map(estimate_ratio);
+    let near = describe_estimate_ratios(&ratios.collect::<Vec<_>>());
+    let saving = compared(group).map(|(base, others)| {
+        let saved = Some(saved(&base, &others, scale));
+        [saved, why_not_half(&base, &others, scale)]
+    });
+    let names = PARTS.iter().map(|(_, name)| *name);
+    Some(MemoryTable {
+        headings: names.chain(["together", "of the baseline"]).collect(),
+        lines: known.iter().map(line).collect(),
+        estimated: known.iter().any(|(row, _)| estimated(row).is_some()),
+        remarks: near
+            .into_iter()
+            .chain(saving.into_iter().flatten().flatten())
+            .collect(),
+    })
+}
+
+fn sum(bytes: &Bytes) -> f64 {
+    bytes.iter().sum()
+}
+
+/// Returns the parts of a row, their total, and its ratio to that of the baseline.
+fn fields(group: &Group<'_>, row: &Row<'_>, bytes: &Bytes, scale: Scale) -> Vec<Field> {
+    let shapes = estimated(row);
+    let part = |index: usize| field(bytes[index], shapes.map(|shapes| shapes[index]), scale);
+    let mut fields: Vec<Field> = (0..PARTS.len()).map(part).collect();
+    fields.push(field(sum(bytes), shapes.as_ref().map(sum), scale));
+    let base = row.baseline.map(|index| &group.rows[index]);
+    let ratio = |mine: Option<f64>, theirs: Option<f64>| {
+        let ratio = mine? / theirs?;
+        ratio.is_finite().then(|| units::times(ratio))
+    };
+    let measured = ratio(Some(sum(bytes)), base.and_then(total));
+    let said = ratio(
+        shapes.as_ref().map(sum),
+        base.and_then(estimated).as_ref().map(sum),
+    );
+    fields.push(Field {
+        text: measured.unwrap_or_else(|| units::ABSENT.to_owned()),
+        detail: said.map(|text| format!("estimated {text}")).unwrap_or_default(),
+        ..Field::default()
+    });
+    fields
+}
+
+/// Formats measured bytes with their ratio to the estimate from shapes.
+fn field(measured: f64, shapes: Option<f64>, scale: Scale) -> Field {
+    let detail = match shapes {
+        Some(shapes) if measured > 0.0 && shapes > 0.0 => {
+            let times = units::times(measured / shapes);
+            format!("{times} the estimated {}", scale.text(shapes))
+        }
+        Some(shapes) if measured != shapes => format!("estimated {}", scale.text(shapes)),
+        _ => String::new(),
+    };
+    Field {
+        text: scale.text(measured),
+        detail,
+        ..Field::default()
+    }
+}
+
+/// Returns the ratio of a row's measured memory to the estimate from shapes.
+fn estimate_ratio(row: &Row<'_>) -> Option<f64> {
+    let ratio = total(row)? / sum(&estimated(row)?);
+    ratio.is_finite().then_some(ratio)
+}
+
+/// Formats the range of ratios: `An estimate counts what tensors hold, by their shapes; in all, 1.00× to 1.03× of it was measured.`
+fn describe_estimate_ratios(ratios: &[f64]) -> Option<String> {
+    let least = units::times(ratios.iter().copied().reduce(f64::min)?);
+    let most = units::times(ratios.iter().copied().reduce(f64::max)?);
+    let range = match least == most {
+        true => least,
+        false => format!("{least} to {most}"),
+    };
+    Some(format!(
+        "An estimate counts what tensors hold, by their shapes; in all, {range} of it was measured."
+    ))
+}
+
+/// Memory of a setting by part.
+#[derive(Debug)]
+struct SettingMemory {
+    name: String,
+    precision: Precision,
+    bytes: Bytes,
+}
+
+/// Returns a setting under `32-true` and the first setting of each other precision with all other axes equal.
+fn compared(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMemory>)> {
+    let mut alike: HashMap<String, Vec<SettingMemory>> = HashMap::new();
+    let mut bases: Vec<(MatmulPrecision, String, SettingMemory)> = Vec::new();
+    for row in group.ok() {
+        let Some(bytes) = parts(row) else { continue };
+        let (precision, matmul) = (row.cell.setting.precision(), row.cell.setting.matmul());
+        let rest = group.label(row, &[Axis::Precision, Axis::Matmul]);
+        let held = SettingMemory {
+            name: group.label(row, &[]),
+            precision,
+            bytes,
+        };
+        if precision == Precision::True32 {
+            bases.push((matmul, rest, held));
+            continue;
+        }
+        let others = alike.entry(rest).or_default();
+        if others.iter().all(|known| known.precision != precision) {
+            others.push(held);
+        }
+    }
+    bases.sort_by_key(|(matmul, ..)| *matmul != MatmulPrecision::Highest);
+    bases.into_iter().find_map(|(_, rest, base)| {
+        let others = alike.remove(&rest)?;
+        (sum(&base.bytes) > 0.0).then_some((base, others))
+    })
+}
+
+/// Formats the savings:
+/// `Beside 32-true with 640.0 MB, 16-mixed holds 124.0 MB less (150.0 MB less activations, 26.0 MB more copies of weights).`
+fn saved(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> String {
+    let all = sum(&base.bytes);
+    let of_one = |other: &SettingMemory| {
+        let parts = PARTS.iter().zip(other.bytes.iter().zip(&base.bytes));
+        let mut changes: Vec<(f64, &str)> = parts
+            .map(|((_, name), (mine, theirs))| (mine - theirs, *name))
+            .filter(|(change, _)| change.abs() >= WORTH_NAMING * all)
+            .collect();
+        if changes.is_empty() {
+            return format!("{} holds as much of each part", other.name);
+        }
+        changes.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
+        let named = changes
+            .iter()
+            .map(|(change, name)| format!("{} {name}", less_or_more(*change, scale)));
+        format!(
+            "{} holds {} ({})",
+            other.name,
+            less_or_more(sum(&other.bytes) - all, scale),
+            named.collect::<Vec<_>>().join(", ")
+        )
+    };
+    format!(
+        "Beside {} with {}, {}.",
+        base.name,
+        scale.text(all),
+        others.iter().map(of_one).collect::<Vec<_>>().join("; ")
+    )
+}
+
+/// Formats a change: `150.0 MB less`.
+fn less_or_more(change: f64, scale: Scale) -> String {
+    let way = if change < 0.0 { "less" } else { "more" };
+    format!("{} {way}", scale.text(change.abs()))
+}
+
+/// Explains why the mixed setting with the least memory needs more than half of the memory of f32; `None` if it needs at most half.
+fn why_not_half(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> Option<String> {
+    /// Ratios below this are shown as 0.50.
+    const HALF: f64 = 0.505;
+    let all = sum(&base.bytes);
+    let mixed = others.iter().filter(|other| other.precision.is_mixed());
+    let mixed = mixed.min_by(|a, b| sum(&a.bytes).total_cmp(&sum(&b.bytes)))?;
+    let ratio = sum(&mixed.bytes) / all;
+    if ratio < HALF {
+        return None;
+    }
+    let mut reasons = Vec::new();
+    let mut unchanged: Vec<&str> = Vec::new();
+    let mut unchanged_bytes = 0.0;
+    for ((metric, name), (&mine, &theirs)) in PARTS.iter().zip(mixed.bytes.iter().zip(&base.bytes)) {
+        match metric {
+            MetricName::WeightCopiesBytes if mine > theirs => {
+                let format = mixed.precision.compute();
+                reasons.push(format!("{name} in {format} add {}", scale.text(mine - theirs)));
+            }
+            MetricName::ActivationsBytes if theirs > 0.0 => {
+                let times = units::times(mine / theirs);
+                reasons.push(match mine / theirs {
+                    ratio if ratio >= 1.0 - WORTH_NAMING => format!("{name} do not shrink ({times})"),
+                    ratio if ratio >= HALF => format!("{name} shrink to {times}"),
+                    _ => format!("{name} alone shrink, to {times}"),
+                });
+            }
+            _ if theirs > 0.0 && (mine / theirs - 1.0).abs() < WORTH_NAMING => {
+                unchanged.push(*name);
+                unchanged_bytes += mine;
+            }
+            _ => {}
+        }
+    }
+    if let Some((last, rest)) = unchanged.split_last() {
+        let names = match rest {
+            [] => (*last).to_owned(),
+            _ => format!("{} and {last}", rest.join(", ")),
+        };
+        let text = format!(
+            "{names} stay in {}, {} or {:.0} % of that",
+            mixed.precision.parameters(),
+            scale.text(unchanged_bytes),
+            100.0 * unchanged_bytes / all
+        );
+        reasons.insert(0, text);
+    }
+    (!reasons.is_empty()).then(|| {
+        format!(
+            "{} holds {} of what {} holds, and not half: {}.",
+            mixed.name,
+            units::times(ratio),
+            base.name,
+            reasons.join("; ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes in MB: weights, optimizer state, gradients, copies of weights and activations.
+    fn held(precision: Precision, megabytes: Bytes) -> SettingMemory {
+        SettingMemory {
+            name: precision.name().to_owned(),
+            precision,
+            bytes: megabytes.map(|megabytes| megabytes * 1e6),
+        }
+    }
+
+    fn scale() -> Scale {
+        Scale::of(MetricName::WeightsBytes, 100e6)
+    }
+
+    fn full() -> SettingMemory {
+        held(Precision::True32, [60.0, 120.0, 60.0, 0.0, 400.0])
+    }
+
+    #[test]
+    fn a_part_stands_beside_what_shapes_say_of_it() {
+        let detail = |measured, shapes| field(measured, shapes, scale()).detail;
+        assert_eq!(detail(63e6, Some(60e6)), "1.05× the estimated 60.0 MB");
+        assert_eq!(detail(0.0, Some(60e6)), "estimated 60.0 MB");
+        assert_eq!(detail(60e6, Some(0.0)), "estimated 0.0 MB");
+        assert_eq!(detail(0.0, Some(0.0)), "");
+        assert_eq!(detail(63e6, None), "");
+        assert_eq!(field(63e6, None, scale()).text, "63.0 MB");
+    }
+
+    #[test]
+    fn how_near_estimates_are_is_one_number_or_a_range() {
+        let told = |ratios: &[f64]| describe_estimate_ratios(ratios).unwrap();
+        assert!(told(&[1.03, 0.99, 1.0]).contains("in all, 0.99× to 1.03× of it"));
+        assert!(told(&[1.001, 1.002]).contains("in all, 1.00× of it"));
+        assert_eq!(describe_estimate_ratios(&[]), None);
+    }
+
+    #[test]
+    fn what_is_saved_is_named_by_part_the_largest_first() {
+        let others = [
+            held(Precision::Mixed16, [60.0, 120.0, 60.0, 26.0, 250.0]),
+            held(Precision::TrueBf16, [30.0, 60.0, 60.0, 0.0, 200.0]),
+            held(Precision::MixedBf16, [60.0, 120.0, 60.0, 1.0, 400.0]),
+        ];
+        assert_eq!(
+            saved(&full(), &others, scale()),
+            "Beside 32-true with 640.0 MB, 16-mixed holds 124.0 MB less (150.0 MB less activations, 26.0 MB more \
+             copies of weights); bf16-true holds 290.0 MB less (200.0 MB less activations, 60.0 MB less optimizer \
+             state, 30.0 MB less weights); bf16-mixed holds as much of each part."
+        );
+    }
+
+    #[test]
+    fn mixed_precision_saves_less_than_half_for_reasons_that_are_its_numbers() {
+        let why = |mixed| why_not_half(&full(), &[held(Precision::Mixed16, mixed)], scale());
+        assert_eq!(
+            why([60.0, 120.0, 60.0, 26.0, 250.0]).unwrap(),
+            "16-mixed holds 0.81× of what 32-true holds, and not half: weights, optimizer state and gradients stay in \
+             f32, 240.0 MB or 38 % of that; copies of weights in f16 add 26.0 MB; activations shrink to 0.62×."
+        );
+        let kept = why([60.0, 120.0, 30.0, 0.0, 400.0]).unwrap();
+        assert!(
+            kept.contains(
+                "weights and optimizer state stay in f32, 180.0 MB or 28 % of that; activations do"
+            )
+        );
+        let halved = why([60.0, 120.0, 60.0, 26.0, 200.0]).unwrap();
+        assert!(halved.contains("activations alone shrink, to 0.50×"), "{halved}");
+        // Half of the memory needs no explanation, and a setting without mixed precision is not considered.
+        assert_eq!(why([60.0, 60.0, 30.0, 0.0, 150.0]), None);
+        let half = held(Precision::TrueBf16, [30.0, 60.0, 60.0, 0.0, 200.0]);
+        assert_eq!(why_not_half(&full(), &[half], scale()), None);
+    }
+}

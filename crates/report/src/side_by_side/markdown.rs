@@ -1,0 +1,104 @@
+//! Renders `side-by-side.md` for pull requests and chats.
+
+use std::iter;
+
+use super::{
+    fields::{fields, headings},
+    html::runs,
+    view::{Comparison, RunComparison},
+};
+use crate::{
+    figures::shown_of,
+    markdown::{banners, escape, line, row, text},
+    table::Align,
+};
+
+/// Renders the comparison as GitHub-flavoured Markdown.
+pub(super) fn markdown(beside: &RunComparison<'_, '_>) -> String {
+    let mut out = "# Side by side\n\n".to_owned();
+    for run in runs(beside) {
+        let facts = [
+            run.machine.as_str(),
+            &format!("{} backend", run.backend),
+            &format!("profile {}", run.profile),
+            run.started,
+        ];
+        let facts = escape(&facts.join(" · "));
+        out += &format!("- **{}** {}: {facts}\n", run.letter, escape(run.name));
+    }
+    out.push('\n');
+    banners(&mut out, &beside.banners);
+    environment(&mut out, beside);
+    for comparison in &beside.tables {
+        table(&mut out, comparison);
+    }
+    if !beside.alone.is_empty() {
+        line(&mut out, "## In one run alone");
+        for text in &beside.alone {
+            out += &format!("- {}\n", escape(text));
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn environment(out: &mut String, beside: &RunComparison<'_, '_>) {
+    let runs = runs(beside);
+    if !beside.environments.differing.is_empty() {
+        row(
+            out,
+            iter::once("differs".to_owned()).chain(runs.iter().map(|run| run.letter.to_string())),
+        );
+        row(out, iter::repeat_n("---".to_owned(), 1 + runs.len()));
+        for (name, values) in &beside.environments.differing {
+            row(
+                out,
+                iter::once(*name)
+                    .chain(values.iter().map(String::as_str))
+                    .map(escape),
+            );
+        }
+        out.push('\n');
+    }
+    let shared = beside.environments.shared.iter();
+    let shared: Vec<String> = shared
+        .map(|(name, value)| format!("{name} {}", escape(value)))
+        .collect();
+    line(out, &format!("The same in all: {}.", shared.join("; ")));
+}
+
+fn table(out: &mut String, table: &Comparison<'_, '_>) {
+    line(out, &format!("## {}", escape(&table.title)));
+    line(out, &format!("*{}*", escape(table.question)));
+    line(out, &escape(&table.answer.join(" ")));
+    let shown = table.shown();
+    if let Some(text) = shown_of(shown.len(), table.lines.len()) {
+        line(
+            out,
+            &format!("The table is {text} settings; `results.csv` of each run has them all."),
+        );
+    }
+    let headings = headings(table);
+    let titles = headings.iter().map(|heading| {
+        let title = match heading.run.as_str() {
+            "" => heading.title.clone(),
+            run => format!("{run}: {}", heading.title),
+        };
+        match heading.below.as_str() {
+            "" => title,
+            below => format!("{title} ({below})"),
+        }
+    });
+    row(out, titles.map(|title| escape(&title)));
+    let sides = headings.iter().map(|heading| match heading.align {
+        Align::Right => "---:",
+        Align::Left => "---",
+    });
+    row(out, sides.map(str::to_owned));
+    for entries in shown {
+        row(out, fields(table, entries).iter().map(text));
+    }
+    out.push('\n');
+    line(out, &escape(&table.notes.join(" ")));
+}

@@ -1,0 +1,22 @@
+//! Comparison of several runs in one report: two GPUs, two frameworks, before and after.
+//!
+//! [`load_beside`] reads the folders, [`RunComparison`] matches their settings and compares every run with the first one, and [`render_beside`]
+//! writes the page, the summary and the figures.
+
+mod compare;
+mod environment;
+mod fields;
+mod figure;
+mod html;
+mod incomparable;
+mod load;
+mod losses;
+mod markdown;
+mod matching;
+mod render;
+mod sentences;
+mod view;
+
+pub use load::{MOST_RUNS, load_beside};
+pub use render::render_beside;
+pub use view::RunComparison;

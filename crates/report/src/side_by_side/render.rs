@@ -1,0 +1,24 @@
+//! Writes the files of a comparison of several runs.
+
+use std::path::Path;
+
+use super::{RunComparison, figure, html::html, markdown::markdown};
+use crate::{Rendered, Report, ReportError, Run, render::Writer};
+
+/// Writes `side-by-side.html`, `side-by-side.md` and `figures/side-by-side-*.{svg,png}` to `folder`, which is created if missing. Writes
+/// nothing if the runs have no setting in common.
+pub fn render_beside(runs: &[Run], folder: &Path) -> Result<Rendered, ReportError> {
+    let reports = runs.iter().map(Report::new).collect::<Result<Vec<_>, _>>()?;
+    let beside = RunComparison::new(&reports)?;
+    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    let mut writer = Writer::new(folder);
+    let mut pictures = Vec::with_capacity(beside.tables.len());
+    for (index, table) in beside.tables.iter().enumerate() {
+        let drawn = figure::draw(table, &names, index);
+        let with_svg = drawn.map(|figure| writer.figure(&figure).map(|svg| (figure, svg)));
+        pictures.push(with_svg.transpose()?);
+    }
+    writer.write("side-by-side.md", markdown(&beside).as_bytes())?;
+    writer.write("side-by-side.html", html(&beside, &pictures)?.as_bytes())?;
+    Ok(writer.done("side-by-side.html"))
+}

@@ -1,0 +1,164 @@
+//! Formats the trends of a history as sentences.
+
+use std::collections::BTreeMap;
+
+use super::view::{Direction, TrendLine, TrendRun, Trends};
+use crate::{
+    digits,
+    units::{self, Scale},
+};
+
+/// Maximum number of metrics in a sentence, and maximum number of runs with a sentence.
+const NAMED: usize = 5;
+const RUNS: usize = 8;
+
+impl TrendLine {
+    /// Returns the scale on which the values are shown.
+    pub(super) fn scale(&self) -> Scale {
+        let size = |run: &TrendRun| Some(run.value.abs()).filter(|size| size.is_finite());
+        Scale::of(self.metric, self.runs.iter().filter_map(size).fold(0.0, f64::max))
+    }
+
+    /// Formats a change: `7.0 % lower`, `2.10× as high`, `0.050 higher`.
+    pub(super) fn moved(&self, before: f64, after: f64) -> String {
+        let way = if after < before { "lower" } else { "higher" };
+        let ratio = after / before;
+        match () {
+            () if self.difference => format!("{} {way}", self.difference(after - before)),
+            () if !ratio.is_finite() || ratio <= 0.0 => way.to_owned(),
+            () if ratio >= 100.0 => format!("{}× as high", units::count(ratio.round() as u64)),
+            () if !(0.5..2.0).contains(&ratio) => format!("{} as high", units::times(ratio)),
+            () => format!("{:.1} % {way}", 100.0 * (ratio - 1.0).abs()),
+        }
+    }
+
+    /// Formats a difference with its unit; differences of shares are percentage points.
+    fn difference(&self, size: f64) -> String {
+        let scale = self.scale();
+        match scale.unit {
+            "%" => format!("{} points", digits::number(scale, size.abs())),
+            _ => digits::text(scale, size.abs()),
+        }
+    }
+
+    /// Formats the noise: `± 3.1 %`.
+    pub(super) fn noise(&self, size: f64) -> String {
+        match self.difference {
+            true => format!("± {}", self.difference(size)),
+            false => format!("± {:.1} %", 100.0 * size),
+        }
+    }
+
+    /// Formats a regression in short: `matmul bf16-true: step_seconds 11.0 % higher (1.20 ms → 1.33 ms)`.
+    fn told(&self) -> Option<String> {
+        let (turn, now) = self.worse()?;
+        let scale = self.scale();
+        let (before, after) = (digits::text(scale, turn.before), digits::text(scale, now));
+        let again = self.turns[self.stayed? + 1..]
+            .iter()
+            .rfind(|later| later.towards == Direction::Worse && self.run(later).is_some());
+        let again = again
+            .and_then(|later| self.run(later))
+            .map(|run| format!(", and worse again from {}", named(run)));
+        Some(format!(
+            "{}: {} {} ({before} → {after}){}",
+            self.name(),
+            self.metric,
+            self.moved(turn.before, now),
+            again.unwrap_or_default()
+        ))
+    }
+}
+
+/// Formats a run: `run-12 (revision 0123456789ab)`.
+pub(super) fn named(run: &TrendRun) -> String {
+    match run.short_revision() {
+        Some(revision) => format!("{} (revision {revision})", run.run),
+        None => format!("{} (revision unknown)", run.run),
+    }
+}
+
+impl Trends {
+    /// Returns the summary: which metrics got worse and stayed worse, and from which run on, latest run first.
+    pub(super) fn answer(&self) -> Vec<String> {
+        let worse: Vec<&TrendLine> = self.lines.iter().filter(|line| line.worse().is_some()).collect();
+        let mut answer = vec![self.headline(worse.len())];
+        answer.extend(self.sentences(&worse));
+        let has = |line: &TrendLine, towards| line.turns.iter().any(|turn| turn.towards == towards);
+        let for_a_while = |line: &&TrendLine| line.worse().is_none() && has(line, Direction::Worse);
+        let better = |line: &&TrendLine| {
+            line.worse().is_none() && !has(line, Direction::Worse) && has(line, Direction::Better)
+        };
+        let counted = |count: usize, what: &str| (count > 0).then(|| format!("{} {what}", metrics(count)));
+        answer.extend(counted(
+            self.lines.iter().filter(for_a_while).count(),
+            "turned for the worse and then back.",
+        ));
+        answer.extend(counted(
+            self.lines.iter().filter(better).count(),
+            "got better, and none of these got worse.",
+        ));
+        answer
+    }
+
+    fn headline(&self, worse: usize) -> String {
+        let runs = units::count(self.runs as u64);
+        match (self.runs, worse) {
+            (0, _) => "The history holds no run yet.".to_owned(),
+            (1, _) => "The history holds one run: nothing can have turned yet.".to_owned(),
+            (_, 0) if self.lines.is_empty() => {
+                format!("None of the {runs} runs has a metric that the gate judges.")
+            }
+            (_, 0) => format!("Nothing turned for the worse and stayed so in {runs} runs."),
+            (_, worse) => format!("{} got worse and stayed so, in {runs} runs.", metrics(worse)),
+        }
+    }
+
+    /// Returns one sentence per run from which on a metric is worse.
+    fn sentences(&self, worse: &[&TrendLine]) -> Vec<String> {
+        let mut runs: BTreeMap<(&str, &str, &str), Vec<&TrendLine>> = BTreeMap::new();
+        for line in worse {
+            if let Some(run) = line.worse().and_then(|(turn, _)| line.run(turn)) {
+                let key = (run.started.as_str(), run.run.as_str(), line.machine.as_str());
+                runs.entry(key).or_default().push(line);
+            }
+        }
+        let all = runs.len();
+        let many = self.many_machines();
+        let sentence = |((_, _, machine), mut lines): ((&str, &str, &str), Vec<&TrendLine>)| {
+            lines.sort_by(|a, b| a.by_gravity(b));
+            let run = lines.first().and_then(|line| line.run(line.worse()?.0))?;
+            let told: Vec<String> = lines.iter().take(NAMED).filter_map(|line| line.told()).collect();
+            let more = match lines.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!("; and {} more", units::count(more as u64)),
+            };
+            let on = if many {
+                format!(" on {machine}")
+            } else {
+                String::new()
+            };
+            Some(format!(
+                "From run {} on{on}: {}{more}.",
+                named(run),
+                told.join("; ")
+            ))
+        };
+        let mut sentences: Vec<String> = runs.into_iter().rev().take(RUNS).filter_map(sentence).collect();
+        if all > RUNS {
+            sentences.push(format!(
+                "And from {} earlier runs on; the table below has them all.",
+                units::count((all - RUNS) as u64)
+            ));
+        }
+        sentences
+    }
+}
+
+/// Formats a number of metrics: `One metric`, `3 metrics`.
+fn metrics(count: usize) -> String {
+    match count {
+        1 => "One metric".to_owned(),
+        count => format!("{} metrics", units::count(count as u64)),
+    }
+}

@@ -1,0 +1,293 @@
+//! Steps before a cell on a GPU that NVML can query: check for other processes, cooldown, idle power.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use mantissa_core::{Event, EventKind};
+use mantissa_telemetry::{GpuSource, Library, MIN_ENERGY_SECONDS, Sampler, Trace};
+
+use crate::{
+    Policy, RunError, Stop,
+    cooldown::{GpuBaseline, GpuState, LOOK, cool_down},
+    gpu_contention::{Contention, contention},
+};
+
+/// Duration of the measurement of the idle power, in seconds: the shortest window for an energy, plus time for the
+/// first readings.
+const IDLE_SECONDS: f64 = MIN_ENERGY_SECONDS + 0.5;
+
+/// Maximum share of the time in which kernels may run on an idle GPU, such as those of a desktop.
+const IDLE_SHARE: f64 = 0.05;
+
+/// Time limit for a call of NVML. A faulty driver can block a call forever.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// State of the GPUs of a run between its cells.
+pub(crate) struct PreCell {
+    library: Option<Library>,
+    policy: Policy,
+    stop: Stop,
+    /// State of every GPU before its first cell, by UUID.
+    devices: BTreeMap<String, GpuBaseline>,
+    /// Other processes that were already detected.
+    known: BTreeSet<u32>,
+}
+
+/// Event for a record, with the process that it concerns.
+pub(crate) struct Noted {
+    event: Event,
+    pid: Option<u32>,
+}
+
+impl PreCell {
+    /// Loads NVML, if available. `devices` contains the GPUs that the run already knows.
+    pub(crate) fn of_this_machine(
+        policy: Policy,
+        stop: Stop,
+        devices: BTreeMap<String, GpuBaseline>,
+    ) -> Self {
+        Self {
+            library: Library::of_this_machine().ok(),
+            policy,
+            stop,
+            devices,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the state of every GPU before its first cell, by UUID.
+    pub(crate) fn devices(&self) -> &BTreeMap<String, GpuBaseline> {
+        &self.devices
+    }
+
+    /// Returns the idle power of the GPU in watts. It is measured once before the first cell, until the power is steady
+    /// or the time limit of the cooldown is reached.
+    ///
+    /// # Errors
+    /// Reason for which the idle power is not known.
+    pub(crate) fn idle_watts(
+        &mut self,
+        gpu: Option<&str>,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<f64, String> {
+        let gpu = gpu.ok_or("no GPU is sampled")?;
+        if self.policy.cool_down_seconds == 0.0 {
+            return Err(
+                "the power of the idle device was not read: `--cool-down 0` waits for nothing".into(),
+            );
+        }
+        let known = self.devices.get(gpu).cloned().unwrap_or_default();
+        if let Some(why) = known.unknown_idle {
+            return Err(why);
+        }
+        if let Some(watts) = known.idle_watts {
+            return Ok(watts);
+        }
+        let begun = Instant::now();
+        let idle = loop {
+            let (trace, window) = self.watch(gpu, tell);
+            if trace.anybody_listed() {
+                break Err("somebody computed on the device before the first cell".to_owned());
+            }
+            let read = match trace.busiest() {
+                // The utilisation shows that other processes compute even if the driver does not list processes.
+                Some(share) if share > IDLE_SHARE => Err(format!(
+                    "the device was {:.0} % busy before the first cell",
+                    100.0 * share
+                )),
+                _ => trace.steady_power(window),
+            };
+            let mute = |what: &String| what.starts_with("power") || what.starts_with("NVML");
+            let in_vain = trace.missing().iter().any(mute);
+            let over = begun.elapsed().as_secs_f64() >= self.policy.cool_down_seconds;
+            if read.is_ok() || over || in_vain {
+                break read;
+            }
+            if self.stop.asked().is_some() {
+                return read;
+            }
+        };
+        let device = self.devices.entry(gpu.to_owned()).or_default();
+        match &idle {
+            Ok(watts) => device.idle_watts = Some(*watts),
+            Err(why) => device.unknown_idle = Some(why.clone()),
+        }
+        idle
+    }
+
+    /// Samples a GPU for the duration that an energy requires. Returns the trace and the window to evaluate.
+    fn watch(&self, gpu: &str, tell: &mut dyn FnMut(&str)) -> (Trace, Range<f64>) {
+        let sampler = Sampler::start(vec![Box::new(GpuSource::open(gpu))]);
+        let enough = |sampler: &Sampler| sampler.seconds() >= IDLE_SECONDS;
+        while !enough(&sampler) && self.pause(LOOK, "the power of the idle GPU is read", tell) {}
+        let end = sampler.seconds();
+        (sampler.stop(), (IDLE_SECONDS - MIN_ENERGY_SECONDS).min(end)..end)
+    }
+
+    /// Waits for other processes to exit and for the GPU to cool down, as the policy requires. Calls `tell` with the
+    /// reason for waiting.
+    ///
+    /// # Errors
+    /// [`RunError::Busy`].
+    pub(crate) fn ready(
+        &mut self,
+        gpu: Option<&str>,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Vec<Noted>, RunError> {
+        let (Some(library), Some(gpu)) = (self.library, gpu) else {
+            return Ok(vec![]);
+        };
+        let strangers = self.strangers(library, gpu, tell)?;
+        let rested = self.cool_down(library, gpu, tell);
+        Ok(strangers.into_iter().chain(rested).collect())
+    }
+
+    fn strangers(
+        &mut self,
+        library: Library,
+        gpu: &str,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Vec<Noted>, RunError> {
+        let look = || {
+            let id = gpu.to_owned();
+            let listed = with_patience(PATIENCE, move || library.processes(&id, &[std::process::id()]));
+            let listed = listed.and_then(Result::ok).unwrap_or_default();
+            let others = listed.into_iter().filter(|process| !process.own);
+            others.map(|process| process.pid).collect()
+        };
+        let mut pause = |time| self.pause(time, "somebody else computes on the GPU", tell);
+        match contention(self.policy.busy, &self.known, look, &mut pause) {
+            Contention::Refused(pids) => Err(RunError::Busy {
+                gpu: gpu.to_owned(),
+                processes: pids
+                    .iter()
+                    .map(|pid| format!("process {pid}"))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            }),
+            Contention::Tolerated(pids) => {
+                let noted = |pid: &u32| Noted {
+                    event: Event::new(
+                        EventKind::ForeignProcess,
+                        format!("process {pid} computed on the device before the cell"),
+                    ),
+                    pid: Some(*pid),
+                };
+                let all = pids.iter().map(noted).collect();
+                self.known.extend(pids);
+                Ok(all)
+            }
+        }
+    }
+
+    fn cool_down(&mut self, library: Library, gpu: &str, tell: &mut dyn FnMut(&str)) -> Option<Noted> {
+        let limit = Duration::try_from_secs_f64(self.policy.cool_down_seconds).unwrap_or(Duration::MAX);
+        if limit.is_zero() {
+            return None;
+        }
+        let look = || {
+            let id = gpu.to_owned();
+            let now = with_patience(PATIENCE, move || library.device(&id))?.ok()?;
+            Some(GpuState {
+                celsius: now.temperature_celsius,
+                throttle: now.throttle,
+            })
+        };
+        let Some(before) = self.devices.get(gpu) else {
+            let at_rest = |now: GpuState| GpuBaseline {
+                celsius: now.celsius,
+                ..GpuBaseline::default()
+            };
+            self.devices
+                .extend(look().map(|now| (gpu.to_owned(), at_rest(now))));
+            return None;
+        };
+        let rest = cool_down(before.celsius, limit, look, |time| {
+            self.pause(time, "the GPU cools down", tell)
+        })?;
+        Some(Noted {
+            event: Event {
+                value: Some(rest.seconds),
+                ..Event::new(EventKind::CoolDown, rest.detail)
+            },
+            pid: None,
+        })
+    }
+
+    /// Sleeps unless the run is stopped. Returns false if the wait has to end.
+    fn pause(&self, time: Duration, why: &str, tell: &mut dyn FnMut(&str)) -> bool {
+        tell(why);
+        if self.stop.asked().is_none() {
+            thread::sleep(time);
+        }
+        self.stop.asked().is_none()
+    }
+}
+
+/// Returns the result of a call that may block forever; `None` if it takes longer than `patience`.
+fn with_patience<T: Send + 'static>(
+    patience: Duration,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (tell, told) = mpsc::channel();
+    // The receiver may be gone when the call returns.
+    let asked = thread::Builder::new().spawn(move || drop(tell.send(call())));
+    asked.ok()?;
+    told.recv_timeout(patience).ok()
+}
+
+/// Joins the events from before a cell and those of its worker. Omits a process that both detected from the former,
+/// because the worker knows how long it was there.
+pub(crate) fn merge(noted: Vec<Noted>, of_worker: Vec<Event>) -> Vec<Event> {
+    let seen = |pid: u32| {
+        let prefix = format!("process {pid} ");
+        of_worker
+            .iter()
+            .any(|event| event.kind == EventKind::ForeignProcess && event.detail.starts_with(&prefix))
+    };
+    let kept = noted.into_iter().filter(|noted| !noted.pid.is_some_and(seen));
+    let events: Vec<Event> = kept.map(|noted| noted.event).collect();
+    events.into_iter().chain(of_worker).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_does_not_come_back_is_not_waited_for() {
+        const HOUR: Duration = Duration::from_secs(3600);
+        assert_eq!(with_patience(HOUR, || 7), Some(7));
+        let stuck = || thread::sleep(HOUR);
+        assert_eq!(with_patience(Duration::from_millis(20), stuck), None);
+    }
+
+    #[test]
+    fn a_stranger_that_the_worker_saw_too_is_named_once() {
+        let noted = |pid: u32| Noted {
+            event: Event::new(
+                EventKind::ForeignProcess,
+                format!("process {pid} computed on the device before the cell"),
+            ),
+            pid: Some(pid),
+        };
+        let of_worker = Event::new(
+            EventKind::ForeignProcess,
+            "process 71 computed on the device, seen from 0.0 s to 2.0 s".into(),
+        );
+        let merged = merge(vec![noted(7), noted(71)], vec![of_worker]);
+        let details: Vec<&str> = merged.iter().map(|event| event.detail.as_str()).collect();
+        assert_eq!(
+            details,
+            [
+                "process 7 computed on the device before the cell",
+                "process 71 computed on the device, seen from 0.0 s to 2.0 s"
+            ]
+        );
+    }
+}

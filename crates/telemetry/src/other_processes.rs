@@ -1,0 +1,169 @@
+//! Detection of other processes on the device.
+
+use mantissa_core::{Event, EventKind};
+
+use crate::Process;
+
+/// Result of the detection of other processes on the device.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OtherProcesses {
+    /// The driver lists only own processes.
+    None,
+    /// Not known, for this reason.
+    Unknown(String),
+    /// These processes were detected.
+    Seen(Vec<OtherProcess>),
+}
+
+/// Process on the device that belongs to another program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Peak device memory in bytes; absent if the driver hides it.
+    pub bytes: Option<u64>,
+    /// First reading that listed it, seconds since the start.
+    pub first_seconds: f64,
+    /// Last reading that listed it, seconds since the start.
+    pub last_seconds: f64,
+}
+
+/// Log of the process lists of all readings.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log {
+    strangers: Vec<OtherProcess>,
+    own_listed: bool,
+    /// Time of the first list in seconds. The own process had not used the device by then.
+    first_list: Option<f64>,
+}
+
+impl Log {
+    pub(crate) fn push(&mut self, seconds: f64, processes: &[Process]) {
+        self.first_list.get_or_insert(seconds);
+        for process in processes {
+            if process.own {
+                self.own_listed = true;
+                continue;
+            }
+            match self.strangers.iter_mut().find(|one| one.pid == process.pid) {
+                Some(known) => {
+                    known.last_seconds = seconds;
+                    known.bytes = known.bytes.max(process.bytes);
+                }
+                None => self.strangers.push(OtherProcess {
+                    pid: process.pid,
+                    bytes: process.bytes,
+                    first_seconds: seconds,
+                    last_seconds: seconds,
+                }),
+            }
+        }
+    }
+
+    pub(crate) fn anybody(&self) -> bool {
+        !self.strangers.is_empty()
+    }
+
+    /// Returns only what is certain. In a container, the driver may list an own process under another id. Therefore, a
+    /// process that appears while no own process is listed may be an own one.
+    pub(crate) fn verdict(&self) -> OtherProcesses {
+        let Some(first) = self.first_list else {
+            return OtherProcesses::Unknown("the driver lists no processes".into());
+        };
+        let certain = |one: &&OtherProcess| self.own_listed || one.first_seconds <= first;
+        let strangers: Vec<OtherProcess> = self.strangers.iter().filter(certain).cloned().collect();
+        if !strangers.is_empty() {
+            return OtherProcesses::Seen(strangers);
+        }
+        match (self.own_listed, self.strangers.first()) {
+            (true, _) => OtherProcesses::None,
+            (false, Some(one)) => OtherProcesses::Unknown(format!(
+                "the driver lists process {} and not this one, which may be the same: a container has numbers of its own",
+                one.pid
+            )),
+            (false, None) => {
+                OtherProcesses::Unknown("the driver does not list this process, so it may hide others".into())
+            }
+        }
+    }
+
+    /// Returns one event per other process.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let OtherProcesses::Seen(strangers) = self.verdict() else {
+            return vec![];
+        };
+        let event = |one: OtherProcess| Event {
+            kind: EventKind::ForeignProcess,
+            step: None,
+            value: one.bytes.map(|bytes| bytes as f64),
+            detail: format!(
+                "process {} computed on the device, seen from {:.1} s to {:.1} s",
+                one.pid, one.first_seconds, one.last_seconds
+            ),
+        };
+        strangers.into_iter().map(event).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, own: bool) -> Process {
+        Process {
+            pid,
+            bytes: Some(u64::from(pid)),
+            own,
+        }
+    }
+
+    fn log(lists: &[&[Process]]) -> Log {
+        let mut log = Log::default();
+        for (second, list) in lists.iter().enumerate() {
+            log.push(second as f64, list);
+        }
+        log
+    }
+
+    #[test]
+    fn ours_alone_is_nobody_else() {
+        assert_eq!(log(&[&[], &[process(7, true)]]).verdict(), OtherProcesses::None);
+    }
+
+    #[test]
+    fn a_stranger_is_seen_from_its_first_reading_to_its_last() {
+        let alone = [process(7, true)];
+        let both = [process(7, true), process(9, false)];
+        let log = log(&[&alone, &both, &both, &alone]);
+        let seen = OtherProcess {
+            pid: 9,
+            bytes: Some(9),
+            first_seconds: 1.0,
+            last_seconds: 2.0,
+        };
+        assert_eq!(log.verdict(), OtherProcesses::Seen(vec![seen]));
+        assert_eq!(
+            log.events()[0].detail,
+            "process 9 computed on the device, seen from 1.0 s to 2.0 s"
+        );
+    }
+
+    #[test]
+    fn who_was_there_before_us_is_a_stranger_even_where_we_are_not_listed() {
+        let log = log(&[&[process(9, false)], &[process(9, false)]]);
+        assert!(matches!(log.verdict(), OtherProcesses::Seen(seen) if seen[0].pid == 9));
+    }
+
+    #[test]
+    fn who_comes_where_we_are_not_listed_may_be_us() {
+        let verdict = log(&[&[], &[process(4711, false)]]).verdict();
+        assert!(matches!(verdict, OtherProcesses::Unknown(reason) if reason.contains("4711")));
+    }
+
+    #[test]
+    fn an_empty_list_is_unknown_and_not_nobody() {
+        assert!(matches!(log(&[&[], &[]]).verdict(), OtherProcesses::Unknown(_)));
+        assert!(matches!(Log::default().verdict(), OtherProcesses::Unknown(_)));
+        assert!(Log::default().events().is_empty());
+    }
+}

@@ -1,0 +1,318 @@
+//! Selects model and data of a cell: the only place where the model becomes a type.
+
+use mantissa_core::{Attention, Cell, DatasetKind, Model, Task};
+use mantissa_inputs::{
+    data::{
+        DataError, Dataset, ImagePreprocessing, Images, KnownClasses, LanguageTask, Normalization, Reading,
+        Tokenized, Wanted, check_folder, check_length, load_images, load_passages, load_reviews,
+        synthetic_images,
+    },
+    weights::{Checkpoint, check_vocabulary_size, class_names},
+};
+use mantissa_precision::Operation;
+
+use crate::{
+    Inputs, WorkloadError,
+    models::{
+        Bert, Bloom, DistilBert, F32Layers, Gpt2, ImageNetResNet, Llama, Network, ResNet, TextHead, Vit,
+    },
+};
+
+/// Work on a model and its data, generic over their types.
+pub(crate) trait Work {
+    /// Result of the work.
+    type Output;
+
+    /// Runs the work.
+    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Self::Output, WorkloadError>;
+}
+
+/// Source of a model and its data.
+pub(crate) trait Source {
+    /// Loads the `wanted` parts of the data, creates the model for it and runs the work.
+    fn work<W: Work>(
+        self,
+        cell: &Cell,
+        wanted: &Wanted,
+        inputs: &Inputs,
+        work: W,
+    ) -> Result<W::Output, WorkloadError>;
+}
+
+/// Source of the models of this crate.
+pub(crate) struct BuiltIn;
+
+impl Source for BuiltIn {
+    fn work<W: Work>(
+        self,
+        cell: &Cell,
+        wanted: &Wanted,
+        inputs: &Inputs,
+        work: W,
+    ) -> Result<W::Output, WorkloadError> {
+        match &cell.workload.task {
+            Task::Train(task) => with_subject(cell, (&task.model, task.dataset), wanted, inputs, work),
+            Task::Evaluate(task) => with_subject(cell, (&task.model, task.dataset), wanted, inputs, work),
+            Task::Generate(_) | Task::Kernel(_) => unreachable!("these read no data"),
+        }
+    }
+}
+
+fn with_subject<W: Work>(
+    cell: &Cell,
+    (model, kind): (&Model, DatasetKind),
+    wanted: &Wanted,
+    inputs: &Inputs,
+    work: W,
+) -> Result<W::Output, WorkloadError> {
+    match model {
+        Model::Distilbert(size) => {
+            let text = texts(cell, (model, kind), wanted, inputs)?;
+            let words = words(cell, &text, inputs)?;
+            work.on(DistilBert::new(size.clone(), words, text.classes), text)
+        }
+        Model::Bert(size) => {
+            let text = texts(cell, (model, kind), wanted, inputs)?;
+            let (words, head) = (words(cell, &text, inputs)?, head(kind, &text));
+            work.on(Bert::new(size.clone(), words, head), text)
+        }
+        Model::Llama(size) => work.on(
+            Llama::new(size.clone()),
+            texts(cell, (model, kind), wanted, inputs)?,
+        ),
+        Model::Gpt2(size) => work.on(
+            Gpt2::new(size.clone()),
+            texts(cell, (model, kind), wanted, inputs)?,
+        ),
+        Model::Bloom(size) => {
+            let text = texts(cell, (model, kind), wanted, inputs)?;
+            work.on(Bloom::new(size.clone(), head(kind, &text)), text)
+        }
+        Model::Resnet(size) => {
+            let images = images(cell, (model, kind), wanted, inputs)?;
+            work.on(
+                ResNet::new(size.clone(), images.test.edge(), images.classes),
+                images,
+            )
+        }
+        Model::ResnetImagenet(size) => {
+            let images = images(cell, (model, kind), wanted, inputs)?;
+            work.on(
+                ImageNetResNet::new(size.clone(), images.test.edge(), images.classes),
+                images,
+            )
+        }
+        Model::Vit(size) => {
+            let images = images(cell, (model, kind), wanted, inputs)?;
+            work.on(Vit::new(size.clone(), images.classes), images)
+        }
+        Model::Own => Err(WorkloadError::Data(NO_OWN.to_owned())),
+    }
+}
+
+/// Error message if a suite requests `model = "own"` from a program without one.
+pub(crate) const NO_OWN: &str = "this program has no model of its own\n  hint: `model = \"own\"` is for programs with one, such as `examples/own_model.rs`";
+
+/// Work on a model that generates text, generic over its type.
+pub(crate) trait GenerateText {
+    /// Result of the work.
+    type Output;
+
+    /// Runs the work.
+    fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Self::Output, WorkloadError>;
+}
+
+/// Creates a model that generates text, and runs the work.
+pub(crate) fn with_writer<W: GenerateText>(model: &Model, writing: W) -> Result<W::Output, WorkloadError> {
+    match model {
+        Model::Llama(size) => writing.with(Llama::new(size.clone())),
+        Model::Gpt2(size) => writing.with(Gpt2::new(size.clone())),
+        Model::Bloom(size) => writing.with(Bloom::new(size.clone(), TextHead::Words)),
+        other => unreachable!("a suite has no `{}` write", other.name()),
+    }
+}
+
+/// Returns the head of a text model. Running text has tokens to predict, other text has classes.
+fn head(kind: DatasetKind, text: &Dataset<Tokenized>) -> TextHead {
+    match kind.is_running_text() {
+        true => TextHead::Words,
+        false => TextHead::Classes(text.classes),
+    }
+}
+
+/// Returns the number of rows of the embedding table: the size of the vocabulary, or the number of rows in the
+/// checkpoint if that is larger.
+///
+/// # Errors
+/// The embedding table of the checkpoint has fewer rows than the vocabulary.
+fn words(cell: &Cell, text: &Dataset<Tokenized>, inputs: &Inputs) -> Result<u32, WorkloadError> {
+    let words = text.test.vocabulary();
+    let Some(path) = inputs.weights_of(&cell.workload.name) else {
+        return Ok(words);
+    };
+    // A missing embedding table is reported when the checkpoint is fitted to the model.
+    let rows = Checkpoint::open(path)?.rows("embeddings.word_embeddings.weight");
+    let Some(rows) = rows.and_then(|rows| u32::try_from(rows).ok()) else {
+        return Ok(words);
+    };
+    check_vocabulary_size(path, rows).map_err(WorkloadError::Weights)?;
+    match rows < words {
+        true => Err(too_many_words(words, rows)),
+        false => Ok(rows),
+    }
+}
+
+fn too_many_words(words: u32, rows: u32) -> WorkloadError {
+    WorkloadError::Data(format!(
+        "the tokenizer has {words} words, and the model's table {rows}\n  hint: `--vocabulary` names the tokenizer of the checkpoint"
+    ))
+}
+
+/// Reads the classes of the checkpoint of a cell. Returns `None` without a checkpoint.
+fn known_classes(cell: &Cell, model: &Model, inputs: &Inputs) -> Result<Option<KnownClasses>, WorkloadError> {
+    let Some(path) = inputs.weights_of(&cell.workload.name) else {
+        return Ok(None);
+    };
+    let head = match model {
+        Model::Bloom(_) => "score.weight",
+        Model::Resnet(_) => "linear.weight",
+        Model::ResnetImagenet(_) => "fc.weight",
+        _ => "classifier.weight",
+    };
+    let rows = Checkpoint::open(path)?.rows(head);
+    let count = rows.and_then(|rows| u32::try_from(rows).ok());
+    Ok(Some(KnownClasses {
+        count,
+        names: class_names(path, count).map_err(WorkloadError::Weights)?,
+    }))
+}
+
+fn texts(
+    cell: &Cell,
+    (model, kind): (&Model, DatasetKind),
+    wanted: &Wanted,
+    inputs: &Inputs,
+) -> Result<Dataset<Tokenized>, WorkloadError> {
+    let sequence = cell.setting.sequence();
+    if let Some(longest) = model.positions().filter(|longest| sequence > *longest) {
+        return Err(WorkloadError::Data(format!(
+            "`sequence={sequence}` is longer than the model's {longest} positions"
+        )));
+    }
+    let (data, vocabulary) = (inputs.data_of(kind), inputs.vocabulary.as_deref());
+    let asked = match model.is_causal() {
+        true => LanguageTask::Next,
+        false => LanguageTask::Masked,
+    };
+    let wrong = |error: DataError| WorkloadError::Data(error.to_string());
+    let weights = inputs.weights_of(&cell.workload.name);
+    if let (Some(weights), Some(vocabulary)) = (weights, vocabulary) {
+        check_folder(weights, vocabulary).map_err(wrong)?;
+    }
+    let reading = Reading {
+        data,
+        columns: inputs.columns.clone(),
+        known: match kind.is_running_text() {
+            true => None,
+            false => known_classes(cell, model, inputs)?,
+        },
+        vocabulary,
+        cache: &inputs.cache,
+    };
+    let text = match kind.is_running_text() {
+        true => load_passages((kind, asked), wanted, sequence, &reading),
+        false => load_reviews(kind, wanted, sequence, &reading),
+    };
+    let text = text.map_err(wrong)?;
+    // Running text is divided into passages, which are never truncated.
+    if let (Some(weights), false) = (weights, kind.is_running_text()) {
+        check_length(weights, sequence).map_err(wrong)?;
+    }
+    match model.vocabulary() {
+        Some(rows) if text.test.vocabulary() > rows => Err(too_many_words(text.test.vocabulary(), rows)),
+        _ => Ok(text),
+    }
+}
+
+fn images(
+    cell: &Cell,
+    (model, kind): (&Model, DatasetKind),
+    wanted: &Wanted,
+    inputs: &Inputs,
+) -> Result<Dataset<Images>, WorkloadError> {
+    let edge = model.image_size().expect("it sees images") as usize;
+    if kind.is_synthetic() {
+        return Ok(synthetic_images(wanted, edge));
+    }
+    let path = inputs.data_of(kind);
+    let path = path
+        .ok_or_else(|| WorkloadError::Data("no images given\n  hint: name them with `--data`".to_owned()))?;
+    let shades = match model {
+        Model::Vit(_) => Normalization::UNIT,
+        _ => Normalization::IMAGENET,
+    };
+    let known = known_classes(cell, model, inputs)?;
+    let preparation = match inputs.weights_of(&cell.workload.name) {
+        Some(weights) => ImagePreprocessing::beside(weights, edge as u32, shades),
+        None => Ok(ImagePreprocessing::usual(shades)),
+    };
+    let preparation = preparation.map_err(|error| WorkloadError::Data(error.to_string()))?;
+    load_images((path, known.as_ref()), wanted, edge, &preparation)
+        .map_err(|error| WorkloadError::Data(error.to_string()))
+}
+
+/// Query on a model before its data is read, generic over its type.
+pub(crate) trait EvaluateModel {
+    /// Result of the query.
+    type Answer;
+
+    /// Runs the query.
+    fn of<M: Network>(self, model: M) -> Self::Answer;
+}
+
+/// Queries the model of a cell, if it has one. The data is not known yet, so `words` is the vocabulary size unless the model's size contains it,
+/// and `classes` the number of classes.
+pub(crate) fn asked<A: EvaluateModel>(
+    cell: &Cell,
+    (words, classes): (u32, u32),
+    asking: A,
+) -> Option<A::Answer> {
+    let model = cell.workload.model()?;
+    let head = match &cell.workload.task {
+        Task::Train(task) if !task.dataset.is_running_text() => TextHead::Classes(classes),
+        Task::Evaluate(task) if !task.dataset.is_running_text() => TextHead::Classes(classes),
+        _ => TextHead::Words,
+    };
+    let edge = model.image_size().unwrap_or(1) as usize;
+    Some(match model.clone() {
+        Model::Distilbert(size) => asking.of(DistilBert::new(size, words, classes)),
+        Model::Bert(size) => asking.of(Bert::new(size, words, head)),
+        Model::Llama(size) => asking.of(Llama::new(size)),
+        Model::Gpt2(size) => asking.of(Gpt2::new(size)),
+        Model::Bloom(size) => asking.of(Bloom::new(size, head)),
+        Model::Resnet(size) => asking.of(ResNet::new(size, edge, classes)),
+        Model::ResnetImagenet(size) => asking.of(ImageNetResNet::new(size, edge, classes)),
+        Model::Vit(size) => asking.of(Vit::new(size, classes)),
+        Model::Own => return None,
+    })
+}
+
+/// Returns the operations of the layers that a cell keeps in f32.
+pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
+    struct KeptOperations(F32Layers, Operation);
+    impl EvaluateModel for KeptOperations {
+        type Answer = Vec<Operation>;
+
+        fn of<M: Network>(self, model: M) -> Vec<Operation> {
+            let Self(kept, attention) = self;
+            model.with_kept(kept).kept_operations(attention)
+        }
+    }
+    let kept = F32Layers::Matching(cell.setting.keep_f32().to_vec());
+    let attention = match cell.setting.attention() {
+        Attention::Fused => Operation::FusedAttention,
+        Attention::Math => Operation::Matmul,
+    };
+    // The names of layers do not depend on the data.
+    asked(cell, (1, 1), KeptOperations(kept, attention)).unwrap_or_default()
+}

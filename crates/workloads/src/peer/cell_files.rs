@@ -1,0 +1,346 @@
+//! Files from which another framework computes the same cell: initial weights, examples, and the positions to predict.
+//!
+//! ```text
+//! FOLDER/<cell>.json             the cell, and the names of its files
+//!        weights.safetensors     f32, with the names of published checkpoints; includes the running statistics of batch norms
+//!        train.safetensors       tokens or pixels in the model's format, and the labels; same for validation and test
+//!        prompts.safetensors     prompts of a generation cell
+//!        operands.safetensors    operands of a kernel, in f64
+//!        again-<cell>.json       the cell in f32, with the same files, to compare its predictions
+//! ```
+
+use std::{collections::HashMap, fs, path::Path};
+
+use mantissa_core::Values;
+use mantissa_core::{Cell, GenerateTask, Setting, read_regular};
+use mantissa_inputs::weights::{Checkpoint, Weight};
+use safetensors::{Dtype, tensor::TensorView};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    Inputs, WorkloadError,
+    data::{Dataset, Labelled, Numbers, Part, Tokenized},
+    generate::prompts,
+    initial_state::Purpose,
+    models::Network,
+    weights::fit,
+};
+
+/// Contents of `<cell>.json`.
+#[derive(Debug, Serialize)]
+struct WrittenFile<'a> {
+    cell: &'a Cell,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    train: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompts: Option<String>,
+    /// File of a kernel's operands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operands: Option<String>,
+    /// Number of classes, if examples have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    classes: Option<u32>,
+    /// Vocabulary size, if examples are texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<u32>,
+}
+
+impl<'a> WrittenFile<'a> {
+    fn of(cell: &'a Cell) -> Self {
+        Self {
+            cell,
+            weights: None,
+            train: None,
+            validation: None,
+            test: None,
+            prompts: None,
+            operands: None,
+            classes: None,
+            words: None,
+        }
+    }
+}
+
+/// Cell to hand over, and the target folder.
+#[derive(Clone, Copy)]
+pub(crate) struct CellFiles<'a> {
+    pub cell: &'a Cell,
+    pub inputs: &'a Inputs,
+    pub folder: &'a Path,
+}
+
+/// Writes the files of a training or evaluation cell. Returns the name of the JSON file, as do the next two functions.
+///
+/// # Errors
+/// The user's weights are invalid, or a file cannot be written.
+pub(super) fn write_files<M: Network>(
+    handing: &CellFiles<'_>,
+    model: &M,
+    data: &Dataset<M::Part>,
+    purpose: Purpose,
+) -> Result<String, WorkloadError> {
+    let weights = handing.weights(model, purpose)?;
+    let cell = handing.cell;
+    let written = WrittenFile {
+        weights: Some(weights),
+        train: handing.part("train", &data.train)?,
+        validation: handing.part("validation", &data.validation)?,
+        test: handing.part("test", &data.test)?,
+        classes: (!cell.workload.predicts_tokens()).then_some(data.classes),
+        words: data.test.words(),
+        ..WrittenFile::of(cell)
+    };
+    handing.finish(&written)
+}
+
+/// Writes the files of a generation cell.
+///
+/// # Errors
+/// The user's weights are invalid, or a file cannot be written.
+pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
+    handing: &CellFiles<'_>,
+    model: &M,
+    task: &GenerateTask,
+) -> Result<String, WorkloadError> {
+    let weights = handing.weights(model, Purpose::Testing)?;
+    let n = handing.cell.setting.batch() as usize;
+    let ids = prompts(task, n, handing.cell.seed);
+    let shape = vec![n, task.prompt_tokens as usize];
+    let bytes = bytes_of(&ids, i32::to_le_bytes);
+    let prompts = handing.write("prompts", vec![("ids".to_owned(), Dtype::I32, shape, bytes)])?;
+    let written = WrittenFile {
+        weights: Some(weights),
+        prompts: Some(prompts),
+        ..WrittenFile::of(handing.cell)
+    };
+    handing.finish(&written)
+}
+
+/// Writes the files of a kernel cell: its operands, already rounded to the setting's format.
+///
+/// # Errors
+/// A file cannot be written.
+pub(crate) fn hand_over_operands(
+    handing: &CellFiles<'_>,
+    operands: &[(&str, Vec<usize>, &[f64])],
+) -> Result<String, WorkloadError> {
+    let stored = operands.iter().map(|(name, shape, values)| {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        ((*name).to_owned(), Dtype::F64, shape.clone(), bytes)
+    });
+    let file = handing.write("operands", stored.collect())?;
+    let written = WrittenFile {
+        operands: Some(file),
+        ..WrittenFile::of(handing.cell)
+    };
+    handing.finish(&written)
+}
+
+/// Writes a cell once more, with the same files in another setting.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(super) fn hand_over_again(
+    handing: &CellFiles<'_>,
+    handed: &str,
+    setting: &Setting,
+) -> Result<String, WorkloadError> {
+    let path = handing.folder.join(handed);
+    let written = read_regular(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+    let mut written: Value = written.map_err(|error| trouble("read", &path, &error))?;
+    written["cell"]["setting"] = json!(setting);
+    let file = format!("again-{handed}");
+    let path = handing.folder.join(&file);
+    fs::write(&path, written.to_string()).map_err(|error| unwritten(&path, &error))?;
+    Ok(file)
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> WorkloadError {
+    trouble("write", path, error)
+}
+
+fn trouble(doing: &str, path: &Path, error: &std::io::Error) -> WorkloadError {
+    WorkloadError::Data(format!("cannot {doing} `{}`: {error}", path.display()))
+}
+
+/// Tensor of a file: name, dtype, shape and little-endian bytes.
+type Stored = (String, Dtype, Vec<usize>, Vec<u8>);
+
+impl CellFiles<'_> {
+    fn finish(&self, written: &WrittenFile<'_>) -> Result<String, WorkloadError> {
+        let file = format!("{}.json", self.cell.id);
+        let path = self.folder.join(&file);
+        let text = serde_json::to_string(written).map_err(|error| unwritten(&path, &error.into()))?;
+        fs::write(&path, text).map_err(|error| unwritten(&path, &error))?;
+        Ok(file)
+    }
+
+    /// Writes the initial weights of the cell, in f64 if both the checkpoint and the cell use it, otherwise in f32. Returns the name of the
+    /// file.
+    fn weights<M: Network>(&self, model: &M, purpose: Purpose) -> Result<String, WorkloadError> {
+        let stored = |(name, shape, values): Weight| -> Stored {
+            match values {
+                Values::F32(values) => (name, Dtype::F32, shape, bytes_of(&values, f32::to_le_bytes)),
+                Values::F64(values) => (name, Dtype::F64, shape, bytes_of(&values, f64::to_le_bytes)),
+            }
+        };
+        let format = self.cell.setting.precision().parameters();
+        let mut all: Vec<Stored> = vec![];
+        let mut running = model
+            .norms()
+            .into_iter()
+            .map(|(norm, channels)| (norm, [0f32, 1.0].map(|value| Values::F32(vec![value; channels]))))
+            .collect::<Vec<_>>();
+        match self.inputs.weights_of(&self.cell.workload.name) {
+            None => all.extend(model.initial(self.cell.seed).map(stored)),
+            Some(path) => {
+                let checkpoint = Checkpoint::open(path)?;
+                let fitted = fit(&checkpoint, model, purpose == Purpose::Training)?;
+                for weight in fitted.parameters(self.cell.seed, format) {
+                    all.push(stored(weight?));
+                }
+                let read = fitted.running(format)?;
+                if !read.is_empty() {
+                    running = read;
+                }
+            }
+        }
+        for (norm, [mean, variance]) in running {
+            for (part, values) in [("running_mean", mean), ("running_var", variance)] {
+                all.push(stored((format!("{norm}.{part}"), vec![values.len()], values)));
+            }
+        }
+        self.write("weights", all)
+    }
+
+    fn part<P: Part>(&self, name: &str, part: &P) -> Result<Option<String>, WorkloadError> {
+        if part.is_empty() {
+            return Ok(None);
+        }
+        let all: Vec<usize> = (0..part.len()).collect();
+        let batch = part.batch(&all);
+        let tensors = batch.tensors().into_iter().map(|named| match named.numbers {
+            Numbers::Whole(numbers) => {
+                let bytes = bytes_of(numbers, i32::to_le_bytes);
+                (named.name.to_owned(), Dtype::I32, named.shape, bytes)
+            }
+            Numbers::Real(numbers) => {
+                let bytes = bytes_of(numbers, f32::to_le_bytes);
+                (named.name.to_owned(), Dtype::F32, named.shape, bytes)
+            }
+        });
+        self.write(name, tensors.collect()).map(Some)
+    }
+
+    /// Writes a file and returns its name.
+    fn write(&self, name: &str, tensors: Vec<Stored>) -> Result<String, WorkloadError> {
+        let views: Result<Vec<_>, _> = tensors
+            .iter()
+            .map(|(name, dtype, shape, bytes)| {
+                let view = TensorView::new(*dtype, shape.clone(), bytes)?;
+                Ok::<_, safetensors::SafeTensorError>((name.as_str(), view))
+            })
+            .collect();
+        let file = format!("{name}.safetensors");
+        let path = self.folder.join(&file);
+        // The same metadata as in PyTorch's own checkpoints: transformers rejects files without it.
+        let format = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+        let written = views.and_then(|views| safetensors::serialize_to_file(views, Some(format), &path));
+        match written {
+            Ok(()) => Ok(file),
+            Err(error) => Err(WorkloadError::Data(format!(
+                "cannot write `{}`: {error}",
+                path.display()
+            ))),
+        }
+    }
+}
+
+fn bytes_of<T: Copy, const BYTES: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; BYTES]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| bytes(*number)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::Axis;
+    use safetensors::SafeTensors;
+
+    use super::*;
+    use crate::{
+        data::Wanted,
+        model_and_data::{BuiltIn, Source, Work},
+        train::testing::cell,
+    };
+
+    struct Giving<'a>(CellFiles<'a>);
+
+    impl Work for Giving<'_> {
+        type Output = String;
+
+        fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<String, WorkloadError> {
+            write_files(&self.0, &model, &data, Purpose::Training)
+        }
+    }
+
+    #[test]
+    fn a_cell_is_handed_over_with_the_weights_and_the_examples_that_it_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs {
+            cache: folder.path().join("cache"),
+            ..Inputs::default()
+        };
+        let (cell, task) = cell(&[(Axis::Batch, "4"), (Axis::Accumulate, "2")], false);
+        let handing = CellFiles {
+            cell: &cell,
+            inputs: &inputs,
+            folder: folder.path(),
+        };
+        let wanted = Wanted::Divided(task.split.clone());
+        let handed = BuiltIn.work(&cell, &wanted, &inputs, Giving(handing)).unwrap();
+        let text = fs::read_to_string(folder.path().join(handed)).unwrap();
+        let handed: Value = serde_json::from_str(&text).unwrap();
+        let file = |name: &str| fs::read(folder.path().join(handed[name].as_str().unwrap())).unwrap();
+
+        let bytes = file("weights");
+        let weights = SafeTensors::deserialize(&bytes).unwrap();
+        let values = |name: &str| -> Vec<f32> {
+            let bytes = weights.tensor(name).unwrap().data().to_vec();
+            bytes
+                .chunks_exact(4)
+                .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
+                .collect()
+        };
+        struct Initial<'a>(&'a dyn Fn(&str) -> Vec<f32>, u64);
+        impl crate::model_and_data::EvaluateModel for Initial<'_> {
+            type Answer = usize;
+
+            fn of<M: Network>(self, model: M) -> usize {
+                let Self(values, seed) = self;
+                let compared = model
+                    .initial(seed)
+                    .map(|(name, _, expected)| assert_eq!(Values::F32(values(&name)), expected, "{name}"));
+                compared.count()
+            }
+        }
+        let words = handed["words"].as_u64().unwrap() as u32;
+        let classes = handed["classes"].as_u64().unwrap() as u32;
+        let compared =
+            crate::model_and_data::asked(&cell, (words, classes), Initial(&values, cell.seed)).unwrap();
+        assert!(compared > 10, "{compared}");
+
+        let bytes = file("train");
+        let train = SafeTensors::deserialize(&bytes).unwrap();
+        let examples = train.tensor("lengths").unwrap().shape()[0];
+        assert_eq!(
+            train.tensor("ids").unwrap().shape(),
+            [examples, cell.setting.sequence() as usize]
+        );
+    }
+}

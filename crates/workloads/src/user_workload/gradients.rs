@@ -1,0 +1,142 @@
+//! Compares the gradients of a replayed module with those that burn computes for the module.
+//!
+//! A replay passes gradients through all recorded operations, and `detach()` is not recorded. A module that stops gradients would therefore
+//! train differently than its author intended. The comparison runs once, in f32 on the CPU, for a few examples and the initial parameters of the
+//! training.
+
+#[cfg(test)]
+mod tests;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use mantissa_precision::{Autocast, Compute, Constants, Precision, without_recording};
+
+use super::{ModuleParameters, UserModel, UserWorkload};
+use crate::WorkloadError;
+
+/// Number of examples in the comparison.
+const EXAMPLES: usize = 2;
+
+/// Relative difference between the gradients of a parameter that a different order of summation can explain.
+const TOLERANCE: f64 = 0.01;
+
+/// Tolerance relative to the largest gradient: gradients that are zero in exact arithmetic consist of rounding errors.
+const FLOOR: f64 = 1e-5;
+
+/// Gradients by parameter.
+type Gradients = Vec<Vec<f32>>;
+
+/// Compares the gradients of a module with those of burn.
+///
+/// # Errors
+/// The gradients differ.
+pub(super) fn check<W: UserWorkload>(
+    own: &UserModel<W>,
+    examples: &[(W::Example, u32)],
+) -> Result<(), WorkloadError> {
+    let comparison = Comparison {
+        own,
+        examples: examples
+            .iter()
+            .take(EXAMPLES)
+            .map(|(example, _)| example)
+            .collect(),
+        values: ModuleParameters::of(&*own.workload, own.seed).values,
+        device: Device::flex().autodiff(),
+    };
+    let differing = without_recording(|| comparison.differing());
+    if differing.is_empty() {
+        return Ok(());
+    }
+    Err(WorkloadError::Data(format!(
+        "the gradients of `{}` are not those that burn computes: the module stops or changes gradients (`detach`), which cannot be recorded",
+        differing.join("`, `")
+    )))
+}
+
+struct Comparison<'a, W: UserWorkload> {
+    own: &'a UserModel<W>,
+    examples: Vec<&'a W::Example>,
+    values: Vec<Vec<f32>>,
+    device: Device,
+}
+
+impl<W: UserWorkload> Comparison<'_, W> {
+    /// Returns the names of parameters whose gradients differ.
+    fn differing(&self) -> Vec<&str> {
+        let burns = self.by_burn();
+        // A module that draws from its own generator has different gradients each time. Compare bits, since NaN is not equal to itself.
+        if bits(&self.by_burn()) != bits(&burns) {
+            return vec![];
+        }
+        let ours = self.by_replay();
+        let largest = burns.iter().map(|gradient| norm(gradient.iter().copied()));
+        let floor = FLOOR * largest.fold(0.0, f64::max);
+        let pairs = burns.iter().zip(&ours).zip(&*self.own.specs);
+        pairs
+            .filter(|((burns, ours), _)| {
+                let apart = norm(burns.iter().zip(*ours).map(|(burns, ours)| burns - ours));
+                let scale = norm(burns.iter().copied()).max(norm(ours.iter().copied()));
+                apart > TOLERANCE * scale + floor
+            })
+            .map(|(_, spec)| spec.name.as_str())
+            .collect()
+    }
+
+    /// Computes gradients with burn's own autodiff.
+    fn by_burn(&self) -> Gradients {
+        let workload = &self.own.workload;
+        self.device.seed(self.own.seed);
+        let module = workload.model(&self.device);
+        self.gradients(|vector| {
+            let module = self.own.filled(module, vector, None);
+            self.device.seed(self.own.seed);
+            workload.forward(&module, workload.input(&self.examples, &self.device))
+        })
+    }
+
+    /// Computes gradients by replaying a recording in f32.
+    fn by_replay(&self) -> Gradients {
+        let constants = Constants::new(self.own.seed);
+        let autocast = Autocast::new(Compute::from(Precision::True32)).training(true);
+        let replay = || {
+            self.gradients(|vector| {
+                self.device.seed(self.own.seed);
+                let on = (&constants, &self.device);
+                self.own.logits(autocast, on, &self.examples, vector)
+            })
+        };
+        // The first replay computes the constants, and draws random numbers for random constants.
+        replay();
+        replay()
+    }
+
+    /// Computes the gradients of a fixed weighting of the logits.
+    fn gradients(&self, logits: impl FnOnce(&dyn Fn(usize) -> Tensor<1>) -> Tensor<2>) -> Gradients {
+        let leaf = |values: &Vec<f32>| {
+            let data = TensorData::new(values.clone(), [values.len()]);
+            Tensor::<1>::from_data(data, &self.device).require_grad()
+        };
+        let leaves: Vec<_> = self.values.iter().map(leaf).collect();
+        let logits = logits(&|place| leaves[place].clone());
+        let [rows, classes] = logits.dims();
+        let weights = (0..rows * classes).map(|number| (1.7 * number as f32 + 0.3).sin());
+        let weights = TensorData::new(weights.collect::<Vec<_>>(), [rows, classes]);
+        let weighted = logits * Tensor::from_data(weights, &self.device);
+        // Logits may not depend on any parameter.
+        let anchor = leaves[0].clone().sum().mul_scalar(0.0);
+        let gradients = (weighted.sum() + anchor).backward();
+        let values = |leaf: &Tensor<1>| match leaf.grad(&gradients) {
+            Some(gradient) => gradient.into_data().iter::<f32>().collect(),
+            None => vec![0.0; leaf.dims()[0]],
+        };
+        leaves.iter().map(values).collect()
+    }
+}
+
+fn bits(gradients: &Gradients) -> Vec<u32> {
+    gradients.iter().flatten().map(|value| value.to_bits()).collect()
+}
+
+fn norm(values: impl Iterator<Item = f32>) -> f64 {
+    values.map(|value| f64::from(value).powi(2)).sum::<f64>().sqrt()
+}
