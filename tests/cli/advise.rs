@@ -84,7 +84,7 @@ fn kernels_take_a_bound_of_their_error() {
         text.contains("Use 32-true") && text.contains("is above 1.00×10⁻⁵"),
         "{text}"
     );
-    assert!(stdout(&place.run(&["advise", "run"])).contains("How large an error may be was not said"));
+    assert!(stdout(&place.run(&["advise", "run"])).contains("No error limit was given"));
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn a_plan_as_json_names_the_data_that_each_workload_reads() {
     );
     let output = place.run(&["plan", &fixture("tiny"), "--backend=flex", "--data", "train.tsv"]);
     assert!(
-        stderr(&output).contains("hint: the suite asks for synthetic data for `tiny`"),
+        stderr(&output).contains("hint: the suite uses synthetic data for `tiny`"),
         "{}",
         stderr(&output)
     );

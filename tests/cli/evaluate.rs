@@ -146,7 +146,7 @@ fn weights_are_read_tested_and_compared_with_f32() {
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(
-        told.contains("`suite` ran nothing:\n  2 × trained weights say nothing of"),
+        told.contains("`suite` ran nothing:\n  2 × trained weights cannot be evaluated on"),
         "{told}"
     );
     assert!(

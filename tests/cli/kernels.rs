@@ -101,7 +101,7 @@ fn kernels_that_cannot_be_compiled_ahead_are_an_error() {
         said.contains(" tasks could not compile their kernels: "),
         "{said}"
     );
-    assert!(said.contains("the stand-in was told to fail"), "{said}");
+    assert!(said.contains("the stand-in was configured to fail"), "{said}");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_kernel_that_the_compiler_rejects_is_an_error_though_nothing_launches_it() {
         command.env("STANDIN_NVRTC", "6").env("STANDIN_NVRTC_TEXT", text);
         let output = ended(command);
         assert_eq!(output.status.code(), Some(3), "{text}: {}", stderr(&output));
-        let error = "the compiler rejected a kernel: the stand-in was told to fail";
+        let error = "the compiler rejected a kernel: the stand-in was configured to fail";
         assert!(stderr(&output).contains(error), "{text}: {}", stderr(&output));
     }
 }

@@ -155,7 +155,7 @@ fn a_form_that_a_format_does_not_have_is_skipped_with_the_reason() {
     let has = |part: &str| reasons.iter().any(|reason| reason.contains(part));
     assert!(has("`gelu=tanh-packed` takes two 16-bit values"), "{reasons:?}");
     assert!(
-        has("`bf16-mixed` asks of `softmax` what `32-true` asks"),
+        has("`bf16-mixed` is the same as `32-true` for `softmax`"),
         "{reasons:?}"
     );
     assert!(has("`16-true` has one format: nothing is cast"), "{reasons:?}");

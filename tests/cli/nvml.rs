@@ -113,7 +113,7 @@ fn the_rate_that_was_had_and_the_trace_are_in_the_record() {
     let record = only_record(&place, &output);
     let told = events(&record, "sampling").concat();
     assert!(
-        told.contains("100 Hz asked") && told.contains("% covered") && told.contains("late"),
+        told.contains("100 Hz requested") && told.contains("% covered") && told.contains("late"),
         "{told}"
     );
     let samples: Value = serde_json::from_str(&place.samples(&record)).unwrap();
@@ -224,7 +224,7 @@ fn power_that_somebody_else_draws_is_not_that_of_an_idle_device() {
         let why = only_record(&place, &output);
         assert_eq!(
             absence(&why, "idle_watts"),
-            "somebody computed on the device before the first cell"
+            "another process computed on the device before the first cell"
         );
     }
 }

@@ -119,8 +119,8 @@ fn with_peer(peer: &str) -> Output {
 fn a_peer_that_is_not_there_or_does_not_answer_is_named() {
     for (peer, said) in [
         ("no-such-program -m x", "cannot start `no-such-program`"),
-        ("false", "the peer ended without an answer"),
-        ("cat", "the peer's answer is none"),
+        ("false", "the peer exited without a response"),
+        ("cat", "invalid response of the peer"),
         (" ", "`--peer` names no program"),
     ] {
         let output = with_peer(peer);

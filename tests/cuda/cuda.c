@@ -262,6 +262,6 @@ result cuGetErrorName(int error, const char **name) {
 }
 
 result cuGetErrorString(int error, const char **text) {
-    *text = error == OUT_OF_MEMORY ? "out of memory" : "the stand-in was told to fail";
+    *text = error == OUT_OF_MEMORY ? "out of memory" : "the stand-in was configured to fail";
     return 0;
 }

@@ -23,7 +23,7 @@ typedef int result;
 /* A program as the caller knows it. */
 struct program { void *real; int number; char *source; };
 
-static const char LOG[] = "the stand-in was told to fail";
+static const char LOG[] = "the stand-in was configured to fail";
 static const char PTX[] = "ptx";
 
 /* Returns a function of the real library, or NULL if the stand-in compiles nothing. */

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(
             of(examples(0, 0), above(0.0)),
             Finding::Inconclusive,
-            "no example tells them apart"
+            "no example distinguishes them"
         );
     }
 

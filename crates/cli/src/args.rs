@@ -28,8 +28,8 @@ Examples:
 
 Exit codes:
   0 done, 1 the gate found a regression, 2 the command line or a file is wrong, 3 a cell failed
-  or is not as its suite expects, 4 the machine lacks what was asked for, 5 the gate is undecided
-  and was to be strict, 101 a bug, 130 stopped by Ctrl-C, 143 stopped by SIGTERM";
+  or is not as its suite expects, 4 the machine lacks what was requested, 5 the gate is undecided
+  and `--strict` was given, 101 a bug, 130 stopped by Ctrl-C, 143 stopped by SIGTERM";
 
 /// Benchmark number formats for deep learning: cost and accuracy
 #[derive(Debug, Parser)]

@@ -108,7 +108,7 @@ impl FromStr for Written {
             .split_once('=')
             .ok_or("not FORMAT=FILE, e.g. markdown=summary.md")?;
         let format = Format::ALL.into_iter().find(|(known, _)| *known == name);
-        let (_, format) = format.ok_or_else(|| format!("`{name}` is none of {}", names()))?;
+        let (_, format) = format.ok_or_else(|| format!("`{name}` is not one of {}", names()))?;
         match path {
             "" => Err("no file".to_owned()),
             path => Ok(Self {

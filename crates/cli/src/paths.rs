@@ -293,7 +293,7 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
             "no workload here reads data".to_owned()
         } else if let Some(names) = workloads.get(&kind.synthetic()) {
             format!(
-                "the suite asks for synthetic data for {}; `dataset = \"{kind}\"` reads files",
+                "the suite uses synthetic data for {}; `dataset = \"{kind}\"` reads files",
                 list(names)
             )
         } else {

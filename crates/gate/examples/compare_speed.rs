@@ -1,4 +1,4 @@
-//! What comparing large runs takes: `just bench-compare [CELLS]`, 10,000 unless told otherwise, in five processes a side. Fails beyond
+//! Time and memory to compare large runs: `just bench-compare [CELLS]`, by default 10,000 cells with five processes per side. Fails beyond
 //! [`LIMIT`] for 10,000 cells, and its share for others.
 
 #[path = "../tests/support/mod.rs"]
@@ -10,7 +10,7 @@ use mantissa_core::{Axis, Cell, MetricName};
 use mantissa_gate::{Fences, Policy, RunMeasurements, compare};
 use support::{Invented, cell, noise};
 
-/// Seconds for 10,000 cells: what nobody minds waiting for at a terminal.
+/// Limit in seconds for 10,000 cells.
 const LIMIT: f64 = 2.0;
 
 /// As many numbers as a training has.

@@ -206,7 +206,7 @@ impl Policy {
         if let Some(repeats) = file.repeats {
             if repeats < Self::FEWEST_REPEATS {
                 return Err(format!(
-                    "`repeats = {repeats}`: fewer than {} processes tell too little of how processes differ",
+                    "`repeats = {repeats}`: fewer than {} processes are too few to estimate the variation between processes",
                     Self::FEWEST_REPEATS
                 ));
             }
@@ -232,7 +232,7 @@ impl Policy {
                 }
                 Limit::Size(limit) => {
                     return Err(format!(
-                        "line {line}: `{metric} = {limit}` is no change that could be told: above 0, and at most 10"
+                        "line {line}: `{metric} = {limit}` is not a valid threshold: it must be above 0 and at most 10"
                     ));
                 }
                 Limit::Word(word) => {
@@ -308,9 +308,9 @@ mod tests {
         };
         refused("[floor]\nstep_second = 0.1", "step_second");
         refused("[floor]\n\nstep_seconds = 0", "line 3");
-        refused("[floor]\nstep_seconds = -0.1", "no change that could be told");
-        refused("[floor]\nstep_seconds = nan", "no change that could be told");
-        refused("[floor]\nstep_seconds = inf", "no change that could be told");
+        refused("[floor]\nstep_seconds = -0.1", "not a valid threshold");
+        refused("[floor]\nstep_seconds = nan", "not a valid threshold");
+        refused("[floor]\nstep_seconds = inf", "not a valid threshold");
         refused("[floor]\nstep_seconds = \"no\"", "neither a number nor");
         refused("level = 0", "no share");
         refused("level = nan", "no share");

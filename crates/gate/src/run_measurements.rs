@@ -211,7 +211,7 @@ impl RunMeasurements {
                 path: records,
                 line: measured.records(),
                 reason: format!(
-                    "it ends here, and `{}` says that it has {promised} records",
+                    "it ends here, and `{}` declares {promised} records",
                     BaselineInfo::FILE
                 ),
             }),

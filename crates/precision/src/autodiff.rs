@@ -197,7 +197,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         assert_eq!(
             convolution.pass,
             Pass::Forward,
-            "second derivatives are never asked for"
+            "second derivatives are never requested"
         );
         let (images_shape, filters_shape) = (lhs.shape(), rhs.shape());
         let keep_images = rhs.is_tracked().then(|| lhs.primitive().clone());

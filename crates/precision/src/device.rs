@@ -288,7 +288,9 @@ mod vulkan {
         std::panic::set_hook(Box::new(|_| {}));
         let client = std::panic::catch_unwind(|| device().client());
         std::panic::set_hook(hook);
-        client.map(drop).map_err(|_| "no Vulkan adapter answers".into())
+        client
+            .map(drop)
+            .map_err(|_| "no Vulkan adapter is available".into())
     }
 
     pub(super) fn name() -> Option<String> {

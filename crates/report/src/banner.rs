@@ -101,14 +101,14 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
     let (differs, unverified) = (with(ExecutedVerdict::Differs), with(ExecutedVerdict::Unverified));
     if differs > 0 {
         let text = format!(
-            "{} executed another precision than asked for; the table says which.",
+            "{} executed another precision than requested; the table shows which.",
             cells(differs)
         );
         banners.push(Banner::warning("Executed is not requested.", text));
     }
     if unverified > 0 {
         let text = format!(
-            "For {} it was not observed which precision the hardware used; the table says “unverified”.",
+            "For {} the precision of the hardware was not observed; the table shows “unverified”.",
             cells(unverified)
         );
         banners.push(Banner::note("Executed precision unverified.", text));

@@ -125,7 +125,7 @@ pub enum ReportError {
     },
     /// Two of several runs have the same name.
     #[error(
-        "two of the runs are called `{run}`: their rows could not be told apart\n  hint: give each run once, and rename a folder if need be"
+        "two of the runs are called `{run}`: their rows could not be distinguished\n  hint: give each run once, and rename a folder if need be"
     )]
     SameName {
         /// The name.

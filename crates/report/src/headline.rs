@@ -38,7 +38,7 @@ fn unexpected(group: &Group<'_>) -> Option<String> {
         [] => None,
         [row] => Some(format!("{}: {}.", group.label(row, &[]), row.remark())),
         rows => Some(format!(
-            "{} settings are not as the suite expects; the table says why.",
+            "{} settings violate expectations of the suite; the table shows the reasons.",
             rows.len()
         )),
     }
@@ -193,7 +193,7 @@ fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<Strin
             group.label(row, &[]),
         ),
         (_, theirs) => perplexities(group, rivals, (base_name.as_str(), theirs))
-            .unwrap_or_else(|| "Whether they say the same has not been compared.".to_owned()),
+            .unwrap_or_else(|| "Their results have not been compared.".to_owned()),
     });
     sentences
 }
@@ -313,7 +313,7 @@ fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
         .filter(|row| row.metrics.contains_key(&MetricName::TestAccuracy))
         .count();
     let what = if equal.iter().any(|row| row.accuracy_p.is_some()) {
-        "cannot be told apart from the baseline's example by example"
+        "do not differ significantly from the baseline's example by example"
     } else {
         "is within the baseline's interval"
     };

@@ -142,7 +142,7 @@ fn claims(out: &mut String, run: &Run, suite: &Suite<'_>) {
     if suite.claims.is_empty() {
         return;
     }
-    line(out, "What the articles say, tested here:");
+    line(out, "Claims of the articles, tested here:");
     row(
         out,
         ["the sentence", "here", "tested as"]

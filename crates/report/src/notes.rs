@@ -93,8 +93,7 @@ fn of_processes(group: &Group<'_>) -> Option<String> {
         format!("Medians over {fewest} to {most} processes")
     };
     Some(if most == 1 {
-        "One process a setting: intervals hold within that process and say nothing of the next one."
-            .to_owned()
+        "One process a setting: intervals cover that process only, not other processes.".to_owned()
     } else if most < MIN_PROCESSES {
         format!("{several}; fewer than {MIN_PROCESSES} have no interval between processes.")
     } else if fewest < MIN_PROCESSES {
@@ -123,7 +122,7 @@ fn of_speeds(group: &Group<'_>) -> Option<String> {
         let enough = (2..MOST).find(|n| smallest_p(*n, *n) * verdicts.len() as f64 <= 0.05);
         let needed = enough.map(|n| format!(": {comparisons} would need {n} processes each"));
         format!(
-            "Speeds are inconclusive, too few repeats to tell a difference from chance{}.",
+            "Speeds are inconclusive, too few repeats to detect a difference{}.",
             needed.unwrap_or_default()
         )
     } else {

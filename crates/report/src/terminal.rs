@@ -74,7 +74,7 @@ fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
     });
     Some(Table {
         title: strip_control(&format!(
-            "{}: what the articles say, tested here",
+            "{}: claims of the articles, tested here",
             suite.info.title
         )),
         header: [SENTENCE, "here", "by"]

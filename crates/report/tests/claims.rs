@@ -140,7 +140,7 @@ fn claimed() -> Run {
 fn the_claims_of_the_summary_are_these() {
     let run = claimed();
     let summary = markdown(&Report::new(&run).unwrap());
-    let (_, claims) = summary.split_once("What the articles say").unwrap();
+    let (_, claims) = summary.split_once("Claims of the articles").unwrap();
     insta::assert_snapshot!(claims);
 }
 
@@ -190,7 +190,7 @@ fn the_page_links_to_whoever_said_it_and_escapes_what_they_said() {
         .map(|figure| (figure, figure.canvas.svg().unwrap()))
         .collect();
     let page = html(&report, &pictures).unwrap().replace("&#x2f;", "/");
-    assert!(page.contains("What the articles say, tested here"));
+    assert!(page.contains("Claims of the articles, tested here"));
     assert!(
         page.contains(
             r#"<a href="https://example.org/article" rel="noreferrer">Somebody, &lt;An Article&gt;"#
@@ -555,7 +555,7 @@ fn what_executed_another_precision_or_did_not_end_well_is_not_tested_and_says_wh
     }
     let (standing_then, why) = standing(&run);
     assert_eq!(standing_then, OverallVerdict::NotTested);
-    assert!(why.contains("executed another precision than asked for"), "{why}");
+    assert!(why.contains("executed another precision than requested"), "{why}");
     let mut run = of_seeds(faster(), 7, 0.5);
     run.records[1].status = Status::Oom;
     let (still, why) = standing(&run);

@@ -119,9 +119,7 @@ fn few_processes_are_said_to_be_few_and_a_faster_setting_of_worse_accuracy_is_no
     trained(&mut run, "bf16-mixed", &[80.0], 790);
     let svg = drawn(&run, "s-speed").unwrap().1;
     assert!(
-        svg.contains(
-            "Not told apart in accuracy: bf16-mixed ran 1.25× as fast as 32-true, which may be chance"
-        ),
+        svg.contains("Accuracy inconclusive: bf16-mixed ran 1.25× as fast as 32-true, which may be chance"),
         "{svg}"
     );
     assert!(svg.contains("too few processes"));

@@ -53,7 +53,7 @@ fn one_process_keeps_its_interval_and_proves_nothing_about_the_next() {
             Some(Verdict::Inconclusive(Doubt::TooFewRepeats))
         );
     });
-    assert!(notes(&run).contains("hold within that process and say nothing of the next one"));
+    assert!(notes(&run).contains("cover that process only, not other processes"));
     assert!(notes(&run).contains("1 comparison would need 4 processes each"));
     assert!(answer(&run).contains("With one process of it, that difference may be chance"));
     assert!(answer(&run).starts_with("No setting"), "{}", answer(&run));
@@ -370,10 +370,7 @@ fn what_was_not_compared_is_not_called_equal() {
         ),
         "{told}"
     );
-    assert!(
-        told.contains("Whether they say the same has not been compared."),
-        "{told}"
-    );
+    assert!(told.contains("Their results have not been compared."), "{told}");
     assert!(!told.contains("accuracy"), "{told}");
 
     let tested = EvaluateTask {

@@ -123,7 +123,7 @@ mod tests {
             None,
             "an unknown temperature cannot be waited for"
         );
-        assert_eq!(rested(&[]), None, "a GPU that cannot be asked");
+        assert_eq!(rested(&[]), None, "a GPU that cannot be queried");
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl PreCell {
         let idle = loop {
             let (trace, window) = self.watch(gpu, tell);
             if trace.anybody_listed() {
-                break Err("somebody computed on the device before the first cell".to_owned());
+                break Err("another process computed on the device before the first cell".to_owned());
             }
             let read = match trace.busiest() {
                 // The utilisation shows that other processes compute even if the driver does not list processes.
@@ -160,7 +160,7 @@ impl PreCell {
             let others = listed.into_iter().filter(|process| !process.own);
             others.map(|process| process.pid).collect()
         };
-        let mut pause = |time| self.pause(time, "somebody else computes on the GPU", tell);
+        let mut pause = |time| self.pause(time, "another process computes on the GPU", tell);
         match contention(self.policy.busy, &self.known, look, &mut pause) {
             Contention::Refused(pids) => Err(RunError::Busy {
                 gpu: gpu.to_owned(),

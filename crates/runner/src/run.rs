@@ -295,7 +295,7 @@ fn missing(backend: Backend, uuid: Option<&str>) -> Vec<String> {
             missing.push("energy, clocks, device memory: not sampled on the CPU backend".into())
         }
         (Backend::Vulkan, _) => {
-            missing.push("energy, clocks, device memory: NVML is asked for cuda alone".into())
+            missing.push("energy, clocks, device memory: NVML is queried for cuda only".into())
         }
         (Backend::Cuda, Some(uuid)) => {
             let mut gpu = GpuSource::open(uuid);

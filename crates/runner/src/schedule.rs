@@ -360,7 +360,7 @@ impl<'a> Schedule<'a> {
                 let before = finished.reason.take().map(|reason| format!(": {reason}"));
                 let (status, before) = (finished.status, before.unwrap_or_default());
                 finished.reason = Some(format!(
-                    "somebody else computed on the GPU meanwhile; it ended `{status}`{before}"
+                    "another process computed on the GPU meanwhile; it ended `{status}`{before}"
                 ));
                 finished.status = Status::Failed;
             }

@@ -111,14 +111,14 @@ tables! {
     /// Top level of the file.
     suite = "suite" {
         TITLE: "title", Takes::Text, Absent::Error, "headline of the suite's section in the report";
-        QUESTION: "question", Takes::Text, Absent::Error, "the question that the suite answers";
+        QUESTION: "question", Takes::Text, Absent::Error, "the question of the suite";
         ANALYSIS: "analysis", Takes::Text, Absent::Value("''"), "prose for the report; an empty line ends a paragraph";
         REFERENCES: "references", Takes::Texts, Absent::Value("[]"), "published tables to print beside the results: `references/<name>.toml`";
         TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Value("15"), "minutes after which the worker of a cell is ended with status `timeout`";
         AXES: "axes", Takes::Table, Absent::Means("one cell a workload"), "what is swept (see *Axes*)";
         WORKLOAD: "workload", Takes::Tables, Absent::Error, "what is run (see *Workloads*)";
         EXPECT: "expect", Takes::Tables, Absent::Means("every cell ends `ok`"), "what must hold (see *Expectations*)";
-        CLAIM: "claim", Takes::Tables, Absent::Means("none is tested"), "what articles say (see *Claims*)";
+        CLAIM: "claim", Takes::Tables, Absent::Means("none is tested"), "claims of articles (see *Claims*)";
         PROFILE: "profile", Takes::Table, Absent::Means("profiles differ in nothing"), "what a profile changes (see *Profiles*)";
     }
     /// `[profile.<name>]`.
@@ -153,7 +153,7 @@ tables! {
     }
     /// `[[workload]]` with `task = "evaluate"`.
     evaluate = "workload, task = \"evaluate\"" {
-        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture; its weights are those that the run is given. Without any its cells are skipped, unless `--init random` asks for times and memory alone";
+        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture. Its weights are those of `--weights`; without them its cells are skipped, unless `--init random` requests times and memory only";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
         DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "as above; its test part is used, or all of it where it has one part";
         TEST: "test", Takes::Whole(1), Absent::Means("all there are"), "test examples, at most";
@@ -272,7 +272,7 @@ tables! {
     /// `[[workload]]` with `task = "kernel"`.
     kernel = "workload, task = \"kernel\"" {
         KERNEL: "kernel", Takes::Name(names!(KernelKind)), Absent::Error, "the operation";
-        SHAPE: "shape", Takes::Table, Absent::Means("the defaults of the operation's `shape`"), "what of the operation's shape the axis `size` does not say (see `shape`)";
+        SHAPE: "shape", Takes::Table, Absent::Means("the defaults of the operation's `shape`"), "the dimensions that the axis `size` does not set (see `shape`)";
         MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("10"), "fewest timed launches";
         MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "most timed launches; not fewer than `min_samples`. Below 20 the noise is not looked at, and nothing is warmed up but the first launch";
         MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("5"), "sampling stops after this long once `min_samples` are there";
@@ -310,14 +310,14 @@ tables! {
     expect = "expect" {
         MATCHING: "matching", Takes::Table, Absent::Means("every cell"), "axis values that a cell must have for the statement to concern it";
         PROFILES: "profiles", Takes::Names(names!(Profile)), Absent::Means("every profile"), "profiles in which the statement holds";
-        STATUS: "status", Takes::Names(names!(Status)), Absent::Means("what an earlier statement says, or `ok`"), "statuses that are results rather than failures";
+        STATUS: "status", Takes::Names(names!(Status)), Absent::Means("that of an earlier statement, or `ok`"), "statuses that are results rather than failures";
         AT_LEAST: "at_least", Takes::Table, Absent::Means("no lower bounds"), "metrics, in their recorded units, that may not be smaller";
         AT_MOST: "at_most", Takes::Table, Absent::Means("no upper bounds"), "metrics, in their recorded units, that may not be larger";
     }
     /// `[[claim]]` of any kind.
     claim = "claim" {
         SAYS: "says", Takes::Text, Absent::Error, "the sentence, quoted or in other words";
-        SOURCE: "source", Takes::Table, Absent::Error, "who says it (see `source`)";
+        SOURCE: "source", Takes::Table, Absent::Error, "its source (see `source`)";
         WORKLOAD: "workload", Takes::Text, Absent::Means("every workload"), "name of the only workload that it is about";
         OF: "of", Takes::Table, Absent::Error, "axis values of the setting that it is about";
     }

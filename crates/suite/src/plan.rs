@@ -323,7 +323,7 @@ fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<String> {
         )),
         Task::Evaluate(task) if task.dataset.is_synthetic() && *weights != StartingWeights::Random => {
             Some(format!(
-                "trained weights say nothing of `{}`: give `--data PATH`, or `--init random` for times and memory alone",
+                "trained weights cannot be evaluated on `{}`: give `--data PATH`, or `--init random` for times and memory alone",
                 task.dataset
             ))
         }
@@ -388,7 +388,7 @@ fn without_products(kind: KernelKind, setting: &Setting) -> Option<String> {
         }
         KernelKind::Cast => None,
         kind if precision.is_mixed() => Some(format!(
-            "`{precision}` asks of `{kind}` what `32-true` asks: only products have a format of their own"
+            "`{precision}` is the same as `32-true` for `{kind}`: only matmuls have a format of their own"
         )),
         KernelKind::Gelu if setting.gelu() == Gelu::TanhPacked && !halves => Some(format!(
             "`gelu={}` takes two 16-bit values at a time, and those of `{precision}` are wider",
@@ -607,7 +607,7 @@ mod tests {
         assert!(
             reason(&gelu, "16-mixed", "exact")
                 .unwrap()
-                .contains("what `32-true` asks")
+                .contains("the same as `32-true`")
         );
         assert_eq!(reason(&cast, "16-mixed", "exact"), None);
         assert!(reason(&cast, "16-true", "exact").unwrap().contains("one format"));

@@ -46,7 +46,7 @@ fn several_errors_of_one_file_are_reported_together_in_its_order() {
         .replace("[12]", "[0, 12.5, \"12\"]");
     insta::assert_snapshot!(errors(&text), @r#"
         suites/x.toml:1:1: missing key `question` in the suite
-          hint: it takes a text: the question that the suite answers
+          hint: it takes a text: the question of the suite
         suites/x.toml:2:1: unknown key `qestion`
           hint: did you mean `question`? valid: `title`, `question`, `analysis`, `references`, `timeout_minutes`, `axes`, `workload`, `expect`, `claim`, `profile`
         suites/x.toml:6:8: unknown task `trian`

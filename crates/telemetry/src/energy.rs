@@ -203,7 +203,7 @@ impl Power {
     /// Returns the mean power in watts.
     fn mean(&self, window: &Range<f64>) -> Result<f64, String> {
         if self.last.is_none() {
-            return Err("the device does not tell its power".into());
+            return Err("the device does not report its power".into());
         }
         long_enough(window, MIN_ENERGY_SECONDS, "power sensor")?;
         let coverage = self.coverage(window);
@@ -240,7 +240,7 @@ impl Counter {
     /// Returns the difference of the counter over the window and its step, in joules.
     fn between(&self, window: &Range<f64>) -> Result<(f64, f64), String> {
         if self.last.is_none() {
-            return Err("the device does not tell its energy counter".into());
+            return Err("the device does not report its energy counter".into());
         }
         let length = long_enough(window, MIN_ENERGY_SECONDS, "energy counter")?;
         // Tolerance at the edges, so that a reading that is slightly late still counts as the one at the edge.
@@ -441,7 +441,7 @@ mod tests {
         let energy = Meter::default().energy(&(0.0..9.0));
         assert_eq!(
             energy.integral_joules,
-            Err("the device does not tell its power".into())
+            Err("the device does not report its power".into())
         );
         assert_eq!(energy.coverage, 0.0);
     }

@@ -29,7 +29,7 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} readings, {:.0} Hz asked",
+            "{} readings, {:.0} Hz requested",
             self.readings,
             1.0 / self.asked_seconds
         )?;
@@ -146,7 +146,7 @@ mod tests {
         assert!((rate.reading_share.unwrap() - 0.05).abs() < 1e-9);
         assert_eq!(
             rate.to_string(),
-            "600 readings, 100 Hz asked, 100.0 Hz had, 100.0 % covered, p99 0.00 ms late, \
+            "600 readings, 100 Hz requested, 100.0 Hz had, 100.0 % covered, p99 0.00 ms late, \
              0.500 ms a reading (p99 0.500 ms), 5.00 % of the time"
         );
     }
@@ -194,6 +194,6 @@ mod tests {
             (rate.readings, rate.period_seconds, rate.coverage),
             (0, None, 0.0)
         );
-        assert_eq!(rate.to_string(), "0 readings, 100 Hz asked, 0.0 % covered");
+        assert_eq!(rate.to_string(), "0 readings, 100 Hz requested, 0.0 % covered");
     }
 }

@@ -407,7 +407,7 @@ fn parts(metrics: &mut Metrics, memory: Option<&MemoryParts>) {
     let mut part = |name, bytes: fn(&MemoryParts) -> u64| {
         let metric = match memory {
             Some(memory) => Metric::reading(name, bytes(memory) as f64, memory.source),
-            None => Metric::absent(name, "no allocator could be asked"),
+            None => Metric::absent(name, "no allocator could be queried"),
         };
         metrics.insert(name, metric);
     };
@@ -590,7 +590,7 @@ fn unthrottled_times(outcome: &Outcome, times: &str, marks: &str, first: usize) 
 }
 
 const NO_DEVICE_MEMORY: &str = "the CPU backend has no device memory";
-const NVML_CUDA_ONLY: &str = "NVML is asked for the cuda backend alone";
+const NVML_CUDA_ONLY: &str = "NVML is queried for the cuda backend only";
 
 /// Returns the reason why NVML does not report a quantity, or stopped reporting it.
 fn why_missing<'a>(trace: &'a Trace, what: &str) -> Option<&'a str> {
@@ -617,7 +617,7 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
         MetricName::HostPeakBytes,
         measured.peaks.host,
         trace.host_peak_method(),
-        "the system does not tell",
+        "the system does not report it",
     );
     bytes(
         MetricName::DevicePeakBytes,
@@ -642,7 +642,7 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
     let otherwise = if backend == Backend::Flex {
         NO_DEVICE_MEMORY
     } else {
-        "the allocator was not asked"
+        "the allocator was not queried"
     };
     bytes(
         MetricName::AllocatorReservedPeakBytes,

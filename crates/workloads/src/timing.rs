@@ -161,7 +161,7 @@ impl Timing {
         let why = why.map_or_else(String::new, |why| format!("; {why}"));
         let nothing = match overhead {
             Some(seconds) => format!("takes {:.0} ns, which every time includes", seconds * 1e9),
-            None => "takes less than it can tell".to_owned(),
+            None => "takes less than its resolution".to_owned(),
         };
         Event {
             kind: EventKind::Clock,

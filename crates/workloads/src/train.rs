@@ -435,7 +435,7 @@ impl<'a, M: Network> Trainer<'a, M> {
             let mut norms = self.running.iter_mut();
             let (_, running) = norms
                 .find(|(norm, _)| *norm == name)
-                .unwrap_or_else(|| panic!("`{name}` is none of the model's batch norms"));
+                .unwrap_or_else(|| panic!("`{name}` is not a batch norm of the model"));
             *running = running.clone().follow(moments, momentum);
         }
     }

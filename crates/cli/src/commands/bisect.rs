@@ -293,7 +293,7 @@ impl Step<'_> {
             }
         }
         let [Some(baseline), Some(candidate)] = sides else {
-            bail!("no process was asked for");
+            bail!("no process was requested");
         };
         let comparison = compare(
             &baseline,

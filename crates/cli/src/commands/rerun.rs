@@ -36,7 +36,7 @@ impl<'a> Rerun<'a> {
         if let Some(program) = against {
             let Some(about) = ProgramInfo::of(program) else {
                 bail!(
-                    "`{}` cannot be asked which program it is\n  hint: `--against` takes the program that measured the baseline",
+                    "`{}` cannot report its version\n  hint: `--against` takes the program that measured the baseline",
                     program.display()
                 );
             };

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run -p mantissa-gate --example formats -- DIR [RUN]
 //! ```
-//! Given the folder of a run, what is told of one run is told of that.
+//! With a run folder as argument, the formats of a single run use that run.
 
 mod invented;
 

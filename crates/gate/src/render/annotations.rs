@@ -62,7 +62,7 @@ pub fn annotations(gated: &GateReport) -> String {
 
 fn undecided(gated: &GateReport) -> impl Iterator<Item = String> {
     let text = format!(
-        "of {} nothing can be said: `mantissa compare` says why",
+        "{} are inconclusive: `mantissa compare` prints the reasons",
         counted(gated.undecided, "change")
     );
     iter::once(text).filter(|_| gated.undecided > 0)

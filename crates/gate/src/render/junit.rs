@@ -170,9 +170,9 @@ fn open(gated: &GateReport, cell: &ComparedCell) -> Option<(&'static str, String
         .count();
     let all = cell.findings.len() + cell.changes.len();
     let text = match undecided {
-        0 if all == 0 => "nothing of it was compared".to_owned(),
+        0 if all == 0 => "nothing was compared".to_owned(),
         0 => return None,
-        _ => format!("of {undecided} of {} nothing can be said", counted(all, "change")),
+        _ => format!("{undecided} of {} are inconclusive", counted(all, "change")),
     };
     let element = if gated.strict && undecided > 0 {
         "error"

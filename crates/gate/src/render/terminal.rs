@@ -119,7 +119,7 @@ fn undecided(gated: &GateReport) -> Table {
         ("seen from", Align::Right),
         ("because", Align::Left),
     ];
-    most(table("what nothing can be said of", &head, rows.collect()))
+    most(table("inconclusive", &head, rows.collect()))
 }
 
 fn table(title: &str, head: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {

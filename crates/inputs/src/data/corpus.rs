@@ -581,7 +581,7 @@ mod tests {
         assert_eq!(data.classes, opened(&tokenizer).vocabulary());
         assert!((0..3).all(|index| data.test.ids(index).len() == 48 && data.test.ids(index)[0] == 1));
         let words = synthetic_of(&Wanted::Test(Some(3)), None, cache.path());
-        assert_ne!(words.classes, data.classes, "the cache tells them apart");
+        assert_ne!(words.classes, data.classes, "the cache distinguishes them");
     }
 
     #[test]

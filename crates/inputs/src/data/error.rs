@@ -114,7 +114,7 @@ pub enum DataError {
     Passages(u64),
     /// Split that needs more examples than available.
     #[error(
-        "the split asks for {asked} {what} examples, the data has {available}\n  hint: lower the split's sizes or give more data"
+        "the split requests {asked} {what} examples, the data has {available}\n  hint: lower the split's sizes or give more data"
     )]
     TooFew {
         /// Name of the part.
@@ -187,7 +187,7 @@ pub enum LineProblem {
     NotUtf8,
     /// Compressed stream that ends or is damaged in this line.
     #[error(
-        "the compressed file is cut off or damaged here: {0}\n  hint: fetch it again; `gzip -t` tells whether it is whole"
+        "the compressed file is cut off or damaged here: {0}\n  hint: fetch it again; `gzip -t` checks it"
     )]
     Compression(String),
     /// Compressed file that unpacks to an implausible size.

@@ -197,7 +197,7 @@ impl ImagePreprocessing {
             Some(2) => FilterType::Triangle,
             Some(3) => FilterType::CatmullRom,
             _ => {
-                fields.problem("`resample` is none of 0, 1, 2 and 3".to_owned());
+                fields.problem("`resample` is not 0, 1, 2 or 3".to_owned());
                 FilterType::Triangle
             }
         };

@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_joined_split_that_asks_for_more_than_there_is_states_both_numbers() {
         let error = divide(parts(60, None, Some(30)), &split(true, Some(80), 5, Some(10))).unwrap_err();
-        let expected = "the split asks for 95 training, validation and test examples, the data has 90";
+        let expected = "the split requests 95 training, validation and test examples, the data has 90";
         assert!(error.to_string().starts_with(expected), "{error}");
     }
 
@@ -293,13 +293,13 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("the split asks for 61 validation examples, the data has 60")
+                .starts_with("the split requests 61 validation examples, the data has 60")
         );
         let error = divide(parts(60, None, Some(30)), &split(false, None, 60, None)).unwrap_err();
         assert!(
             error
                 .to_string()
-                .starts_with("the split asks for 1 training examples, the data has 0")
+                .starts_with("the split requests 1 training examples, the data has 0")
         );
     }
 

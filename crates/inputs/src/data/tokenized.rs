@@ -261,7 +261,7 @@ mod tests {
         assert_eq!((batch.ids[44], batch.ids[46], batch.ids[47]), (before, behind, 9));
         assert_eq!((batch.rows[6], batch.labels[6]), (44 + 1, 77));
         for (row, label) in batch.rows[..6].iter().zip(&batch.labels) {
-            assert_eq!(*label, 100 + row - 1, "what is asked for is what stood there");
+            assert_eq!(*label, 100 + row - 1, "the targets are the original tokens");
         }
         let changed = (1..41).filter(|at| batch.ids[*at as usize] != 100 + at - 1);
         assert!(changed.clone().count() > 0);

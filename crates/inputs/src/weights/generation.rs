@@ -91,7 +91,7 @@ fn note(fields: &Map<String, Value>) -> Result<Option<String>, String> {
         problems if !problems.is_empty() => Err(problems.join("\n  ")),
         _ => Ok((!given.is_empty()).then(|| {
             format!(
-                "`{NAME}` is not used, because the suite says how tokens are chosen: {}",
+                "`{NAME}` is not used, because the suite selects the sampling of tokens: {}",
                 given.join(", ")
             )
         })),

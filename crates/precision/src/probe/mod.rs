@@ -260,7 +260,7 @@ mod tests {
                 mixed[pass] = other.0[pass].clone();
                 let (told, verdict) = reported(&mixed, &requested).unwrap();
                 assert_eq!(verdict, ExecutedVerdict::Differs, "{mixed:?}");
-                assert_eq!(told, mixed[pass].1, "what is told is what differs");
+                assert_eq!(told, mixed[pass].1, "the report names the difference");
             }
         }
     }

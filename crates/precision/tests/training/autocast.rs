@@ -121,7 +121,7 @@ fn every_method_returns_the_format_that_pytorchs_autocast_does() {
             let method = row.method.map(|operation| operation.method());
             assert!(
                 method.is_none_or(|method| met.contains(method)),
-                "{method:?} was not asked for"
+                "{method:?} was not requested"
             );
         }
     }

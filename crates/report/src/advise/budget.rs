@@ -34,7 +34,7 @@ impl Default for Budget {
 }
 
 impl fmt::Display for Budget {
-    /// Formats the budget: `Asked for: least time, at most 1 point of accuracy lost, a peak of at most 24.00 GB.`
+    /// Formats the budget: `Goal: least time, at most 1 point of accuracy lost, a peak of at most 24.00 GB.`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let goal = match self.minimise {
             Goal::Time => "time",
@@ -43,10 +43,7 @@ impl fmt::Display for Budget {
         };
         let points = 100.0 * self.accuracy_loss;
         let unit = if points == 1.0 { "point" } else { "points" };
-        write!(
-            f,
-            "Asked for: least {goal}, at most {points} {unit} of accuracy lost"
-        )?;
+        write!(f, "Goal: least {goal}, at most {points} {unit} of accuracy lost")?;
         if let Some(error) = self.error {
             write!(f, ", a relative error of at most {}", units::scientific(error))?;
         }

@@ -194,9 +194,9 @@ fn otherwise_than_asked(candidate: &Candidate<'_, '_>) -> Option<String> {
         match differ {
             _ if !row.unexpected.is_empty() => Some(row.remark()),
             0 => None,
-            _ if differ == all => Some(format!("not what was asked for: {}", row.executed()?)),
+            _ if differ == all => Some(format!("not as requested: {}", row.executed()?)),
             _ => Some(format!(
-                "{differ} of {all} processes executed another precision than was asked for"
+                "{differ} of {all} processes executed another precision than requested"
             )),
         }
     };

@@ -25,7 +25,7 @@ pub(crate) fn gaps(report: &Report<'_>, group: &Group<'_>, choices: &[Choice<'_,
     gaps.extend(held(group));
     gaps.extend(unverified(group));
     if report.run.environment.backend == Backend::Flex {
-        gaps.push("A GPU: what is fast on this CPU says nothing of one.".to_owned());
+        gaps.push("A GPU: what is fast on this CPU may be slow there.".to_owned());
     }
     let data = group
         .rows

@@ -137,7 +137,7 @@ pub fn advise(report: &Report<'_>, budget: &Budget) -> Advice {
     let mut warnings = warnings(&report.banners);
     if report.run.environment.backend == Backend::Flex {
         let text = format!(
-            "What is cheapest on {} need not be cheapest on a GPU; what is said of accuracy and error is that of the formats.",
+            "What is cheapest on {} need not be cheapest on a GPU; accuracy and error are those of the formats.",
             this_machine(report.run)
         );
         warnings.push(Banner {

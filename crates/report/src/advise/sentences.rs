@@ -12,13 +12,13 @@ use super::{
 use crate::{Group, baseline::SPEED_MATTERS, units};
 
 /// Reason why no setting is within the budget if the quality was not measured.
-pub(crate) const UNJUDGED: &str = "nothing tells how good its results are";
+pub(crate) const UNJUDGED: &str = "the quality of its results is not known";
 
 /// Returns the recommendation as sentences that can be read on their own.
 pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> Vec<String> {
     let ran = choice.assessed.iter().any(|one| one.candidate.ended().is_none());
     if !ran {
-        return vec!["No setting ran to its end, so there is none to advise.".to_owned()];
+        return vec!["No setting finished, so no setting is recommended.".to_owned()];
     }
     if group.kind == TaskKind::Kernel && budget.error.is_none() && choice.is_judged {
         return of_front(group, choice);
@@ -28,7 +28,7 @@ pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget
     };
     let mut sentences = match choice.chosen() {
         _ if !choice.is_judged => unjudged(group, choice, budget.minimise),
-        None => vec!["No setting is shown to be within the budget, so none is advised.".to_owned()],
+        None => vec!["No setting is shown to be within the budget, so none is recommended.".to_owned()],
         Some(one) if one.candidate.is_baseline && !is_kernel(group) => vec![keep_baseline(one, budget)],
         Some(one) => vec![recommend(group, one, choice.is_shown(), budget)],
     };
@@ -119,7 +119,7 @@ fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<Strin
         TaskKind::Train | TaskKind::Evaluate => "no accuracy was measured",
     };
     let mut sentences = vec![format!(
-        "Nothing tells how good the results of any setting are ({what}), so none is advised."
+        "The quality of the results is not known for any setting ({what}), so none is recommended."
     )];
     let Some(one) = choice.chosen() else {
         sentences.push("Nor is any shown to be within the rest of the budget.".to_owned());
@@ -205,9 +205,7 @@ fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
 /// Returns the reason why a difference is unknown.
 pub(crate) fn doubt(verdict: Verdict) -> String {
     match verdict {
-        Verdict::Inconclusive(Doubt::TooFewRepeats) => {
-            "too few processes to tell a difference from chance".to_owned()
-        }
+        Verdict::Inconclusive(Doubt::TooFewRepeats) => "too few processes to detect a difference".to_owned(),
         Verdict::Inconclusive(doubt) => doubt.to_string(),
         verdict => verdict.to_string(),
     }
@@ -340,10 +338,10 @@ fn of_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
     };
     let settings: Vec<String> = choice.front.iter().map(told).collect();
     if settings.is_empty() {
-        return vec!["No setting has both a speed and an error, so there is none to advise.".to_owned()];
+        return vec!["No setting has both a speed and an error, so no setting is recommended.".to_owned()];
     }
     vec![format!(
-        "How large an error may be was not said (`--error`), so none is chosen. No other setting is both as fast and as right as: {}.",
+        "No error limit was given (`--error`), so no setting is recommended. No other setting is both as fast and as right as: {}.",
         listed(&settings, ", ")
     )]
 }

@@ -141,7 +141,7 @@ impl<'g, 'a> Pair<'g, 'a> {
 pub(crate) fn unfit(group: &Group<'_>, row: &Row<'_>) -> Option<String> {
     let name = || group.label(row, &[]);
     if row.verdict() == Some(ExecutedVerdict::Differs) {
-        return Some(format!("{} executed another precision than asked for", name()));
+        return Some(format!("{} executed another precision than requested", name()));
     }
     (!row.is_ok()).then(|| match row.status {
         Some(Status::Skipped) => format!("{} was skipped", name()),

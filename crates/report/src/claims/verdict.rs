@@ -275,7 +275,7 @@ fn remarks(run: &Run, claim: &Claim, subjects: &[Subject<'_, '_>]) -> Vec<String
         subject.learnt.is_none() && subject.metric.is_some_and(MetricName::is_learned)
     };
     if tested.iter().any(unknown) {
-        let text = "Whether anything was learnt beyond chance is not known: records do not say how many classes there are.";
+        let text = "The chance level is not known: the records do not contain the number of classes.";
         remarks.push(text.to_owned());
     }
     let mut data = rows()

@@ -31,7 +31,7 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
             .any(|(a, b)| accuracy_differs(a, b))
     });
     let equal = if compared.len() < all {
-        "Not told apart in accuracy: "
+        "Accuracy inconclusive: "
     } else {
         ""
     };

@@ -172,9 +172,8 @@ fn label(group: &Group<'_>, row: &Row<'_>, left_out: &[Axis]) -> String {
 pub fn about_whiskers(settings: &[Setting<'_, '_>]) -> String {
     let seeds = settings.iter().map(|setting| setting.seeds.len());
     match seeds.max().unwrap_or(1) {
-        1 => {
-            "Whiskers are 95 % intervals; what has none has too few processes or samples for one.".to_owned()
-        }
+        1 => "Whiskers are 95 % intervals; marks without whiskers have too few processes or samples."
+            .to_owned(),
         most => format!(
             "Medians over {most} seeds{}; whiskers reach from the lowest seed to the highest and are no intervals.",
             if settings.iter().all(|setting| setting.seeds.len() == most) {

@@ -98,7 +98,7 @@ fn beside_first<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
         let executed = row.executed().unwrap_or_default();
         entry.remarks.extend(match verdict {
             Some(ExecutedVerdict::Differs) => {
-                Some(format!("{here} {executed}, asked for {}", row.requested()))
+                Some(format!("{here} {executed}, requested {}", row.requested()))
             }
             Some(ExecutedVerdict::Unverified) => Some(format!("{here} {executed}")),
             _ => None,

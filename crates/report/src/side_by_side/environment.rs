@@ -82,7 +82,7 @@ impl Environments {
             );
             Banner::warning("The backends differ.", text)
         } else {
-            let text = format!("They differ in: {named}. A ratio tells of all of these together.");
+            let text = format!("They differ in: {named}. A ratio includes the effect of all of them.");
             Banner::note("The same machine, with other software.", text)
         }
     }
@@ -105,7 +105,7 @@ pub(super) fn banners(reports: &[Report<'_>], environments: &Environments) -> Ve
             (&other.run.environment, &other.run.records) == (&report.run.environment, &report.run.records)
         });
         if let Some(other) = same {
-            let text = "One is a copy of the other: that they agree says nothing.".to_owned();
+            let text = "One is a copy of the other: their agreement is not evidence.".to_owned();
             let title = format!("{} and {here} hold the same records.", letter(other));
             banners.push(Banner::warning(&title, text));
         }

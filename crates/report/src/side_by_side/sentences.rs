@@ -18,7 +18,7 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
         Verdict::Regressed => "slower",
         Verdict::Unchanged => "as fast",
         Verdict::Inconclusive(Doubt::TooFewRepeats) => "too few processes",
-        Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared) => "not told apart",
+        Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared) => "no significant difference",
         Verdict::Inconclusive(Doubt::NoRatio) => "no ratio",
     }
 }
@@ -56,7 +56,7 @@ fn of_run(table: &Comparison<'_, '_>, run: usize) -> Vec<String> {
     }
     if same < entries.len() {
         said.push(format!(
-            "{} of {} not compared; the remarks say why.",
+            "{} of {} not compared; the remarks give the reasons.",
             units::count((entries.len() - same) as u64),
             settings(entries.len())
         ));
@@ -88,7 +88,7 @@ fn speed(entries: &[&Entry<'_, '_>]) -> Option<String> {
     let few = word(Verdict::Inconclusive(Doubt::TooFewRepeats));
     Some(match counts.as_slice() {
         [(only, _)] if *only == few => {
-            format!("{middle}: too few processes to tell a difference from chance.")
+            format!("{middle}: too few processes to detect a difference.")
         }
         counts => {
             let texts = counts.iter().map(|(word, count)| format!("{count} {word}"));
@@ -207,7 +207,7 @@ fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> 
         match (tested, apart) {
             (0, _) => format!("{text}."),
             (_, 0) => format!(
-                "{text}; example by example, none of {} compared is told from chance.",
+                "{text}; example by example, none of {} compared differ significantly.",
                 settings(tested)
             ),
             _ => format!("{text}, in {apart} of {} by more than chance.", settings(tested)),
@@ -263,9 +263,7 @@ pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
         let needed = enough.map_or_else(String::new, |n| {
             format!(": {comparisons} {need} {n} from each run")
         });
-        notes.push(format!(
-            "Too few processes to tell a difference from chance{needed}."
-        ));
+        notes.push(format!("Too few processes to detect a difference{needed}."));
     }
     if entries().any(|entry| entry.accuracy_p.is_some()) {
         let text = "Which test examples were right is compared one by one (McNemar's exact test, Holm's correction).";

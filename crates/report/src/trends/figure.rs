@@ -327,7 +327,7 @@ fn caption(line: &TrendLine, unnamed: usize) -> String {
             line.noise(line.floor)
         ),
         None => format!(
-            "{}, the smallest change that matters; too few runs tell how far it moves by itself",
+            "{}, the smallest change that matters; too few runs to estimate its variation",
             line.noise(line.floor)
         ),
     };

@@ -96,7 +96,7 @@ fn memory_is_limited_by_the_highest_peak() {
     assert_eq!(work.chosen, None);
     assert_eq!(
         work.answer[0],
-        "No setting is shown to be within the budget, so none is advised."
+        "No setting is shown to be within the budget, so none is recommended."
     );
     assert_eq!(
         setting(&work, "32-true · high").reasons,
@@ -179,7 +179,7 @@ fn what_diverged_or_was_another_arithmetic_is_out() {
     );
     assert_eq!(
         setting(&work, "16-mixed · highest").reasons,
-        ["not what was asked for: executed f32 → f32"]
+        ["not as requested: executed f32 → f32"]
     );
 }
 
@@ -195,7 +195,7 @@ fn one_process_that_executed_another_precision_is_enough_to_be_out() {
     assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
     assert_eq!(
         setting(&work, "32-true · high").reasons,
-        ["1 of 5 processes executed another precision than was asked for"]
+        ["1 of 5 processes executed another precision than requested"]
     );
 }
 
@@ -206,10 +206,7 @@ fn a_run_without_an_end_has_no_advice() {
     let work = chosen(&run, &points(1.0));
     assert_eq!(
         (work.chosen, work.answer.join(" ")),
-        (
-            None,
-            "No setting ran to its end, so there is none to advise.".into()
-        )
+        (None, "No setting finished, so no setting is recommended.".into())
     );
     let planned = cell("s", &workload("w"), F32);
     let mut run = empty();

@@ -120,7 +120,7 @@ fn a_peak_of_the_host_takes_processes_and_what_an_allocator_counted_takes_one() 
         counted(&run),
         [
             "checkpointing on: 0.50× the peak memory of checkpointing off; what it costs in time is not shown: too few processes to \
-             tell a difference from chance"
+             detect a difference"
         ]
     );
     for record in &mut run.records {

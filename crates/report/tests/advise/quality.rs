@@ -89,8 +89,8 @@ fn a_generation_is_not_judged_and_its_fastest_setting_is_named_with_how_its_text
     let answer = work.answer.join(" ");
     assert!(
         answer.starts_with(
-            "Nothing tells how good the results of any setting are (what is written here is timed and not judged), so none is \
-             advised. Fastest, quality not measured: bf16-true, 3.00× (2.99–3.01) as fast as 32-true · highest, "
+            "The quality of the results is not known for any setting (what is written here is timed and not judged), so none is \
+             recommended. Fastest, quality not measured: bf16-true, 3.00× (2.99–3.01) as fast as 32-true · highest, "
         ),
         "{answer}"
     );

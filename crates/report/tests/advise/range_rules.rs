@@ -53,7 +53,7 @@ fn a_divergence_speaks_for_bf16_where_f32_does_not_diverge_and_ran() {
         ["16-true: diverged: not finite; 32-true · highest ran to its end"]
     );
     assert_eq!(beside(Some(diverge), diverge), None, "f32 diverged, too");
-    assert_eq!(beside(None, diverge), None, "nothing tells what f32 does");
+    assert_eq!(beside(None, diverge), None, "the effect of f32 is not known");
     let overflow: fn(&mut Record) = |record| set(record, MetricName::OverflowShare, 0.1);
     assert!(beside(Some(|_| ()), overflow).is_some());
     assert_eq!(beside(Some(overflow), overflow), None, "f32 overflows, too");
@@ -165,7 +165,7 @@ fn another_precision_than_asked_for_is_told() {
     };
     assert_eq!(
         verdict(ExecutedVerdict::Differs).unwrap(),
-        ["32-true · high: asked for tf32 → f32, executed f32 → f32"]
+        ["32-true · high: requested tf32 → f32, executed f32 → f32"]
     );
     assert_eq!(verdict(ExecutedVerdict::AsRequested), None);
     assert_eq!(verdict(ExecutedVerdict::Unverified), None);

@@ -100,7 +100,7 @@ fn without_a_power_sensor_there_is_the_counter_alone_and_the_reason() {
     assert!(near(&energy.counter_joules, 3000.0));
     assert_eq!(
         energy.integral_joules,
-        Err("the device does not tell its power".into())
+        Err("the device does not report its power".into())
     );
     let (reading, missing) = once("energy 1000").unwrap();
     assert_eq!(reading.power_watts, None, "and not 0 W");

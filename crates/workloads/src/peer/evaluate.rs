@@ -77,7 +77,7 @@ fn said<P: Part>(peer: &mut super::Peer, test: &P, examples: &[usize]) -> Result
     let asked = test.batch(examples).labels().len();
     if [predicted.len(), losses.len()] != [asked; 2] {
         return Err(WorkloadError::Device(format!(
-            "the peer was asked for {asked} predictions, and gave {} with {} losses",
+            "the peer was to return {asked} predictions, and returned {} with {} losses",
             predicted.len(),
             losses.len()
         )));

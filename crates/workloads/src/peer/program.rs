@@ -260,7 +260,7 @@ impl Peer {
         };
         let told = |error: std::io::Error| {
             let hint = match error.kind() {
-                ErrorKind::NotFound => "\n  hint: peers/README.md says how to install it",
+                ErrorKind::NotFound => "\n  hint: peers/README.md describes how to install it",
                 _ => "",
             };
             WorkloadError::Data(format!("cannot start `{program}`: {error}{hint}"))
@@ -279,7 +279,7 @@ impl Peer {
             .spawn()
             .map_err(told)?;
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            unreachable!("both were asked for");
+            unreachable!("both were requested");
         };
         Ok(Self {
             id: child.id(),
@@ -331,11 +331,11 @@ impl Peer {
         match read_line(&mut self.answers, &mut line, LONGEST_ANSWER) {
             Ok(0) => return Err(self.gone()),
             Ok(_) => {}
-            Err(error) => return Err(WorkloadError::Device(format!("the peer's answer: {error}"))),
+            Err(error) => return Err(WorkloadError::Device(format!("response of the peer: {error}"))),
         }
         let not_understood = |error: serde_json::Error| {
             let said = String::from_utf8_lossy(&line[..line.len().min(LONGEST_QUOTE)]);
-            WorkloadError::Device(format!("the peer's answer is none: {error}: {}", said.trim()))
+            WorkloadError::Device(format!("invalid response of the peer: {error}: {}", said.trim()))
         };
         let beside: Beside = serde_json::from_slice(&line).map_err(not_understood)?;
         if let Some(Bytes { reserved, in_use }) = beside.allocator {
@@ -362,8 +362,8 @@ impl Peer {
     /// Returns the error of a peer that ended or closed its output.
     fn gone(&mut self) -> WorkloadError {
         WorkloadError::Device(match self.ended() {
-            Some(status) => format!("the peer ended without an answer: {status}"),
-            None => "the peer closed its output without an answer".to_owned(),
+            Some(status) => format!("the peer exited without a response: {status}"),
+            None => "the peer closed its output without a response".to_owned(),
         })
     }
 

@@ -352,7 +352,7 @@ impl Search<'_> {
                 match self.are_equal((name, stored), &table)? {
                     true => _ = self.used.insert(name.clone()),
                     false => self.unfit.push(format!(
-                        "`{name}` differs from `{table}`, and the configuration says that they are one (`tie_word_embeddings`)"
+                        "`{name}` differs from `{table}`, and the configuration declares them equal (`tie_word_embeddings`)"
                     )),
                 }
             }

@@ -39,7 +39,7 @@ impl Llama2c {
                 .and_then(|length| after.split_at_checked(length));
             let (piece, after) = parts.ok_or_else(|| {
                 format!(
-                    "its piece {index} is said to have {length} bytes, and {} are left",
+                    "its piece {index} has a declared length of {length} bytes, and {} are left",
                     after.len()
                 )
             })?;
@@ -220,8 +220,8 @@ pub(super) mod tests {
             bytes[8..12].copy_from_slice(&length.to_le_bytes());
             error(&bytes)
         };
-        assert!(with(-1).contains("its piece 0 is said to have -1 bytes"));
-        assert!(with(i32::MAX).contains("its piece 0 is said to have 2147483647 bytes"));
+        assert!(with(-1).contains("its piece 0 has a declared length of -1 bytes"));
+        assert!(with(i32::MAX).contains("its piece 0 has a declared length of 2147483647 bytes"));
         assert!(with(0).contains("its piece 0 is empty"));
         assert_eq!(error(&file(&MORE)), "its pieces 68 and 266 are the same");
         assert!(error(&file(&[("x", f32::NAN)])).contains("has the score NaN"));

@@ -51,7 +51,7 @@ const FASI: &str =
 const RULES: [Rule; 9] = [
     Rule {
         name: "executed-differs",
-        when: "the hardware executed another precision than was asked for",
+        when: "the hardware executed another precision than requested",
         advice: "The setting is not what its name says here, and nothing of it is to be expected elsewhere: take the one whose \
                  precision was executed.",
         sources: &[FASI, MATMUL_PRECISION],

@@ -42,7 +42,7 @@ pub(super) fn executed_differs<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Fin
     let rows = tried(context).filter(|row| row.verdict() == Some(ExecutedVerdict::Differs));
     rows.map(|row| {
         let executed = row.executed().unwrap_or_default();
-        (row, format!("asked for {}, {executed}", row.requested()))
+        (row, format!("requested {}, {executed}", row.requested()))
     })
     .collect()
 }
