@@ -313,7 +313,7 @@ fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
         .filter(|row| row.metrics.contains_key(&MetricName::TestAccuracy))
         .count();
     let what = if equal.iter().any(|row| row.accuracy_p.is_some()) {
-        "do not differ significantly from the baseline's example by example"
+        "does not differ significantly from the baseline's example by example"
     } else {
         "is within the baseline's interval"
     };
