@@ -81,7 +81,7 @@ fn multiple(
     size.report_at(
         width,
         format_args!(
-            "`{0}` {n} is no multiple of `{1}` {of}\n  hint: each is a whole part of the other, so try `{0} = {2}`",
+            "`{0}` {n} is not a multiple of `{1}` {of}\n  hint: each is a whole part of the other, so try `{0} = {2}`",
             width.name,
             part.name,
             n.checked_next_multiple_of(of).unwrap_or(n - n % of)

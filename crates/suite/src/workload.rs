@@ -362,7 +362,7 @@ mod tests {
         let text = format!("{TRAIN}\nmodel_size = {{ dim = 100, n_heads = 12 }}");
         let error = workload(&text, Profile::Full).unwrap_err();
         assert!(
-            error.contains("`dim` 100 is no multiple of `n_heads` 12\n  hint: ")
+            error.contains("`dim` 100 is not a multiple of `n_heads` 12\n  hint: ")
                 && error.contains("`dim = 108`"),
             "{error}"
         );

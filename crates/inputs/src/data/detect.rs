@@ -91,7 +91,7 @@ fn batch(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
     }
     if is_called_batch(name) {
         return Some(Content::Other(format!(
-            "a batch of CIFAR-10 of {bytes} bytes, which is no multiple of the {record} of a record: it is cut off"
+            "a batch of CIFAR-10 of {bytes} bytes, which is not a multiple of the {record} of a record: it is cut off"
         )));
     }
     is_cifar_100.then(|| {

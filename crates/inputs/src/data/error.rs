@@ -260,10 +260,10 @@ pub enum LineProblem {
     )]
     HeaderAgain,
     /// Label that is not a string, number or boolean.
-    #[error("{0} is no label\n  hint: a label is a string, a number, `true` or `false`")]
+    #[error("{0} is not a label\n  hint: a label is a string, a number, `true` or `false`")]
     NoLabel(String),
     /// Value in the text column that is not a string.
-    #[error("{0} is no text")]
+    #[error("{0} is not a text")]
     NoText(String),
     /// Number of columns that differs from the first line.
     #[error("{found} columns, the first line has {expected}")]

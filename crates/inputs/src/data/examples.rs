@@ -217,7 +217,7 @@ mod tests {
                 .unwrap_err()
                 .to_string();
             assert!(
-                error.starts_with(&format!("reviews.tsv:3: {mark} is no label")),
+                error.starts_with(&format!("reviews.tsv:3: {mark} is not a label")),
                 "{error}"
             );
         }

@@ -129,7 +129,7 @@ fn no_picture(path: &Path) -> String {
         (Some(is), _) => format!("it is {is}"),
         (None, Ok(format)) => format!("it is a picture of the format {format:?}, which is not read"),
         (None, Err(_)) if head.is_empty() => "it is empty".to_owned(),
-        (None, Err(_)) => "it is no picture: it does not begin like one".to_owned(),
+        (None, Err(_)) => "it is not a picture: it does not begin like one".to_owned(),
     }
 }
 
@@ -270,7 +270,7 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
                     .to_owned(),
             )),
             _ => Err(none(format!(
-                "its length is no multiple of {CIFAR_RECORD}, a record of CIFAR-10"
+                "its length is not a multiple of {CIFAR_RECORD}, a record of CIFAR-10"
             ))),
         };
     }
@@ -281,7 +281,7 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
         if !is_one && is_called_batch(name) {
             let reason = match recognise(path)? {
                 Content::Other(is) => format!("`{name}` is {is}"),
-                _ => format!("`{name}` is no batch of CIFAR-10"),
+                _ => format!("`{name}` is not a batch of CIFAR-10"),
             };
             return Err(none(reason));
         }
@@ -756,7 +756,7 @@ mod tests {
         fs::write(at("bad.bin"), &bad).unwrap();
         assert!(error(&at("bad.bin")).contains("record 2 has label 10"));
         fs::write(at("short.bin"), &bad[..100]).unwrap();
-        assert!(error(&at("short.bin")).contains("its length is no multiple of 3073"));
+        assert!(error(&at("short.bin")).contains("its length is not a multiple of 3073"));
         picture(&at("one/only/1.png"), 4, 4, 0);
         assert!(error(&at("one")).contains("fewer than two folders"));
         picture(&at("two/a/1.png"), 4, 4, 0);
@@ -764,7 +764,7 @@ mod tests {
         fs::write(at("two/b/notes.txt"), "no picture").unwrap();
         assert!(error(&at("two")).contains("`b` holds no picture"));
         for (bytes, reason) in [
-            (&b"no picture"[..], "b/1.png`: it is no picture"),
+            (&b"no picture"[..], "b/1.png`: it is not a picture"),
             (b"", "b/1.png`: it is empty"),
             (
                 b"version https://git-lfs.github.com/spec/v1",

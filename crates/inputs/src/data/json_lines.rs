@@ -225,14 +225,14 @@ mod tests {
             error("{\"label\": 1}")
                 .starts_with("a.jsonl:2: no column for the text; there are `label`\n  hint: ")
         );
-        assert_eq!(error("{\"text\": 3, \"label\": 1}"), "a.jsonl:2: 3 is no text");
+        assert_eq!(error("{\"text\": 3, \"label\": 1}"), "a.jsonl:2: 3 is not a text");
         assert!(
             error("{\"text\": \"a\"}").starts_with("a.jsonl:2: no column for the label; there are `text`")
         );
         for label in ["null", "[1]", "{}"] {
             let error = error(&format!("{{\"text\": \"a\", \"label\": {label}}}"));
             assert!(
-                error.starts_with(&format!("a.jsonl:2: {label} is no label")),
+                error.starts_with(&format!("a.jsonl:2: {label} is not a label")),
                 "{error}"
             );
         }

@@ -39,7 +39,7 @@ pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
     };
     let read = || -> Result<Option<Model>, String> {
         let value: Value = contents::json(&config)?;
-        let fields = value.as_object().ok_or("it is no JSON object")?;
+        let fields = value.as_object().ok_or("it is not a JSON object")?;
         model(fields)
     };
     read().map_err(|error| wrong(&config, error))
@@ -342,7 +342,7 @@ fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling
     };
     let kind = match kind {
         None => None,
-        Some(kind) => Some(kind.as_str().unwrap_or("that is no text")),
+        Some(kind) => Some(kind.as_str().unwrap_or("that is not a text")),
     };
     match kind {
         None | Some("default") => {
@@ -626,7 +626,7 @@ mod tests {
             r#"`hidden_size` is "wide", and no size"#,
             "`intermediate_size` is 0, and no size",
             "`vocab_size` is missing",
-            "`num_attention_heads` 4 is no multiple of `num_key_value_heads` 3",
+            "`num_attention_heads` 4 is not a multiple of `num_key_value_heads` 3",
             "`rope_scaling` of the type `yarn`",
         ] {
             assert!(error.contains(part), "{part} in {error}");
@@ -636,7 +636,7 @@ mod tests {
                 .unwrap_err()
                 .contains("no model is a `mamba`")
         );
-        assert!(read(json!([])).unwrap_err().ends_with("it is no JSON object"));
+        assert!(read(json!([])).unwrap_err().ends_with("it is not a JSON object"));
         assert_eq!(read(json!({ "model_type": "resnet" })), Ok(None));
     }
 

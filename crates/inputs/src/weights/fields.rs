@@ -184,7 +184,7 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn divides(&self, (n, name): (u32, &str), (part, of): (u32, &str)) {
         if !n.is_multiple_of(part) {
-            self.problem(format!("`{name}` {n} is no multiple of `{of}` {part}"));
+            self.problem(format!("`{name}` {n} is not a multiple of `{of}` {part}"));
         }
     }
 }

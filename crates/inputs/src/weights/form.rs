@@ -28,7 +28,7 @@ impl Form {
         Self::of_head(&head).ok_or_else(|| match contents::unsupported(&head) {
             Some(is) => format!("it is {is}"),
             None => {
-                "it is no checkpoint: its first bytes are those of neither safetensors, PyTorch nor llama2.c"
+                "it is not a checkpoint: its first bytes are those of neither safetensors, PyTorch nor llama2.c"
                     .to_owned()
             }
         })

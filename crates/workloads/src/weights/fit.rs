@@ -949,7 +949,11 @@ mod tests {
                 .contains("it is a pointer of Git LFS")
         );
         std::fs::write(&other, "no weights at all").unwrap();
-        assert!(read(&other, false).unwrap_err().contains("it is no checkpoint"));
+        assert!(
+            read(&other, false)
+                .unwrap_err()
+                .contains("it is not a checkpoint")
+        );
         let gone = path.with_file_name("gone.safetensors");
         assert!(read(&gone, false).unwrap_err().contains("there is no such file"));
     }

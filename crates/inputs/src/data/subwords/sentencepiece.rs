@@ -75,7 +75,7 @@ impl SentencePiece {
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let (mut pieces, mut trainer, mut normalizer): (Vec<Piece>, &[u8], &[u8]) = (vec![], &[], &[]);
         for field in Fields(bytes) {
-            match field.map_err(|error| format!("it is no SentencePiece model: {error}"))? {
+            match field.map_err(|error| format!("it is not a SentencePiece model: {error}"))? {
                 (1, value) => {
                     let piece = value.bytes().and_then(piece);
                     pieces.push(piece.map_err(|error| format!("its piece {}: {error}", pieces.len()))?);
@@ -86,7 +86,7 @@ impl SentencePiece {
             }
         }
         if pieces.is_empty() {
-            return Err("it is no SentencePiece model, or one without pieces".to_owned());
+            return Err("it is not a SentencePiece model, or one without pieces".to_owned());
         }
         let trainer = trainer_spec(trainer)?;
         let normalizer = Normalizer {
@@ -538,7 +538,10 @@ mod tests {
         let error = |pieces: &[Vec<u8>]| SentencePiece::read(&pieces.concat()).err().expect("an error");
         let unknown = || message("<unk>", 0.0, 2);
         assert!(SentencePiece::read(&[unknown(), message("a", -1.0, 1)].concat()).is_ok());
-        assert_eq!(error(&[]), "it is no SentencePiece model, or one without pieces");
+        assert_eq!(
+            error(&[]),
+            "it is not a SentencePiece model, or one without pieces"
+        );
         assert!(error(&[message("a", 0.0, 1)]).starts_with("it has 0 pieces for what is unknown"));
         let twice = [unknown(), message("a", 0.0, 1), message("a", 0.0, 1)];
         assert_eq!(error(&twice), "its pieces 1 and 2 are the same, `a`");
