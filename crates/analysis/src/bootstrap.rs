@@ -69,7 +69,7 @@ fn acceleration(values: &[f64], statistic: &mut impl FnMut(&mut [f64]) -> f64) -
     acceleration_of(&without)
 }
 
-/// Computes a sixth of the skewness of the jackknife values; 0 if they are all equal.
+/// Computes the acceleration of BCa from jackknife values: Σd³ / (6 · (Σd²)^1.5), with their deviations d from the mean. 0 if all are equal.
 pub(crate) fn acceleration_of(without: &[f64]) -> f64 {
     let mean = without.iter().sum::<f64>() / without.len() as f64;
     let power = |exponent| -> f64 { without.iter().map(|value| (mean - value).powi(exponent)).sum() };
