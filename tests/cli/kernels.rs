@@ -106,13 +106,17 @@ fn kernels_that_cannot_be_compiled_ahead_are_an_error() {
 
 #[test]
 fn a_kernel_that_the_compiler_rejects_is_an_error_though_nothing_launches_it() {
-    // The texts match candidates that the autotuner would skip, and a kernel without other candidates.
-    for text in ["__shared__", "copy_kernel"] {
+    // Candidates that the autotuner skips (of the cell and of four checks), and a kernel without other candidates.
+    for (text, counts) in [
+        ("__shared__", "kernels compiled: 1 tasks, 0 skipped, 5 failed"),
+        ("copy_kernel", "kernels compiled: 4 tasks, 0 skipped, 2 failed"),
+    ] {
         let place = Place::new();
         let mut command = matmul(&place, &["--precompile=only"]);
         command.env("STANDIN_NVRTC", "6").env("STANDIN_NVRTC_TEXT", text);
         let output = ended(command);
         assert_eq!(output.status.code(), Some(3), "{text}: {}", stderr(&output));
+        assert_eq!(stdout(&output).trim(), counts, "{text}");
         let error = "the compiler rejected a kernel: the stand-in was configured to fail";
         assert!(stderr(&output).contains(error), "{text}: {}", stderr(&output));
     }
