@@ -4,6 +4,7 @@
 //! Data flows one way: suite → [`Plan`] → worker → [`Record`] → report.
 
 mod axis;
+mod bit_rounding;
 mod cell;
 mod claim;
 mod command_line;
@@ -34,6 +35,7 @@ pub use axis::{
     Attention, Axis, AxisValue, Backend, BatchNormMomentum, Distribution, Gelu, LearningRateScaling,
     OptimizerKind, Switch, ValueError,
 };
+pub use bit_rounding::BitRounding;
 pub use cell::{Cell, CellId, CellMaker};
 pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
 pub use command_line::command_line;

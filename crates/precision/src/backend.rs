@@ -11,6 +11,7 @@ use burn::{
     tensor::{DType, FloatDType, IndexingUpdateOp, Shape, Tensor, calculate_matmul_output},
 };
 use mantissa_core::{Accumulator, Gelu, Layout, MatmulPrecision};
+use mantissa_cpu_kernels::AdamRates;
 
 use crate::{
     attention, batch_norm,
@@ -45,47 +46,6 @@ impl MatmulMode {
         Self {
             unrounded: false,
             ..self
-        }
-    }
-}
-
-/// The tanh approximation of GELU computes tanh of `TANH_LINE · (x + TANH_CUBE · x³)` (arXiv 1606.08415).
-pub(crate) const TANH_LINE: f64 = 0.797_884_560_802_865_4; // √(2/π)
-pub(crate) const TANH_CUBE: f64 = 0.044_715;
-
-/// Factors of an Adam step. They are not rounded to the format of the parameters: in bf16, 0.999 is 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AdamRates<T = f64> {
-    /// Factor of a parameter for weight decay.
-    pub keep: T,
-    /// Weight of a gradient in the first mean.
-    pub share1: T,
-    /// Decay of the second mean.
-    pub decay2: T,
-    /// Weight of a squared gradient in the second mean.
-    pub share2: T,
-    /// Divisor of the first mean for bias correction.
-    pub correction1: T,
-    /// Divisor of the root of the second mean for bias correction.
-    pub correction2: T,
-    /// Added to the root of the second mean.
-    pub epsilon: T,
-    /// Learning rate.
-    pub learning_rate: T,
-}
-
-impl<T> AdamRates<T> {
-    /// Returns the same factors in another type.
-    pub(crate) fn map<U>(self, f: impl Fn(T) -> U) -> AdamRates<U> {
-        AdamRates {
-            keep: f(self.keep),
-            share1: f(self.share1),
-            decay2: f(self.decay2),
-            share2: f(self.share2),
-            correction1: f(self.correction1),
-            correction2: f(self.correction2),
-            epsilon: f(self.epsilon),
-            learning_rate: f(self.learning_rate),
         }
     }
 }
@@ -454,8 +414,11 @@ pub trait PrecisionBackend: Backend {
 /// Computes the tanh of GELU's approximation.
 fn inner_tanh<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let square = B::float_mul(x.clone(), x.clone());
-    let slope = B::float_mul_scalar(square, (TANH_LINE * TANH_CUBE).into());
-    B::float_tanh(B::float_mul(x, B::float_add_scalar(slope, TANH_LINE.into())))
+    let slope = B::float_mul_scalar(square, (Gelu::TANH_LINE * Gelu::TANH_CUBE).into());
+    B::float_tanh(B::float_mul(
+        x,
+        B::float_add_scalar(slope, Gelu::TANH_LINE.into()),
+    ))
 }
 
 fn exact_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
@@ -470,8 +433,8 @@ fn tanh_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let falling = B::float_mul(tanh.clone(), tanh.clone());
     let falling = B::float_add_scalar(B::float_neg(falling), 1.0.into());
     let square = B::float_mul(x.clone(), x.clone());
-    let inner = B::float_mul_scalar(square, (3.0 * TANH_LINE * TANH_CUBE).into());
-    let inner = B::float_mul(x, B::float_add_scalar(inner, TANH_LINE.into()));
+    let inner = B::float_mul_scalar(square, (3.0 * Gelu::TANH_LINE * Gelu::TANH_CUBE).into());
+    let inner = B::float_mul(x, B::float_add_scalar(inner, Gelu::TANH_LINE.into()));
     let sum = B::float_add(
         B::float_add_scalar(tanh, 1.0.into()),
         B::float_mul(inner, falling),

@@ -65,9 +65,9 @@
 //!
 //! # Dependencies
 //!
-//! burn, and of Mantissa only `mantissa-core`, which defines the names of formats and settings, their spelling, and the
-//! rounding of a format. `mantissa-core` does not depend on burn, does no I/O and starts no processes. Names that a
-//! training loop needs are re-exported.
+//! burn, and of Mantissa only two crates: `mantissa-core` defines the names of formats and settings, their spelling, and
+//! the rounding of a format. It does not depend on burn, does no I/O and starts no processes. `mantissa-cpu-kernels` makes
+//! burn's CPU backend faster. Names that a training loop needs are re-exported.
 
 mod attention;
 mod attention_mask;
@@ -90,7 +90,6 @@ mod gradient;
 mod kernels;
 mod launched_kernels;
 mod launches;
-mod layout;
 mod learning_rate;
 mod loss_scale;
 mod optimizer;
@@ -106,9 +105,10 @@ pub use mantissa_core::{
     Accumulator, Attention, BatchNormMomentum, Format, Gelu, Layout, LearningRateScaling,
     LearningRateSchedule, MatmulPrecision, OptimizerKind, Precision, Requested, Setting, Updates, Values,
 };
+pub use mantissa_cpu_kernels::AdamRates;
 
 pub use attention_mask::AttentionMask;
-pub use backend::{AdamRates, MatmulMode, PrecisionBackend, copied};
+pub use backend::{MatmulMode, PrecisionBackend, copied};
 pub use batch_norm::{Moments, micro_batch_momentum};
 pub use cast::{Autocast, Constants, Recorder};
 pub use clock::{Clock, Timed};

@@ -8,12 +8,9 @@ use cubecl::{
     prelude::*,
     std::tensor::layout::linear::{LinearView, LinearViewMut},
 };
-use mantissa_core::Format;
+use mantissa_core::{Format, Gelu};
 
-use crate::{
-    backend::{TANH_CUBE, TANH_LINE},
-    launched_kernels::{Launch, note},
-};
+use crate::launched_kernels::{Launch, note};
 
 /// Values per load and store.
 const PAIR: usize = 2;
@@ -69,8 +66,8 @@ fn gelu_tanh_packed<F: Float, N: Size>(
         terminate!();
     }
     let x = input.read(ABSOLUTE_POS);
-    let line = Vector::new(F::new(comptime!(TANH_LINE as f32)));
-    let cube = Vector::new(F::new(comptime!((TANH_LINE * TANH_CUBE) as f32)));
+    let line = Vector::new(F::new(comptime!(Gelu::TANH_LINE as f32)));
+    let cube = Vector::new(F::new(comptime!((Gelu::TANH_LINE * Gelu::TANH_CUBE) as f32)));
     let argument = x * (x * x * cube + line);
     let tanh = Vector::<F, N>::cast_from(Vector::<f32, N>::cast_from(argument).tanh());
     let half = x * Vector::new(F::new(0.5));

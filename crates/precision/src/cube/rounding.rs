@@ -7,12 +7,9 @@ use cubecl::{
     prelude::*,
     std::tensor::layout::linear::{LinearView, LinearViewMut},
 };
-use mantissa_core::{Format, Layout};
+use mantissa_core::{BitRounding, Format, Layout};
 
-use crate::{
-    launched_kernels::{Launch, note},
-    layout::Limits,
-};
+use crate::launched_kernels::{Launch, note};
 
 /// Rounds f32 values to TF32 or bf16, to nearest even, like the CPU backend. The values are still stored as f32. Does
 /// nothing if the format is f32.
@@ -68,7 +65,7 @@ pub(super) fn round_to_layout(tensor: CubeTensor, layout: Layout) -> CubeTensor 
     if elements == 0 {
         return tensor;
     }
-    let limits = Limits::of(layout);
+    let limits = BitRounding::of(layout);
     let client = tensor.client.clone();
     let output =
         empty_device_contiguous_dtype(client.clone(), tensor.device.clone(), tensor.shape(), DType::F32);
@@ -87,7 +84,7 @@ pub(super) fn round_to_layout(tensor: CubeTensor, layout: Layout) -> CubeTensor 
     output
 }
 
-/// Implements [`Limits::round`] for each 32-bit word.
+/// Implements [`BitRounding::round`] for each 32-bit word.
 #[cube(launch)]
 fn round_layout(
     input: LinearView<'_, u32>,

@@ -1,25 +1,8 @@
-//! Controlled operations on the CPU. The benchmark `beside_burn` compares their speed with burn's own.
+//! Controlled operations on the CPU, with the kernels of `mantissa-cpu-kernels`.
 
-mod adam;
-mod attention;
-mod bf16_pairs;
-mod buffers;
-mod columns;
-mod contiguous;
-mod convert;
-mod few_rows;
-mod gelu;
-mod masked_fill;
 mod matmul;
-mod norm;
-mod parallel_init;
-mod pointwise;
-mod rotate;
-mod softmax;
-mod stored;
-mod tiles;
-mod unfold;
-mod vectorized;
+#[cfg(test)]
+mod tests;
 
 use burn::{
     backend::{
@@ -30,11 +13,12 @@ use burn::{
 };
 use burn_flex::Flex;
 use mantissa_core::{Gelu, Layout};
+use mantissa_cpu_kernels::{self as kernels, AdamRates};
 
-use self::stored::by_format;
 use crate::{
     Convolution, MatmulMode,
-    backend::{AdamRates, PrecisionBackend},
+    backend::PrecisionBackend,
+    launched_kernels::{Launch, note},
 };
 
 impl PrecisionBackend for Flex {
@@ -61,7 +45,7 @@ impl PrecisionBackend for Flex {
         stride: usize,
         padding: usize,
     ) -> FloatTensor<Self> {
-        by_format!(images.dtype(), unfold::windows(images, filter, stride, padding))
+        kernels::unfold(images, filter, stride, padding)
     }
 
     fn normalize_columns(
@@ -71,22 +55,19 @@ impl PrecisionBackend for Flex {
         scale: FloatTensor<Self>,
         shift: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
-        by_format!(
-            rows.dtype(),
-            columns::normalize(rows, [mean, deviation, scale, shift])
-        )
+        kernels::normalize_columns(rows, [mean, deviation, scale, shift])
     }
 
     fn relu_forward(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(input.dtype(), pointwise::relu_forward(input))
+        kernels::relu(input)
     }
 
     fn relu_gradient(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(output.dtype(), pointwise::relu_gradient(output, grad))
+        kernels::relu_gradient(output, grad)
     }
 
     fn add_same_shape(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(a.dtype(), pointwise::add_same_shape(a, b))
+        kernels::add(a, b)
     }
 
     fn fused_attention(
@@ -96,23 +77,24 @@ impl PrecisionBackend for Flex {
         padding: BoolTensor<Self>,
         _mode: MatmulMode,
     ) -> FloatTensor<Self> {
-        attention::attention(query, key, value, padding)
+        note(attention_launch(query.dtype()));
+        kernels::attention(query, key, value, padding)
     }
 
     fn round_to(tensor: FloatTensor<Self>, dtype: FloatDType) -> FloatTensor<Self> {
-        convert::round_to(tensor, DType::from(dtype))
+        kernels::round_to(tensor, DType::from(dtype))
     }
 
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
-        convert::round_to_layout(tensor, layout)
+        kernels::round_to_layout(tensor, layout)
     }
 
     fn copied(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(tensor.dtype(), convert::copied(tensor))
+        kernels::copied(tensor)
     }
 
     fn transpose_heads(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        contiguous::packed(Self::float_swap_dims(tensor, 1, 2))
+        kernels::packed(Self::float_swap_dims(tensor, 1, 2))
     }
 
     fn rotate(
@@ -121,27 +103,31 @@ impl PrecisionBackend for Flex {
         sine: FloatTensor<Self>,
         interleaved: bool,
     ) -> FloatTensor<Self> {
-        by_format!(input.dtype(), rotate::rotate(input, cosine, sine, interleaved))
+        kernels::rotate(input, cosine, sine, interleaved)
     }
 
     fn masked_fill(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
-        masked_fill::masked_fill(tensor, hidden, value)
+        kernels::masked_fill(tensor, hidden, value)
     }
 
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(tensor.dtype(), softmax::softmax(tensor))
+        kernels::softmax(tensor)
     }
 
     fn softmax_last_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(output.dtype(), softmax::softmax_backward(output, grad))
+        kernels::softmax_backward(output, grad)
     }
 
     fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
-        by_format!(input.dtype(), gelu::gelu(input, form))
+        if form == Gelu::TanhPacked {
+            note_packed_gelu();
+        }
+        kernels::gelu(input, form)
     }
 
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        by_format!(input.dtype(), gelu::gelu(input, Gelu::TanhPacked))
+        note_packed_gelu();
+        kernels::gelu(input, Gelu::TanhPacked)
     }
 
     fn gelu_form_backward(
@@ -149,7 +135,7 @@ impl PrecisionBackend for Flex {
         grad: FloatTensor<Self>,
         form: Gelu,
     ) -> FloatTensor<Self> {
-        by_format!(input.dtype(), gelu::gelu_backward(input, grad, form))
+        kernels::gelu_backward(input, grad, form)
     }
 
     fn normalize_last(
@@ -158,7 +144,7 @@ impl PrecisionBackend for Flex {
         shift: FloatTensor<Self>,
         epsilon: f64,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        by_format!(input.dtype(), norm::normalize(input, scale, Some(shift), epsilon))
+        kernels::normalize_rows(input, scale, Some(shift), epsilon)
     }
 
     fn normalize_last_backward(
@@ -168,10 +154,7 @@ impl PrecisionBackend for Flex {
         inverse_deviation: FloatTensor<Self>,
         grad: FloatTensor<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        by_format!(
-            input.dtype(),
-            norm::normalize_backward(input, scale, Some(mean), inverse_deviation, grad)
-        )
+        kernels::normalize_rows_backward(input, scale, Some(mean), inverse_deviation, grad)
     }
 
     fn rms_normalize_last(
@@ -179,8 +162,7 @@ impl PrecisionBackend for Flex {
         scale: FloatTensor<Self>,
         epsilon: f64,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (output, _, inverse_rms) =
-            by_format!(input.dtype(), norm::normalize(input, scale, None, epsilon));
+        let (output, _, inverse_rms) = kernels::normalize_rows(input, scale, None, epsilon);
         (output, inverse_rms)
     }
 
@@ -190,10 +172,7 @@ impl PrecisionBackend for Flex {
         inverse_rms: FloatTensor<Self>,
         grad: FloatTensor<Self>,
     ) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let (input, scale, _) = by_format!(
-            input.dtype(),
-            norm::normalize_backward(input, scale, None, inverse_rms, grad)
-        );
+        let (input, scale, _) = kernels::normalize_rows_backward(input, scale, None, inverse_rms, grad);
         (input, scale)
     }
 
@@ -204,6 +183,31 @@ impl PrecisionBackend for Flex {
         gradient: FloatTensor<Self>,
         rates: AdamRates,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        by_format!(value.dtype(), adam::adam([value, first, second], gradient, rates))
+        kernels::adam([value, first, second], gradient, rates)
     }
+}
+
+/// Returns the launch record of the attention kernel for tensors of this dtype.
+fn attention_launch(dtype: DType) -> Launch {
+    let arithmetic = match dtype {
+        DType::F64 => "f64 × f64 → f64",
+        DType::F16 => "f16 widened to f32 → f32",
+        DType::BF16 => "bf16 widened to f32 → f32",
+        _ => "f32 × f32 → f32",
+    };
+    Launch {
+        kernel: "attention".into(),
+        arithmetic: arithmetic.into(),
+        instructions: None,
+        emulated: matches!(dtype, DType::F16 | DType::BF16),
+    }
+}
+
+fn note_packed_gelu() {
+    note(Launch {
+        kernel: "gelu_tanh_packed".into(),
+        arithmetic: "halves in f32 lanes, rounded after each operation; tanh in f32".into(),
+        instructions: None,
+        emulated: true,
+    });
 }

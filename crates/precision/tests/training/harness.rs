@@ -9,5 +9,11 @@ fn of_mantissa_the_crate_needs_the_names_of_formats_alone() {
         .lines()
         .filter(|line| line.starts_with("mantissa-"))
         .collect();
-    assert_eq!(ours, ["mantissa-core.workspace = true"]);
+    assert_eq!(
+        ours,
+        [
+            "mantissa-core.workspace = true",
+            "mantissa-cpu-kernels.workspace = true"
+        ]
+    );
 }

@@ -7,7 +7,7 @@ use std::{mem::MaybeUninit, ops::Range, slice::from_raw_parts_mut};
 use rayon::prelude::*;
 
 /// Returns `count` values, written chunk by chunk on all cores. `write` receives the range and the slice of a chunk.
-pub(super) fn written<T: Copy + Default + Send>(
+pub(crate) fn written<T: Copy + Default + Send>(
     count: usize,
     chunk: usize,
     write: impl Fn(Range<usize>, &mut [T]) + Sync,
@@ -17,7 +17,7 @@ pub(super) fn written<T: Copy + Default + Send>(
 
 /// Also returns the result of each chunk, in order.
 #[expect(unsafe_code, reason = "memory that nothing is in yet")]
-pub(super) fn written_with<T: Copy + Default + Send, R: Send>(
+pub(crate) fn written_with<T: Copy + Default + Send, R: Send>(
     count: usize,
     chunk: usize,
     write: impl Fn(Range<usize>, &mut [T]) -> R + Sync,

@@ -5,14 +5,14 @@ use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 use pulp::{Arch, NullaryFnOnce};
 
-use super::{
+use crate::{
     contiguous::packed,
     parallel_init::written,
-    stored::{BLOCK, Stored, chunk_of_rows, contiguous},
+    storage::{BLOCK, Stored, chunk_of_rows, contiguous},
 };
 
-/// Implements [`crate::PrecisionBackend::normalize_columns`].
-pub(super) fn normalize<T: Stored>(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
+/// Implements `PrecisionBackend::normalize_columns` of `mantissa-precision`.
+pub(crate) fn normalize<T: Stored>(rows: FlexTensor, by: [FlexTensor; 4]) -> FlexTensor {
     let (rows, by) = (packed(rows), by.map(packed));
     let columns = rows.shape()[1].max(1);
     let from = rows.storage::<T>();

@@ -10,7 +10,7 @@ use num_traits::Zero;
 use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
-use super::{
+use crate::{
     contiguous::packed,
     convert::{CHUNK, narrow_bf16, round_bf16, round_f16, trimmed},
     parallel_init::written,
@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Storage format of tensors.
-pub(super) trait Stored: burn::tensor::Element + bytemuck::Pod + Send + Sync + Default {
+pub(crate) trait Stored: burn::tensor::Element + bytemuck::Pod + Send + Sync + Default {
     /// Format of intermediate results.
     type Wide: Wide;
     /// Converts values to the wide format.
@@ -137,30 +137,30 @@ macro_rules! by_format {
         }
     };
 }
-pub(super) use by_format;
+pub(crate) use by_format;
 
 /// Values that are widened at a time. They and related blocks stay in the L1 cache.
-pub(super) const BLOCK: usize = 1024;
+pub(crate) const BLOCK: usize = 1024;
 
 /// Creates a tensor of these values.
-pub(super) fn tensor<T: Stored>(values: Vec<T>, layout: Layout) -> FlexTensor {
+pub(crate) fn tensor<T: Stored>(values: Vec<T>, layout: Layout) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), layout, T::dtype())
 }
 
 /// Creates a contiguous tensor of these values.
-pub(super) fn contiguous<T: Stored>(values: Vec<T>, shape: Shape) -> FlexTensor {
+pub(crate) fn contiguous<T: Stored>(values: Vec<T>, shape: Shape) -> FlexTensor {
     tensor(values, Layout::contiguous(shape))
 }
 
 /// Returns values for an update in place, in the wide format until they are settled.
 #[inline(always)]
-pub(super) fn changed<'a, T: Stored>(values: &'a mut [T], place: &'a mut [T::Wide]) -> &'a mut [T::Wide] {
+pub(crate) fn changed<'a, T: Stored>(values: &'a mut [T], place: &'a mut [T::Wide]) -> &'a mut [T::Wide] {
     T::seen(values, place);
     T::open(values, place)
 }
 
 /// Applies a function to every value, in place if the buffer is not shared. Keeps the layout: a transposed view remains transposed.
-pub(super) fn map<T: Stored>(input: FlexTensor, f: impl Fn(T::Wide) -> T::Wide + Copy + Sync) -> FlexTensor {
+pub(crate) fn map<T: Stored>(input: FlexTensor, f: impl Fn(T::Wide) -> T::Wide + Copy + Sync) -> FlexTensor {
     let mut input = trimmed(input);
     if input.is_unique() {
         let values = input.storage_mut::<T>().par_chunks_mut(CHUNK);
@@ -219,7 +219,7 @@ impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for MapHere<'_, T, F> {
 
 /// Applies a function to every pair of values of two tensors of the same shape, in place of the left one if its buffer is not
 /// shared.
-pub(super) fn zip<T: Stored>(
+pub(crate) fn zip<T: Stored>(
     left: FlexTensor,
     right: FlexTensor,
     f: impl Fn(T::Wide, T::Wide) -> T::Wide + Copy + Sync,
@@ -288,11 +288,11 @@ impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for ZipHere<'_
 }
 
 /// Returns the width of the rows of a shape.
-pub(super) fn width(shape: &Shape) -> usize {
+pub(crate) fn width(shape: &Shape) -> usize {
     shape[shape.num_dims() - 1]
 }
 
 /// Returns the number of values in whole rows that make up about one chunk.
-pub(super) fn chunk_of_rows(n: usize) -> usize {
+pub(crate) fn chunk_of_rows(n: usize) -> usize {
     (CHUNK / n).max(1) * n
 }

@@ -12,12 +12,12 @@ use bytemuck::Pod;
 use half::bf16;
 use rayon::prelude::*;
 
-use super::{
-    bf16_pairs::{Columns, Instruction, Matrix, Pairs},
+use crate::{
+    bf16_matmul::{Columns, Instruction, Matrix, Pairs},
     buffers,
     contiguous::packed,
     parallel_init::written,
-    stored::{Stored, contiguous},
+    storage::{Stored, contiguous},
     unfold::Geometry,
 };
 
@@ -25,7 +25,7 @@ use super::{
 const TILE_BYTES: usize = 256 << 10;
 
 /// Multiplies all windows of channels-last images `[n, h, w, c]` with filters `[a · b · c, o]`, both in f32: `[n · y · x, o]`.
-pub(super) fn product(
+pub fn product(
     images: FloatTensor<Flex>,
     filter: [usize; 2],
     stride: usize,
@@ -42,17 +42,25 @@ pub(super) fn product(
     })
 }
 
-/// Does the same in bf16, with sums in f32 or rounded to bf16. Rows of windows with an even number of values are read in place, from
+/// Does the same in bf16, with sums in f32, or rounded to bf16 if that is `output`. Rows of windows with an even number of values are read in place, from
 /// zero-padded images.
-pub(super) fn product_bf16<O: Stored<Wide = f32>>(
+pub fn product_bf16(
     with: Instruction,
     images: FloatTensor<Flex>,
     filter: [usize; 2],
     stride: usize,
     padding: usize,
     filters: FloatTensor<Flex>,
+    output: DType,
 ) -> FloatTensor<Flex> {
     let tiles = Tiles::of(images, filter, stride, padding, &filters);
+    match output {
+        DType::BF16 => multiply_bf16::<bf16>(with, &tiles, filters),
+        _ => multiply_bf16::<f32>(with, &tiles, filters),
+    }
+}
+
+fn multiply_bf16<O: Stored<Wide = f32>>(with: Instruction, tiles: &Tiles, filters: FlexTensor) -> FlexTensor {
     let columns = Columns::of_tensor(with, filters);
     if (tiles.geometry.filter[1] * tiles.geometry.images[3]).is_multiple_of(2) {
         return tiles.multiply_lying::<O>(&columns);

@@ -13,7 +13,7 @@ thread_local! {
 }
 
 /// Returns a buffer of at least `values` values, the first of which are filled by `fill`.
-pub(super) fn filled(values: usize, fill: impl FnOnce(&mut [f32])) -> Arc<Bytes> {
+pub(crate) fn filled(values: usize, fill: impl FnOnce(&mut [f32])) -> Arc<Bytes> {
     let mut buffer = free(values).unwrap_or_else(|| Bytes::from_elems(vec![0f32; values]).into());
     let bytes = Arc::get_mut(&mut buffer).expect("nobody else has it");
     fill(&mut bytemuck::cast_slice_mut(bytes)[..values]);

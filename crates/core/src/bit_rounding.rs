@@ -1,10 +1,10 @@
 //! Rounding of f32 bit patterns to a layout with fewer bits.
 
-use mantissa_core::{Format, Layout};
+use crate::{Format, Layout};
 
-/// Constants for rounding to a layout.
+/// Constants for rounding f32 bit patterns to a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub struct BitRounding {
     /// Exponent field of an f32 that is the smallest normal value of the layout.
     pub lowest: u32,
     /// Bits that the fraction of a normal value loses.
@@ -19,10 +19,12 @@ const FRACTION: u32 = Format::F32.fraction_bits();
 const HIDDEN: u32 = 1 << FRACTION;
 const INFINITE: u32 = 0x7f80_0000;
 
-impl Limits {
+impl BitRounding {
+    /// Returns the constants of a layout.
+    ///
     /// # Panics
     /// On more bits of exponent or of fraction than f32 has.
-    pub(crate) fn of(layout: Layout) -> Self {
+    pub fn of(layout: Layout) -> Self {
         let (exponent, fraction) = (layout.exponent_bits(), layout.fraction_bits());
         assert!(
             exponent <= Format::F32.exponent_bits() && fraction <= FRACTION,
@@ -39,7 +41,7 @@ impl Limits {
 
     /// Returns the nearest value of the layout, ties to even. Infinities and NaN are unchanged.
     #[inline]
-    pub(crate) fn round(self, x: f32) -> f32 {
+    pub fn round(self, x: f32) -> f32 {
         let bits = x.to_bits();
         let magnitude = bits & 0x7fff_ffff;
         let field = (magnitude >> FRACTION).max(1);
@@ -74,7 +76,10 @@ mod tests {
     use super::*;
 
     fn agrees(x: f32, layout: Layout) -> Result<(), TestCaseError> {
-        let (got, want) = (f64::from(Limits::of(layout).round(x)), layout.round(f64::from(x)));
+        let (got, want) = (
+            f64::from(BitRounding::of(layout).round(x)),
+            layout.round(f64::from(x)),
+        );
         prop_assert!(
             got.is_nan() && want.is_nan() || got.to_bits() == want.to_bits(),
             "{layout}: {x} is {got}, not {want}"

@@ -13,17 +13,13 @@ use burn_flex::{Flex, FlexTensor, Layout};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::{
+use crate::{
     contiguous::packed,
     convert::round_to,
     masked_fill::Mask,
     parallel_init::written,
-    stored::{Stored, contiguous, width},
+    storage::{Stored, contiguous, width},
     vectorized::{Wide, softmax},
-};
-use crate::{
-    compute::inside,
-    launched_kernels::{Launch, note},
 };
 
 /// Scores per piece, unless one piece of queries has more: a quarter of a core's L2 cache, in f32.
@@ -33,29 +29,20 @@ const SCORES: usize = 64 * 1024;
 /// multiplying them.
 const FEWEST: usize = 64;
 
-/// Computes attention. 16-bit formats are widened and rounded here, because burn's own rounding to bf16 rounds a value
-/// just above a tie in the wrong direction.
-pub(super) fn attention(
+/// Computes attention. 16-bit formats are widened and rounded here, on all cores.
+pub fn attention(
     query: FloatTensor<Flex>,
     key: FloatTensor<Flex>,
     value: FloatTensor<Flex>,
     padding: BoolTensor<Flex>,
 ) -> FloatTensor<Flex> {
     let dtype = query.dtype();
-    let arithmetic = match dtype {
-        DType::F64 => "f64 × f64 → f64",
-        DType::F16 => "f16 widened to f32 → f32",
-        DType::BF16 => "bf16 widened to f32 → f32",
-        _ => "f32 × f32 → f32",
+    let wide = match dtype {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
     };
-    note(Launch {
-        kernel: "attention".into(),
-        arithmetic: arithmetic.into(),
-        instructions: None,
-        emulated: inside(dtype) != dtype,
-    });
-    let operands = [query, key, value].map(|tensor| packed(round_to(tensor, inside(dtype))));
-    let mixed = match inside(dtype) {
+    let operands = [query, key, value].map(|tensor| packed(round_to(tensor, wide)));
+    let mixed = match wide {
         DType::F64 => mixed::<f64>(operands, padding),
         _ => mixed::<f32>(operands, padding),
     };

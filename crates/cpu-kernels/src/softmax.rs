@@ -5,14 +5,14 @@ use burn_flex::FlexTensor;
 use num_traits::Zero;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::{
+use crate::{
     contiguous::packed,
     parallel_init::written,
-    stored::{Stored, chunk_of_rows, contiguous, width},
+    storage::{Stored, chunk_of_rows, contiguous, width},
     vectorized::{self, Wide},
 };
 
-pub(super) fn softmax<T: Stored>(input: FlexTensor) -> FlexTensor {
+pub(crate) fn softmax<T: Stored>(input: FlexTensor) -> FlexTensor {
     let input = packed(input);
     let (from, n) = (input.storage::<T>(), width(&input.shape()));
     let to = written(from.len(), chunk_of_rows(n), |these, to| {
@@ -42,7 +42,7 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
     }
 }
 
-pub(super) fn softmax_backward<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
+pub(crate) fn softmax_backward<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let (output, grad) = (packed(output), packed(grad));
     let n = width(&output.shape());
     let (outputs, grads) = (output.storage::<T>(), grad.storage::<T>());

@@ -8,11 +8,11 @@ use burn_flex::FlexTensor;
 use num_traits::{Float, Zero};
 use pulp::{Arch, Simd, WithSimd};
 
-use super::{
+use crate::{
     contiguous::packed,
     convert::round_to,
     parallel_init::written_with,
-    stored::{Stored, chunk_of_rows, contiguous, width},
+    storage::{Stored, chunk_of_rows, contiguous, width},
     vectorized::Wide,
 };
 
@@ -22,7 +22,7 @@ fn wide<T: Stored>(tensor: FlexTensor) -> FlexTensor {
 }
 
 /// Computes layer norm if there is a `shift`, otherwise RMS norm, whose mean is 0.
-pub(super) fn normalize<T: Stored<Wide: Stored>>(
+pub(crate) fn normalize<T: Stored<Wide: Stored>>(
     input: FlexTensor,
     scale: FlexTensor,
     shift: Option<FlexTensor>,
@@ -94,7 +94,7 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
 }
 
 /// Computes gradients of the input, the scale and the shift, of layer norm if there is a `mean`, otherwise of RMS norm.
-pub(super) fn normalize_backward<T: Stored<Wide: Stored>>(
+pub(crate) fn normalize_backward<T: Stored<Wide: Stored>>(
     input: FlexTensor,
     scale: FlexTensor,
     mean: Option<FlexTensor>,

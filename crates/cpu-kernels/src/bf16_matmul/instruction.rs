@@ -12,7 +12,7 @@ pub(super) const ROWS: usize = 8;
 
 /// Proof that this processor has the instruction.
 #[derive(Clone, Copy)]
-pub(in crate::flex) struct Instruction(());
+pub struct Instruction(());
 
 impl Instruction {
     /// Returns the proof, unless the processor lacks the instruction or the user disabled it.
@@ -34,7 +34,7 @@ fn is_in_processor() -> bool {
 
 /// Computes the dot product of each row with `values`; all slices have the same length.
 #[expect(unsafe_code, reason = "an instruction that not every processor has")]
-pub(in crate::flex) fn dots<const N: usize>(_: Instruction, rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
+pub(crate) fn dots<const N: usize>(_: Instruction, rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the instruction.
     return unsafe { here::dots(rows, values) };
@@ -57,7 +57,7 @@ pub(super) fn turned(_: Instruction, square: &Square) -> Square {
 /// Memory layout of the pairs of rows: a row consists of parts of equal length, `part_step` bytes apart, and the pairs of a part are `step`
 /// bytes apart.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::flex) struct Pairs<'a> {
+pub(crate) struct Pairs<'a> {
     pub bytes: &'a [u8],
     /// Pairs per part.
     pub count: usize,

@@ -13,7 +13,7 @@ use super::{
 
 /// Operand in memory: lanes (rows of the left, columns of the right operand), and the depth that sums run over.
 #[derive(Clone, Copy)]
-pub(in crate::flex) struct Matrix<'a> {
+pub(crate) struct Matrix<'a> {
     pub values: &'a [bf16],
     pub lanes: usize,
     pub depth: usize,
@@ -170,7 +170,7 @@ fn pair(low: bf16, high: bf16) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flex::bf16_pairs::instruction::Square;
+    use crate::bf16_matmul::instruction::Square;
 
     #[test]
     fn a_square_is_turned() {

@@ -10,18 +10,14 @@ use burn::{
 };
 use burn_flex::{Flex, FlexTensor};
 
-use super::{
+use crate::{
     contiguous::{packed, place},
     parallel_init::written,
-    stored::{Stored, by_format, chunk_of_rows, contiguous, width},
+    storage::{Stored, by_format, chunk_of_rows, contiguous, width},
 };
 
-/// Implements [`crate::PrecisionBackend::masked_fill`].
-pub(super) fn masked_fill(
-    tensor: FloatTensor<Flex>,
-    hidden: BoolTensor<Flex>,
-    value: f64,
-) -> FloatTensor<Flex> {
+/// Implements `PrecisionBackend::masked_fill` of `mantissa-precision`.
+pub fn masked_fill(tensor: FloatTensor<Flex>, hidden: BoolTensor<Flex>, value: f64) -> FloatTensor<Flex> {
     let shape = tensor.shape();
     match hidden.dtype().size() == 1 && hidden.shape() == shape && shape.num_elements() > 0 {
         true => by_format!(tensor.dtype(), hide_in(tensor, Mask::of(hidden), value)),
@@ -44,11 +40,11 @@ fn hide_in<T: Stored>(tensor: FlexTensor, hidden: Mask, value: f64) -> FlexTenso
 }
 
 /// Mask whose rows are read in place.
-pub(super) struct Mask(FlexTensor);
+pub(crate) struct Mask(FlexTensor);
 
 impl Mask {
     /// Creates a mask from a tensor of bytes.
-    pub(super) fn of(hidden: BoolTensor<Flex>) -> Self {
+    pub(crate) fn of(hidden: BoolTensor<Flex>) -> Self {
         assert_eq!(hidden.dtype().size(), 1, "a mask of bytes");
         match hidden.layout().strides().iter().all(|stride| *stride >= 0) {
             true => Self(hidden),
@@ -58,7 +54,7 @@ impl Mask {
 
     /// Replaces the values that a row of the mask hides, in a row of the masked tensor.
     #[inline(always)]
-    pub(super) fn masked_fill<T: Copy>(&self, row: usize, values: &mut [T], value: T) {
+    pub(crate) fn masked_fill<T: Copy>(&self, row: usize, values: &mut [T], value: T) {
         let (shape, layout) = (self.0.layout().shape(), self.0.layout());
         let Some((&step, strides)) = layout.strides().split_last() else {
             unreachable!("there is a last dimension");
@@ -82,13 +78,9 @@ fn select<'a, T: Copy>(values: &mut [T], hidden: impl IntoIterator<Item = &'a u8
 
 #[cfg(test)]
 mod tests {
-    use burn::{
-        backend::Dispatch,
-        tensor::{Bool, DType, Device, Tensor, TensorData},
-    };
+    use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 
     use super::*;
-    use crate::PrecisionBackend;
 
     #[test]
     fn what_is_hidden_is_the_value_and_all_else_as_it_was_however_the_mask_repeats() {
@@ -153,19 +145,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn what_is_hidden_passes_no_gradient_on() {
-        let device = Device::flex().autodiff();
-        let values = Tensor::<2>::ones([2, 3], &device).require_grad();
-        let hidden = [[true, false, false], [true, true, true]];
-        let hidden = Tensor::<2, Bool>::from_data(hidden, &device);
-        let shown = Dispatch::masked_fill(values.clone().into_dispatch(), hidden.into_dispatch(), -7.0);
-        let shown = Tensor::<2>::from_dispatch(shown);
-        let of = |tensor: TensorData| tensor.iter::<f64>().collect::<Vec<_>>();
-        assert_eq!(of(shown.clone().into_data()), [-7.0, 1.0, 1.0, -7.0, -7.0, -7.0]);
-        let gradient = values.grad(&(shown * 2.0).sum().backward()).unwrap();
-        assert_eq!(of(gradient.into_data()), [0.0, 2.0, 2.0, 0.0, 0.0, 0.0]);
     }
 }

@@ -11,7 +11,7 @@ use num_traits::Float;
 use pulp::Simd;
 
 /// Format of intermediate results: f32, or f64 for f64 tensors.
-pub(super) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sync {
+pub(crate) trait Wide: Float + burn::tensor::Element + bytemuck::Pod + Send + Sync {
     /// Rounds to the nearest value.
     fn of(x: f64) -> Self;
     /// Computes `e^x` for `x` up to 0, times a constant of the format, for weights that are divided by their sum. The
@@ -252,7 +252,7 @@ const TAIL: [f32; 10] = [
 
 /// Writes the softmax of a row.
 #[inline(always)]
-pub(super) fn softmax<W: Wide, S: Simd>(simd: S, row: &[W], shares: &mut [W]) {
+pub(crate) fn softmax<W: Wide, S: Simd>(simd: S, row: &[W], shares: &mut [W]) {
     let most = W::largest(simd, row);
     for (x, share) in row.iter().zip(&mut *shares) {
         *share = (*x - most).weight();

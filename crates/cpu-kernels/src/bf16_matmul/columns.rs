@@ -13,7 +13,7 @@ use super::{
     instruction::{Instruction, LANES, Pairs, ROWS, tile},
     readable,
 };
-use crate::flex::{buffers, parallel_init::written, stored::Stored};
+use crate::{buffers, parallel_init::written, storage::Stored};
 
 /// Columns per strip: three registers. With the rows of a tile this takes 24 registers of sums, which leaves room for columns and rows.
 /// The last strip has fewer registers if they are sufficient.
@@ -27,7 +27,7 @@ const MOST_ROWS: usize = 128;
 
 const PAIR: usize = size_of::<u32>();
 
-pub(in crate::flex) struct Columns {
+pub(crate) struct Columns {
     with: Instruction,
     /// Strips of columns, one after the other.
     buffer: Arc<Bytes>,

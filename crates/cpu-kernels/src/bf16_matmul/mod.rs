@@ -17,18 +17,19 @@ use burn::{
 use burn_flex::FlexTensor;
 use half::bf16;
 
-use super::{
+use crate::{
     parallel_init::written,
-    stored::{Stored, contiguous},
+    storage::{Stored, contiguous},
 };
 
-pub(super) use arrange::Matrix;
-pub(super) use columns::Columns;
-pub(super) use instruction::{Instruction, Pairs, dots};
+pub(crate) use arrange::Matrix;
+pub(crate) use columns::Columns;
+pub use instruction::Instruction;
+pub(crate) use instruction::{Pairs, dots};
 
 /// Multiplies bf16 tensors with batching and broadcasting, shapes `[…, m, k] × […, k, n]`, with sums in f32 or rounded
 /// to bf16.
-pub(super) fn product(with: Instruction, lhs: FlexTensor, rhs: FlexTensor, output: DType) -> FlexTensor {
+pub fn product(with: Instruction, lhs: FlexTensor, rhs: FlexTensor, output: DType) -> FlexTensor {
     match output {
         DType::F32 => product_in::<f32>(with, lhs, rhs),
         DType::BF16 => product_in::<bf16>(with, lhs, rhs),

@@ -3,32 +3,20 @@
 use burn_flex::FlexTensor;
 use mantissa_core::Gelu;
 
-use super::{
-    stored::{Stored, map, zip},
+use crate::{
+    storage::{Stored, map, zip},
     vectorized::Wide,
 };
-use crate::{
-    backend::{TANH_CUBE, TANH_LINE},
-    launched_kernels::{Launch, note},
-};
 
-pub(super) fn gelu<T: Stored>(input: FlexTensor, form: Gelu) -> FlexTensor {
+pub(crate) fn gelu<T: Stored>(input: FlexTensor, form: Gelu) -> FlexTensor {
     match form {
         Gelu::Exact => map::<T>(input, exact),
         Gelu::Tanh => map::<T>(input, by_tanh),
-        Gelu::TanhPacked => {
-            note(Launch {
-                kernel: "gelu_tanh_packed".into(),
-                arithmetic: "halves in f32 lanes, rounded after each operation; tanh in f32".into(),
-                instructions: None,
-                emulated: true,
-            });
-            map::<T>(input, packed::<T>)
-        }
+        Gelu::TanhPacked => map::<T>(input, packed::<T>),
     }
 }
 
-pub(super) fn gelu_backward<T: Stored>(input: FlexTensor, grad: FlexTensor, form: Gelu) -> FlexTensor {
+pub(crate) fn gelu_backward<T: Stored>(input: FlexTensor, grad: FlexTensor, form: Gelu) -> FlexTensor {
     match form {
         Gelu::Exact => zip::<T>(input, grad, exact_slope),
         Gelu::Tanh | Gelu::TanhPacked => zip::<T>(input, grad, tanh_slope),
@@ -49,8 +37,8 @@ fn exact_slope<W: Wide>(x: W, grad: W) -> W {
 /// Computes the tanh of the approximation.
 #[inline(always)]
 fn inner<W: Wide>(x: W) -> W {
-    let line = W::of(TANH_LINE);
-    (x * (line + W::of(TANH_LINE * TANH_CUBE) * x * x)).tangent()
+    let line = W::of(Gelu::TANH_LINE);
+    (x * (line + W::of(Gelu::TANH_LINE * Gelu::TANH_CUBE) * x * x)).tangent()
 }
 
 #[inline(always)]
@@ -62,8 +50,8 @@ fn by_tanh<W: Wide>(x: W) -> W {
 #[inline(always)]
 fn tanh_slope<W: Wide>(x: W, grad: W) -> W {
     let tanh = inner(x);
-    let line = W::of(TANH_LINE);
-    let inner_slope = line + W::of(3.0 * TANH_LINE * TANH_CUBE) * x * x;
+    let line = W::of(Gelu::TANH_LINE);
+    let inner_slope = line + W::of(3.0 * Gelu::TANH_LINE * Gelu::TANH_CUBE) * x * x;
     let half = W::of(0.5);
     grad * (half * (W::one() + tanh) + half * x * (W::one() - tanh * tanh) * inner_slope)
 }
@@ -74,7 +62,8 @@ fn tanh_slope<W: Wide>(x: W, grad: W) -> W {
 fn packed<T: Stored>(x: T::Wide) -> T::Wide {
     let constant = |c: f64| T::round(T::Wide::of(c));
     let square = T::round(x * x);
-    let slope = T::round(T::round(square * constant(TANH_LINE * TANH_CUBE)) + constant(TANH_LINE));
+    let slope =
+        T::round(T::round(square * constant(Gelu::TANH_LINE * Gelu::TANH_CUBE)) + constant(Gelu::TANH_LINE));
     let tanh = T::round(T::round(x * slope).tangent());
     let half = T::round(constant(0.5) * x);
     T::round(T::round(half * tanh) + half)

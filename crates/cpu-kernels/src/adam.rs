@@ -5,17 +5,52 @@ use num_traits::{Float, Zero};
 use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
-use super::{
+use crate::{
     contiguous::packed,
     convert::CHUNK,
-    stored::{BLOCK, Stored, changed},
+    storage::{BLOCK, Stored, changed},
     vectorized::Wide,
 };
-use crate::backend::AdamRates;
+/// Factors of an Adam step. They are not rounded to the format of the parameters: in bf16, 0.999 is 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamRates<T = f64> {
+    /// Factor of a parameter for weight decay.
+    pub keep: T,
+    /// Weight of a gradient in the first mean.
+    pub share1: T,
+    /// Decay of the second mean.
+    pub decay2: T,
+    /// Weight of a squared gradient in the second mean.
+    pub share2: T,
+    /// Divisor of the first mean for bias correction.
+    pub correction1: T,
+    /// Divisor of the root of the second mean for bias correction.
+    pub correction2: T,
+    /// Added to the root of the second mean.
+    pub epsilon: T,
+    /// Learning rate.
+    pub learning_rate: T,
+}
+
+impl<T> AdamRates<T> {
+    /// Returns the same factors in another type.
+    fn map<U>(self, f: impl Fn(T) -> U) -> AdamRates<U> {
+        AdamRates {
+            keep: f(self.keep),
+            share1: f(self.share1),
+            decay2: f(self.decay2),
+            share2: f(self.share2),
+            correction1: f(self.correction1),
+            correction2: f(self.correction2),
+            epsilon: f(self.epsilon),
+            learning_rate: f(self.learning_rate),
+        }
+    }
+}
 
 /// Applies an Adam step. Values are rounded to the format of the parameters at the points where the separate operations
 /// would store them. Gradients have that format, or f32.
-pub(super) fn adam<T: Stored<Wide: Stored<Wide = T::Wide>>>(
+pub(crate) fn adam<T: Stored<Wide: Stored<Wide = T::Wide>>>(
     state: [FlexTensor; 3],
     gradient: FlexTensor,
     rates: AdamRates,

@@ -1,7 +1,5 @@
 //! Rounding between formats on the CPU: on bits, to nearest even, in parallel chunks that the compiler vectorizes.
-//!
-//! burn's own cast from f32 to bf16 goes through f64 and a conversion that drops low bits before it rounds, which
-//! rounds a value just above a tie in the wrong direction. The comparison with PyTorch's results would fail with it.
+//! burn-flex's own casts round f32 in the same way, on one core.
 
 use burn::{
     backend::{ops::FloatTensorOps, tensor::FloatTensor},
@@ -9,23 +7,22 @@ use burn::{
 };
 use burn_flex::{Flex, FlexTensor};
 use half::{bf16, f16};
-use mantissa_core::Layout;
+use mantissa_core::{BitRounding, Format, Layout};
 use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
 
-use super::{
+use crate::{
     buffers,
     parallel_init::written,
-    stored::{Stored, map, tensor as new},
+    storage::{Stored, map, tensor as new},
 };
-use crate::layout::Limits;
 
 /// Elements per piece of work: 128 KiB of f32, which fits into the L2 cache.
-pub(super) const CHUNK: usize = 32 * 1024;
+pub(crate) const CHUNK: usize = 32 * 1024;
 
 /// Rounds a tensor to another dtype. Conversions between f32 and 16-bit formats use [`round_bf16`] and the CPU's own
 /// instructions; the other, rare ones use burn.
-pub(super) fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<Flex> {
+pub fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<Flex> {
     let tensor = trimmed(tensor);
     match (tensor.dtype(), dtype) {
         (from, to) if from == to => tensor,
@@ -37,8 +34,24 @@ pub(super) fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<F
     }
 }
 
-/// Converts an operand of a matmul to f32, in a [buffer](super::buffers) of its own.
-pub(super) fn operand<T: Stored>(
+/// Converts an operand of a matmul to f32, in a buffer that is used again: widens 16-bit values exactly, and rounds f32 values to `format` if
+/// that is TF32 or bf16.
+pub fn matmul_operand(tensor: FloatTensor<Flex>, format: Format) -> FloatTensor<Flex> {
+    match (tensor.dtype(), format) {
+        (DType::F32, Format::Tf32) => operand(tensor, |from, to| round_each(from, to, round_tf32)),
+        (DType::F32, Format::Bf16) => operand(tensor, |from, to| round_each(from, to, round_bf16)),
+        (DType::F16, _) => operand(tensor, f16::widen),
+        (DType::BF16, _) => operand(tensor, bf16::widen),
+        _ => tensor,
+    }
+}
+
+#[inline(always)]
+fn round_each(from: &[f32], to: &mut [f32], round: impl Fn(f32) -> f32) {
+    from.iter().zip(to).for_each(|(x, y)| *y = round(*x));
+}
+
+fn operand<T: Stored>(
     tensor: FloatTensor<Flex>,
     convert: impl Fn(&[T], &mut [f32]) + Copy + Sync,
 ) -> FloatTensor<Flex> {
@@ -49,14 +62,14 @@ pub(super) fn operand<T: Stored>(
 }
 
 /// Rounds f32 values to a layout that has at most as many bits as f32.
-pub(super) fn round_to_layout(tensor: FloatTensor<Flex>, layout: Layout) -> FloatTensor<Flex> {
-    let limits = Limits::of(layout);
+pub fn round_to_layout(tensor: FloatTensor<Flex>, layout: Layout) -> FloatTensor<Flex> {
+    let limits = BitRounding::of(layout);
     map::<f32>(trimmed(tensor), move |x| limits.round(x))
 }
 
 /// Returns the tensor, made contiguous if it is a small window of a large buffer: the functions below process whole
 /// buffers.
-pub(super) fn trimmed(tensor: FlexTensor) -> FlexTensor {
+pub(crate) fn trimmed(tensor: FlexTensor) -> FlexTensor {
     let width = tensor.dtype().size();
     if tensor.bytes().len() / width > 2 * tensor.layout().num_elements() {
         tensor.to_contiguous()
@@ -66,7 +79,7 @@ pub(super) fn trimmed(tensor: FlexTensor) -> FlexTensor {
 }
 
 /// Copies a tensor.
-pub(super) fn copied<T: Stored>(tensor: FlexTensor) -> FlexTensor {
+pub(crate) fn copied<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     map_chunks(&trimmed(tensor), |from: &[T], to: &mut [T]| {
         to.copy_from_slice(from)
     })
@@ -108,7 +121,7 @@ impl<A, B, F: Fn(&[A], &mut [B])> NullaryFnOnce for Convert<'_, A, B, F> {
 
 /// Rounds values to bfloat16.
 #[inline(always)]
-pub(super) fn narrow_bf16(from: &[f32], to: &mut [bf16]) {
+pub(crate) fn narrow_bf16(from: &[f32], to: &mut [bf16]) {
     for (x, y) in from.iter().zip(to) {
         *y = bf16::from_bits((round_bf16(*x).to_bits() >> 16) as u16);
     }
@@ -117,21 +130,21 @@ pub(super) fn narrow_bf16(from: &[f32], to: &mut [bf16]) {
 /// Rounds to TF32: 10 fraction bits, to nearest, ties to even. NaN and infinities are unchanged; values beyond the
 /// largest TF32 value become infinite.
 #[inline(always)]
-pub(super) fn round_tf32(x: f32) -> f32 {
+pub(crate) fn round_tf32(x: f32) -> f32 {
     round_bits::<13>(x)
 }
 
 /// Rounds to bfloat16: 7 fraction bits, to nearest, ties to even. NaN and infinities are unchanged; values beyond the
 /// largest bf16 value become infinite.
 #[inline(always)]
-pub(super) fn round_bf16(x: f32) -> f32 {
+pub(crate) fn round_bf16(x: f32) -> f32 {
     round_bits::<16>(x)
 }
 
 /// Rounds to f16: 10 fraction bits, or a multiple of the smallest subnormal, to nearest, ties to even. NaN and
 /// infinities are unchanged; values that round beyond the largest f16 value become infinite.
 #[inline(always)]
-pub(super) fn round_f16(x: f32) -> f32 {
+pub(crate) fn round_f16(x: f32) -> f32 {
     /// f32 numbers of this magnitude are 2⁻²⁴ apart, like subnormal f16 numbers.
     const SUBNORMALS_APART: f32 = 0.75;
     const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
@@ -165,7 +178,6 @@ fn round_bits<const N: u32>(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
-    use mantissa_core::Format;
     use proptest::prelude::*;
 
     use super::*;

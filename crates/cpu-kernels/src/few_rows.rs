@@ -14,46 +14,43 @@ use num_traits::Zero;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::{
-    bf16_pairs::{self, Instruction},
+use crate::{
+    bf16_matmul::{self, Instruction},
     contiguous::packed,
     convert::{round_bf16, round_tf32},
-    stored::{BLOCK, Stored},
+    storage::{BLOCK, Stored},
     vectorized::Wide,
 };
-use crate::MatmulMode;
 
 /// Maximum number of rows. With more rows, rearranging the weights is faster.
-const MOST_ROWS: usize = 8;
+pub const MOST_ROWS: usize = 8;
 
 /// Minimum number of weights. With fewer, starting threads takes longer than reading them.
 const FEWEST_WEIGHTS: usize = 1 << 16;
 
 /// Multiplies `[m, k]` with a transposed view `[k, n]` of weights, if `m` is small and there are many weights. Returns unrounded sums
 /// in f32, or in f64 for f64.
-pub(super) fn product(
+pub fn few_rows_matmul(
     lhs: &FloatTensor<Flex>,
     rhs: &FloatTensor<Flex>,
-    mode: MatmulMode,
+    format: Format,
 ) -> Option<FloatTensor<Flex>> {
     let ([m, k], [_, n]) = (matrix(lhs)?, matrix(rhs)?);
     let transposed = rhs.layout().strides() == [1, k as isize];
     if !transposed || m == 0 || m > MOST_ROWS || n * k < FEWEST_WEIGHTS {
         return None;
     }
-    Some(
-        match (lhs.dtype(), mode.precision.operand(), Instruction::here()) {
-            (DType::F32, Format::Bf16, Some(with)) => rows::<f32, _>(lhs, rhs, Pairs(with)),
-            (DType::BF16, _, Some(with)) => rows::<bf16, _>(lhs, rhs, Pairs(with)),
-            (DType::F64, ..) => rows::<f64, _>(lhs, rhs, AsItIs),
-            (DType::F32, Format::Tf32, _) => rows::<f32, _>(lhs, rhs, Rounded(round_tf32)),
-            (DType::F32, Format::Bf16, None) => rows::<f32, _>(lhs, rhs, Rounded(round_bf16)),
-            (DType::F32, ..) => rows::<f32, _>(lhs, rhs, AsItIs),
-            (DType::F16, ..) => rows::<f16, _>(lhs, rhs, Widened),
-            (DType::BF16, ..) => rows::<bf16, _>(lhs, rhs, Widened),
-            _ => return None,
-        },
-    )
+    Some(match (lhs.dtype(), format, Instruction::here()) {
+        (DType::F32, Format::Bf16, Some(with)) => rows::<f32, _>(lhs, rhs, Pairs(with)),
+        (DType::BF16, _, Some(with)) => rows::<bf16, _>(lhs, rhs, Pairs(with)),
+        (DType::F64, ..) => rows::<f64, _>(lhs, rhs, AsItIs),
+        (DType::F32, Format::Tf32, _) => rows::<f32, _>(lhs, rhs, Rounded(round_tf32)),
+        (DType::F32, Format::Bf16, None) => rows::<f32, _>(lhs, rhs, Rounded(round_bf16)),
+        (DType::F32, ..) => rows::<f32, _>(lhs, rhs, AsItIs),
+        (DType::F16, ..) => rows::<f16, _>(lhs, rhs, Widened),
+        (DType::BF16, ..) => rows::<bf16, _>(lhs, rhs, Widened),
+        _ => return None,
+    })
 }
 
 fn matrix(tensor: &FlexTensor) -> Option<[usize; 2]> {
@@ -160,7 +157,7 @@ impl Seen<bf16> for Pairs {
 
     #[inline(always)]
     fn dot<S: Simd>(self, _: S, a: &[bf16], b: &[bf16]) -> f32 {
-        let [sum] = bf16_pairs::dots(self.0, [a], b);
+        let [sum] = bf16_matmul::dots(self.0, [a], b);
         sum
     }
 
@@ -182,7 +179,7 @@ impl Seen<f32> for Pairs {
 
     #[inline(always)]
     fn dot<S: Simd>(self, _: S, a: &[bf16], b: &[bf16]) -> f32 {
-        let [sum] = bf16_pairs::dots(self.0, [a], b);
+        let [sum] = bf16_matmul::dots(self.0, [a], b);
         sum
     }
 
@@ -199,11 +196,11 @@ fn add_pairs(with: Instruction, (rows, k): (&[bf16], usize), weights: &[bf16], s
     let (fours, rest) = sums.as_chunks_mut::<AT_ONCE>();
     let first_of_rest = AT_ONCE * fours.len();
     for (number, sums) in fours.iter_mut().enumerate() {
-        let more: [f32; AT_ONCE] = bf16_pairs::dots(with, from_fn(|at| row(AT_ONCE * number + at)), weights);
+        let more: [f32; AT_ONCE] = bf16_matmul::dots(with, from_fn(|at| row(AT_ONCE * number + at)), weights);
         sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
     }
     for (number, sum) in rest.iter_mut().enumerate() {
-        let [more] = bf16_pairs::dots(with, [row(first_of_rest + number)], weights);
+        let [more] = bf16_matmul::dots(with, [row(first_of_rest + number)], weights);
         *sum += more;
     }
 }
@@ -269,82 +266,17 @@ impl<T: Stored, See: Seen<T>> WithSimd for Columns<'_, T, See> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, Tensor};
+    use burn::tensor::{Device, Tensor};
 
     use super::*;
-    use crate::{Accumulator, Compute, MatmulPrecision, Precision};
-
-    /// Returns the largest difference from the same matmul with more rows, which uses another kernel, in units of the largest
-    /// value.
-    fn apart(precision: Precision, matmul: MatmulPrecision, m: usize) -> f64 {
-        let device = Device::flex();
-        device.seed(7);
-        let dtype = crate::dtype(precision.parameters());
-        let draw = |shape: [usize; 2]| {
-            let values = Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
-            Tensor::<2>::from_data(values.into_data(), (&device, dtype))
-        };
-        let (inputs, weights) = (draw([m, 1500]), draw([77, 1500]));
-        let compute = Compute::new(precision, matmul, Accumulator::F32);
-        let few = compute.matmul(inputs.clone(), weights.clone().transpose());
-        let more = Tensor::cat(vec![inputs; MOST_ROWS / m + 1], 0);
-        assert!(more.dims()[0] > MOST_ROWS);
-        let many = compute.matmul(more, weights.transpose());
-        assert_eq!((few.dims(), few.dtype()), ([m, 77], many.dtype()));
-        let list = |tensor: Tensor<2>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
-        let (few, many) = (list(few), list(many.narrow(0, 0, m)));
-        let largest = many.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-        let apart = few.iter().zip(&many).map(|(x, y)| (x - y).abs());
-        apart.fold(0.0, mantissa_testing::worse) / largest
-    }
-
-    #[test]
-    fn few_rows_give_what_many_do_in_every_precision() {
-        for m in [1, 3, MOST_ROWS] {
-            let of = |precision, matmul| apart(precision, matmul, m);
-            assert!(of(Precision::True64, MatmulPrecision::Highest) < 1e-14);
-            for matmul in [
-                MatmulPrecision::Highest,
-                MatmulPrecision::High,
-                MatmulPrecision::Medium,
-            ] {
-                let apart = of(Precision::True32, matmul);
-                assert!(apart < 1e-6, "{matmul}: {apart}");
-            }
-            // A sum near a tie may be rounded in the other direction.
-            assert!(of(Precision::True16, MatmulPrecision::Highest) < 1e-3);
-            assert!(of(Precision::TrueBf16, MatmulPrecision::Highest) < 8e-3);
-        }
-    }
-
-    #[test]
-    fn few_rows_with_f16_sums_are_summed_in_f16() {
-        let device = Device::flex();
-        let ones = |rows| Tensor::<2>::ones([rows, 4096], (&device, DType::F16));
-        let summed = |accumulator| {
-            let compute = Compute::new(Precision::True16, MatmulPrecision::Highest, accumulator);
-            let product = compute.matmul(ones(1), ones(16).transpose());
-            product.into_data().iter::<f64>().next().unwrap()
-        };
-        // Adding ones has no effect from 2,048 on.
-        assert_eq!(
-            (summed(Accumulator::F32), summed(Accumulator::F16)),
-            (4096.0, 2048.0)
-        );
-    }
 
     #[test]
     fn what_is_no_product_of_few_rows_with_transposed_weights_is_left_to_others() {
         let device = Device::flex();
-        let mode = MatmulMode {
-            precision: MatmulPrecision::Highest,
-            accumulator: Accumulator::F32,
-            unrounded: false,
-        };
         let ones = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device);
         let served = |lhs: Tensor<2>, rhs: Tensor<2>| {
             let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
-            product(&lhs, &rhs, mode).is_some()
+            few_rows_matmul(&lhs, &rhs, Format::F32).is_some()
         };
         assert!(served(ones([1, 512]), ones([256, 512]).transpose()));
         assert!(!served(ones([9, 512]), ones([256, 512]).transpose()));

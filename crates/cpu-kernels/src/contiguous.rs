@@ -1,15 +1,15 @@
-//! Contiguous copies. burn copies on one core; rows that are contiguous in memory are copied here on all cores.
+//! Contiguous copies. burn copies values in tiles; rows that are contiguous in memory are copied here as a whole, on all cores.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 
-use super::{
+use crate::{
     parallel_init::written,
-    stored::{Stored, by_format, chunk_of_rows, contiguous},
+    storage::{Stored, by_format, chunk_of_rows, contiguous},
 };
 
 /// Returns the tensor contiguous, in a buffer without other values.
-pub(super) fn packed(tensor: FlexTensor) -> FlexTensor {
+pub fn packed(tensor: FlexTensor) -> FlexTensor {
     let (shape, layout) = (tensor.shape(), tensor.layout());
     let rows_are_whole = layout.strides().last() == Some(&1) && layout.has_positive_strides();
     match rows_are_whole && !layout.is_contiguous() && shape.num_elements() > 0 {
@@ -38,7 +38,7 @@ fn rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
 }
 
 /// Returns the offset of a row, given the sizes of the other dimensions and their strides, which must not be negative.
-pub(super) fn place(row: usize, outer: &[usize], strides: &[isize]) -> usize {
+pub(crate) fn place(row: usize, outer: &[usize], strides: &[isize]) -> usize {
     let sizes = outer.iter().zip(strides).rev();
     let (_, place) = sizes.fold((row, 0), |(row, place), (&size, &stride)| {
         (row / size, place + row % size * stride as usize)

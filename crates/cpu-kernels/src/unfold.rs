@@ -4,14 +4,14 @@ use burn::{backend::TensorMetadata, tensor::Shape};
 use burn_flex::FlexTensor;
 use bytemuck::Pod;
 
-use super::{
+use crate::{
     contiguous::packed,
     parallel_init::written,
-    stored::{Stored, contiguous},
+    storage::{Stored, contiguous},
 };
 
-/// Implements [`crate::PrecisionBackend::windows`].
-pub(super) fn windows<T: Stored>(
+/// Implements `PrecisionBackend::windows` of `mantissa-precision`.
+pub(crate) fn windows<T: Stored>(
     images: FlexTensor,
     filter: [usize; 2],
     stride: usize,
@@ -34,7 +34,7 @@ pub(super) fn windows<T: Stored>(
 
 /// Geometry of channels-last images and the windows over them. A *line* is all windows that begin in one row of an
 /// image.
-pub(super) struct Geometry {
+pub(crate) struct Geometry {
     /// `[n, h, w, c]`.
     pub images: [usize; 4],
     pub filter: [usize; 2],
