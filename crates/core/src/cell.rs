@@ -122,7 +122,7 @@ impl CellMaker {
             }
             write_json(axis, json);
             json.push(b':');
-            write_json(value, json);
+            write_json(&value, json);
         }
         json.extend_from_slice(br#"},"workload":"#);
         json.extend_from_slice(self.workload_json.as_bytes());

@@ -3,7 +3,9 @@
 //!
 //! Data flows one way: suite → [`Plan`] → worker → [`Record`] → report.
 
-mod axis;
+mod axes;
+mod axis_names;
+mod axis_value;
 mod bit_rounding;
 mod cell;
 mod claim;
@@ -31,10 +33,11 @@ mod support;
 mod values;
 mod workload;
 
-pub use axis::{
-    Attention, Axis, AxisValue, Backend, BatchNormMomentum, Distribution, Gelu, LearningRateScaling,
-    OptimizerKind, Switch, ValueError,
+pub use axes::{Axis, Setting};
+pub use axis_names::{
+    Attention, Backend, BatchNormMomentum, Distribution, Gelu, LearningRateScaling, OptimizerKind, Switch,
 };
+pub use axis_value::{AxisValue, ValueError};
 pub use bit_rounding::BitRounding;
 pub use cell::{Cell, CellId, CellMaker};
 pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
@@ -69,7 +72,7 @@ pub use record::{
     Status, parse_records,
 };
 pub use samples::{Samples, Series};
-pub use setting::{Setting, SkipReason};
+pub use setting::SkipReason;
 pub use support::Support;
 pub use values::Values;
 pub use workload::{

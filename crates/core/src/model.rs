@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Axis, DatasetKind};
+use crate::DatasetKind;
 
 /// Architecture and size of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -146,20 +146,8 @@ impl Model {
     }
 
     /// Returns true if there is a fused attention kernel. No fused kernel supports the ALiBi biases of BLOOM.
-    fn has_fused_attention(&self) -> bool {
+    pub(crate) fn has_fused_attention(&self) -> bool {
         self.attention_dropout().is_some() && !matches!(self, Self::Bloom(_))
-    }
-
-    /// Returns true if an axis, which applies to the task, applies to this model.
-    pub(crate) fn concerns(&self, axis: Axis) -> bool {
-        match axis {
-            Axis::BatchNormMomentum => self.normalises_batches(),
-            Axis::Sequence => !self.sees_images() && *self != Self::Own,
-            // The layers of a user-defined model have no names here, and it cannot be split into blocks.
-            Axis::KeepF32 | Axis::Checkpointing => *self != Self::Own,
-            Axis::Attention => self.has_fused_attention(),
-            _ => true,
-        }
     }
 
     /// Returns true if the model has batch norms.

@@ -68,6 +68,12 @@ pub(crate) fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(text.len().min(64))]
 }
 
+/// Name of a closed list.
+pub trait Named: Copy + std::str::FromStr<Err = UnknownName> {
+    /// Returns the name used in suites, records and reports.
+    fn name(self) -> &'static str;
+}
+
 /// Defines an enum whose variants have fixed names in files, on the command line and in records.
 macro_rules! named {
     ($(#[$meta:meta])* $vis:vis enum $ty:ident ($what:literal) { $($(#[$vmeta:meta])* $variant:ident = $name:literal),+ $(,)? }) => {
@@ -83,6 +89,10 @@ macro_rules! named {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }
+        }
+
+        impl $crate::name::Named for $ty {
+            fn name(self) -> &'static str { Self::name(self) }
         }
 
         impl std::fmt::Display for $ty {

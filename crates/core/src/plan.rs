@@ -112,7 +112,7 @@ impl SuiteInfo {
             expectation
                 .matching
                 .iter()
-                .all(|(axis, value)| cell.setting.get(*axis) == Some(value))
+                .all(|(axis, value)| cell.setting.get(*axis).as_ref() == Some(value))
         })
     }
 

@@ -1,33 +1,14 @@
-//! Settings: one value for each axis.
+//! Settings: what they have besides the values of the table in `axes.rs`.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
 
 use crate::{
-    Accumulator, Attention, Axis, AxisValue, Backend, BatchNormMomentum, Distribution, Format, Gelu,
-    LearningRateScaling, MatmulPrecision, OptimizerKind, Precision, Switch, TaskKind, ValueError, Workload,
+    Accumulator, Axis, AxisValue, Backend, Format, MatmulPrecision, Precision, Setting, TaskKind, ValueError,
+    Workload,
 };
-
-/// Resolved setting: a checked value for every axis that applies to the task. The seed is stored in the
-/// [`crate::Cell`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "BTreeMap<Axis, AxisValue>")]
-#[schemars(!try_from, transparent)]
-pub struct Setting(BTreeMap<Axis, AxisValue>);
-
-impl TryFrom<BTreeMap<Axis, AxisValue>> for Setting {
-    type Error = ValueError;
-
-    fn try_from(values: BTreeMap<Axis, AxisValue>) -> Result<Self, ValueError> {
-        let checked: Result<_, ValueError> = values
-            .into_iter()
-            .map(|(axis, value)| Ok((axis, axis.value(value)?)))
-            .collect();
-        Ok(Self(checked?))
-    }
-}
 
 /// Reason for skipping a cell of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,168 +58,43 @@ pub enum SkipReason {
 impl Setting {
     /// Returns the setting with the default of every axis that applies to `task`.
     pub fn defaults(task: TaskKind, backend: Backend) -> Self {
-        let applicable = Axis::ALL
-            .iter()
-            .filter(|axis| **axis != Axis::Seed && axis.applies_to(task));
-        Self(
-            applicable
-                .map(|&axis| (axis, axis.default_value(backend)))
-                .collect(),
-        )
+        let mut setting = Self::default();
+        for axis in Axis::ALL {
+            if *axis != Axis::Seed && axis.applies_to(task) {
+                setting.set_default(*axis, backend);
+            }
+        }
+        setting
     }
 
     /// Returns the setting with the default of every axis that applies to a workload.
     pub fn of(workload: &Workload, backend: Backend) -> Self {
-        let Self(mut axes) = Self::defaults(workload.kind(), backend);
-        axes.retain(|axis, _| workload.concerns(*axis));
-        Self(axes)
-    }
-
-    /// Sets the value of an axis. Ignores the seed and axes that do not apply to the task.
-    pub fn set(&mut self, axis: Axis, value: AxisValue) -> Result<(), ValueError> {
-        let value = axis.value(value)?;
-        if let Some(slot) = self.0.get_mut(&axis) {
-            *slot = value;
+        let mut setting = Self::default();
+        for axis in Axis::ALL {
+            if *axis != Axis::Seed && workload.concerns(*axis) {
+                setting.set_default(*axis, backend);
+            }
         }
-        Ok(())
+        setting
     }
 
     /// Returns the reference setting for comparisons: `32-true` without rounding of matmul operands, apart from
     /// rounding inside a fused attention kernel.
     #[must_use]
     pub fn in_f32(&self) -> Self {
-        let mut reference = self.clone();
-        for (axis, name) in [
-            (Axis::Precision, Precision::True32.name()),
-            (Axis::Matmul, MatmulPrecision::Highest.name()),
-            (Axis::Accumulator, Accumulator::F32.name()),
-        ] {
-            if let Some(value) = reference.0.get_mut(&axis) {
-                *value = AxisValue::Text(name.to_owned());
-            }
+        Self {
+            precision: self.precision.map(|_| Precision::True32),
+            matmul: self.matmul.map(|_| MatmulPrecision::Highest),
+            accumulator: self.accumulator.map(|_| Accumulator::F32),
+            ..self.clone()
         }
-        reference
-    }
-
-    /// Returns the value of an axis, if it applies.
-    pub fn get(&self, axis: Axis) -> Option<&AxisValue> {
-        self.0.get(&axis)
     }
 
     /// Returns axes and values in the order of [`Axis::ALL`].
-    pub fn iter(&self) -> impl Iterator<Item = (Axis, &AxisValue)> {
-        self.0.iter().map(|(axis, value)| (*axis, value))
-    }
-
-    fn name<T: std::str::FromStr>(&self, axis: Axis, default: T) -> T {
-        match self.0.get(&axis) {
-            Some(AxisValue::Text(name)) => name.parse().unwrap_or(default),
-            _ => default,
-        }
-    }
-
-    fn integer(&self, axis: Axis) -> u32 {
-        match self.0.get(&axis) {
-            Some(AxisValue::Integer(n)) => u32::try_from(*n).unwrap_or(u32::MAX),
-            _ => 1,
-        }
-    }
-
-    /// Returns the [`Precision`].
-    pub fn precision(&self) -> Precision {
-        self.name(Axis::Precision, Precision::True32)
-    }
-
-    /// Returns the [`MatmulPrecision`].
-    pub fn matmul(&self) -> MatmulPrecision {
-        self.name(Axis::Matmul, MatmulPrecision::Highest)
-    }
-
-    /// Returns the [`Accumulator`].
-    pub fn accumulator(&self) -> Accumulator {
-        self.name(Axis::Accumulator, Accumulator::F32)
-    }
-
-    /// Returns the [`Attention`] implementation.
-    pub fn attention(&self) -> Attention {
-        self.name(Axis::Attention, Attention::Math)
-    }
-
-    /// Returns the [`Gelu`] formula.
-    pub fn gelu(&self) -> Gelu {
-        self.name(Axis::Gelu, Gelu::Exact)
-    }
-
-    /// Returns the [`OptimizerKind`].
-    pub fn optimizer(&self) -> OptimizerKind {
-        self.name(Axis::Optimizer, OptimizerKind::Adam)
-    }
-
-    /// Returns the [`LearningRateScaling`].
-    pub fn learning_rate_scaling(&self) -> LearningRateScaling {
-        self.name(Axis::LearningRateScaling, LearningRateScaling::None)
-    }
-
-    /// Returns the [`BatchNormMomentum`].
-    pub fn batchnorm_momentum(&self) -> BatchNormMomentum {
-        self.name(Axis::BatchNormMomentum, BatchNormMomentum::Keep)
-    }
-
-    /// Returns true if the backward pass recomputes activations.
-    pub fn checkpointing(&self) -> bool {
-        self.name(Axis::Checkpointing, Switch::Off) == Switch::On
-    }
-
-    /// Returns the patterns of layers that a mixed setting keeps in f32: names, leading parts of names, and `*` for any
-    /// one part.
-    pub fn keep_f32(&self) -> &[String] {
-        match self.get(Axis::KeepF32) {
-            Some(AxisValue::List(patterns)) => patterns,
-            _ => &[],
-        }
-    }
-
-    /// Returns the [`Distribution`] of input values.
-    pub fn distribution(&self) -> Distribution {
-        self.name(Axis::Distribution, Distribution::Normal)
-    }
-
-    /// Returns the backend.
-    pub fn backend(&self) -> Backend {
-        self.name(Axis::Backend, Backend::Flex)
-    }
-
-    /// Returns true if kernels are fused.
-    pub fn fusion(&self) -> bool {
-        self.name(Axis::Fusion, Switch::Off) == Switch::On
-    }
-
-    /// Returns the number of micro-batches per optimizer step.
-    pub fn accumulate(&self) -> u32 {
-        self.integer(Axis::Accumulate)
-    }
-
-    /// Returns the number of examples per micro-batch.
-    pub fn batch(&self) -> u32 {
-        self.integer(Axis::Batch)
-    }
-
-    /// Returns the number of tokens per example.
-    pub fn sequence(&self) -> u32 {
-        self.integer(Axis::Sequence)
-    }
-
-    /// Returns the size of a kernel: the edge of matrices or images, or the length of sequences.
-    pub fn size(&self) -> u32 {
-        self.integer(Axis::Size)
-    }
-
-    /// Returns the epsilon of Adam.
-    pub fn adam_eps(&self) -> f64 {
-        match self.0.get(&Axis::AdamEps) {
-            Some(AxisValue::Number(eps)) => *eps,
-            _ => 1e-8,
-        }
+    pub fn iter(&self) -> impl Iterator<Item = (Axis, AxisValue)> {
+        Axis::ALL
+            .iter()
+            .filter_map(|axis| Some((*axis, self.get(*axis)?)))
     }
 
     /// Returns the reason for which a cell with this setting cannot run on any machine.
@@ -278,12 +134,44 @@ impl Setting {
         match axis {
             // The CPU backend rounds after every product, which is too slow for anything but a single kernel.
             Axis::Accumulator => {
-                let kernel = self.get(Axis::Batch).is_none();
+                let kernel = self.batch.is_none();
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex
             }
-            Axis::Devices => self.integer(axis) == 1,
+            Axis::Devices => self.devices() == 1,
             _ => true,
         }
+    }
+}
+
+impl Serialize for Setting {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl TryFrom<BTreeMap<Axis, AxisValue>> for Setting {
+    type Error = ValueError;
+
+    fn try_from(values: BTreeMap<Axis, AxisValue>) -> Result<Self, ValueError> {
+        let mut setting = Self::default();
+        for (axis, value) in values {
+            setting.assign(axis, &value)?;
+        }
+        Ok(setting)
+    }
+}
+
+impl JsonSchema for Setting {
+    fn schema_name() -> Cow<'static, str> {
+        <BTreeMap<Axis, AxisValue>>::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        <BTreeMap<Axis, AxisValue>>::inline_schema()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        <BTreeMap<Axis, AxisValue>>::json_schema(generator)
     }
 }
 

@@ -158,19 +158,7 @@ impl Workload {
 
     /// Returns true if an axis applies to the task and to its model or kernel.
     pub fn concerns(&self, axis: Axis) -> bool {
-        axis.applies_to(self.kind())
-            && match (&self.task, axis) {
-                // Generation has one query at a time, for which a fused kernel has no use.
-                (Task::Generate(_), Axis::Attention) => false,
-                (Task::Train(_) | Task::Evaluate(_) | Task::Generate(_), axis) => {
-                    self.model().is_none_or(|model| model.concerns(axis))
-                }
-                (Task::Kernel(task), Axis::Attention) => task.kernel.kind() == KernelKind::Attention,
-                (Task::Kernel(task), Axis::Gelu) => task.kernel.kind() == KernelKind::Gelu,
-                (Task::Kernel(task), Axis::Matmul | Axis::Accumulator) => task.kernel.kind().multiplies(),
-                (Task::Kernel(task), Axis::Size) => task.kernel.has_free_edge(),
-                _ => true,
-            }
+        axis.applies_to(self.kind()) && axis.concerns(self)
     }
 }
 

@@ -96,7 +96,7 @@ impl Allowance {
             && self
                 .setting
                 .iter()
-                .all(|(axis, value)| cell.setting.get(*axis) == Some(value))
+                .all(|(axis, value)| cell.setting.get(*axis).as_ref() == Some(value))
     }
 }
 

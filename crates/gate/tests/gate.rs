@@ -451,9 +451,7 @@ fn machines_that_differ_are_compared_only_if_that_part_may() {
         {
             let mut setting = Setting::of(&cell.workload, backend);
             for axis in [Axis::Precision, Axis::Size] {
-                setting
-                    .set(axis, cell.setting.get(axis).unwrap().clone())
-                    .unwrap();
+                setting.set(axis, cell.setting.get(axis).unwrap()).unwrap();
             }
             *cell = Cell::new("kernels", cell.workload.clone(), setting, 123);
         }

@@ -40,7 +40,7 @@ struct GroupJson<'a> {
 #[derive(Serialize)]
 struct RowJson<'a> {
     id: &'a CellId,
-    setting: BTreeMap<&'static str, &'a AxisValue>,
+    setting: BTreeMap<&'static str, AxisValue>,
     seed: u64,
     status: &'a str,
     remark: String,

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use mantissa_analysis::{Estimate, Verdict};
 use mantissa_core::{
-    Axis, AxisValue, Backend, Cell, EventKind, Executed, ExecutedVerdict, Format, MetricName, Record,
-    Requested, Status,
+    Axis, Backend, Cell, EventKind, Executed, ExecutedVerdict, Format, MetricName, Record, Requested, Status,
 };
 
 use crate::{
@@ -177,7 +176,7 @@ impl<'a> Row<'a> {
                 .cell
                 .setting
                 .get(axis)
-                .map(AxisValue::to_string)
+                .map(|value| value.to_string())
                 .unwrap_or_default(),
         }
     }

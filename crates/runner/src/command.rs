@@ -53,7 +53,7 @@ impl Commands {
         for axis in swept {
             let value = match axis {
                 Axis::Seed => Some(cell.seed.to_string()),
-                axis => cell.setting.get(*axis).map(ToString::to_string),
+                axis => cell.setting.get(*axis).map(|value| value.to_string()),
             };
             if let Some(value) = value {
                 option("-a", format!("{axis}={value}"));

@@ -71,7 +71,7 @@ impl CellEstimates<'_> {
         );
         let defaults = Setting::of(&cell.workload, cell.setting.backend());
         for (axis, value) in cell.setting.iter() {
-            if axis != Axis::Precision && defaults.get(axis) != Some(value) {
+            if axis != Axis::Precision && defaults.get(axis).as_ref() != Some(&value) {
                 name += &format!(" · {axis} {value}");
             }
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use mantissa_core::{
-    Axis, AxisValue, Better, Cell, ExecutedVerdict, KernelKind, Profile, Setting, Task, TaskKind, Unit,
+    Axis, Better, Cell, ExecutedVerdict, KernelKind, Profile, Setting, Task, TaskKind, Unit,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -175,11 +175,8 @@ fn set(cell: &Cell) -> Vec<(&'static str, Value)> {
     let setting = &cell.setting;
     let mut set = vec![("seed", json!(cell.seed))];
     if cell.workload.kind() == TaskKind::Train {
-        let devices = match setting.get(Axis::Devices) {
-            Some(AxisValue::Integer(devices)) => *devices,
-            _ => 1,
-        };
-        let (batch, accumulate) = (u64::from(setting.batch()), u64::from(setting.accumulate()));
+        let [batch, accumulate, devices] =
+            [setting.batch(), setting.accumulate(), setting.devices()].map(u64::from);
         set.push(("global_batch_size", json!(batch * accumulate * devices)));
         set.push(("micro_batch_size", json!(batch)));
         set.push(("gradient_accumulation_steps", json!(accumulate)));

@@ -32,7 +32,7 @@ pub(crate) struct PairMeasurement {
 pub(crate) fn has(row: &Row<'_>, values: &BTreeMap<Axis, AxisValue>) -> bool {
     values
         .iter()
-        .all(|(axis, value)| row.cell.setting.get(*axis) == Some(value))
+        .all(|(axis, value)| row.cell.setting.get(*axis).as_ref() == Some(value))
 }
 
 /// Formats a setting without some of its axes.

@@ -71,12 +71,12 @@ impl From<bool> for Value<'_> {
     }
 }
 
-impl<'a> From<&'a AxisValue> for Value<'a> {
-    fn from(value: &'a AxisValue) -> Self {
+impl From<AxisValue> for Value<'_> {
+    fn from(value: AxisValue) -> Self {
         match value {
-            AxisValue::Integer(number) => (*number).into(),
-            AxisValue::Number(number) => (*number).into(),
-            AxisValue::Text(text) => text.as_str().into(),
+            AxisValue::Integer(number) => number.into(),
+            AxisValue::Number(number) => number.into(),
+            AxisValue::Text(text) => text.into(),
             AxisValue::List(_) => value.to_string().into(),
         }
     }

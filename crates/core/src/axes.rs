@@ -1,0 +1,286 @@
+//! The table of axes: names, types, defaults, and the workloads that they apply to. It is the only place that lists the axes.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{
+    Accumulator, Attention, AxisValue, Backend, BatchNormMomentum, Distribution, Gelu, KernelKind,
+    LearningRateScaling, MatmulPrecision, Model, OptimizerKind, Precision, Task, TaskKind, ValueError,
+    Workload,
+    axis_value::{AxisType, Seed},
+    name::named,
+};
+
+/// Defines [`Axis`] and [`Setting`].
+///
+/// - `default` is the value of cells whose suite does not set the axis, given the backend.
+/// - `absent` is what the accessor of [`Setting`] returns if the axis does not apply.
+/// - `tasks` are the tasks to which it applies. `workloads`, if present, narrows them to workloads whose model or kernel it concerns.
+macro_rules! axes {
+    ($(
+        $(#[$doc:meta])*
+        $axis:ident = $name:literal => $field:ident: $ty:ty {
+            default: $default:expr,
+            absent: $absent:expr,
+            tasks: $tasks:pat,
+            $(workloads: $workloads:expr,)?
+        }
+    )+) => {
+        named! {
+            /// Parameter that a suite can sweep.
+            pub enum Axis ("axis") { $($(#[$doc])* $axis = $name),+ }
+        }
+
+        impl Axis {
+            /// Checks a value and converts it to its canonical form (`1` for a real axis becomes `1.0`).
+            pub fn value(self, value: AxisValue) -> Result<AxisValue, ValueError> {
+                match self {
+                    $(Self::$axis => self.typed::<$ty>(&value).map(|value| value.to_value()),)+
+                }
+            }
+
+            /// Parses a value, as in `-a accumulate=4`. Patterns are separated by `+`; `none` is an empty list.
+            pub fn parse(self, text: &str) -> Result<AxisValue, ValueError> {
+                match self {
+                    $(Self::$axis => {
+                        let value = <$ty>::from_text(text).ok_or_else(|| self.rejects(<$ty>::VALID, &text))?;
+                        self.value(value)
+                    })+
+                }
+            }
+
+            /// Returns true if the axis applies to tasks of this kind.
+            pub fn applies_to(self, task: TaskKind) -> bool {
+                use TaskKind::*;
+                match self {
+                    $(Self::$axis => matches!(task, $tasks),)+
+                }
+            }
+
+            /// Returns true if the axis applies to the model or the kernel of a workload, given that it applies to the task.
+            pub(crate) fn concerns(self, workload: &Workload) -> bool {
+                match self {
+                    $($(Self::$axis => ($workloads as fn(&Workload) -> bool)(workload),)?)+
+                    _ => true,
+                }
+            }
+
+            /// Returns the default value.
+            pub fn default_value(self, backend: Backend) -> AxisValue {
+                match self {
+                    $(Self::$axis => ($default as fn(Backend) -> $ty)(backend).to_value(),)+
+                }
+            }
+        }
+
+        /// Resolved setting: a checked value for every axis that applies to the workload. The seed is stored in the
+        /// [`crate::Cell`].
+        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[serde(try_from = "BTreeMap<Axis, AxisValue>")]
+        pub struct Setting {
+            $(pub(crate) $field: Option<$ty>,)+
+        }
+
+        impl Setting {
+            $(
+                $(#[$doc])*
+                pub fn $field(&self) -> <$ty as AxisType>::Read<'_> {
+                    self.$field.as_ref().map_or($absent, AxisType::read)
+                }
+            )+
+
+            /// Returns the value of an axis, if it applies.
+            pub fn get(&self, axis: Axis) -> Option<AxisValue> {
+                match axis {
+                    $(Axis::$axis => self.$field.as_ref().map(AxisType::to_value),)+
+                }
+            }
+
+            /// Sets the value of an axis. Ignores the seed and axes that do not apply to the workload.
+            pub fn set(&mut self, axis: Axis, value: AxisValue) -> Result<(), ValueError> {
+                match axis {
+                    $(Axis::$axis => {
+                        let value = axis.typed::<$ty>(&value)?;
+                        if let Some(slot) = &mut self.$field {
+                            *slot = value;
+                        }
+                    })+
+                }
+                Ok(())
+            }
+
+            /// Sets the value of an axis, whether or not it applies.
+            pub(crate) fn assign(&mut self, axis: Axis, value: &AxisValue) -> Result<(), ValueError> {
+                match axis {
+                    $(Axis::$axis => self.$field = Some(axis.typed(value)?),)+
+                }
+                Ok(())
+            }
+
+            /// Sets the default of an axis.
+            pub(crate) fn set_default(&mut self, axis: Axis, backend: Backend) {
+                match axis {
+                    $(Axis::$axis => self.$field = Some(($default as fn(Backend) -> $ty)(backend)),)+
+                }
+            }
+        }
+    };
+}
+
+impl Axis {
+    fn typed<T: AxisType>(self, value: &AxisValue) -> Result<T, ValueError> {
+        T::from_value(value)?.ok_or_else(|| self.rejects(T::VALID, value))
+    }
+}
+
+axes! {
+    /// Storage and compute formats; see [`Precision`].
+    Precision = "precision" => precision: Precision {
+        default: |_| Precision::True32,
+        absent: Precision::True32,
+        tasks: _,
+    }
+    /// Rounding of f32 operands of matmuls; see [`MatmulPrecision`].
+    Matmul = "matmul" => matmul: MatmulPrecision {
+        default: |_| MatmulPrecision::Highest,
+        absent: MatmulPrecision::Highest,
+        tasks: _,
+        workloads: |workload| kernel(workload).is_none_or(KernelKind::multiplies),
+    }
+    /// Number of micro-batches whose gradients are accumulated before an optimizer step.
+    Accumulate = "accumulate" => accumulate: u32 {
+        default: |_| 1,
+        absent: 1,
+        tasks: Train,
+    }
+    /// Examples in a micro-batch.
+    Batch = "batch" => batch: u32 {
+        default: |_| 8,
+        absent: 1,
+        tasks: Train | Evaluate | Generate,
+    }
+    /// Number of tokens to which examples are padded or truncated.
+    Sequence = "sequence" => sequence: u32 {
+        default: |_| 128,
+        absent: 1,
+        tasks: Train | Evaluate,
+        workloads: |workload| model(workload, |model| !model.sees_images() && *model != Model::Own),
+    }
+    /// Edge of the matrices or images of a kernel workload, or length of its sequences.
+    Size = "size" => size: u32 {
+        default: |_| 1024,
+        absent: 1,
+        tasks: Kernel,
+        workloads: |workload| matches!(&workload.task, Task::Kernel(task) if task.kernel.has_free_edge()),
+    }
+    /// Accumulator format of matmuls; see [`Accumulator`].
+    Accumulator = "accumulator" => accumulator: Accumulator {
+        default: |_| Accumulator::F32,
+        absent: Accumulator::F32,
+        tasks: _,
+        workloads: |workload| kernel(workload).is_none_or(KernelKind::multiplies),
+    }
+    /// Implementation of attention; see [`Attention`].
+    Attention = "attention" => attention: Attention {
+        default: |_| Attention::Math,
+        absent: Attention::Math,
+        tasks: _,
+        workloads: |workload| match kernel(workload) {
+            Some(kernel) => kernel == KernelKind::Attention,
+            // Generation has one query at a time, for which a fused kernel has no use.
+            None => workload.kind() != TaskKind::Generate && model(workload, Model::has_fused_attention),
+        },
+    }
+    /// Formula of GELU; see [`Gelu`].
+    Gelu = "gelu" => gelu: Gelu {
+        default: |_| Gelu::Exact,
+        absent: Gelu::Exact,
+        tasks: Kernel,
+        workloads: |workload| kernel(workload) == Some(KernelKind::Gelu),
+    }
+    /// Distribution of the input values of a kernel workload.
+    Distribution = "distribution" => distribution: Distribution {
+        default: |_| Distribution::Normal,
+        absent: Distribution::Normal,
+        tasks: Kernel,
+    }
+    /// Seed of initialisation, shuffling and dropout.
+    Seed = "seed" => seed: Seed {
+        default: |_| Seed(123),
+        absent: 123,
+        tasks: _,
+    }
+    /// Optimization algorithm; see [`OptimizerKind`].
+    Optimizer = "optimizer" => optimizer: OptimizerKind {
+        default: |_| OptimizerKind::Adam,
+        absent: OptimizerKind::Adam,
+        tasks: Train,
+    }
+    /// Epsilon of Adam, which is added to its denominator.
+    AdamEps = "adam_eps" => adam_eps: f64 {
+        default: |_| 1e-8,
+        absent: 1e-8,
+        tasks: Train,
+    }
+    /// Scaling of the learning rate with the effective batch size; see [`LearningRateScaling`].
+    LearningRateScaling = "learning_rate_scaling" => learning_rate_scaling: LearningRateScaling {
+        default: |_| LearningRateScaling::None,
+        absent: LearningRateScaling::None,
+        tasks: Train,
+    }
+    /// Momentum of batch norms with gradient accumulation; see [`BatchNormMomentum`].
+    BatchNormMomentum = "batchnorm_momentum" => batchnorm_momentum: BatchNormMomentum {
+        default: |_| BatchNormMomentum::Keep,
+        absent: BatchNormMomentum::Keep,
+        tasks: Train,
+        workloads: |workload| model(workload, Model::normalises_batches),
+    }
+    /// Recomputation of activations in the backward pass.
+    Checkpointing = "checkpointing" => checkpointing: bool {
+        default: |_| false,
+        absent: false,
+        tasks: Train,
+        // A user-defined model cannot be split into blocks.
+        workloads: |workload| model(workload, |model| *model != Model::Own),
+    }
+    /// Kernel fusion, comparable to `torch.compile`. It is on by default if the backend supports it, as in burn.
+    Fusion = "fusion" => fusion: bool {
+        default: |backend| backend != Backend::Flex,
+        absent: false,
+        tasks: _,
+    }
+    /// Patterns of layers that a mixed setting keeps in f32: names, leading parts of names, and `*` for any one part.
+    KeepF32 = "keep_f32" => keep_f32: Vec<String> {
+        default: |_| vec![],
+        absent: &[],
+        tasks: Train | Evaluate | Generate,
+        // The layers of a user-defined model have no names here.
+        workloads: |workload| model(workload, |model| *model != Model::Own),
+    }
+    /// Number of devices.
+    Devices = "devices" => devices: u32 {
+        default: |_| 1,
+        absent: 1,
+        tasks: Train,
+    }
+    /// Library and device that execute the operations; see [`Backend`].
+    Backend = "backend" => backend: Backend {
+        default: |backend| backend,
+        absent: Backend::Flex,
+        tasks: _,
+    }
+}
+
+/// Returns the kernel of a kernel workload.
+fn kernel(workload: &Workload) -> Option<KernelKind> {
+    match &workload.task {
+        Task::Kernel(task) => Some(task.kernel.kind()),
+        _ => None,
+    }
+}
+
+/// Returns true if a condition is true for the model of a workload.
+fn model(workload: &Workload, condition: impl Fn(&Model) -> bool) -> bool {
+    workload.model().is_some_and(condition)
+}

@@ -1,0 +1,108 @@
+//! Values of the axes that are names of a closed list.
+
+use crate::name::named;
+
+named! {
+    /// Library and device that execute the operations.
+    pub enum Backend ("backend") {
+        /// NVIDIA GPUs through CUDA.
+        Cuda = "cuda",
+        /// Other GPUs, and lavapipe in CI.
+        Vulkan = "vulkan",
+        /// The CPU.
+        Flex = "flex",
+    }
+}
+
+named! {
+    /// Implementation of attention.
+    pub enum Attention ("attention") {
+        /// Two matmuls and a softmax as separate operations.
+        Math = "math",
+        /// One fused kernel.
+        Fused = "fused",
+    }
+}
+
+named! {
+    /// Formula of GELU.
+    pub enum Gelu ("gelu") {
+        /// With the error function.
+        Exact = "exact",
+        /// Approximation with the hyperbolic tangent; computes 16-bit values in f32.
+        Tanh = "tanh",
+        /// The tanh approximation on packed pairs of 16-bit values in their own format; only the tanh itself is
+        /// computed in f32.
+        TanhPacked = "tanh-packed",
+    }
+}
+
+impl Gelu {
+    /// Factor of the tanh approximation, √(2/π): it computes tanh of `TANH_LINE · (x + TANH_CUBE · x³)` (arXiv 1606.08415).
+    pub const TANH_LINE: f64 = 0.797_884_560_802_865_4;
+    /// Factor of the cube in the tanh approximation.
+    pub const TANH_CUBE: f64 = 0.044_715;
+}
+
+named! {
+    /// Distribution of the input values of a kernel.
+    pub enum Distribution ("distribution") {
+        /// Standard normal.
+        Normal = "normal",
+        /// Uniform on [0, 1).
+        Uniform = "uniform",
+        /// Exponential of a standard normal: positive values that span many orders of magnitude.
+        Lognormal = "lognormal",
+        /// Standard normal, except that neighbouring terms of every dot product cancel to about 1/64 of their size.
+        Cancellation = "cancellation",
+    }
+}
+
+named! {
+    /// Optimization algorithm.
+    pub enum OptimizerKind ("optimizer") {
+        /// Stochastic gradient descent.
+        Sgd = "sgd",
+        /// Adam (arXiv 1412.6980).
+        Adam = "adam",
+        /// Adam with decoupled weight decay (arXiv 1711.05101).
+        AdamW = "adamw",
+        /// Layer-wise adaptive rate scaling (arXiv 1708.03888).
+        Lars = "lars",
+        /// Layer-wise adaptive moments (arXiv 1904.00962).
+        Lamb = "lamb",
+    }
+}
+
+named! {
+    /// Scaling of the learning rate with the effective batch size.
+    pub enum LearningRateScaling ("learning-rate scaling") {
+        /// No scaling.
+        None = "none",
+        /// Proportional to the effective batch size.
+        Linear = "linear",
+        /// Proportional to the square root of the effective batch size.
+        Sqrt = "sqrt",
+    }
+}
+
+named! {
+    /// Momentum of the running statistics of batch norms when an optimizer step has several micro-batches.
+    pub enum BatchNormMomentum ("batch-norm momentum") {
+        /// The same momentum for every micro-batch as for a whole batch. With N micro-batches, the statistics forget N
+        /// times as fast and are noisier.
+        Keep = "keep",
+        /// The momentum `1 − (1 − m)^(1/N)`, with which N micro-batches move the statistics as far as one whole batch.
+        Scaled = "scaled",
+    }
+}
+
+named! {
+    /// On or off.
+    pub enum Switch ("switch") {
+        /// On.
+        On = "on",
+        /// Off.
+        Off = "off",
+    }
+}

@@ -1,0 +1,292 @@
+//! Values of axes, as text and typed.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Axis, Switch, UnknownName,
+    name::{Named, in_one_line},
+};
+
+/// Value of an axis in suites, on the command line and in records. [`Axis::value`] checks a value and [`Axis::parse`]
+/// reads one from text.
+#[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)] // unambiguous: each variant has its own JSON type
+pub enum AxisValue {
+    /// A whole number.
+    Integer(u64),
+    /// A real number.
+    Number(f64),
+    /// One of a closed list of names.
+    Text(String),
+    /// A list of patterns.
+    List(Vec<String>),
+}
+
+impl fmt::Display for AxisValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::Number(value) => write!(f, "{value:e}"),
+            Self::Text(value) => f.pad(value),
+            Self::List(values) if values.is_empty() => f.pad("none"),
+            Self::List(values) => f.pad(&values.join("+")),
+        }
+    }
+}
+
+/// Reason for which an axis rejects a value.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ValueError {
+    /// The name is not in the list of the axis.
+    #[error(transparent)]
+    Unknown(#[from] UnknownName),
+    /// The value has the wrong type for the axis.
+    #[error("axis `{axis}` takes {takes}, not `{given}`")]
+    Kind {
+        /// Name of the axis.
+        axis: Axis,
+        /// Description of the valid values.
+        takes: &'static str,
+        /// The rejected value.
+        given: String,
+    },
+}
+
+/// Type of the values of an axis.
+pub trait AxisType: Sized {
+    /// What an accessor of [`crate::Setting`] returns.
+    type Read<'a>
+    where
+        Self: 'a;
+
+    /// Valid values, in words.
+    const VALID: &'static str;
+
+    /// Checks a value. Returns `None` for a value of another type or outside the valid range.
+    ///
+    /// # Errors
+    /// A name that is not in the list of the axis.
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName>;
+
+    /// Reads text, as in `-a accumulate=4`.
+    fn from_text(text: &str) -> Option<AxisValue>;
+
+    /// Returns the canonical form of the value.
+    fn to_value(&self) -> AxisValue;
+
+    /// Returns the value for an accessor.
+    fn read(&self) -> Self::Read<'_>;
+}
+
+impl<T: Named> AxisType for T {
+    type Read<'a>
+        = Self
+    where
+        Self: 'a;
+    const VALID: &'static str = "one of its names";
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        match value {
+            AxisValue::Text(name) => name.parse().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        Some(AxisValue::Text(text.to_owned()))
+    }
+
+    fn to_value(&self) -> AxisValue {
+        AxisValue::Text(self.name().to_owned())
+    }
+
+    fn read(&self) -> Self {
+        *self
+    }
+}
+
+/// `on` or `off`.
+impl AxisType for bool {
+    type Read<'a> = Self;
+    const VALID: &'static str = Switch::VALID;
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        Ok(Switch::from_value(value)?.map(|switch| switch == Switch::On))
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        Switch::from_text(text)
+    }
+
+    fn to_value(&self) -> AxisValue {
+        if *self { Switch::On } else { Switch::Off }.to_value()
+    }
+
+    fn read(&self) -> Self {
+        *self
+    }
+}
+
+/// Counts.
+impl AxisType for u32 {
+    type Read<'a> = Self;
+    const VALID: &'static str = "a whole number of 1 or more";
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        Ok(whole_number(value).filter(|n| *n > 0))
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        text.parse().ok().map(AxisValue::Integer)
+    }
+
+    fn to_value(&self) -> AxisValue {
+        AxisValue::Integer((*self).into())
+    }
+
+    fn read(&self) -> Self {
+        *self
+    }
+}
+
+/// Seed of a random generator.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seed(pub u32);
+
+impl AxisType for Seed {
+    type Read<'a> = u32;
+    const VALID: &'static str = "a whole number";
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        Ok(whole_number(value).map(Self))
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        u32::from_text(text)
+    }
+
+    fn to_value(&self) -> AxisValue {
+        AxisValue::Integer(self.0.into())
+    }
+
+    fn read(&self) -> u32 {
+        self.0
+    }
+}
+
+fn whole_number(value: &AxisValue) -> Option<u32> {
+    match value {
+        AxisValue::Integer(n) => u32::try_from(*n).ok(),
+        _ => None,
+    }
+}
+
+impl AxisType for f64 {
+    type Read<'a> = Self;
+    const VALID: &'static str = "a number of 0 or more";
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        Ok(match value {
+            AxisValue::Integer(n) => Some(*n as Self),
+            AxisValue::Number(x) if x.is_finite() && *x >= 0.0 => Some(*x),
+            _ => None,
+        })
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        text.parse().ok().map(AxisValue::Number)
+    }
+
+    fn to_value(&self) -> AxisValue {
+        AxisValue::Number(*self)
+    }
+
+    fn read(&self) -> Self {
+        *self
+    }
+}
+
+/// Patterns of layer names. In text, they are separated by `+`, and `none` is an empty list.
+impl AxisType for Vec<String> {
+    type Read<'a> = &'a [String];
+    const VALID: &'static str = "a list of layer patterns";
+
+    fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
+        Ok(match value {
+            AxisValue::List(patterns) => Some(patterns.clone()),
+            _ => None,
+        })
+    }
+
+    fn from_text(text: &str) -> Option<AxisValue> {
+        Some(AxisValue::List(match text {
+            "none" => vec![],
+            patterns => patterns.split('+').map(str::to_owned).collect(),
+        }))
+    }
+
+    fn to_value(&self) -> AxisValue {
+        AxisValue::List(self.clone())
+    }
+
+    fn read(&self) -> &[String] {
+        self
+    }
+}
+
+impl Axis {
+    /// Returns the error for a value that the axis rejects.
+    pub(crate) fn rejects(self, valid: &'static str, given: &impl fmt::Display) -> ValueError {
+        ValueError::Kind {
+            axis: self,
+            takes: valid,
+            given: in_one_line(given),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Backend;
+
+    #[test]
+    fn every_default_is_a_value_of_its_axis() {
+        for &axis in Axis::ALL {
+            for &backend in Backend::ALL {
+                let value = axis.default_value(backend);
+                assert_eq!(axis.value(value.clone()), Ok(value.clone()), "{axis}");
+                assert_eq!(axis.parse(&value.to_string()), Ok(value), "{axis}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_the_wrong_kind_are_refused_with_what_the_axis_takes() {
+        let error = Axis::Batch.parse("0").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "axis `batch` takes a whole number of 1 or more, not `0`"
+        );
+        assert!(Axis::AdamEps.parse("-1").is_err());
+        assert!(Axis::AdamEps.parse("NaN").is_err());
+        assert!(
+            Axis::Matmul
+                .parse("hihg")
+                .unwrap_err()
+                .to_string()
+                .contains("did you mean `high`")
+        );
+    }
+
+    #[test]
+    fn a_whole_number_is_a_real_one_too() {
+        assert_eq!(
+            Axis::AdamEps.value(AxisValue::Integer(1)),
+            Ok(AxisValue::Number(1.0))
+        );
+    }
+}
