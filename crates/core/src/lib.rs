@@ -28,6 +28,7 @@ mod precision;
 mod range;
 mod record;
 mod samples;
+mod series;
 mod setting;
 mod support;
 mod values;
@@ -71,7 +72,8 @@ pub use record::{
     Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, RecordReader, Requested, SCHEMA_VERSION,
     Status, parse_records,
 };
-pub use samples::{Samples, Series};
+pub use samples::Samples;
+pub use series::{Series, SeriesName};
 pub use setting::SkipReason;
 pub use support::Support;
 pub use values::Values;

@@ -10,7 +10,7 @@ mod support;
 
 use std::{error::Error, fs, path::Path, process::Command, time::Instant};
 
-use mantissa_core::{Axis, Samples, Series, Status};
+use mantissa_core::{Axis, Samples, Series, SeriesName, Status};
 use mantissa_report::{Run, render};
 use support::{Add, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
 
@@ -90,7 +90,7 @@ fn many(cells: u32, samples: u32) -> Run {
         let mut curve = loss(index, None).series.remove(0);
         curve.x.truncate(samples as usize);
         curve.y.truncate(samples as usize);
-        let mut times = Series::new("step_seconds", "s", "optimizer step");
+        let mut times = Series::new(SeriesName::StepSeconds);
         for step in 1..=samples {
             times.push(
                 f64::from(step),

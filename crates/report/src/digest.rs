@@ -1,7 +1,7 @@
 //! Summary of the raw samples of one process, as far as the tables need it. Figures read the samples that they show again.
 
 use mantissa_analysis::{Label, Process, Sample, Serial, label_outliers, serial};
-use mantissa_core::{Samples, Series};
+use mantissa_core::{Samples, Series, SeriesName};
 
 /// A summary of a few kilobytes, independent of the number of samples.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,7 +31,11 @@ pub struct Times {
 
 impl Digest {
     /// Series that a digest needs in full. Of the others, it needs their presence and their last `x`.
-    pub(crate) const READS: [&str; 3] = ["launch_seconds", "step_seconds", "throttled"];
+    pub(crate) const READS: [SeriesName; 3] = [
+        SeriesName::LaunchSeconds,
+        SeriesName::StepSeconds,
+        SeriesName::Throttled,
+    ];
 
     /// Reduces the samples of a process.
     pub fn new(samples: &Samples) -> Self {
@@ -41,10 +45,11 @@ impl Digest {
             .filter(|series| series.x_name == "seconds")
             .filter_map(|series| series.x.last());
         Self {
-            times: times_of(samples).and_then(|series| Times::new(series, samples.get("throttled"))),
+            times: times_of(samples)
+                .and_then(|series| Times::new(series, samples.get(SeriesName::Throttled))),
             correct: samples.test_correct.as_deref().map(Correct::new),
             has_loss: samples
-                .get("train_loss")
+                .get(SeriesName::TrainLoss)
                 .is_some_and(|series| !series.x.is_empty()),
             traced_seconds: traced.copied().reduce(f64::max),
         }
@@ -53,7 +58,7 @@ impl Digest {
 
 /// Returns the times of launches if the process recorded them, else those of optimizer steps.
 pub(crate) fn times_of(samples: &Samples) -> Option<&Series> {
-    ["launch_seconds", "step_seconds"]
+    [SeriesName::LaunchSeconds, SeriesName::StepSeconds]
         .into_iter()
         .find_map(|name| samples.get(name))
 }
@@ -152,8 +157,8 @@ impl Correct {
 mod tests {
     use super::*;
 
-    fn series(name: &str, values: &[f64]) -> Series {
-        let mut series = Series::new(name, "s", "launch");
+    fn series(name: SeriesName, values: &[f64]) -> Series {
+        let mut series = Series::new(name);
         for (index, value) in values.iter().enumerate() {
             series.push(index as f64 + 1.0, *value);
         }
@@ -195,8 +200,11 @@ mod tests {
         values[4] = 9.0;
         let samples = Samples {
             series: vec![
-                series("launch_seconds", &values),
-                series("throttled", &[0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
+                series(SeriesName::LaunchSeconds, &values),
+                series(
+                    SeriesName::Throttled,
+                    &[0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+                ),
             ],
             test_correct: None,
             ranges: vec![],

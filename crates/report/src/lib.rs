@@ -57,6 +57,7 @@ pub use markdown::{escape as escape_markdown, markdown};
 pub use reference::{Published, Reference, reference};
 pub use render::{Rendered, render};
 pub use row::Row;
+pub use selected_series::SampleSelection;
 pub use side_by_side::{MOST_RUNS, RunComparison, load_beside, render_beside};
 pub use store::Store;
 pub use table::Align;

@@ -7,7 +7,7 @@ use mantissa_core::{
     open_regular,
 };
 
-use crate::{Digest, ReportError, Store};
+use crate::{Digest, ReportError, SampleSelection, Store};
 
 /// One execution of a plan, as recorded in its folder.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub fn load(folder: &Path) -> Result<Run, ReportError> {
     let mut digests = HashMap::new();
     let mut missing_samples = Vec::new();
     for record in &records {
-        match store.read(record, &Digest::READS) {
+        match store.read(record, SampleSelection::series(&Digest::READS)) {
             Ok(None) => {}
             Ok(Some(samples)) => {
                 digests.insert((record.cell.id.clone(), record.repeat), Digest::new(&samples));

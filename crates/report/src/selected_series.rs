@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, fmt, io, marker::PhantomData};
 
-use mantissa_core::{Samples, Series};
+use mantissa_core::{Samples, Series, SeriesName};
 use serde::{
     Deserialize,
     de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -14,16 +14,46 @@ const MOST_NUMBERS: usize = 6 << 20;
 /// Number of values that take as much memory as an empty series.
 const NUMBERS_OF_A_SERIES: usize = 16;
 
-/// Deserializer for [`Samples`]. Series whose name is not selected keep only their last `x`. The effects of formats on values are read
-/// only if `ranges` is selected.
+/// Samples to read.
+#[derive(Debug, Clone, Copy)]
+pub struct SampleSelection<'n> {
+    series: &'n [SeriesName],
+    ranges: bool,
+}
+
+impl<'n> SampleSelection<'n> {
+    /// Value ranges of tensors, and no series.
+    pub const RANGES: SampleSelection<'static> = SampleSelection {
+        series: &[],
+        ranges: true,
+    };
+
+    /// Selects series.
+    pub const fn series(series: &'n [SeriesName]) -> Self {
+        Self {
+            series,
+            ranges: false,
+        }
+    }
+}
+
+/// Deserializer for [`Samples`]. Series whose name is not selected keep only their last `x`. Series with unknown
+/// names, which a later version may write, are skipped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chosen<'n> {
-    names: &'n [&'n str],
+    selection: SampleSelection<'n>,
     /// Number of values that may still be read.
     left: &'n Cell<usize>,
 }
 
 impl Chosen<'_> {
+    fn selects(&self, name: &str) -> bool {
+        self.selection
+            .series
+            .iter()
+            .any(|selected| selected.name() == name)
+    }
+
     fn count<E: Error>(&self, numbers: usize) -> Result<(), E> {
         count(self.left, numbers)
     }
@@ -43,10 +73,14 @@ fn count<E: Error>(left: &Cell<usize>, numbers: usize) -> Result<(), E> {
 }
 
 /// Reads the samples of a record from JSON. See [`Chosen`].
-pub(crate) fn read(json: impl io::Read, names: &[&str]) -> serde_json::Result<Samples> {
+pub(crate) fn read(json: impl io::Read, selection: SampleSelection<'_>) -> serde_json::Result<Samples> {
     let left = Cell::new(MOST_NUMBERS);
     let mut json = serde_json::Deserializer::from_reader(json);
-    let samples = Chosen { names, left: &left }.deserialize(&mut json)?;
+    let samples = Chosen {
+        selection,
+        left: &left,
+    }
+    .deserialize(&mut json)?;
     json.end()?;
     Ok(samples)
 }
@@ -73,7 +107,7 @@ impl<'de> Visitor<'de> for Chosen<'_> {
                 "series" => samples.series = map.next_value_seed(List(self))?,
                 "trials" => samples.trials = map.next_value()?,
                 "test_correct" => samples.test_correct = map.next_value()?,
-                "ranges" if self.names.contains(&"ranges") => samples.ranges = map.next_value()?,
+                "ranges" if self.selection.ranges => samples.ranges = map.next_value()?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -102,7 +136,7 @@ impl<'de> Visitor<'de> for List<'_> {
         let mut series = Vec::new();
         while let Some(one) = list.next_element_seed(One(self.0))? {
             self.0.count::<A::Error>(NUMBERS_OF_A_SERIES)?;
-            series.push(one);
+            series.extend(one);
         }
         Ok(series)
     }
@@ -111,45 +145,51 @@ impl<'de> Visitor<'de> for List<'_> {
 struct One<'n>(Chosen<'n>);
 
 impl<'de> DeserializeSeed<'de> for One<'_> {
-    type Value = Series;
+    type Value = Option<Series>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Series, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Series>, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for One<'_> {
-    type Value = Series;
+    type Value = Option<Series>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a series")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Series, A::Error> {
-        let mut series = Series::new("", "", "");
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Series>, A::Error> {
+        let (mut unit, mut x_name) = (String::new(), String::new());
+        let (mut x, mut y) = (vec![], vec![]);
         let mut name: Option<String> = None;
         while let Some(key) = map.next_key::<String>()? {
             // The name is normally written first. Otherwise the series is read completely.
-            let chosen = name.as_deref().is_none_or(|name| self.0.names.contains(&name));
+            let chosen = name.as_deref().is_none_or(|name| self.0.selects(name));
             match key.as_str() {
                 "name" => name = Some(map.next_value()?),
-                "unit" => series.unit = map.next_value()?,
-                "x_name" => series.x_name = map.next_value()?,
-                "x" if chosen => series.x = map.next_value_seed(Numbers::new(self.0.left))?,
-                "x" => series.x.extend(map.next_value_seed(Last)?),
-                "y" if chosen => series.y = map.next_value_seed(Numbers::new(self.0.left))?,
+                "unit" => unit = map.next_value()?,
+                "x_name" => x_name = map.next_value()?,
+                "x" if chosen => x = map.next_value_seed(Numbers::new(self.0.left))?,
+                "x" => x.extend(map.next_value_seed(Last)?),
+                "y" if chosen => y = map.next_value_seed(Numbers::new(self.0.left))?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        series.name = name.ok_or_else(|| A::Error::missing_field("name"))?;
-        let (places, values) = (series.x.len(), series.y.len());
-        if self.0.names.contains(&series.name.as_str()) && places != values {
+        let name = name.ok_or_else(|| A::Error::missing_field("name"))?;
+        let (places, values) = (x.len(), y.len());
+        if self.0.selects(&name) && places != values {
             return Err(A::Error::custom(format!(
-                "series `{}` has {values} values at {places} places",
-                series.name
+                "series `{name}` has {values} values at {places} places"
             )));
         }
-        Ok(series)
+        Ok(name.parse().ok().map(|name| Series {
+            name,
+            unit,
+            x_name,
+            x,
+            y,
+        }))
     }
 }
 
@@ -224,8 +264,8 @@ impl<'de> Visitor<'de> for Last {
 mod tests {
     use super::*;
 
-    fn read(json: &str, names: &[&str]) -> Samples {
-        super::read(json.as_bytes(), names).unwrap()
+    fn read(json: &str, names: &[SeriesName]) -> Samples {
+        super::read(json.as_bytes(), SampleSelection::series(names)).unwrap()
     }
 
     #[test]
@@ -233,17 +273,26 @@ mod tests {
         let list = format!("[{}0]", "0,".repeat(MOST_NUMBERS / 4));
         let series =
             |name: &str| format!(r#"{{"name":"{name}","unit":"s","x_name":"x","x":{list},"y":{list}}}"#);
-        let json = format!(r#"{{"series":[{},{}]}}"#, series("a"), series("b"));
-        assert!(super::read(json.as_bytes(), &["a"]).is_ok());
-        let error = super::read(json.as_bytes(), &["a", "b"]).unwrap_err().to_string();
+        let json = format!(
+            r#"{{"series":[{},{}]}}"#,
+            series("train_loss"),
+            series("loss_scale")
+        );
+        assert!(super::read(json.as_bytes(), SampleSelection::series(&[SeriesName::TrainLoss])).is_ok());
+        let error = super::read(
+            json.as_bytes(),
+            SampleSelection::series(&[SeriesName::TrainLoss, SeriesName::LossScale]),
+        )
+        .unwrap_err()
+        .to_string();
         assert!(error.contains("more than 6291456 numbers"), "{error}");
     }
 
     #[test]
     fn series_that_are_not_chosen_keep_their_last_place_alone() {
         let mut samples = Samples::default();
-        for name in ["step_seconds", "power_watts"] {
-            let mut series = Series::new(name, "s", "seconds");
+        for name in [SeriesName::ReadingSeconds, SeriesName::PowerWatts] {
+            let mut series = Series::new(name);
             [1.0, f64::NAN, 3.0]
                 .iter()
                 .for_each(|value| series.push(2.0 * value, *value));
@@ -252,8 +301,11 @@ mod tests {
         samples.series.iter_mut().for_each(|series| series.x[1] = 4.0);
         samples.test_correct = Some("101".into());
         let json = serde_json::to_string(&samples).unwrap();
-        assert_eq!(read(&json, &["step_seconds", "power_watts"]), samples);
-        let chosen = read(&json, &["step_seconds"]);
+        assert_eq!(
+            read(&json, &[SeriesName::ReadingSeconds, SeriesName::PowerWatts]),
+            samples
+        );
+        let chosen = read(&json, &[SeriesName::ReadingSeconds]);
         assert_eq!(chosen.series[0], samples.series[0]);
         assert_eq!(
             (chosen.series[1].x.as_slice(), chosen.series[1].y.len()),
@@ -264,11 +316,19 @@ mod tests {
     }
 
     #[test]
+    fn series_of_a_later_version_are_skipped() {
+        let json = r#"{"series":[{"name":"gradient_norm","unit":"1","x_name":"x","x":[1.0],"y":[2.0]}]}"#;
+        assert_eq!(read(json, &[SeriesName::TrainLoss]), Samples::default());
+    }
+
+    #[test]
     fn what_is_no_series_is_an_error() {
-        assert!(super::read(&br#"{"series":[{"unit":"s"}]}"#[..], &[]).is_err());
-        let uneven = br#"{"series":[{"name":"a","unit":"s","x_name":"x","x":[1.0],"y":[1.0,2.0]}]}"#;
-        let error = super::read(&uneven[..], &["a"]).unwrap_err().to_string();
+        assert!(super::read(&br#"{"series":[{"unit":"s"}]}"#[..], SampleSelection::series(&[])).is_err());
+        let uneven = br#"{"series":[{"name":"train_loss","unit":"s","x_name":"x","x":[1.0],"y":[1.0,2.0]}]}"#;
+        let error = super::read(&uneven[..], SampleSelection::series(&[SeriesName::TrainLoss]))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("2 values at 1 places"), "{error}");
-        assert!(super::read(&uneven[..], &[]).is_ok());
+        assert!(super::read(&uneven[..], SampleSelection::series(&[])).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use flate2::bufread::GzDecoder;
 use mantissa_core::{Bounded, CellId, LARGEST_SAMPLES, Record, Samples, open_regular};
 
-use crate::selected_series;
+use crate::selected_series::{self, SampleSelection};
 
 /// The raw samples of a run.
 #[derive(Debug, Clone)]
@@ -21,18 +21,18 @@ pub enum Store {
 }
 
 impl Store {
-    /// Reads the samples of a record; `None` if the record names none. Series that are not in `names` keep at most their last `x`.
+    /// Reads the samples of a record; `None` if the record names none. Series that are not selected keep at most their last `x`.
     ///
     /// # Errors
     /// Returns the path of unreadable samples and the reason.
-    pub fn read(&self, record: &Record, names: &[&str]) -> Result<Option<Samples>, String> {
+    pub fn read(&self, record: &Record, selection: SampleSelection<'_>) -> Result<Option<Samples>, String> {
         match (self, &record.samples) {
             (Self::Memory(samples), _) => {
                 let key = (record.cell.id.clone(), record.repeat);
                 Ok(samples.get(&key).cloned())
             }
             (Self::Folder(_), None) => Ok(None),
-            (Self::Folder(run), Some(relative)) => match read(run, relative, names) {
+            (Self::Folder(run), Some(relative)) => match read(run, relative, selection) {
                 Ok(samples) => Ok(Some(samples)),
                 Err(reason) => Err(format!("`{relative}`: {reason}")),
             },
@@ -41,7 +41,7 @@ impl Store {
 }
 
 /// Reads samples below the run folder. Rejects a path that leaves the folder.
-fn read(run: &Path, relative: &str, names: &[&str]) -> Result<Samples, String> {
+fn read(run: &Path, relative: &str, selection: SampleSelection<'_>) -> Result<Samples, String> {
     let relative = PathBuf::from(relative);
     if !relative
         .components()
@@ -52,5 +52,5 @@ fn read(run: &Path, relative: &str, names: &[&str]) -> Result<Samples, String> {
     let packed =
         open_regular(&run.join(relative).join("samples.json.gz")).map_err(|error| error.to_string())?;
     let unpacked = Bounded::new(GzDecoder::new(BufReader::new(packed)), LARGEST_SAMPLES);
-    selected_series::read(BufReader::new(unpacked), names).map_err(|error| error.to_string())
+    selected_series::read(BufReader::new(unpacked), selection).map_err(|error| error.to_string())
 }

@@ -3,7 +3,9 @@
 use std::{fs, path::Path};
 
 use crate::support::{Add, article, cell, invented, record, run, suite, train_metrics, workload};
-use mantissa_core::{Axis, Cell, ExecutedVerdict, Metric, MetricName, Model, Samples, Series, Status, Task};
+use mantissa_core::{
+    Axis, Cell, ExecutedVerdict, Metric, MetricName, Model, Samples, Series, SeriesName, Status, Task,
+};
 use mantissa_report::{MOST_RUNS, Run, load_beside, render_beside};
 
 /// Creates a run of one workload with a cell for each precision, each with one process per time.
@@ -75,7 +77,7 @@ fn with_losses(name: &str, losses: &[(&str, &[Option<f64>])]) -> Run {
 /// Adds a process of a cell with the losses of its steps.
 fn add_losses(run: &mut Run, cell: &Cell, losses: &[Option<f64>]) {
     run.plan(cell, None);
-    let mut series = Series::new("train_loss", "nats", "step");
+    let mut series = Series::new(SeriesName::TrainLoss);
     for (step, loss) in (1u32..).zip(losses) {
         series.x.push(step.into());
         series.y.push(*loss);

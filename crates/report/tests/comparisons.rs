@@ -4,7 +4,7 @@ use crate::support::{Add, cell, kernels, matmul, record, run, suite, train_metri
 use mantissa_analysis::wilson;
 use mantissa_core::{
     Axis, Cell, DatasetKind, EvaluateTask, Format, Metric, MetricName, RangeCounts, Record, Samples, Series,
-    Status, Task, TensorClass, TensorRange, Workload,
+    SeriesName, Status, Task, TensorClass, TensorRange, Workload,
 };
 use mantissa_report::{Figure, Report, Run, figures};
 
@@ -411,7 +411,7 @@ fn distances(run: &mut Run, precision: &str, counts: &[f64]) {
         &matmul(),
         &[(Axis::Precision, precision), (Axis::Size, "64")],
     );
-    let mut series = Series::new("ulp_distance", "results", "ULP, at most");
+    let mut series = Series::new(SeriesName::UlpDistance);
     for (bin, count) in counts.iter().enumerate() {
         series.push(0.5 * (bin as f64).exp2(), *count);
     }

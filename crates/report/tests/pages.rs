@@ -5,9 +5,11 @@ use std::{fs, path::PathBuf};
 use crate::gpus::{gpu, on_cuda};
 use crate::support::{Add, cell, invented, loss, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
-use mantissa_core::{Axis, Event, EventKind, ExecutedVerdict, Gpu, Metric, MetricName, Record, Status};
+use mantissa_core::{
+    Axis, Event, EventKind, ExecutedVerdict, Gpu, Metric, MetricName, Record, SeriesName, Status,
+};
 use mantissa_report::{
-    Digest, Report, Run, csv, figures, html, json, load, markdown, render, terminal_tables,
+    Digest, Report, Run, SampleSelection, csv, figures, html, json, load, markdown, render, terminal_tables,
 };
 
 fn page(run: &Run) -> String {
@@ -435,7 +437,13 @@ fn a_folder_is_read_with_its_latest_attempts_samples_and_cut_line() {
     let loaded = load(&folder).unwrap();
     assert_eq!((loaded.name.as_str(), loaded.cut), ("a-run", true));
     assert_eq!((loaded.records.len(), loaded.records[0].status), (1, Status::Ok));
-    let samples = loaded.samples.read(&loaded.records[0], &["train_loss"]).unwrap();
+    let samples = loaded
+        .samples
+        .read(
+            &loaded.records[0],
+            SampleSelection::series(&[SeriesName::TrainLoss]),
+        )
+        .unwrap();
     assert_eq!(samples, Some(loss(1, None)));
     assert_eq!(loaded.digests[&(cell.id.clone(), 0)], Digest::new(&loss(1, None)));
     assert!(loaded.missing_samples.is_empty());

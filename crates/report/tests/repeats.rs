@@ -4,7 +4,7 @@ use crate::support::{Add, cell, matmul, record, run, suite, synthetic, train_met
 use mantissa_analysis::{Doubt, Verdict};
 use mantissa_core::{
     Axis, Cell, DatasetKind, EvaluateTask, GenerateTask, LlamaSize, Metric, MetricName, Model, Samples,
-    Series, Status, Task, Workload,
+    Series, SeriesName, Status, Task, Workload,
 };
 use mantissa_report::{Report, Row, Run, markdown};
 
@@ -178,7 +178,7 @@ fn repeats_that_all_ran_as_long_are_shown_to_be_unchanged() {
 
 /// Adds one process with launches of 1 GFLOP. Its record has the throughput of the median launch.
 fn launched(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
-    let mut series = Series::new("launch_seconds", "s", "launch");
+    let mut series = Series::new(SeriesName::LaunchSeconds);
     for (launch, seconds) in (1..).zip(seconds) {
         series.push(f64::from(launch), *seconds);
     }

@@ -10,7 +10,7 @@ use std::{
 
 use crate::support::{Add, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
-use mantissa_core::{Axis, Metric, MetricName, Samples, Series, Status};
+use mantissa_core::{Axis, Metric, MetricName, Samples, Series, SeriesName, Status};
 use mantissa_report::{Report, load, render, terminal_tables};
 
 const RECORDS: u32 = 10_000;
@@ -112,7 +112,7 @@ fn write_run(folder: &Path) {
 }
 
 fn write_samples(folder: &Path, steps: u32) {
-    let mut times = Series::new("step_seconds", "s", "optimizer step");
+    let mut times = Series::new(SeriesName::StepSeconds);
     let mut losses = loss(1, None);
     losses.series[0].x.clear();
     losses.series[0].y.clear();

@@ -592,7 +592,7 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 mod tests {
     use std::io::Read;
 
-    use mantissa_core::{Series, Status};
+    use mantissa_core::{Series, SeriesName, Status};
 
     use super::*;
     use crate::testing;
@@ -749,7 +749,7 @@ mod tests {
     fn samples_are_compressed_json_and_are_written_once() {
         let dir = tempfile::tempdir().unwrap();
         let samples = Samples {
-            series: vec![Series::new("a", "s", "step")],
+            series: vec![Series::new(SeriesName::TrainLoss)],
             test_correct: None,
             ranges: vec![],
             trials: vec![],

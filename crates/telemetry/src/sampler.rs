@@ -250,6 +250,8 @@ fn lock(trace: &Mutex<Trace>) -> MutexGuard<'_, Trace> {
 
 #[cfg(test)]
 mod tests {
+    use mantissa_core::SeriesName;
+
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -299,7 +301,7 @@ mod tests {
     fn a_sampler_stopped_at_once_still_has_its_first_and_last_reading() {
         let trace = Sampler::start_every(HOUR, vec![Box::new(Script(0.0))]).stop();
         let series = trace.series();
-        assert_eq!(series[0].name, "power_watts");
+        assert_eq!(series[0].name, SeriesName::PowerWatts);
         assert_eq!(series[0].y, [Some(1.0), Some(2.0)]);
         assert_eq!(trace.missing(), ["energy: not in the script"]);
     }
@@ -329,12 +331,9 @@ mod tests {
         let sources: Vec<Box<dyn Source>> =
             vec![Box::new(Script(0.0)), Box::new(crate::HostMemory::default())];
         let trace = Sampler::start_every(HOUR, sources).stop();
-        let names: Vec<String> = trace.series().into_iter().map(|series| series.name).collect();
-        assert!(names.contains(&"power_watts".to_owned()));
-        assert_eq!(
-            names.contains(&"host_bytes".to_owned()),
-            cfg!(target_os = "linux")
-        );
+        let names: Vec<SeriesName> = trace.series().into_iter().map(|series| series.name).collect();
+        assert!(names.contains(&SeriesName::PowerWatts));
+        assert_eq!(names.contains(&SeriesName::HostBytes), cfg!(target_os = "linux"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use mantissa_core::{Event, EventKind, Series};
+use mantissa_core::{Event, EventKind, Series, SeriesName};
 
 use crate::{
     Energy, OtherProcesses, PERIOD, Rate, Reading, Throttled, Throttling, decimated::Decimated, energy,
@@ -23,28 +23,34 @@ const SERIES_TICKS: f64 = 1e4;
 /// Durations of readings in series are rounded to a microsecond.
 const DURATION_TICKS: f64 = 1e6;
 
-/// Quantity of the series: its name, its unit, whether brief readings leave it out, and its value in a reading.
-type Quantity = (&'static str, &'static str, bool, fn(&Reading) -> Option<f64>);
+/// Quantity of the series: its name, whether brief readings leave it out, and its value in a reading.
+type Quantity = (SeriesName, bool, fn(&Reading) -> Option<f64>);
 
 const QUANTITIES: [Quantity; 12] = [
-    ("host_bytes", "B", true, |reading| bytes(reading.host_bytes)),
-    ("device_bytes", "B", false, |reading| bytes(reading.device_bytes)),
-    ("process_bytes", "B", true, |reading| bytes(reading.process_bytes)),
-    ("power_watts", "W", false, |reading| reading.power_watts),
-    ("energy_joules", "J", false, |reading| reading.energy_joules),
-    ("sm_clock_hz", "Hz", false, |reading| reading.sm_clock_hz),
-    ("memory_clock_hz", "Hz", false, |reading| reading.memory_clock_hz),
-    ("temperature_celsius", "°C", false, |reading| {
+    (SeriesName::HostBytes, true, |reading| bytes(reading.host_bytes)),
+    (SeriesName::DeviceBytes, false, |reading| {
+        bytes(reading.device_bytes)
+    }),
+    (SeriesName::ProcessBytes, true, |reading| {
+        bytes(reading.process_bytes)
+    }),
+    (SeriesName::PowerWatts, false, |reading| reading.power_watts),
+    (SeriesName::EnergyJoules, false, |reading| reading.energy_joules),
+    (SeriesName::SmClockHz, false, |reading| reading.sm_clock_hz),
+    (SeriesName::MemoryClockHz, false, |reading| {
+        reading.memory_clock_hz
+    }),
+    (SeriesName::TemperatureCelsius, false, |reading| {
         reading.temperature_celsius
     }),
-    ("throttle_reasons", "bits", false, |reading| {
+    (SeriesName::ThrottleReasons, false, |reading| {
         bytes(reading.throttle)
     }),
-    ("utilisation", "", true, |reading| reading.utilisation),
-    ("ecc_uncorrected", "count", true, |reading| {
+    (SeriesName::Utilisation, true, |reading| reading.utilisation),
+    (SeriesName::EccUncorrected, true, |reading| {
         bytes(reading.ecc_uncorrected)
     }),
-    ("processes", "count", true, |reading| {
+    (SeriesName::Processes, true, |reading| {
         reading.processes.as_ref().map(|list| list.len() as f64)
     }),
 ];
@@ -170,7 +176,7 @@ impl Trace {
         if let Some(errors) = reading.ecc_uncorrected {
             self.ecc = Some((self.ecc.map_or(errors, |(first, _)| first), errors));
         }
-        for (column, (_, _, seldom, get)) in self.columns.iter_mut().zip(QUANTITIES) {
+        for (column, (_, seldom, get)) in self.columns.iter_mut().zip(QUANTITIES) {
             let value = get(&reading);
             // Leading absent values are not stored.
             let begun = value.is_some() || !column.even().is_empty();
@@ -196,15 +202,15 @@ impl Trace {
     /// never read are left out, and long series are thinned.
     pub fn series(&self) -> Vec<Series> {
         let quantities = QUANTITIES.iter().zip(&self.columns);
-        let sampled = quantities.map(|((name, unit, ..), column)| (*name, *unit, column.even().to_vec()));
+        let sampled = quantities.map(|((name, ..), column)| (*name, column.even().to_vec()));
         let round = |(seconds, taken): (f64, Option<f64>)| {
             (seconds, taken.map(|taken| rounded(taken, DURATION_TICKS)))
         };
-        let taken = ("reading_seconds", "s", self.rate.taken().map(round).collect());
+        let taken = (SeriesName::ReadingSeconds, self.rate.taken().map(round).collect());
         sampled
             .chain([taken])
-            .filter(|(_, _, points): &(_, _, Vec<_>)| points.iter().any(|(_, value)| value.is_some()))
-            .map(|(name, unit, points)| {
+            .filter(|(_, points): &(_, Vec<_>)| points.iter().any(|(_, value)| value.is_some()))
+            .map(|(name, points)| {
                 let (x, y): (Vec<f64>, Vec<Option<f64>>) = points.into_iter().unzip();
                 let x = x
                     .into_iter()
@@ -213,7 +219,7 @@ impl Trace {
                 Series {
                     x,
                     y,
-                    ..Series::new(name, unit, "seconds")
+                    ..Series::new(name)
                 }
             })
             .collect()
@@ -405,10 +411,10 @@ mod tests {
             ..Reading::default()
         }));
         let series = trace.series();
-        let of = |name: &str| series.iter().find(|series| series.name == name).unwrap();
-        assert_eq!(of("power_watts").y.len(), 30);
-        assert_eq!(of("utilisation").x, [0.0, 0.1, 0.2]);
-        assert_eq!(of("utilisation").y, [Some(0.5); 3]);
+        let of = |name: SeriesName| series.iter().find(|series| series.name == name).unwrap();
+        assert_eq!(of(SeriesName::PowerWatts).y.len(), 30);
+        assert_eq!(of(SeriesName::Utilisation).x, [0.0, 0.1, 0.2]);
+        assert_eq!(of(SeriesName::Utilisation).y, [Some(0.5); 3]);
     }
 
     #[test]

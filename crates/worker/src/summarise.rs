@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use mantissa_analysis::{Cluster, Estimate, Interval, MIN_CLUSTERS, cluster_interval, median, wilson};
-use mantissa_core::{Backend, Metric, MetricName, RangeCounts, Setting, TensorClass, TensorRange};
+use mantissa_core::{
+    Backend, Metric, MetricName, RangeCounts, SeriesName, Setting, TensorClass, TensorRange,
+};
 use mantissa_telemetry::{Peaks, Trace};
 use mantissa_workloads::{
     AllocatorBytes, MemoryEstimate, MemoryParts, NumericError, Outcome, ReadWeights, Share, TaskMeasurements,
@@ -72,10 +74,10 @@ fn launches(metrics: &mut Metrics, outcome: &Outcome) {
     let middle = |name| median(series(outcome, name)).map(|estimate| estimate.value);
     // Seconds of the work whose launches were counted, and its number of units.
     let (seconds, units) = match &outcome.measured {
-        TaskMeasurements::Train { .. } => (middle("step_seconds"), 1),
-        TaskMeasurements::Evaluate { .. } => (middle("batch_seconds"), 1),
+        TaskMeasurements::Train { .. } => (middle(SeriesName::StepSeconds), 1),
+        TaskMeasurements::Evaluate { .. } => (middle(SeriesName::BatchSeconds), 1),
         TaskMeasurements::Generate { decoded, .. } => {
-            let both = middle("first_token_seconds").zip(middle("decode_seconds"));
+            let both = middle(SeriesName::FirstTokenSeconds).zip(middle(SeriesName::DecodeSeconds));
             (both.map(|(first, rest)| first + rest), decoded + 1)
         }
         TaskMeasurements::Kernel { .. } => return,
@@ -111,7 +113,7 @@ fn estimate(metrics: &mut Metrics, name: MetricName, estimate: Option<Estimate>,
     metrics.insert(name, metric);
 }
 
-fn series(outcome: &Outcome, name: &str) -> Vec<f64> {
+fn series(outcome: &Outcome, name: SeriesName) -> Vec<f64> {
     outcome
         .samples
         .get(name)
@@ -147,7 +149,7 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         *train_seconds,
         "wall clock, validation included",
     );
-    let steps = median(series(outcome, "step_seconds"));
+    let steps = median(series(outcome, SeriesName::StepSeconds));
     estimate(metrics, MetricName::StepSeconds, steps, "no steps");
     let mut rate = |name, count: u64| {
         reading(
@@ -205,7 +207,12 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         return;
     };
     // Exclude a short last micro-batch: its workload differs.
-    let (batches, whose) = unthrottled_times(outcome, "batch_seconds", "throttled", *full as usize);
+    let (batches, whose) = unthrottled_times(
+        outcome,
+        SeriesName::BatchSeconds,
+        SeriesName::Throttled,
+        *full as usize,
+    );
     let mut rates = |name, count: u64| {
         rate(
             metrics,
@@ -323,11 +330,11 @@ fn generate(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    let times = |name| unthrottled_times(outcome, name, "throttled", usize::MAX);
+    let times = |name| unthrottled_times(outcome, name, SeriesName::Throttled, usize::MAX);
     let name = MetricName::FirstTokenSeconds;
-    let (first, _) = times("first_token_seconds");
+    let (first, _) = times(SeriesName::FirstTokenSeconds);
     estimate(metrics, name, median(first), "no texts");
-    let (decoding, whose) = times("decode_seconds");
+    let (decoding, whose) = times(SeriesName::DecodeSeconds);
     let each = decoding.iter().map(|seconds| seconds / *decoded as f64);
     estimate(metrics, MetricName::TokenSeconds, median(each), "no texts");
     rate(
@@ -447,7 +454,7 @@ fn final_loss(outcome: &Outcome) -> Metric {
     let name = MetricName::FinalLoss;
     let Some(losses) = outcome
         .samples
-        .get("train_loss")
+        .get(SeriesName::TrainLoss)
         .map(|series| &series.y)
         .filter(|y| !y.is_empty())
     else {
@@ -480,7 +487,12 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    let (launches, whose) = unthrottled_times(outcome, "launch_seconds", "throttled", usize::MAX);
+    let (launches, whose) = unthrottled_times(
+        outcome,
+        SeriesName::LaunchSeconds,
+        SeriesName::Throttled,
+        usize::MAX,
+    );
     let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str, clock: &str| {
         rate(metrics, name, done, launches, ("launch", whose), clock)
     };
@@ -488,7 +500,12 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
         rate(MetricName::FlopsPerSecond, *flops, launches.clone(), whose, clock);
     }
     if let (Some(flops), Some(Ok(cublas))) = (flops, cublas) {
-        let (launches, whose) = unthrottled_times(outcome, "cublas_seconds", "cublas_throttled", usize::MAX);
+        let (launches, whose) = unthrottled_times(
+            outcome,
+            SeriesName::CublasSeconds,
+            SeriesName::CublasThrottled,
+            usize::MAX,
+        );
         let of_cublas = format!(" of cuBLASLt in the same process{whose}");
         rate(
             MetricName::CublasFlopsPerSecond,
@@ -513,7 +530,12 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
             whose,
             clock,
         );
-        let (copies, whose) = unthrottled_times(outcome, "copy_seconds", "copy_throttled", usize::MAX);
+        let (copies, whose) = unthrottled_times(
+            outcome,
+            SeriesName::CopySeconds,
+            SeriesName::CopyThrottled,
+            usize::MAX,
+        );
         let of_copy = format!(" of a copy in the same process{whose}");
         rate(
             MetricName::CopyBytesPerSecond,
@@ -573,7 +595,12 @@ fn rate(
 
 /// Returns the times among the `first` in which the clock was not throttled, and a description. If these are too few for an interval, returns
 /// all of the `first`.
-fn unthrottled_times(outcome: &Outcome, times: &str, marks: &str, first: usize) -> (Vec<f64>, &'static str) {
+fn unthrottled_times(
+    outcome: &Outcome,
+    times: SeriesName,
+    marks: SeriesName,
+    first: usize,
+) -> (Vec<f64>, &'static str) {
     let mut launches = series(outcome, times);
     launches.truncate(first);
     let marks = series(outcome, marks);
@@ -738,8 +765,8 @@ mod tests {
         }
     }
 
-    fn values(name: &str, values: &[f64]) -> Series {
-        let mut series = Series::new(name, "", "step");
+    fn values(name: SeriesName, values: &[f64]) -> Series {
+        let mut series = Series::new(name);
         values
             .iter()
             .enumerate()
@@ -794,8 +821,8 @@ mod tests {
             windows: vec![],
         };
         let series = vec![
-            values("first_token_seconds", &[0.1]),
-            values("decode_seconds", &[0.9]),
+            values(SeriesName::FirstTokenSeconds, &[0.1]),
+            values(SeriesName::DecodeSeconds, &[0.9]),
         ];
         let written = Outcome {
             launches: Some(Launches {
@@ -837,8 +864,8 @@ mod tests {
         outcome(
             measured,
             vec![
-                values("step_seconds", &[1.0, 2.0, 9.0]),
-                values("train_loss", losses),
+                values(SeriesName::StepSeconds, &[1.0, 2.0, 9.0]),
+                values(SeriesName::TrainLoss, losses),
             ],
         )
     }
@@ -1007,7 +1034,7 @@ mod tests {
         let launches = [1.0, 2.0, 3.0, 2.0, 2.0, 1.0, 3.0];
         let metrics = metrics(
             TaskKind::Kernel,
-            &outcome(measured, vec![values("launch_seconds", &launches)]),
+            &outcome(measured, vec![values(SeriesName::LaunchSeconds, &launches)]),
         );
         let rate = &metrics[&MetricName::FlopsPerSecond];
         assert_eq!((rate.value, rate.n), (Some(3.0), Some(7)));
@@ -1034,14 +1061,14 @@ mod tests {
             error: None,
         };
         let series = vec![
-            values("launch_seconds", &[4.0; 7]),
+            values(SeriesName::LaunchSeconds, &[4.0; 7]),
             // The clock was throttled during the slow copies.
             values(
-                "copy_seconds",
+                SeriesName::CopySeconds,
                 &[2.0, 2.0, 8.0, 2.0, 2.0, 2.0, 8.0, 8.0, 2.0, 8.0, 8.0],
             ),
             values(
-                "copy_throttled",
+                SeriesName::CopyThrottled,
                 &[0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0],
             ),
         ];
@@ -1063,7 +1090,10 @@ mod tests {
             error: None,
         };
         let rate = |launches: &[f64], marks: &[f64]| {
-            let series = vec![values("launch_seconds", launches), values("throttled", marks)];
+            let series = vec![
+                values(SeriesName::LaunchSeconds, launches),
+                values(SeriesName::Throttled, marks),
+            ];
             metrics(TaskKind::Kernel, &outcome(measured(), series))[&MetricName::FlopsPerSecond].clone()
         };
         let some = rate(

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mantissa_core::{Backend, CheckedOperation, Event, EventKind, Phase, Series, Status};
+use mantissa_core::{Backend, CheckedOperation, Event, EventKind, Phase, Series, SeriesName, Status};
 use mantissa_runner::{
     Advance, Finished, Job, MemorySoFar, Message, Request, WorkerExit, is_out_of_memory, oom_kills,
     write_samples,
@@ -348,14 +348,14 @@ fn throttled(measured: &TaskMeasurements, watched: &Watched) -> impl Iterator<It
         | TaskMeasurements::Evaluate { .. }
         | TaskMeasurements::Generate { .. } => (None, None),
     };
-    let copies = copies.and_then(|windows| marks("copy_throttled", of, windows, watched));
-    let cublas = cublas.and_then(|windows| marks("cublas_throttled", of, windows, watched));
-    let marked = marks("throttled", of, windows, watched);
+    let copies = copies.and_then(|windows| marks(SeriesName::CopyThrottled, of, windows, watched));
+    let cublas = cublas.and_then(|windows| marks(SeriesName::CublasThrottled, of, windows, watched));
+    let marked = marks(SeriesName::Throttled, of, windows, watched);
     marked.into_iter().chain(copies).chain(cublas)
 }
 
 /// Returns a series with 1 for each window in which the clock was throttled and 0 for the others, or `None` if it never was.
-fn marks(name: &str, of: &str, windows: &[Range<Instant>], watched: &Watched) -> Option<Series> {
+fn marks(name: SeriesName, of: &str, windows: &[Range<Instant>], watched: &Watched) -> Option<Series> {
     let seconds = |moment: Instant| moment.saturating_duration_since(watched.started).as_secs_f64();
     let held_back = |window: &Range<Instant>| {
         let throttling = watched
@@ -364,7 +364,10 @@ fn marks(name: &str, of: &str, windows: &[Range<Instant>], watched: &Watched) ->
         matches!(throttling, Throttling::Yes(_))
     };
     windows.iter().any(held_back).then(|| {
-        let mut series = Series::new(name, "", of);
+        let mut series = Series {
+            x_name: of.to_owned(),
+            ..Series::new(name)
+        };
         for (number, window) in (1u32..).zip(windows) {
             series.push(f64::from(number), f64::from(u8::from(held_back(window))));
         }
@@ -409,8 +412,8 @@ impl<'a> Watch<'a> {
             phase: Phase::Prepare,
             peaks: None,
             allocator: None,
-            reserved: Series::new("allocator_reserved_bytes", "B", "seconds"),
-            in_use: Series::new("allocator_in_use_bytes", "B", "seconds"),
+            reserved: Series::new(SeriesName::AllocatorReservedBytes),
+            in_use: Series::new(SeriesName::AllocatorInUseBytes),
         }
     }
 

@@ -3,7 +3,9 @@
 use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Device, Tensor, TensorData};
-use mantissa_core::{Axis, Cell, EvaluateTask, Event, EventKind, Executed, Precision, Samples, Series};
+use mantissa_core::{
+    Axis, Cell, EvaluateTask, Event, EventKind, Executed, Precision, Samples, Series, SeriesName,
+};
 use mantissa_precision::{Compute, Tracked, observe_launches, without_recording};
 
 use crate::{
@@ -104,7 +106,7 @@ pub(crate) fn go_through<P: Part>(
     mut predict: impl FnMut(&[usize]) -> Result<Predictions, WorkloadError>,
     observer: &mut dyn Observer,
 ) -> Result<EvaluationResult, WorkloadError> {
-    let mut seconds = Series::new("batch_seconds", "s", "micro-batch");
+    let mut seconds = Series::new(SeriesName::BatchSeconds);
     let (mut predicted, mut loss, mut windows) = (vec![], 0.0, vec![]);
     let mut correct = String::with_capacity(part.len());
     let words = cell.workload.predicts_tokens();

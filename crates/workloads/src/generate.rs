@@ -5,7 +5,7 @@ use std::{cell::RefCell, fmt::Write, ops::Range, time::Instant};
 
 use burn::tensor::{Device, Tensor};
 use mantissa_analysis::{WarmUp, WarmUpState};
-use mantissa_core::{Cell, Event, EventKind, Executed, GenerateTask, Samples, Series};
+use mantissa_core::{Cell, Event, EventKind, Executed, GenerateTask, Samples, Series, SeriesName};
 use mantissa_inputs::weights::generation_note;
 use mantissa_precision::{Compute, Timed, Tracked, observe_launches};
 use rand::{Rng, SeedableRng};
@@ -265,9 +265,9 @@ pub(crate) fn generate_texts(
     n: usize,
     mut write: impl FnMut(u32) -> Result<(Generated, bool), WorkloadError>,
 ) -> Result<Texts, WorkloadError> {
-    let mut first = Series::new("first_token_seconds", "s", "text");
-    let mut decoding = Series::new("decode_seconds", "s", "text");
-    let mut tokens = Series::new("token_seconds", "s", "token");
+    let mut first = Series::new(SeriesName::FirstTokenSeconds);
+    let mut decoding = Series::new(SeriesName::DecodeSeconds);
+    let mut tokens = Series::new(SeriesName::TokenSeconds);
     let (mut finite, mut says) = (true, None);
     let (mut text, mut token) = (0u32, 0u32);
     let sampled = sample(task, |number| {
@@ -450,9 +450,9 @@ mod tests {
         let count = |name| outcome.samples.get(name).unwrap().values().count();
         assert_eq!(
             [
-                count("first_token_seconds"),
-                count("decode_seconds"),
-                count("token_seconds")
+                count(SeriesName::FirstTokenSeconds),
+                count(SeriesName::DecodeSeconds),
+                count(SeriesName::TokenSeconds)
             ],
             [3, 3, 18]
         );

@@ -264,11 +264,11 @@ impl MeasuredKernel {
         series.push(error.series());
         if let Some((_, copy)) = &mut copy {
             // Move instead of clone: there may be a million launches.
-            let empty = mantissa_core::Series::new(&copy.series.name, "s", "launch");
+            let empty = mantissa_core::Series::new(copy.series.name);
             series.push(std::mem::replace(&mut copy.series, empty));
         }
         if let Some(Ok(cublas)) = &mut cublas {
-            let empty = mantissa_core::Series::new(&cublas.series.name, "s", "launch");
+            let empty = mantissa_core::Series::new(cublas.series.name);
             series.push(std::mem::replace(&mut cublas.series, empty));
         }
         let of_cublas = cublas.iter().flatten().flat_map(|cublas| cublas.events.clone());

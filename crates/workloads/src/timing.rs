@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Instant};
 
 use burn::tensor::Device;
-use mantissa_core::{Backend, Event, EventKind, Series};
+use mantissa_core::{Backend, Event, EventKind, Series, SeriesName};
 use mantissa_precision::{Clock, Timed};
 
 use crate::WorkloadError;
@@ -116,7 +116,7 @@ impl Timing {
     pub(crate) fn read(&self, launches: &[Launch]) -> Read {
         let by_device = launches.iter().all(|launch| launch.timed.device.is_some());
         let series = |name, seconds: fn(&Timed) -> f64| {
-            let mut series = Series::new(name, "s", "launch");
+            let mut series = Series::new(name);
             for (number, launch) in (1u32..).zip(launches) {
                 series.push(f64::from(number), seconds(&launch.timed));
             }
@@ -130,10 +130,10 @@ impl Timing {
         } else {
             (WALL, |timed| timed.wall)
         };
-        let wall = by_device.then(|| series("launch_wall_seconds", |timed| timed.wall));
+        let wall = by_device.then(|| series(SeriesName::LaunchWallSeconds, |timed| timed.wall));
         Read {
             clock,
-            series: [series("launch_seconds", seconds)]
+            series: [series(SeriesName::LaunchSeconds, seconds)]
                 .into_iter()
                 .chain(wall)
                 .collect(),
@@ -215,8 +215,8 @@ mod tests {
         let values = |series: &Series| series.values().collect::<Vec<_>>();
         assert_eq!(values(&read.series[0]), [1.0, 2.0]);
         assert_eq!(
-            (read.series[1].name.as_str(), values(&read.series[1])),
-            ("launch_wall_seconds", vec![1.5, 2.5])
+            (read.series[1].name, values(&read.series[1])),
+            (SeriesName::LaunchWallSeconds, vec![1.5, 2.5])
         );
 
         let one = [launch(Some(1.0), 1.5), launch(None, 2.5)];

@@ -21,7 +21,7 @@ use std::{cell::RefCell, ops::Range, time::Instant};
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use mantissa_core::{
-    Axis, Cell, Event, EventKind, Executed, OptimizerKind, Precision, Samples, Series, TrainTask,
+    Axis, Cell, Event, EventKind, Executed, OptimizerKind, Precision, Samples, Series, SeriesName, TrainTask,
 };
 use mantissa_precision::{
     Compute, GradientSum, LossScaler, Moments, Optimizer, OptimizerSettings, ParameterSet, ScaleChange,
@@ -517,17 +517,14 @@ impl Log {
     /// Creates a log with the given events.
     pub fn of(events: Vec<Event>) -> Self {
         let names = [
-            ("train_loss", "nat", "optimizer step"),
-            ("step_seconds", "s", "optimizer step"),
-            ("loss_scale", "1", "optimizer step"),
-            ("learning_rate", "1", "optimizer step"),
-            ("validation_loss", "nat", "epoch"),
-            ("validation_accuracy", "1", "epoch"),
+            SeriesName::TrainLoss,
+            SeriesName::StepSeconds,
+            SeriesName::LossScale,
+            SeriesName::LearningRate,
+            SeriesName::ValidationLoss,
+            SeriesName::ValidationAccuracy,
         ];
-        let series = names
-            .into_iter()
-            .map(|(name, unit, x)| Series::new(name, unit, x))
-            .collect();
+        let series = names.into_iter().map(Series::new).collect();
         Self {
             samples: Samples {
                 series,
@@ -550,11 +547,11 @@ impl Log {
         self.totals.train.hits += result.hits;
         self.totals.train.n += result.answers;
         let step = self.totals.steps;
-        self.push("train_loss", step as f64, result.loss);
-        self.push("step_seconds", step as f64, seconds);
-        self.push("learning_rate", step as f64, learning_rate);
+        self.push(SeriesName::TrainLoss, step as f64, result.loss);
+        self.push(SeriesName::StepSeconds, step as f64, seconds);
+        self.push(SeriesName::LearningRate, step as f64, learning_rate);
         if let Some(scale) = scale {
-            self.push("loss_scale", step as f64, scale);
+            self.push(SeriesName::LossScale, step as f64, scale);
         }
         match result.scale {
             Some(ScaleChange::BackedOff(scale)) => {
@@ -602,13 +599,13 @@ impl Log {
     /// Records the validation after an epoch.
     pub fn validated(&mut self, epoch: u32, validation: Evaluation) {
         let epoch = f64::from(epoch + 1);
-        self.push("validation_loss", epoch, validation.loss);
-        self.push("validation_accuracy", epoch, validation.share.rate());
+        self.push(SeriesName::ValidationLoss, epoch, validation.loss);
+        self.push(SeriesName::ValidationAccuracy, epoch, validation.share.rate());
         self.totals.validation = validation.share;
         self.totals.validated_passages = validation.passages;
     }
 
-    fn push(&mut self, name: &str, x: f64, y: f64) {
+    fn push(&mut self, name: SeriesName, x: f64, y: f64) {
         let series = self.samples.series.iter_mut().find(|series| series.name == name);
         series.expect("every series is made at the start").push(x, y);
     }

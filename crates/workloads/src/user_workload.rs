@@ -486,7 +486,8 @@ mod tests {
         tensor::TensorData,
     };
     use mantissa_core::{
-        Axis, Backend as Executor, DatasetKind, Model, Setting, Split, TaskKind, TrainTask, Updates,
+        Axis, Backend as Executor, DatasetKind, Model, SeriesName, Setting, Split, TaskKind, TrainTask,
+        Updates,
     };
 
     use super::*;
@@ -627,7 +628,9 @@ mod tests {
             };
             assert!(test.rate() > 0.9, "{precision}: {test:?}");
             let mut losses = outcome.samples.series.iter();
-            let losses = losses.find(|series| series.name == "train_loss").unwrap();
+            let losses = losses
+                .find(|series| series.name == SeriesName::TrainLoss)
+                .unwrap();
             first.push(losses.y[0].expect("a finite loss"));
         }
         let spread =

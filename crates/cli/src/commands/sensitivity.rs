@@ -9,7 +9,7 @@ use mantissa_analysis::{fewest_bits, keeps};
 use mantissa_core::{
     Cell, EventKind, Format, FormatTrial, Layout, MatmulPrecision, Plan, Precision, Record, Task,
 };
-use mantissa_report::{Align, Table, load};
+use mantissa_report::{Align, SampleSelection, Table, load};
 use mantissa_runner::{Stop, start};
 use mantissa_worker::Burn;
 
@@ -48,7 +48,10 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     let Some(record) = run.records.iter().find(told) else {
         return run::conclude(&finish, arguments.json, printer);
     };
-    let samples = run.samples.read(record, &[]).map_err(anyhow::Error::msg)?;
+    let samples = run
+        .samples
+        .read(record, SampleSelection::series(&[]))
+        .map_err(anyhow::Error::msg)?;
     let trials = samples.map(|samples| samples.trials).unwrap_or_default();
     let verdict = record
         .events

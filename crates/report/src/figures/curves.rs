@@ -1,9 +1,9 @@
 //! Loss curves for figures: one per setting, aggregated over its seeds, smoothed and thinned.
 
-use mantissa_core::{Axis, Event, EventKind, Record, Samples, Series};
+use mantissa_core::{Axis, Event, EventKind, Record, Samples, Series, SeriesName};
 
 use super::{palette::Colour, thin::thin};
-use crate::{Group, Row, Run};
+use crate::{Group, Row, Run, SampleSelection};
 
 /// Maximum number of points of a line. More than one point per logical pixel would not be visible.
 const MAX_POINTS: usize = 400;
@@ -56,7 +56,10 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
     // Spreads of the seeds whose loss stayed finite, and of the others.
     let mut spreads: [(usize, Option<Vec<Spread>>); 2] = Default::default();
     for (_, record) in seeds {
-        let Ok(Some(samples)) = run.samples.read(record, &["train_loss"]) else {
+        let Ok(Some(samples)) = run
+            .samples
+            .read(record, SampleSelection::series(&[SeriesName::TrainLoss]))
+        else {
             continue;
         };
         let Some((mut points, lost)) = loss(samples) else {
@@ -138,7 +141,7 @@ fn together(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
 fn loss(samples: Samples) -> Option<(Points, Option<f64>)> {
     // A record may have a million steps: free the series that are not needed.
     let mut series = samples.series.into_iter();
-    let (points, lost) = split(&series.find(|series| series.name == "train_loss")?);
+    let (points, lost) = split(&series.find(|series| series.name == SeriesName::TrainLoss)?);
     (!points.is_empty() || lost.is_some()).then_some((points, lost))
 }
 
@@ -196,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_no_loss_lost_and_an_end_without_values_is() {
-        let mut series = Series::new("train_loss", "nat", "optimizer step");
+        let mut series = Series::new(SeriesName::TrainLoss);
         for (step, loss) in [
             (1.0, 0.7),
             (2.0, f64::NAN),

@@ -8,7 +8,7 @@ use super::{
     Canvas,
     histogram::{self, Histogram, MAX_PANELS},
 };
-use crate::{Group, Row, Run, Suite, units};
+use crate::{Group, Row, Run, SampleSelection, Suite, units};
 
 /// Shares of the observed values that were lost, or nearly lost.
 const SHARES: [MetricName; 3] = [
@@ -47,7 +47,7 @@ pub fn draw(
     row: &Row<'_>,
     record: &Record,
 ) -> Option<(Canvas, String)> {
-    let samples = run.samples.read(record, &["ranges"]).ok()??;
+    let samples = run.samples.read(record, SampleSelection::RANGES).ok()??;
     let mut kinds: BTreeMap<(TensorClass, Format), Vec<&TensorRange>> = BTreeMap::new();
     for range in &samples.ranges {
         kinds.entry((range.class, range.format)).or_default().push(range);

@@ -1,6 +1,6 @@
 //! Times of one process, one point each, with outliers and throttled samples marked.
 
-use mantissa_core::{MetricName, Record, Series};
+use mantissa_core::{MetricName, Record, Series, SeriesName};
 
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
@@ -9,7 +9,7 @@ use super::{
     thin::thin,
 };
 use crate::{
-    Digest, Group, Row, Run, Suite,
+    Digest, Group, Row, Run, SampleSelection, Suite,
     digest::{outliers, times_of},
     units::{self, Scale},
 };
@@ -55,9 +55,12 @@ pub fn draw(
     row: &Row<'_>,
     record: &Record,
 ) -> Option<(Canvas, String)> {
-    let samples = run.samples.read(record, &Digest::READS).ok()??;
+    let samples = run
+        .samples
+        .read(record, SampleSelection::series(&Digest::READS))
+        .ok()??;
     let series = times_of(&samples)?;
-    let marked = marks(series, samples.get("throttled"))?;
+    let marked = marks(series, samples.get(SeriesName::Throttled))?;
     let median = run.digest(record)?.times.as_ref()?.process.median();
     let scale = Scale::of(MetricName::StepSeconds, median);
     let of = |mark: Mark| -> Vec<(f64, f64)> {
@@ -79,7 +82,7 @@ pub fn draw(
     let shown = (least.max(low - room), most.min(high + room));
     let beyond = least < shown.0 || most > shown.1;
 
-    let (what, whats) = if series.name == "launch_seconds" {
+    let (what, whats) = if series.name == SeriesName::LaunchSeconds {
         ("launch", "launches")
     } else {
         ("optimizer step", "optimizer steps")

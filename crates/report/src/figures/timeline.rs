@@ -1,6 +1,6 @@
 //! Sensor readings while a cell ran: memory, power, clocks and temperature, one panel each with a common time axis.
 
-use mantissa_core::{EventKind, Record, Samples, Series};
+use mantissa_core::{EventKind, Record, Samples, Series, SeriesName};
 
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
@@ -8,7 +8,7 @@ use super::{
     palette::{self, ALARM_WASH, FAINT, MUTED},
     thin::thin,
 };
-use crate::{Group, Row, Run, Suite};
+use crate::{Group, Row, Run, SampleSelection, Suite};
 
 const PANEL_HEIGHT: f64 = 104.0;
 const PANEL_GAP: f64 = 36.0;
@@ -28,7 +28,7 @@ const DISTURBANCES: [EventKind; 5] = [
 ];
 
 /// Series of NVML's throttle reasons.
-const THROTTLE: &str = "throttle_reasons";
+const THROTTLE: SeriesName = SeriesName::ThrottleReasons;
 
 /// NVML's throttle reasons due to heat, power or hardware protection: software power cap, hardware slowdown, software and hardware
 /// thermal slowdown, power brake (`nvmlClocksThrottleReason…` of nvml.h).
@@ -42,7 +42,7 @@ struct Quantity {
     /// Title and factor if all values shown would be below 1.
     if_small: Option<(&'static str, f64)>,
     from_zero: bool,
-    series: &'static [(&'static str, &'static str)],
+    series: &'static [(SeriesName, &'static str)],
 }
 
 const QUANTITIES: [Quantity; 5] = [
@@ -52,11 +52,11 @@ const QUANTITIES: [Quantity; 5] = [
         if_small: Some(("Memory, MB", 1e-6)),
         from_zero: true,
         series: &[
-            ("device_bytes", "device"),
-            ("process_bytes", "process on the device"),
-            ("allocator_reserved_bytes", "allocator, reserved"),
-            ("allocator_in_use_bytes", "allocator, in use"),
-            ("host_bytes", "host"),
+            (SeriesName::DeviceBytes, "device"),
+            (SeriesName::ProcessBytes, "process on the device"),
+            (SeriesName::AllocatorReservedBytes, "allocator, reserved"),
+            (SeriesName::AllocatorInUseBytes, "allocator, in use"),
+            (SeriesName::HostBytes, "host"),
         ],
     },
     Quantity {
@@ -64,28 +64,31 @@ const QUANTITIES: [Quantity; 5] = [
         factor: 1.0,
         if_small: None,
         from_zero: true,
-        series: &[("power_watts", "")],
+        series: &[(SeriesName::PowerWatts, "")],
     },
     Quantity {
         title: "Clocks, GHz",
         factor: 1e-9,
         if_small: None,
         from_zero: true,
-        series: &[("sm_clock_hz", "multiprocessors"), ("memory_clock_hz", "memory")],
+        series: &[
+            (SeriesName::SmClockHz, "multiprocessors"),
+            (SeriesName::MemoryClockHz, "memory"),
+        ],
     },
     Quantity {
         title: "Temperature, °C",
         factor: 1.0,
         if_small: None,
         from_zero: false,
-        series: &[("temperature_celsius", "")],
+        series: &[(SeriesName::TemperatureCelsius, "")],
     },
     Quantity {
         title: "Utilisation, %",
         factor: 100.0,
         if_small: None,
         from_zero: true,
-        series: &[("utilisation", "")],
+        series: &[(SeriesName::Utilisation, "")],
     },
 ];
 
@@ -122,8 +125,8 @@ pub fn draw(
     record: &Record,
 ) -> Option<(Canvas, String)> {
     let names = QUANTITIES.iter().flat_map(|quantity| quantity.series);
-    let names: Vec<&str> = names.map(|(name, _)| *name).chain([THROTTLE]).collect();
-    let samples = run.samples.read(record, &names).ok()??;
+    let names: Vec<SeriesName> = names.map(|(name, _)| *name).chain([THROTTLE]).collect();
+    let samples = run.samples.read(record, SampleSelection::series(&names)).ok()??;
     let panels: Vec<(&Quantity, Vec<(&str, &Series)>)> = QUANTITIES
         .iter()
         .map(|quantity| (quantity, present(quantity, &samples)))
@@ -194,7 +197,7 @@ fn present<'s>(quantity: &Quantity, samples: &'s Samples) -> Vec<(&'static str, 
     let known = quantity
         .series
         .iter()
-        .filter_map(|(name, label)| Some((*label, samples.get(name)?)));
+        .filter_map(|(name, label)| Some((*label, samples.get(*name)?)));
     known
         .filter(|(_, series)| series.values().count() >= FROM_READINGS)
         .collect()
@@ -296,7 +299,7 @@ mod tests {
     use super::*;
 
     fn series(readings: &[(f64, f64)]) -> Series {
-        let mut series = Series::new("throttle_reasons", "bits", "seconds");
+        let mut series = Series::new(SeriesName::ThrottleReasons);
         readings.iter().for_each(|(x, y)| series.push(*x, *y));
         series
     }

@@ -1,6 +1,6 @@
 //! Distance of a kernel's results from float64 in units in the last place, one histogram per setting.
 
-use mantissa_core::{Axis, Series, TaskKind};
+use mantissa_core::{Axis, Series, SeriesName, TaskKind};
 
 use super::{
     Canvas,
@@ -8,7 +8,7 @@ use super::{
     setting::Setting,
     shown_of,
 };
-use crate::{Group, Row, Run, units};
+use crate::{Group, Row, Run, SampleSelection, units};
 
 /// Maximum number of bins. Distances beyond them are too large for a meaningful comparison.
 const MAX_BINS: usize = 1_024;
@@ -26,8 +26,11 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     let all = Setting::all(group, shown);
     let known = all.iter().filter_map(|setting| {
         let record = setting.row().records.first()?;
-        let samples = run.samples.read(record, &["ulp_distance"]).ok()??;
-        panel(&setting.label, samples.get("ulp_distance")?)
+        let samples = run
+            .samples
+            .read(record, SampleSelection::series(&[SeriesName::UlpDistance]))
+            .ok()??;
+        panel(&setting.label, samples.get(SeriesName::UlpDistance)?)
     });
     let panels: Vec<Histogram> = known.take(MAX_PANELS).collect();
     if panels.len() < 2 {

@@ -1,6 +1,8 @@
 //! Differences between the training losses of two runs. With the same arithmetic, the losses differ only by rounding.
 
-use crate::{Row, Run, figures::curves::curve_of};
+use mantissa_core::SeriesName;
+
+use crate::{Row, Run, SampleSelection, figures::curves::curve_of};
 
 /// Number of steps compared. Differences grow from step to step, even with the same arithmetic.
 const STEPS: usize = 20;
@@ -72,8 +74,11 @@ fn same_masks((run, row): (&Run, &Row<'_>), (other_run, other_row): (&Run, &Row<
 
 /// Returns the first steps and their losses from the row's first process with a loss curve.
 fn first((run, row): (&Run, &Row<'_>)) -> Option<Vec<(f64, Option<f64>)>> {
-    let name = "train_loss";
-    let samples = run.samples.read(curve_of(run, row)?, &[name]).ok()??;
+    let name = SeriesName::TrainLoss;
+    let samples = run
+        .samples
+        .read(curve_of(run, row)?, SampleSelection::series(&[name]))
+        .ok()??;
     let series = samples.get(name)?;
     let points = series.x.iter().copied().zip(series.y.iter().copied());
     Some(points.take(STEPS).collect())

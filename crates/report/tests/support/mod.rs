@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use mantissa_core::{
     Axis, Backend, Cell, DataSource, DatasetKind, DistilBertSize, Environment, Event, EventKind, Executed,
     ExecutedVerdict, Fingerprint, Kernel, KernelTask, MatmulShape, Metric, MetricName, Model, Plan,
-    PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Samples, Series, Setting, Split, Status,
-    SuiteInfo, Task, TrainTask, Workload,
+    PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Samples, Series, SeriesName, Setting, Split,
+    Status, SuiteInfo, Task, TrainTask, Workload,
 };
 use mantissa_report::{Digest, Run, Store};
 
@@ -233,7 +233,7 @@ pub fn memory_parts(record: &mut Record, precision: &str) {
 
 /// Creates a noisy falling loss over 1,000 steps, which stops being finite at `lost_at`.
 pub fn loss(seed: u32, lost_at: Option<u32>) -> Samples {
-    let mut series = Series::new("train_loss", "nat", "optimizer step");
+    let mut series = Series::new(SeriesName::TrainLoss);
     for step in 1..=1_000_u32 {
         let noise = f64::from((step * 7_919 + seed * 104_729) % 1_000) / 1_000.0 - 0.5;
         let value =

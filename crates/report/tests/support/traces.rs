@@ -1,22 +1,22 @@
 //! Invented series of one process.
 
-use mantissa_core::Series;
+use mantissa_core::{Series, SeriesName};
 
 /// Creates the sensor readings of a GPU over a minute. The clock is throttled from 35 s to 41 s, and one power reading is missing.
 pub fn trace() -> Vec<Series> {
     let mut series = [
-        ("host_bytes", "B"),
-        ("device_bytes", "B"),
-        ("process_bytes", "B"),
-        ("allocator_in_use_bytes", "B"),
-        ("power_watts", "W"),
-        ("sm_clock_hz", "Hz"),
-        ("memory_clock_hz", "Hz"),
-        ("temperature_celsius", "°C"),
-        ("throttle_reasons", "bits"),
-        ("utilisation", ""),
+        SeriesName::HostBytes,
+        SeriesName::DeviceBytes,
+        SeriesName::ProcessBytes,
+        SeriesName::AllocatorInUseBytes,
+        SeriesName::PowerWatts,
+        SeriesName::SmClockHz,
+        SeriesName::MemoryClockHz,
+        SeriesName::TemperatureCelsius,
+        SeriesName::ThrottleReasons,
+        SeriesName::Utilisation,
     ]
-    .map(|(name, unit)| Series::new(name, unit, "seconds"));
+    .map(Series::new);
     for tick in 0..600_u32 {
         let seconds = f64::from(tick) / 10.0;
         let works = seconds > 4.0;
@@ -36,7 +36,7 @@ pub fn trace() -> Vec<Series> {
             if works { 0.97 } else { 0.03 },
         ];
         for (series, reading) in series.iter_mut().zip(readings) {
-            let lost = series.name == "power_watts" && (200..230).contains(&tick);
+            let lost = series.name == SeriesName::PowerWatts && (200..230).contains(&tick);
             series.push(seconds, if lost { f64::NAN } else { reading });
         }
     }
@@ -45,8 +45,8 @@ pub fn trace() -> Vec<Series> {
 
 /// Creates 400 launches of about 2 ms: three outliers, and twelve under a throttled clock.
 pub fn launches() -> Vec<Series> {
-    let mut times = Series::new("launch_seconds", "s", "launch");
-    let mut throttled = Series::new("throttled", "", "launch");
+    let mut times = Series::new(SeriesName::LaunchSeconds);
+    let mut throttled = Series::new(SeriesName::Throttled);
     for launch in 1..=400_u32 {
         let noise = f64::from(launch * 7_919 % 1_000) / 1_000.0;
         let held = (200..212).contains(&launch);

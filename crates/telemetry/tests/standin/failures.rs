@@ -1,6 +1,6 @@
 //! Tests of calls that start to fail, and of a lost device.
 
-use mantissa_core::EventKind;
+use mantissa_core::{EventKind, SeriesName};
 use mantissa_telemetry::Source;
 
 use crate::machine::{HERTZ, Machine, ONE, UUID, at, reason, record};
@@ -30,12 +30,12 @@ fn a_call_that_starts_failing_is_absent_from_then_on_and_the_rest_goes_on() {
     let mut source = machine.source(UUID);
     let trace = record(&mut source, 10);
     let series = trace.series();
-    let of = |name: &str| series.iter().find(|series| series.name == name).unwrap();
-    let temperature = of("temperature_celsius");
+    let of = |name: SeriesName| series.iter().find(|series| series.name == name).unwrap();
+    let temperature = of(SeriesName::TemperatureCelsius);
     assert_eq!(temperature.values().count(), 300);
     assert_eq!(temperature.y.len(), 1001);
     assert!(temperature.y[300..].iter().all(Option::is_none), "and never 0 °C");
-    assert_eq!(of("sm_clock_hz").values().count(), 1001);
+    assert_eq!(of(SeriesName::SmClockHz).values().count(), 1001);
     assert_eq!(
         source.missing(),
         ["temperature: not since 3.00 s: an internal driver error occurred"]
@@ -128,8 +128,8 @@ fn a_device_that_supports_nothing_has_a_reason_for_each_quantity() {
     }
     assert_eq!(trace.device_peak_bytes(), None);
     assert!(trace.events().is_empty() && source.events().is_empty());
-    let names: Vec<String> = trace.series().into_iter().map(|series| series.name).collect();
-    assert_eq!(names, ["processes"], "an empty list is a list");
+    let names: Vec<SeriesName> = trace.series().into_iter().map(|series| series.name).collect();
+    assert_eq!(names, [SeriesName::Processes], "an empty list is a list");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Instant};
 
 use burn::tensor::{Shape, Tensor};
-use mantissa_core::{Event, KernelTask, Series};
+use mantissa_core::{Event, KernelTask, Series, SeriesName};
 use mantissa_precision::dtype;
 
 use super::{
@@ -73,7 +73,7 @@ impl Copied {
         Ok(CopyTimes {
             bytes: 2 * self.values * self.width,
             series: Series {
-                name: "copy_seconds".into(),
+                name: SeriesName::CopySeconds,
                 ..times.expect("the times by the clock that was read")
             },
             clock: read.clock,

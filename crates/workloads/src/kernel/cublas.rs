@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use mantissa_core::{Backend, Event, EventKind, KernelTask, Series};
+use mantissa_core::{Backend, Event, EventKind, KernelTask, Series, SeriesName};
 use mantissa_precision::{Compute, CublasProduct};
 
 use super::{
@@ -101,7 +101,7 @@ fn time(
     });
     Ok(CublasTimes {
         series: Series {
-            name: "cublas_seconds".into(),
+            name: SeriesName::CublasSeconds,
             ..times.expect("the times by the clock that was read")
         },
         clock: read.clock,

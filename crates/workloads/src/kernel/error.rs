@@ -4,7 +4,7 @@
 //! as error. The error has three sources, each measured separately: the operands are rounded to the format of the multiplier, the sum is rounded
 //! while it is accumulated, and the result is rounded to its format.
 
-use mantissa_core::{Format, KernelKind, Series, Setting};
+use mantissa_core::{Format, KernelKind, Series, SeriesName, Setting};
 use rayon::prelude::*;
 
 /// Number of rows that are compared. The reference of all rows of a large result would take longer than all measurements.
@@ -36,7 +36,7 @@ pub(crate) struct ResultError {
 impl ResultError {
     /// Returns the histogram of distances over the upper edges of its bins.
     pub(crate) fn series(&self) -> Series {
-        let mut series = Series::new("ulp_distance", "results", "ULP, at most");
+        let mut series = Series::new(SeriesName::UlpDistance);
         for (bin, count) in self.ulps.iter().enumerate() {
             series.push(edge(bin), *count as f64);
         }

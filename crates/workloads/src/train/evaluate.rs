@@ -168,14 +168,14 @@ mod tests {
         assert!(tested_passages.iter().all(|passage| passage.n == 15));
         assert!(outcome.samples.test_correct.is_none());
         // Nothing is learned: all tokens are about equally likely.
-        for name in ["train_loss", "validation_loss"] {
+        for name in [SeriesName::TrainLoss, SeriesName::ValidationLoss] {
             let series = outcome.samples.get(name).unwrap();
             assert!(series.values().count() > 0);
             for loss in series.values() {
                 assert!((loss - 600f64.ln()).abs() < 0.2, "{name} {loss}");
             }
         }
-        let shares = outcome.samples.get("validation_accuracy").unwrap();
+        let shares = outcome.samples.get(SeriesName::ValidationAccuracy).unwrap();
         assert!(shares.values().all(|share| (0.0..0.2).contains(&share)));
     }
 

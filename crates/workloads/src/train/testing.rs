@@ -142,7 +142,7 @@ pub(super) fn train(trainer: &mut Trainer<'_>, data: &Dataset<Tokenized>) {
 /// Returns the series of a training without times, its final parameters, and its events.
 pub(super) fn learnt(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
     let mut series = trainer.log.samples.series;
-    series.retain(|series| series.name != "step_seconds");
+    series.retain(|series| series.name != SeriesName::StepSeconds);
     let values = trainer.parameters.iter();
     let values = values.map(|(_, value)| value.clone().into_data().iter::<f64>().collect());
     (series, values.collect(), trainer.log.events)
@@ -168,7 +168,10 @@ mod events {
         train(&mut trainer, &data);
         let skipped = trainer.log.totals.skipped_steps;
         let (series, _, events) = learnt(trainer);
-        let scales = series.iter().find(|series| series.name == "loss_scale").unwrap();
+        let scales = series
+            .iter()
+            .find(|series| series.name == SeriesName::LossScale)
+            .unwrap();
         let scales: Vec<f64> = scales.values().collect();
         assert_eq!(scales.len(), 6, "two epochs of 22 reviews in groups of eight");
         let mut scale = 2f64.powi(22);
@@ -219,7 +222,10 @@ mod events {
         assert_eq!(before, after, "every step overflows");
         let skipped = trainer.log.totals.skipped_steps;
         let (series, _, events) = learnt(trainer);
-        let scales = series.iter().find(|series| series.name == "loss_scale").unwrap();
+        let scales = series
+            .iter()
+            .find(|series| series.name == SeriesName::LossScale)
+            .unwrap();
         assert!(scales.values().all(|scale| scale == 2f64.powi(40)));
         let told = events.iter().filter(|event| event.kind == EventKind::LossScale);
         let told: Vec<_> = told.map(|event| (event.step, event.detail.as_str())).collect();
@@ -286,7 +292,7 @@ mod rates {
         let (series, values, _) = learnt(trainer);
         let rates = series
             .iter()
-            .find(|series| series.name == "learning_rate")
+            .find(|series| series.name == SeriesName::LearningRate)
             .unwrap();
         (rates.values().collect(), values)
     }

@@ -6,7 +6,7 @@ use mantissa_core::{
 };
 
 use super::{Context, Finding, alike};
-use crate::Row;
+use crate::{Row, SampleSelection};
 
 /// Threshold for the share of observed gradients that underflow: the share of weight gradients that Micikevicius et al. found below the
 /// smallest f16 value.
@@ -133,7 +133,12 @@ fn vanished(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
     share(row, MetricName::UnderflowShare).filter(|share| *share > 0.0)?;
     let (mut zero, mut all) = (0, 0);
     for (record, _) in &row.measured {
-        let samples = context.run.samples.read(record, &["ranges"]).ok().flatten();
+        let samples = context
+            .run
+            .samples
+            .read(record, SampleSelection::RANGES)
+            .ok()
+            .flatten();
         let ranges = samples.into_iter().flat_map(|samples| samples.ranges);
         let gradients = ranges.filter(|range| {
             range.class == TensorClass::Gradient && range.format == Format::F16 && range.beside != Format::F16
