@@ -37,7 +37,7 @@ steps() {
         end=${step_starts[index + 1]:-$SECONDS}
         printf '%6s s  %s\n' $((end - step_starts[index])) "${step_names[index]}"
     done
-    printf '%6s s  in all\n' "$SECONDS"
+    printf '%6s s  total\n' "$SECONDS"
 }
 
 # cargo-nextest, just, and the validators of the formats that Mantissa writes.
@@ -80,7 +80,7 @@ install_cuda_compilers() {
 
 build() { cargo build "${everything[@]}" --all-targets; }
 
-# nextest FLAGS…: runs tests of the build, each in a process of its own.
+# nextest FLAGS…: runs tests of the build, each in its own process.
 nextest() { cargo nextest run "${everything[@]}" --no-fail-fast "$@"; }
 
 # lavapipe_tests FILTER: Vulkan tests, prefixed with the seconds of each.
@@ -103,20 +103,20 @@ lane_header() { sed -n "s/^# $2: //p" ".ci/lanes/$1"; }
 
 # run_lanes NAME…: runs lanes one after the other, and `lavapipe`, which uses one core, in parallel. Kills a lane at its header's time limit.
 run_lanes() {
-    local name failed=() beside=
+    local name failed=() lavapipe=
     for name in "$@"; do
         test "$name" = lavapipe || continue
         lane "$name" >"$logs/$name.log" 2>&1 &
-        beside=$!
+        lavapipe=$!
     done
     for name in "$@"; do
         test "$name" != lavapipe || continue
         step "lane $name"
         lane "$name" || failed+=("$name")
     done
-    if test -n "$beside"; then
-        step "lane lavapipe: the rest of it"
-        wait "$beside" || failed+=(lavapipe)
+    if test -n "$lavapipe"; then
+        step "lane lavapipe: wait for its end"
+        wait "$lavapipe" || failed+=(lavapipe)
         cat "$logs/lavapipe.log"
     fi
     test ${#failed[@]} -eq 0 || { echo "failed lanes: ${failed[*]}" >&2; return 1; }

@@ -1,4 +1,4 @@
-//! A model and data of one's own under every precision setting: copy this file, and put your module in the place of `Net`.
+//! Runs your own model and data under every precision setting. Copy this file and replace `Net` with your module.
 //!
 //! ```text
 //! cargo run --release -p mantissa --example own_model -- run examples/own_model.toml
@@ -15,7 +15,7 @@ use mantissa::{
     },
 };
 
-/// Any module of burn will do.
+/// Model; any burn module works.
 #[derive(Module, Debug)]
 struct Net {
     first: Linear,
@@ -25,7 +25,7 @@ struct Net {
     head: Linear,
 }
 
-/// Points on two spirals, one a class.
+/// Points on two spirals, one spiral per class.
 struct Spirals;
 
 impl UserWorkload for Spirals {
@@ -34,7 +34,7 @@ impl UserWorkload for Spirals {
     type Input = Tensor<2>;
 
     fn examples(&self, _data: Option<&Path>) -> Result<Examples<[f32; 2]>, String> {
-        // What `--data` names would be read here.
+        // Read your data here; `_data` is the path of `--data`.
         const POINTS: u32 = 2_000;
         let point = |number: u32| {
             let class = number % 2;

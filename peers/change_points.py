@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Reference results for the change points of crates/analysis, from MongoDB's signal-processing-algorithms 2.1.6.
 
-Writes crates/analysis/tests/golden/change_points.json: histories and the cuts of its E-divisive, at the same level and with the same number of
-shuffles as crates/analysis (its p-value does not count the observed order: four of 999 are 0.004). The package needs numpy below 2.
+Writes crates/analysis/tests/golden/change_points.json: histories and the change points of the package's E-divisive, with the significance level
+and the number of shuffles of crates/analysis. The p-value of the package does not count the observed order: four of 999 are 0.004. The package
+needs numpy below 2.
 """
 
 import json
@@ -16,7 +17,7 @@ OUT = Path(__file__).resolve().parents[1] / "crates/analysis/tests/golden/change
 
 
 def histories():
-    """Named histories of round numbers, which keep the file small and the same on every machine."""
+    """Yields named histories of rounded numbers, so that the file is small and the same on every machine."""
     random = np.random.default_rng(8)
     level = lambda *parts: np.concatenate([np.full(runs, at) for at, runs in parts])
     noisy = lambda values, noise: [float(x) for x in np.round(values * np.exp(noise * random.standard_normal(len(values))), 4)]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Reference results for the statistics of crates/analysis, from SciPy.
 
-Writes crates/analysis/tests/golden/statistics.json: samples and SciPy's results for them. Where SciPy has no exact result
-(signed ranks and Mann-Whitney U with ties), it counts every permutation. Where SciPy has no function at all (Hodges-Lehmann
-intervals), the definition is computed by brute force: every factor or shift that the test does not reject at 5 %.
-The bootstrap distribution of a sample of five is small enough to enumerate (5^5 resamples), so the ends of BCa have no
-Monte-Carlo error here.
+Writes crates/analysis/tests/golden/statistics.json: samples and SciPy's results for them. If SciPy has no exact result
+(signed ranks and Mann-Whitney U with ties), the script enumerates every permutation. If SciPy has no function (Hodges-Lehmann
+intervals), it evaluates the definition by brute force: every factor or shift that the test does not reject at 5 %.
+The bootstrap distribution of a sample of five is enumerated (5^5 resamples), so the limits of the BCa interval have no
+Monte-Carlo error.
 """
 
 import itertools
@@ -20,7 +20,7 @@ OUT = Path(__file__).resolve().parents[1] / "crates/analysis/tests/golden"
 
 
 def samples():
-    """Named samples of round numbers, which keep the file small and the same on every machine."""
+    """Returns named samples of rounded numbers, so that the file is small and the same on every machine."""
     random = np.random.default_rng(20)
     draw = lambda values, digits: [float(x) for x in np.round(values, digits)]
     return {
@@ -57,17 +57,17 @@ def signed_rank(a, b):
 
 
 def hodges_lehmann(a, b):
-    """Median quotient and the smallest and largest factor f for which the exact test of a against f*b is not rejected."""
+    """Returns the median quotient, and the smallest and largest factor f for which the exact test does not reject a = f*b."""
     quotients = sorted(x / y for x in a for y in b)
     middle = np.exp(np.median(np.log(quotients)))
-    # The test changes only where f passes a quotient; look on either side of each.
+    # The result of the test changes only at quotients, so test both sides of each quotient.
     sides = [f * side for f in quotients for side in (1 - 1e-9, 1 + 1e-9)]
     kept = [f for f in sides if stats.mannwhitneyu(a, [f * y for y in b], method="exact").pvalue > 0.05]
     return {"ratio": float(middle), "low": float(min(kept)), "high": float(max(kept))}
 
 
 def bca_mean(values):
-    """Ends of the BCa interval of the mean over all n^n resamples."""
+    """Returns the limits of the BCa interval of the mean over all n^n resamples."""
     resamples = np.sort([np.mean(r) for r in itertools.product(values, repeat=len(values))])
     mean = np.mean(values)
     below = (np.sum(resamples < mean - 1e-12) + np.sum(resamples <= mean + 1e-12)) / 2 / len(resamples)
@@ -94,7 +94,7 @@ def tost(a, b, margin):
 
 
 def welch(a, b):
-    """Welch's test of b minus a."""
+    """Returns Welch's test of b minus a."""
     test = stats.ttest_ind(b, a, equal_var=False)
     interval = test.confidence_interval(0.95)
     return {"value": float(np.mean(b) - np.mean(a)), "low": float(interval.low), "high": float(interval.high), "p": float(test.pvalue), "freedom": float(test.df)}

@@ -1,7 +1,7 @@
-"""Prints how near to its limit each operation of a comparison of kernels is: `python3 peers/limits.py reports/<race>`, a table in Markdown.
+"""Prints the speed of each kernel of a comparison relative to its limit, as a Markdown table: `python3 peers/limits.py reports/<race>`.
 
-The limit of operations with matmuls is the fastest matmul of the runs in the same precision, in either framework. The limit of others is a copy
-of as many bytes in the same process, in the faster framework. Medians over processes.
+The limit of operations with matmuls is the fastest matmul of the runs in the same precision, in either framework. The limit of other operations is
+the speed of a copy of as many bytes in the same process, in the faster framework. Values are medians over processes.
 """
 
 import json
@@ -12,7 +12,7 @@ from statistics import median
 
 
 def measured(folder):
-    """Values of each metric, by workload, attention and precision."""
+    """Returns the median of each metric, by workload, attention and precision."""
     cells = defaultdict(lambda: defaultdict(list))
     for line in (folder / "records.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -32,7 +32,7 @@ def main(race):
         precision: max(of[key].get("flops_per_second", 0) for of in frameworks for key in both if key[2] == precision)
         for precision in {key[2] for key in both}
     }
-    print("| operation | precision | limit | burn | PyTorch | burn, of the limit | PyTorch, of the limit | burn / PyTorch |")
+    print("| operation | precision | limit | burn | PyTorch | burn, % of limit | PyTorch, % of limit | burn / PyTorch |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
     for key in both:
         name, attention, precision = key
@@ -43,10 +43,10 @@ def main(race):
             of, unit, limit = "bytes_per_second", "GB/s", max(burn["copy_bytes_per_second"], torch["copy_bytes_per_second"])
         else:
             continue
-        here, there = burn[of], torch[of]
-        what = f"{name}, {attention}" if name == "attention" else name
+        by_burn, by_torch = burn[of], torch[of]
+        operation = f"{name}, {attention}" if name == "attention" else name
         print(
-            f"| {what} | {precision} | {limit / 1e9:.0f} {unit} | {here / 1e9:.1f} | {there / 1e9:.1f} | {here / limit:.0%} | {there / limit:.0%} | {here / there:.2f} |"
+            f"| {operation} | {precision} | {limit / 1e9:.0f} {unit} | {by_burn / 1e9:.1f} | {by_torch / 1e9:.1f} | {by_burn / limit:.0%} | {by_torch / limit:.0%} | {by_burn / by_torch:.2f} |"
         )
 
 

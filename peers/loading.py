@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Measures the cost of loading weights in Mantissa relative to reading the file: a ratio of times and of bytes, in one run.
+"""Measures the time and memory of loading weights in Mantissa, relative to reading the file.
 
   loading.py [--mantissa target/release/mantissa] [--gb 1.0] [--repeats 5] [--time 1.5 --memory 1.2]
 
-Makes a LLaMA of f32 safetensors in a temporary folder (about --gb of 10^9 bytes; values between -0.02 and 0.02, one repeated
-mebibyte of them). With the file in the page cache, it alternates between reading the whole file into allocated memory
-and `mantissa run` on the CPU, whose records contain `weights_seconds` and `host_peak_bytes`.
-Prints medians and ratios as one JSON object. With --time or --memory it fails if a ratio of 32-true is above that.
-Needs only Python 3.11.
+Creates a LLaMA in a temporary folder, as f32 safetensors of about --gb * 10^9 bytes (one mebibyte of values between -0.02 and 0.02,
+repeated). With the file in the page cache, it alternates between reading the whole file into allocated memory and `mantissa run` on the
+CPU, whose records contain `weights_seconds` and `host_peak_bytes`. Prints medians and ratios as one JSON object. With --time or --memory,
+it fails if a ratio of 32-true exceeds the limit. Needs only Python 3.11.
 """
 
 import argparse
@@ -43,8 +42,8 @@ def arguments():
     parser.add_argument("--mantissa", type=Path, default=Path("target/release/mantissa"))
     parser.add_argument("--gb", type=float, default=1.0)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--time", type=float, help="most that loading in f32 may take, in times of reading")
-    parser.add_argument("--memory", type=float, help="most that may be resident in f32, in times of the weights")
+    parser.add_argument("--time", type=float, help="maximum load time in f32, as a multiple of the read time")
+    parser.add_argument("--memory", type=float, help="maximum peak memory in f32, as a multiple of the weights")
     return parser.parse_args()
 
 
@@ -118,32 +117,32 @@ def load(mantissa, folder, number):
 
 
 def main():
-    asked = arguments()
-    mantissa = asked.mantissa.resolve()
+    args = arguments()
+    mantissa = args.mantissa.resolve()
     with tempfile.TemporaryDirectory() as folder:
-        path, weights = make(Path(folder), asked.gb)
+        path, weights = make(Path(folder), args.gb)
         read(path)
         reads, loads = [], []
-        for number in range(asked.repeats):
+        for number in range(args.repeats):
             reads.append(read(path))
             loads.append(load(mantissa, Path(folder), number))
             print(f"{number + 1}: read {reads[-1]:.3f} s, loaded {loads[-1]}", file=sys.stderr)
     reading = statistics.median(reads)
-    told = {"weights_bytes": weights, "repeats": asked.repeats, "read_seconds": reading}
+    result = {"weights_bytes": weights, "repeats": args.repeats, "read_seconds": reading}
     for precision, bytes_each in [("32-true", 4), ("bf16-true", 2)]:
         seconds = statistics.median(load[precision][0] for load in loads)
         peak = statistics.median(load[precision][1] for load in loads)
-        told[precision] = {
+        result[precision] = {
             "weights_seconds": seconds,
             "host_peak_bytes": peak,
             "times_reading": seconds / reading,
             "times_weights": peak / (weights * bytes_each / 4),
         }
-    print(json.dumps(told, indent=1))
-    single = told["32-true"]
-    for limit, ratio in [(asked.time, single["times_reading"]), (asked.memory, single["times_weights"])]:
+    print(json.dumps(result, indent=1))
+    single = result["32-true"]
+    for name, limit, ratio in [("time", args.time, single["times_reading"]), ("memory", args.memory, single["times_weights"])]:
         if limit is not None and ratio > limit:
-            sys.exit(f"{ratio:.2f} is more than {limit}")
+            sys.exit(f"the {name} ratio of 32-true is {ratio:.2f}, the limit is {limit}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
     mantissa export reports/<run> --format parquet --out run.parquet
     python peers/read_parquet.py run.parquet run.csv
 
-Every field must be the same: floats to the last bit, an empty field null, text except for the apostrophe that CSV puts before text that a
-spreadsheet would evaluate. Prints how many fields of each type it compared; fails at the first that differs.
+Every field must be the same: floats are bitwise equal, and an empty CSV field is null in Parquet. CSV may have an additional apostrophe before text
+that a spreadsheet would evaluate. Prints the number of compared fields by type. Fails at the first difference.
 """
 
 import csv
@@ -22,7 +22,7 @@ FORMULA = tuple("=+-@\t\r\n")
 
 
 def same(value, text, kind):
-    """Returns True if a value of Parquet equals a field of CSV."""
+    """Returns True if a Parquet value equals a CSV field."""
     if value is None:
         return text == ""
     if pa.types.is_floating(kind):
@@ -39,12 +39,12 @@ def main(parquet, tidy):
     with open(tidy, newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     assert header == table.column_names, "the columns differ"
-    assert len(rows) == table.num_rows, f"{len(rows)} rows of CSV, {table.num_rows} of Parquet"
+    assert len(rows) == table.num_rows, f"{len(rows)} rows in CSV, {table.num_rows} rows in Parquet"
     compared = Counter()
     for index, field in enumerate(table.schema):
         for number, value in enumerate(table.column(index).to_pylist()):
             text = rows[number][index]
-            assert same(value, text, field.type), f"row {number}, {field.name}: {value!r} and {text!r}"
+            assert same(value, text, field.type), f"row {number}, {field.name}: {value!r} in Parquet, {text!r} in CSV"
             compared["null" if value is None else str(field.type)] += 1
     print(f"{table.num_rows} rows, {len(header)} columns:", ", ".join(f"{n} {kind}" for kind, n in sorted(compared.items())))
 

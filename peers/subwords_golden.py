@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Writes the golden files of Mantissa's tokenizers for language models: token ids of tricky sentences by the reference libraries.
+"""Writes the golden files of Mantissa's tokenizers for language models: token ids of difficult sentences by the reference libraries.
 
     pip install sentencepiece==0.2.3 tokenizers==0.22.2
     python peers/subwords_golden.py llama2_tokenizer_32000.model llama2_tokenizer_32000.bin [tinyshakespeare.txt]
 
-Into crates/inputs/src/data/golden/:
+Writes to crates/inputs/src/data/golden/:
   llama2_tokenizer.json        ids by SentencePiece and llama2.c (a transcription of its `run.c`) with the tokenizer of LLaMA 2, which is
                                not in the repository
-  unigram.{model,json}         a small unigram model, trained here, with normalization rules; and the ids by SentencePiece
-  pairs.{model,json}           a small model of merged pairs with a piece that is never divided, without pieces for bytes
-  bytes_bpe.json               a small byte-level `tokenizer.json`, as GPT-2's, and the ids by Hugging Face's `tokenizers`
+  unigram.{model,json}         a small unigram model with normalization rules, trained by this script, and the ids by SentencePiece
+  pairs.{model,json}           a small BPE model with a user-defined symbol and without byte fallback, and the ids by SentencePiece
+  bytes_bpe.json               a small byte-level `tokenizer.json` as GPT-2's, and the ids by Hugging Face's `tokenizers`
 
-`ids` include the token before a text, if there is one, and no token after it. With a text as an argument, it prints the number of tokens
-of its first 100,000 characters, without the token before them, and the sum of position * id, positions from 1.
+`ids` include the BOS token if the tokenizer has one, but no EOS token. With a text file as an argument, the script prints the number of
+tokens of its first 100,000 characters without BOS, and the sum of position * id with positions from 1.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ WORDS = "the a small old quick brown lazy fox dog café film was is not good bad
 
 
 def corpus():
-    """Yields lines of words in varying order."""
+    """Yields lines of pseudo-random words."""
     state = 1
     for _ in range(600):
         line = []
@@ -104,7 +104,7 @@ class RunC:
 
 def trained(name, rules=None, **options):
     model = io.BytesIO()
-    # The model keeps the name of the file.
+    # The model contains the path of the rules file, so use a relative path.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         spelling = {"normalization_rule_tsv": "rules.tsv"} if rules else {}
         Path("rules.tsv").write_text(rules or "")
@@ -133,7 +133,7 @@ def of_bytes():
     ))
     stored = json.loads(made.to_str())
     again = Tokenizer.from_str(json.dumps(stored, sort_keys=True))
-    assert stored["model"]["vocab"]["!"] == 1  # the tests make a special token of it
+    assert stored["model"]["vocab"]["!"] == 1  # the tests turn this token into a special token
     cases = []
     for text in SENTENCES:
         ids = made.encode(text).ids

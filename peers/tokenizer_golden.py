@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the golden file of Mantissa's tokenizer tests: ids of tricky sentences by Hugging Face's Python `tokenizers`.
+"""Writes the golden file of Mantissa's tokenizer tests: token ids of difficult sentences by Hugging Face's Python `tokenizers`.
 
     pip install tokenizers==0.22.2
     python peers/tokenizer_golden.py > crates/inputs/src/data/golden/tokenizer.json
 
-With a TSV of reviews (text in the last column) and the `vocab.txt` of bert-base-uncased it prints a checksum of the
-ids of the first 200 texts at 512 tokens instead, for the test that reads the same files:
+With a TSV file of reviews (text in the last column) and the `vocab.txt` of bert-base-uncased, it prints a checksum of the
+ids of the first 200 texts, truncated to 512 tokens, for the test that reads the same files:
 
     python peers/tokenizer_golden.py imdb_train.tsv.gz vocab.txt
 """

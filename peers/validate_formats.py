@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Reads the files that `mantissa gate` and `mantissa export` write for other programs, with independent parsers and schemas.
+"""Validates the files that `mantissa gate` and `mantissa export` write for other programs, with independent parsers and schemas.
 
     cargo run -p mantissa-gate --example formats -- target/formats
     pip install prometheus-client==0.26.0 mlperf-logging==4.1.68 junitparser==5.0.3 lxml==6.1.3 cmarkgfm==2025.10.22 jsonschema==4.26.0
     python peers/validate_formats.py target/formats [--junit-xsd junit-10.xsd]
 
-The comparison is invented, and its names try to break out of each format: quotes, tags, line breaks, control characters, the marks of
-other formats, 10,000 letters. So each parser must not only accept a file but also return exactly the values that were written.
+The example comparison has hostile names that could break each format: quotes, tags, line breaks, control characters, markup of other formats,
+10,000 letters. Each parser must accept the file, and must return exactly the values that were written.
 
-`--junit-xsd`: the schema of Jenkins' xUnit plugin (github.com/jenkinsci/xunit-plugin, `…/types/model/xsd/junit-10.xsd`, MIT), which
-comes with the sources of pytest up to 8.4. Bencher's schema is that of its documentation, and the rules for github-action-benchmark are those
-of its `extract.ts`; neither is in a registry. The tags that MLPerf's rules allow are read from the checker of the package itself.
+`--junit-xsd` is the schema of Jenkins' xUnit plugin (github.com/jenkinsci/xunit-plugin, `…/types/model/xsd/junit-10.xsd`, MIT), which is part of
+the sources of pytest up to 8.4. Bencher's schema is from its documentation, and the rules for github-action-benchmark are from its `extract.ts`;
+neither is in a registry. The tags that MLPerf's rules allow are read from the checker of the package.
 """
 
 import argparse
@@ -65,11 +65,11 @@ HOSTILE_WORDS = ("<script>alert('x')</script>", "::error::b", "@all", "🦀")
 
 def strict_json(text):
     """Parses JSON and rejects NaN and infinities."""
-    return json.loads(text, parse_constant=lambda name: exit(f"{name} is no JSON"))
+    return json.loads(text, parse_constant=lambda name: exit(f"{name} is not valid JSON"))
 
 
 def openmetrics(folder):
-    # Only the file's own line breaks.
+    # Read bytes, so that line breaks are not converted.
     text = (folder / "openmetrics.txt").read_bytes().decode()
     families = list(text_string_to_metric_families(text))
     samples = [sample for family in families for sample in family.samples]
@@ -99,11 +99,11 @@ def mlperf(folder):
             assert known in (files("mlperf_logging") / "mllog/constants.py").read_text(), event.key
     workloads = [event.value["value"] for event in events if event.key == "mantissa_cell"]
     assert any(all(word in name for word in HOSTILE_WORDS) for name in workloads)
-    return f"{len(events)} events, {checked} precisions that the rules of training 6.1.0 know"
+    return f"{len(events)} events, {checked} precisions checked by the rules of training 6.1.0"
 
 
 def junit(folder, schema):
-    told = []
+    summary = []
     for name in NAMES:
         path = folder / f"{name}.xml"
         cases = [case for suite in JUnitXml.fromfile(str(path)) for case in suite]
@@ -114,12 +114,12 @@ def junit(folder, schema):
         assert sum(suite.failures for suite in suites) == sum(any(isinstance(r, Failure) for r in case.result) for case in cases)
         if schema:
             schema.assertValid(etree.parse(path, etree.XMLParser(huge_tree=True)))
-        told.append(f"{name}: {len(cases)} cases, {counts}")
-    return "; ".join(told)
+        summary.append(f"{name}: {len(cases)} cases, {counts}")
+    return "; ".join(summary)
 
 
 def markdown(folder):
-    told = []
+    summary = []
     for name in NAMES:
         text = (folder / f"{name}.md").read_text()
         page = html.fromstring(cmarkgfm.github_flavored_markdown_to_html(text, options=cmarkgfm.Options.CMARK_OPT_UNSAFE))
@@ -133,27 +133,27 @@ def markdown(folder):
             wide = {len(row) for row in table.iter("tr")}
             assert len(wide) == 1, wide
             rows += len(table.findall(".//tr"))
-            # A bar in a name would move the rest of it into the next column.
+            # An unescaped bar in a name would split the name into two columns.
             hostile = [cell.text_content() for cell in table.iter("td") if "alert" in cell.text_content()]
             assert all("<script>alert('x')</script> | `a` ::er" in text for text in hostile), hostile
-        # GitHub notifies people and links issues in text that is not code.
+        # GitHub turns `@name` and `#1` outside of code into mentions and links.
         for text_of in page.xpath("//text()[not(ancestor::code or ancestor::pre)]"):
             assert not re.search(r"@\w|#\d", text_of), text_of
-        told.append(f"{name}: {len(text)} characters, {len(tables)} tables, {rows} rows")
-    return "; ".join(told)
+        summary.append(f"{name}: {len(text)} characters, {len(tables)} tables, {rows} rows")
+    return "; ".join(summary)
 
 
 def annotations(folder):
-    """Parses lines as the runner of GitHub Actions does: `ActionCommand.TryParseV2` and its unescaping."""
-    told = []
+    """Parses lines like the runner of GitHub Actions (`ActionCommand.TryParseV2`)."""
+    summary = []
     for name in NAMES:
         levels = []
         for line in (folder / f"{name}.txt").read_bytes().decode().splitlines():
             command = re.fullmatch(r"::(error|warning|notice) title=([^:,\r\n]*)::([^\r\n]*)", line)
             assert command, line
             levels.append(command[1])
-        told.append(f"{name}: " + ", ".join(f"{levels.count(level)} {level}" for level in ("error", "warning", "notice")))
-    return "; ".join(told)
+        summary.append(f"{name}: " + ", ".join(f"{levels.count(level)} {level}" for level in ("error", "warning", "notice")))
+    return "; ".join(summary)
 
 
 def bencher(folder):
@@ -165,25 +165,25 @@ def bencher(folder):
 
 
 def benchmark_action(folder):
-    told = []
+    summary = []
     for name in ("smaller", "bigger"):
         benchmarks = strict_json((folder / f"{name}.json").read_text())
         jsonschema.validate(benchmarks, BENCHMARK)
-        told.append(f"{len(benchmarks)} where {name} is better")
-    return ", ".join(told)
+        summary.append(f"{len(benchmarks)} benchmarks where {name} is better")
+    return ", ".join(summary)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--junit-xsd", type=Path)
+    parser.add_argument("folder", type=Path, help="folder with the files to validate")
+    parser.add_argument("--junit-xsd", type=Path, help="JUnit schema of Jenkins' xUnit plugin")
     given = parser.parse_args()
     folder = given.folder
     schema = given.junit_xsd and etree.XMLSchema(file=str(given.junit_xsd))
     print(f"OpenMetrics, prometheus-client {version('prometheus-client')}: {openmetrics(folder)}")
     print(f"MLPerf log, mlperf-logging {version('mlperf-logging')}: {mlperf(folder)}")
-    held = f"junitparser {version('junitparser')}" + (f" and {given.junit_xsd.name} (lxml {version('lxml')})" if schema else "")
-    print(f"JUnit XML, {held}: {junit(folder, schema)}")
+    validators = f"junitparser {version('junitparser')}" + (f" and {given.junit_xsd.name} (lxml {version('lxml')})" if schema else "")
+    print(f"JUnit XML, {validators}: {junit(folder, schema)}")
     print(f"Markdown, cmarkgfm {version('cmarkgfm')}: {markdown(folder)}")
     print(f"Bencher Metric Format, jsonschema {version('jsonschema')}: {bencher(folder)}")
     print(f"github-action-benchmark, jsonschema {version('jsonschema')}: {benchmark_action(folder)}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Validates records of burn's runs and of a peer's against the JSON Schema of `mantissa schema`, with an independent validator.
+"""Validates records of runs with burn and with a peer against the JSON Schema of `mantissa schema`, with an independent validator.
 
     mantissa schema > schema.json
     pip install jsonschema==4.26.0
@@ -24,7 +24,7 @@ def main():
                 wrong += 1
                 print(f"{path}:{number}: {error.json_path}: {error.message}", file=sys.stderr)
         print(f"{path}: {len(lines)} records")
-    sys.exit("not what the schema says" if wrong else 0)
+    sys.exit(f"{wrong} errors: the records do not match the schema" if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-//! Program that is worsened on purpose, as the environment variable `WORSENED` defines, for tests of the gate. The small changes (`some-work=N`,
-//! which adds N matmuls, and `some-memory`) are for `.ci/gate-noise`, which measures the power of the gate.
+//! Program with deliberate regressions, selected by the environment variable `WORSENED`, for tests of the gate. The small changes
+//! (`some-work=N`, which adds N matmuls, and `some-memory`) are for `.ci/gate-noise`, which measures the power of the gate.
 
 use std::{path::Path, process::ExitCode, sync::OnceLock};
 
@@ -18,7 +18,7 @@ const WIDTH: usize = 256;
 const SOME_MEMORY: usize = 5 << 19;
 
 /// Number of times that the middle matmul is computed. All but the last only add work.
-const PRODUCTS: usize = 20;
+const MATMULS: usize = 20;
 
 #[derive(Module, Debug)]
 struct Net {
@@ -35,11 +35,11 @@ fn worsened(how: &str) -> bool {
 }
 
 /// Returns the number of additional matmuls.
-fn more_products() -> usize {
+fn more_matmuls() -> usize {
     let given = std::env::var("WORSENED").unwrap_or_default();
     match given.strip_prefix("some-work=") {
-        Some(more) => more.parse().expect("a number of products"),
-        None if given == "work" => 9 * PRODUCTS,
+        Some(more) => more.parse().expect("`some-work` must be a number of matmuls"),
+        None if given == "work" => 9 * MATMULS,
         None => 0,
     }
 }
@@ -92,10 +92,10 @@ impl UserWorkload for Sides {
     }
 
     fn forward(&self, net: &Net, points: Tensor<2>) -> Tensor<2> {
-        assert!(!worsened("fails"), "made to fail");
+        assert!(!worsened("fails"), "deliberate failure");
         let hidden = activation::relu(net.first.forward(points));
         // The other matmuls are multiplied by zero and added, because a replay skips operations that the output does not depend on.
-        let others = PRODUCTS + more_products() - 1;
+        let others = MATMULS + more_matmuls() - 1;
         let hidden = (0..others).fold(net.second.forward(hidden.clone()), |sum, _| {
             sum + net.second.forward(hidden.clone()) * 0.0
         });

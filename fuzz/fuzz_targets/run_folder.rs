@@ -3,7 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 use mantissa_fuzz::folders::{FILES, run};
 
-// The first byte selects the file of the rest, and whether the folder is rendered and saved as a baseline too.
+// The first byte selects the file that receives the other bytes, and whether the folder is also rendered and saved as a baseline.
 fuzz_target!(|bytes: &[u8]| if let [which, rest @ ..] = bytes {
     let _ = run(usize::from(*which) % FILES.len(), rest, which & 0x80 != 0);
 });

@@ -1,4 +1,4 @@
-//! What the targets call: the readers of the tests named `hostile`, which change files without a fuzzer.
+//! Readers that the fuzz targets call. They are shared with the tests named `hostile`, which mutate files without a fuzzer.
 
 #[path = "../../crates/inputs/tests/hostile/readers.rs"]
 pub mod inputs;
@@ -9,10 +9,10 @@ pub mod runs;
 #[path = "../../crates/suite/tests/hostile/readers.rs"]
 pub mod suites;
 #[path = "../../crates/report/tests/support/mod.rs"]
-#[expect(dead_code, reason = "the tests of the report use the rest")]
+#[expect(dead_code, reason = "only the tests of the report use the other items")]
 mod support;
 
-/// A target that gives what it gets to a reader.
+/// Defines a fuzz target that passes its input to a reader.
 #[macro_export]
 macro_rules! target {
     ($($reader:tt)+) => {

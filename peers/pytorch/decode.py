@@ -2,15 +2,16 @@
 """Times text generation of a LLaMA of 110 million parameters (llama2.c's "110M", tied head) on the CPU, to compare with
 Mantissa's `generate`.
 
-Weights and prompt are random: the text is meaningless, and no token ends it. The prompt is processed in one pass, then
-each token in a separate pass, with a cache of keys and values (transformers' DynamicCache). Only the logits of the last
-position are computed, and the likeliest token is chosen, as in `model.generate(do_sample=False)` but without its
-bookkeeping. Attention is the default of transformers (`attention` in the output), or --attention.
+Weights and prompt are random, so the text is meaningless, and no token ends it. The prompt is processed in one pass, then
+each token in a separate pass, with a KV cache (transformers' DynamicCache). Only the logits of the last position are
+computed, and the most likely token is chosen, as in `model.generate(do_sample=False)` but without its bookkeeping.
+Attention is the default of transformers (`attention` in the output), or --attention.
 
-`first_token_seconds` is from the prompt to the first token. The other tokens - 1 are decoded:
-`seconds_per_token` is the median over all such passes of all repetitions, `decode_tokens_per_second` the tokens of one
-text's decoding over its time, median over texts, and `tokens_per_second` all of a text's tokens over all of its time.
-One text is generated untimed first. With --batch, a pass covers all prompts, and the tokens of all of them count.
+`first_token_seconds` is the time from the prompt to the first token. The remaining tokens - 1 are decoded:
+`seconds_per_token` is the median of all their passes over all repetitions. `decode_tokens_per_second` is the number of
+decoded tokens of a text divided by their time, and `tokens_per_second` is the number of all tokens of a text divided by
+the total time; both are medians over texts. One text is generated first without timing. With --batch, a pass covers all
+prompts, and the tokens of all prompts count.
 
 Progress goes to stderr, one JSON object to stdout.
 """
@@ -35,19 +36,19 @@ CONFIG = {
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prompt", type=int, default=64, help="tokens of a prompt")
-    parser.add_argument("--tokens", type=int, default=64, help="tokens that are written after it, 2 at least")
+    parser.add_argument("--prompt", type=int, default=64, help="number of tokens of the prompt")
+    parser.add_argument("--tokens", type=int, default=64, help="number of generated tokens, at least 2")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--dtype", choices=["float64", "float32", "float16", "bfloat16"], default="float32")
-    parser.add_argument("--attention", choices=["eager", "sdpa"], help="default: what transformers chooses")
+    parser.add_argument("--attention", choices=["eager", "sdpa"], help="attention implementation (default: that of transformers)")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     if min(args.prompt, args.batch, args.repeats, args.tokens - 1) < 1:
-        parser.error("--prompt, --batch and --repeats take 1 at least, --tokens 2")
+        parser.error("--prompt, --batch and --repeats must be at least 1, --tokens at least 2")
     if args.prompt + args.tokens > CONFIG["max_position_embeddings"]:
-        parser.error(f"the model has {CONFIG['max_position_embeddings']} positions")
+        parser.error(f"--prompt plus --tokens exceeds the model's {CONFIG['max_position_embeddings']} positions")
     return args
 
 
@@ -77,7 +78,7 @@ def main():
     texts = []
     for repeat in range(args.repeats):
         seconds, written = write(model, prompt, args.tokens)
-        assert torch.equal(written, expected), "the same prompt went on in another way"
+        assert torch.equal(written, expected), "the same prompt was continued differently"
         texts.append(seconds)
         print(f"text {repeat + 1}: first token after {seconds[0]:.3f} s, all in {sum(seconds):.3f} s", file=sys.stderr)
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains a small DistilBERT from scratch on IMDb reviews on the CPU, in f32 or under bf16 autocast: to compare
-with Mantissa's losses, accuracy and time per step.
+"""Trains a small DistilBERT from scratch on IMDb reviews on the CPU, in f32 or under bf16 autocast, to compare losses,
+accuracy and time per step with Mantissa.
 
-Not a golden file: weights and order come from PyTorch's generator, so the losses of another implementation agree in
-distribution but not digit by digit. Data: tab-separated `label rating id text` without a header (gzip or plain), label 0
-or 1; `<br />` becomes a space. Text is lower-cased WordPiece, [CLS] ... [SEP], cut and padded to --sequence.
+The result is not a golden file: PyTorch's generator draws weights and order, so the losses of another implementation agree
+only in distribution. The data are tab-separated lines `label rating id text` without a header (gzip or plain), with label 0
+or 1. `<br />` becomes a space. Text is lower-cased and split by WordPiece, [CLS] ... [SEP], truncated and padded to --sequence.
 
-Progress goes to stderr, one JSON object to stdout. On a busy machine trust `cpu_seconds_per_step`, with --threads 1.
+Progress goes to stderr, one JSON object to stdout. On a busy machine, use `cpu_seconds_per_step` with --threads 1.
 """
 
 import argparse
@@ -27,9 +27,9 @@ WARM_UP = 5  # steps left out of the timing: allocation, thread start, lazily cr
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", required=True, help="training reviews (.tsv or .tsv.gz)")
-    parser.add_argument("--test", help="test reviews; without it, no accuracy")
+    parser.add_argument("--test", help="test reviews, to measure the accuracy")
     parser.add_argument("--vocab", required=True, help="BERT uncased vocab.txt")
-    parser.add_argument("--steps", type=int, help="stop after so many steps (default: one epoch)")
+    parser.add_argument("--steps", type=int, help="number of steps (default: one epoch)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=32)
@@ -38,9 +38,9 @@ def arguments():
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--hidden-dim", type=int, default=512)
-    parser.add_argument("--dropout", type=float, default=0.1, help="in embeddings, attention and FFN; the head has 0.2")
+    parser.add_argument("--dropout", type=float, default=0.1, help="dropout of embeddings, attention and FFN (head: 0.2)")
     parser.add_argument("--lr", type=float, default=5e-4)
-    parser.add_argument("--bf16-mixed", action="store_true", help="torch.autocast in bfloat16")
+    parser.add_argument("--bf16-mixed", action="store_true", help="train under torch.autocast in bfloat16")
     return parser.parse_args()
 
 

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Times reading a safetensors file of about 1 GB in PyTorch, and reading its bytes alone, to compare with Mantissa's
+"""Times loading a safetensors file of about 1 GB in PyTorch, and reading only its bytes, to compare with Mantissa's
 `weights_seconds`. Linux only.
 
   load.py [--file MODEL.safetensors]
 
-Without --file, a file of --gb is made in a temporary folder and removed: matrices [2048, 2048] of random f32. Three ways:
+Without --file, a temporary file of --gb is created: matrices [2048, 2048] of random f32. Three methods are compared:
 
-read         the file's bytes, one after the other, into one buffer of 8 MiB: the speed of the disk or the page cache
-load         safetensors.torch.load_file. Its tensors are memory-mapped, so it may have read only the header
-load+copy    the same, and each tensor is copied once, as into the parameters of a model: every byte has been read
+read         reads the file's bytes in order into one buffer of 8 MiB: the speed of the disk or the page cache
+load         calls safetensors.torch.load_file. Its tensors are memory-mapped, so only the header may have been read
+load+copy    calls load_file and copies each tensor once, as into the parameters of a model: every byte has been read
 
-Each way runs in its own process, --repeats times in turn, imports not timed. Before each run the file is read once, so it
-comes from the page cache. With --cold its pages are dropped first (only clean ones: they are synced), and it comes from
-the disk. `peak_rss_bytes` is the peak resident memory (VmHWM, reset before the file is opened), including mapped pages of
-the file. `above_start_bytes` is that peak minus the memory before, and `anonymous_bytes` the memory at the end without
-mapped pages. All are medians.
+Each method runs in its own process, --repeats times in turn. Imports are not timed. The file is read once before each run, so
+that it is in the page cache. With --cold, its pages are synced and dropped first, so that it is read from the disk.
+`peak_rss_bytes` is the peak resident memory (VmHWM, reset before the file is opened), including mapped pages of the file.
+`above_start_bytes` is that peak minus the memory before, and `anonymous_bytes` is the memory at the end without mapped pages.
+All values are medians.
 
 Progress goes to stderr, one JSON object to stdout.
 """
@@ -55,10 +55,10 @@ WAYS = {"read": read, "load": load, "load+copy": load_and_copy}
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--file", type=Path, help="default: one that is made")
-    parser.add_argument("--gb", type=float, default=1.0, help="size of the file that is made, in 10^9 bytes")
+    parser.add_argument("--file", type=Path, help="file to load (default: create a temporary file)")
+    parser.add_argument("--gb", type=float, default=1.0, help="size of the temporary file in 10^9 bytes")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--cold", action="store_true", help="from the disk, not from the page cache")
+    parser.add_argument("--cold", action="store_true", help="read from the disk instead of the page cache")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)  # arguments of the measuring process
     return parser.parse_args()
 
@@ -116,7 +116,7 @@ def compare(path, args):
     result = {}
     for way, runs in measured.items():
         result[way] = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-        if way != "load":  # it has not read the bytes
+        if way != "load":  # `load` may not have read the bytes
             result[way]["bytes_per_second"] = size / result[way]["seconds"]
     return {"file_bytes": size, "from": "disk" if args.cold else "page cache", "repetitions": args.repeats, **result}
 

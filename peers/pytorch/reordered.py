@@ -1,7 +1,7 @@
-"""The same peer with hidden units and heads of DistilBERT in another order: the same sums with other roundings. The change of the losses bounds
-how closely two frameworks can agree.
+"""Runs the PyTorch peer with DistilBERT's hidden units and heads in another order, so that the same sums are rounded differently. The change of
+the losses bounds how closely two frameworks can agree.
 
-    mantissa run SUITE --peer 'python3 peers/pytorch/reordered.py 7'        the order is drawn from the seed 7
+    mantissa run SUITE --peer 'python3 peers/pytorch/reordered.py 7'        uses an order drawn with the seed 7
 """
 
 import sys

@@ -30,9 +30,9 @@ fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
     adapt(&mut command);
     let code = command.output().unwrap().status.code();
     let json = fs::read_to_string(out.join("accept.json")).unwrap();
-    let told = fs::read_to_string(out.join("logs/devices.txt")).unwrap();
+    let log = fs::read_to_string(out.join("logs/devices.txt")).unwrap();
     assert_eq!(packed(&place.path("out.tar.gz"), "out/accept.json"), json);
-    (code, serde_json::from_str(&json).unwrap(), told)
+    (code, serde_json::from_str(&json).unwrap(), log)
 }
 
 /// Creates a script that replaces a program.
@@ -50,10 +50,10 @@ fn packed(archive: &Path, name: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Checks that only the first check runs, fails and names what is missing.
+/// Checks that only the first check runs, fails and reports what is missing.
 fn assert_missing(word: &str, adapt: impl FnOnce(&mut Command)) {
-    let (code, json, told) = accept(adapt);
-    assert_eq!(code, Some(4), "{word}: {told}");
+    let (code, json, log) = accept(adapt);
+    assert_eq!(code, Some(4), "{word}: {log}");
     assert_eq!(json["passed"], false, "{json}");
     let checks = json["checks"].as_array().unwrap();
     assert_eq!(checks.len(), 1, "{json}");
@@ -61,9 +61,9 @@ fn assert_missing(word: &str, adapt: impl FnOnce(&mut Command)) {
         (&checks[0]["check"], &checks[0]["passed"]),
         (&"devices".into(), &false.into())
     );
-    assert!(told.contains(word), "{word}: {told}");
-    let of_nvml = told.contains("NVML    not available: ") && told.contains("driver capability `utility`");
-    assert!(of_nvml || told.contains("NVML    1 devices"), "{told}");
+    assert!(log.contains(word), "{word}: {log}");
+    let of_nvml = log.contains("NVML    not available: ") && log.contains("driver capability `utility`");
+    assert!(of_nvml || log.contains("NVML    1 devices"), "{log}");
 }
 
 #[test]

@@ -20,16 +20,16 @@ fn a_training_is_advised_with_evidence_gaps_and_what_it_is_about() {
     let output = place.run(&["advise", "run", "--accuracy-loss", "100"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
-    for words in [
-        "least time, at most 100 points of accuracy lost",
+    for part in [
+        "minimum time, at most 100 points of accuracy loss",
         "These are CPU times.",
-        "This is advice about this CPU.",
+        "This advice applies to this CPU.",
         "The data is synthetic.",
         "32-true · high",
         "Not tested:",
         "16-mixed",
     ] {
-        assert!(text.contains(words), "{words}: {text}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(
         text,
@@ -52,7 +52,7 @@ fn the_same_facts_are_json() {
     assert_eq!(
         output.status.code(),
         Some(0),
-        "no setting within the budget is an answer"
+        "no setting within the budget is not an error"
     );
     let all: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let group = &all[0]["workloads"][0];
@@ -69,7 +69,7 @@ fn the_same_facts_are_json() {
         assert!(
             reasons
                 .iter()
-                .any(|why| why.as_str().unwrap().contains("it peaks at")),
+                .any(|why| why.as_str().unwrap().contains("its peak memory of")),
             "{one}"
         );
     }
@@ -91,20 +91,24 @@ fn kernels_take_a_bound_of_their_error() {
 fn limits_that_are_none_are_refused_with_what_to_give() {
     let place = Place::new();
     let cases = [
-        (["--accuracy-loss", "-1"], "points of percent from 0 to 100"),
-        (["--accuracy-loss", "NaN"], "points of percent from 0 to 100"),
+        (["--accuracy-loss", "-1"], "percentage points from 0 to 100"),
+        (["--accuracy-loss", "NaN"], "percentage points from 0 to 100"),
         (["--error", "0"], "a number above 0"),
         (["--error", "-1e-3"], "a number above 0"),
-        (["--memory", "0GB"], "a number above 0 with its unit"),
-        (["--memory", "-1GB"], "a number above 0 with its unit"),
+        (["--memory", "0GB"], "a number above 0 with a unit"),
+        (["--memory", "-1GB"], "a number above 0 with a unit"),
         (["--memory", "24"], "did you mean `24GB`?"),
         (["--memory", "3lightyears"], "units are `GB`"),
         (["--minimise", "cost"], "--minimise"),
     ];
-    for (option, words) in cases {
+    for (option, message) in cases {
         let output = place.run(&["advise", "run", option[0], option[1]]);
         assert_eq!(output.status.code(), Some(2), "{option:?}");
-        assert!(stderr(&output).contains(words), "{option:?}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains(message),
+            "{option:?}: {}",
+            stderr(&output)
+        );
     }
 }
 
@@ -118,7 +122,7 @@ fn a_folder_without_a_run_is_refused() {
     }
     let output = place.run(&["advise", "suites"]);
     assert!(
-        stderr(&output).contains("give the folder of a run"),
+        stderr(&output).contains("pass a run folder"),
         "{}",
         stderr(&output)
     );

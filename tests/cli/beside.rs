@@ -26,15 +26,22 @@ fn two_runs_stand_side_by_side_in_a_folder_of_their_own() {
     ] {
         assert!(place.path(file).exists(), "{file}");
     }
-    let summary = std::fs::read_to_string(place.path("both/side-by-side.md")).expect("a summary");
+    let summary =
+        std::fs::read_to_string(place.path("both/side-by-side.md")).expect("cannot read the summary");
     assert!(
         summary.contains("**A** before") && summary.contains("**B** after"),
         "{summary}"
     );
-    assert!(summary.contains("The same fingerprint in all runs."), "{summary}");
-    assert!(summary.contains("too few processes"), "one each: {summary}");
     assert!(
-        summary.contains("Relative errors of B are those of A to the last digit, in "),
+        summary.contains("All runs have the same fingerprint."),
+        "{summary}"
+    );
+    assert!(
+        summary.contains("too few processes"),
+        "one process per run: {summary}"
+    );
+    assert!(
+        summary.contains("Relative errors of B and A are identical in "),
         "{summary}"
     );
 }
@@ -52,9 +59,9 @@ fn what_cannot_stand_side_by_side_is_a_wrong_command_line_and_leaves_nothing_beh
     };
     let both = ["--side-by-side", "--out", "both"];
     let with = |runs: &[&'static str]| [&["report"][..], runs, &both[..]].concat();
-    refused(&with(&["small"]), "side by side takes two runs or more");
+    refused(&with(&["small"]), "`--side-by-side` needs at least two runs");
     refused(&with(&["small", "large", "./small"]), "`./small` is given twice");
     refused(&with(&["small", "large"]), "the runs have no cell in common");
-    refused(&with(&["small", "fixtures"]), "hint: give the folder of a run");
+    refused(&with(&["small", "fixtures"]), "hint: pass a run folder");
     refused(&["report", "small", "large", "--side-by-side"], "--out <DIR>");
 }

@@ -17,11 +17,11 @@ fn a_stranger_is_told_once_in_every_record() {
     assert_eq!(records.len(), 2);
     for record in &records {
         assert_eq!(record["fingerprint"]["gpu"]["uuid"], UUID);
-        let told = events(record, "foreign-process");
-        assert_eq!(told.len(), 1, "{told:?}");
+        let details = events(record, "foreign-process");
+        assert_eq!(details.len(), 1, "{details:?}");
         assert!(
-            told[0].starts_with("process 4711 computed on the device"),
-            "{told:?}"
+            details[0].starts_with("process 4711 computed on the device"),
+            "{details:?}"
         );
     }
 }
@@ -39,9 +39,12 @@ fn launches_of_a_gpu_whose_clock_is_held_back_are_taken_again_and_then_counted()
             "{retaken:?}"
         );
         let method = record["metrics"]["flops_per_second"]["method"].as_str().unwrap();
-        assert!(method.contains("while the clock was held back"), "{method}");
-        let held = events(record, "throttled");
-        assert!(held[0].contains("hardware thermal slowdown"), "{held:?}");
+        assert!(method.contains("while the clock was throttled"), "{method}");
+        let throttled = events(record, "throttled");
+        assert!(
+            throttled[0].contains("hardware thermal slowdown"),
+            "{throttled:?}"
+        );
     }
     let free = Place::new();
     run(&free, &["--cool-down", "0"], "throttle 0").output().unwrap();
@@ -55,10 +58,10 @@ fn a_stranger_ends_the_run_where_that_is_asked_for() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
-    let told = stderr(&output);
+    let errors = stderr(&output);
     assert!(
-        told.contains(&format!("error: GPU `{UUID}` is used by process 4711\n  hint: ")),
-        "{told}"
+        errors.contains(&format!("error: GPU `{UUID}` is used by process 4711\n  hint: ")),
+        "{errors}"
     );
     assert!(place.records("run").is_empty());
     let output = on_script(&place, &["run", "--resume", "run"], "")
@@ -94,7 +97,7 @@ fn a_warm_gpu_rests_before_the_next_cell_and_the_record_says_how_long() {
     assert!(events(&records[0], "cool-down").is_empty());
     assert_eq!(
         events(&records[1], "cool-down"),
-        ["70 °C after 40 °C before the first cell: not back within the limit"]
+        ["70 °C after 40 °C before the first cell: not back within the time limit"]
     );
 
     let place = Place::new();

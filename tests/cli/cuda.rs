@@ -22,14 +22,14 @@ pub fn toolkit() -> &'static Path {
         .get_or_init(|| {
             let folder = tempfile::tempdir().unwrap();
             for name in ["cuda", "nvrtc"] {
-                let made = Command::new("cc")
+                let compiled = Command::new("cc")
                     .args(["-shared", "-fPIC", "-O1", "-o"])
                     .arg(folder.path().join(format!("lib{name}.so")))
                     .arg(root().join(format!("tests/cuda/{name}.c")))
                     .status();
                 assert!(
-                    made.is_ok_and(|status| status.success()),
-                    "no C compiler made {name}.c"
+                    compiled.is_ok_and(|status| status.success()),
+                    "cannot compile {name}.c"
                 );
             }
             fs::create_dir(folder.path().join("include")).unwrap();
@@ -40,7 +40,7 @@ pub fn toolkit() -> &'static Path {
 }
 
 /// Returns `mantissa run` of one small matmul on the stand-in.
-fn product(place: &Place, axes: &[&str]) -> Command {
+fn matmul(place: &Place, axes: &[&str]) -> Command {
     let mut all = vec!["size=256", "accumulator=f32"];
     all.extend(axes);
     cells(place, "suites/kernels/matmul.toml", &all)
@@ -142,7 +142,7 @@ fn in_cuda(name: &str) -> &str {
         "f16" => "__half",
         "bf16" => "__nv_bfloat16",
         "tf32" => "precision::tf32",
-        other => panic!("no product here has `{other}`"),
+        other => panic!("unexpected operand type `{other}`"),
     }
 }
 
@@ -232,7 +232,7 @@ fn the_packed_gelu_computes_in_16_bits_and_its_tanh_in_f32() {
             let all = sources("fixtures/rows.toml", &axes);
             let mut packed = all.iter().filter(|text| text.contains("gelu_tanh_packed"));
             let source = packed.next().unwrap_or_else(|| panic!("{axes:?}: {all:?}"));
-            assert!(packed.next().is_none(), "one kernel: {axes:?}");
+            assert!(packed.next().is_none(), "expected one kernel: {axes:?}");
             let is_product =
                 |line: &&str| line.starts_with(&format!("{format} const ")) && line.contains(" * ");
             assert!(source.lines().filter(is_product).count() >= 3, "{source}");
@@ -259,7 +259,7 @@ fn kernels_are_fused_if_fusion_is_on_and_only_then() {
 /// Returns the status and reason of the cell with a failing driver or compiler.
 fn ends(variable: &str, value: &str) -> (String, String) {
     let place = Place::new();
-    let output = product(&place, &["precision=32-true", "matmul=highest", "fusion=off"])
+    let output = matmul(&place, &["precision=32-true", "matmul=highest", "fusion=off"])
         .env(variable, value)
         .output()
         .unwrap();
@@ -273,9 +273,17 @@ fn ends(variable: &str, value: &str) -> (String, String) {
 fn every_failure_below_is_a_status_with_a_reason_on_one_line_and_advice() {
     for (variable, ends_as, advice) in [
         ("STANDIN_MIB", "oom", "a smaller `batch`"),
-        ("STANDIN_NVRTC", "failed", "a CUDA toolkit newer than the driver"),
-        ("STANDIN_MODULE", "failed", "a CUDA toolkit newer than the driver"),
-        ("STANDIN_LAUNCH", "failed", "whether the device still answers"),
+        (
+            "STANDIN_NVRTC",
+            "failed",
+            "the CUDA toolkit is newer than the driver",
+        ),
+        (
+            "STANDIN_MODULE",
+            "failed",
+            "the CUDA toolkit is newer than the driver",
+        ),
+        ("STANDIN_LAUNCH", "failed", "whether the device still responds"),
     ] {
         let (status, reason) = ends(variable, "1");
         assert_eq!(status, ends_as, "{variable}: {reason}");
@@ -358,7 +366,7 @@ fn what_the_toolkit_lacks_is_said_before_anything_runs() {
         assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     };
     lacking(
-        product(&place, &[]).env("CUDA_PATH", place.path("nowhere")),
+        matmul(&place, &[]).env("CUDA_PATH", place.path("nowhere")),
         "CUDA_PATH",
     );
     let header = place.path("toolkit/include");
@@ -366,16 +374,16 @@ fn what_the_toolkit_lacks_is_said_before_anything_runs() {
     fs::write(header.join("cuda_fp16.h"), "").unwrap();
     fs::write(header.join("cuda.h"), "#define CUDA_VERSION 11080\n").unwrap();
     lacking(
-        product(&place, &[]).env("CUDA_PATH", place.path("toolkit")),
+        matmul(&place, &[]).env("CUDA_PATH", place.path("toolkit")),
         "are of version 11.8, but the run-time compiler is libnvrtc 12.0",
     );
     lacking(
-        product(&place, &[])
+        matmul(&place, &[])
             .env("STANDIN_CUDA", "12040")
             .env("STANDIN_NVRTC_VERSION", "12050"),
-        "the driver is for CUDA 12.4",
+        "the NVIDIA driver supports CUDA 12.4",
     );
-    lacking(product(&place, &[]).env("STANDIN_INIT", "100"), "driver");
+    lacking(matmul(&place, &[]).env("STANDIN_INIT", "100"), "driver");
     let driver_alone = tempfile::tempdir().unwrap();
     fs::copy(
         toolkit().join("libcuda.so"),
@@ -383,7 +391,7 @@ fn what_the_toolkit_lacks_is_said_before_anything_runs() {
     )
     .unwrap();
     lacking(
-        product(&place, &[]).env("LD_LIBRARY_PATH", driver_alone.path()),
+        matmul(&place, &[]).env("LD_LIBRARY_PATH", driver_alone.path()),
         "libnvrtc",
     );
 }
@@ -394,14 +402,14 @@ fn cublas() -> &'static Path {
     FOLDER
         .get_or_init(|| {
             let folder = tempfile::tempdir().unwrap();
-            let made = Command::new("cc")
+            let compiled = Command::new("cc")
                 .args(["-shared", "-fPIC", "-O1", "-o"])
                 .arg(folder.path().join("libcublasLt.so"))
                 .arg(root().join("tests/cuda/cublasLt.c"))
                 .status();
             assert!(
-                made.is_ok_and(|status| status.success()),
-                "no C compiler made cublasLt.c"
+                compiled.is_ok_and(|status| status.success()),
+                "cannot compile cublasLt.c"
             );
             folder
         })
@@ -409,7 +417,7 @@ fn cublas() -> &'static Path {
 }
 
 /// Returns the record of a matmul of two non-square matrices, compared with cuBLASLt.
-fn beside_cublas(setting: &str, adapt: impl FnOnce(&mut Command)) -> Value {
+fn with_cublas(setting: &str, adapt: impl FnOnce(&mut Command)) -> Value {
     let place = Place::new();
     let suite = format!(
         "title = \"t\"\nquestion = \"q\"\n[axes]\n\"precision+matmul+accumulator\" = [{setting}]\n[[workload]]\nname = \"product\"\ntask = \
@@ -440,7 +448,7 @@ fn the_same_product_by_cublaslt_is_timed_and_compared_with_float64() {
         (r#"["16-true", "highest", "f16"]"#, 3e-4, 1e-2),
         (r#"["bf16-true", "highest", "f32"]"#, 4e-4, 8e-3),
     ] {
-        let record = beside_cublas(setting, |_| {});
+        let record = with_cublas(setting, |_| {});
         assert!(
             record["metrics"]["cublas_flops_per_second"]["value"]
                 .as_f64()
@@ -463,7 +471,7 @@ fn the_same_product_by_cublaslt_is_timed_and_compared_with_float64() {
 #[test]
 fn a_product_that_cublaslt_cannot_compute_costs_its_metric_alone() {
     let setting = r#"["32-true", "highest", "f32"]"#;
-    let refused = beside_cublas(setting, |command| {
+    let refused = with_cublas(setting, |command| {
         command.env("STANDIN_CUBLAS_STATUS", "15");
     });
     let metric = &refused["metrics"]["cublas_flops_per_second"];
@@ -473,10 +481,10 @@ fn a_product_that_cublaslt_cannot_compute_costs_its_metric_alone() {
         metric["method"].as_str().unwrap().contains("NOT_SUPPORTED"),
         "{metric}"
     );
-    let unwanted = beside_cublas(setting, |command| {
+    let unwanted = with_cublas(setting, |command| {
         command.env("MANTISSA_WITHOUT", "mma, tma, unit, cublas");
     });
-    let without = beside_cublas(setting, |command| {
+    let without = with_cublas(setting, |command| {
         command.env("LD_LIBRARY_PATH", toolkit());
     });
     for record in [unwanted, without] {
@@ -487,7 +495,7 @@ fn a_product_that_cublaslt_cannot_compute_costs_its_metric_alone() {
 /// Times a matmul on the stand-in. Returns its throughput and the note of the record on the clock.
 fn clock(setting: (&str, &str)) -> (Value, String) {
     let place = Place::new();
-    let output = product(&place, &["precision=32-true", "matmul=highest"])
+    let output = matmul(&place, &["precision=32-true", "matmul=highest"])
         .env(setting.0, setting.1)
         .output()
         .unwrap();
@@ -521,7 +529,7 @@ fn launches_are_timed_by_events_where_the_driver_records_them_for_all_streams() 
 #[test]
 fn peaks_of_a_product_hold_its_result_beside_its_operands() {
     let place = Place::new();
-    let output = product(&place, &["precision=32-true", "matmul=highest"])
+    let output = matmul(&place, &["precision=32-true", "matmul=highest"])
         .output()
         .unwrap();
     let record = only_record(&place);
@@ -536,13 +544,13 @@ fn events_that_cannot_be_true_or_read_leave_the_wall_clock_with_the_reason() {
     let (rate, long) = clock(("STANDIN_ELAPSED_NS", "1000000000000"));
     assert!(rate["method"].as_str().unwrap().ends_with(wall), "{rate}");
     assert!(
-        long.ends_with("; the device's clock gave times that cannot be"),
+        long.ends_with("; the device clock returned invalid times"),
         "{long}"
     );
     let (rate, refused) = clock(("STANDIN_ELAPSED", "801"));
     assert!(rate["method"].as_str().unwrap().ends_with(wall), "{rate}");
     assert!(
-        refused.ends_with("; the device's clock gave times that cannot be"),
+        refused.ends_with("; the device clock returned invalid times"),
         "{refused}"
     );
 }
@@ -575,8 +583,8 @@ fn launches_of_a_step_are_those_that_reach_the_driver() {
         assert!(launches > 100.0, "{launches}");
         // The stand-in reports 1 µs for each kernel.
         let idle = 1.0 - launches * 1e-6 / metric(&record, "step_seconds");
-        let told = metric(&record, "device_idle_share");
-        assert!((told - idle).abs() < 1e-9, "{told}, expected {idle}");
+        let measured = metric(&record, "device_idle_share");
+        assert!((measured - idle).abs() < 1e-9, "{measured}, expected {idle}");
         assert!(metric(&record, "host_seconds_per_launch") > 0.0);
     }
 }

@@ -23,7 +23,7 @@ fn the_cpu_backend_is_always_there_with_every_format() {
         );
     }
     assert_eq!(flex["formats"]["f32"], "native");
-    assert_eq!(flex["formats"]["tf32"], "emulated", "no CPU multiplies TF32");
+    assert_eq!(flex["formats"]["tf32"], "emulated", "CPUs emulate TF32");
 }
 
 #[test]

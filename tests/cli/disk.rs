@@ -27,19 +27,23 @@ fn a_full_disk_stops_the_sweep_and_leaves_a_run_that_goes_on() {
     let output = limited(&full(ROOM), &run).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("error: `run/records.jsonl`: "),
+        stderr(&output).contains("error: cannot write `run/records.jsonl`: "),
         "{}",
         stderr(&output)
     );
-    assert!(stderr(&output).contains("hint: make room"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("hint: free disk space"),
+        "{}",
+        stderr(&output)
+    );
     let text = std::fs::read_to_string(place.path("run/records.jsonl")).unwrap();
-    assert!(text.ends_with('\n'), "no part of a record is left");
+    assert!(text.ends_with('\n'), "the last record must be complete");
     let before = place.records("run");
     assert!((1..40).contains(&before.len()), "{}", before.len());
     assert_eq!(place.run(&["report", "run"]).status.code(), Some(0));
     let output = place.run(&["run", "--resume", "run"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(!stderr(&output).contains("cut short"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("is incomplete"), "{}", stderr(&output));
     let after = place.records("run");
     assert_eq!(after[..before.len()], before);
     assert_eq!(statuses(&after), vec!["matmul ok"; 40]);
@@ -52,7 +56,7 @@ fn samples_that_find_no_room_stop_the_sweep_too() {
     let output = limited(&full(ROOM), &run).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("error: the samples could not be written: `run/cells/"),
+        stderr(&output).contains("error: cannot write the samples: `run/cells/"),
         "{}",
         stderr(&output)
     );

@@ -99,12 +99,12 @@ fn options_that_no_workload_reads_are_errors() {
     let place = Place::new();
     std::fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
     for (given, message) in [
-        (&["--label-column", "stars"][..], "`--label-column` is not read"),
-        (&["--text-column", "review"], "`--text-column` is not read"),
-        (&["--init", "random"], "`--init random` is not read"),
+        (&["--label-column", "stars"][..], "cannot use `--label-column`"),
+        (&["--text-column", "review"], "cannot use `--text-column`"),
+        (&["--init", "random"], "cannot use `--init random`"),
         (
             &["--data", "train.tsv"],
-            "`--data train.tsv` holds reviews, which no workload reads",
+            "cannot use `--data train.tsv`: no workload reads reviews",
         ),
     ] {
         for command in ["plan", "run"] {
@@ -152,7 +152,7 @@ fn weights_that_no_workload_starts_from_are_errors() {
         let (code, error) = plan(weights);
         assert_eq!(code, Some(2), "{weights:?}: {error}");
         assert!(
-            error.contains("is not read: no workload of this run starts from it"),
+            error.contains(": no workload of this run starts from these weights"),
             "{error}"
         );
     }

@@ -23,9 +23,9 @@ test = 6
 "#;
 
 /// Predicts masked tokens of a corpus.
-const WORDS: &str = r#"
-title = "Hidden words"
-question = "Which words are missing?"
+const MASKED_TOKENS: &str = r#"
+title = "Masked tokens"
+question = "Which tokens are masked?"
 axes = { precision = ["32-true"], batch = [2], sequence = [32] }
 [[workload]]
 name = "tiny"
@@ -143,18 +143,18 @@ fn weights_are_read_tested_and_compared_with_f32() {
     let place = place();
     checkpoint(&place.path("trained.safetensors"), "", false);
     let output = run(&place, &["--weights", "tiny=trained.safetensors"]);
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(
-        told.contains("`suite` ran nothing:\n  2 × trained weights cannot be evaluated on"),
-        "{told}"
+        errors.contains("all cells of `suite` were skipped:\n  2 × trained weights cannot be evaluated on"),
+        "{errors}"
     );
     assert!(
         place
             .records("run")
             .iter()
             .all(|record| record["status"] == "skipped"),
-        "of synthetic images nothing is said"
+        "trained weights are not evaluated on synthetic images"
     );
     fs::remove_dir_all(place.path("run")).unwrap();
     images(&place.path("images.bin"));
@@ -202,10 +202,10 @@ fn weights_are_read_tested_and_compared_with_f32() {
 #[test]
 fn what_is_wrong_with_weights_and_data_is_said_before_or_instead_of_a_number() {
     let place = place();
-    let refused = |more: &[&str], says: &str| {
+    let refused = |more: &[&str], message: &str| {
         let output = run(&place, more);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
         let _ = fs::remove_dir_all(place.path("run"));
     };
     checkpoint(&place.path("part.safetensors"), "bn1.running_var", false);
@@ -216,7 +216,7 @@ fn what_is_wrong_with_weights_and_data_is_said_before_or_instead_of_a_number() {
     refused(&["--weights=absent.safetensors"], "does not exist");
     let twice = ["--weights=part.safetensors", "--weights=part.safetensors"];
     refused(&twice, "is given twice for all workloads");
-    refused(&["--data=good.bin", "--data=good.bin"], "both hold images");
+    refused(&["--data=good.bin", "--data=good.bin"], "both contain images");
     let mut bad = vec![1; 3073];
     bad[0] = 200;
     fs::write(place.path("bad.bin"), bad).unwrap();
@@ -239,7 +239,7 @@ fn a_data_set_can_be_looked_at_before_it_is_used() {
         "training",
         "1 2",
         "1, 2, 2 words",
-        "1 test examples are training examples too",
+        "1 test examples are also training examples",
     ] {
         assert!(text.contains(part), "`{part}` is not in {text}");
     }
@@ -267,7 +267,7 @@ fn a_data_set_can_be_looked_at_before_it_is_used() {
 #[test]
 fn a_corpus_that_is_longer_takes_no_more_memory() {
     let place = Place::new();
-    fs::write(place.path("suite.toml"), WORDS).unwrap();
+    fs::write(place.path("suite.toml"), MASKED_TOKENS).unwrap();
     let words: Vec<String> = ('a'..='z').map(|letter| format!("word{letter}")).collect();
     let vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(str::to_owned);
     let vocabulary = [&vocabulary[..], &words].concat().join("\n");

@@ -38,8 +38,8 @@ fn every_format_of_text_goes_to_standard_output_and_is_the_same_in_a_file() {
 #[test]
 fn the_tidy_rows_name_every_cell_and_only_the_metrics_asked_for() {
     let place = place();
-    let asked = ["--metric", "flops_per_second,relative_error"];
-    let text = stdout(&place.run(&[&["export", "run", "--format=csv"], &asked[..]].concat()));
+    let metrics = ["--metric", "flops_per_second,relative_error"];
+    let text = stdout(&place.run(&[&["export", "run", "--format=csv"], &metrics[..]].concat()));
     assert_eq!(text.lines().count(), 1 + 2 * 2, "{text}");
     assert!(text.starts_with("run,profile,gpu,"), "{text}");
     for record in place.records("run") {
@@ -57,7 +57,10 @@ fn the_tidy_rows_name_every_cell_and_only_the_metrics_asked_for() {
 fn parquet_goes_to_a_file_alone_and_its_bytes_are_the_same_every_time() {
     let place = place();
     let error = refused(&place, &["run", "--format", "parquet"]);
-    assert!(error.starts_with("error: `parquet` is not text"), "{error}");
+    assert!(
+        error.starts_with("error: cannot write `parquet` to standard output"),
+        "{error}"
+    );
     assert!(error.contains("--out results.parquet"), "{error}");
     for name in ["a.parquet", "b.parquet"] {
         let output = place.run(&["export", "run", "--format=parquet", "--out", name]);
@@ -85,10 +88,7 @@ fn several_runs_are_told_apart_by_name() {
         "{text}"
     );
     let error = refused(&place, &["run", "./run", "--format=csv"]);
-    assert!(
-        error.starts_with("error: two of the runs are called `run`"),
-        "{error}"
-    );
+    assert!(error.starts_with("error: two runs are named `run`"), "{error}");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_folder_without_a_run_is_one_clear_error() {
         error.starts_with("error: cannot read `fixtures/environment.json`"),
         "{error}"
     );
-    assert!(error.contains("hint: give the folder of a run"), "{error}");
+    assert!(error.contains("hint: pass a run folder"), "{error}");
     assert_eq!(error.lines().count(), 2, "{error}");
 }
 
@@ -121,7 +121,10 @@ fn a_run_without_a_cell_is_one_clear_error() {
     fs::write(&path, plan.to_string()).unwrap();
     fs::write(place.path("run/records.jsonl"), "").unwrap();
     let error = refused(&place, &["run", "--format=csv"]);
-    assert!(error.starts_with("error: run `run` has no cells"), "{error}");
+    assert!(
+        error.starts_with("error: cannot export run `run`: it has no cells"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn recorded_data_is_never_overwritten() {
     let place = place();
     let before = fs::read(place.path("run/records.jsonl")).unwrap();
     let error = refused(&place, &["run", "--format=csv", "--out=run/records.jsonl"]);
-    assert!(error.contains("recorded data is never overwritten"), "{error}");
+    assert!(error.contains("cannot overwrite"), "{error}");
     assert_eq!(fs::read(place.path("run/records.jsonl")).unwrap(), before);
     for _ in 0..2 {
         let output = place.run(&["export", "run", "--format=csv", "--out=run/tidy.csv"]);

@@ -1,4 +1,4 @@
-//! Run folders and suites of other people are untrusted data: nothing in them is executed, and nothing is written outside them.
+//! Run folders and suites from other sources are untrusted: nothing in them is executed, and nothing is written outside them.
 
 use std::{
     fs,
@@ -65,17 +65,17 @@ fn ids_and_names_that_are_paths_are_refused() {
     }
     for name in ["../outside", &outside, "..", ""] {
         edit(&plan, |plan| plan["suites"][0]["name"] = json!(name));
-        refused(&place, &RESUME, "is not a name");
+        refused(&place, &RESUME, "is not a valid name");
         fs::write(&plan, &whole).unwrap();
         edit(&plan, |plan| plan["cells"][1]["cell"]["suite"] = json!(name));
-        refused(&place, &RESUME, "is not a name");
+        refused(&place, &RESUME, "is not a valid name");
         fs::write(&plan, &whole).unwrap();
         let settings = place.path("run/run.json");
         let before = fs::read(&settings).unwrap();
         edit(&settings, |settings| {
             settings["suites"] = json!({ name: "fixtures/kernels.toml" })
         });
-        refused(&place, &RESUME, "is not a name");
+        refused(&place, &RESUME, "is not a valid name");
         fs::write(&settings, before).unwrap();
     }
     assert!(!place.path("outside").exists() && !place.path("outside.toml").exists());
@@ -112,7 +112,11 @@ fn nothing_is_written_through_a_link_in_a_run_folder() {
         symlink(&theirs, &there).unwrap();
         let written = || fs::metadata(&theirs).unwrap().modified().unwrap();
         let before = written();
-        refused(&place, &RESUME, "is not written through");
+        let message = match name {
+            "records.jsonl" => "links are not followed",
+            _ => "is a symbolic link",
+        };
+        refused(&place, &RESUME, message);
         assert_eq!(written(), before, "{name}");
     }
 }
@@ -202,7 +206,7 @@ fn a_run_is_measured_by_the_program_that_started_it() {
     std::thread::sleep(Duration::from_millis(50));
     fs::remove_file(&program).unwrap();
     let so_far = fs::read_to_string(&records).unwrap().lines().count();
-    assert!(so_far < 8, "the run ended before its file was replaced");
+    assert!(so_far < 8, "the run ended before its program was replaced");
     let output = run.join().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let records = place.records("run");
@@ -223,7 +227,7 @@ fn numbers_and_cells_that_no_run_has_are_refused() {
     let whole = [&plan, &settings].map(|path| fs::read(path).unwrap());
     for repeats in [0, 10_001, u32::MAX] {
         edit(&settings, |settings| settings["repeats"] = json!(repeats));
-        refused(&place, &RESUME, "a run has 1 to 10000");
+        refused(&place, &RESUME, "expected 1 to 10000");
     }
     fs::write(&settings, &whole[1]).unwrap();
     edit(&plan, |plan| {
@@ -274,7 +278,7 @@ fn numbers_and_cells_that_no_run_has_are_refused() {
 fn nothing_is_written_through_a_second_name_or_a_folder_beside_the_run() {
     let place = interrupted();
     fs::hard_link(place.path("run/records.jsonl"), place.path("theirs")).unwrap();
-    refused(&place, &RESUME, "several names");
+    refused(&place, &RESUME, "several hard links");
     fs::remove_file(place.path("theirs")).unwrap();
     assert_eq!(place.run(&RESUME).status.code(), Some(0));
     fs::create_dir(place.path("theirs")).unwrap();

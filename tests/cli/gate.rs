@@ -17,7 +17,7 @@ pub fn program() -> PathBuf {
     binary.with_file_name("examples").join("worsened")
 }
 
-/// Runs five processes of both cells into a folder, with a program that is worsened as given, or not at all.
+/// Runs five processes of both cells into a folder, with this regression of the program, or none if empty.
 fn measure(place: &Place, worsened: &str, out: &str) -> Output {
     let mut command = in_place(place, &program());
     command
@@ -62,8 +62,8 @@ pub fn kernels(place: &Place, out: &str, more: &[&str]) {
         out,
     ];
     arguments.extend(more);
-    let made = place.run(&arguments);
-    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let output = place.run(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 /// Returns the exit code and the JSON of the gate for a run against the baseline `main`.
@@ -114,7 +114,7 @@ fn tf32_in_the_place_of_f32_is_stopped() {
     let output = place.run(&["gate", "runs/tf32", "--baseline", "runs/f32", "--json"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let texts = texts(&serde_json::from_str(&stdout(&output)).unwrap());
-    assert!(texts.contains("executed 11 bits of significand"), "{texts}");
+    assert!(texts.contains("executed 11 significand bits"), "{texts}");
     assert!(texts.contains("relative_error"), "{texts}");
 }
 
@@ -136,7 +136,7 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
     let place = Place::new();
     kernels(&place, "runs/one", &["--repeats", "5"]);
     let first = place.records("runs/one")[0]["cell"]["id"].clone();
-    let held = |run: &str, more: &[&str]| {
+    let run_gate = |run: &str, more: &[&str]| {
         let output = place.run(&[&["gate", run, "--baseline", "runs/one"], more].concat());
         (output.status.code(), stdout(&output) + &stderr(&output))
     };
@@ -147,59 +147,65 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
             record["metrics"]["relative_error"]["value"] = Value::Null;
         }
     });
-    let (code, told) = held("runs/lost", &[]);
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("no longer measured"), "{told}");
-    let (code, told) = held("runs/lost", &["--strict"]);
-    assert_eq!(code, Some(5), "{told}");
+    let (code, text) = run_gate("runs/lost", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("no longer measured"), "{text}");
+    let (code, text) = run_gate("runs/lost", &["--strict"]);
+    assert_eq!(code, Some(5), "{text}");
 
     // The same records from another machine.
     edited(&place, "runs/one", "runs/elsewhere", |record| {
         record["fingerprint"]["cpu"] = "Another".into();
     });
-    let (code, told) = held("runs/elsewhere", &[]);
-    assert_eq!(code, Some(2), "{told}");
+    let (code, text) = run_gate("runs/elsewhere", &[]);
+    assert_eq!(code, Some(2), "{text}");
     assert!(
-        told.contains("against Another") && told.contains("--allow-mismatch"),
-        "{told}"
+        text.contains("against Another") && text.contains("--allow-mismatch"),
+        "{text}"
     );
-    assert_eq!(held("runs/elsewhere", &["--allow-mismatch", "gpu"]).0, Some(2));
-    let (code, told) = held("runs/elsewhere", &["--allow-mismatch", "cpu"]);
-    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(
+        run_gate("runs/elsewhere", &["--allow-mismatch", "gpu"]).0,
+        Some(2)
+    );
+    let (code, text) = run_gate("runs/elsewhere", &["--allow-mismatch", "cpu"]);
+    assert_eq!(code, Some(0), "{text}");
 
     // Ten times the error, which is allowed until a date.
     edited(&place, "runs/one", "runs/wrong", |record| {
         let error = &mut record["metrics"]["relative_error"]["value"];
         *error = (10.0 * error.as_f64().unwrap()).into();
     });
-    let (code, told) = held("runs/wrong", &[]);
-    assert_eq!(code, Some(1), "{told}");
+    let (code, text) = run_gate("runs/wrong", &[]);
+    assert_eq!(code, Some(1), "{text}");
     for (day, ended) in [("2999-12-31", 0), ("2000-01-01", 1)] {
         let policy =
             format!("[[allow]]\nmetric = \"relative_error\"\nuntil = {day}\nreason = \"a new order\"\n");
         fs::write(place.path("policy.toml"), policy).unwrap();
-        let (code, told) = held("runs/wrong", &["--policy", "policy.toml"]);
-        assert_eq!(code, Some(ended), "{day}: {told}");
-        assert_eq!(told.contains("a new order"), ended == 0, "{day}: {told}");
+        let (code, text) = run_gate("runs/wrong", &["--policy", "policy.toml"]);
+        assert_eq!(code, Some(ended), "{day}: {text}");
+        assert_eq!(text.contains("a new order"), ended == 0, "{day}: {text}");
     }
 
     // A history given by name has to exist, and nothing is written unless everything can be.
-    let (code, told) = held("runs/lost", &["--history", "histori.jsonl"]);
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("there is no history `histori.jsonl`"), "{told}");
+    let (code, text) = run_gate("runs/lost", &["--history", "histori.jsonl"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("history `histori.jsonl` does not exist"), "{text}");
     let compared = place.run(&["compare", "runs/one", "runs/lost", "--history", "histori.jsonl"]);
     assert_eq!(compared.status.code(), Some(2), "{}", stderr(&compared));
     let environment = fs::read_to_string(place.path("runs/lost/environment.json")).unwrap();
     let mut environment: Value = serde_json::from_str(&environment).unwrap();
     environment["started"] = "once".into();
     fs::write(place.path("runs/lost/environment.json"), environment.to_string()).unwrap();
-    let (code, told) = held(
+    let (code, text) = run_gate(
         "runs/lost",
         &["--write", "markdown=out.md", "--write", "mlperf=out.log"],
     );
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("once"), "{told}");
-    assert!(!place.path("out.md").exists(), "half of it was written");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("once"), "{text}");
+    assert!(
+        !place.path("out.md").exists(),
+        "no file may be written after an error"
+    );
 }
 
 #[test]
@@ -218,17 +224,17 @@ fn what_cannot_be_compared_is_a_wrong_command_line_and_writes_nothing() {
     refused(&["gate", "runs/none", "--baseline", "main"], "cannot read");
     refused(
         &["gate", "runs/one", "--baseline", "main"],
-        "there is no baseline `main`",
+        "baseline `main` does not exist",
     );
     refused(
         &["gate", "runs/one", "--baseline", "../main"],
-        "no name for a baseline",
+        "not a valid baseline name",
     );
     refused(
         &["baseline", "save", "../x", "runs/one"],
-        "no name for a baseline",
+        "not a valid baseline name",
     );
-    refused(&["baseline", "drop", "main"], "there is no baseline");
+    refused(&["baseline", "drop", "main"], "does not exist");
     refused(&["compare", "runs/one", "runs/none"], "runs/none");
     refused(
         &["compare", "runs/one", "runs/one", "--allow-mismatch", "moon"],
@@ -399,7 +405,7 @@ fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
         "json=runs/one/run.json",
     ]);
     assert_eq!(over.status.code(), Some(2));
-    assert!(stderr(&over).contains("never overwritten"), "{}", stderr(&over));
+    assert!(stderr(&over).contains("cannot overwrite"), "{}", stderr(&over));
 }
 
 #[test]
@@ -409,7 +415,7 @@ fn a_bisection_that_is_stopped_ends_what_it_began_and_leaves_nothing_behind() {
     fs::create_dir_all(&tree).unwrap();
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
-        command.args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"]);
+        command.args(["-c", "user.name=Tester", "-c", "user.email=tester@localhost"]);
         let output = command.args(arguments).current_dir(&tree).output().unwrap();
         assert!(output.status.success(), "git {arguments:?}: {}", stderr(&output));
         stdout(&output)
@@ -425,7 +431,11 @@ fn a_bisection_that_is_stopped_ends_what_it_began_and_leaves_nothing_behind() {
         .spawn()
         .unwrap();
     while !place.path("begun").exists() {
-        assert_eq!(bisect.try_wait().unwrap(), None, "it ended before its build");
+        assert_eq!(
+            bisect.try_wait().unwrap(),
+            None,
+            "`bisect` exited before its build"
+        );
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(git(&["worktree", "list"]).lines().count(), 2);
@@ -488,7 +498,7 @@ mod long {
         let (code, gated) = gate(&place, "runs/same", &[]);
         assert_eq!(code, Some(1));
         assert!(
-            texts(&gated).contains("the run does not have it"),
+            texts(&gated).contains("not in the candidate"),
             "{}",
             texts(&gated)
         );
@@ -548,10 +558,10 @@ mod long {
         for side in ["baseline", "candidate"] {
             assert_eq!(
                 gated["comparison"][side]["repeats"], 10,
-                "the fresh ones alone, twice as many"
+                "only the new processes count, twice as many as before"
             );
         }
-        // The programs take turns: one process of each, then the next of each.
+        // The processes of both programs alternate.
         let mut begun: Vec<(String, String)> = fs::read_dir(place.path("runs/change.again"))
             .unwrap()
             .map(|entry| {
@@ -576,7 +586,7 @@ mod long {
             .unwrap();
         assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
         assert!(
-            stderr(&none).contains("cannot report its version"),
+            stderr(&none).contains("cannot read the version of"),
             "{}",
             stderr(&none)
         );
@@ -586,7 +596,7 @@ mod long {
         let other = place.run(&arguments);
         assert_eq!(other.status.code(), Some(2));
         assert!(
-            stderr(&other).contains("gate with the program"),
+            stderr(&other).contains("hint: use the program that measured the run"),
             "{}",
             stderr(&other)
         );
@@ -623,7 +633,7 @@ mod long {
         assert!(page.unwrap().contains("final\\_loss"));
         let (code, page, errors) = script("", "none.toml");
         assert_eq!(code, Some(2), "{errors}");
-        assert_eq!(page, None, "no verdict of an earlier time");
+        assert_eq!(page, None, "the result of an earlier run must be removed");
     }
 
     #[test]
@@ -650,7 +660,10 @@ mod long {
         fs::write(place.path("runs/change.again"), "").unwrap();
         let (code, _, errors) = again();
         assert_eq!(code, Some(2), "{errors}");
-        assert!(errors.contains("not measured again"), "{errors}");
+        assert!(
+            errors.contains("cannot measure inconclusive cells again"),
+            "{errors}"
+        );
         fs::remove_file(place.path("runs/change.again")).unwrap();
         let (code, gated, errors) = again();
         assert!(matches!(code, Some(0 | 1)), "{errors}");
@@ -666,7 +679,7 @@ mod long {
         fs::create_dir_all(&tree).unwrap();
         let git = |arguments: &[&str]| {
             let output = Command::new("git")
-                .args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"])
+                .args(["-c", "user.name=Tester", "-c", "user.email=tester@localhost"])
                 .args(arguments)
                 .current_dir(&tree)
                 .output()
@@ -676,7 +689,7 @@ mod long {
         };
         git(&["init", "--quiet"]);
         fs::copy(place.path(&fixture("gated")), tree.join("suite.toml")).unwrap();
-        // The program of a commit is the same binary, worsened as a file specifies.
+        // The program of each commit is the same binary, with the regression that a file selects.
         let commit = |number: u32, worsened: &str| {
             let script = format!(
                 "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
@@ -732,10 +745,10 @@ mod long {
             stdout(&output),
             stderr(&output)
         );
-        let told = stderr(&output);
+        let text = stderr(&output);
         assert!(
-            told.contains("change 4: not worse") || told.contains("change 2: not worse"),
-            "{told}"
+            text.contains("change 4: not worse") || text.contains("change 2: not worse"),
+            "{text}"
         );
         // All temporary files are removed.
         assert_eq!(git(&["worktree", "list"]).lines().count(), 1);

@@ -53,9 +53,9 @@ fn forever() -> String {
     format!("sleep {}", 1_000_000 + std::process::id())
 }
 
-/// Peer script that replies to the first requests and fails all others.
-const ANSWERS: &str = r#"while read question; do
-case "$question" in
+/// Peer script that responds to the first requests and fails all others.
+const RESPONSES: &str = r#"while read request; do
+case "$request" in
 *about*) echo '{"answer":{"name":"Shell 1"}}';;
 *clock*) echo '{"answer":1.0}';;
 *) echo '{"failed":"it computes nothing"}';;
@@ -70,12 +70,12 @@ fn a_run_whose_worker_hangs_says_at_once_that_it_was_asked_to_stop() {
     send("STOP", worker);
     // Wait until the run has read all earlier messages of the worker.
     std::thread::sleep(Duration::from_millis(500));
-    let asked = Instant::now();
+    let start = Instant::now();
     send("INT", run.id());
-    wait_for("an answer", || {
-        errors(&place).contains("stopping when").then_some(())
+    wait_for("the stop message", || {
+        errors(&place).contains("stopping after").then_some(())
     });
-    assert!(asked.elapsed() < Duration::from_secs(10));
+    assert!(start.elapsed() < Duration::from_secs(10));
     send("TERM", run.id());
     assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&place));
 }
@@ -103,7 +103,7 @@ fn a_peer_that_ignores_the_end_of_its_input_does_not_survive_the_run() {
     let forever = format!("{}0", forever());
     let peer = peer(
         &place,
-        &format!("trap '' TERM INT HUP\n{ANSWERS}\ntouch began\n{forever} & wait"),
+        &format!("trap '' TERM INT HUP\n{RESPONSES}\ntouch began\n{forever} & wait"),
     );
     // Errors go to a file, because the peer would keep a pipe open.
     let mut run = with_peer(&place, &peer);
@@ -122,7 +122,7 @@ fn a_peer_does_not_survive_a_run_that_was_killed() {
     let place = Place::new();
     let forever = format!("{}00", forever());
     // The peer hangs in the worker, whose requests come after those of the run.
-    let script = ANSWERS.replace("echo '{\"failed\":\"it computes nothing\"}'", &forever);
+    let script = RESPONSES.replace("echo '{\"failed\":\"it computes nothing\"}'", &forever);
     let peer = peer(&place, &format!("trap '' TERM INT HUP\n{script}"));
     let mut run = with_peer(&place, &peer);
     wait_for("the peer", || is_running(&forever).then_some(()));
@@ -154,10 +154,10 @@ fn skipped_cells_that_are_being_recorded_are_left_for_later() {
             .then_some(())
     });
     send("INT", run.id());
-    let asked = Instant::now();
+    let start = Instant::now();
     assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&place));
-    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
-    assert!(errors(&place).contains("cells are left"), "{}", errors(&place));
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(errors(&place).contains("cells did not run"), "{}", errors(&place));
     assert!(place.records("run").len() < 50_000);
 }
 
@@ -177,10 +177,10 @@ fn a_run_folder_that_is_renamed_keeps_everything() {
     wait_for("a worker", || child_of(run.id()));
     fs::rename(place.path("run"), place.path("renamed")).unwrap();
     assert_eq!(run.wait().unwrap().code(), Some(2), "{}", errors(&place));
-    let told = errors(&place);
+    let log = errors(&place);
     assert!(
-        told.contains("`run` was renamed to `") && told.contains("renamed`"),
-        "{told}"
+        log.contains("`run` was renamed to `") && log.contains("renamed`"),
+        "{log}"
     );
     assert!(!place.path("run").exists());
     assert_eq!(place.records("renamed").len(), 1);

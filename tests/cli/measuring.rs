@@ -33,7 +33,7 @@ fn the_memory_of_a_training_is_told_by_its_parts() {
     // Adam stores two values per parameter.
     assert!(near(of(single, "gradients"), weights), "{}", single["metrics"]);
     assert!(near(optimizer, 2.0 * weights), "{}", single["metrics"]);
-    assert_eq!(of(single, "weight_copies"), 0.0, "f32 is multiplied as it is");
+    assert_eq!(of(single, "weight_copies"), 0.0, "f32 weights are not copied");
     assert!(near(of(mixed, "weights"), weights) && near(of(mixed, "optimizer"), optimizer));
     let copies = of(mixed, "weight_copies");
     assert!(copies > 0.0 && copies < 0.5 * weights, "{copies} of {weights}");
@@ -136,7 +136,7 @@ fn kernels_without_products_tell_bytes_and_errors_beside_those_of_a_copy() {
     let (packed, exact) = (value(packed, "relative_error"), value(exact, "relative_error"));
     assert!(
         packed > 1.2 * exact,
-        "rounding at every step shows: {packed}, {exact}"
+        "rounding at every step must increase the error: {packed}, {exact}"
     );
 }
 
@@ -158,5 +158,8 @@ fn a_form_that_a_format_does_not_have_is_skipped_with_the_reason() {
         has("`bf16-mixed` is the same as `32-true` for `softmax`"),
         "{reasons:?}"
     );
-    assert!(has("`16-true` has one format: nothing is cast"), "{reasons:?}");
+    assert!(
+        has("`16-true` has one format, so there is no cast"),
+        "{reasons:?}"
+    );
 }

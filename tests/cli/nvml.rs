@@ -91,8 +91,8 @@ fn for_seconds(place: &Place, seconds: u32, lines: &str) -> Command {
 }
 
 const LONG: &str = r#"
-title = "A product for a while"
-question = "What does it take?"
+title = "A long matmul"
+question = "How long does it take?"
 axes = { size = [16] }
 [[workload]]
 name = "matmul"
@@ -111,10 +111,10 @@ fn the_rate_that_was_had_and_the_trace_are_in_the_record() {
         .output()
         .unwrap();
     let record = only_record(&place, &output);
-    let told = events(&record, "sampling").concat();
+    let detail = events(&record, "sampling").concat();
     assert!(
-        told.contains("100 Hz requested") && told.contains("% covered") && told.contains("late"),
-        "{told}"
+        detail.contains("100 Hz requested") && detail.contains("% covered") && detail.contains("late"),
+        "{detail}"
     );
     let samples: Value = serde_json::from_str(&place.samples(&record)).unwrap();
     let series = samples["series"].as_array().unwrap();
@@ -152,7 +152,7 @@ fn energy_is_told_as_it_is_and_above_what_the_device_draws_when_nobody_computes(
     let method = record["metrics"]["energy_above_idle_joules"]["method"]
         .as_str()
         .unwrap();
-    assert_eq!(method, "counter of the device, less 100.0 W of the idle device");
+    assert_eq!(method, "counter of the device, minus 100.0 W of the idle device");
 }
 
 #[test]
@@ -177,24 +177,27 @@ fn a_device_that_still_cools_down_is_read_again_and_one_that_is_warm_after_a_res
 fn a_cell_that_a_stranger_disturbed_has_failed_where_strangers_are_not_tolerated() {
     // No other process is listed before the cell. In the worker, one is listed from the third list to the sixth.
     let lines = format!("{READS}process 4711 2000 3 6");
-    let mut told = vec![];
+    let mut results = vec![];
     for busy in ["warn", "fail", "wait"] {
         let place = Place::new();
         let mut command = for_seconds(&place, 1, &lines);
         let output = command.args(["--cool-down=0", "--busy", busy]).output().unwrap();
         let records = place.records("run");
-        let all_saw = records
+        let all_detected = records
             .iter()
             .all(|record| events(record, "foreign-process").len() == 1);
-        assert!(all_saw, "{busy}: {records:#?}");
-        told.push((statuses(&records).join(" "), output.status.code().unwrap()));
+        assert!(all_detected, "{busy}: {records:#?}");
+        results.push((statuses(&records).join(" "), output.status.code().unwrap()));
     }
     let wanted = [
         ("matmul ok", 0),
         ("matmul failed", 4),
         ("matmul failed matmul failed", 3),
     ];
-    assert_eq!(told, wanted.map(|(statuses, code)| (statuses.to_owned(), code)));
+    assert_eq!(
+        results,
+        wanted.map(|(statuses, code)| (statuses.to_owned(), code))
+    );
 }
 
 #[test]
@@ -210,7 +213,7 @@ fn memory_that_ran_out_beside_a_stranger_is_no_result_where_strangers_are_not_to
         assert_eq!(record["status"], status, "{busy}");
         assert_eq!(output.status.code(), Some(code), "{busy}: {}", stderr(&output));
         let reason = record["reason"].as_str().unwrap();
-        assert_eq!(reason.contains("it ended `oom`: "), busy == "fail", "{reason}");
+        assert_eq!(reason.contains("which ended `oom`: "), busy == "fail", "{reason}");
     }
 }
 
@@ -251,7 +254,7 @@ fn energy_of_a_moment_is_not_told() {
         assert!(why.contains("too short"), "{name}: {why}");
     }
     let why = absence(&record, "energy_above_idle_joules");
-    assert!(why.contains("`--cool-down 0` waits for nothing"), "{why}");
+    assert!(why.contains("because of `--cool-down 0`"), "{why}");
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn a_device_that_falls_off_the_bus_under_a_cell_fails_it_with_both_reasons() {
     let record = only_record(&place, &output);
     assert_eq!(record["status"], "failed");
     let reason = record["reason"].as_str().unwrap();
-    assert!(reason.contains("; hint: see with `mantissa devices`"), "{reason}");
+    assert!(reason.contains("; hint: run `mantissa devices`"), "{reason}");
     let lost = events(&record, "device-lost").concat();
     assert!(lost.contains("fell off the bus"), "{record}");
     for name in ["flops_per_second", "energy_counter_joules", "device_peak_bytes"] {
@@ -357,7 +360,7 @@ fn the_cells_after_a_device_that_is_gone_fail_and_are_tried_again_when_it_is_bac
     assert_eq!(statuses(&records), ["matmul failed", "matmul failed"]);
     let reason = records[1]["reason"].as_str().unwrap();
     assert!(
-        reason.contains("driver does not start") && reason.contains("; hint: "),
+        reason.contains("cannot initialize the NVIDIA driver") && reason.contains("; hint: "),
         "{reason}"
     );
 
@@ -373,12 +376,12 @@ fn the_cells_after_a_device_that_is_gone_fail_and_are_tried_again_when_it_is_bac
 #[test]
 fn a_call_that_starts_failing_costs_its_own_number_alone() {
     let record = record("fail memory 3 999");
-    let told = events(&record, "telemetry");
+    let details = events(&record, "telemetry");
     assert!(
-        told[0].starts_with("device memory could not be read from "),
-        "{told:?}"
+        details[0].starts_with("device memory could not be read from "),
+        "{details:?}"
     );
-    assert!(absence(&record, "device_peak_bytes").starts_with("device memory: not since "));
+    assert!(absence(&record, "device_peak_bytes").starts_with("device memory: unavailable since "));
     assert_eq!(value(&record, "process_peak_bytes"), Some(4000.0));
 }
 
@@ -442,7 +445,7 @@ fn a_slice_of_a_device_rests_until_the_device_that_it_is_a_part_of_is_cool() {
     let records = place.records("run");
     assert_eq!(
         events(&records[1], "cool-down"),
-        ["70 °C after 40 °C before the first cell: not back within the limit"]
+        ["70 °C after 40 °C before the first cell: not back within the time limit"]
     );
 }
 

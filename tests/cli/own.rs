@@ -53,5 +53,8 @@ fn a_program_without_one_says_so() {
     let output = place.run(&RUN);
     assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
     let text = stderr(&output);
-    assert!(text.contains("this program has no model of its own"), "{text}");
+    assert!(
+        text.contains("this program does not define its own model"),
+        "{text}"
+    );
 }

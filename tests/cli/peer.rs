@@ -17,7 +17,10 @@ pub fn python() -> Option<PathBuf> {
     let python = given.unwrap_or_else(|| root().join("peers/.venv/bin/python"));
     let found = match python.is_file() {
         true => Ok(()),
-        false => Err(format!("no PyTorch: `{}` is not there", python.display())),
+        false => Err(format!(
+            "PyTorch not found: `{}` does not exist",
+            python.display()
+        )),
     };
     is_available("pytorch", found).then_some(python)
 }
@@ -26,7 +29,7 @@ pub fn python() -> Option<PathBuf> {
 fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
     let suite = fixture(suite);
     let run = |out: &str, peer: &[&str]| {
-        let words = [
+        let arguments = [
             "run",
             &suite,
             "--profile",
@@ -36,13 +39,13 @@ fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
             "--out",
             out,
         ];
-        let mut command = place.command(&[&words[..], also, peer].concat());
+        let mut command = place.command(&[&arguments[..], also, peer].concat());
         command.env("PYTHONPATH", root().join("peers/pytorch"));
         let output = ended(command);
-        let told = String::from_utf8_lossy(&output.stdout);
+        let text = String::from_utf8_lossy(&output.stdout);
         assert!(
             output.status.success(),
-            "{}: {}{told}",
+            "{}: {}{text}",
             output.status,
             stderr(&output)
         );
@@ -54,7 +57,7 @@ fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
 
 /// Returns the key of a cell: its workload and its precision.
 fn named(record: &Value) -> (String, String) {
-    let text = |value: &Value| value.as_str().expect("a name").to_owned();
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
     let cell = &record["cell"];
     (
         text(&cell["workload"]["name"]),
@@ -65,7 +68,8 @@ fn named(record: &Value) -> (String, String) {
 /// Returns the values of a series by cell.
 fn series(place: &Place, run: &str, name: &str) -> BTreeMap<(String, String), Vec<f64>> {
     let of = |record: &Value| -> Option<Vec<f64>> {
-        let samples: Value = serde_json::from_str(&place.samples_of(run, record)).expect("samples are JSON");
+        let samples: Value =
+            serde_json::from_str(&place.samples_of(run, record)).expect("invalid JSON in the samples");
         let all = samples["series"].as_array()?;
         let found = all.iter().find(|series| series["name"] == name)?;
         found["y"].as_array()?.iter().map(Value::as_f64).collect()
@@ -86,23 +90,23 @@ fn apart(one: &[f64], other: &[f64]) -> f64 {
 
 /// Returns true if PyTorch uses oneDNN for bf16 convolutions, which sums them in f32. It requires a processor with AVX-512.
 fn onednn_computes_bf16(python: &Path) -> bool {
-    let asked = std::process::Command::new(python)
+    let output = std::process::Command::new(python)
         .args([
             "-c",
             "import torch; print(torch.ops.mkldnn._is_mkldnn_bf16_supported())",
         ])
         .output()
         .unwrap();
-    match String::from_utf8_lossy(&asked.stdout).trim() {
+    match String::from_utf8_lossy(&output.stdout).trim() {
         "True" => true,
         "False" => false,
-        _ => panic!("{}", String::from_utf8_lossy(&asked.stderr)),
+        _ => panic!("{}", String::from_utf8_lossy(&output.stderr)),
     }
 }
 
 fn with_peer(peer: &str) -> Output {
     let suite = fixture("tiny");
-    let words = [
+    let arguments = [
         "run",
         &suite,
         "--profile",
@@ -112,20 +116,20 @@ fn with_peer(peer: &str) -> Output {
         "--peer",
         peer,
     ];
-    Place::new().run(&words)
+    Place::new().run(&arguments)
 }
 
 #[test]
 fn a_peer_that_is_not_there_or_does_not_answer_is_named() {
-    for (peer, said) in [
+    for (peer, message) in [
         ("no-such-program -m x", "cannot start `no-such-program`"),
         ("false", "the peer exited without a response"),
         ("cat", "invalid response of the peer"),
-        (" ", "`--peer` names no program"),
+        (" ", "`--peer` is empty"),
     ] {
         let output = with_peer(peer);
         assert_eq!(output.status.code(), Some(2), "{peer}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{peer}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{peer}: {}", stderr(&output));
     }
 }
 
@@ -181,10 +185,11 @@ mod pytorch {
 
         let output = place.run(&["report", "burn", "torch", "--side-by-side", "--out", "page"]);
         assert!(output.status.success(), "{}", stderr(&output));
-        let page = std::fs::read_to_string(place.path("page/side-by-side.html")).expect("there is a page");
+        let page =
+            std::fs::read_to_string(place.path("page/side-by-side.html")).expect("cannot read the page");
         assert!(page.contains("PyTorch 2.") && page.contains("burn 0.22"));
         assert!(
-            page.contains("Losses of B and A are at most ") && page.contains(" apart in the first 20 steps")
+            page.contains("Losses of B and A differ by at most ") && page.contains(" in the first 20 steps")
         );
         let output = place.run(&["compare", "burn", "torch"]);
         assert_eq!(output.status.code(), Some(2));
@@ -216,16 +221,16 @@ mod pytorch {
             assert!(apart <= 1e-5, "{cell:?}: {apart:e}");
         }
         // Both frameworks generate the same text, and the kernel of PyTorch is as accurate.
-        let said = |run: &str| -> BTreeMap<(String, String), Value> {
+        let texts = |run: &str| -> BTreeMap<(String, String), Value> {
             let records = place.records(run);
             let text = |record: &Value| {
                 let events = record["events"].as_array()?;
-                let said = events.iter().find(|event| event["kind"] == "text")?;
-                Some((named(record), said["detail"].clone()))
+                let event = events.iter().find(|event| event["kind"] == "text")?;
+                Some((named(record), event["detail"].clone()))
             };
             records.iter().filter_map(text).collect()
         };
-        assert_eq!((said("burn"), said("burn").len()), (said("torch"), 2));
+        assert_eq!((texts("burn"), texts("burn").len()), (texts("torch"), 2));
         for record in place.records("torch") {
             assert_eq!(record["status"], "ok", "{record}");
             let metrics = &record["metrics"];
@@ -326,7 +331,7 @@ mod pytorch {
                 .env("MANTISSA_TORCH", &python)
                 .env("OUT", place.path("race"))
                 .output()
-                .expect("there is a shell")
+                .expect("cannot start `peers/side-by-side`")
         };
         assert_eq!(race("few").status.code(), Some(2));
         let output = race("2");
@@ -334,11 +339,13 @@ mod pytorch {
         let measured = |framework: &str, repeat: usize| {
             let records = place.records(&format!("race/{framework}"));
             assert_eq!(records.len(), 2);
-            let samples = records[repeat]["samples"].as_str().expect("there are samples");
+            let samples = records[repeat]["samples"]
+                .as_str()
+                .expect("the record has no samples");
             let file = place.path(&format!("race/{framework}")).join(samples);
             std::fs::metadata(file)
                 .and_then(|file| file.modified())
-                .expect("they have a time")
+                .expect("the samples have no modification time")
         };
         let order = [("burn", 0), ("pytorch", 0), ("burn", 1), ("pytorch", 1)];
         assert!(

@@ -10,13 +10,13 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Repeats a call until it returns a value.
-pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
-        if let Some(answer) = ask() {
-            return answer;
+        if let Some(value) = poll() {
+            return value;
         }
-        assert!(start.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(start.elapsed() < PATIENCE, "{what}: timed out after {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

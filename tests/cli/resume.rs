@@ -14,7 +14,9 @@ fn a_second_run_into_a_folder_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     let error = stderr(&output);
     assert!(
-        error.starts_with("error: `run` holds a run already\n  hint: `--resume run`"),
+        error.starts_with(
+            "error: `run` already contains a run\n  hint: run its missing cells with `--resume run`"
+        ),
         "{error}"
     );
     assert_eq!(fs::read(place.path("run/records.jsonl")).unwrap(), before);
@@ -31,7 +33,7 @@ fn a_cut_record_is_reported_removed_and_its_cell_alone_runs_again() {
     let output = place.run(&["run", "--resume", "run"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("the last record was cut short"),
+        stderr(&output).contains("the last record is incomplete"),
         "{}",
         stderr(&output)
     );
@@ -65,7 +67,7 @@ fn a_run_grows_to_more_repeats_and_never_to_fewer() {
     let output = place.run(&["run", "--resume", "run", "--repeats", "2"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let after = fs::read_to_string(place.path("run/records.jsonl")).unwrap();
-    assert!(after.starts_with(&before), "what was recorded stays as it is");
+    assert!(after.starts_with(&before), "earlier records must not change");
     let repeats: Vec<_> = place
         .records("run")
         .iter()
@@ -77,7 +79,7 @@ fn a_run_grows_to_more_repeats_and_never_to_fewer() {
     assert_eq!(fewer.status.code(), Some(2));
     assert_eq!(
         stderr(&fewer).lines().next(),
-        Some("error: `run` has 2 repeats, and none is taken back")
+        Some("error: `run` has 2 repeats, which cannot be reduced to 1")
     );
     assert_eq!(
         fs::read_to_string(place.path("run/records.jsonl")).unwrap(),
@@ -93,15 +95,15 @@ fn a_resumed_run_refuses_options_of_another_run() {
     for (given, message) in [
         (
             ["--data", "train.tsv"],
-            "`--data train.tsv` is not read: `run` was started with none",
+            "cannot use `--data train.tsv`: `run` was started with no `--data`",
         ),
         (
             ["--profile", "full"],
-            "`--profile full` is not read: `run` was started with `smoke`",
+            "cannot use `--profile full`: `run` was started with `smoke`",
         ),
         (
             ["--label-column", "stars"],
-            "`--label-column` or `--text-column` is not read",
+            "cannot use `--label-column` or `--text-column`",
         ),
     ] {
         let output = place.run(&[&["run", "--resume", "run"][..], &given].concat());

@@ -194,10 +194,10 @@ fn observed_steps_are_in_the_record_and_in_its_samples() {
         // Matmuls of the f64 or f32 reference steps are not attributed to the cell.
         assert_eq!(record["executed"]["verdict"], "as-requested");
         let mut events = record["events"].as_array().unwrap().iter();
-        let told = events.find(|event| event["kind"] == "observed").unwrap();
-        let detail = told["detail"].as_str().unwrap();
+        let event = events.find(|event| event["kind"] == "observed").unwrap();
+        let detail = event["detail"].as_str().unwrap();
         assert!(
-            detail.starts_with("2 optimizer steps were also made in f"),
+            detail.starts_with("2 optimizer steps were also computed in f"),
             "{detail}"
         );
         let text = place.samples(record);

@@ -30,7 +30,7 @@ fn compilers() -> Option<PathBuf> {
     };
     let found = folder.filter(complete);
     let missing =
-        "`MANTISSA_CUDA_TOOLKIT` names no folder with bin/ptxas, bin/nvdisasm and lib/libnvrtc.so.13";
+        "`MANTISSA_CUDA_TOOLKIT` is not a folder with bin/ptxas, bin/nvdisasm and lib/libnvrtc.so.13";
     mantissa_testing::is_available("cuda-toolkit", found.as_ref().map(drop).ok_or(missing.to_owned()))
         .then_some(found?)
 }
@@ -94,7 +94,10 @@ fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes
 }
 
 fn entry_point(ptx: &str) -> String {
-    let name = ptx.split(".entry ").nth(1).expect("a kernel has an entry point");
+    let name = ptx
+        .split(".entry ")
+        .nth(1)
+        .expect("the kernel has no entry point");
     name.split('(').next().unwrap().trim().to_owned()
 }
 
@@ -206,11 +209,11 @@ fn violation(class: &Class, opcodes: &Opcodes) -> Option<String> {
     let allowed =
         |opcode: &str| opcode.starts_with("HMMA.") && class.units.is_some_and(|allows| allows(opcode));
     if let Some(other) = units.iter().find(|opcode| !allowed(opcode)) {
-        return Some(format!("it has {other}"));
+        return Some(format!("it contains {other}"));
     }
     let base = |opcode: &String| opcode.split('.').next() == Some(class.ordinary);
     (units.is_empty() && !opcodes.iter().any(base))
-        .then(|| format!("it has neither matrix units nor {}", class.ordinary))
+        .then(|| format!("it uses neither matrix units nor {}", class.ordinary))
 }
 
 fn check(suite: &str, more: &[&str], classes: &[&str]) {
@@ -223,7 +226,7 @@ fn check(suite: &str, more: &[&str], classes: &[&str]) {
         for (kernel, opcodes) in &all {
             assert_eq!(violation(class, opcodes), None, "{name}: `{kernel}` {opcodes:?}");
             let units = on_matrix_units(opcodes);
-            let told = match units.is_empty() {
+            let instructions = match units.is_empty() {
                 true => class.ordinary.to_owned(),
                 false => units
                     .iter()
@@ -231,7 +234,7 @@ fn check(suite: &str, more: &[&str], classes: &[&str]) {
                     .collect::<Vec<_>>()
                     .join(", "),
             };
-            *table.entry(told).or_default() += 1;
+            *table.entry(instructions).or_default() += 1;
         }
         for (instructions, kernels) in &table {
             println!("| {name} | {instructions} | {kernels} |");

@@ -105,7 +105,7 @@ fn million(place: &Place, kernel: &str) {
     let suite = format!(
         r#"
 title = "A million launches"
-question = "What do they take?"
+question = "How long do they take?"
 axes = {{ precision = ["32-true"], size = [1] }}
 [[workload]]
 name = "kernel"

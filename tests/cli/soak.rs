@@ -30,7 +30,7 @@ const SECONDS: u64 = 600;
 /// Cells that take about as long as the random kills.
 const SUITE: &str = r#"
 title = "Many small matrix products"
-question = "Is every cell of a sweep under fire recorded exactly once?"
+question = "Is every cell recorded exactly once while processes are killed?"
 
 [axes]
 size = [64, 96]
@@ -61,15 +61,15 @@ fn spawn(place: &Place, arguments: &[&str]) -> Child {
 #[test]
 #[ignore = "takes ten minutes: just soak"]
 fn every_cell_of_a_sweep_under_fire_is_recorded_exactly_once() {
-    let told = |name: &str| Some(std::env::var(name).ok()?.parse().expect("a number"));
-    let seconds = told("MANTISSA_SOAK_SECONDS").unwrap_or(SECONDS);
-    let cells = told("MANTISSA_SOAK_CELLS").map_or(CELLS, |cells| cells as usize);
-    sweep_under_fire(cells, Duration::from_secs(seconds), 20..2_000);
+    let variable = |name: &str| Some(std::env::var(name).ok()?.parse().expect("must be a number"));
+    let seconds = variable("MANTISSA_SOAK_SECONDS").unwrap_or(SECONDS);
+    let cells = variable("MANTISSA_SOAK_CELLS").map_or(CELLS, |cells| cells as usize);
+    sweep_with_kills(cells, Duration::from_secs(seconds), 20..2_000);
 }
 
 /// Kills processes at random intervals in this range of milliseconds until the time is over, lets the run finish, and checks its records.
 /// Returns the number of killed workers.
-fn sweep_under_fire(cells: usize, fire: Duration, apart: Range<u64>) -> u32 {
+fn sweep_with_kills(cells: usize, duration: Duration, apart: Range<u64>) -> u32 {
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(2000);
     let place = Place::new();
     let seeds: Vec<String> = (1..=cells / 2).map(|seed| seed.to_string()).collect();
@@ -81,9 +81,9 @@ fn sweep_under_fire(cells: usize, fire: Duration, apart: Range<u64>) -> u32 {
         &place,
         &["run", "soak.toml", "--backend=flex", "--out=run", "--quiet"],
     );
-    while start.elapsed() < fire {
+    while start.elapsed() < duration {
         std::thread::sleep(Duration::from_millis(random.random_range(apart.clone())));
-        let due = fire.mul_f64(f64::from(resumes + 1) / f64::from(RESUMES + 1));
+        let due = duration.mul_f64(f64::from(resumes + 1) / f64::from(RESUMES + 1));
         if resumes < RESUMES && start.elapsed() > due {
             sent("KILL", run.id());
             resumes += 1;
@@ -129,7 +129,7 @@ fn check(place: &Place, cells: usize) -> usize {
     for record in &records {
         assert!(
             attempts.insert((&record.cell.id, record.attempt)),
-            "{} twice",
+            "duplicate attempt of {}",
             record.cell.id
         );
         let earlier = last.insert(&record.cell.id, record);
@@ -140,7 +140,7 @@ fn check(place: &Place, cells: usize) -> usize {
     assert_eq!(last.len(), cells);
     for record in last.values() {
         assert_eq!(record.status, Status::Ok);
-        let folder = record.samples.as_deref().expect("samples");
+        let folder = record.samples.as_deref().expect("an `ok` record has no samples");
         let file = fs::File::open(place.path("run").join(folder).join("samples.json.gz")).unwrap();
         let mut json = String::new();
         flate2::read::GzDecoder::new(file)
@@ -157,7 +157,7 @@ mod long {
 
     #[test]
     fn so_is_every_cell_of_a_short_one() {
-        let kills = sweep_under_fire(40, Duration::from_secs(12), 20..600);
-        assert!(kills >= 5, "{kills} kills: nothing was tested");
+        let kills = sweep_with_kills(40, Duration::from_secs(12), 20..600);
+        assert!(kills >= 5, "only {kills} workers were killed");
     }
 }

@@ -21,15 +21,15 @@ pub fn on_script(place: &Place, arguments: &[&str], lines: &str) -> Command {
 
 /// Returns a command on both, with an NVML that has the devices of a script.
 pub fn on_devices(place: &Place, arguments: &[&str], devices: &str) -> Command {
-    let made = Command::new("cc")
+    let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
         .arg(place.path("libnvidia-ml.so.1"))
         .arg(root().join("tests/nvml/nvml.c"))
         .arg("-ldl")
         .status();
     assert!(
-        made.is_ok_and(|status| status.success()),
-        "no C compiler made nvml.c"
+        compiled.is_ok_and(|status| status.success()),
+        "cannot compile nvml.c"
     );
     let script = format!("driver 550.54.15\n{devices}");
     fs::write(place.path("nvml.script"), script).unwrap();

@@ -42,10 +42,11 @@ fn ctrl_c_lets_the_running_cell_end_and_says_how_to_go_on() {
         let output = run.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
         assert_eq!(statuses(&place.records("run")), ["slow ok"]);
-        let told = stderr(&output);
+        let errors = stderr(&output);
         assert!(
-            told.contains("stopped: 1 cells are left\n  hint: `mantissa run --resume run`"),
-            "{told}"
+            errors
+                .contains("stopped: 1 cells did not run\n  hint: run them with `mantissa run --resume run`"),
+            "{errors}"
         );
         assert_eq!(stdout(&output).lines().last(), Some("run/report.html"));
         let output = resumed(&place);
@@ -63,10 +64,10 @@ fn the_second_ctrl_c_ends_the_worker_too_and_leaves_nothing_half_written() {
     send("TERM", run.id());
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
-    assert_eq!(state(worker), None, "the worker is gone and was waited for");
+    assert_eq!(state(worker), None, "the worker must have exited and been reaped");
     assert!(place.records("run").is_empty());
     assert!(
-        stderr(&output).contains("2 cells are left"),
+        stderr(&output).contains("2 cells did not run"),
         "{}",
         stderr(&output)
     );
@@ -175,10 +176,10 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
             assert!(place.path("run").join(samples).join("samples.json.gz").exists());
         }
     }
-    // Otherwise, nothing was tested.
+    // Otherwise, the test is void.
     assert!(
         living >= 2 && left >= 1,
-        "{living} kills met a living run, {left} runs had cells left"
+        "{living} kills hit a running process, {left} runs had cells left"
     );
 }
 

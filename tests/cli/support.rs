@@ -15,7 +15,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()
-        .expect("the repository is there")
+        .expect("cannot find the repository")
 }
 
 /// Returns the path of a suite under `tests/fixtures`, relative to any [`Place`].
@@ -27,7 +27,7 @@ pub fn fixture(name: &str) -> String {
 pub fn ended(command: std::process::Command) -> Output {
     let half_an_hour = std::time::Duration::from_secs(1800);
     let output = Command::from_std(command).timeout(half_an_hour).output();
-    output.expect("the program starts")
+    output.expect("cannot start the program")
 }
 
 /// Temporary working directory with the fixtures and the repository's suites.
@@ -35,7 +35,7 @@ pub struct Place(TempDir);
 
 impl Place {
     pub fn new() -> Self {
-        let place = tempfile::tempdir().expect("a temporary folder");
+        let place = tempfile::tempdir().expect("cannot create a temporary folder");
         copy(&root().join("tests/fixtures"), &place.path().join("fixtures"));
         copy(&root().join("suites"), &place.path().join("suites"));
         Self(place)
@@ -52,7 +52,7 @@ impl Place {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MANTISSA_")) {
             command.env_remove(name);
         }
-        command.env("COLUMNS", "100"); // how wide help is wrapped
+        command.env("COLUMNS", "100"); // width of help texts
         command
     }
 
@@ -63,9 +63,9 @@ impl Place {
 
     /// Returns the records of a run folder.
     pub fn records(&self, run: &str) -> Vec<Value> {
-        let text = fs::read_to_string(self.path(run).join("records.jsonl")).expect("there are records");
+        let text = fs::read_to_string(self.path(run).join("records.jsonl")).expect("cannot read the records");
         text.lines()
-            .map(|line| serde_json::from_str(line).expect("a record is JSON"))
+            .map(|line| serde_json::from_str(line).expect("invalid JSON in a record"))
             .collect()
     }
 
@@ -78,21 +78,21 @@ impl Place {
     pub fn samples_of(&self, run: &str, record: &Value) -> String {
         let folder = self
             .path(run)
-            .join(record["samples"].as_str().expect("there are samples"));
-        let file = fs::File::open(folder.join("samples.json.gz")).expect("they are on the disk");
-        std::io::read_to_string(flate2::read::GzDecoder::new(file)).expect("they are text")
+            .join(record["samples"].as_str().expect("the record has no samples"));
+        let file = fs::File::open(folder.join("samples.json.gz")).expect("cannot open the samples");
+        std::io::read_to_string(flate2::read::GzDecoder::new(file)).expect("the samples are not text")
     }
 }
 
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
-    for entry in fs::read_dir(from).expect("the folder is there") {
-        let path = entry.expect("an entry").path();
-        let target = to.join(path.file_name().expect("a name"));
+    fs::create_dir_all(to).expect("cannot create the folder");
+    for entry in fs::read_dir(from).expect("cannot read the folder") {
+        let path = entry.expect("cannot read an entry").path();
+        let target = to.join(path.file_name().expect("the path has no file name"));
         if path.is_dir() {
             copy(&path, &target)
         } else {
-            fs::copy(&path, &target).map(drop).expect("a copy")
+            fs::copy(&path, &target).map(drop).expect("cannot copy the file")
         }
     }
 }

@@ -33,7 +33,7 @@ fn a_killed_worker_is_a_failed_row_and_the_sweep_goes_on() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let records = place.records("run");
     assert_eq!(statuses(&records), ["endless failed", "short ok"]);
-    assert_eq!(records[0]["reason"], "killed from outside (SIGKILL)");
+    assert_eq!(records[0]["reason"], "killed by another process (SIGKILL)");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_worker_whose_time_is_up_is_ended_and_the_sweep_goes_on() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let records = place.records("run");
     assert_eq!(statuses(&records), ["endless timeout", "short ok"]);
-    assert_eq!(records[0]["reason"], "ended after 2.04 s, its time limit");
+    assert_eq!(records[0]["reason"], "killed after 2.04 s, the time limit");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_worker_does_not_outlive_its_run() {
     let worker = wait_for("a worker", || child_of(run.id()));
     send("KILL", run.id());
     run.wait().unwrap();
-    // Without a parent that waits for it, the worker stays a zombie. Count that as ended.
+    // Without a parent that reaps it, the worker stays a zombie, which counts as ended.
     wait_for("the worker's end", || {
         state(worker)
             .is_none_or(|(letter, _)| letter == 'Z')

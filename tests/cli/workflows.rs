@@ -24,7 +24,7 @@ fn yaml(text: &str) -> Value {
 }
 
 /// Applies the replacements of docs/ci.md to `text`.
-fn put(text: &str, changes: &[(&str, &str)]) -> String {
+fn replace_all(text: &str, changes: &[(&str, &str)]) -> String {
     changes.iter().fold(text.to_owned(), |text, (ours, theirs)| {
         assert!(text.contains(ours), "nothing to replace: {ours}");
         text.replace(ours, theirs)
@@ -64,12 +64,15 @@ impl Foreign {
             ("--package mantissa", "--example trainer"),
             ("release/mantissa", "release/examples/trainer"),
         ];
-        foreign.write(".github/both", &put(&ours(".github/both"), &example));
+        foreign.write(".github/both", &replace_all(&ours(".github/both"), &example));
         foreign.write(
             ".github/workflows/bench.yml",
-            &put(&ours(".github/workflows/bench.yml"), &[SUITE]),
+            &replace_all(&ours(".github/workflows/bench.yml"), &[SUITE]),
         );
-        foreign.write(".gitlab-ci.yml", &put(&ours("docs/ci/gitlab.yml"), &[SUITE]));
+        foreign.write(
+            ".gitlab-ci.yml",
+            &replace_all(&ours("docs/ci/gitlab.yml"), &[SUITE]),
+        );
         for file in ["gate", "gate-cpu.toml"] {
             fs::copy(
                 root().join(".github").join(file),
@@ -95,7 +98,7 @@ impl Foreign {
 
     fn git(&self, arguments: &[&str]) -> String {
         let output = Command::new("git")
-            .args(["-c", "user.name=Somebody", "-c", "user.email=somebody@localhost"])
+            .args(["-c", "user.name=Tester", "-c", "user.email=tester@localhost"])
             .args(arguments)
             .current_dir(&self.tree)
             .output()
@@ -164,7 +167,7 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
     let summary = foreign.place.path("summary.md");
     fs::write(&summary, "").unwrap();
     let outputs = foreign.place.path("outputs");
-    let (mut codes, mut told, mut failed) = (Vec::new(), String::new(), false);
+    let (mut codes, mut log, mut failed) = (Vec::new(), String::new(), false);
     for step in workflow["jobs"]["cpu"]["steps"].as_array().unwrap() {
         let (Some(script), always) = (step["run"].as_str(), step["if"] == "always()") else {
             continue;
@@ -183,8 +186,8 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
         let code = output.status.code().unwrap();
         failed |= code != 0;
         codes.push((step["name"].as_str().unwrap().to_owned(), code));
-        told.push_str(&stdout(&output));
-        told.push_str(&stderr(&output));
+        log.push_str(&stdout(&output));
+        log.push_str(&stderr(&output));
     }
     // The files that the last step uploads exist.
     for path in workflow["jobs"]["cpu"]["steps"]
@@ -199,9 +202,9 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
         .filter_map(|step| step["with"]["path"].as_str())
         .flat_map(str::lines)
     {
-        assert!(checkout.join(path).exists(), "{path} was not made: {told}");
+        assert!(checkout.join(path).exists(), "{path} does not exist: {log}");
     }
-    (codes, told)
+    (codes, log)
 }
 
 #[test]
@@ -218,22 +221,22 @@ fn what_cannot_be_built_or_was_not_said_is_told_and_leaves_nothing() {
         );
         (ended.status.success(), stderr(&ended))
     };
-    let (built, told) = both(&[]);
-    assert!(!built && told.contains("the commit to compare with"), "{told}");
-    let (built, told) = both(&[("BASE", "nothing-of-the-kind")]);
-    assert!(!built && told.contains("nothing-of-the-kind"), "{told}");
+    let (built, log) = both(&[]);
+    assert!(!built && log.contains("the commit to compare with"), "{log}");
+    let (built, log) = both(&[("BASE", "nothing-of-the-kind")]);
+    assert!(!built && log.contains("nothing-of-the-kind"), "{log}");
     let trainer = checkout.join("examples/trainer.rs");
     let sound = fs::read_to_string(&trainer).unwrap();
     fs::write(&trainer, "fn main() { nothing }").unwrap();
-    let (built, told) = both(&[("BASE", "HEAD^1")]);
-    assert!(!built && told.contains("nothing"), "{told}");
+    let (built, log) = both(&[("BASE", "HEAD^1")]);
+    assert!(!built && log.contains("nothing"), "{log}");
     // The base is broken, and this change repairs it.
     let commit =
-        "git -c user.name=Somebody -c user.email=somebody@localhost commit --quiet --all --message broken";
+        "git -c user.name=Tester -c user.email=tester@localhost commit --quiet --all --message broken";
     assert!(foreign.shell(&checkout, commit, &[]).status.success());
     fs::write(&trainer, sound).unwrap();
-    let (built, told) = both(&[("BASE", "HEAD")]);
-    assert!(!built && told.contains("nothing"), "{told}");
+    let (built, log) = both(&[("BASE", "HEAD")]);
+    assert!(!built && log.contains("nothing"), "{log}");
 }
 
 #[test]
@@ -271,7 +274,7 @@ mod long {
         let foreign = Foreign::new();
         foreign.request("learning");
         let checkout = foreign.checkout("merge", &["--depth", "2"]);
-        let (codes, told) = run_job(&foreign, &checkout);
+        let (codes, log) = run_job(&foreign, &checkout);
         let of = |name: &str, code| (name.to_owned(), code);
         assert_eq!(
             codes,
@@ -281,9 +284,9 @@ mod long {
                 of("Measure in turns, and judge", 1),
                 of("Tell", 0)
             ],
-            "{told}"
+            "{log}"
         );
-        assert!(told.contains("::error"), "{told}");
+        assert!(log.contains("::error"), "{log}");
         let summary = fs::read_to_string(foreign.place.path("summary.md")).unwrap();
         assert!(summary.contains("final\\_loss"), "{summary}");
         // The revision is the current branch, not the one at the time of the pull request.

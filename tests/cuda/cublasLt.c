@@ -1,5 +1,5 @@
-/* A cuBLASLt without a GPU, for tests. It computes matmuls on the host, of column-major matrices without transposition, in the
- * formats of their layouts and of the description.
+/* Stand-in for cuBLASLt without a GPU, for tests. It computes matmuls of column-major matrices without transposition on the host, in
+ * the formats of their layouts and of the matmul description.
  *
  *   STANDIN_CUBLAS_STATUS  status of cublasLtMatmul (default: 0)
  */
@@ -56,7 +56,7 @@ static void store(void *data, int type, size_t index, double value) {
 }
 
 /* Rounds an operand to the input format of the multiplier. */
-static double seen(double value, int compute) {
+static double round_operand(double value, int compute) {
     switch (compute) {
     case FAST_TF32: return cut((float)value, 13);
     case FAST_16BF: return cut((float)value, 16);
@@ -116,16 +116,16 @@ status cublasLtMatmulAlgoGetHeuristic(void *handle, struct description *descript
 status cublasLtMatmul(void *handle, const struct description *description, const void *alpha, const void *a, const struct layout *of_a,
                       const void *b, const struct layout *of_b, const void *beta, const void *c, const struct layout *of_c, void *d,
                       const struct layout *of_d, const void *algorithm, void *workspace, size_t bytes, void *stream) {
-    const char *told = getenv("STANDIN_CUBLAS_STATUS");
-    if (told) return atoi(told);
+    const char *status_text = getenv("STANDIN_CUBLAS_STATUS");
+    if (status_text) return atoi(status_text);
     if (of_a->columns != of_b->rows || of_a->rows != of_d->rows || of_b->columns != of_d->columns) return INVALID_VALUE;
     if (factor(beta, description->scale) != 0) return NOT_SUPPORTED;
     for (uint64_t column = 0; column < of_d->columns; column++)
         for (uint64_t row = 0; row < of_d->rows; row++) {
             double sum = 0;
             for (uint64_t k = 0; k < of_a->columns; k++) {
-                double product = seen(load(a, of_a->type, row + k * of_a->leading), description->compute) *
-                                 seen(load(b, of_b->type, k + column * of_b->leading), description->compute);
+                double product = round_operand(load(a, of_a->type, row + k * of_a->leading), description->compute) *
+                                 round_operand(load(b, of_b->type, k + column * of_b->leading), description->compute);
                 sum = description->compute == COMPUTE_16F ? (double)(_Float16)(sum + product) : sum + product;
             }
             store(d, of_d->type, row + column * of_d->leading, factor(alpha, description->scale) * sum);

@@ -1,7 +1,8 @@
-/* A CUDA driver without a GPU, for tests and for `.ci/gpu/prebuild`. It allocates host memory, launches nothing, and fails on request.
+/* Stand-in for a CUDA driver without a GPU, for tests and for `.ci/gpu/prebuild`. It allocates host memory, does not execute kernels, and
+ * fails on request.
  *
- * cubecl's CUDA runtime starts on it and generates every kernel of a cell, on any machine. Buffers never hold what a kernel
- * would have computed: losses, errors, times and results of the autotuner mean nothing.
+ * With it, cubecl's CUDA runtime generates every kernel of a cell on any machine. Kernels do not write their results, so losses, errors,
+ * times and results of the autotuner are meaningless.
  *
  *   STANDIN_NAME        name of the card, as nvidia-smi prints it (default "stand-in without a GPU")
  *   STANDIN_CAPABILITY  its compute capability: 8.0, 8.9, 9.0 or 10.0 (default 9.0)
@@ -15,7 +16,7 @@
  *   STANDIN_LAUNCH      return code of a launch
  *   STANDIN_AFTER       number of launches that succeed before STANDIN_LAUNCH applies (default 0)
  *   STANDIN_GONE        file that the first failing launch creates. While it exists, cuInit fails in every process.
- *   STANDIN_COUNT       file that gets the number of launches when the process ends
+ *   STANDIN_COUNT       file to which the number of launches is written when the process ends
  *   STANDIN_HANG        seconds that every launch takes (default 0)
  *   STANDIN_ELAPSED     return code of reading the time between two events
  *   STANDIN_ELAPSED_NS  nanoseconds between any two events (default 1000)
@@ -121,21 +122,21 @@ result cuEventDestroy_v2(void *event) { return 0; }
 
 enum { MOST = 1 << 16 };
 static struct { void *start, *raw; size_t bytes; } blocks[MOST];
-static size_t taken;
+static size_t allocated;
 
 static result allocate(device_pointer *pointer, size_t bytes) {
     size_t all;
     cuDeviceTotalMem_v2(&all, 0);
-    if (taken + bytes > all) return OUT_OF_MEMORY;
+    if (allocated + bytes > all) return OUT_OF_MEMORY;
     for (int slot = 0; slot < MOST; slot++) {
         if (blocks[slot].start) continue;
-        /* calloc takes pages only as they are touched. */
+        /* calloc commits pages on first access. */
         void *raw = calloc(1, bytes + 512);
         if (!raw) return OUT_OF_MEMORY;
         blocks[slot].raw = raw;
         blocks[slot].start = (void *)(((uintptr_t)raw + 511) & ~(uintptr_t)511);
         blocks[slot].bytes = bytes;
-        taken += bytes;
+        allocated += bytes;
         *pointer = (device_pointer)(uintptr_t)blocks[slot].start;
         return 0;
     }
@@ -145,7 +146,7 @@ static result allocate(device_pointer *pointer, size_t bytes) {
 static result release(device_pointer pointer) {
     for (int slot = 0; slot < MOST; slot++) {
         if ((device_pointer)(uintptr_t)blocks[slot].start != pointer || !pointer) continue;
-        taken -= blocks[slot].bytes;
+        allocated -= blocks[slot].bytes;
         free(blocks[slot].raw);
         blocks[slot].start = NULL;
     }
@@ -222,7 +223,7 @@ result cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, void *address
     return 0;
 }
 
-/* cubecl uses this one from compute capability 10.0 on. */
+/* cubecl calls this function from compute capability 10.0 on. */
 result cuTensorMapEncodeIm2colWide(void *map, int type, unsigned rank, void *address, const void *dims, const void *strides,
                                    int lower, int upper, unsigned channels, unsigned pixels, const void *steps,
                                    int interleave, int mode, int swizzle, int promotion, int fill) {

@@ -1,4 +1,5 @@
-/* A CUDA run-time compiler for tests and for `.ci/gpu/prebuild`. It compiles nothing, or passes every call on to the real NVRTC.
+/* Stand-in for NVRTC, the CUDA run-time compiler, for tests and for `.ci/gpu/prebuild`. It compiles nothing, or forwards every call to the
+ * real NVRTC.
  *
  *   STANDIN_SOURCES     folder for the sources of the kernels, `<process>-<number>.cu`, and the PTX of the real NVRTC next to
  *                       them, `<process>-<number>.ptx`
@@ -6,7 +7,7 @@
  *   STANDIN_NVRTC       return code of a compilation, without the real NVRTC
  *   STANDIN_NVRTC_TEXT  text of the sources that STANDIN_NVRTC applies to (default: all sources)
  *   STANDIN_REAL_NVRTC  path of the real library
- *   STANDIN_LOG         folder of `compiled.log`, which gets a line for each compilation by the real NVRTC:
+ *   STANDIN_LOG         folder of `compiled.log`, which contains a line for each compilation by the real NVRTC:
  *                         <process>-<number> rc=<return code> wall=<seconds> cpu=<seconds> ptx=<bytes>
  *                       The source of a rejected kernel and the compiler's messages are `<process>-<number>.cu` in the same folder.
  */
@@ -20,7 +21,7 @@
 
 typedef int result;
 
-/* A program as the caller knows it. */
+/* Handle of a program. */
 struct program { void *real; int number; char *source; };
 
 static const char LOG[] = "the stand-in was configured to fail";
@@ -34,7 +35,7 @@ static void *real(const char *name) {
     void *opened = library ? library : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     void *function = opened ? dlsym(opened, name) : NULL;
     if (!function) {
-        fprintf(stderr, "STANDIN_REAL_NVRTC=%s cannot be used: %s\n", path, dlerror());
+        fprintf(stderr, "cannot use STANDIN_REAL_NVRTC=%s: %s\n", path, dlerror());
         _exit(1);
     }
     library = opened;

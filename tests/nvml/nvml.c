@@ -1,4 +1,4 @@
-/* An NVML without a GPU, for tests. A script defines the result of every call.
+/* Stand-in for NVML without a GPU, for tests. A script defines the result of every call.
  *
  * The script is the file in MANTISSA_NVML_SCRIPT, or else `LIBRARY.script` next to this library. A copy of the library with its
  * own script simulates another machine. Quantities that are not in the script are not supported. `#` begins a comment.
@@ -12,7 +12,7 @@
  *
  *   total BYTES                     memory VALUES   bytes in use        power VALUES    mW, the averaged reading
  *   instant VALUES  mW, the field   energy VALUES   mJ                  clock VALUES    MHz, of the SMs
- *   idle VALUES     mW, instead of `power` and `instant` in a process without CUDA_VISIBLE_DEVICES, where the utilisation is 0
+ *   idle VALUES     mW, instead of `power` and `instant` in a process without CUDA_VISIBLE_DEVICES, in which the utilisation is 0
  *   memory-clock VALUES  MHz        temperature VALUES  °C              throttle VALUES bits
  *   utilisation VALUES   %          ecc VALUES      uncorrected errors  limit mW        max-clock MHz
  *   persistence 0|1                 ecc-mode 0|1    mig 0|1
@@ -103,10 +103,10 @@ static void process(struct device *device, const char *text) {
 /* Reads one line. Aborts on an invalid line, because the test would otherwise run with another script than intended. */
 static void line(char *text) {
     char word[32] = "", what[32] = "";
-    int rest = 0;
+    int parsed = 0;
     text[strcspn(text, "#\n")] = 0;
-    if (sscanf(text, " %31s %n", word, &rest) < 1) return;
-    char *after = text + rest;
+    if (sscanf(text, " %31s %n", word, &parsed) < 1) return;
+    char *after = text + parsed;
     struct device *device = count ? &devices[count - 1] : NULL;
     int which = quantity(word);
     if (!strcmp(word, "init")) { init = atoi(after); return; }
@@ -145,16 +145,16 @@ static void line(char *text) {
         values(&device->calls[which], after);
         return;
     }
-    fprintf(stderr, "the stand-in does not understand `%s`\n", text);
+    fprintf(stderr, "invalid line in the NVML script: `%s`\n", text);
     abort();
 }
 
 static void load(void) {
     Dl_info self;
-    char beside[4096] = "", text[512];
-    if (dladdr(NAMES, &self)) snprintf(beside, sizeof beside, "%s.script", self.dli_fname);
+    char default_script[4096] = "", text[512];
+    if (dladdr(NAMES, &self)) snprintf(default_script, sizeof default_script, "%s.script", self.dli_fname);
     const char *named = getenv("MANTISSA_NVML_SCRIPT");
-    FILE *file = fopen(named ? named : beside, "r");
+    FILE *file = fopen(named ? named : default_script, "r");
     if (!file) return;
     init = SUCCESS;
     while (fgets(text, sizeof text, file)) line(text);
@@ -169,7 +169,7 @@ static result counted(struct calls *calls) {
     return fails ? calls->code : SUCCESS;
 }
 
-static result answer(struct device *device, enum quantity which, long long *value) {
+static result next_value(struct device *device, enum quantity which, long long *value) {
     if (slow) usleep(slow);
     struct calls *calls = &device->calls[which];
     result any = counted(&device->calls[ANY]), own = counted(calls);
@@ -187,14 +187,14 @@ static result answer(struct device *device, enum quantity which, long long *valu
 
 static result number(struct device *device, enum quantity which, unsigned *to) {
     long long value;
-    result code = answer(device, which, &value);
+    result code = next_value(device, which, &value);
     if (!code) *to = (unsigned)value;
     return code;
 }
 
 static result wide(struct device *device, enum quantity which, unsigned long long *to) {
     long long value;
-    result code = answer(device, which, &value);
+    result code = next_value(device, which, &value);
     if (!code) *to = (unsigned long long)value;
     return code;
 }
@@ -240,11 +240,11 @@ result nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device) {
 
 /* Compares numbers, because domains have four digits or eight. */
 result nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **device) {
-    unsigned asked[4] = {0}, place[4] = {0};
-    sscanf(bus_id, "%x:%x:%x.%x", &asked[0], &asked[1], &asked[2], &asked[3]);
+    unsigned wanted[4] = {0}, place[4] = {0};
+    sscanf(bus_id, "%x:%x:%x.%x", &wanted[0], &wanted[1], &wanted[2], &wanted[3]);
     for (int index = 0; index < count; index++) {
         sscanf(devices[index].bus_id, "%x:%x:%x.%x", &place[0], &place[1], &place[2], &place[3]);
-        if (!devices[index].parent && !memcmp(asked, place, sizeof asked)) return found(&devices[index], device);
+        if (!devices[index].parent && !memcmp(wanted, place, sizeof wanted)) return found(&devices[index], device);
     }
     return NOT_FOUND;
 }
@@ -280,16 +280,16 @@ result nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory *memory) 
     long long total = 0;
     result code = wide(device, MEMORY, &memory->used);
     if (code) return code;
-    answer(device, TOTAL, &total);
+    next_value(device, TOTAL, &total);
     memory->total = (unsigned long long)total;
     memory->reserved = 0;
     memory->free = memory->total - memory->used;
     return SUCCESS;
 }
 
-static int rests(struct device *device) { return device->calls[IDLE].count && !getenv("CUDA_VISIBLE_DEVICES"); }
+static int is_idle(struct device *device) { return device->calls[IDLE].count && !getenv("CUDA_VISIBLE_DEVICES"); }
 
-static int unless_idle(struct device *device, int which) { return rests(device) ? IDLE : which; }
+static int unless_idle(struct device *device, int which) { return is_idle(device) ? IDLE : which; }
 
 result nvmlDeviceGetPowerUsage(struct device *device, unsigned *milliwatts) {
     return number(device, unless_idle(device, POWER), milliwatts);
@@ -345,7 +345,7 @@ struct utilisation { unsigned gpu, memory; };
 
 result nvmlDeviceGetUtilizationRates(struct device *device, struct utilisation *percent) {
     percent->memory = percent->gpu = 0;
-    return rests(device) ? SUCCESS : number(device, UTILISATION, &percent->gpu);
+    return is_idle(device) ? SUCCESS : number(device, UTILISATION, &percent->gpu);
 }
 
 result nvmlDeviceGetTotalEccErrors(struct device *device, int type, int counter, unsigned long long *errors) {
@@ -375,7 +375,7 @@ result nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *device, struc
 
 struct listed { unsigned pid; unsigned long long bytes; unsigned gpu_instance, compute_instance; };
 
-/* Callers first pass no room to get the count, then a list. Scripts count both as one call. */
+/* Callers first pass a list length of 0 to get the count, and then a list. Scripts count both as one call. */
 result nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *listed, struct listed *list) {
     struct calls *calls = &device->calls[PROCESSES];
     unsigned room = *listed, here = 0;

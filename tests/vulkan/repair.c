@@ -1,12 +1,14 @@
-/* A Vulkan layer that corrects the shared memory of kernels, for tests on lavapipe.
+/* Vulkan layer that corrects the shared-memory declarations of kernels, for tests on lavapipe.
  *
  * On a device without VK_KHR_workgroup_memory_explicit_layout, cubecl-spirv 0.11.3 declares each variable in shared memory as a pointer to its
- * type instead of its type: docs/upstream/cubecl-spirv-shared-memory.md. This layer passes every shader module on with
+ * type instead of its type: docs/upstream/cubecl-spirv-shared-memory.md. This layer forwards every shader module with this
+ * change:
  *
  *   %variable = OpVariable %pointer_to_pointer_to_T Workgroup     changed to     %variable = OpVariable %pointer_to_T Workgroup
  *
- * No valid module declares such a pointer in shared memory, so other modules are passed on as they are. .ci/lavapipe-tests compiles and loads
- * the layer. With MANTISSA_SPIRV set to a folder it also writes each module there, before (N.before.spv) and after (N.after.spv).
+ * No valid module declares such a pointer in shared memory, so other modules are forwarded unchanged. .ci/lavapipe-tests compiles and loads
+ * the layer. If MANTISSA_SPIRV is set to a folder, the layer also writes each module there, before (N.before.spv) and after the change
+ * (N.after.spv).
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -26,7 +28,7 @@ static void repair(uint32_t *words, size_t count) {
     if (count < HEADER || words[0] != MAGIC)
         return;
     uint32_t bound = words[3];
-    /* By the id of a pointer type: the type it points to in shared memory, or 0. */
+    /* Pointee type of each pointer type in shared memory by its id, or 0. */
     uint32_t *pointee = calloc(bound, sizeof *pointee);
     if (!pointee)
         return;
@@ -82,7 +84,7 @@ static struct below *find(const void *handle) {
     return found;
 }
 
-/* Never removed: a later instance or device with the same key is found first. */
+/* Entries are never removed. `find` returns the latest entry with a key. */
 static VkResult add(struct below below) {
     struct below *added = malloc(sizeof *added);
     if (!added)

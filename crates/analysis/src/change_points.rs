@@ -138,13 +138,13 @@ fn cut(values: &[f64]) -> Option<Cut> {
 /// Sums the distances of one value from others. Uses independent lanes for SIMD because nearly all of the time is spent here.
 fn apart(value: f64, others: &[f64]) -> f64 {
     let mut lanes = [0.0; 8];
-    let (eights, rest) = others.as_chunks::<8>();
+    let (eights, remainder) = others.as_chunks::<8>();
     for eight in eights {
         for (lane, other) in lanes.iter_mut().zip(eight) {
             *lane += (other - value).abs();
         }
     }
-    lanes.iter().sum::<f64>() + rest.iter().map(|other| (other - value).abs()).sum::<f64>()
+    lanes.iter().sum::<f64>() + remainder.iter().map(|other| (other - value).abs()).sum::<f64>()
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].first, 37);
         assert!(found[0].before.abs() < 1.0 && (found[0].after - 6.0).abs() < 1.0);
-        assert_eq!(found[0].p, 0.001, "none of 999");
+        assert_eq!(found[0].p, 0.001, "none of 999 permutations");
     }
 
     #[test]
@@ -216,7 +216,10 @@ mod tests {
             .map(|(at, v)| if at < 7 { *v } else { 9.0 + v / 100.0 })
             .collect();
         assert_eq!(firsts(&shifted), [7]);
-        assert!(firsts(&shifted[..9]).is_empty(), "two could be chance");
+        assert!(
+            firsts(&shifted[..9]).is_empty(),
+            "two runs after the change are too few"
+        );
     }
 
     #[test]

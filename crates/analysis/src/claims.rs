@@ -162,9 +162,9 @@ mod tests {
         assert_eq!(family(7)[0].finding, Finding::Inconclusive);
         assert!(family(7)[0].withheld && !family(6)[0].withheld);
         // Counted values and pairs without an interval are not members of the family.
-        let mut beside = vec![Evidence::Counted(2.0); 9];
-        beside.extend([times(1.5, 5), times(1.5, 1)]);
-        assert_eq!(test_claim(&beside, above(1.0))[9].finding, Finding::Confirmed);
+        let mut family = vec![Evidence::Counted(2.0); 9];
+        family.extend([times(1.5, 5), times(1.5, 1)]);
+        assert_eq!(test_claim(&family, above(1.0))[9].finding, Finding::Confirmed);
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
     fn seeds_do_not_narrow_what_their_shared_examples_leave_open() {
         assert_eq!(of(seeds(12, Some(0.05)), above(0.0)), Finding::Inconclusive);
         let Evidence::Seeds { mut differences, .. } = seeds(12, Some(0.001)) else {
-            unreachable!("they are seeds")
+            unreachable!("`seeds` returns differences over seeds")
         };
         differences[3].interval = None;
         let unknown = Evidence::Seeds {

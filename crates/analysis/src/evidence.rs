@@ -167,11 +167,11 @@ fn share(as_claimed: u64, otherwise: u64, torn: u64) -> Option<Estimate> {
 /// Ignores Holm's correction.
 pub fn endings_missing(as_claimed: u64, otherwise: u64, torn: u64) -> u64 {
     let (more, fewer) = (as_claimed.max(otherwise), as_claimed.min(otherwise) + torn);
-    let told =
+    let significant =
         |missing: &u64| mcnemar(more + missing, fewer) <= 1.0 - crate::CONFIDENCE && more + missing > fewer;
-    // Three times the minority plus six are always significant.
+    // Three times the minority plus six is always significant.
     let most = 3 * fewer + MIN_SEEDS as u64;
-    (0..most).find(told).unwrap_or(most)
+    (0..most).find(significant).unwrap_or(most)
 }
 
 #[cfg(test)]

@@ -333,8 +333,8 @@ fn common(cells: &[(&Compared<'_>, f64)]) -> Option<Common> {
         return Some(Common { shift, doubtful });
     }
     let fences: Vec<f64> = cells.iter().filter_map(|(compared, _)| compared.fence).collect();
-    let told = fences.len() >= GATE_DRIFT_FROM;
-    let usual = Sample::new(fences).filter(|_| told);
+    let enough = fences.len() >= GATE_DRIFT_FROM;
+    let usual = Sample::new(fences).filter(|_| enough);
     let usual = usual.map_or(GATE_NO_MACHINE, |fences| GATE_FENCES * fences.median());
     let doubtful = within(usual.min(GATE_NO_MACHINE));
     doubtful.then_some(Common { shift, doubtful })
@@ -531,29 +531,29 @@ mod tests {
             let rulings = gate(&family, Rules::default());
             (rulings[0].clone(), rulings[3].clone())
         };
-        let (rest, one) = all(false, 1.018, 1.07);
+        let (others, one) = all(false, 1.018, 1.07);
         assert_eq!(
-            (rest.verdict, one.verdict),
+            (others.verdict, one.verdict),
             (Verdict::Unchanged, Verdict::Regressed)
         );
-        assert!((rest.drift - 1.018).abs() < 1e-12 && (one.change.unwrap().value - 1.07).abs() < 1e-12);
-        let (rest, one) = all(true, 1.05, 1.05);
+        assert!((others.drift - 1.018).abs() < 1e-12 && (one.change.unwrap().value - 1.07).abs() < 1e-12);
+        let (others, one) = all(true, 1.05, 1.05);
         assert_eq!(
-            (rest.verdict, one.verdict),
+            (others.verdict, one.verdict),
             (Verdict::Regressed, Verdict::Regressed)
         );
-        assert_eq!(rest.drift, 1.0);
-        let (rest, one) = all(true, 1.018, 1.0);
+        assert_eq!(others.drift, 1.0);
+        let (others, one) = all(true, 1.018, 1.0);
         assert_eq!(
-            (rest.drift, one.drift, one.verdict),
+            (others.drift, one.drift, one.verdict),
             (1.0, 1.0, Verdict::Unchanged),
-            "in turns"
+            "interleaved runs are not corrected"
         );
         let (_, one) = all(false, 1.025, 0.995);
         assert_eq!(
             one.verdict,
             Verdict::Inconclusive(Doubt::TooNoisy),
-            "what did not move is no improvement, and is not sure to be none"
+            "an unchanged cell is not an improvement, and is inconclusive"
         );
         let heavier = by(1.018);
         let memory = Compared {
@@ -588,43 +588,39 @@ mod tests {
         assert_eq!(
             all(1.10, 1.25, None),
             (shared, shared),
-            "not all cells feel a machine alike"
+            "the machine does not affect all cells alike"
         );
         assert_eq!(
             all(1.10, 1.80, None),
             (shared, regressed),
-            "none feels it that much"
+            "the machine does not affect a cell that much"
         );
         assert_eq!(
             all(0.90, 1.40, None),
             (shared, shared),
-            "its own part of it may be 1.40"
+            "up to 1.40 of the change can be the cell's own"
         );
         assert_eq!(
             all(0.90, 1.0, None),
             (shared, shared),
-            "a tenth slower than the machine of that day, perhaps"
+            "the cell can be a tenth slower than the machine on that day"
         );
         assert_eq!(
             all(1.60, 1.60, None),
             (regressed, regressed),
-            "no machine does that"
+            "no machine drifts that far"
         );
         assert_eq!(
             all(1.10, 1.10, Some(0.04)),
             (regressed, regressed),
-            "this one does not"
+            "this machine does not drift that far"
         );
         assert_eq!(
             all(1.10, 1.10, Some(0.2)),
             (unchanged, unchanged),
-            "this one does"
+            "this machine drifts that far"
         );
-        assert_eq!(
-            all(1.02, 1.02, None),
-            (unchanged, unchanged),
-            "too small to matter"
-        );
+        assert_eq!(all(1.02, 1.02, None), (unchanged, unchanged), "below the floor");
     }
 
     #[test]
@@ -761,7 +757,11 @@ mod tests {
             shared_error: 0.1,
             ..compared(MetricName::TestAccuracy, &[0.80; 5], &[0.80; 5])
         };
-        assert_eq!(verdict(same), Verdict::Unchanged, "the same answers are the same");
+        assert_eq!(
+            verdict(same),
+            Verdict::Unchanged,
+            "equal accuracies are unchanged"
+        );
         assert_eq!(examples_error(0.5, 0.5, 0), None);
         assert_eq!(examples_error(1.5, 0.5, 10), None);
     }
@@ -826,12 +826,12 @@ mod tests {
                 .catches()
                 .unwrap()
         };
-        assert!(catches(&QUIET, 1) > 0.03, "never less than the floor");
+        assert!(catches(&QUIET, 1) > 0.03, "at least the floor");
         assert!(catches(&noisy, 1) > 2.0 * catches(&QUIET, 1));
         assert!(catches(&noisy, 7) > catches(&noisy, 2));
         assert!(
             catches(&noisy, 8) < catches(&noisy, 7),
-            "from here on cells learn from each other"
+            "from this number of cells on, there is a prior"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Mann–Whitney test: do values of one sample tend to be larger than those of another?
+//! Mann–Whitney test, which detects whether values of one sample tend to be larger than those of another.
 
 use crate::{
     normal,
@@ -176,7 +176,7 @@ mod tests {
     fn three_against_three_that_are_apart_give_a_tenth() {
         let test = mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).unwrap();
         assert_eq!(test.u, 0.0);
-        assert!((test.p - 0.1).abs() < 1e-12, "2 of the 20 deals");
+        assert!((test.p - 0.1).abs() < 1e-12, "2 of the 20 assignments");
         assert!((smallest_p(3, 3) - 0.1).abs() < 1e-12);
         assert!((smallest_p(5, 5) - 2.0 / 252.0).abs() < 1e-12);
         assert_eq!(smallest_p(0, 4), 1.0);

@@ -9,7 +9,11 @@ use mantissa_core::{Format, RangeCounts};
 /// # Panics
 /// Panics if the slices differ in length.
 pub fn range_counts(values: &[f64], twins: &[f64], format: Format, vanishing: f64) -> RangeCounts {
-    assert_eq!(values.len(), twins.len(), "one twin each");
+    assert_eq!(
+        values.len(),
+        twins.len(),
+        "each value must have a twin in the wider format"
+    );
     let pairs = || values.iter().zip(twins);
     let count = |of: fn(f64, f64) -> bool| {
         values

@@ -29,13 +29,17 @@ pub struct StoppingRule {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StoppingRuleError {
     /// `max_noise` is not a positive share of the median.
-    #[error("`max_noise` is `{0}`\nhint: give a share of the median above 0, such as 0.01")]
+    #[error(
+        "`max_noise` must be a finite number above 0, not `{0}`\nhint: use a share of the median, such as 0.01"
+    )]
     MaxNoise(f64),
     /// `min_samples` is less than [`MIN_SAMPLES`].
-    #[error("the fewest samples are `{0}`\nhint: the interval needs {MIN_SAMPLES} to be worth a look")]
+    #[error(
+        "`min_samples` must be at least {MIN_SAMPLES}, not `{0}`\nhint: fewer samples do not give a reliable interval"
+    )]
     TooFew(usize),
     /// `max_samples` is less than `min_samples`.
-    #[error("the most samples, `{max}`, are fewer than the fewest, `{min}`\nhint: swap them")]
+    #[error("`max_samples` `{max}` is less than `min_samples` `{min}`\nhint: swap the values")]
     Crossed {
         /// Minimum number of samples.
         min: usize,
@@ -43,7 +47,7 @@ pub enum StoppingRuleError {
         max: usize,
     },
     /// The time cap is not positive.
-    #[error("the time cap is `{0}` seconds\nhint: give a number above 0")]
+    #[error("the time cap must be above 0 seconds, not `{0}`")]
     Cap(f64),
 }
 

@@ -39,7 +39,7 @@ pub enum Doubt {
     TooFewRepeats,
     /// The repeats vary too much, or the change is too close to the threshold.
     TooNoisy,
-    /// All cells moved alike, and the runs were not interleaved, so the shift cannot be attributed to the machine or the program.
+    /// All cells changed alike, and the runs were not interleaved, so the shift cannot be attributed to the machine or the program.
     Shared,
     /// A value is not positive and finite, or the threshold is not above 0, so there is no ratio.
     NoRatio,
@@ -61,7 +61,7 @@ impl fmt::Display for Doubt {
         f.write_str(match self {
             Self::TooFewRepeats => "too few repeats",
             Self::TooNoisy => "too noisy",
-            Self::Shared => "all cells moved alike, and not in turns",
+            Self::Shared => "all cells changed alike, and the runs were not interleaved",
             Self::NoRatio => "no ratio",
         })
     }
@@ -187,7 +187,10 @@ mod tests {
     fn three_against_three_are_too_few_however_far_apart() {
         let judged = &judge(&[seconds(&[1.0, 1.0, 1.1], &[9.0, 9.1, 9.2])])[0];
         assert_eq!(judged.verdict, Verdict::Inconclusive(Doubt::TooFewRepeats));
-        assert_eq!(judged.adjusted_p, None, "never a small p-value");
+        assert_eq!(
+            judged.adjusted_p, None,
+            "three against three cannot reach a small p-value"
+        );
         assert_eq!(judged.ratio.as_ref().unwrap().interval, None);
     }
 

@@ -218,7 +218,10 @@ mod tests {
         };
         let found = welch(&[0.1; 5], &[0.2; 5], &least).unwrap();
         assert!((found.error - 0.05 * 0.4f64.sqrt()).abs() < 1e-12);
-        assert!((found.freedom - 8.0).abs() < 1e-9, "a floor is no further value");
+        assert!(
+            (found.freedom - 8.0).abs() < 1e-9,
+            "a floor does not add degrees of freedom"
+        );
         let shared = WelchTerms {
             shared_error: 0.05,
             ..PLAIN

@@ -1,7 +1,7 @@
 //! Simulations of the claims in `docs/methodology.md`, with fewer draws than its tables.
 
 #[path = "../examples/methodology/simulation.rs"]
-#[expect(dead_code, reason = "the tables need more of it than these tests")]
+#[expect(dead_code, reason = "only the tables use the whole module")]
 mod simulation;
 
 use mantissa_analysis::{Cluster, cluster_interval, median_interval, wilson};
@@ -81,19 +81,19 @@ fn twenty_passages_cover_what_is_claimed_where_their_words_as_single_draws_do_no
         // In each passage, 30 to 90 % of the tokens are correct; 60 % over all passages.
         let passages: Vec<Cluster> = (0..20)
             .map(|_| {
-                let words = random.random_range(20..60_u32);
+                let tokens = random.random_range(20..60_u32);
                 let share = 0.3 + 0.6 * random.random::<f64>();
-                let right = (0..words).filter(|_| random.random::<f64>() < share).count();
+                let right = (0..tokens).filter(|_| random.random::<f64>() < share).count();
                 Cluster {
                     numerator: right as f64,
-                    denominator: f64::from(words),
+                    denominator: f64::from(tokens),
                 }
             })
             .collect();
         let sum = |pick: fn(&Cluster) -> f64| passages.iter().map(pick).sum::<f64>() as u64;
-        let words = wilson(sum(|one| one.numerator), sum(|one| one.denominator)).unwrap();
+        let by_tokens = wilson(sum(|one| one.numerator), sum(|one| one.denominator)).unwrap();
         by_passage.count(cluster_interval(&passages, seed).unwrap().contains(0.6));
-        by_word.count(words.interval.unwrap().contains(0.6));
+        by_word.count(by_tokens.interval.unwrap().contains(0.6));
     }
     // Two standard errors of 300 draws below 93 %, as for processes.
     let least = 0.93 - 2.0 * error(by_passage, 0.93);
@@ -118,7 +118,7 @@ fn the_same_against_the_same_is_called_different_as_often_as_counting_says() {
 fn a_family_is_called_different_in_at_most_one_of_twenty() {
     let called = simulation::false_calls(8, 6, 400);
     assert!(called.share() <= 0.05, "{}", called.share());
-    assert!(called.hits > 0, "never calling anything would pass too");
+    assert!(called.hits > 0, "at least one family must have a finding");
 }
 
 #[test]
@@ -140,11 +140,11 @@ fn the_page_still_says_what_the_code_finds() {
         let [at_20, at_21] =
             [20, 21].map(|n| percent(simulation::fixed(law, law.median(), n, DRAWS, median_interval)));
         let row = format!("| {} | {at_20} | {at_21} |", law.name);
-        assert!(page.contains(&row), "not on the page: {row}");
+        assert!(page.contains(&row), "not in docs/methodology.md: {row}");
     }
     let row = format!(
         "| 5 against 5 | 0.0079 | {} |",
         percent(simulation::false_calls(5, 1, DRAWS))
     );
-    assert!(page.contains(&row), "not on the page: {row}");
+    assert!(page.contains(&row), "not in docs/methodology.md: {row}");
 }

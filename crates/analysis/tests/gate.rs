@@ -1,7 +1,7 @@
 //! Simulations of the claims about the gate in `docs/methodology.md`, with fewer draws than its tables.
 
 #[path = "../examples/gate/noise.rs"]
-#[expect(dead_code, reason = "the tables need more of it than these tests")]
+#[expect(dead_code, reason = "only the tables use the whole module")]
 mod noise;
 #[path = "../examples/gate/simulation.rs"]
 mod simulation;
@@ -22,7 +22,11 @@ fn recorded_noise_raises_no_false_regression_in_one_suite_of_a_hundred() {
     for noise in [Noise::Turns(recorded()), Noise::Runs(recorded())] {
         // If the true rate is 1 %, more than four of 150 have a probability of 2 %.
         let (false_alarms, _) = suites(&noise, Scene::same(5), 150);
-        assert!(false_alarms <= 4, "{false_alarms} in turns: {}", noise.in_turns());
+        assert!(
+            false_alarms <= 4,
+            "{false_alarms} false alarms, interleaved: {}",
+            noise.in_turns()
+        );
     }
 }
 
@@ -64,6 +68,6 @@ fn the_page_still_says_what_the_gate_finds() {
     let row = format!("| log-normal 0.5 % | 5 | {:.1} % |", caught as f64 / 4.0);
     assert!(
         include_str!("../../../docs/methodology.md").contains(&row),
-        "not on the page: {row}"
+        "not in docs/methodology.md: {row}"
     );
 }

@@ -27,9 +27,9 @@ Examples:
   mantissa explain bf16
 
 Exit codes:
-  0 done, 1 the gate found a regression, 2 the command line or a file is wrong, 3 a cell failed
-  or is not as its suite expects, 4 the machine lacks what was requested, 5 the gate is undecided
-  and `--strict` was given, 101 a bug, 130 stopped by Ctrl-C, 143 stopped by SIGTERM";
+  0 success, 1 the gate found a regression, 2 invalid command line or file, 3 a cell failed or
+  violated an expectation of its suite, 4 the machine lacks a requirement, 5 the gate is
+  inconclusive and `--strict` was given, 101 a bug, 130 stopped by Ctrl-C, 143 stopped by SIGTERM";
 
 /// Benchmark number formats for deep learning: cost and accuracy
 #[derive(Debug, Parser)]
@@ -49,15 +49,15 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// List the suites under `suites/`
     List(ListArguments),
-    /// Print the cells that suites expand to, with every skipped one and why
+    /// List the cells of suites, and why some are skipped
     Plan(PlanArguments),
-    /// Write the report of recorded runs again
+    /// Regenerate the report of recorded runs
     ///
     /// Needs no GPU.
     Report(ReportArguments),
     /// Export recorded runs as CSV, Parquet, LaTeX or Markdown
     ///
-    /// Exports every cell, including the failed ones. Some formats for tools that track measurements export a single run; see `--format`.
+    /// Exports every cell, including the failed ones. Some formats export a single run only; see `--format`.
     Export(ExportArguments),
     /// Recommend the cheapest setting that keeps accuracy in recorded runs
     ///
@@ -72,12 +72,12 @@ pub(crate) enum Command {
     /// A regression is a change for the worse that is larger than both the noise and the threshold of the policy.
     #[command(after_help = GATE_EXAMPLES)]
     Gate(GateArguments),
-    /// List changes for the worse or the better in the history of gated runs
+    /// List regressions and improvements in the history of gated runs
     ///
-    /// Reports from which run on a metric changed. Needs no GPU.
+    /// Prints the run at which each metric changed. Needs no GPU.
     #[command(after_help = HISTORY_EXAMPLES)]
     History(HistoryArguments),
-    /// Find the commit that made a cell worse
+    /// Find the commit that introduced a regression
     ///
     /// Runs `git bisect` in a separate work tree, with the gate's verdict on each commit.
     #[command(after_help = BISECT_EXAMPLES)]
@@ -85,7 +85,7 @@ pub(crate) enum Command {
     /// Test the commit that is checked out
     #[command(hide = true)]
     BisectStep(BisectStepArguments),
-    /// Save, list, show and delete the baselines to compare runs with
+    /// Save, list, show and delete baselines
     #[command(subcommand)]
     Baseline(BaselineCommand),
     /// Explain a number format: its bits, its limits and how it rounds
@@ -95,7 +95,7 @@ pub(crate) enum Command {
         /// f64, f32, tf32, bf16 or f16
         format: Format,
     },
-    /// Show this machine's devices, and which formats each backend has
+    /// Show the devices of this machine and the formats of each backend
     Devices {
         /// Print JSON
         #[arg(long)]
@@ -107,17 +107,17 @@ pub(crate) enum Command {
     Probe(ProbeArguments),
     /// Check every GPU kernel that the autotuner may choose
     ///
-    /// Each candidate multiplies, convolves or attends small integers, whose sums are exact, in a separate process. Results that differ from
-    /// float64, crashes and timeouts are rows of the table, and the exit code is 3. `run` does the same for the kernels of its cells, once per
-    /// card, driver and program, and uses only those that passed. `MANTISSA_WITHOUT=tma,specialized` leaves out candidates whose names contain
-    /// one of the words; `MANTISSA_UNCHECKED_KERNELS=1` skips the checks.
+    /// Each candidate computes a matmul, a convolution or attention on small integers, whose sums are exact, in a separate process. The exit
+    /// code is 3 if a result differs from float64 or a kernel crashes or times out. `run` checks the kernels of its cells in the same way, once
+    /// per card, driver and program, and uses only kernels that pass. `MANTISSA_WITHOUT=tma,specialized` leaves out candidates whose names
+    /// contain one of these words; `MANTISSA_UNCHECKED_KERNELS=1` skips the checks.
     CheckKernels(CheckKernelsArguments),
-    /// Find out whether a model needs range or precision
+    /// Determine whether a model needs range or precision
     ///
-    /// Trains the first f32 training of a suite, then tests the trained model with its matmuls in formats with fewer and fewer bits: in all
+    /// Trains the model of the first f32 training cell of a suite, then tests it with matmuls in formats with fewer and fewer bits: in all
     /// layers at once, and in one layer at a time.
     Sensitivity(RunArguments),
-    /// Check data before using it
+    /// Check data sets
     #[command(subcommand)]
     Data(DataCommand),
     /// Print the JSON Schema of a record
@@ -125,7 +125,7 @@ pub(crate) enum Command {
     /// Print the build information of this program as JSON
     #[command(hide = true)]
     About,
-    /// Run the cell on standard input
+    /// Run the cell that is read from standard input
     #[command(hide = true)]
     Worker,
 }
@@ -154,7 +154,7 @@ Examples:
   mantissa gate reports/change --baseline main --rerun-inconclusive 2 --against target/main/mantissa
 
 Exit codes:
-  0 nothing regressed, 1 something did, 2 what was given cannot be compared, 5 undecided and --strict";
+  0 no regression, 1 a regression, 2 the runs cannot be compared, 5 inconclusive with `--strict`";
 
 const HISTORY_EXAMPLES: &str = "\
 Examples:
@@ -162,7 +162,7 @@ Examples:
   mantissa history baselines/history.jsonl --page trends.html --parquet history.parquet
 
 Exit codes:
-  0 whatever is found, 2 the history cannot be read";
+  0 success, with or without changes; 2 the history cannot be read";
 
 const BISECT_EXAMPLES: &str = "\
 Examples:
@@ -171,11 +171,11 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct BisectArguments {
-    /// A good commit
+    /// Commit without the regression
     pub(crate) good: String,
-    /// A later, worse commit
+    /// Later commit with the regression
     pub(crate) bad: String,
-    /// Build each commit with this command, in its root
+    /// Build each commit with this command, in the root of its work tree
     #[arg(
         long,
         value_name = "COMMAND",
@@ -185,7 +185,7 @@ pub(crate) struct BisectArguments {
     /// Program that the build command creates
     #[arg(long, value_name = "PATH", default_value = "target/release/mantissa")]
     pub(crate) program: PathBuf,
-    /// Processes per side and commit
+    /// Run N processes per program and commit
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(5..=100))]
     pub(crate) repeats: u32,
     /// Policy file with regression thresholds
@@ -316,28 +316,28 @@ pub(crate) struct CompareArguments {
 pub(crate) struct GateArguments {
     /// Run folder; several folders count as one run
     ///
-    /// The processes of several folders took turns with those of the baseline.
+    /// Pass several folders if their processes alternated with those of the baseline.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
     /// Name of a baseline, or folder of a baseline or a run
     ///
-    /// Can be repeated for runs that took turns.
+    /// Can be repeated for runs whose processes alternated.
     #[arg(long, value_name = "BASELINE", required = true)]
     pub(crate) baseline: Vec<String>,
     #[command(flatten)]
     pub(crate) judging: Judging,
-    /// Fail if a comparison is inconclusive, too
+    /// Also fail if a comparison is inconclusive
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Measure undecided cells again, up to N times
+    /// Measure inconclusive cells again, up to N times
     ///
-    /// Each time, twice as many processes measure them.
+    /// Each time runs twice as many processes.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=8))]
     pub(crate) rerun_inconclusive: u32,
-    /// Measure the baseline again with this program, in turns
+    /// Also measure the baseline again, with this program
     ///
-    /// The program has to be the one that measured the baseline, and the program that runs the gate the one that measured the run. The two take
-    /// turns when cells are measured again.
+    /// It must be the program that measured the baseline. The program that runs the gate must be the one that measured the run. The processes
+    /// of the two programs alternate.
     #[arg(long, value_name = "PROGRAM", requires = "rerun_inconclusive")]
     pub(crate) against: Option<PathBuf>,
     /// Write the result to a file in a format (`-`: standard output)
@@ -391,11 +391,11 @@ pub(crate) struct AdviseArguments {
     /// [default: no setting is recommended for kernels]
     #[arg(long, value_name = "MAX", value_parser = parse_error, allow_hyphen_values = true)]
     pub(crate) error: Option<f64>,
-    /// Limit the peak of memory, e.g. `24GiB` or `40GB` [default: no limit]
+    /// Limit the peak memory, e.g.  `24GiB` or `40GB` [default: no limit]
     #[arg(long, value_name = "LIMIT", value_parser = parse_memory, allow_hyphen_values = true)]
     pub(crate) memory: Option<f64>,
     /// Minimise time, energy or memory [default: time]
-    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
+    #[arg(long, value_name = "GOAL", hide_possible_values = true)]
     pub(crate) minimise: Option<GoalChoice>,
     /// Print JSON
     #[arg(long)]
@@ -463,14 +463,14 @@ pub(crate) struct RunArguments {
     pub(crate) order: Option<OrderChoice>,
     /// Wait at most this long for a GPU to cool down [default: 10]
     ///
-    /// The wait is before each cell. With 0, the power of the idle GPU is not read before the first cell either.
+    /// Applies before each cell. With 0, the idle power of the GPU is not measured before the first cell either.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) cool_down: Option<f64>,
     /// Action if another process uses the GPU [default: warn]
     ///
-    /// The process may compute before or during a cell. `warn` writes a warning to the record, `wait` waits up to ten minutes for the process to
-    /// finish, and `fail` fails the cell.
-    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    /// Applies before and during each cell. `warn` writes a warning to the record, `wait` waits up to ten minutes for the process to finish, and
+    /// `fail` fails the cell.
+    #[arg(long, value_name = "ACTION", hide_possible_values = true)]
     pub(crate) busy: Option<BusyChoice>,
     /// Compute with another framework, run by this command
     ///
@@ -480,9 +480,9 @@ pub(crate) struct RunArguments {
     /// Write to this run folder [default: reports/<UTC time>-<name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Run the missing cells of an earlier run, by the plan in its folder
+    /// Run the missing cells of an earlier run
     ///
-    /// With a larger `--repeats`, runs each cell until it has that many repeats.
+    /// The plan is read from its folder. With a larger `--repeats`, runs each cell until it has that many repeats.
     #[arg(
         long,
         value_name = "DIR",
@@ -497,7 +497,7 @@ pub(crate) struct RunArguments {
     /// `--precompile=only` compiles them and measures nothing.
     #[arg(
         long,
-        value_name = "WHAT",
+        value_name = "WHEN",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "first",
@@ -653,11 +653,11 @@ pub(crate) struct Selection {
         hide_env_values = true
     )]
     pub(crate) weights: Vec<String>,
-    /// Start from seeded initialisation with `random`
+    /// Initialise models from the seed of the cell (`random`)
     ///
     /// Also applies to workloads that require weights. `--weights` then only sets the size of the models, by a `config.json` or the header of a
     /// `.bin`.
-    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    #[arg(long, value_name = "METHOD", hide_possible_values = true)]
     pub(crate) init: Option<Init>,
 }
 
@@ -709,7 +709,7 @@ pub(crate) enum BusyChoice {
 fn seconds(given: &str) -> Result<f64, String> {
     match given.parse::<f64>() {
         Ok(seconds) if seconds >= 0.0 && seconds.is_finite() => Ok(seconds),
-        _ => Err("not a number of seconds from 0 on".into()),
+        _ => Err("expected a number of seconds, 0 or more".into()),
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Exit {
     Lacking,
     /// Some comparisons are inconclusive and `--strict` was given.
     Undecided,
-    /// A code with a meaning for another program.
+    /// Exit code that `git bisect run` interprets.
     Code(u8),
     /// A signal stopped the command. The exit code is the one that shells report. Results up to this point are recorded.
     Stopped(Signal),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_machine_lacks_is_told_apart_from_what_the_user_wrote() {
+    fn missing_requirements_and_usage_errors_have_different_codes() {
         let lacking = RunError::Unavailable {
             backend: Backend::Cuda,
             reason: "no driver".into(),

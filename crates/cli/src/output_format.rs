@@ -94,7 +94,7 @@ impl FromStr for Export {
         }
         given.parse().map(Self::Tables).map_err(|error: UnknownName| {
             let names: Vec<&str> = measured.map(|(name, _)| name).collect();
-            format!("{error}, and of one run {}", names.join(", "))
+            format!("{error}, and for a single run {}", names.join(", "))
         })
     }
 }
@@ -106,11 +106,12 @@ impl FromStr for Written {
         let names = || Format::ALL.map(|(name, _)| name).join(", ");
         let (name, path) = text
             .split_once('=')
-            .ok_or("not FORMAT=FILE, e.g. markdown=summary.md")?;
+            .ok_or("expected FORMAT=FILE, e.g. markdown=summary.md")?;
         let format = Format::ALL.into_iter().find(|(known, _)| *known == name);
-        let (_, format) = format.ok_or_else(|| format!("`{name}` is not one of {}", names()))?;
+        let (_, format) =
+            format.ok_or_else(|| format!("`{name}` is not a valid format; valid: {}", names()))?;
         match path {
-            "" => Err("no file".to_owned()),
+            "" => Err("expected a file after `=`".to_owned()),
             path => Ok(Self {
                 format,
                 path: path.into(),

@@ -37,7 +37,7 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
         };
         if let Some(other) = inputs.data.insert(kind, path.clone()) {
             bail!(
-                "`--data {}` and `--data {}` both hold {kind}\n  hint: give one path for each kind of data",
+                "`--data {}` and `--data {}` both contain {kind}\n  hint: pass one path for each kind of data",
                 other.display(),
                 path.display()
             );
@@ -132,7 +132,7 @@ pub(crate) fn reading(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
     by_kind(all(plan)).into_iter().map(read).collect()
 }
 
-/// Rejects a resumed run unless the user gives the same program as its folder, because the folder may come from other people.
+/// Rejects a resumed run unless `--peer` repeats the command in its folder, because the folder may come from an untrusted source.
 fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result<()> {
     let given: Vec<&str> = given.unwrap_or_default().split_whitespace().collect();
     if given == recorded {
@@ -140,25 +140,25 @@ fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result
     }
     let folder = folder.display();
     match recorded.is_empty() {
-        true => bail!("`--peer` is not read: `{folder}` was started without a peer"),
+        true => bail!("cannot use `--peer`: `{folder}` was started without a peer"),
         false => {
             let command = recorded.join(" ");
             bail!(
-                "`{folder}` was started with a peer, which would run this command: {command}\n  \
-                 hint: if you trust it, pass it again: `{}`",
+                "`{folder}` was started with a peer, so resuming would run this command: {command}\n  \
+                 hint: if you trust the command, pass `{}`",
                 command_line(&["--peer", &command])
             )
         }
     }
 }
 
-/// Rejects options of a resumed run that differ from its original options, because it runs the rest of its own plan.
+/// Rejects options of a resumed run that differ from its original options, because it completes the original plan.
 pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<()> {
     let selection = &arguments.selection;
     let (plan, settings) = recorded(folder)?;
     let differs = |given: String, was: String| {
         bail!(
-            "{given} is not read: `{}` was started with {was}\n  hint: leave out the option or its environment variable, or start a new run",
+            "cannot use {given}: `{}` was started with {was}\n  hint: leave out the option or its environment variable, or start a new run",
             folder.display()
         )
     };
@@ -216,7 +216,7 @@ pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<(
                     .map(|(_, path)| format!("`{}`", path.display()))
                     .collect();
                 let was = match was.is_empty() {
-                    true => "none".to_owned(),
+                    true => format!("no `{option}`"),
                     false => was.join(", "),
                 };
                 return differs(format!("`{option} {}`", path.display()), was);
@@ -230,7 +230,7 @@ fn all(plan: &Plan) -> impl Iterator<Item = &Cell> {
     plan.cells.iter().map(|planned| &planned.cell)
 }
 
-/// Formats the workloads that will read synthetic data, one entry per kind.
+/// Lists the workloads that will use synthetic data, one entry per kind.
 pub(crate) fn synthetic(plan: &Plan) -> Vec<String> {
     let synthetic = by_kind(plan.runnable())
         .into_iter()
@@ -249,7 +249,7 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
         .any(|planned| planned.cell.workload.model().is_some());
     if let (false, Some(path)) = (has_models, inputs.weights.values().next()) {
         bail!(
-            "`--weights {}` is not read: no workload here has a model",
+            "cannot use `--weights {}`: no selected workload has a model",
             path.display()
         );
     }
@@ -269,7 +269,7 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
                 format!("{name}=")
             };
             bail!(
-                "`--weights {of}{}` is not read: no workload of this run starts from it",
+                "cannot use `--weights {of}{}`: no workload of this run starts from these weights",
                 path.display()
             );
         }
@@ -290,35 +290,35 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
             continue;
         }
         let needed = if needs.is_empty() {
-            "no workload here reads data".to_owned()
+            "no selected workload reads data".to_owned()
         } else if let Some(names) = workloads.get(&kind.synthetic()) {
             format!(
-                "the suite uses synthetic data for {}; `dataset = \"{kind}\"` reads files",
+                "the suite uses synthetic data for {}; set `dataset = \"{kind}\"` to read files",
                 list(names)
             )
         } else {
             format!("the workloads need: {}", needs.join("; "))
         };
         bail!(
-            "`--data {}` holds {kind}, which no workload reads\n  hint: {needed}",
+            "cannot use `--data {}`: no workload reads {kind}\n  hint: {needed}",
             path.display()
         );
     }
     let has = |kind| inputs.data.contains_key(&kind);
     if inputs.columns.label.is_some() && !has(DatasetKind::Reviews) {
-        bail!("`--label-column` is not read: no labelled text is given\n  hint: name it with `--data`");
+        bail!("cannot use `--label-column`: no labelled text is given\n  hint: pass one with `--data`");
     }
     if inputs.columns.text.is_some() && !has(DatasetKind::Reviews) && !has(DatasetKind::Text) {
-        bail!("`--text-column` is not read: no text is given\n  hint: name it with `--data`");
+        bail!("cannot use `--text-column`: no text is given\n  hint: pass one with `--data`");
     }
     if inputs.random && !has_models {
-        bail!("`--init random` is not read: no workload here has a model");
+        bail!("cannot use `--init random`: no selected workload has a model");
     }
     let synthetic = synthetic(plan);
     if let (false, Some(path)) = (synthetic.is_empty(), inputs.data.values().next()) {
         bail!(
-            "`--data {}` is read by some workloads only; these would take synthetic data: {}\n  hint: give `--data` for them too, or \
-             choose workloads with `--filter`",
+            "`--data {}` applies to some workloads only; these would use synthetic data: {}\n  hint: pass `--data` for them too, or \
+             select workloads with `--filter`",
             path.display(),
             synthetic.join("; ")
         );
@@ -333,7 +333,7 @@ pub(crate) fn check_vocabulary(inputs: &Inputs, plan: &Plan) -> Result<()> {
     match &inputs.vocabulary {
         Some(path) if !reads_text => {
             bail!(
-                "`--vocabulary {}` is not read: no workload here reads text",
+                "cannot use `--vocabulary {}`: no selected workload reads text",
                 path.display()
             )
         }
@@ -347,9 +347,9 @@ pub(crate) fn check(inputs: &Inputs, workloads: &[&str]) -> Result<()> {
     if let Some(name) = inputs.weights.keys().find(unknown) {
         let hint = match nearest(name, workloads.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are `{}`", workloads.join("`, `")),
+            None => format!("valid: `{}`", workloads.join("`, `")),
         };
-        bail!("`--weights {name}=…`: the suites have no workload `{name}`\n  hint: {hint}");
+        bail!("cannot use `--weights {name}=…`: the suites have no workload `{name}`\n  hint: {hint}");
     }
     Ok(())
 }
@@ -364,7 +364,7 @@ pub(crate) fn there(option: &str, path: &Path) -> Result<()> {
 
 fn named(workload: &str) -> String {
     match workload {
-        "" => "all workloads\n  hint: `--weights WORKLOAD=PATH` is for one".to_owned(),
+        "" => "all workloads\n  hint: pass `--weights WORKLOAD=PATH` for a single workload".to_owned(),
         workload => format!("`{workload}`"),
     }
 }

@@ -35,7 +35,7 @@ impl Printer {
         }
     }
 
-    /// Prints the result of a command. After an error, it prints nothing more: the command continues, and [`finish`](Self::finish) reports the
+    /// Prints the result of a command. After a write error, it prints nothing more: the command continues, and [`finish`](Self::finish) reports the
     /// error.
     pub(crate) fn data(&self, text: &str) {
         let mut output = self.output.borrow_mut();
@@ -99,8 +99,8 @@ fn shortened(text: &str) -> Cow<'_, str> {
     format!("{}… ({} bytes more)", &text[..end], text.len() - end).into()
 }
 
-/// Escapes characters that control a terminal or reorder text, as JSON does (`\u001b`), because names, paths and titles come from files of other
-/// people. Line feeds and tabs are kept.
+/// Escapes characters that control a terminal or reorder text, as JSON does (`\u001b`), because names, paths and titles come from untrusted
+/// files. Line feeds and tabs are kept.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return text.into();

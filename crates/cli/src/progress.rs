@@ -21,7 +21,7 @@ pub(crate) struct Bar<'a> {
     cell: String,
     left: Option<Duration>,
     /// Notes on data and weights that were already printed.
-    said: BTreeSet<String>,
+    printed_notes: BTreeSet<String>,
 }
 
 impl<'a> Bar<'a> {
@@ -33,7 +33,7 @@ impl<'a> Bar<'a> {
         };
         let bar = ProgressBar::with_draw_target(None, target);
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {elapsed} {wide_msg}");
-        bar.set_style(style.expect("the template is well-formed"));
+        bar.set_style(style.expect("the progress template is valid"));
         Self {
             printer,
             bar,
@@ -41,7 +41,7 @@ impl<'a> Bar<'a> {
             json,
             cell: String::new(),
             left: None,
-            said: BTreeSet::new(),
+            printed_notes: BTreeSet::new(),
         }
     }
 
@@ -57,14 +57,14 @@ impl<'a> Bar<'a> {
 
 /// Returns the workload and the values of the axes that its suite sweeps.
 pub(crate) fn label(cell: &Cell, swept: &[Axis]) -> String {
-    let mut words = vec![cell.workload.name.clone()];
+    let mut parts = vec![cell.workload.name.clone()];
     for axis in swept {
         match axis {
-            Axis::Seed => words.push(format!("seed={}", cell.seed)),
-            axis => words.extend(cell.setting.get(*axis).map(|value| format!("{axis}={value}"))),
+            Axis::Seed => parts.push(format!("seed={}", cell.seed)),
+            axis => parts.extend(cell.setting.get(*axis).map(|value| format!("{axis}={value}"))),
         }
     }
-    words.join(" ")
+    parts.join(" ")
 }
 
 /// Returns the axes that each suite of a plan sweeps.
@@ -116,16 +116,21 @@ impl Progress for Bar<'_> {
             ProgressEvent::Waiting(what) => self.show(&format!(": {what}")),
             ProgressEvent::Stopping => self.bar.suspend(|| {
                 self.printer
-                    .warn("stopping when this cell is done; once more stops at once");
+                    .warn("stopping after the current cell; a second signal stops immediately");
             }),
-            ProgressEvent::Step(told) => {
-                self.show(&format!(": {} {}/{}", phase(told.phase), told.done, told.total));
+            ProgressEvent::Step(update) => {
+                self.show(&format!(
+                    ": {} {}/{}",
+                    phase(update.phase),
+                    update.done,
+                    update.total
+                ));
             }
             ProgressEvent::Recorded(record) => {
                 self.bar.inc(1);
-                self.say_how_it_was_read(record);
+                self.print_input_notes(record);
                 if self.json {
-                    let line = serde_json::to_string(record).expect("a record is plain data");
+                    let line = serde_json::to_string(record).expect("a record is serializable");
                     self.bar.suspend(|| self.printer.data(&line));
                 }
             }
@@ -135,8 +140,8 @@ impl Progress for Bar<'_> {
 }
 
 impl Bar<'_> {
-    /// Prints skipped files and other notes on reading data and weights, each note once per workload.
-    fn say_how_it_was_read(&mut self, record: &Record) {
+    /// Prints notes on reading data and weights, such as skipped files, each note once per workload.
+    fn print_input_notes(&mut self, record: &Record) {
         let of_data = record.data.iter().flat_map(|data| &data.notes);
         let of_weights = record
             .events
@@ -144,9 +149,9 @@ impl Bar<'_> {
             .filter(|event| event.kind == EventKind::Weights);
         for note in of_data.chain(of_weights.map(|event| &event.detail)) {
             let note = format!("{}: {note}", record.cell.workload.name);
-            if !self.said.contains(&note) {
+            if !self.printed_notes.contains(&note) {
                 self.bar.suspend(|| self.printer.note(&note));
-                self.said.insert(note);
+                self.printed_notes.insert(note);
             }
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn files() -> Result<Vec<PathBuf>> {
     let mut files = vec![];
     if let Err(error) = collect(Path::new(FOLDER), &mut BTreeSet::new(), &mut files) {
         bail!(
-            "cannot read `{FOLDER}`: {error}\n  hint: start from the repository's root, or name a suite file"
+            "cannot read `{FOLDER}`: {error}\n  hint: run in the root of the repository, or pass a suite file"
         );
     }
     files.sort();
@@ -56,17 +56,17 @@ fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>
 
 /// Reads every suite and reports the errors of all of them at once.
 pub(crate) fn read(files: Vec<PathBuf>) -> Result<Vec<Found>> {
-    let (mut found, mut wrong) = (vec![], vec![]);
+    let (mut found, mut invalid) = (vec![], vec![]);
     for path in files {
         match load(&path) {
             Ok(suite) => found.push(Found { path, suite }),
-            Err(errors) => wrong.push(errors.to_string()),
+            Err(errors) => invalid.push(errors.to_string()),
         }
     }
-    if wrong.is_empty() {
+    if invalid.is_empty() {
         Ok(found)
     } else {
-        bail!("{}", wrong.join("\n"))
+        bail!("{}", invalid.join("\n"))
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn selected(selection: &Selection) -> Result<Vec<Found>> {
         return read(files()?);
     }
     if selection.suites.is_empty() {
-        bail!("no suite given\n  hint: name suite files, or `--all`; `mantissa list` shows what there is");
+        bail!("no suite given\n  hint: pass suite files or `--all`; `mantissa list` lists the suites");
     }
     read(
         selection
@@ -105,9 +105,9 @@ fn resolve(given: &Path) -> Result<PathBuf> {
     let stems: Vec<String> = files.iter().map(|path| stem(path)).collect();
     let hint = match nearest(&stem(given), stems.iter().map(String::as_str)) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => "`mantissa list` shows what there is".to_owned(),
+        None => "`mantissa list` lists the suites".to_owned(),
     };
-    bail!("there is no suite `{}`\n  hint: {hint}", given.display())
+    bail!("suite `{}` not found\n  hint: {hint}", given.display())
 }
 
 /// Expands suites with the options of the command line.

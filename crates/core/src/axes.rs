@@ -188,7 +188,7 @@ axes! {
         tasks: _,
         workloads: |workload| match kernel(workload) {
             Some(kernel) => kernel == KernelKind::Attention,
-            // Generation has one query at a time, for which a fused kernel has no use.
+            // Generation computes one query at a time, which does not benefit from a fused kernel.
             None => workload.kind() != TaskKind::Generate && model(workload, Model::has_fused_attention),
         },
     }
@@ -250,12 +250,12 @@ axes! {
         absent: false,
         tasks: _,
     }
-    /// Patterns of layers that a mixed setting keeps in f32: names, leading parts of names, and `*` for any one part.
+    /// Patterns of the layers that a mixed setting keeps in f32. A pattern is a layer name or its leading parts; `*` matches any one part.
     KeepF32 = "keep_f32" => keep_f32: Vec<String> {
         default: |_| vec![],
         absent: &[],
         tasks: Train | Evaluate | Generate,
-        // The layers of a user-defined model have no names here.
+        // The layer names of a user-defined model are unknown.
         workloads: |workload| model(workload, |model| *model != Model::Own),
     }
     /// Number of devices.

@@ -89,7 +89,7 @@ named! {
 named! {
     /// Momentum of the running statistics of batch norms when an optimizer step has several micro-batches.
     pub enum BatchNormMomentum ("batch-norm momentum") {
-        /// The same momentum for every micro-batch as for a whole batch. With N micro-batches, the statistics forget N
+        /// The same momentum for every micro-batch as for a whole batch. With N micro-batches, the running statistics adapt N
         /// times as fast and are noisier.
         Keep = "keep",
         /// The momentum `1 − (1 − m)^(1/N)`, with which N micro-batches move the statistics as far as one whole batch.

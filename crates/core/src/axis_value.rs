@@ -37,7 +37,7 @@ impl fmt::Display for AxisValue {
     }
 }
 
-/// Reason for which an axis rejects a value.
+/// Reason why an axis rejects a value.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ValueError {
     /// The name is not in the list of the axis.
@@ -86,7 +86,7 @@ impl<T: Named> AxisType for T {
         = Self
     where
         Self: 'a;
-    const VALID: &'static str = "one of its names";
+    const VALID: &'static str = "the name of a value";
 
     fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName> {
         match value {

@@ -23,12 +23,12 @@ impl BitRounding {
     /// Returns the constants of a layout.
     ///
     /// # Panics
-    /// On more bits of exponent or of fraction than f32 has.
+    /// If the layout has more exponent or fraction bits than f32.
     pub fn of(layout: Layout) -> Self {
         let (exponent, fraction) = (layout.exponent_bits(), layout.fraction_bits());
         assert!(
             exponent <= Format::F32.exponent_bits() && fraction <= FRACTION,
-            "{layout}"
+            "layout {layout} has more bits than f32"
         );
         let bias = Format::F32.bias();
         Self {
@@ -94,7 +94,7 @@ mod tests {
         }
 
         #[test]
-        fn so_do_values_near_the_limits_and_ties(e in 2u32..=8, m in 1u32..=23, steps in 0u32..40, quarter in -3i32..=3) {
+        fn rounding_near_limits_and_ties_agrees_with_the_definition(e in 2u32..=8, m in 1u32..=23, steps in 0u32..40, quarter in -3i32..=3) {
             let layout = Layout::new(e, m);
             for near in [0.0, layout.ulp(0.0), layout.ulp(0.0) * f64::from(1 << m.min(22)), layout.max_finite(), 1.0] {
                 let spacing = layout.ulp(near);

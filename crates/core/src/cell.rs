@@ -132,7 +132,7 @@ impl CellMaker {
 }
 
 fn write_json<T: Serialize>(value: &T, json: &mut Vec<u8>) {
-    serde_json::to_writer(json, value).expect("memory takes any text, and these types are JSON values");
+    serde_json::to_writer(json, value).expect("these types serialize as JSON");
 }
 
 /// Writes JSON with sorted keys and without white space, independent of the map type of serde_json.
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn the_id_is_the_same_forever() {
-        // A different id breaks the link to every recorded baseline: increase the schema version of the record as well.
+        // A changed id breaks the link to every recorded baseline. Increase the schema version of the record in that case.
         assert_eq!(cell("a", 64).id.as_str(), "547d2bc4619f9cff");
     }
 }

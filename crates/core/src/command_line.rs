@@ -2,8 +2,8 @@
 
 /// Joins words to a command line, quoted for a POSIX shell.
 pub fn command_line<W: AsRef<str>>(words: &[W]) -> String {
-    let words = words.iter().map(|word| quoted(word.as_ref()));
-    words.collect::<Vec<_>>().join(" ")
+    let quoted_words = words.iter().map(|word| quoted(word.as_ref()));
+    quoted_words.collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &str) -> String {

@@ -16,13 +16,13 @@ named! {
         LossScale = "loss-scale",
         /// First loss that was not finite.
         NonFiniteLoss = "non-finite-loss",
-        /// Precision in which kernels computed, read from their results.
+        /// Precision in which kernels computed, derived from their results.
         Observed = "observed",
         /// Step whose gradients were compared with those of other formats.
         Sensitivity = "sensitivity",
         /// Beginning of the generated text.
         Text = "text",
-        /// Way in which the weights of a checkpoint were read.
+        /// Details of reading the weights of a checkpoint.
         Weights = "weights",
         /// End of the warm-up.
         WarmUp = "warm-up",
@@ -30,7 +30,7 @@ named! {
         Stopped = "stopped",
         /// Launches that were repeated because the clock was throttled.
         Retaken = "retaken",
-        /// Clock that launches were timed with.
+        /// Clock that timed the launches.
         Clock = "clock",
         /// State of the cache before each launch.
         Cache = "cache",
@@ -40,13 +40,13 @@ named! {
         KernelCache = "kernel-cache",
         /// Rate at which device and host were sampled.
         Sampling = "sampling",
-        /// Quantity of the device that could not be read any more.
+        /// Device quantity that became unreadable.
         Telemetry = "telemetry",
         /// Loss of the device.
         DeviceLost = "device-lost",
-        /// Clock that heat, power or the hardware's protection lowered.
+        /// Clock throttled by heat, power or hardware protection.
         Throttled = "throttled",
-        /// Clock that a setting of the device limited.
+        /// Clock limited by a setting of the device.
         ClocksHeld = "clocks-held",
         /// Memory errors that ECC could not correct.
         Ecc = "ecc",
@@ -64,9 +64,9 @@ pub struct Event {
     pub kind: EventKind,
     /// Optimizer step or launch at which it happened, from 1.
     pub step: Option<u64>,
-    /// Value that the kind of event has, such as the new loss scale.
+    /// Value that belongs to the kind of event, such as the new loss scale.
     pub value: Option<f64>,
-    /// Description in words.
+    /// Description as text.
     pub detail: String,
 }
 

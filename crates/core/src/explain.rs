@@ -11,7 +11,7 @@ pub struct Explanation {
     pub format: Format,
     /// Origin in a few words.
     pub origin: &'static str,
-    /// Bits that carry information: sign, exponent and fraction.
+    /// Number of significant bits: sign, exponent and fraction.
     pub bits: u32,
     /// Bits that one value occupies in memory.
     pub storage_bits: u32,
@@ -60,7 +60,7 @@ pub fn explain(format: Format) -> Explanation {
         origin: match format {
             Format::F64 => "double precision, IEEE 754 binary64",
             Format::F32 => "single precision, IEEE 754 binary32",
-            Format::Tf32 => "TensorFloat-32, what NVIDIA's tensor cores keep of an f32 operand",
+            Format::Tf32 => "TensorFloat-32, the bits of an f32 operand that NVIDIA tensor cores use",
             Format::Bf16 => "bfloat16, the upper half of an f32",
             Format::F16 => "half precision, IEEE 754 binary16",
         },
@@ -175,8 +175,8 @@ fn short(x: f64) -> String {
 /// Formats all decimal places of `x`, or the first twenty if there are more. The article prints values in this way.
 fn decimal(x: f64) -> String {
     const DECIMALS: usize = 20;
-    // A double of the magnitude of these examples has fewer binary places, and therefore fewer decimal places, than
-    // this.
+    // Upper bound of the decimal places of the examples: a double of their magnitude has fewer binary places, and as many decimal
+    // places as binary places.
     const ALL: usize = 100;
     if !x.is_finite() {
         return x.to_string();

@@ -56,7 +56,7 @@ pub fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
 
 fn read_whole(file: File, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
-    // One more byte is needed to detect the end of the file without another allocation.
+    // The additional byte detects the end of the file without another allocation.
     bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX).saturating_add(1))?;
     // `Take` does not query the file length a second time.
     file.take(u64::MAX).read_to_end(&mut bytes)?;
@@ -116,11 +116,11 @@ pub fn read_line(source: &mut impl BufRead, line: &mut Vec<u8>, limit: u64) -> i
 fn too_large(limit: u64) -> io::Error {
     io::Error::new(
         ErrorKind::InvalidData,
-        format!("it has more than {limit} bytes, the most that are read"),
+        format!("it has more than {limit} bytes, the maximum size"),
     )
 }
 
-/// Opens the executable of this process, even if the file was replaced since the start.
+/// Opens the executable of this process, even if the file at its path was replaced since the start.
 ///
 /// # Errors
 /// An I/O error.
@@ -131,7 +131,7 @@ pub fn open_own_program() -> io::Result<File> {
     }
 }
 
-/// Returns true if the machine has no room for a file, or no more memory, processes, threads or open files.
+/// Returns true if the error is a lack of resources: disk space, memory, processes, threads or open files.
 pub fn is_exhausted(error: &io::Error) -> bool {
     #[cfg(unix)]
     {
@@ -188,7 +188,7 @@ impl<R: Read> Read for Bounded<R> {
 /// Creates the folder `relative` below `root`, and `root` itself. Returns its path.
 ///
 /// # Errors
-/// A symbolic link below `root`, which might lead elsewhere; a path that leaves `root`; an I/O error.
+/// A symbolic link below `root`, which could point elsewhere; a path that points outside of `root`; an I/O error.
 pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(root)?;
     let mut folder = root.to_owned();
@@ -196,7 +196,7 @@ pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> 
         let Component::Normal(name) = part else {
             return Err(io::Error::new(
                 ErrorKind::InvalidInput,
-                "the path leaves its folder",
+                "the path points outside of its folder",
             ));
         };
         folder.push(name);
@@ -205,7 +205,7 @@ pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> 
                 return Err(io::Error::new(
                     ErrorKind::InvalidInput,
                     format!(
-                        "`{}` is a symbolic link, and is not written through",
+                        "`{}` is a symbolic link; writes through symbolic links are not allowed",
                         folder.strip_prefix(root).unwrap_or(&folder).display()
                     ),
                 ));

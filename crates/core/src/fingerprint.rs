@@ -20,8 +20,8 @@ pub struct Fingerprint {
     pub gpu: Option<Gpu>,
     /// Version of mantissa.
     pub mantissa: String,
-    /// Git revision of the build, with `-dirty` after uncommitted changes; or the value of `MANTISSA_REVISION` when it
-    /// is set.
+    /// Git revision of the build, with the suffix `-dirty` for uncommitted changes; or the value of `MANTISSA_REVISION`, if
+    /// set.
     pub revision: Option<String>,
     /// First 16 hex digits of the BLAKE3 hash of the executable. Different hashes mean different programs.
     #[serde(default)]
@@ -93,7 +93,7 @@ pub struct DataSource {
 pub struct ClassCount {
     /// Class number, from 0.
     pub number: u32,
-    /// Name from the data, or else from the checkpoint, or else the class number.
+    /// Name from the data, otherwise from the checkpoint, otherwise the class number.
     pub name: String,
     /// Numbers of training, validation and test examples.
     pub examples: [u64; 3],

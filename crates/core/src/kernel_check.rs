@@ -52,7 +52,7 @@ pub struct CheckedCandidate {
     pub launched: Vec<CandidateKernel>,
     /// The first result that differs from float64.
     pub wrong: Option<String>,
-    /// Reason for which the last of the rejected shapes was not launched.
+    /// Reason why the last of the rejected shapes was not launched.
     pub refused: Option<String>,
 }
 
@@ -69,7 +69,7 @@ pub struct KernelCheck {
     pub verdict: CheckVerdict,
     /// Shapes that were launched and compared.
     pub shapes: u32,
-    /// Reason for which the candidate did not pass.
+    /// Reason why the candidate did not pass.
     pub detail: Option<String>,
     /// The kernels that passed, by the dtype of their operands.
     pub passed: Vec<CandidateKernel>,
@@ -79,7 +79,7 @@ impl KernelCheck {
     /// Name of the file with all checks, in the folder of the kernel cache.
     pub const FILE: &str = "checks.json";
 
-    /// Returns the check of a process that ended regularly.
+    /// Returns the check of a process that exited normally.
     pub fn of(
         operation: CheckedOperation,
         setting: String,

@@ -17,14 +17,14 @@ pub struct Layout {
 
 /// Error for a text that is not a layout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no layout\n  hint: write e.g. `e5m10`: 2 to 11 bits of exponent, 1 to 52 of fraction", .0.escape_debug())]
+#[error("`{}` is not a valid layout\n  hint: use 2 to 11 exponent bits and 1 to 52 fraction bits, e.g. `e5m10`", .0.escape_debug())]
 pub struct NoLayout(String);
 
 impl Layout {
     /// Creates a layout with these numbers of bits.
     ///
     /// # Panics
-    /// If there are fewer than 2 exponent bits or 1 fraction bit, or more than f64 has.
+    /// If there are fewer than 2 exponent bits, fewer than 1 fraction bit, or more of either than in f64.
     pub const fn new(exponent_bits: u32, fraction_bits: u32) -> Self {
         assert!(exponent_bits >= 2 && exponent_bits <= 11 && fraction_bits >= 1 && fraction_bits <= 52);
         Self {
@@ -85,7 +85,7 @@ impl FromStr for Layout {
     type Err = NoLayout;
 
     fn from_str(text: &str) -> Result<Self, NoLayout> {
-        let bits = text.strip_prefix('e').and_then(|rest| rest.split_once('m'));
+        let bits = text.strip_prefix('e').and_then(|bits| bits.split_once('m'));
         let bits = bits.and_then(|(e, m)| Some((e.parse().ok()?, m.parse().ok()?)));
         match bits {
             Some((e @ 2..=11, m @ 1..=52)) => Ok(Self::new(e, m)),

@@ -167,7 +167,10 @@ metrics! {
     AccumulationError = "accumulation_error", Ratio, Lower;
     /// Part of `relative_error` due to rounding an exact result to the output format.
     RoundingError = "rounding_error", Ratio, Lower;
-    /// Relative excess of the magnitudes of the result; negative if they are too small. Values nearer to 0 are better.
+    /// Signed bias of the magnitudes of the result: Σ(|result| − |reference|) / Σ|reference|, where the reference is float64
+    /// on the same quantised inputs. Positive if the magnitudes are too large on average, negative if they are too small.
+    /// The best value is 0. The recorded direction (`lower`) is not meaningful for this metric: a more negative value is not
+    /// better. The default policy of the gate does not judge it.
     MagnitudeBias = "magnitude_bias", Ratio, Lower;
     /// Maximum distance to the float64 result, in units in the last place of the output format.
     MaxUlp = "max_ulp", Ulp, Lower;

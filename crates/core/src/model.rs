@@ -45,7 +45,7 @@ impl Model {
         }
     }
 
-    /// Maximum number of layers of a model, which bounds lists of layers. No published model has as many.
+    /// Maximum number of layers of a model, larger than in any published model. Bounds the length of lists of layers.
     pub const MOST_LAYERS: u32 = 10_000;
 
     /// Returns the number of Transformer blocks, or of layers with weights.
@@ -131,7 +131,7 @@ impl Model {
         }
     }
 
-    /// Returns true if training uses dropout. A user-defined model may use it.
+    /// Returns true if training may use dropout, which includes any user-defined model.
     pub fn has_dropout(&self) -> bool {
         let shares = match self {
             Self::Distilbert(size) => [size.dropout, size.attention_dropout, size.seq_classif_dropout],

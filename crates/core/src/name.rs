@@ -44,18 +44,18 @@ pub const LONGEST_NAME: usize = 200;
 /// Checks that a name can be part of a path. Names of suites are used as file names.
 ///
 /// # Errors
-/// A text that is empty, longer than [`LONGEST_NAME`], `.` or `..`, or has a slash, a backslash or a NUL.
+/// A name that is empty, longer than [`LONGEST_NAME`], `.` or `..`, or contains a slash, a backslash or a NUL.
 pub fn check_file_name(name: &str) -> Result<(), String> {
     let problem = if name.is_empty() {
         "it is empty".to_owned()
     } else if name.len() > LONGEST_NAME {
-        format!("it has {} bytes, and a name at most {LONGEST_NAME}", name.len())
+        format!("it has {} bytes, the maximum is {LONGEST_NAME}", name.len())
     } else if name == "." || name == ".." || name.contains(['/', '\\', '\0']) {
         "it is a path".to_owned()
     } else {
         return Ok(());
     };
-    Err(format!("{:?} is not a name: {problem}", shortened(name)))
+    Err(format!("{:?} is not a valid name: {problem}", shortened(name)))
 }
 
 /// Replaces line breaks by spaces, for error messages that quote a file or the command line.
@@ -63,7 +63,7 @@ pub fn in_one_line(text: &impl fmt::Display) -> String {
     text.to_string().replace(['\n', '\r'], " ")
 }
 
-/// Returns the first 64 bytes of a text or less, for error messages.
+/// Returns at most the first 64 bytes of a text, for error messages.
 pub(crate) fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(text.len().min(64))]
 }

@@ -1,6 +1,6 @@
 //! Phases of a cell.
 
-/// Phase of a workload.
+/// Phase of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {

@@ -10,7 +10,7 @@ use crate::{Axis, AxisValue, Cell, Claim, MetricName, Status, name::named};
 named! {
     /// Size of a run.
     pub enum Profile ("profile") {
-        /// Minutes on a laptop: a check that everything works.
+        /// Minutes on a laptop, to check that everything works.
         Smoke = "smoke",
         /// Half an hour on a data-centre GPU.
         Standard = "standard",

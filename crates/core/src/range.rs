@@ -51,7 +51,7 @@ pub struct RangeCounts {
     pub underflow: u64,
     /// Non-zero elements below the smallest normal value of the format.
     pub subnormal: u64,
-    /// ⌊log₂|x|⌋ that the first entry of `exponents` counts.
+    /// Exponent ⌊log₂|x|⌋ that corresponds to the first entry of `exponents`.
     pub lowest_exponent: i32,
     /// Histogram of exponents: number of finite, non-zero elements of the reference for each exponent, in ascending
     /// order.

@@ -160,7 +160,7 @@ named! {
 pub enum RecordError {
     /// The record was written by a later version.
     #[error(
-        "line {line} has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa"
+        "line {line} has schema {found}, but this build supports schemas only up to {SCHEMA_VERSION}\n  hint: update mantissa"
     )]
     NewerSchema {
         /// Line of the file, from 1.
@@ -169,7 +169,7 @@ pub enum RecordError {
         found: u64,
     },
     /// The line is not a valid record. An incomplete last line is not an error.
-    #[error("line {line} is not a record: {}", in_one_line(source))]
+    #[error("line {line} is not a valid record: {}", in_one_line(source))]
     Malformed {
         /// Line of the file, from 1.
         line: usize,
@@ -177,7 +177,7 @@ pub enum RecordError {
         source: serde_json::Error,
     },
     /// The file cannot be read.
-    #[error("line {line} cannot be read: {source}")]
+    #[error("cannot read line {line}: {source}")]
     Unreadable {
         /// Line of the file, from 1.
         line: usize,
@@ -191,14 +191,14 @@ pub enum RecordError {
 pub struct ParsedRecords {
     /// Records of the complete lines.
     pub records: Vec<Record>,
-    /// Length of the complete lines in bytes. The rest is a line that a crash or a full disk cut off.
+    /// Length of the complete lines in bytes. A line after them was truncated by a crash or a full disk.
     pub whole_bytes: usize,
     /// True if the last line is incomplete.
     pub cut: bool,
 }
 
-/// Reads `records.jsonl`. A last line without a line end was cut off by a crash: it is skipped and reported in
-/// [`ParsedRecords::cut`].
+/// Reads `records.jsonl`. Skips a last line without a line end, which was truncated by a crash or a full disk, and reports it
+/// in [`ParsedRecords::cut`].
 pub fn parse_records(text: &str) -> Result<ParsedRecords, RecordError> {
     let mut reader = RecordReader::new(text.as_bytes());
     let records = reader.by_ref().collect::<Result<_, _>>()?;
@@ -209,8 +209,8 @@ pub fn parse_records(text: &str) -> Result<ParsedRecords, RecordError> {
     })
 }
 
-/// Iterator over the records of `records.jsonl` that keeps one line in memory. It ends at the first error, and at a
-/// last line without a line end, which was cut off by a crash or a full disk.
+/// Iterator over the records of `records.jsonl` that keeps one line in memory. It ends at the first error, and before a
+/// last line without a line end, which was truncated by a crash or a full disk.
 #[derive(Debug)]
 pub struct RecordReader<R> {
     source: R,
@@ -234,7 +234,8 @@ impl<R: BufRead> RecordReader<R> {
         }
     }
 
-    /// Returns the length of the complete lines so far in bytes. At the end, anything behind them was cut off.
+    /// Returns the length in bytes of the complete lines read so far. After the last record, anything behind them is a truncated
+    /// line.
     pub fn whole_bytes(&self) -> u64 {
         self.whole_bytes
     }

@@ -32,21 +32,19 @@ pub enum SkipReason {
         precision: Precision,
     },
     /// `keep_f32` is not defined for the precision.
-    #[error(
-        "`keep_f32` is not defined under `{precision}`: only a mixed setting has layers to keep out of it"
-    )]
+    #[error("`keep_f32` is not defined under `{precision}`: it applies only to mixed precision")]
     UndefinedKeepF32 {
         /// Precision of the setting.
         precision: Precision,
     },
     /// Matrix units accumulate in f16 only if the operands are f16.
-    #[error("no GPU sums products of bf16 in f16")]
+    #[error("no GPU accumulates matmuls of bf16 operands in f16")]
     NoF16SumsOfBf16,
     /// The backend flex executes operations one by one.
     #[error("`fusion=on` does not exist on the flex backend")]
     NoFusionOnFlex,
     /// The axis value is valid but not implemented.
-    #[error("`{axis}={value}` is not built yet")]
+    #[error("`{axis}={value}` is not implemented yet")]
     NotBuilt {
         /// Axis of the value.
         axis: Axis,
@@ -97,7 +95,7 @@ impl Setting {
             .filter_map(|axis| Some((*axis, self.get(*axis)?)))
     }
 
-    /// Returns the reason for which a cell with this setting cannot run on any machine.
+    /// Returns the reason why a cell with this setting cannot run on any machine.
     pub fn skip_reason(&self) -> Option<SkipReason> {
         let (precision, matmul) = (self.precision(), self.matmul());
         if !precision.allows(matmul) {
@@ -132,7 +130,7 @@ impl Setting {
     /// skipped.
     fn is_built(&self, axis: Axis) -> bool {
         match axis {
-            // The CPU backend rounds after every product, which is too slow for anything but a single kernel.
+            // The CPU backend rounds after every multiplication, which is too slow for anything but a single kernel.
             Axis::Accumulator => {
                 let kernel = self.batch.is_none();
                 self.accumulator() == Accumulator::F32 || kernel || self.backend() != Backend::Flex
@@ -226,7 +224,7 @@ mod tests {
     #[test]
     fn what_is_not_built_says_so_by_axis_and_value() {
         let reason = with(&[(Axis::Devices, "2")]).skip_reason().unwrap();
-        assert_eq!(reason.to_string(), "`devices=2` is not built yet");
+        assert_eq!(reason.to_string(), "`devices=2` is not implemented yet");
         assert!(
             with(&[(Axis::Fusion, "on")])
                 .skip_reason()

@@ -109,10 +109,10 @@ impl DatasetKind {
 named! {
     /// State of the last-level cache when a kernel is launched.
     pub enum CacheState ("cache") {
-        /// The cache holds none of the inputs. Launches rotate through copies of the inputs that are together larger
-        /// than the cache.
+        /// The cache does not contain the inputs. Launches rotate through copies of the inputs that together exceed the
+        /// cache.
         Cold = "cold",
-        /// The cache holds data of the previous launch, which had the same inputs.
+        /// The cache contains data of the previous launch, which had the same inputs.
         Warm = "warm",
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     storage::{BLOCK, Stored, changed},
     vectorized::Wide,
 };
-/// Factors of an Adam step. They are not rounded to the format of the parameters: in bf16, 0.999 is 1.
+/// Factors of an Adam step, not rounded to the format of the parameters: in bf16, 0.999 would be 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamRates<T = f64> {
     /// Factor of a parameter for weight decay.

@@ -1,5 +1,5 @@
-//! Attention in one kernel on the CPU, in f32 for 16-bit formats. It processes some queries of a head at a time, and only their
-//! scores exist in memory.
+//! Fused attention on the CPU, in f32 for 16-bit formats. It processes some queries of a head at a time and keeps only their scores in
+//! memory.
 
 use burn::{
     backend::{
@@ -22,7 +22,7 @@ use crate::{
     vectorized::{Wide, softmax},
 };
 
-/// Scores per piece, unless one piece of queries has more: a quarter of a core's L2 cache, in f32.
+/// Scores per piece, unless [`FEWEST`] queries have more: a quarter of a core's L2 cache, in f32.
 const SCORES: usize = 64 * 1024;
 
 /// Minimum queries per piece, if there are as many. With fewer, rearranging the keys for the matmul takes longer than
@@ -56,17 +56,17 @@ fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTe
     assert_eq!(
         key.shape().dims(),
         [n, heads, keys, of_query],
-        "keys of the queries"
+        "keys must have the batch, heads and width of the queries"
     );
     assert_eq!(
         value.shape().dims(),
         [n, heads, keys, of_value],
-        "values of the keys"
+        "values must have the batch, heads and length of the keys"
     );
     assert_eq!(
         padding.shape().dims(),
         [n, heads, queries, keys],
-        "a mask of the scores"
+        "the mask must have the shape of the scores"
     );
     let shape = Shape::new([n, heads, queries, of_value]);
     if shape.num_elements() == 0 || keys == 0 {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none_in_the_end_however_many_keys_there_are() {
+    fn nan_is_propagated_for_any_number_of_keys() {
         let device = Device::flex();
         for keys in [1, 15, 16, 33] {
             let [query, key, value] = drawn([1, 1, 1, keys], DType::F32);
@@ -198,8 +198,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "keys of the queries")]
-    fn keys_of_fewer_texts_are_refused() {
+    #[should_panic(expected = "keys must have the batch")]
+    fn keys_of_another_batch_size_are_rejected() {
         let [query, ..] = drawn([2, 1, 1, 7], DType::F32);
         let [_, key, value] = drawn([1, 1, 1, 7], DType::F32);
         let padding = Tensor::<4, Bool>::full([2, 1, 1, 7], false, &Device::flex());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn attention_is_burns_in_f64_whatever_the_padding_and_the_pieces() {
+    fn attention_matches_burn_in_f64_for_every_mask_and_number_of_pieces() {
         let device = Device::flex();
         device.seed(11);
         // A single piece; several pieces with a partial one; one query, as in text generation.

@@ -15,7 +15,7 @@ thread_local! {
 /// Returns a buffer of at least `values` values, the first of which are filled by `fill`.
 pub(crate) fn filled(values: usize, fill: impl FnOnce(&mut [f32])) -> Arc<Bytes> {
     let mut buffer = free(values).unwrap_or_else(|| Bytes::from_elems(vec![0f32; values]).into());
-    let bytes = Arc::get_mut(&mut buffer).expect("nobody else has it");
+    let bytes = Arc::get_mut(&mut buffer).expect("the buffer is not shared");
     fill(&mut bytemuck::cast_slice_mut(bytes)[..values]);
     BUFFERS.with_borrow_mut(|buffers| {
         if buffers.len() == KEPT {
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_used_again_when_nobody_holds_it_and_not_before() {
+    fn a_buffer_is_reused_once_it_is_not_shared() {
         let first = filled(8, |values| values.fill(1.0));
         let second = filled(8, |values| values.fill(2.0));
         assert_ne!(place(&first), place(&second));
@@ -61,10 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_kept_than_a_product_needs() {
-        let held: Vec<_> = (0..5).map(|_| filled(3, |_| {})).collect();
+    fn at_most_two_buffers_are_kept() {
+        let buffers: Vec<_> = (0..5).map(|_| filled(3, |_| {})).collect();
         assert_eq!(BUFFERS.with_borrow(Vec::len), KEPT);
-        drop(held);
+        drop(buffers);
         filled(0, |values| assert!(values.is_empty()));
     }
 }

@@ -22,7 +22,7 @@ fn rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     let (shape, layout) = (tensor.shape(), tensor.layout());
     let from = &tensor.storage::<T>()[layout.start_offset()..];
     let Some((&width, outer)) = shape.as_slice().split_last() else {
-        unreachable!("there is a last dimension");
+        unreachable!("a tensor has a last dimension");
     };
     let to = written(
         shape.num_elements(),

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn specials_keep_their_kind_and_their_sign() {
+    fn infinities_and_nan_keep_their_kind_and_sign() {
         for round in [round_tf32 as fn(f32) -> f32, round_bf16, round_f16] {
             assert!(round(f32::from_bits(0x7f80_0001)).is_nan());
             assert_eq!(round(f32::NEG_INFINITY), f32::NEG_INFINITY);

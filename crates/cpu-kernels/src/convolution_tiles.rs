@@ -1,5 +1,5 @@
-//! Products of windows and filters on the CPU, some lines of windows at a time. The windows are multiplied while they are in the cache.
-//! Those of all images, nine times the size of the images for filters of 3 × 3, are never in memory at once.
+//! Matmuls of windows and filters on the CPU, some lines of windows at a time, so that the windows are multiplied while they are in the
+//! cache. The windows of all images, which take nine times the memory of the images for filters of 3 × 3, are never in memory at once.
 
 use std::sync::Arc;
 
@@ -98,7 +98,11 @@ impl Tiles {
             stride,
             padding,
         };
-        assert_eq!(filters.shape()[0], geometry.window(), "values of a filter");
+        assert_eq!(
+            filters.shape()[0],
+            geometry.window(),
+            "a filter must have as many values as a window"
+        );
         Self {
             geometry,
             images: packed(images),

@@ -73,14 +73,14 @@ mod tests {
             }
             let odd = Tensor::<3>::from_data([[[f64::NAN, f64::INFINITY, -f64::INFINITY]]], (&device, dtype));
             let [nan, inf, zero] = list(relu(primitive(&odd)))[..] else {
-                unreachable!("there are three");
+                unreachable!("the list has three values");
             };
             assert!(nan.is_nan() && inf == f64::INFINITY && zero == 0.0, "{dtype:?}");
         }
     }
 
     #[test]
-    fn results_take_the_place_of_a_tensor_only_if_nobody_else_holds_it() {
+    fn results_are_written_in_place_only_if_the_tensor_is_not_shared() {
         let device = Device::flex();
         for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
             let drawn = || {
@@ -89,20 +89,20 @@ mod tests {
                 values.try_into_primitive::<Flex>().unwrap()
             };
             let place = |tensor: &FlexTensor| tensor.bytes().as_ptr();
-            let (held, other) = (drawn(), drawn());
-            let before = list(held.clone());
+            let (tensor, other) = (drawn(), drawn());
+            let before = list(tensor.clone());
             let results = [
-                relu(held.clone()),
-                relu_gradient(held.clone(), other.clone()),
-                add(held.clone(), other.clone()),
-                add(held.clone(), held.clone()),
+                relu(tensor.clone()),
+                relu_gradient(tensor.clone(), other.clone()),
+                add(tensor.clone(), other.clone()),
+                add(tensor.clone(), tensor.clone()),
             ];
             for result in results {
-                assert_ne!(place(&result), place(&held), "{dtype:?}");
+                assert_ne!(place(&result), place(&tensor), "{dtype:?}");
             }
-            assert_eq!(list(held.clone()), before, "{dtype:?}");
-            let first = place(&held);
-            let result = add(relu(held), other);
+            assert_eq!(list(tensor.clone()), before, "{dtype:?}");
+            let first = place(&tensor);
+            let result = add(relu(tensor), other);
             assert_eq!(place(&result), first, "{dtype:?}");
         }
     }

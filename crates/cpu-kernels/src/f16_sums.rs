@@ -11,7 +11,7 @@ use rayon::prelude::*;
 /// Multiplies f32 tensors with 16-bit values, shapes `[…, m, k] × […, k, n]`, and rounds the running sum to f16 after
 /// each multiplication. It is slow.
 pub fn matmul_with_f16_sums(lhs: FlexTensor, rhs: FlexTensor) -> FlexTensor {
-    let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).expect("the caller's shapes fit");
+    let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).expect("operands have compatible shapes");
     let rank = shape.num_dims();
     let (m, n, k) = (shape[rank - 2], shape[rank - 1], lhs.shape()[rank - 1]);
     let spread = |tensor: FlexTensor, rows: usize, columns: usize| {

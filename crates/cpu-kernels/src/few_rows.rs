@@ -1,5 +1,5 @@
-//! Matmuls of few rows with the weights of a layer, as in generation token by token. Their speed is bound by reading the weights,
-//! which are read once, in their stored layout.
+//! Matmuls of few rows with the weights of a layer, as in generation token by token. They are bound by memory bandwidth, so the weights
+//! are read only once, in their stored layout.
 
 use std::array::from_fn;
 
@@ -43,10 +43,10 @@ pub fn few_rows_matmul(
     Some(match (lhs.dtype(), format, Instruction::here()) {
         (DType::F32, Format::Bf16, Some(with)) => rows::<f32, _>(lhs, rhs, Pairs(with)),
         (DType::BF16, _, Some(with)) => rows::<bf16, _>(lhs, rhs, Pairs(with)),
-        (DType::F64, ..) => rows::<f64, _>(lhs, rhs, AsItIs),
+        (DType::F64, ..) => rows::<f64, _>(lhs, rhs, Unchanged),
         (DType::F32, Format::Tf32, _) => rows::<f32, _>(lhs, rhs, Rounded(round_tf32)),
         (DType::F32, Format::Bf16, None) => rows::<f32, _>(lhs, rhs, Rounded(round_bf16)),
-        (DType::F32, ..) => rows::<f32, _>(lhs, rhs, AsItIs),
+        (DType::F32, ..) => rows::<f32, _>(lhs, rhs, Unchanged),
         (DType::F16, ..) => rows::<f16, _>(lhs, rhs, Widened),
         (DType::BF16, ..) => rows::<bf16, _>(lhs, rhs, Widened),
         _ => return None,
@@ -84,9 +84,9 @@ trait Seen<T: Stored>: Copy + Sync {
 
 /// Reads values as they are stored.
 #[derive(Clone, Copy)]
-struct AsItIs;
+struct Unchanged;
 
-impl<W: Stored<Wide = W> + Wide> Seen<W> for AsItIs {
+impl<W: Stored<Wide = W> + Wide> Seen<W> for Unchanged {
     type Value = W;
 
     #[inline(always)]
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_product_of_few_rows_with_transposed_weights_is_left_to_others() {
+    fn other_matmuls_are_not_handled_by_the_kernel_for_few_rows() {
         let device = Device::flex();
         let ones = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device);
         let served = |lhs: Tensor<2>, rhs: Tensor<2>| {

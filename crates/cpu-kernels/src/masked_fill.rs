@@ -1,4 +1,4 @@
-//! Masked fill on all cores. The mask is broadcast over heads and queries, or over texts; its rows are read in place.
+//! Masked fill on all cores. The mask is broadcast over heads and queries, or over the batch; its rows are read in place.
 
 use burn::{
     backend::{
@@ -45,7 +45,7 @@ pub(crate) struct Mask(FlexTensor);
 impl Mask {
     /// Creates a mask from a tensor of bytes.
     pub(crate) fn of(hidden: BoolTensor<Flex>) -> Self {
-        assert_eq!(hidden.dtype().size(), 1, "a mask of bytes");
+        assert_eq!(hidden.dtype().size(), 1, "a mask must have one byte per element");
         match hidden.layout().strides().iter().all(|stride| *stride >= 0) {
             true => Self(hidden),
             false => Self(hidden.to_contiguous()),
@@ -57,7 +57,7 @@ impl Mask {
     pub(crate) fn masked_fill<T: Copy>(&self, row: usize, values: &mut [T], value: T) {
         let (shape, layout) = (self.0.layout().shape(), self.0.layout());
         let Some((&step, strides)) = layout.strides().split_last() else {
-            unreachable!("there is a last dimension");
+            unreachable!("a mask has a last dimension");
         };
         let outer = &shape.as_slice()[..strides.len()];
         let mask = &self.0.bytes()[layout.start_offset() + place(row, outer, strides)..];
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_is_the_value_and_all_else_as_it_was_however_the_mask_repeats() {
+    fn masked_fill_with_every_broadcast_of_the_mask() {
         let device = Device::flex();
         // The larger one is one whole piece of work and a partial one, which begins within a head.
         for shape in [[2, 3, 4, 5], [2, 7, 101, 24]] {

@@ -16,7 +16,7 @@ pub(crate) fn written<T: Copy + Default + Send>(
 }
 
 /// Also returns the result of each chunk, in order.
-#[expect(unsafe_code, reason = "memory that nothing is in yet")]
+#[expect(unsafe_code, reason = "initializes spare capacity")]
 pub(crate) fn written_with<T: Copy + Default + Send, R: Send>(
     count: usize,
     chunk: usize,
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_is_zero() {
+    fn unwritten_values_are_zero() {
         assert_eq!(written(5, 2, |_, _: &mut [f32]| {}), [0.0; 5]);
     }
 }

@@ -133,7 +133,7 @@ macro_rules! by_format {
             burn::tensor::DType::F32 => $($function)::+::<f32>($($argument),*),
             burn::tensor::DType::F16 => $($function)::+::<half::f16>($($argument),*),
             burn::tensor::DType::BF16 => $($function)::+::<half::bf16>($($argument),*),
-            other => unreachable!("no tensor of floats is {other:?}"),
+            other => unreachable!("{other:?} is not a float format"),
         }
     };
 }

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_or_out_of_range_ends_as_it_should() {
+    fn non_finite_and_out_of_range_values() {
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         assert_eq!(
             [0.0, -inf, -1e30, -104.5].map(|x| x.weight() * LOWERED),

@@ -6,7 +6,7 @@
 //! `docs/upstream/cubecl-cuda-optional-llvm.md` proposes a change of cubecl-cuda that would make this crate
 //! unnecessary.
 //!
-//! This crate declares the types and methods that cubecl-cuda names, and no more. It is not a compiler:
+//! This crate declares only the types and methods that cubecl-cuda uses. It is not a compiler:
 //! [`PlironCompiler::compile`] always returns an error, and [`NvptxModule`] has no values.
 
 use core::convert::Infallible;

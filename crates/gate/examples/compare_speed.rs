@@ -1,5 +1,5 @@
-//! Time and memory to compare large runs: `just bench-compare [CELLS]`, by default 10,000 cells with five processes per side. Fails beyond
-//! [`LIMIT`] for 10,000 cells, and its share for others.
+//! Measures the time to compare large runs: `just bench-compare [CELLS]`, by default 10,000 cells with five processes per side. Fails if it
+//! takes longer than [`LIMIT`], scaled to the number of cells.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -13,7 +13,7 @@ use support::{Invented, cell, noise};
 /// Limit in seconds for 10,000 cells.
 const LIMIT: f64 = 2.0;
 
-/// As many numbers as a training has.
+/// As many metrics as a training has.
 const METRICS: [MetricName; 16] = [
     MetricName::TrainSeconds,
     MetricName::StepSeconds,
@@ -36,8 +36,8 @@ const METRICS: [MetricName; 16] = [
 fn main() {
     let cells: u64 = std::env::args()
         .nth(1)
-        .map_or(10_000, |count| count.parse().expect("a number of cells"));
-    let folder = tempfile::tempdir().expect("a temporary folder");
+        .map_or(10_000, |count| count.parse().expect("CELLS must be a number"));
+    let folder = tempfile::tempdir().expect("cannot create a temporary folder");
     let paths = ["before", "after"].map(|name| folder.path().join(name));
     let all: Vec<Cell> = (0..cells)
         .map(|place| cell(&[(Axis::Size, &(8 + place).to_string())]))
@@ -53,15 +53,17 @@ fn main() {
         Invented::new(&all, 5, metrics).write(path);
     }
     let records = paths[0].join("records.jsonl");
-    let bytes = fs::metadata(&records).expect("it was written").len();
+    let bytes = fs::metadata(&records)
+        .expect("cannot read the size of the records")
+        .len();
     println!(
-        "{cells} cells, 5 processes a side, {:.0} MB of records a side",
+        "{cells} cells, 5 processes and {:.0} MB of records per side",
         bytes as f64 / 1e6
     );
 
     let start = Instant::now();
     let [before, after] =
-        paths.map(|path| RunMeasurements::read(&path).expect("what was written can be read"));
+        paths.map(|path| RunMeasurements::read(&path).expect("cannot read the generated run"));
     let read = start.elapsed();
     let comparison = compare(
         &before,
@@ -70,12 +72,22 @@ fn main() {
         &BTreeSet::new(),
         &Fences::new(),
     );
-    let (all, compared) = (start.elapsed(), comparison.expect("they are alike").cells.len());
+    let (all, compared) = (
+        start.elapsed(),
+        comparison
+            .expect("the generated runs must be comparable")
+            .cells
+            .len(),
+    );
     println!(
         "read in {:.2} s, {compared} cells compared in {:.2} s",
         read.as_secs_f64(),
         (all - read).as_secs_f64()
     );
     let limit = LIMIT * cells as f64 / 1e4;
-    assert!(all.as_secs_f64() <= limit, "it is to take {limit:.2} s at most");
+    assert!(
+        all.as_secs_f64() <= limit,
+        "the comparison took {:.2} s, the limit is {limit:.2} s",
+        all.as_secs_f64()
+    );
 }

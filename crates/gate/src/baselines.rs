@@ -39,7 +39,7 @@ pub struct BaselineInfo {
     pub cells: usize,
     /// Smallest number of processes of any cell.
     pub repeats: usize,
-    /// Number of processes of all cells. A `records.jsonl` that lost lines is detected by it.
+    /// Number of processes of all cells, to detect a `records.jsonl` that lost lines.
     pub records: usize,
 }
 
@@ -65,7 +65,7 @@ impl Baselines {
     /// Saves the records of a run under a name. Replaces the baseline of the same name and machine.
     ///
     /// # Errors
-    /// Fails if the name is not a plain word, the run is damaged or the disk is full. The previous baseline is kept then.
+    /// Fails if the name is invalid, the run is damaged or the disk is full. The previous baseline is then kept.
     pub fn save(&self, name: &str, run: &RunMeasurements) -> Result<BaselineInfo, GateError> {
         check_name(name)?;
         let machine = machine_name(run);
@@ -84,14 +84,15 @@ impl Baselines {
         let records = latest(&run.folder.join("records.jsonl"))?;
         let folder = self.root.join(name).join(&machine);
         // The name contains the process id because several processes may save at the same time.
-        let beside = self
+        let staging = self
             .root
             .join(name)
             .join(format!(".{machine}.{}.new", std::process::id()));
-        let written = write(&beside, &saved, records.into_values()).and_then(|()| replace(&beside, &folder));
+        let written =
+            write(&staging, &saved, records.into_values()).and_then(|()| replace(&staging, &folder));
         if written.is_err() {
             // The folder may be incomplete. An error of the removal is ignored because the first error is the relevant one.
-            let _ = fs::remove_dir_all(&beside);
+            let _ = fs::remove_dir_all(&staging);
         }
         written.map(|()| saved)
     }
@@ -136,7 +137,7 @@ impl Baselines {
     }
 
     /// Returns the baseline of this name whose machine equals that of `candidate`, or differs from it only in `may_differ`. If the name has
-    /// only one baseline, that one is returned even if it differs, because the comparison then reports the differences.
+    /// only one baseline, returns it even if it differs; the comparison then reports the differences.
     ///
     /// # Errors
     /// Fails if there is no baseline of this name, if there are several and not exactly one of them is comparable, or if one is damaged.
@@ -165,8 +166,8 @@ impl Baselines {
                     {
                         comparable.push(baseline);
                     }
-                    let told: Vec<String> = mismatches.iter().map(Mismatch::to_string).collect();
-                    differences.push(format!("{}: {}", file_name(folder), told.join(", ")));
+                    let texts: Vec<String> = mismatches.iter().map(Mismatch::to_string).collect();
+                    differences.push(format!("{}: {}", file_name(folder), texts.join(", ")));
                 }
                 if comparable.len() == 1 {
                     return Ok(comparable.remove(0));
@@ -243,7 +244,7 @@ fn latest(path: &Path) -> Result<BTreeMap<(CellId, u32), Record>, GateError> {
             path: path.to_owned(),
             source,
         })?;
-        // Samples stay with the run.
+        // The sample files remain in the run folder.
         record.samples = None;
         let key = (record.cell.id.clone(), record.repeat);
         if records
@@ -303,8 +304,8 @@ fn replace(new: &Path, folder: &Path) -> Result<(), GateError> {
     if old.exists() {
         fs::remove_dir_all(&old).map_err(GateError::write(&old))?;
     }
-    // On systems that can swap two folders, a baseline exists at every moment. If there was none, another process may create the first one
-    // between the two calls; hence the loop.
+    // On systems that can swap two folders, the baseline never disappears. If it does not exist yet, another process may create it between
+    // the two calls; hence the loop.
     loop {
         match exchange(new, folder) {
             Ok(()) => {

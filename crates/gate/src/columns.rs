@@ -8,12 +8,12 @@ use crate::{Entry, History};
 /// Row of the table: a metric of a cell of a run.
 struct Line<'a> {
     entry: &'a Entry,
-    /// `None` if the cell has no metric at all.
+    /// `None` if the cell does not have any metric.
     metric: Option<(MetricName, f64)>,
 }
 
 impl History {
-    /// Returns the history as Parquet: a row for every run, cell and metric. A cell without any metric has one row. The output is
+    /// Returns the history as Parquet, with a row for every run, cell and metric. A cell without metrics has one row. The output is
     /// deterministic.
     ///
     /// # Errors

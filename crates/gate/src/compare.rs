@@ -331,12 +331,12 @@ impl Settings {
     pub fn label(&self, measured: &MeasuredCell) -> String {
         let cell = &measured.cell;
         let axes = self.axes.get(&(cell.suite.clone(), cell.workload.name.clone()));
-        let words = axes.into_iter().flatten().filter_map(|axis| match axis {
+        let labels = axes.into_iter().flatten().filter_map(|axis| match axis {
             Axis::Seed => Some(format!("seed {}", cell.seed)),
             Axis::Precision => Some(cell.setting.precision().to_string()),
             _ => Some(format!("{axis} {}", cell.setting.get(*axis)?)),
         });
-        words.collect::<Vec<_>>().join(" · ")
+        labels.collect::<Vec<_>>().join(" · ")
     }
 }
 
@@ -344,13 +344,15 @@ impl Settings {
 pub(crate) struct Pair<'a> {
     pub before: Option<&'a MeasuredCell>,
     pub after: Option<&'a MeasuredCell>,
-    /// Reason for which the candidate skipped the cell.
+    /// Reason why the candidate skipped the cell.
     skipped: Option<&'a str>,
 }
 
 impl<'a> Pair<'a> {
     fn either(&self) -> &'a MeasuredCell {
-        self.after.or(self.before).expect("one side tried it")
+        self.after
+            .or(self.before)
+            .expect("at least one side ran the cell")
     }
 
     fn findings(&self, judged: &BTreeSet<MetricName>, repeats: usize) -> Vec<Finding> {
@@ -358,13 +360,13 @@ impl<'a> Pair<'a> {
         let (before, after) = match (self.before, self.after) {
             (Some(before), Some(after)) => (before, after),
             (None, _) => {
-                let text = "the baseline does not have it".to_owned();
+                let text = "not in the baseline".to_owned();
                 return vec![found(FindingKind::New, ChangeVerdict::Changed, text)];
             }
             (Some(_), None) => {
                 let text = match self.skipped {
-                    Some(reason) => format!("it was skipped: {reason}"),
-                    None => "the run does not have it".to_owned(),
+                    Some(reason) => format!("skipped: {reason}"),
+                    None => "not in the candidate".to_owned(),
                 };
                 return vec![found(FindingKind::Vanished, ChangeVerdict::Regressed, text)];
             }
@@ -378,19 +380,20 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Compares how the processes end. "All fail on both sides" counts as unchanged only with at least `repeats` processes on each side.
+/// Compares the exit statuses. If all processes fail on both sides, the status is unchanged only with at least `repeats` processes on each
+/// side.
 fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<Finding> {
     let failing = |measured: &MeasuredCell| {
         let all = measured.processes.len();
         (all - measured.completed().count(), all)
     };
     let ((was, of), (is, among)) = (failing(before), failing(after));
-    let told = |measured: &MeasuredCell| {
+    let failure = |measured: &MeasuredCell| {
         let worst = measured
             .processes
             .iter()
             .find(|process| process.status != Status::Ok)?;
-        let reason = worst.reason.as_deref().unwrap_or("no reason given");
+        let reason = worst.reason.as_deref().unwrap_or("no reason recorded");
         Some((worst.status, reason.to_owned()))
     };
     let verdict = match (was, is) {
@@ -401,17 +404,21 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<F
         _ if was == of && is == among => ChangeVerdict::Inconclusive,
         // All processes of the candidate failed.
         _ if is == among => ChangeVerdict::Regressed,
-        // Some fail on both sides. The sample is too small to decide if the failure rate rose.
+        // Some processes fail on both sides. The sample is too small to show whether the failure rate rose.
         _ => ChangeVerdict::Inconclusive,
     };
-    let ended = |measured: &MeasuredCell, count: usize, all: usize| match told(measured) {
+    let describe = |measured: &MeasuredCell, count: usize, all: usize| match failure(measured) {
         Some((status, reason)) => format!("{status} in {count} of {all} processes ({reason})"),
-        None => format!("ok in all {all}"),
+        None => format!("ok in all {all} processes"),
     };
     Some(Finding {
         kind: FindingKind::Status,
         verdict,
-        text: format!("{}; before: {}", ended(after, is, among), ended(before, was, of)),
+        text: format!(
+            "{}; before: {}",
+            describe(after, is, among),
+            describe(before, was, of)
+        ),
     })
 }
 
@@ -436,7 +443,7 @@ fn lost(before: &MeasuredCell, after: &MeasuredCell, judged: &BTreeSet<MetricNam
     })
 }
 
-/// Compares the precision in which processes were observed to compute.
+/// Compares the precision that was observed in the processes.
 fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     let seen = |measured: &MeasuredCell| -> BTreeSet<Observed> {
         measured
@@ -449,20 +456,21 @@ fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     if was.is_empty() || is.is_empty() || was == is {
         return None;
     }
-    let told = |seen: &BTreeSet<Observed>| {
+    let joined = |seen: &BTreeSet<Observed>| {
         seen.iter()
             .map(Observed::to_string)
             .collect::<Vec<_>>()
             .join(" or ")
     };
-    // The text can be equal on both sides if only the requested precision changed. The verdict is added then.
-    let told = |seen: &BTreeSet<Observed>, other: &BTreeSet<Observed>| match told(seen) == told(other) {
+    // If only the requested precision changed, both texts are equal. The verdict distinguishes them.
+    let describe = |seen: &BTreeSet<Observed>, other: &BTreeSet<Observed>| match joined(seen) == joined(other)
+    {
         true => seen
             .iter()
             .map(|seen| format!("{seen}, {}", seen.verdict))
             .collect::<Vec<_>>()
             .join(" or "),
-        false => told(seen),
+        false => joined(seen),
     };
     let worse = is.iter().any(|now| was.iter().all(|then| now.is_less_than(then)));
     let better = was.iter().any(|then| is.iter().all(|now| then.is_less_than(now)));
@@ -473,7 +481,11 @@ fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
             (false, true) => ChangeVerdict::Improved,
             (false, false) => ChangeVerdict::Changed,
         },
-        text: format!("executed {}; before: {}", told(&is, &was), told(&was, &is)),
+        text: format!(
+            "executed {}; before: {}",
+            describe(&is, &was),
+            describe(&was, &is)
+        ),
     })
 }
 
@@ -489,11 +501,11 @@ fn kernels(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
     if was.is_empty() || is.is_empty() || was == is {
         return None;
     }
-    let told = |seen: &BTreeSet<String>| seen.iter().cloned().collect::<Vec<_>>().join(" or ");
+    let joined = |seen: &BTreeSet<String>| seen.iter().cloned().collect::<Vec<_>>().join(" or ");
     Some(Finding {
         kind: FindingKind::Kernel,
         verdict: ChangeVerdict::Changed,
-        text: format!("kernel {}; before: {}", told(&is), told(&was)),
+        text: format!("kernel {}; before: {}", joined(&is), joined(&was)),
     })
 }
 
@@ -516,7 +528,7 @@ impl Observed {
         })
     }
 
-    /// Returns true if some number of bits is smaller than in `other` and none is larger.
+    /// Returns true if at least one number of bits is smaller than in `other` and none is larger.
     fn is_less_than(&self, other: &Self) -> bool {
         let bits = |observed: &Self| {
             let sums = significand_of(&observed.accumulator);
@@ -540,7 +552,7 @@ impl std::fmt::Display for Observed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} bits of significand, {} of exponent, sums in {}",
+            "{} significand bits, {} exponent bits, accumulator {}",
             self.significand, self.exponent, self.accumulator
         )
     }

@@ -14,7 +14,7 @@ use crate::Mismatch;
 pub enum GateError {
     /// A file of a run or a baseline is missing or not readable.
     #[error(
-        "cannot read `{path}`: {source}\n  hint: give the folder of a run, or the name of a baseline (`mantissa baseline list`)"
+        "cannot read `{path}`: {source}\n  hint: give the folder of a run or the name of a baseline; `mantissa baseline list` prints the names"
     )]
     Read {
         /// Path of the file.
@@ -23,7 +23,7 @@ pub enum GateError {
         source: io::Error,
     },
     /// The policy file is missing or not readable.
-    #[error("cannot read the policy `{path}`: {source}")]
+    #[error("cannot read policy file `{path}`: {source}")]
     ReadPolicy {
         /// Path of the file.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum GateError {
         source: io::Error,
     },
     /// The content of a file does not match its schema.
-    #[error("`{path}`, line {line}, is not what mantissa writes: {}", in_one_line(reason))]
+    #[error("`{path}` is invalid at line {line}: {}", in_one_line(reason))]
     Malformed {
         /// Path of the file.
         path: PathBuf,
@@ -49,7 +49,9 @@ pub enum GateError {
         reason: String,
     },
     /// A file was written by a later version.
-    #[error("`{path}` has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa")]
+    #[error(
+        "`{path}` has schema {found}, but this build supports schemas only up to {SCHEMA_VERSION}\n  hint: update mantissa"
+    )]
     NewerSchema {
         /// Path of the file.
         path: PathBuf,
@@ -58,20 +60,22 @@ pub enum GateError {
     },
     /// A file contains no record.
     #[error(
-        "`{path}` holds no record\n  hint: a run that ended before its first cell has nothing to compare"
+        "`{path}` contains no records\n  hint: a run that stopped before its first cell cannot be compared"
     )]
     Empty {
         /// Path of the file.
         path: PathBuf,
     },
     /// A history file is empty.
-    #[error("`{path}` is empty\n  hint: remove it, and `mantissa gate --append` begins a history")]
+    #[error(
+        "history `{path}` is empty\n  hint: delete the file; `mantissa gate --append` creates a new history"
+    )]
     EmptyHistory {
         /// Path of the file.
         path: PathBuf,
     },
-    /// No folder of a run was named.
-    #[error("no run to compare")]
+    /// The list of run folders is empty.
+    #[error("no run folder is given")]
     NoRun,
     /// Records cannot be read.
     #[error("`{path}`: {source}")]
@@ -83,7 +87,7 @@ pub enum GateError {
     },
     /// The last line of a run is incomplete.
     #[error(
-        "the last line of `{path}` was cut by a crash or a full disk\n  hint: complete the run with `mantissa run --resume` first"
+        "the last line of `{path}` is truncated, probably by a crash or a full disk\n  hint: complete the run with `mantissa run --resume` first"
     )]
     Cut {
         /// Path of the file.
@@ -91,14 +95,14 @@ pub enum GateError {
     },
     /// The name of a baseline is not usable as a folder name.
     #[error(
-        "`{given}` is no name for a baseline\n  hint: letters, digits, `-`, `_` and `.`, as in `main` or `v1.2`"
+        "`{given}` is not a valid baseline name\n  hint: use at most 100 letters, digits, `-`, `_` and `.`, not starting with `.`, e.g. `main` or `v1.2`"
     )]
     BaselineName {
         /// The rejected name.
         given: String,
     },
     /// There is no baseline of this name.
-    #[error("there is no baseline `{given}`{}", known_names(known))]
+    #[error("baseline `{given}` does not exist{}", known_names(known))]
     NoBaseline {
         /// The requested name.
         given: String,
@@ -106,7 +110,10 @@ pub enum GateError {
         known: Vec<String>,
     },
     /// None of the baselines of a name was measured on a comparable machine.
-    #[error("no baseline `{name}` was measured on what this run was: {}\n  hint: save one here with `mantissa baseline save`, or name what may differ with `--allow-mismatch` until one is left", differences.join("; "))]
+    #[error(
+        "no baseline `{name}` has the machine, backend and profile of this run: {}\n  hint: save a baseline on this machine with `mantissa baseline save`, or allow differences with `--allow-mismatch` so that exactly one baseline is comparable",
+        differences.join("; ")
+    )]
     NoMachine {
         /// Name of the baselines.
         name: String,
@@ -123,8 +130,8 @@ pub enum GateError {
     },
     /// The machines of the two runs differ.
     #[error(
-        "the runs were not measured on the same: {}\n  hint: what may differ is named with `--allow-mismatch {}`",
-        told(mismatches),
+        "the runs were not measured under the same conditions: {}\n  hint: allow these differences with `--allow-mismatch {}`",
+        listed(mismatches),
         names(mismatches)
     )]
     Mismatch {
@@ -132,7 +139,9 @@ pub enum GateError {
         mismatches: Vec<Mismatch>,
     },
     /// The start time of a run is invalid.
-    #[error("`{path}`: `{given}` is no time\n  hint: times are written as in `2026-11-22T05:49:56Z`")]
+    #[error(
+        "run `{path}` has the invalid start time `{given}`\n  hint: the format is RFC 3339, e.g. `2026-11-22T05:49:56Z`"
+    )]
     Started {
         /// Folder of the run.
         path: PathBuf,
@@ -150,22 +159,22 @@ pub enum GateError {
         candidate: String,
     },
     /// The history already contains the run.
-    #[error("run `{run}` is in `{path}` already")]
+    #[error("history `{path}` already contains run `{run}`")]
     KnownRun {
         /// Name of the run.
         run: String,
         /// Path of the history.
         path: PathBuf,
     },
-    /// A folder was named twice.
-    #[error("`{path}` is named twice, and its processes count once")]
+    /// A run folder is given twice.
+    #[error("run folder `{path}` is given twice\n  hint: give each run folder once")]
     Twice {
         /// Path of the folder.
         path: PathBuf,
     },
     /// Runs of different programs cannot be joined.
     #[error(
-        "`{}` was measured by {}, and `{}` by {}: they are not one program's processes",
+        "cannot join runs of different programs: `{}` was measured by {}, `{}` by {}",
         runs[0], programs[0], runs[1], programs[1]
     )]
     Programs {
@@ -176,15 +185,15 @@ pub enum GateError {
     },
     /// No cell has enough completed processes.
     #[error(
-        "no cell ran to its end in {repeats} processes on both sides, and fewer decide nothing\n  hint: `mantissa run --repeats {repeats}`"
+        "no cell completed {repeats} processes on both sides, the minimum for a verdict\n  hint: measure with `mantissa run --repeats {repeats}`"
     )]
     FewRepeats {
         /// Number of processes that the policy requires.
         repeats: u32,
     },
-    /// A run began before the latest run of the history.
+    /// The run started before the latest run of the history.
     #[error(
-        "run `{run}` began at {started}, before run `{last}` at {last_started}, which `{path}` has already\n  hint: runs are appended in the order in which they began; else a clock went backwards"
+        "cannot append run `{run}` to history `{path}`: it started at {started}, before the latest run `{last}` ({last_started})\n  hint: append runs in the order of their start times; if the order is right, check whether the clock was set back"
     )]
     Backwards {
         /// Name of the run.
@@ -200,7 +209,7 @@ pub enum GateError {
     },
     /// The records of a run come from several machines or builds.
     #[error(
-        "`{path}`, line {line}, was measured on another machine or by another build than the lines before it\n  hint: measure again in one run"
+        "line {line} of `{path}` was measured on another machine or by another build than the lines before it\n  hint: measure the cells again in one run"
     )]
     ManyMachines {
         /// Path of the file.
@@ -227,11 +236,11 @@ impl GateError {
 fn known_names(known: &[String]) -> String {
     match known {
         [] => "\n  hint: save one with `mantissa baseline save NAME RUN`".to_owned(),
-        _ => format!("\n  hint: there are `{}`", known.join("`, `")),
+        _ => format!("\n  hint: existing baselines: `{}`", known.join("`, `")),
     }
 }
 
-fn told(mismatches: &[Mismatch]) -> String {
+fn listed(mismatches: &[Mismatch]) -> String {
     mismatches
         .iter()
         .map(Mismatch::to_string)

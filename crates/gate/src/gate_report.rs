@@ -117,7 +117,7 @@ impl GateReport {
     pub fn undecided_cells(&self) -> impl Iterator<Item = &CellId> {
         let cells = self.comparison.cells.iter();
         let undecided = cells.filter(|cell| {
-            let any = |asked| cell.outcomes().any(|outcome| outcome == asked);
+            let any = |verdict| cell.outcomes().any(|outcome| outcome == verdict);
             any(ChangeVerdict::Inconclusive) && !any(ChangeVerdict::Regressed)
         });
         undecided.map(|cell| &cell.id)
@@ -176,7 +176,7 @@ impl GateReport {
             .find(|change| Some(change.metric) == failure.metric)
     }
 
-    /// Returns the verdict in one line: `2 regressions in 40 cells of smoke, main → 20261122T054956Z; 3 changes undecided`.
+    /// Returns the verdict in one line: `2 regressions in 40 cells of smoke, main → 20261122T054956Z; 3 changes inconclusive`.
     pub fn verdict(&self) -> String {
         let comparison = &self.comparison;
         let regressions = match self.failing().count() {
@@ -192,7 +192,7 @@ impl GateReport {
                 .join(", "),
             count => counted(count, "suite"),
         };
-        let mut words = format!(
+        let mut text = format!(
             "{regressions} in {} of {}, {} → {}",
             counted(comparison.cells.len(), "cell"),
             suites,
@@ -201,19 +201,24 @@ impl GateReport {
         );
         match self.tolerated().count() {
             0 => {}
-            count => words += &format!("; {} allowed", counted(count, "regression")),
+            count => text += &format!("; {} allowed", counted(count, "regression")),
         }
         match (self.undecided, self.strict) {
             (0, _) => {}
-            (count, false) => words += &format!("; {} undecided", counted(count, "change")),
-            (count, true) => words += &format!("; {} undecided, which fails here", counted(count, "change")),
+            (count, false) => text += &format!("; {} inconclusive", counted(count, "change")),
+            (count, true) => {
+                text += &format!(
+                    "; {} inconclusive, which fails the strict gate",
+                    counted(count, "change")
+                );
+            }
         }
-        words
+        text
     }
 }
 
 impl ComparedCell {
-    /// Returns the regressions of the cell, which has this index in the comparison.
+    /// Returns the regressions of the cell. `index`: position of the cell in the comparison.
     fn regressions(&self, index: usize) -> impl Iterator<Item = Failure> {
         let findings = self
             .findings

@@ -1,4 +1,4 @@
-//! History of earlier runs: one line per cell and run. Noise levels and change points are learned from it.
+//! History of earlier runs: one line per cell and run, from which noise levels and change points are computed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -88,7 +88,7 @@ impl History {
         }
         if !text.ends_with('\n') {
             let line = text.lines().count();
-            return Err(history.malformed(line, "the line was cut".to_owned()));
+            return Err(history.malformed(line, "the line is truncated".to_owned()));
         }
         for (index, line) in text
             .lines()
@@ -106,11 +106,11 @@ impl History {
         let mut cells = BTreeSet::new();
         for (index, entry) in history.entries.iter().enumerate() {
             if !cells.insert((&entry.machine, &entry.run, &entry.started, &entry.cell)) {
-                let twice = format!("cell {} of run `{}` is there twice", entry.cell, entry.run);
+                let twice = format!("cell {} of run `{}` occurs twice", entry.cell, entry.run);
                 return Err(history.malformed(index + 1, twice));
             }
         }
-        // Merged branches can leave the lines in any order.
+        // A merge of branches can leave the lines in any order.
         history.entries.sort_by(|a, b| a.started.cmp(&b.started));
         Ok(history)
     }
@@ -137,8 +137,8 @@ impl History {
     pub fn check(&self, run: &RunMeasurements) -> Result<(), GateError> {
         let machine = machine_name(run);
         let mut known = self.entries.iter().filter(|entry| entry.machine == machine);
-        let is_it = |entry: &Entry| (&entry.run, &entry.started) == (&run.name, &run.started);
-        if known.clone().any(is_it) {
+        let is_run = |entry: &Entry| (&entry.run, &entry.started) == (&run.name, &run.started);
+        if known.clone().any(is_run) {
             return Err(GateError::KnownRun {
                 run: run.name.clone(),
                 path: self.path.clone(),
@@ -159,8 +159,8 @@ impl History {
     /// Appends a run and the outcome of its gate to a history file. Takes a lock, and waits for concurrent appends.
     ///
     /// # Errors
-    /// Returns the errors of [`read`](Self::read) and [`check`](Self::check), or fails if the file cannot be written. The file is unchanged
-    /// then.
+    /// Returns the errors of [`read`](Self::read) and [`check`](Self::check), or fails if the file cannot be written. The file is then
+    /// unchanged.
     pub fn append(path: &Path, run: &RunMeasurements, gate: Gate) -> Result<usize, GateError> {
         let failed = |error| GateError::write(path)(error);
         if let Some(folder) = path.parent() {
@@ -174,7 +174,7 @@ impl History {
             .map_err(failed)?;
         file.lock().map_err(failed)?;
         let before = file.metadata().map_err(failed)?.len();
-        // The file was created above.
+        // An empty file is an error for `read`, but this one was created above.
         let known = match begins {
             true if before == 0 => Self::none(path),
             _ => Self::read(path)?,
@@ -207,8 +207,8 @@ impl History {
         &self.entries
     }
 
-    /// Returns the run-to-run noise of the metrics of a run's cells. Uses runs of the same machine that passed with at least the number of
-    /// processes that a gate requires. A metric with too few such runs is missing.
+    /// Returns the run-to-run noise of each metric of the run's cells. Uses only runs of the same machine that passed the gate with at least
+    /// [`GATE_REPEATS`] processes. A metric with too few such runs is missing.
     pub fn fences(&self, run: &RunMeasurements) -> Fences {
         let machine = machine_name(run);
         let series = self
@@ -250,7 +250,7 @@ impl History {
 }
 
 impl Series<'_> {
-    /// Returns the run-to-run noise of the metric. Only runs count that passed with at least the number of processes that a gate requires.
+    /// Returns the run-to-run noise of the metric, from the runs that passed the gate with at least [`GATE_REPEATS`] processes.
     pub fn fence(&self, scale: Scale) -> Option<f64> {
         let counts = |entry: &Entry| entry.gate == Gate::Passed && entry.processes >= GATE_REPEATS;
         let passed = self.runs.iter().filter(|(entry, _)| counts(entry));

@@ -1,11 +1,11 @@
 //! Regression gate for recorded runs.
 //!
 //! ```text
-//! run folder ──Measured──▶ compare ──Comparison──▶ gate ──▶ exit code and reports in several formats
-//! baselines/ ──Baselines─▶    ▲
-//!                    Policy ──┘
+//! run folder ──RunMeasurements─▶ compare ──Comparison──▶ gate ──▶ exit code and reports in several formats
+//! baselines/ ──Baselines───────▶    ▲
+//!                          Policy ──┘
 //! ```
-//! This crate only reads records. It measures nothing and needs no GPU.
+//! This crate only reads records. It does not measure, and does not need a GPU.
 
 mod baselines;
 mod columns;

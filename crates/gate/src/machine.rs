@@ -79,7 +79,7 @@ impl Part {
             Self::Build => Some(fingerprint.build.clone()),
             // Compared cell by cell in [`Mismatch::between`].
             Self::Data => None,
-            // The version of burn is not included because the gate exists to compare versions.
+            // Excludes the version of burn, because comparing versions is a purpose of the gate.
             Self::Framework => Some(fingerprint.peer.clone().unwrap_or_else(|| BURN.to_owned())),
         }
     }
@@ -94,7 +94,7 @@ impl std::str::FromStr for Part {
             .find(|part| part.name() == text)
             .ok_or_else(|| {
                 let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
-                format!("one of {}", names.join(", "))
+                format!("expected one of {}", names.join(", "))
             })
     }
 }
@@ -154,13 +154,13 @@ impl Mismatch {
 
 impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let told = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
         write!(
             f,
             "{}: {} against {}",
             self.part.name(),
-            told(&self.baseline),
-            told(&self.candidate)
+            text(&self.baseline),
+            text(&self.candidate)
         )
     }
 }
@@ -178,8 +178,8 @@ pub fn machine_name(measured: &RunMeasurements) -> String {
         part(Part::Build).filter(|build| build != "release"),
         part(Part::Framework).filter(|framework| framework != BURN),
     ];
-    let words: Vec<String> = parts.into_iter().flatten().collect();
-    slug(&words.join(" "))
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    slug(&parts.join(" "))
 }
 
 /// Converts to lowercase ASCII letters and digits. Each sequence of other characters becomes a hyphen.

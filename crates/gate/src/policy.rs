@@ -12,11 +12,11 @@ use crate::{ComparedCell, GateError};
 /// Policy of `mantissa gate`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// False-positive rate: the share of runs equal to their baselines in which anything may be called improved or regressed by chance.
+    /// False-positive rate: the share of unchanged runs in which any comparison may be called improved or regressed by chance.
     pub level: f64,
     /// Minimum number of processes of a cell, on each side.
     pub repeats: u32,
-    /// Maximum number of looks at a run, which is measured further before each new look.
+    /// Maximum number of times that a run is judged. More processes are measured before each additional time.
     pub looks: u32,
     /// Smallest relevant change, by metric: a share of the baseline (0.03 is a factor of 1.03 either way), or a difference in the metric's
     /// unit for accuracies, shares and losses. A metric without a floor is not judged.
@@ -65,10 +65,13 @@ impl Allowance {
     /// Validates the allowance and normalizes the axis values. Returns a message if it is invalid.
     fn checked(mut self) -> Result<Self, String> {
         if self.until.date.is_none() {
-            return Err(format!("`until = {}` is no day", self.until));
+            return Err(format!("`until = {}` is not a date", self.until));
         }
         if self.reason.trim().is_empty() {
-            return Err(format!("what is allowed until {} has no reason", self.until));
+            return Err(format!(
+                "the allowance until {} has an empty `reason`",
+                self.until
+            ));
         }
         for (axis, value) in &mut self.setting {
             *value = axis.value(value.clone()).map_err(|error| error.to_string())?;
@@ -78,7 +81,7 @@ impl Allowance {
 
     /// Returns the last day of the allowance.
     pub fn until(&self) -> Day {
-        let date = self.until.date.expect("it is refused without a date");
+        let date = self.until.date.expect("`checked` rejects a value without a date");
         Day {
             year: date.year,
             month: date.month,
@@ -161,7 +164,7 @@ struct File {
     allow: Vec<toml::Spanned<Allowance>>,
 }
 
-/// Floor of a metric, or the word that disables it.
+/// Floor of a metric, or `off`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Limit {
@@ -198,7 +201,7 @@ impl Policy {
         if let Some(level) = file.level {
             if !(level > 0.0 && level <= 0.2) {
                 return Err(format!(
-                    "`level = {level}` is no share of runs above 0 and up to 0.2"
+                    "`level = {level}` is out of range: it must be above 0 and at most 0.2"
                 ));
             }
             policy.level = level;
@@ -206,7 +209,7 @@ impl Policy {
         if let Some(repeats) = file.repeats {
             if repeats < Self::FEWEST_REPEATS {
                 return Err(format!(
-                    "`repeats = {repeats}`: fewer than {} processes are too few to estimate the variation between processes",
+                    "`repeats = {repeats}` is too small: estimating the variance between processes takes at least {}",
                     Self::FEWEST_REPEATS
                 ));
             }
@@ -221,7 +224,7 @@ impl Policy {
                     if scale == Scale::Difference && metric.unit() == Unit::Ratio && size >= 1.0 =>
                 {
                     return Err(format!(
-                        "line {line}: `{metric} = {size}` is more than a share can change: 0.01 is a point"
+                        "line {line}: `{metric} = {size}` is too large: the unit is a fraction, and 0.01 is one percentage point"
                     ));
                 }
                 Limit::Size(size) if size > 0.0 && size <= 10.0 => {
@@ -273,24 +276,28 @@ mod tests {
     fn the_commented_defaults_of_the_repositorys_file_are_those_of_the_code() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../baselines/gate.toml");
         let text = std::fs::read_to_string(path).unwrap();
-        assert_eq!(Policy::parse(&text).unwrap(), Policy::default(), "as it is");
+        assert_eq!(Policy::parse(&text).unwrap(), Policy::default(), "with comments");
         let setting = |line: &str| line.starts_with('[') || line.contains(" = ");
-        let told: String = text
+        let uncommented: String = text
             .lines()
             .map(|line| {
                 line.strip_prefix("# ")
-                    .filter(|rest| setting(rest))
+                    .filter(|line| setting(line))
                     .unwrap_or(line)
             })
             .map(|line| format!("{line}\n"))
             .collect();
-        let (told, allowances) = told.split_once("[[allow]]").unwrap();
-        assert_eq!(Policy::parse(told).unwrap(), Policy::default(), "uncommented");
-        let named = told
+        let (settings, allowances) = uncommented.split_once("[[allow]]").unwrap();
+        assert_eq!(Policy::parse(settings).unwrap(), Policy::default(), "uncommented");
+        let named = settings
             .lines()
             .filter(|line| !line.starts_with('#') && line.contains(" = "))
             .count();
-        assert_eq!(named, 2 + Policy::default().floors.len(), "each of them is there");
+        assert_eq!(
+            named,
+            2 + Policy::default().floors.len(),
+            "`level`, `repeats` and every default floor"
+        );
         assert_eq!(
             Policy::parse(&format!("[[allow]]{allowances}"))
                 .unwrap()
@@ -312,16 +319,16 @@ mod tests {
         refused("[floor]\nstep_seconds = nan", "not a valid threshold");
         refused("[floor]\nstep_seconds = inf", "not a valid threshold");
         refused("[floor]\nstep_seconds = \"no\"", "neither a number nor");
-        refused("level = 0", "no share");
-        refused("level = nan", "no share");
-        refused("repeats = 4", "fewer than 5");
+        refused("level = 0", "out of range");
+        refused("level = nan", "out of range");
+        refused("repeats = 4", "at least 5");
         refused("repeats = -1", "repeats");
         refused("speed = 1", "unknown field");
-        refused("[[allow]]\nuntil = 12:00:00\nreason = \"x\"", "no day");
-        refused("[[allow]]\nuntil = 2027-01-01\nreason = \" \"", "no reason");
+        refused("[[allow]]\nuntil = 12:00:00\nreason = \"x\"", "not a date");
+        refused("[[allow]]\nuntil = 2027-01-01\nreason = \" \"", "empty `reason`");
         refused("[[allow]]\nreason = \"x\"", "until");
-        // Accuracies are shares, so a floor of 1 is the whole range. It is most likely meant as one point.
-        refused("[floor]\ntest_accuracy = 1", "0.01 is a point");
+        // A floor of 1 would be the whole range of an accuracy. The author probably means one percentage point.
+        refused("[floor]\ntest_accuracy = 1", "0.01 is one percentage point");
         let of = |setting: &str| {
             format!("[[allow]]\nuntil = 2027-01-01\nreason = \"x\"\nsetting = {{ {setting} }}")
         };

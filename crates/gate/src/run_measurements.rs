@@ -77,8 +77,8 @@ pub struct Reading {
 }
 
 impl MeasuredCell {
-    /// Returns an identifier of everything the cell read: the hashes of the input files and of the data, which may be
-    /// synthetic. Returns `None` if there is neither.
+    /// Returns an identifier of the cell's inputs: the hashes of the input files and of the data, which may be synthetic. Returns `None` if
+    /// the cell has neither.
     pub fn input_id(&self) -> Option<String> {
         let files = self.inputs.iter().flatten().map(|file| file.hash.as_str());
         let made = self.data.iter().map(|data| data.hash.as_str());
@@ -177,9 +177,12 @@ impl RunMeasurements {
     /// Reads the folder of a run or of a baseline.
     ///
     /// # Errors
-    /// Fails if the folder is neither a run nor a baseline; if a file is damaged, truncated, empty or of a later version (the error
-    /// contains the line); if a process occurs twice; if a baseline lacks some of its records; or if the records come from different
-    /// machines or builds.
+    /// Fails if:
+    /// - the folder is neither a run nor a baseline,
+    /// - a file is damaged, truncated, empty or of a later version (the error contains the line),
+    /// - a process occurs twice,
+    /// - a baseline lacks some of its records,
+    /// - the records come from different machines or builds.
     pub fn read(folder: &Path) -> Result<Self, GateError> {
         let records = folder.join("records.jsonl");
         let described = folder.join(BaselineInfo::FILE);
@@ -211,7 +214,7 @@ impl RunMeasurements {
                 path: records,
                 line: measured.records(),
                 reason: format!(
-                    "it ends here, and `{}` declares {promised} records",
+                    "the file ends here, but `{}` declares {promised} records",
                     BaselineInfo::FILE
                 ),
             }),
@@ -281,7 +284,7 @@ impl RunMeasurements {
         })
     }
 
-    /// Clears the processes of some cells before these are measured again.
+    /// Removes the processes of these cells, so that they can be measured again.
     pub fn forget(&mut self, cells: &BTreeSet<CellId>) {
         for (id, measured) in &mut self.cells {
             if cells.contains(id) {
@@ -395,7 +398,7 @@ impl<'a> Reader<'a> {
             }
             if line.last() != Some(&b'\n') {
                 return Err(match self.once {
-                    true => self.malformed(number, "its last line was cut".to_owned()),
+                    true => self.malformed(number, "the last line is truncated".to_owned()),
                     false => GateError::Cut {
                         path: self.path.to_owned(),
                     },
@@ -453,7 +456,7 @@ impl<'a> Reader<'a> {
         let id = line.cell.id.clone();
         let known = self.places.get(&id).and_then(|known| known.inputs.as_deref());
         if let Some(differs) = input_difference(known, line.inputs.as_deref()) {
-            let reason = format!("cell {id} did not read what it read before: {differs}");
+            let reason = format!("cell {id} has other input files than in an earlier record: {differs}");
             return Err(self.malformed(number, reason));
         }
         let process = Process::of(line, &self.begun);
@@ -477,11 +480,8 @@ impl<'a> Reader<'a> {
                 let processes = &mut place.get_mut().processes;
                 match processes.iter().position(|known| known.repeat == process.repeat) {
                     Some(index) if self.once || processes[index].attempt == process.attempt => {
-                        let twice = format!(
-                            "process {} of cell {} is there twice",
-                            process.repeat,
-                            place.key()
-                        );
+                        let twice =
+                            format!("process {} of cell {} occurs twice", process.repeat, place.key());
                         return Err(self.malformed(number, twice));
                     }
                     Some(index) if processes[index].attempt < process.attempt => processes[index] = process,

@@ -34,8 +34,8 @@ pub struct Trend {
     pub difference: bool,
     /// Runs at which the level changed.
     pub changes: Vec<ChangePoint>,
-    /// Index of the first change since which the metric has always been worse than before, and is now worse by more than the floor. Small
-    /// steps that add up count too.
+    /// Index of the first change after which every level is worse than before it, and the latest is worse by more than the floor. Includes
+    /// small steps that add up.
     pub stayed: Option<usize>,
 }
 
@@ -79,7 +79,7 @@ impl History {
 
 fn trend(series: &Series<'_>, floor: Floor) -> Trend {
     let values: Vec<f64> = series.runs.iter().map(|(_, value)| *value).collect();
-    // On a ratio scale the levels are logarithms, so that a factor up and its inverse have the same size.
+    // On a ratio scale the levels are logarithms, so that a factor and its inverse have the same size.
     let logarithms: Option<Vec<f64>> = values
         .iter()
         .map(|value| (*value > 0.0).then(|| value.ln()))
@@ -178,25 +178,34 @@ mod tests {
 
     #[test]
     fn a_change_matters_beyond_the_floor_in_the_direction_of_the_metric() {
-        let told =
+        let judged =
             |metric: MetricName, before, after| outcome(metric, Floor::of(metric).unwrap(), before, after);
-        assert_eq!(told(MetricName::StepSeconds, 1.0, 1.02), ChangeVerdict::Unchanged);
-        assert_eq!(told(MetricName::StepSeconds, 1.0, 1.05), ChangeVerdict::Regressed);
-        assert_eq!(told(MetricName::StepSeconds, 1.0, 0.9), ChangeVerdict::Improved);
         assert_eq!(
-            told(MetricName::FlopsPerSecond, 1.0, 0.9),
+            judged(MetricName::StepSeconds, 1.0, 1.02),
+            ChangeVerdict::Unchanged
+        );
+        assert_eq!(
+            judged(MetricName::StepSeconds, 1.0, 1.05),
+            ChangeVerdict::Regressed
+        );
+        assert_eq!(judged(MetricName::StepSeconds, 1.0, 0.9), ChangeVerdict::Improved);
+        assert_eq!(
+            judged(MetricName::FlopsPerSecond, 1.0, 0.9),
             ChangeVerdict::Regressed
         );
         assert_eq!(
-            told(MetricName::TestAccuracy, 0.9, 0.905),
+            judged(MetricName::TestAccuracy, 0.9, 0.905),
             ChangeVerdict::Unchanged
         );
-        assert_eq!(told(MetricName::TestAccuracy, 0.9, 0.8), ChangeVerdict::Regressed);
+        assert_eq!(
+            judged(MetricName::TestAccuracy, 0.9, 0.8),
+            ChangeVerdict::Regressed
+        );
     }
 
     #[test]
     fn what_recovered_has_not_stayed_worse_and_small_steps_add_up() {
-        let told = |levels: &[f64]| {
+        let since = |levels: &[f64]| {
             let metric = MetricName::StepSeconds;
             let floor = Floor::of(metric).unwrap();
             let turn = |(index, pair): (usize, &[f64])| ChangePoint {
@@ -209,14 +218,14 @@ mod tests {
             let turns: Vec<ChangePoint> = levels.windows(2).enumerate().map(turn).collect();
             worse_since(metric, floor, &turns)
         };
-        assert_eq!(told(&[1.0]), None);
-        assert_eq!(told(&[1.0, 1.1]), Some(0));
-        assert_eq!(told(&[1.0, 1.1, 1.2]), Some(0), "the first bad run");
-        assert_eq!(told(&[1.0, 1.1, 1.0]), None);
-        assert_eq!(told(&[1.0, 1.1, 1.05]), Some(0));
-        assert_eq!(told(&[1.0, 1.1, 0.9, 1.05]), Some(2));
-        assert_eq!(told(&[1.0, 0.8, 0.9]), Some(1));
-        assert_eq!(told(&[1.0, 1.02, 1.04]), Some(0));
-        assert_eq!(told(&[1.0, 1.02]), None);
+        assert_eq!(since(&[1.0]), None);
+        assert_eq!(since(&[1.0, 1.1]), Some(0));
+        assert_eq!(since(&[1.0, 1.1, 1.2]), Some(0), "the first bad run");
+        assert_eq!(since(&[1.0, 1.1, 1.0]), None);
+        assert_eq!(since(&[1.0, 1.1, 1.05]), Some(0));
+        assert_eq!(since(&[1.0, 1.1, 0.9, 1.05]), Some(2));
+        assert_eq!(since(&[1.0, 0.8, 0.9]), Some(1));
+        assert_eq!(since(&[1.0, 1.02, 1.04]), Some(0));
+        assert_eq!(since(&[1.0, 1.02]), None);
     }
 }

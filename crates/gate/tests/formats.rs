@@ -103,8 +103,12 @@ fn no_name_in_a_comment_is_a_tag_a_mention_or_a_column() {
             "</summary>",
             "<!-- -->",
         ];
-        let rest = tags.iter().fold(text.clone(), |text, tag| text.replace(tag, ""));
-        assert!(!rest.contains('<'), "{}", &rest[rest.find('<').unwrap()..]);
+        let untagged = tags.iter().fold(text.clone(), |text, tag| text.replace(tag, ""));
+        assert!(
+            !untagged.contains('<'),
+            "{}",
+            &untagged[untagged.find('<').unwrap()..]
+        );
         assert!(!text.contains("@all") || text.contains("<pre>"));
         let columns = |line: &str| line.replace("\\|", "").matches('|').count();
         let mut head = 0;
@@ -181,10 +185,10 @@ fn no_more_annotations_than_are_shown_and_none_of_somebody_elses() {
     assert_eq!((of("error"), of("warning"), of("notice")), (10, 10, 1));
     assert_eq!(text.lines().count(), 21);
     let last = text.lines().last().unwrap();
-    assert!(last.contains("2991 more errors not shown here"), "{last}");
+    assert!(last.contains("2991 more errors not shown"), "{last}");
     for line in text.lines() {
-        let (_, rest) = line.split_once(" title=").unwrap();
-        let (title, _) = rest.split_once("::").unwrap();
+        let (_, properties) = line.split_once(" title=").unwrap();
+        let (title, _) = properties.split_once("::").unwrap();
         assert!(!title.contains([':', ',', '\r']), "{title}");
     }
 }
@@ -283,22 +287,22 @@ fn the_log_of_mlperf_is_this() {
 fn a_precision_is_told_only_as_far_as_it_was_observed() {
     use mantissa_core::ExecutedVerdict;
     let mut run = run();
-    let told = |run: &RunMeasurements| {
+    let precisions = |run: &RunMeasurements| {
         mlperf(&Measurements::of(run))
             .unwrap()
             .matches("\"lowest_numerical_precision")
             .count()
     };
     // Expected: a bf16 matmul, a bf16 matmul for which TF32 was requested, and the linear layers and attention of two models.
-    assert_eq!(told(&run), 6);
+    assert_eq!(precisions(&run), 6);
     for measured in run.cells.values_mut() {
         measured.processes[0].executed.verdict = ExecutedVerdict::Differs;
     }
-    assert_eq!(told(&run), 2);
+    assert_eq!(precisions(&run), 2);
     for measured in run.cells.values_mut() {
         measured.processes[0].executed.verdict = ExecutedVerdict::Unverified;
     }
-    assert_eq!(told(&run), 0);
+    assert_eq!(precisions(&run), 0);
 }
 
 #[test]

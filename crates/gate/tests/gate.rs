@@ -261,7 +261,7 @@ fn whether_all_cells_are_slower_or_the_machine_takes_turns_to_tell() {
     assert!(
         change
             .text()
-            .ends_with("(all cells moved alike, and not in turns)"),
+            .ends_with("(all cells changed alike, and the runs were not interleaved)"),
         "{}",
         change.text()
     );
@@ -318,7 +318,7 @@ fn a_cell_that_fails_or_vanishes_has_regressed() {
         "{texts:?}"
     );
     assert!(
-        texts.iter().any(|text| text.contains("the run does not have it")),
+        texts.iter().any(|text| text.contains("not in the candidate")),
         "{texts:?}"
     );
     assert!(
@@ -338,7 +338,7 @@ fn fewer_bits_than_before_have_regressed_and_another_kernel_is_told() {
     let gated = gated(run(1, same), after);
     assert_eq!(gated.failures.len(), 1, "{:?}", gated.failures);
     assert!(
-        gated.failures[0].text.contains("11 bits of significand"),
+        gated.failures[0].text.contains("11 significand bits"),
         "{}",
         gated.failures[0].text
     );
@@ -361,19 +361,19 @@ fn what_is_allowed_passes_until_its_day_and_fails_after_it() {
             1.0
         }
     };
-    let held = |policy: &str| {
+    let judged = |policy: &str| {
         let policy = Policy::parse(policy).unwrap();
         GateReport::new(compared(run(1, same), run(2, slower)), &policy, TODAY, false)
     };
     let allowed =
-        held("[[allow]]\nmetric = \"flops_per_second\"\nuntil = 2026-06-15\nreason = \"new allocator\"");
+        judged("[[allow]]\nmetric = \"flops_per_second\"\nuntil = 2026-06-15\nreason = \"new allocator\"");
     assert_eq!(allowed.gate(), Gate::Passed);
     assert_eq!(allowed.allowed.len(), 6);
-    let expired = held("[[allow]]\nuntil = 2026-06-14\nreason = \"new allocator\"");
+    let expired = judged("[[allow]]\nuntil = 2026-06-14\nreason = \"new allocator\"");
     assert_eq!(expired.gate(), Gate::Failed);
     assert!(expired.allowed.iter().all(|allowed| allowed.expired));
     let another =
-        held("[[allow]]\nsetting = { precision = \"bf16-true\" }\nuntil = 2999-01-01\nreason = \"known\"");
+        judged("[[allow]]\nsetting = { precision = \"bf16-true\" }\nuntil = 2999-01-01\nreason = \"known\"");
     assert_eq!(another.failures.len(), 3);
 }
 
@@ -408,7 +408,7 @@ fn a_cell_that_fails_alike_on_both_sides_decides_nothing_of_fewer_processes_than
         let first = run.records[0].cell.id.clone();
         for record in run.records.iter_mut().filter(|record| record.cell.id == first) {
             record.status = Status::Diverged;
-            record.reason = Some("the loss is no number".into());
+            record.reason = Some("the loss is NaN".into());
         }
         run.records.retain(|record| record.repeat < processes);
         run
@@ -494,9 +494,12 @@ fn machines_that_differ_are_compared_only_if_that_part_may() {
     assert!(Mismatch::between(&before, &after).is_empty());
     // Cells of another backend are different cells.
     let vulkan = measured(on(Backend::Vulkan, Some(gpu("H200", "580.65.06"))));
-    let told = Mismatch::between(&before, &vulkan);
+    let mismatches = Mismatch::between(&before, &vulkan);
     assert_eq!(
-        told.iter().map(|told| told.part).collect::<Vec<_>>(),
+        mismatches
+            .iter()
+            .map(|mismatch| mismatch.part)
+            .collect::<Vec<_>>(),
         [Part::Backend]
     );
 }
@@ -518,7 +521,7 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
     let file = root.join("main").join(&saved.machine).join("records.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     let ids: Vec<_> = text.lines().map(|line| line[..60].to_owned()).collect();
-    assert!(ids.is_sorted(), "a line a process, sorted by cell");
+    assert!(ids.is_sorted(), "one line per process, sorted by cell");
     // Saving the same run again writes the same text, so there is no diff.
     baselines.save("main", &first).unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
@@ -557,7 +560,7 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
     assert!(matches!(find(&[]), Err(GateError::NoMachine { .. })));
     assert!(
         matches!(find(&[Part::Cpu, Part::Cores]), Err(GateError::NoMachine { .. })),
-        "either could be meant"
+        "two baselines are comparable"
     );
     assert_eq!(
         baselines
@@ -621,13 +624,13 @@ fn damaged_files_are_errors_that_say_where() {
             .to_string();
         assert!(error.contains(part), "{part}: {error}");
     };
-    refused("", "holds no record");
-    refused("\n\n", "holds no record");
+    refused("", "contains no records");
+    refused("\n\n", "contains no records");
     refused("{}\n", "line 1");
     refused("not json\n", "line 1");
-    refused(&text[..text.len() - 10], "cut");
+    refused(&text[..text.len() - 10], "truncated");
     let first = text.lines().next().unwrap();
-    refused(&format!("{text}{first}\n"), "is there twice");
+    refused(&format!("{text}{first}\n"), "occurs twice");
     refused(&text.replacen("\"schema\":1", "\"schema\":99", 1), "schema 99");
     refused(
         &text.replacen("Invented CPU 9000", "Another", 1),
@@ -659,14 +662,14 @@ fn damaged_files_are_errors_that_say_where() {
         RunMeasurements::read(&path)
             .unwrap_err()
             .to_string()
-            .contains("is there twice")
+            .contains("occurs twice")
     );
     let again = first.replacen("\"attempt\":0", "\"attempt\":1", 1);
     fs::write(&records, format!("{text}{again}\n")).unwrap();
     assert_eq!(
         RunMeasurements::read(&path).unwrap().records(),
         30,
-        "another attempt counts in its place"
+        "a later attempt replaces the earlier one"
     );
 }
 
@@ -771,7 +774,7 @@ fn a_cell_that_is_worse_is_not_measured_again_for_what_else_is_undecided() {
     one.status = Status::Failed;
     let gated = gated(run(1, same), after);
     assert_eq!(gated.failures.len(), 1);
-    assert!(gated.undecided > 0, "four processes decide no metric");
+    assert!(gated.undecided > 0, "four processes are too few for a verdict");
     assert_eq!(gated.undecided_cells().count(), 0);
     assert!(gated.decides());
 }
@@ -860,7 +863,7 @@ fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_writ
     let error = append(&at("two", "2026-01-01T00:00:00Z"))
         .unwrap_err()
         .to_string();
-    assert!(error.contains("a clock went backwards"), "{error}");
+    assert!(error.contains("the clock was set back"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     // The same folder measured again is another run. Merged branches can leave the lines in any order.
     append(&at("one", "2026-01-03T00:00:00Z")).unwrap();
@@ -887,14 +890,14 @@ fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_writ
     };
     refused("", "is empty");
     refused("\n", "is empty");
-    refused(&text[..text.len() - 5], "cut");
+    refused(&text[..text.len() - 5], "truncated");
     refused("{}\n", "line 1");
-    refused(&format!("{text}{text}"), "is there twice");
+    refused(&format!("{text}{text}"), "occurs twice");
     refused(&text.replacen("\"schema\":1", "\"schema\":7", 1), "schema 7");
     let later = at("three", "2026-01-04T00:00:00Z");
     fs::write(&path, "").unwrap();
     assert!(matches!(append(&later), Err(GateError::EmptyHistory { .. })));
-    assert_eq!(fs::read_to_string(&path).unwrap(), "", "nothing is written");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "", "the file must not change");
 }
 
 #[test]

@@ -107,10 +107,10 @@ fn the_band_of_a_metric_that_moves_by_itself_is_its_fence() {
     let history = history(folder.path(), 20, moving);
     let page = told(&history).html().unwrap();
     assert!(
-        page.contains("as far as it moves by itself"),
+        page.contains("the noise between runs."),
         "the fence is the wider one"
     );
-    assert!(!page.contains("by itself it moves less"));
+    assert!(!page.contains("the noise between runs is smaller"));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn the_table_of_turns_has_the_worse_first_with_run_and_revision() {
     assert!(
         table
             .title
-            .starts_with("2 metrics got worse and stayed so, in 20 runs."),
+            .starts_with("2 metrics regressed and did not recover, over 20 runs."),
         "{}",
         table.title
     );
@@ -144,11 +144,11 @@ fn no_run_and_one_run_have_a_page_that_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let none = History::read(&folder.path().join("none.jsonl")).unwrap();
     let page = told(&none).html().unwrap();
-    assert!(page.contains("The history holds no run yet."));
+    assert!(page.contains("The history contains no runs."));
     assert!(!page.contains("NaN") && !page.contains("<svg"));
     let one = history(folder.path(), 1, turned);
     let page = told(&one).html().unwrap();
-    assert!(page.contains("The history holds one run: nothing can have turned yet."));
+    assert!(page.contains("The history contains one run, so there are no changes yet."));
     assert!(
         page.contains("300.00") || page.contains("3.00×10⁻⁴"),
         "the latest value is there"
@@ -255,7 +255,7 @@ fn a_hundred_runs_of_two_hundred_cells_make_a_page_of_a_megabyte_or_two() {
     assert_eq!(stayed, BTreeSet::from(["run-041"]));
     let page = history.told("large.jsonl", &trends).html().unwrap();
     assert_eq!(page.matches("<figure").count(), 40);
-    assert!(page.contains("these are the 40 gravest"));
-    assert!(page.contains("60 metrics got worse and stayed so, in 100 runs."));
+    assert!(page.contains("The figures show the 40 most severe"));
+    assert!(page.contains("60 metrics regressed and did not recover, over 100 runs."));
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
 }

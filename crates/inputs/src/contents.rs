@@ -24,7 +24,7 @@ pub(crate) fn head(path: &Path) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Returns the maximum unpacked size of a gzipped file of `packed` bytes. Text rarely becomes ten times as long.
+/// Returns the maximum unpacked size of a gzip file of `packed` bytes. Text rarely expands by more than a factor of ten.
 pub(crate) fn most_unpacked(packed: u64) -> u64 {
     /// Maximum ratio of unpacked to packed size.
     const EXPANSION: u64 = 30;
@@ -36,7 +36,7 @@ pub(crate) fn most_unpacked(packed: u64) -> u64 {
 /// Reads a JSON file, with or without a byte order mark.
 ///
 /// # Errors
-/// A message for an I/O error, a file of another type, or malformed JSON. It does not name the file.
+/// An I/O error, a file of another type, or malformed JSON. The message does not contain the path.
 pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     let bytes = read_limited(path, LARGEST_CONFIGURATION).map_err(|error| error.to_string())?;
     if let Some(is) = unsupported(&bytes) {
@@ -46,24 +46,23 @@ pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
-/// Describes a file of a known type that Mantissa does not read, or an empty file. The text completes the sentence "it
-/// is …".
+/// Describes a file of a known but unsupported type, or an empty file. The text completes the sentence "it is …".
 pub(crate) fn unsupported(head: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 12] = [
         (
             b"version https://git-lfs",
-            "a pointer of Git LFS and not the file itself\n  hint: `git lfs pull` in its repository fetches the file",
+            "a Git LFS pointer, not the file itself\n  hint: run `git lfs pull` in its repository to download the file",
         ),
         (
             b"GGUF",
-            "a GGUF file, which is not read\n  hint: the safetensors that it was made from are",
+            "a GGUF file, which is not supported\n  hint: use the safetensors files from which it was converted",
         ),
-        (b"\x89HDF\r\n\x1a\n", "an HDF5 file, which is not read"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file, which is not supported"),
         (b"%PDF-", "a PDF document"),
-        (b"SQLite format 3\0", "an SQLite database, which is not read"),
-        (b"\x93NUMPY", "a NumPy array, which is not read"),
-        (b"PAR1", "a Parquet file, which is not read"),
-        (b"ARROW1", "an Arrow file, which is not read"),
+        (b"SQLite format 3\0", "an SQLite database, which is not supported"),
+        (b"\x93NUMPY", "a NumPy array, which is not supported"),
+        (b"PAR1", "a Parquet file, which is not supported"),
+        (b"ARROW1", "an Arrow file, which is not supported"),
         (b"\x1f\x8b", "compressed with gzip"),
         (b"BZh", "compressed with bzip2"),
         (b"\xfd7zXZ\0", "compressed with xz"),
@@ -76,12 +75,12 @@ pub(crate) fn unsupported(head: &[u8]) -> Option<&'static str> {
     let lower: Vec<u8> = head.iter().take(64).map(u8::to_ascii_lowercase).collect();
     let lower = lower.trim_ascii_start();
     if lower.starts_with(b"<!doctype html") || lower.starts_with(b"<html") {
-        return Some("a page of HTML: perhaps a download that needed a login");
+        return Some("an HTML page, perhaps from a download that requires a login");
     }
     match head {
         [] => Some("empty"),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            Some("UTF-16 text\n  hint: `iconv -f utf-16 -t utf-8` turns it into UTF-8")
+            Some("UTF-16 text\n  hint: convert it to UTF-8 with `iconv -f utf-16 -t utf-8`")
         }
         _ => None,
     }
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_other_programs_are_recognised_whatever_they_are_called() {
+    fn unsupported_file_types_are_detected() {
         let is = |head: &[u8]| unsupported(head).unwrap_or("unknown");
         let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0f\nsize 1\n";
         assert!(is(pointer).contains("Git LFS") && is_lfs_pointer(pointer));

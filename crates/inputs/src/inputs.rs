@@ -12,15 +12,15 @@ use crate::data::ColumnNames;
 /// Paths of the files that workloads read.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Inputs {
-    /// Data by kind. If absent, the data are synthetic.
+    /// Data by kind. Kinds without a path use synthetic data.
     #[serde(default, deserialize_with = "none_is_empty")]
     pub data: BTreeMap<DatasetKind, PathBuf>,
-    /// Column names given for labelled texts.
+    /// Column names for labelled texts, given on the command line.
     #[serde(default)]
     pub columns: ColumnNames,
-    /// WordPiece vocabulary with one token per line. If absent, it is built from the training part.
+    /// WordPiece vocabulary with one token per line. If absent, it is built from the training data.
     pub vocabulary: Option<PathBuf>,
-    /// Checkpoints by workload name. The empty name applies to all other workloads. If absent, weights are seeded.
+    /// Checkpoints by workload name. The empty name applies to all other workloads. Workloads without a checkpoint use seeded weights.
     #[serde(default, deserialize_with = "none_is_empty")]
     pub weights: BTreeMap<String, PathBuf>,
     /// Use seeded weights even for workloads that need a checkpoint.
@@ -41,13 +41,13 @@ where
 }
 
 impl Inputs {
-    /// Returns the checkpoint that a workload starts from.
+    /// Returns the path of the checkpoint of a workload.
     pub fn weights_of(&self, workload: &str) -> Option<&Path> {
         let found = self.weights.get(workload).or_else(|| self.weights.get(""));
         found.map(PathBuf::as_path)
     }
 
-    /// Returns the data given for a kind.
+    /// Returns the path of the data of a kind.
     pub fn data_of(&self, kind: DatasetKind) -> Option<&Path> {
         self.data.get(&kind).map(PathBuf::as_path)
     }

@@ -65,7 +65,7 @@ fn rows(criterion: &mut Criterion) {
     );
     both(
         criterion,
-        "sum",
+        "add",
         two,
         |(a, b)| Flex::add_same_shape(a, b),
         |(a, b)| Flex::float_add(a, b),
@@ -96,7 +96,7 @@ fn rows(criterion: &mut Criterion) {
     });
     both(
         criterion,
-        "gradient of rows of a table",
+        "embedding, gradient",
         |dtype| drawn([1024, 768], dtype),
         |grad| Flex::look_up_backward(Shape::new([30_522, 768]), numbers(), grad),
         |grad| {
@@ -134,7 +134,7 @@ fn scores(criterion: &mut Criterion) {
     );
     both(
         criterion,
-        "mask",
+        "masked fill",
         |dtype| (drawn(shape, dtype), hidden()),
         |(x, hidden)| Flex::masked_fill(x, hidden, -1e4),
         |(x, hidden)| Flex::float_mask_fill(x, hidden, (-1e4).into()),
@@ -168,7 +168,7 @@ fn scores(criterion: &mut Criterion) {
     );
     both(
         criterion,
-        "heads side by side",
+        "transpose heads",
         |dtype| drawn([8, 12, 128, 64], dtype),
         Flex::transpose_heads,
         |x| Flex::float_swap_dims(x, 1, 2).to_contiguous(),
@@ -207,9 +207,9 @@ fn casts(criterion: &mut Criterion) {
 fn products(criterion: &mut Criterion) {
     let burns = |(a, b): (FloatTensor<Flex>, FloatTensor<Flex>)| Flex::float_matmul(a, b);
     for (name, rows) in [
-        ("product, 1024 rows", 1024),
-        ("product, 8 rows", 8),
-        ("product, 1 row", 1),
+        ("matmul, 1024 rows", 1024),
+        ("matmul, 8 rows", 8),
+        ("matmul, 1 row", 1),
     ] {
         both(
             criterion,

@@ -34,10 +34,7 @@ fn products(criterion: &mut Criterion) {
         let operands = |dtype: DType| (draw([batch, m, k], dtype), draw([batch, k, n], dtype));
         let (lhs, rhs) = operands(DType::F32);
         group.bench_function("burn", |bencher| {
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "what the controlled product is compared with"
-            )]
+            #[expect(clippy::disallowed_methods, reason = "baseline of the comparison")]
             bencher.iter(|| black_box(lhs.clone().matmul(rhs.clone())));
         });
         for &matmul in MatmulPrecision::ALL {
@@ -76,10 +73,7 @@ fn convolutions(criterion: &mut Criterion) {
     group.sample_size(20);
     group.bench_function("burn", |bencher| {
         let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "what the controlled convolution is compared with"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "baseline of the comparison")]
         bencher.iter(|| black_box(conv2d(images.clone(), filters.clone(), None, options.clone())));
     });
     for &matmul in MatmulPrecision::ALL {

@@ -1,5 +1,5 @@
-//! Measures the cost of the controlled matmul and convolution on this CPU, in each matmul precision, relative to burn's
-//! own. The two alternate: other load on the machine affects both alike. Prints medians of the ratios with 95 %
+//! Measures the time of the controlled matmul and convolution on this CPU, in each matmul precision, relative to burn's
+//! own. The runs alternate, so that other load on the machine affects both alike. Prints medians of the ratios with 95 %
 //! confidence intervals. Targets on two cores: `highest` within 1.05, `high` and `medium` within 1.3.
 //!
 //! `cargo run --release -p mantissa-precision --example cost_of_control [ROUNDS]`
@@ -17,22 +17,16 @@ use mantissa_precision::Compute;
 fn main() {
     let rounds = std::env::args()
         .nth(1)
-        .map_or(200, |text| text.parse().expect("a number of rounds"));
+        .map_or(200, |text| text.parse().expect("ROUNDS must be an integer"));
     for n in [256, 512, 1024] {
         let (lhs, rhs) = (draw([n, n]), draw([n, n]));
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "what the controlled product is compared with"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "baseline of the comparison")]
         let own = || drop(black_box(lhs.clone().matmul(rhs.clone())));
         let ours = |compute: Compute| drop(black_box(compute.matmul(lhs.clone(), rhs.clone())));
         compare(&format!("matmul {n}³"), rounds, own, ours);
     }
     let (images, filters) = (draw([64, 32, 16, 16]), draw([32, 32, 3, 3]));
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "what the controlled convolution is compared with"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "baseline of the comparison")]
     let own = || {
         let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
         drop(black_box(conv2d(images.clone(), filters.clone(), None, options)));
@@ -72,12 +66,12 @@ fn compare(what: &str, rounds: usize, own: impl Fn(), ours: impl Fn(Compute)) {
         }
         owns.push(of_own);
     }
-    let milliseconds = 1e3 * median(owns).expect("there are rounds").value;
-    println!("{what}: burn's own {milliseconds:.2} ms");
+    let milliseconds = 1e3 * median(owns).expect("ROUNDS must be at least 1").value;
+    println!("{what}: burn {milliseconds:.2} ms");
     for (ratios, matmul) in ratios.into_iter().zip(MatmulPrecision::ALL) {
-        let ratio = median(ratios).expect("there are rounds");
+        let ratio = median(ratios).expect("ROUNDS must be at least 1");
         let interval = ratio.interval.map_or_else(String::new, |interval| {
-            format!(" (95 % interval {:.3} to {:.3})", interval.low, interval.high)
+            format!(" (95 % CI {:.3} to {:.3})", interval.low, interval.high)
         });
         println!("  {matmul}: {:.3}{interval}", ratio.value);
     }

@@ -1,9 +1,8 @@
 //! Attention in one kernel, and its gradient.
 //!
-//! On GPUs the kernel is cubek's. It multiplies f16 inputs on the matrix units if the device has them, and all others in their own format on the
-//! ordinary units. On the CPU the kernel is Mantissa's own, in f32 for 16-bit inputs. The probe observes which of them ran. burn does not
-//! implement its gradient: the backward pass recomputes the attention weights in the precision of the setting, and does not keep them between
-//! the passes.
+//! On GPUs the kernel is cubek's. It multiplies f16 inputs on the matrix units if the device has them, and all other formats unchanged on
+//! the ordinary units. On the CPU the kernel is Mantissa's own, in f32 for 16-bit inputs. The probe observes which of them ran. burn does
+//! not implement the gradient: the backward pass recomputes the attention weights in the precision of the setting instead of storing them.
 
 use burn::{
     backend::{
@@ -18,7 +17,7 @@ use crate::{MatmulMode, PrecisionBackend, backend::times};
 /// Gradients of attention: of queries, keys and values.
 pub(crate) type AttentionGradients<T> = [T; 3];
 
-/// Returns the factor of the scores: one over the root of the width of a head.
+/// Returns the factor of the scores: `1 / √width` of a head.
 fn scale<B: PrecisionBackend>(query: &FloatTensor<B>) -> f64 {
     let [.., width] = query.shape().dims::<4>();
     1.0 / (width as f64).sqrt()
@@ -60,7 +59,7 @@ fn weights<B: PrecisionBackend>(
 
 /// Returns the most negative finite value. Unlike −∞ its gradient is not NaN, and its exponential is zero as well.
 pub(crate) fn lowest(dtype: DType) -> f64 {
-    dtype.finfo().expect("scores are floats").min
+    dtype.finfo().expect("attention scores have a float dtype").min
 }
 
 /// Returns the shape of the output of attention.

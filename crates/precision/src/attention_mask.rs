@@ -29,13 +29,15 @@ impl AttentionMask {
         }
     }
 
-    /// Returns a causal mask. The queries are at the positions of the last keys, and later keys are hidden from each of
-    /// them.
+    /// Returns a causal mask. The queries are at the positions of the last keys, and each query attends to the keys up to its own
+    /// position.
     ///
     /// # Panics
     /// If there are more queries than keys.
     pub fn causal(queries: usize, keys: usize, device: &Device) -> Self {
-        let before = keys.checked_sub(queries).expect("every query has a key");
+        let before = keys
+            .checked_sub(queries)
+            .expect("causal attention needs at least as many keys as queries");
         // A single query is at the last position and attends to all keys.
         let hidden = (queries > 1).then(|| {
             let places = |range: std::ops::Range<usize>| {
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_sees_itself_and_what_came_before() {
+    fn a_causal_mask_hides_later_keys() {
         let device = Device::flex();
         let hidden = |queries, keys| {
             let sight = AttentionMask::causal(queries, keys, &device);

@@ -36,7 +36,11 @@ impl OpClass {
         match self {
             Self::Lower => dtype(precision.compute()),
             Self::Full => dtype(precision.parameters()),
-            Self::Widest => inputs.iter().copied().reduce(wider).expect("an input"),
+            Self::Widest => inputs
+                .iter()
+                .copied()
+                .reduce(wider)
+                .expect("an operation has at least one input"),
             Self::Inputs => inputs[0],
         }
     }
@@ -93,7 +97,7 @@ impl Operation {
     pub fn class(self) -> OpClass {
         let mut rows = OPERATIONS.iter();
         let row = rows.find(|row| row.method == Some(self));
-        row.expect("the table has every operation").class
+        row.expect("every operation is in the table").class
     }
 
     /// Returns the name of the method.

@@ -55,8 +55,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (lhs, rhs, lhs_shape, rhs_shape, mode) = ops.state;
         let matmul = |a, b| B::controlled_matmul(a, b, mode.rounded());
-        // The operation after an unrounded sum rounds its gradient to the format of the operands: this rounding loses
-        // nothing.
+        // The gradient of an unrounded sum is f32. Its values are already rounded to the format of the operands, so this cast is exact.
         let like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
             dtype if dtype == TensorMetadata::dtype(&grad) => grad,
             dtype => B::round_to(grad, dtype.into()),
@@ -66,7 +65,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
             ops.node,
             grads,
             |grad| {
-                let rhs = rhs.expect("kept when lhs is tracked");
+                let rhs = rhs.expect("rhs is saved if lhs is tracked");
                 let grad = like(grad, &rhs);
                 let product = match self.by_columns {
                     true => matmul(grad, rhs),
@@ -75,7 +74,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
                 broadcast_shape::<B>(product, &lhs_shape)
             },
             |grad| {
-                let lhs = lhs.expect("kept when rhs is tracked");
+                let lhs = lhs.expect("lhs is saved if rhs is tracked");
                 let grad = like(grad, &lhs);
                 let product = match self.by_columns {
                     true => matmul(B::float_transpose(grad), lhs),
@@ -125,11 +124,11 @@ impl<B: PrecisionBackend> Backward<B, 2> for Convolve {
             ops.node,
             grads,
             |grad| {
-                let filters = filters.expect("kept when the images are tracked");
+                let filters = filters.expect("filters are saved if the images are tracked");
                 product(grad, filters, Pass::Images(edges(images_shape)))
             },
             |grad| {
-                let images = images.expect("kept when the filters are tracked");
+                let images = images.expect("images are saved if the filters are tracked");
                 product(images, grad, Pass::Filters(edges(filters_shape)))
             },
         );
@@ -197,7 +196,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         assert_eq!(
             convolution.pass,
             Pass::Forward,
-            "second derivatives are never requested"
+            "second derivatives of a convolution are not supported"
         );
         let (images_shape, filters_shape) = (lhs.shape(), rhs.shape());
         let keep_images = rhs.is_tracked().then(|| lhs.primitive().clone());

@@ -53,16 +53,16 @@ impl MatmulMode {
 /// Returns the shape of a matmul.
 #[cfg(feature = "cubecl")]
 fn product_shape(lhs: &Shape, rhs: &Shape) -> Shape {
-    calculate_matmul_output(lhs, rhs).expect("the caller's shapes fit")
+    calculate_matmul_output(lhs, rhs).expect("operands have compatible shapes")
 }
 
 /// Backend with controlled arithmetic.
 ///
-/// Methods with a body are composed of burn's operations, in f32 inside for 16-bit inputs and rounded once at the end, as the fused kernels
-/// of PyTorch do. A backend overrides them if it has a faster implementation.
+/// Methods with a body are composed of burn's operations. For 16-bit inputs they compute in f32 and round once at the end, like PyTorch's
+/// fused kernels. A backend overrides them if it has a faster implementation.
 ///
-/// Under fusion, matmuls and operations with a kernel of their own stay separate operations of the stream, which fusion leaves unchanged.
-/// The others are split into burn's operations.
+/// With fusion, matmuls and operations with their own kernel are separate operations of the stream, which fusion does not merge. The others
+/// are split into burn's operations.
 #[backend_extension(Flex, Autodiff, Cube: cfg(feature = "cubecl"), Fusion: cfg(feature = "cubecl"))]
 pub trait PrecisionBackend: Backend {
     /// Multiplies matrices with batching and broadcasting, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of

@@ -67,7 +67,10 @@ impl Compute {
     ) -> (Tensor<4>, Moments) {
         let [n, c, h, w] = input.dims();
         let count = n * h * w;
-        assert!(count > 1, "batch norm needs two values of a channel, not {count}");
+        assert!(
+            count > 1,
+            "batch norm needs at least 2 values per channel, found {count}"
+        );
         let [input] = self.cast(Operation::BatchNorm, [input]);
         let dtype = input.dtype();
         let rows = wide(input).swap_dims(0, 1).reshape([c, count]);
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn micro_batches_of_the_scaled_momentum_forget_as_much_as_a_whole_batch() {
+    fn scaled_momentum_over_micro_batches_decays_like_a_whole_batch() {
         for (momentum, micro_batches) in [(0.1, 1), (0.1, 4), (0.5, 7), (1.0, 3), (0.0, 2), (1e-9, 1000)] {
             let each = micro_batch_momentum(BatchNormMomentum::Scaled, momentum, micro_batches);
             let kept = (1.0 - each).powi(micro_batches.cast_signed());

@@ -1,6 +1,6 @@
 //! Checks of candidate kernels: small matmuls of integers, compared with float64.
 //!
-//! Sums of small integers are exact in every format: a result is correct in every bit or wrong. Each matmul uses other values. This
+//! Sums of small integers are exact in every format, so every bit of a result must be correct. Each matmul uses different values, which
 //! also detects a kernel that writes nothing and leaves an earlier result in memory.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
@@ -74,7 +74,7 @@ pub fn check_candidate(
     #[cfg(not(feature = "cubecl"))]
     {
         let _ = (operation, compute, candidate, device);
-        Err("this build has no GPU backend".to_owned())
+        Err("this build has no GPU backend: build with `--features cuda` or `--features vulkan`".to_owned())
     }
 }
 
@@ -141,7 +141,7 @@ impl Checker<'_> {
         let at = differs.or_else(|| (result.len() != wanted.len()).then_some(0));
         if let Some(at) = at.filter(|_| self.result.wrong.is_none()) {
             self.result.wrong = Some(format!(
-                "{what}: value {at} of {} is {} and not {}",
+                "{what}: value {at} of {} is {}, expected {}",
                 wanted.len(),
                 result.get(at).copied().unwrap_or(f64::NAN),
                 format.round(wanted[at]).value
@@ -260,10 +260,12 @@ impl Checker<'_> {
             let on_device = self.upload(gradient.clone(), [n, o, steps, steps]);
             let on_device = round(Tensor::from_inner(on_device), output.dtype());
             let grads = (output * on_device).sum().backward();
-            let of_images = images_on_device.grad(&grads).ok_or("no gradient of the images")?;
+            let of_images = images_on_device
+                .grad(&grads)
+                .ok_or("the backward pass returned no gradient of the images")?;
             let of_filters = filters_on_device
                 .grad(&grads)
-                .ok_or("no gradient of the filters")?;
+                .ok_or("the backward pass returned no gradient of the filters")?;
             // The backward pass launches both kernels, so a rejection cannot be attributed to one of them.
             let (of_images, of_filters) = (download(of_images)?, download(of_filters)?);
             let wanted = [sums.images(&gradient, &filters), sums.filters(&images, &gradient)].concat();

@@ -11,9 +11,8 @@ use burn::{
 
 /// Clock that times work from an idle device to an idle device.
 ///
-/// The clock of the device is that of burn's profiling windows: on CUDA a pair of events on the stream that the work runs
-/// on.
-/// See `docs/decisions/0023-profiling-windows.md`.
+/// The clock of the device is that of burn's profiling windows: on CUDA, two events on the stream that executes the
+/// work. See `docs/decisions/0023-profiling-windows.md`.
 #[derive(Debug, Clone)]
 pub struct Clock {
     is_devices: bool,
@@ -102,7 +101,7 @@ fn has_clock(device: &Device) -> Result<bool, String> {
         return match device.client().properties().timing_method {
             cubecl::profile::TimingMethod::Device => Ok(true),
             cubecl::profile::TimingMethod::System => {
-                Err("the driver of this device gives no time stamps".to_owned())
+                Err("the driver of this device reports no time stamps".to_owned())
             }
         };
     }
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wall_clock_holds_all_the_work() {
+    fn the_wall_clock_includes_all_work() {
         let clock = Clock::of(&Device::flex());
         let work = || {
             std::thread::sleep(Duration::from_millis(3));
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_cannot_be_is_none() {
+    fn an_implausible_time_is_discarded() {
         let of = |device: f64| Timed::new(Some(device), 1e-3).device;
         assert_eq!([0.9e-3, 1.1e-3, 0.0].map(of), [Some(0.9e-3), None, None]);
         assert_eq!(Timed::new(None, 1e-3).device, None);

@@ -19,7 +19,10 @@ fn first_error(log: &str) -> String {
     let log = log.replace("\\n", "\n");
     let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().find(|line| line.contains("error"));
-    error.or_else(|| lines().next()).unwrap_or("no reason").to_owned()
+    error
+        .or_else(|| lines().next())
+        .unwrap_or("the compiler reported no error message")
+        .to_owned()
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl From<Precision> for Compute {
 }
 
 impl Compute {
-    /// Returns the operations for the three axes that govern matmuls.
+    /// Returns the operations for values of the three axes that define the arithmetic of matmuls.
     pub fn new(precision: Precision, matmul: MatmulPrecision, accumulator: Accumulator) -> Self {
         Self {
             precision,
@@ -269,7 +269,7 @@ impl Compute {
     }
 
     /// Computes attention of `query` `[n, heads, queries, width]` to `key` and `value` `[n, heads / group, keys, width]`, which
-    /// `group` neighbouring heads share, under the mask `sight`. Runs either two matmuls and a softmax, each in the format of
+    /// `group` neighbouring heads share, under `mask`. Runs either two matmuls and a softmax, each in the format of
     /// its class, with `dropout` applied to the attention weights, or one fused kernel with its own arithmetic.
     ///
     /// # Panics
@@ -277,15 +277,15 @@ impl Compute {
     pub fn attention(
         &self,
         [query, key, value]: [Tensor<4>; 3],
-        sight: &AttentionMask,
+        mask: &AttentionMask,
         dropout: f64,
     ) -> Tensor<4> {
         let [n, heads, queries, width] = query.dims();
         let [_, shared, keys, _] = key.dims();
         if self.attention == Attention::Fused {
-            assert_eq!(dropout, 0.0, "the fused kernel drops nothing");
-            assert!(sight.bias().is_none(), "the fused kernel adds nothing to scores");
-            let hidden = sight.hidden([n, heads, queries, keys], &query.device());
+            assert_eq!(dropout, 0.0, "fused attention does not support dropout");
+            assert!(mask.bias().is_none(), "fused attention does not support a bias");
+            let hidden = mask.hidden([n, heads, queries, keys], &query.device());
             let [key, value] = [key, value].map(|part| per_head(part, heads));
             let inputs = self.cast(Operation::Attention, [query, key, value]);
             let [query, key, value] = inputs.map(primitive);
@@ -304,13 +304,13 @@ impl Compute {
         let scores = scores.reshape([n, heads, queries, keys]);
         let dtype = scores.dtype();
         let scaled = wide(scores).mul_scalar(1.0 / (width as f64).sqrt());
-        let biased = match sight.bias() {
+        let biased = match mask.bias() {
             Some(bias) => scaled.clone() + round(bias.clone(), scaled.dtype()),
             None => scaled,
         };
         let scores = self.emulated(round(biased, dtype));
-        let scores = if sight.is_limited() {
-            let hidden = sight.hidden([n, heads, queries, keys], &scores.device());
+        let scores = if mask.is_limited() {
+            let hidden = mask.hidden([n, heads, queries, keys], &scores.device());
             let lowest = attention::lowest(dtype);
             tensor_of(Dispatch::masked_fill(
                 primitive(scores),

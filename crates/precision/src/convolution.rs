@@ -136,7 +136,7 @@ pub(crate) fn by_products<B: PrecisionBackend>(
                     product(B::float_transpose(windows), grad)
                 })
                 .reduce(|sum, part| B::float_add(widen::<B>(sum).0, widen::<B>(part).0))
-                .expect("a batch that is not empty has a part");
+                .expect("the batch is not empty");
             return B::float_permute(reshape::<B, 4>(sum, [a, b, c, o]), &[3, 2, 0, 1]);
         }
     };
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gradient_in_f32_is_not_rounded_to_what_its_factors_were() {
+    fn an_f32_gradient_is_not_rounded_to_the_format_of_its_factors() {
         let ones = |shape: [usize; 4]| {
             let ones = Tensor::<4>::ones(shape, &Device::flex());
             ones.try_into_primitive::<Flex>().unwrap()

@@ -85,7 +85,7 @@ mod inner {
 
 #[cfg(feature = "cuda")]
 mod inner {
-    #![expect(unsafe_code, reason = "cuBLASLt's own interface")]
+    #![expect(unsafe_code, reason = "cuBLASLt has a C interface")]
 
     use std::{ffi::c_void, ptr, sync::Arc, time::Instant};
 
@@ -207,7 +207,7 @@ mod inner {
             let preference = cublas::create_matmul_pref()?;
             let attribute =
                 sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            // SAFETY: everything was created above, and the attribute is a size.
+            // SAFETY: the handles were created by the library, and the value of the attribute is a `usize`.
             let found = unsafe {
                 let bytes = ptr::from_ref(&WORKSPACE_BYTES).cast();
                 cublas::set_matmul_pref_attribute(preference, attribute, bytes, size_of::<usize>()).and_then(
@@ -225,7 +225,7 @@ mod inner {
                     },
                 )
             };
-            // SAFETY: it was created above and is not used again.
+            // SAFETY: `preference` was created above and is not used again.
             unsafe { cublas::destroy_matmul_pref(preference)? };
             Ok(found?.algo)
         }
@@ -354,10 +354,10 @@ mod inner {
     }
 
     fn driver(error: cudarc::driver::DriverError) -> String {
-        format!("the driver reports {error}")
+        format!("CUDA driver error: {error}")
     }
 
     fn of_library(error: cublas::CublasError) -> String {
-        format!("cuBLASLt reports {error}")
+        format!("cuBLASLt error: {error}")
     }
 }

@@ -37,12 +37,12 @@ fn fused(fusion: bool, device: impl FnOnce() -> Device) -> Device {
     let chosen = *CHOICE.get_or_init(|| {
         if !fusion {
             for name in registry::BUILTIN_NAMES {
-                registry::remove(name).expect("no device of this process has fused anything yet");
+                registry::remove(name).expect("fusion is configured before the first operation");
             }
         }
         fusion
     });
-    assert_eq!(chosen, fusion, "fusion is one choice for a process");
+    assert_eq!(chosen, fusion, "fusion cannot change within a process");
     device()
 }
 
@@ -98,11 +98,15 @@ pub fn available(backend: Backend) -> Result<(), String> {
         #[cfg(feature = "cuda")]
         Backend::Cuda => cuda::available(),
         #[cfg(not(feature = "cuda"))]
-        Backend::Cuda => Err("this build has no `cuda` feature".into()),
+        Backend::Cuda => {
+            Err("this build does not include the `cuda` feature: build with `--features cuda`".into())
+        }
         #[cfg(feature = "vulkan")]
         Backend::Vulkan => vulkan::available(),
         #[cfg(not(feature = "vulkan"))]
-        Backend::Vulkan => Err("this build has no `vulkan` feature".into()),
+        Backend::Vulkan => {
+            Err("this build does not include the `vulkan` feature: build with `--features vulkan`".into())
+        }
     }
 }
 
@@ -209,7 +213,7 @@ mod cuda {
     /// Looks for each library first, because burn's own `device_count` panics if one is missing.
     pub(super) fn available() -> Result<(), String> {
         // SAFETY: both load a library by name and unload it, and affect nothing else in the process.
-        #[expect(unsafe_code, reason = "cudarc marks its look for a library as unsafe")]
+        #[expect(unsafe_code, reason = "cudarc declares its library lookup as unsafe")]
         let (driver, compiler) = unsafe {
             (
                 cudarc::driver::sys::is_culib_present(),
@@ -217,15 +221,15 @@ mod cuda {
             )
         };
         if !driver {
-            return Err("the NVIDIA driver library (libcuda) is not there: install the driver".into());
+            return Err("cannot find the NVIDIA driver library (libcuda): install the NVIDIA driver".into());
         }
         match cudarc::driver::CudaContext::device_count() {
-            Ok(0) => return Err("the NVIDIA driver reports no device: see `nvidia-smi`, and whether `CUDA_VISIBLE_DEVICES` hides it".into()),
+            Ok(0) => return Err("the NVIDIA driver reports no device: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`, which may hide devices".into()),
             Ok(_) => {}
-            Err(error) => return Err(format!("the NVIDIA driver does not start: {error}")),
+            Err(error) => return Err(format!("cannot initialize the NVIDIA driver: {error}")),
         }
         if !compiler {
-            return Err("the CUDA run-time compiler (libnvrtc) is not on the library path: add the toolkit's `lib64` folder to `LD_LIBRARY_PATH`".into());
+            return Err("cannot find the CUDA run-time compiler (libnvrtc): add the `lib64` folder of the CUDA toolkit to `LD_LIBRARY_PATH`".into());
         }
         crate::toolkit::usable()
     }
@@ -250,7 +254,7 @@ mod cuda {
     pub(super) fn cache() -> Option<u64> {
         let size = cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE;
         // SAFETY: the device is one that the driver listed, and the driver writes one integer.
-        #[expect(unsafe_code, reason = "the driver's own interface")]
+        #[expect(unsafe_code, reason = "the CUDA driver has a C interface")]
         let bytes = unsafe { result::device::get_attribute(first()?, size) };
         bytes.ok()?.try_into().ok().filter(|bytes| *bytes > 0)
     }
@@ -261,7 +265,7 @@ mod cuda {
         }
         let mut version = 0;
         // SAFETY: the library is loaded, and the call writes one integer.
-        #[expect(unsafe_code, reason = "the driver's own interface")]
+        #[expect(unsafe_code, reason = "the CUDA driver has a C interface")]
         unsafe {
             let _ = cudarc::driver::sys::cuDriverGetVersion(&mut version);
         }
@@ -278,7 +282,7 @@ mod vulkan {
         let device = burn::tensor::Device::vulkan(burn::tensor::DeviceKind::DefaultDevice);
         match device.as_dispatch() {
             burn::backend::DispatchDevice::Cube(device) => device.clone(),
-            other => unreachable!("a Vulkan device is one of CubeCL, not {other:?}"),
+            other => unreachable!("expected a CubeCL device, found {other:?}"),
         }
     }
 

@@ -119,7 +119,7 @@ mod store {
                 match index(&path) {
                     Ok(Some(entries)) => kept.loaded.extend(insert(&path, entries)),
                     Ok(None) => kept.problems.push(format!(
-                        "the kernel cache `{}` is damaged and not used\n  hint: delete the file",
+                        "ignoring the damaged kernel cache `{}`\n  hint: delete the file",
                         path.display()
                     )),
                     Err(error) => kept.problems.push(unusable("read", &path, &error)),
@@ -244,17 +244,17 @@ mod store {
             .inspect_err(|_| drop(fs::remove_file(&partial)))
     }
 
-    /// Returns the contents of a file: [`MAGIC`], the hash of the rest, and for each entry the namespace, the key
+    /// Returns the contents of a file: [`MAGIC`], the hash of the entries, and for each entry the namespace, the key
     /// and the value, each after its length.
     fn encode(entries: &Entries) -> Vec<u8> {
-        let mut rest = vec![];
+        let mut body = vec![];
         for ((namespace, key), value) in entries {
             for field in [namespace.as_bytes(), key, value] {
-                rest.extend((field.len() as u64).to_le_bytes());
-                rest.extend(field);
+                body.extend((field.len() as u64).to_le_bytes());
+                body.extend(field);
             }
         }
-        [MAGIC, blake3::hash(&rest).as_bytes(), &rest].concat()
+        [MAGIC, blake3::hash(&body).as_bytes(), &body].concat()
     }
 
     /// A value in a file.
@@ -273,9 +273,9 @@ mod store {
         Read::by_ref(&mut file)
             .take(length as u64)
             .read_to_end(&mut head)?;
-        let mut rest = blake3::Hasher::new();
-        rest.update_reader(&file)?;
-        if head != [MAGIC, rest.finalize().as_bytes()].concat() {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(&file)?;
+        if head != [MAGIC, hasher.finalize().as_bytes()].concat() {
             return Ok(None);
         }
         file.seek(SeekFrom::Start(length as u64))?;
@@ -472,7 +472,7 @@ mod store {
                 assert!(damaged(&changed), "byte {byte}");
             }
             let [problem] = KernelCache::load(&folder.0).problems.try_into().unwrap();
-            assert!(problem.contains("is damaged and not used"), "{problem}");
+            assert!(problem.contains("ignoring the damaged kernel cache"), "{problem}");
             assert!(!damaged(&whole));
         }
 

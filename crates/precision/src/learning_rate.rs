@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_follows_the_effective_batch_as_asked() {
+    fn the_rate_is_scaled_with_the_effective_batch() {
         let rate = |scaling| LearningRate::new(0.1, &Updates::default(), scaling, 128, 1).at(0);
         let [none, linear, sqrt] = [
             LearningRateScaling::None,

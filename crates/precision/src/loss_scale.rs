@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn only_half_gradients_are_scaled() {
+    fn only_16_mixed_has_a_dynamic_loss_scale() {
         let scaled: Vec<_> = Precision::ALL
             .iter()
             .filter(|precision| LossScaler::of(**precision).scale() != 1.0)

@@ -166,7 +166,7 @@ impl Tracked {
         self.entries
             .iter()
             .find(|entry| entry.name == name)
-            .unwrap_or_else(|| panic!("no parameter `{name}`"))
+            .unwrap_or_else(|| panic!("unknown parameter `{name}`"))
     }
 
     /// Returns the parameter of this name as a vector.
@@ -187,7 +187,7 @@ impl Tracked {
             .shape
             .as_slice()
             .try_into()
-            .unwrap_or_else(|_| panic!("parameter `{name}` is no matrix"));
+            .unwrap_or_else(|_| panic!("parameter `{name}` is not a matrix"));
         entry.value.clone().reshape(shape)
     }
 

@@ -61,7 +61,7 @@ impl Rotation {
         assert_eq!(
             (sequence, width),
             (places, 2 * pairs),
-            "sequence and width of the rotation"
+            "the rotation has another sequence length or width than the input"
         );
         let [input, cosine, sine] = [input, self.cosine.clone(), self.sine.clone()].map(primitive);
         tensor_of(Dispatch::rotate(input, cosine, sine, self.interleaved))
@@ -77,7 +77,7 @@ pub(crate) fn turn<B: Backend>(
 ) -> FloatTensor<B> {
     let [n, heads, sequence, width] = input.shape().dims();
     let half = width / 2;
-    // Pairs are in a dimension of their own, the last or the last but one.
+    // The two elements of a pair are in a separate dimension: the last or the second to last.
     let (split, of_pair) = match interleaved {
         true => ([n, heads, sequence, half, 2], 4),
         false => ([n, heads, sequence, 2, half], 3),
@@ -107,7 +107,7 @@ mod tests {
     use crate::{Compute, Precision};
 
     #[test]
-    fn pairs_turn_by_place_times_frequency_whichever_way_they_lie() {
+    fn pairs_are_rotated_by_position_times_frequency_in_both_layouts() {
         let device = Device::flex();
         // Two positions, one head of four elements: the pairs (1, 2) and (3, 4).
         let turned = |interleaved: bool, row: [f64; 4]| {
@@ -126,16 +126,16 @@ mod tests {
             };
             [turn((1.0, 2.0), 0.5 * place), turn((3.0, 4.0), 0.25 * place)]
         };
-        let (beside, halves) = (
+        let (interleaved, split) = (
             turned(true, [1.0, 2.0, 3.0, 4.0]),
             turned(false, [1.0, 3.0, 2.0, 4.0]),
         );
         for (row, place) in [1.0, 2.0].into_iter().enumerate() {
             let [(a, b), (c, d)] = want(place);
-            for (got, want) in beside[4 * row..][..4].iter().zip([a, b, c, d]) {
+            for (got, want) in interleaved[4 * row..][..4].iter().zip([a, b, c, d]) {
                 assert!((got - want).abs() < 1e-15);
             }
-            for (got, want) in halves[4 * row..][..4].iter().zip([a, c, b, d]) {
+            for (got, want) in split[4 * row..][..4].iter().zip([a, c, b, d]) {
                 assert!((got - want).abs() < 1e-15);
             }
         }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_runs_on_the_thread_of_the_stream_and_its_panic_comes_back() {
+    fn work_runs_on_the_stream_thread_and_panics_are_propagated() {
         let device = DeviceId {
             type_id: 7,
             index_id: 3,

@@ -1,4 +1,4 @@
-//! Checks of the parts of the CUDA toolkit that compile kernels, NVRTC and headers: they must fit each other and the
+//! Checks that the parts of the CUDA toolkit that compile kernels, NVRTC and headers, are compatible with each other and the
 //! driver.
 
 use std::{
@@ -32,13 +32,13 @@ impl fmt::Display for Version {
 /// Checks that the headers of the toolkit exist, and that the driver accepts the output of NVRTC with them.
 ///
 /// # Errors
-/// If something is missing or does not fit, with a hint how to fix it.
+/// If a part is missing or versions are incompatible, with a hint.
 pub(crate) fn usable() -> Result<(), String> {
     let folder = folder();
     let include = folder.join("include");
     if !include.join("cuda_fp16.h").exists() {
         return Err(format!(
-            "the CUDA headers are not found in `{}`: set `CUDA_PATH` to the toolkit",
+            "cannot find the CUDA headers in `{}`: set `CUDA_PATH` to the CUDA toolkit",
             include.display()
         ));
     }
@@ -54,7 +54,7 @@ fn folder() -> PathBuf {
         .unwrap_or_else(|| "/usr".into())
 }
 
-/// Checks that versions fit each other. Unknown versions always fit.
+/// Checks that the versions are compatible. Unknown versions are accepted.
 fn fit(
     driver: Option<Version>,
     compiler: Option<Version>,
@@ -65,8 +65,8 @@ fn fit(
         && compiler > driver
     {
         return Err(format!(
-            "the driver is for CUDA {driver} and does not load kernels of the newer run-time compiler (libnvrtc {compiler}): update the \
-             driver, or put the libraries of a toolkit up to {driver} first on `LD_LIBRARY_PATH`"
+            "the NVIDIA driver supports CUDA {driver} and cannot load kernels of the newer run-time compiler (libnvrtc {compiler}): update \
+             the driver, or put the libraries of a toolkit of version {driver} or older first on `LD_LIBRARY_PATH`"
         ));
     }
     if let (Some(compiler), Some(headers)) = (compiler, headers)
@@ -74,7 +74,7 @@ fn fit(
     {
         return Err(format!(
             "the CUDA headers in `{}` are of version {headers}, but the run-time compiler is libnvrtc {compiler}: set `CUDA_PATH` to the \
-             toolkit of the compiler",
+             toolkit that the compiler belongs to",
             include.display()
         ));
     }
@@ -85,18 +85,18 @@ fn fit(
 fn driver() -> Option<Version> {
     let mut number = 0;
     // SAFETY: the library is loaded, and the call writes one integer.
-    #[expect(unsafe_code, reason = "the driver's own interface")]
-    let answer = unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut number) };
-    answer.result().ok().map(|()| Version::of(number))
+    #[expect(unsafe_code, reason = "the CUDA driver has a C interface")]
+    let status = unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut number) };
+    status.result().ok().map(|()| Version::of(number))
 }
 
 /// Returns the version of NVRTC.
 fn compiler() -> Option<Version> {
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the library is loaded, and the call writes two integers.
-    #[expect(unsafe_code, reason = "NVRTC's own interface")]
-    let answer = unsafe { cudarc::nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
-    answer.result().ok().map(|()| Version { major, minor })
+    #[expect(unsafe_code, reason = "NVRTC has a C interface")]
+    let status = unsafe { cudarc::nvrtc::sys::nvrtcVersion(&mut major, &mut minor) };
+    status.result().ok().map(|()| Version { major, minor })
 }
 
 /// Returns the version of the headers.

@@ -8,7 +8,7 @@ use mantissa_core::{Accumulator, Executed, ExecutedVerdict, MatmulPrecision, Pre
 use mantissa_precision::{Compute, Operation, probe};
 use mantissa_testing::alone;
 
-/// Returns every precision of the design, with every matmul precision and accumulator that it allows.
+/// Returns every precision with every matmul precision that it allows, and f32 accumulators.
 fn defined() -> Vec<Compute> {
     let mut all = vec![];
     for &precision in Precision::ALL {
@@ -22,12 +22,12 @@ fn defined() -> Vec<Compute> {
     all
 }
 
-fn executed(device: &Device, compute: Compute, asked: Compute) -> Executed {
-    of(device, Operation::Matmul, compute, asked)
+fn executed(device: &Device, compute: Compute, requested: Compute) -> Executed {
+    of(device, Operation::Matmul, compute, requested)
 }
 
-fn of(device: &Device, operation: Operation, compute: Compute, asked: Compute) -> Executed {
-    probe(&[operation], compute, &asked.requested(), device)
+fn of(device: &Device, operation: Operation, compute: Compute, requested: Compute) -> Executed {
+    probe(&[operation], compute, &requested.requested(), device)
         .unwrap()
         .confirm()
 }
@@ -43,21 +43,21 @@ fn confirms(device: &Device, compute: Compute) -> Executed {
 }
 
 /// Checks that the probe detects TF32 instead of f32, bf16 instead of TF32, and f32 instead of bf16.
-fn convicts(device: &Device) {
+fn detects_differences(device: &Device) {
     use MatmulPrecision::{High, Highest, Medium};
-    for (done, asked) in [(High, Highest), (Medium, High), (Highest, Medium)] {
+    for (executed_in, requested) in [(High, Highest), (Medium, High), (Highest, Medium)] {
         let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
-        let seen = executed(device, single(done), single(asked));
+        let seen = executed(device, single(executed_in), single(requested));
         assert_eq!(
             seen.verdict,
             ExecutedVerdict::Differs,
-            "{done} under {asked}: {seen:?}"
+            "{executed_in} instead of {requested}: {seen:?}"
         );
     }
 }
 
 #[test]
-fn the_cpu_executes_what_is_asked_for_and_says_how() {
+fn the_cpu_executes_the_requested_arithmetic() {
     alone(|| {
         let device = Device::flex();
         for compute in defined() {
@@ -94,7 +94,7 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
                 "{precision}"
             );
         }
-        convicts(&device);
+        detects_differences(&device);
 
         for compute in defined() {
             let seen = of(&device, Operation::Convolution, compute, compute);
@@ -106,9 +106,9 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
         }
         let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
         let (full, tf32) = (single(MatmulPrecision::Highest), single(MatmulPrecision::High));
-        let planted = of(&device, Operation::Convolution, tf32, full);
+        let differing = of(&device, Operation::Convolution, tf32, full);
         assert_eq!(
-            (planted.verdict, planted.operand_bits),
+            (differing.verdict, differing.operand_bits),
             (ExecutedVerdict::Differs, Some(11))
         );
 
@@ -124,7 +124,7 @@ fn the_cpu_executes_what_is_asked_for_and_says_how() {
 }
 
 #[test]
-fn few_rows_are_observed_where_they_are_asked_for() {
+fn matmuls_with_few_rows_are_observed() {
     alone(|| {
         for precision in [Precision::True32, Precision::TrueBf16, Precision::Mixed16] {
             let compute = Compute::from(precision);
@@ -145,7 +145,7 @@ fn attends(device: &Device, precision: Precision) -> Executed {
 }
 
 #[test]
-fn attention_on_the_cpu_is_what_the_setting_says() {
+fn attention_on_the_cpu_executes_the_requested_arithmetic() {
     alone(|| {
         for &precision in Precision::ALL {
             let seen = attends(&Device::flex(), precision);
@@ -176,7 +176,7 @@ mod lavapipe {
     use super::*;
 
     #[test]
-    fn plain_kernels_execute_what_is_asked_for() {
+    fn plain_kernels_execute_the_requested_arithmetic() {
         alone(|| {
             let Some(device) = crate::vulkan(false) else {
                 return;
@@ -184,7 +184,7 @@ mod lavapipe {
             for compute in supported(&device) {
                 confirms(&device, compute);
             }
-            convicts(&device);
+            detects_differences(&device);
         });
     }
 }
@@ -194,7 +194,7 @@ mod lavapipe_full {
     use super::*;
 
     #[test]
-    fn fused_kernels_and_convolutions_execute_what_is_asked_for() {
+    fn fused_kernels_and_convolutions_execute_the_requested_arithmetic() {
         alone(|| {
             let Some(device) = crate::vulkan(true) else {
                 return;
@@ -202,7 +202,7 @@ mod lavapipe_full {
             for compute in supported(&device) {
                 confirms(&device, compute);
             }
-            convicts(&device);
+            detects_differences(&device);
 
             for matmul in [MatmulPrecision::Highest, MatmulPrecision::High] {
                 let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
@@ -213,16 +213,16 @@ mod lavapipe_full {
     }
 
     #[test]
-    fn f16_sums_execute_what_is_asked_for() {
+    fn f16_sums_execute_the_requested_arithmetic() {
         alone(|| {
             let Some(device) = crate::vulkan_with_f16(false) else {
                 return;
             };
-            let halves = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
-            let (wide, narrow) = (halves(Accumulator::F32), halves(Accumulator::F16));
+            let mixed16 = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
+            let (wide, narrow) = (mixed16(Accumulator::F32), mixed16(Accumulator::F16));
             assert_eq!(confirms(&device, narrow).accumulator.as_deref(), Some("f16"));
-            let planted = executed(&device, narrow, wide);
-            assert_eq!(planted.verdict, ExecutedVerdict::Differs, "{planted:?}");
+            let differing = executed(&device, narrow, wide);
+            assert_eq!(differing.verdict, ExecutedVerdict::Differs, "{differing:?}");
         });
     }
 
@@ -243,7 +243,7 @@ mod lavapipe_full {
     }
 
     #[test]
-    fn attention_among_fused_kernels_is_what_a_mixed_setting_says() {
+    fn attention_with_fusion_executes_the_requested_arithmetic() {
         alone(|| {
             let Some(device) = crate::vulkan(true) else {
                 return;

@@ -24,7 +24,7 @@ fn vulkan_with_f16(fusion: bool) -> Option<burn::tensor::Device> {
     let device = vulkan(fusion)?;
     let found = match supports(mantissa_core::Format::F16, &device) {
         true => Ok(()),
-        false => Err("Vulkan: the device does not compute in f16".into()),
+        false => Err("the Vulkan device does not support f16".into()),
     };
     mantissa_testing::is_available("vulkan", found).then_some(device)
 }

@@ -4,7 +4,7 @@ const tool = (text, work) => {
   button.addEventListener("click", () => work(button));
   return button;
 };
-// The system's theme, until somebody chooses.
+// Follow the theme of the system until the user selects one.
 {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -17,7 +17,7 @@ const tool = (text, work) => {
   system.addEventListener("change", () => (button.textContent = other()));
   document.querySelector("header nav").append(button);
 }
-// What a table shows at the moment, as texts: the smaller line of a field stands in brackets.
+// Returns the visible fields of a table as texts, with the smaller line of a field in parentheses.
 const shown = (table) => {
   const field = (cell) => {
     const small = cell.querySelector("small");
@@ -26,7 +26,7 @@ const shown = (table) => {
     const below = small.textContent.trim();
     return `${whole.slice(0, whole.length - below.length).trim()} (${below})`;
   };
-  // Above the headings of several runs stand their letters; published rows stand under the name of their table.
+  // A table of several runs has their letters above the headings; published rows follow the name of their table.
   const above = [...table.tHead.rows].slice(0, -1).flatMap((row) => [...row.cells]).flatMap((cell) => Array(cell.colSpan).fill(cell.textContent.trim()));
   const headings = [...[...table.tHead.rows].at(-1).cells].map((cell, column) => [above[column], field(cell)].filter(Boolean).join(": "));
   const rows = [...table.querySelectorAll("tbody tr:not(.head):not([hidden])")].map((row) => {
@@ -36,7 +36,7 @@ const shown = (table) => {
   });
   return [headings, ...rows];
 };
-// Text that a spreadsheet would take for a formula has an apostrophe in front, as in results.csv.
+// Prefixes text that a spreadsheet would interpret as a formula with an apostrophe, as in results.csv.
 const csv = (rows) => {
   const field = (text) => {
     const safe = /^[=+\-@\t\r\n]/.test(text) && !isFinite(text) ? `'${text}` : text;
@@ -54,14 +54,14 @@ const copy = async (text, button) => {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Some browsers refuse that to files.
+    // Some browsers deny clipboard access to local files.
     const area = Object.assign(document.createElement("textarea"), { value: text });
     document.body.append(area);
     area.select();
     done = document.execCommand("copy");
     area.remove();
   }
-  button.textContent = done ? "Copied" : "The browser refused";
+  button.textContent = done ? "Copied" : "Copy failed";
   setTimeout(() => (button.textContent = name), 1500);
 };
 // Sorts a table's measured rows by a column; published rows stay where they are. Rows without a value go last.
@@ -101,7 +101,7 @@ for (const table of document.querySelectorAll("table.results")) {
     }
   });
 }
-// What is known of a cell lies in the page as numbers of texts; its tables are made when somebody unfolds it.
+// Details of cells are stored as indices of texts. The tables of a cell are created when it is unfolded.
 const facts = document.getElementById("facts");
 if (facts) {
   const { texts, tables, cells } = JSON.parse(facts.textContent);

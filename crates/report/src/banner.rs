@@ -43,28 +43,28 @@ pub(crate) fn of_run(run: &Run) -> Vec<Banner> {
     if run.environment.backend == Backend::Flex {
         let cpu = machine.cpu.as_deref().unwrap_or("a CPU of unknown model");
         let text = format!(
-            "Measured on {cpu}, {} cores. Errors and accuracies are those of the number formats; speed-ups are not those \
-             of a GPU.",
+            "Measured on {cpu}, {} cores. Errors and accuracies are properties of the number formats; speed-ups do not apply to \
+             GPUs.",
             machine.cores
         );
         banners.push(Banner::warning("These are CPU times.", text));
     }
     if machine.build != "release" {
         let text = format!(
-            "The binary was a `{}` build: its times mean nothing.",
+            "The binary was a `{}` build, so its times are not meaningful.",
             machine.build
         );
         banners.push(Banner::warning("Not a release build.", text));
     }
     if run.cut {
-        let text = "The last line of `records.jsonl` was cut short by a crash or a full disk. It is left out; \
+        let text = "The last line of `records.jsonl` was truncated by a crash or a full disk. The record is skipped; \
                     `--resume` runs its cell again.";
-        banners.push(Banner::warning("A record was cut.", text.to_owned()));
+        banners.push(Banner::warning("A record is truncated.", text.to_owned()));
     }
     if !run.missing_samples.is_empty() {
         let text = format!(
-            "{} of {} records name samples that could not be read, the first {}. Their curves are missing, their \
-             numbers are not.",
+            "The samples of {} of {} records cannot be read, the first: {}. Their curves are missing; their metrics are \
+             not.",
             run.missing_samples.len(),
             run.records.len(),
             run.missing_samples[0]
@@ -84,17 +84,20 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
             "{not_run} of {} cells were not run; `--resume` runs them.",
             rows().count()
         );
-        banners.push(Banner::warning("The run is not complete.", text));
+        banners.push(Banner::warning("The run is incomplete.", text));
     }
     let data = rows()
         .flat_map(|row| &row.records)
         .filter_map(|record| record.data.as_ref());
     if let Some(data) = data.into_iter().find(|data| data.synthetic) {
-        let did = match groups.iter().any(|group| group.kind == TaskKind::Train) {
-            true => "It was trained and tested on",
-            false => "It was tested on",
+        let usage = match groups.iter().any(|group| group.kind == TaskKind::Train) {
+            true => "Models were trained and tested on",
+            false => "Models were tested on",
         };
-        let text = format!("{did} {}: accuracies compare settings, not models.", data.name);
+        let text = format!(
+            "{usage} {}, so accuracies compare settings, not models.",
+            data.name
+        );
         banners.push(Banner::warning("The data is synthetic.", text));
     }
     let with = |verdict| rows().filter(|row| row.verdict() == Some(verdict)).count();
@@ -104,11 +107,14 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
             "{} executed another precision than requested; the table shows which.",
             cells(differs)
         );
-        banners.push(Banner::warning("Executed is not requested.", text));
+        banners.push(Banner::warning(
+            "Executed precision differs from requested.",
+            text,
+        ));
     }
     if unverified > 0 {
         let text = format!(
-            "For {} the precision of the hardware was not observed; the table shows “unverified”.",
+            "The executed precision of {} was not observed; the table shows “unverified”.",
             cells(unverified)
         );
         banners.push(Banner::note("Executed precision unverified.", text));
@@ -129,7 +135,7 @@ pub(crate) fn of_suite(run: &Run, references: &[Reference], groups: &[Group<'_>]
             "orders of magnitude"
         };
         let text = format!(
-            "They come from {}; this run from {here}. Compare {what}, not times.",
+            "They were measured on {}, this run on {here}. Compare {what}, not times.",
             reference.hardware
         );
         let title = format!("Published rows ({}) are from another machine.", reference.name);

@@ -7,7 +7,7 @@ use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision};
 
 use crate::{Correct, Row};
 
-/// Smallest relevant change of speed, as a share of the baseline's: what two decimals of a ratio show beyond rounding.
+/// Smallest relevant change of speed, as a share of the speed of the baseline. A ratio with two decimals shows it beyond rounding.
 pub(crate) const SPEED_MATTERS: f64 = 0.02;
 
 /// Sets every row's baseline, its ratios to the baseline, and their significance. Among rows that do the same work, the baseline is the

@@ -41,14 +41,18 @@ impl Cells {
             ("Arithmetic", vec!["", "requested", "executed"], arithmetic(row)),
             (
                 "Metrics",
-                vec!["", "value", "95 % interval", "n", "how"],
+                vec!["", "value", "95 % interval", "n", "method"],
                 metrics(row),
             ),
             ("Processes", PROCESSES.to_vec(), processes(run, row)),
-            ("Events", vec!["repeat", "what", "step", "value", ""], events(row)),
             (
-                "Another machine than the run's",
-                vec!["", "here", "run"],
+                "Events",
+                vec!["repeat", "event", "step", "value", "detail"],
+                events(row),
+            ),
+            (
+                "Differences from the machine of the run",
+                vec!["", "cell", "run"],
                 machine_differences(run, row),
             ),
             ("Remarks", vec![], remarks(row)),
@@ -142,7 +146,7 @@ fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
         value.map_or_else(|| units::ABSENT.to_owned(), |value| value.to_string())
     }
     let (requested, executed) = (&record.requested, &record.executed);
-    let line = |name: &str, asked: String, done: String| vec![name.to_owned(), asked, done];
+    let line = |name: &str, requested: String, executed: String| vec![name.to_owned(), requested, executed];
     let none = || units::ABSENT.to_owned();
     let emulated = executed
         .seen_emulated()
@@ -159,7 +163,7 @@ fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
             text(executed.exponent_bits),
         ),
         line(
-            "sums",
+            "accumulator",
             requested.accumulator.clone(),
             text(executed.accumulator.as_ref()),
         ),
@@ -196,11 +200,11 @@ fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
     let known = row.metrics.iter().map(line);
     // Metrics without a value in any process show the reason instead.
     let records = row.measured.iter().flat_map(|(record, _)| &record.metrics);
-    let lacking: BTreeMap<_, _> = records
+    let without_value: BTreeMap<_, _> = records
         .filter(|(name, _)| !row.metrics.contains_key(name))
         .collect();
     let absent = || units::ABSENT.to_owned();
-    let lacking = lacking.into_iter().map(|(name, metric)| {
+    let without_value = without_value.into_iter().map(|(name, metric)| {
         vec![
             name.to_string(),
             absent(),
@@ -209,7 +213,7 @@ fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
             metric.method.clone(),
         ]
     });
-    known.chain(lacking).collect()
+    known.chain(without_value).collect()
 }
 
 const PROCESSES: [&str; 8] = [
@@ -218,7 +222,7 @@ const PROCESSES: [&str; 8] = [
     "status",
     "times",
     "median",
-    "far off",
+    "outliers",
     "throttled",
     "raw samples",
 ];
@@ -227,7 +231,7 @@ const PROCESSES: [&str; 8] = [
 fn processes(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
     let line = |record: &&Record| {
         let times = run.digest(record).and_then(|digest| digest.times.as_ref());
-        let told = |text: Option<String>| text.unwrap_or_else(|| units::ABSENT.to_owned());
+        let or_absent = |text: Option<String>| text.unwrap_or_else(|| units::ABSENT.to_owned());
         let median = times.map(|times| {
             let seconds = times.process.median();
             digits::text(
@@ -242,11 +246,11 @@ fn processes(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
                 || record.status.to_string(),
                 |reason| format!("{}: {reason}", record.status),
             ),
-            told(times.map(|times| units::count(times.n()))),
-            told(median),
-            told(times.map(|times| units::count(times.outliers))),
-            told(times.map(|times| units::count(times.throttled))),
-            told(record.samples.clone()),
+            or_absent(times.map(|times| units::count(times.n()))),
+            or_absent(median),
+            or_absent(times.map(|times| units::count(times.outliers))),
+            or_absent(times.map(|times| units::count(times.throttled))),
+            or_absent(record.samples.clone()),
         ]
     };
     row.records.iter().map(line).collect()
@@ -254,7 +258,7 @@ fn processes(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
 
 fn events(row: &Row<'_>) -> Vec<Vec<String>> {
     let all: usize = row.records.iter().map(|record| record.events.len()).sum();
-    let told = |text: Option<String>| text.unwrap_or_else(|| units::ABSENT.to_owned());
+    let or_absent = |text: Option<String>| text.unwrap_or_else(|| units::ABSENT.to_owned());
     let events = row
         .records
         .iter()
@@ -263,21 +267,21 @@ fn events(row: &Row<'_>) -> Vec<Vec<String>> {
         vec![
             repeat.to_string(),
             event.kind.to_string(),
-            told(event.step.map(units::count)),
-            told(event.value.filter(|value| value.is_finite()).map(short)),
+            or_absent(event.step.map(units::count)),
+            or_absent(event.value.filter(|value| value.is_finite()).map(short)),
             event.detail.clone(),
         ]
     });
     let mut lines: Vec<Vec<String>> = lines.collect();
     let more = all.saturating_sub(lines.len());
     if more > 0 {
-        let rest = format!("{} more in records.jsonl", units::count(more as u64));
+        let omitted = format!("{} more in records.jsonl", units::count(more as u64));
         lines.push(vec![
             String::new(),
             String::new(),
             String::new(),
             String::new(),
-            rest,
+            omitted,
         ]);
     }
     lines
@@ -297,10 +301,10 @@ fn machine_differences(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
     let own = of_machine(&run.environment.fingerprint);
     let mut lines: Vec<Vec<String>> = Vec::new();
     for record in &row.records {
-        for (name, here) in of_machine(&record.fingerprint) {
+        for (name, cell) in of_machine(&record.fingerprint) {
             let run = own.iter().find(|(known, _)| *known == name);
             let run = run.map_or(units::ABSENT, |(_, text)| text.as_str());
-            let line = vec![name.to_owned(), here, run.to_owned()];
+            let line = vec![name.to_owned(), cell, run.to_owned()];
             if line[1] != line[2] && !lines.contains(&line) {
                 lines.push(line);
             }
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_can_end_the_script_that_holds_it() {
+    fn no_text_can_close_the_script_element() {
         let mut cells = Cells::default();
         cells.text("</script><!--<script>".to_owned());
         let json = cells.json().unwrap();

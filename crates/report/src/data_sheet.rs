@@ -8,7 +8,7 @@ use serde::Deserialize;
 static CARDS: LazyLock<HashMap<String, Card>> = LazyLock::new(|| {
     let mut reader = csv::Reader::from_reader(include_str!("../assets/data-sheets.csv").as_bytes());
     let cards = reader.deserialize().map(|card| {
-        let card: Card = card.expect("the table has numbers and text");
+        let card: Card = card.expect("the built-in data-sheets.csv is valid");
         (card.card.clone(), card)
     });
     cards.collect()

@@ -1,11 +1,11 @@
-//! Difference in a metric between two settings under one seed, with the evidence behind it.
+//! Difference in a metric between two settings with the same seed, and its evidence.
 
 use mantissa_analysis::{Estimate, Interval, accuracy_difference};
 use mantissa_core::{MatmulPrecision, MetricName, Precision};
 
 use crate::{Row, baseline::right};
 
-/// Returns a metric of the first row minus that of the second, both under one seed, or `None` if either lacks it. The difference in
+/// Returns a metric of the first row minus that of the second, both with the same seed, or `None` if either lacks it. The difference in
 /// test accuracy is estimated from the first available of
 ///
 /// 1. the examples that only one of both rows predicted correctly,
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_intervals_are_as_far_apart_as_their_ends() {
+    fn the_difference_of_two_intervals_spans_their_ends() {
         let estimate = |value: f64, ends: Option<(f64, f64)>| Estimate {
             value,
             interval: ends.map(|(low, high)| Interval { low, high }),

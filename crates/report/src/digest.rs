@@ -1,4 +1,4 @@
-//! Summary of the raw samples of one process, as far as the tables need it. Figures read the samples that they show again.
+//! Summary of the raw samples of one process for the tables. Figures read their samples from the store.
 
 use mantissa_analysis::{Label, Process, Sample, Serial, label_outliers, serial};
 use mantissa_core::{Samples, Series, SeriesName};
@@ -95,7 +95,7 @@ pub(crate) fn outliers(values: &[f64]) -> Option<Vec<bool>> {
 }
 
 /// Returns the smallest step between two different values as an estimate of the clock's resolution. It is nearly 0 for a clock
-/// without visible ticks. A single step is the distance of the candidate outlier itself, hence not an estimate of the resolution.
+/// without visible ticks. A single step may be the distance of an outlier, hence not the resolution.
 fn tick(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -166,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_of_the_clock_is_no_distance() {
+    fn a_tick_of_the_clock_is_not_an_outlier() {
         // Ticks of half a microsecond: most times are equal, one is a tick larger, and one is an outlier.
         let mut times = vec![10e-6; 30];
         times[7] = 10.5e-6;
         times[9] = 20e-6;
-        let far = outliers(&times).unwrap();
-        assert_eq!((far[7], far[9]), (false, true));
-        assert_eq!(far.iter().filter(|far| **far).count(), 1);
+        let labels = outliers(&times).unwrap();
+        assert_eq!((labels[7], labels[9]), (false, true));
+        assert_eq!(labels.iter().filter(|label| **label).count(), 1);
         assert_eq!(outliers(&[10e-6; 30]).unwrap(), [false; 30]);
         // A single different time does not reveal the tick.
         times[7] = 10e-6;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_that_only_one_got_right_are_counted_across_words() {
+    fn discordant_examples_are_counted_across_machine_words() {
         let text = |wrong: &[usize]| -> String {
             let right = |at| if wrong.contains(&at) { '0' } else { '1' };
             (0..130).map(right).collect()
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn among_equal_times_a_hair_more_is_no_outlier() {
+    fn a_slightly_larger_time_among_equal_ones_is_not_an_outlier() {
         let mut times = vec![5.0; 20];
         times[7] = 5.02;
         assert!(!outliers(&times).unwrap()[7]);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sampled_is_an_empty_digest() {
+    fn empty_samples_are_an_empty_digest() {
         assert_eq!(Digest::new(&Samples::default()), Digest::default());
     }
 }

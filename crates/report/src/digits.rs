@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn nor_is_anything_else() {
+    fn other_metrics_are_not_shown_as_zero_either() {
         assert_eq!(shown(MetricName::OptimizerBytes, 1_200.0), "0.0012 MB");
         assert_eq!(shown(MetricName::MaxUlp, 0.4), "0.40");
         assert_eq!(shown(MetricName::TestAccuracy, 2e-6), "2.00×10⁻⁴ %");

@@ -10,15 +10,15 @@ use crate::MOST_RUNS;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// A file of the run folder is missing or not readable.
-    #[error("cannot read `{path}`: {source}\n  hint: give the folder of a run, with its `records.jsonl`")]
+    #[error("cannot read `{path}`: {source}\n  hint: pass a run folder, which contains `records.jsonl`")]
     Read {
         /// The file.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
     },
-    /// A file of the run folder has a shape that this version does not know.
-    #[error("`{path}` is not what mantissa writes: {}", in_one_line(source))]
+    /// A file of the run folder does not have the format of this version.
+    #[error("cannot parse `{path}`: {}", in_one_line(source))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -43,7 +43,7 @@ pub enum ReportError {
     },
     /// Records of one workload read different input files.
     #[error(
-        "`{path}`: the records of `{workload}` did not read the same files: {differs}\n  hint: give each of them a run of its own"
+        "`{path}`: records of workload `{workload}` read different input files: {differs}\n  hint: record each set of input files in its own run"
     )]
     OtherInputs {
         /// The run folder.
@@ -54,7 +54,7 @@ pub enum ReportError {
         differs: String,
     },
     /// A suite names a published table that is not built in.
-    #[error("unknown reference `{given}`{}\n  hint: built in: `{}`", closest(nearest), valid.join("`, `"))]
+    #[error("unknown reference `{given}`{}\n  hint: built-in references are `{}`", closest(nearest), valid.join("`, `"))]
     UnknownReference {
         /// The name that was given.
         given: String,
@@ -84,17 +84,17 @@ pub enum ReportError {
     Json(serde_json::Error),
     /// A side-by-side report needs at least two runs.
     #[error(
-        "side by side takes two runs or more\n  hint: name another run folder, or leave out `--side-by-side`"
+        "`--side-by-side` needs at least two runs\n  hint: pass another run folder, or omit `--side-by-side`"
     )]
     OneRun,
     /// More runs than fit as readable columns.
-    #[error("{given} runs are too many side by side, {MOST_RUNS} can be shown\n  hint: leave some out")]
+    #[error("cannot show {given} runs side by side, at most {MOST_RUNS}\n  hint: pass fewer run folders")]
     ManyRuns {
         /// Number of runs.
         given: usize,
     },
     /// A run compared with itself would be reported as reproducible.
-    #[error("`{path}` is given twice\n  hint: name another run folder in its place")]
+    #[error("run folder `{path}` is given twice\n  hint: pass a different run folder")]
     SameRun {
         /// The path as given the second time.
         path: PathBuf,
@@ -108,8 +108,8 @@ pub enum ReportError {
     /// The page's template failed.
     #[error("cannot render the page: {0}")]
     Page(#[from] minijinja::Error),
-    /// The facts of the cells could not be written as JSON.
-    #[error("cannot write the facts of the cells: {0}")]
+    /// The details of the cells could not be written as JSON.
+    #[error("cannot write the details of the cells as JSON: {0}")]
     Cells(#[source] serde_json::Error),
     /// The CSV writer failed.
     #[error("cannot write CSV: {0}")]
@@ -118,14 +118,14 @@ pub enum ReportError {
     #[error("cannot write Parquet: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
     /// A run without a single cell.
-    #[error("run `{run}` has no cells: there is nothing to export\n  hint: `mantissa run` makes a run")]
+    #[error("cannot export run `{run}`: it has no cells\n  hint: record a run with `mantissa run`")]
     NoCells {
         /// Its name.
         run: String,
     },
     /// Two of several runs have the same name.
     #[error(
-        "two of the runs are called `{run}`: their rows could not be distinguished\n  hint: give each run once, and rename a folder if need be"
+        "two runs are named `{run}`, so their rows cannot be distinguished\n  hint: pass each run once, or rename one of the folders"
     )]
     SameName {
         /// The name.

@@ -29,7 +29,7 @@ pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<Metr
         }
     }
     let workload = measured.first().map(|(record, _)| &record.cell.workload);
-    let of_words = |name| workload.is_some_and(|workload| is_of_words(workload, name));
+    let of_tokens = |name| workload.is_some_and(|workload| is_of_words(workload, name));
     let id = measured.first().map(|(record, _)| record.cell.id.as_str());
     let seed = id
         .and_then(|id| u64::from_str_radix(id, 16).ok())
@@ -37,7 +37,7 @@ pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<Metr
     let merged = parts.into_iter().filter_map(|(name, mut parts)| {
         let estimate = if parts.len() == 1 {
             parts.pop()?.0
-        } else if of_words(name) {
+        } else if of_tokens(name) {
             middle(&parts)?
         } else {
             merge(name, &parts, seed)?
@@ -105,20 +105,20 @@ fn is_rate(name: MetricName) -> bool {
 }
 
 fn inverse(estimate: &Estimate) -> Estimate {
-    let turned = |interval: Interval| Interval {
+    let inverted = |interval: Interval| Interval {
         low: 1.0 / interval.high,
         high: 1.0 / interval.low,
     };
     Estimate {
         value: 1.0 / estimate.value,
-        interval: estimate.interval.filter(|ends| ends.low > 0.0).map(turned),
+        interval: estimate.interval.filter(|ends| ends.low > 0.0).map(inverted),
         ..estimate.clone()
     }
 }
 
 /// Returns `true` if a metric of a workload is about tokens of running text, which are clustered in passages.
 pub(crate) fn is_of_words(workload: &Workload, name: MetricName) -> bool {
-    let told_of_words = matches!(
+    let is_token_metric = matches!(
         name,
         MetricName::TestAccuracy
             | MetricName::ValidationAccuracy
@@ -127,7 +127,7 @@ pub(crate) fn is_of_words(workload: &Workload, name: MetricName) -> bool {
             | MetricName::TestLoss
             | MetricName::Perplexity
     );
-    told_of_words && workload.predicts_tokens()
+    is_token_metric && workload.predicts_tokens()
 }
 
 /// Returns the median over processes that predicted the same passages, with the interval of the process in the middle. With two

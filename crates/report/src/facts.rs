@@ -105,10 +105,10 @@ pub(crate) fn of_machine(machine: &Fingerprint) -> Vec<(&'static str, String)> {
         facts.push(("CUDA", gpu.cuda.clone().unwrap_or_else(unknown)));
         let hertz = gpu.sm_clock_max_hz.map(|hertz| format!("{:.0} MHz", hertz / 1e6));
         let watts = gpu.power_limit_watts.map(|watts| format!("{watts:.0} W"));
-        facts.extend(hertz.map(|text| ("Highest clock", text)));
+        facts.extend(hertz.map(|text| ("Maximum SM clock", text)));
         facts.extend(watts.map(|text| ("Power limit", text)));
-        facts.extend(gpu.ecc.map(|on| ("Memory corrects errors", yes_no(on))));
-        facts.extend(gpu.persistence.map(|on| ("Driver stays loaded", yes_no(on))));
+        facts.extend(gpu.ecc.map(|on| ("ECC memory", yes_no(on))));
+        facts.extend(gpu.persistence.map(|on| ("Persistence mode", yes_no(on))));
     }
     facts.push(("mantissa", machine.mantissa.clone()));
     facts.push(("Revision", machine.revision.clone().unwrap_or_else(unknown)));

@@ -14,10 +14,10 @@ pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
     if sentences.is_empty() {
         sentences.push(match group.skipped_alike() {
             Some(why) => format!(
-                "None of the {} settings was tried, all for one reason: {why}.",
+                "All {} settings were skipped for the same reason: {why}.",
                 units::count(group.rows.len() as u64)
             ),
-            None => "No cell ran to its end, so there is nothing to compare.".to_owned(),
+            None => "No cell finished, so there is nothing to compare.".to_owned(),
         });
     }
     sentences.extend(memory_parts::saving(group));
@@ -73,15 +73,15 @@ fn train(group: &Group<'_>) -> Vec<String> {
             .all(|baseline| rivals(group, *baseline).is_empty())
     {
         return vec![match group.ok().count() {
-            1 => alone(group, &group.rows[baseline]),
+            1 => only_finished(group, &group.rows[baseline]),
             _ => "No two settings did the same work, so there is nothing to compare.".to_owned(),
         }];
     }
     let of_each = baselines.iter().flat_map(|baseline| {
-        let mut sentences = beside(group, *baseline);
+        let mut sentences = compare_with_baseline(group, *baseline);
         if let (Some(first), true) = (sentences.first_mut(), baselines.len() > 1) {
             *first = format!(
-                "At sequence {}: {first}",
+                "At sequence length {}: {first}",
                 group.rows[*baseline].axis(Axis::Sequence)
             );
         }
@@ -90,17 +90,17 @@ fn train(group: &Group<'_>) -> Vec<String> {
     of_each.collect()
 }
 
-fn alone(group: &Group<'_>, row: &Row<'_>) -> String {
+fn only_finished(group: &Group<'_>, row: &Row<'_>) -> String {
     let name = group.label(row, &[]);
-    format!("Only {name} ran to its end, so there is nothing to compare.")
+    format!("Only {name} finished, so there is nothing to compare.")
 }
 
 /// Compares the settings that did the same work as a baseline.
-fn beside(group: &Group<'_>, baseline: usize) -> Vec<String> {
+fn compare_with_baseline(group: &Group<'_>, baseline: usize) -> Vec<String> {
     let base = &group.rows[baseline];
     let rivals = rivals(group, baseline);
     if rivals.is_empty() {
-        return vec![alone(group, base)];
+        return vec![only_finished(group, base)];
     }
     if let Some(bound) = launches::answer(group, base, &rivals) {
         return std::iter::once(bound)
@@ -118,7 +118,7 @@ fn beside(group: &Group<'_>, baseline: usize) -> Vec<String> {
     match fastest(&equal) {
         Some(row) => sentences.extend(fastest_equal(group, row, base)),
         None => sentences.push(format!(
-            "No setting matches the test accuracy of the baseline, {}{}: every other one lies apart.",
+            "The test accuracy of every other setting differs from that of the baseline, {}{}.",
             group.label(base, &[]),
             accuracy_of(base)
                 .map(|text| format!(" ({text})"))
@@ -126,11 +126,11 @@ fn beside(group: &Group<'_>, baseline: usize) -> Vec<String> {
         )),
     }
     if let Some(row) = fastest(&worse).filter(|row| beats(row, fastest(&equal))) {
-        let apart = accuracy_of(row)
-            .map(|text| format!(" is {text} and"))
+        let accuracy = accuracy_of(row)
+            .map(|text| format!(" of {text}"))
             .unwrap_or_default();
         sentences.push(format!(
-            "{} {} faster still, at {}, but its test accuracy{apart} lies apart from the baseline's.",
+            "{} {} faster still, at {}, but its test accuracy{accuracy} differs from the baseline's.",
             group.label(row, &[]),
             if is_faster(row) { "is" } else { "ran" },
             ratio(row.speed_up.as_ref()),
@@ -139,7 +139,7 @@ fn beside(group: &Group<'_>, baseline: usize) -> Vec<String> {
     let named = fastest(&equal).map(|row| &row.cell.id);
     if let Some(row) = leanest(&equal).filter(|row| Some(&row.cell.id) != named) {
         sentences.push(format!(
-            "The least memory at such an accuracy takes {}: {} of the baseline's{}.",
+            "Without a significant change of accuracy, {} needs the least memory: {} of the baseline's{}.",
             group.label(row, &[]),
             ratio(row.memory_ratio.as_ref()),
             row.speed_up
@@ -172,7 +172,7 @@ fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<Strin
         let (name, speed) = (group.label(row, &[]), row.speed_up.as_ref());
         sentences.push(match is_faster(row) {
             false => format!(
-                "No setting is faster beyond noise than the baseline, {base_name} ({}); {}.",
+                "No setting is significantly faster than the baseline, {base_name} ({}); {}.",
                 seconds(base),
                 nearest(group, &name, row)
             ),
@@ -186,14 +186,14 @@ fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<Strin
         sentences.extend(row.speed_verdict.map(|verdict| certainty(verdict, row)));
     }
     sentences.extend(least_memory(group, rivals));
-    let fastest = fastest.and_then(|row| Some((row, told(row, MetricName::Perplexity)?)));
-    sentences.push(match (fastest, told(base, MetricName::Perplexity)) {
+    let fastest = fastest.and_then(|row| Some((row, with_interval(row, MetricName::Perplexity)?)));
+    sentences.push(match (fastest, with_interval(base, MetricName::Perplexity)) {
         (Some((row, mine)), Some(theirs)) => format!(
-            "Perplexity is {mine} under {}, the baseline's {theirs}; how sure such a difference is has not been estimated.",
+            "Perplexity is {mine} for {} and {theirs} for the baseline; the uncertainty of the difference was not estimated.",
             group.label(row, &[]),
         ),
         (_, theirs) => perplexities(group, rivals, (base_name.as_str(), theirs))
-            .unwrap_or_else(|| "Their results have not been compared.".to_owned()),
+            .unwrap_or_else(|| "The quality of their results was not compared.".to_owned()),
     });
     sentences
 }
@@ -201,7 +201,7 @@ fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<Strin
 fn least_memory(group: &Group<'_>, rivals: &[&Row<'_>]) -> Option<String> {
     let row = leanest(rivals)?;
     Some(format!(
-        "The least memory takes {}: {} of the baseline's.",
+        "{} needs the least memory: {} of the baseline's.",
         group.label(row, &[]),
         ratio(row.memory_ratio.as_ref())
     ))
@@ -221,7 +221,13 @@ fn perplexities(
         .filter(|row| value(row).is_some())
         .collect();
     known.sort_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
-    let of = |row: &Row<'_>| Some(format!("{} under {}", told(row, metric)?, group.label(row, &[])));
+    let of = |row: &Row<'_>| {
+        Some(format!(
+            "{} for {}",
+            with_interval(row, metric)?,
+            group.label(row, &[])
+        ))
+    };
     let others = match known.as_slice() {
         [] => return None,
         [row] => of(row)?,
@@ -229,7 +235,7 @@ fn perplexities(
     };
     let base = base.unwrap_or_else(|| units::ABSENT.to_owned());
     Some(format!(
-        "Perplexity is {others}; the baseline's ({base_name}) is {base}. How sure such a difference is has not been estimated."
+        "Perplexity is {others}; the baseline's ({base_name}) is {base}. The uncertainty of the difference was not estimated."
     ))
 }
 
@@ -239,26 +245,28 @@ fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String
     let speed = row.speed_up.as_ref();
     let mut sentences = vec![if is_faster(row) {
         format!(
-            "{name} is the fastest setting whose test accuracy cannot be told apart from the baseline's ({base_name}): \
-             {} as fast, {} instead of {}.",
+            "{name} is the fastest setting whose test accuracy does not differ significantly from the baseline's \
+             ({base_name}): {} as fast, {} instead of {}.",
             ratio(speed),
             seconds(row),
             seconds(base),
         )
     } else {
         format!(
-            "No setting of equal test accuracy is faster beyond noise than the baseline, {base_name} ({}); {}.",
+            "No setting of equal test accuracy is significantly faster than the baseline, {base_name} ({}); {}.",
             seconds(base),
             nearest(group, &name, row),
         )
     }];
     sentences.extend(row.speed_verdict.map(|verdict| certainty(verdict, row)));
     if let (Some(mine), Some(theirs)) = (accuracy_of(row), accuracy_of(base)) {
-        sentences.push(format!("Its test accuracy is {mine}, the baseline's {theirs}."));
+        sentences.push(format!(
+            "Its test accuracy is {mine}; the baseline's is {theirs}."
+        ));
     }
     if let Some(memory) = &row.memory_ratio {
         sentences.push(format!(
-            "It takes {} of the baseline's peak memory.",
+            "It needs {} of the baseline's peak memory.",
             units::times(memory.value)
         ));
     }
@@ -275,7 +283,7 @@ fn nearest(group: &Group<'_>, name: &str, row: &Row<'_>) -> String {
     let speed = row.speed_up.as_ref();
     match speed.is_some_and(|speed| speed.value > 1.0) {
         true => format!(
-            "by the estimates alone {name} comes first, at {} the baseline's speed, {}",
+            "the highest point estimate is that of {name}: {} the baseline's speed, {}",
             ratio(speed),
             group.value(group.speed, row)
         ),
@@ -291,17 +299,17 @@ fn certainty(verdict: Verdict, row: &Row<'_>) -> String {
     };
     match verdict {
         Verdict::Improved | Verdict::Regressed => {
-            format!("That difference is more than chance, by {processes} of it.")
+            format!("The difference is significant ({processes}).")
         }
         Verdict::Unchanged => format!(
-            "By {processes} of it, both are equally fast to within {:.0} %.",
+            "Both are equally fast within {:.0} % ({processes}).",
             100.0 * SPEED_MATTERS
         ),
         Verdict::Inconclusive(Doubt::TooNoisy) => {
-            "That difference is within what processes differ by: inconclusive.".to_owned()
+            "The difference is within the variation between processes: inconclusive.".to_owned()
         }
         Verdict::Inconclusive(_) => {
-            format!("With {processes} of it, that difference may be chance: inconclusive.")
+            format!("With {processes}, the difference may be chance: inconclusive.")
         }
     }
 }
@@ -313,9 +321,9 @@ fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
         .filter(|row| row.metrics.contains_key(&MetricName::TestAccuracy))
         .count();
     let what = if equal.iter().any(|row| row.accuracy_p.is_some()) {
-        "does not differ significantly from the baseline's example by example"
+        "does not differ significantly from the baseline's on the same examples"
     } else {
-        "is within the baseline's interval"
+        "has an interval that overlaps the baseline's"
     };
     let n = group
         .ok()
@@ -324,7 +332,7 @@ fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
         .min()?;
     (known > 1).then(|| {
         format!(
-            "The test accuracy of {known} settings {what} ({} test examples): their order in accuracy means nothing.",
+            "The test accuracy of {known} settings {what} ({} test examples); their ranking by accuracy is not meaningful.",
             units::count(n)
         )
     })
@@ -369,10 +377,10 @@ fn seeds(group: &Group<'_>) -> Option<String> {
     let spread = if settings.len() == 1 {
         format!("{most:.2} points")
     } else {
-        format!("{least:.2} to {most:.2} points, by setting")
+        format!("{least:.2} to {most:.2} points, depending on the setting")
     };
     Some(format!(
-        "From seed to seed ({seeds} of them) the test accuracy of one setting deviates by {spread} (standard deviation)."
+        "The standard deviation of the test accuracy between {seeds} seeds is {spread}."
     ))
 }
 
@@ -385,11 +393,11 @@ fn deviation(values: &[f64]) -> f64 {
 }
 
 fn accuracy_of(row: &Row<'_>) -> Option<String> {
-    told(row, MetricName::TestAccuracy)
+    with_interval(row, MetricName::TestAccuracy)
 }
 
 /// Formats a metric of a row with its interval, if there is one.
-fn told(row: &Row<'_>, metric: MetricName) -> Option<String> {
+fn with_interval(row: &Row<'_>, metric: MetricName) -> Option<String> {
     let estimate = row.metric(metric)?;
     let interval = units::interval(metric, estimate);
     let value = units::value(metric, Some(estimate));
@@ -413,12 +421,12 @@ fn beats(row: &Row<'_>, other: Option<&Row<'_>>) -> bool {
 /// Returns the row with the least memory if it needs clearly less than the baseline.
 fn leanest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     /// Memory ratio below which a saving is reported.
-    const WORTH_SAYING: f64 = 0.95;
+    const REPORTED_BELOW: f64 = 0.95;
     let ratio = |row: &Row<'_>| row.memory_ratio.as_ref().map_or(f64::INFINITY, |e| e.value);
     rows.iter()
         .copied()
         .min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
-        .filter(|row| ratio(row) < WORTH_SAYING)
+        .filter(|row| ratio(row) < REPORTED_BELOW)
 }
 
 fn ratio(estimate: Option<&Estimate>) -> String {
@@ -457,7 +465,7 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     match base.filter(|base| base.cell.id != fastest.cell.id) {
         Some(base) if !is_faster(fastest) => sentences.push(format!(
-            "{place}, no setting is faster beyond noise than the baseline, {} ({}, relative error {}); {}, at a relative error of {}.",
+            "{place}, no setting is significantly faster than the baseline, {} ({}, relative error {}); {}, at a relative error of {}.",
             label(base),
             speed(base),
             error(base),
@@ -465,7 +473,7 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             error(fastest),
         )),
         Some(base) => sentences.push(format!(
-            "{place}, {} is fastest: {}, {} the baseline's ({}, {}), at a relative error of {} instead of {}.",
+            "{place}, {} is fastest: {}, {} the speed of the baseline ({}, {}), at a relative error of {} instead of {}.",
             label(fastest),
             speed(fastest),
             ratio(fastest.speed_up.as_ref()),
@@ -475,7 +483,7 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
             error(base),
         )),
         None => sentences.push(format!(
-            "{place}, nothing is faster than the baseline, {} ({}, relative error {}).",
+            "{place}, no setting is faster than the baseline, {} ({}, relative error {}).",
             label(fastest),
             speed(fastest),
             error(fastest),
@@ -490,14 +498,14 @@ fn kernel(group: &Group<'_>) -> Vec<String> {
         .max_by(|a, b| value(a).total_cmp(&value(b)))
     {
         sentences.push(format!(
-            "The largest relative error there is {}, of {}.",
+            "The largest relative error at this size is {}, for {}.",
             error(worst),
             label(worst)
         ));
     }
     if let Some(share) = fastest.copy_share() {
         sentences.push(format!(
-            "It moves {}, {:.0} % of what a copy of as many bytes does.",
+            "The fastest setting moves {}, {:.0} % of the rate of a copy of the same size.",
             group.value(MetricName::BytesPerSecond, fastest),
             100.0 * share
         ));
@@ -540,14 +548,14 @@ fn growth_of(group: &Group<'_>, distribution: &str) -> Option<String> {
         .iter()
         .filter_map(|(label, points)| Some(format!("{:.2} ({label})", straight_line(points)?.0)))
         .collect();
-    let of_what = if group.varies(Axis::Distribution) {
+    let subject = if group.varies(Axis::Distribution) {
         format!("With {distribution} values the relative error")
     } else {
         "The relative error".to_owned()
     };
     (!powers.is_empty()).then(|| {
         format!(
-            "{of_what} grows with the inner dimension to the power of {}.",
+            "{subject} grows with the inner dimension to the power of {}.",
             powers.join(", ")
         )
     })
@@ -574,7 +582,7 @@ fn endings(group: &Group<'_>) -> Vec<String> {
         let verb = match status {
             Status::Diverged => "diverged",
             Status::Oom => "ran out of memory",
-            Status::Timeout => "ran out of time",
+            Status::Timeout => "timed out",
             _ => "failed",
         };
         match rows.as_slice() {
@@ -588,7 +596,7 @@ fn endings(group: &Group<'_>) -> Vec<String> {
                 sentences.push(format!("{} {verb}{why}.", group.label(row, &[])));
             }
             [first, .., last] => sentences.push(format!(
-                "{} settings {verb}, from {} to {}; the table has the reasons.",
+                "{} settings {verb}, from {} to {}; the table lists the reasons.",
                 rows.len(),
                 group.label(first, &[]),
                 group.label(last, &[]),

@@ -91,13 +91,13 @@ pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
             .collect(),
         claims: suite.claims.iter().map(of_claim).collect(),
     });
-    let told = RunJson {
+    let run = RunJson {
         schema: SCHEMA,
         run: &report.run.name,
         warnings: &report.banners,
         suites: suites.collect(),
     };
-    serde_json::to_string_pretty(&told).map_err(ReportError::Json)
+    serde_json::to_string_pretty(&run).map_err(ReportError::Json)
 }
 
 fn of_row<'a>(row: &'a Row<'_>, rows: &'a [Row<'_>]) -> RowJson<'a> {

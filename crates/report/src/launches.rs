@@ -1,13 +1,13 @@
-//! Rows bound by kernel launches: the device waits for the host most of the time.
+//! Launch-bound rows: the device waits for the host to launch kernels most of the time.
 
 use mantissa_core::{Metric, MetricName, Record};
 
 use crate::{Group, Row, units};
 
-/// Share of the time without a kernel on the device above which a row is bound by launches.
+/// Share of the time without a kernel on the device above which a row is launch-bound.
 const BOUND: f64 = 0.5;
 
-/// Returns `true` if the device waits for launches most of the time.
+/// Returns `true` if a row is launch-bound.
 pub(crate) fn bound(row: &Row<'_>) -> bool {
     idle(row).is_some_and(|idle| idle > BOUND)
 }
@@ -16,25 +16,22 @@ fn idle(row: &Row<'_>) -> Option<f64> {
     Some(row.metric(MetricName::DeviceIdleShare)?.value)
 }
 
-/// Returns the title of a figure whose rows are bound by launches.
+/// Returns the title of a figure with launch-bound rows.
 pub(crate) fn title(rows: &[&Row<'_>]) -> String {
-    format!(
-        "Bound by launches: the device is idle for {} of the time",
-        range(rows)
-    )
+    format!("Launch-bound: the device is idle for {} of the time", range(rows))
 }
 
-/// Returns the headline of a group whose baseline is bound by launches.
+/// Returns the headline of a group whose baseline is launch-bound.
 pub(crate) fn answer(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> Option<String> {
     let launches = base.metric(MetricName::LaunchesPerStep).filter(|_| bound(base))?;
     let rows: Vec<&Row<'_>> = std::iter::once(base).chain(rivals.iter().copied()).collect();
     let remedy = match base.cell.setting.fusion() {
-        true => "A larger batch leaves",
-        false => "A larger batch or fusion=on leaves",
+        true => "A larger batch reduces",
+        false => "A larger batch or fusion=on reduces",
     };
     Some(format!(
-        "{}, since the host launches {} kernels per step ({}). Speeds are those of the host and do not rank formats. {remedy} less of the \
-         time to launches.",
+        "{}, because the host launches {} kernels per step ({}). Speeds are limited by the host and do not rank formats. {remedy} \
+         the share of launches.",
         title(&rows),
         units::count(launches.value.round() as u64),
         group.label(base, &[]),
@@ -53,7 +50,7 @@ fn range(rows: &[&Row<'_>]) -> String {
     }
 }
 
-/// Returns the note of a row whose processes are bound by launches.
+/// Returns the note of a launch-bound row.
 pub(crate) fn note<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> {
     let value = |record: &Record, name| record.metrics.get(&name).and_then(|metric: &Metric| metric.value);
     let mut of_processes = records.filter_map(|record| {
@@ -62,7 +59,7 @@ pub(crate) fn note<'a>(records: impl Iterator<Item = &'a Record>) -> Option<Stri
     });
     let (idle, launches) = of_processes.next().filter(|(idle, _)| *idle > BOUND)?;
     Some(format!(
-        "bound by launches: {} per step, device idle for {:.0} %",
+        "launch-bound: {} launches per step, device idle for {:.0} % of the time",
         units::count(launches.round() as u64),
         idle * 100.0
     ))

@@ -58,7 +58,7 @@ fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
         if let Some(text) = shown_of(shown.len(), group.rows.len()) {
             line(
                 out,
-                &format!("The table is {text} settings; `results.csv` has them all."),
+                &format!("The table is {text} settings; `results.csv` contains all of them."),
             );
         }
         // The headline already states the reason for all skipped cells.
@@ -145,14 +145,12 @@ fn claims(out: &mut String, run: &Run, suite: &Suite<'_>) {
     line(out, "Claims of the articles, tested here:");
     row(
         out,
-        ["the sentence", "here", "tested as"]
-            .map(str::to_owned)
-            .into_iter(),
+        ["claim", "verdict", "tested as"].map(str::to_owned).into_iter(),
     );
     row(out, ["---"; 3].map(str::to_owned).into_iter());
     for verdict in &suite.claims {
         let source = &verdict.claim.source;
-        let on = source
+        let hardware = source
             .hardware
             .as_ref()
             .map(|hardware| format!(", on {hardware}"));
@@ -160,14 +158,14 @@ fn claims(out: &mut String, run: &Run, suite: &Suite<'_>) {
             "{} ({}{} <{}>)",
             escape(&verdict.claim.says),
             escape(&source.title),
-            escape(&on.unwrap_or_default()),
+            escape(&hardware.unwrap_or_default()),
             address(&source.url),
         );
         let lines = iter::once(&verdict.tested_as)
             .chain(&verdict.evidence)
             .chain(&verdict.remarks);
         let tested: Vec<String> = lines.map(|line| escape(line)).collect();
-        let here = match verdict.tests.is_empty() {
+        let text = match verdict.tests.is_empty() {
             true => escape(&verdict.verdict),
             false => format!(
                 "{} ({})",
@@ -175,7 +173,7 @@ fn claims(out: &mut String, run: &Run, suite: &Suite<'_>) {
                 escape(&verdict.tests.join("; "))
             ),
         };
-        row(out, [says, here, tested.join("<br>")].into_iter());
+        row(out, [says, text, tested.join("<br>")].into_iter());
     }
     out.push('\n');
     line(out, &escape(&claims::heading(run)));
@@ -188,7 +186,7 @@ fn address(url: &str) -> String {
 
 /// Renders the memory table, if it has estimates to compare with.
 fn memory(out: &mut String, table: &MemoryTable) {
-    line(out, "What the memory holds, beside what was estimated:");
+    line(out, "Memory breakdown, measured and estimated:");
     let titles = iter::once("setting").chain(table.headings.iter().copied());
     row(out, titles.map(escape));
     let sides = table.headings.iter().map(|_| "---:");

@@ -1,4 +1,4 @@
-//! Memory of each setting by part: measured and estimated from shapes, with the reasons for savings and additions.
+//! Memory breakdown of each setting: measured and estimated from shapes, with the reasons for savings and additions.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ pub(crate) fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<Memor
     });
     let names = PARTS.iter().map(|(_, name)| *name);
     Some(MemoryTable {
-        headings: names.chain(["together", "of the baseline"]).collect(),
+        headings: names.chain(["total", "relative to baseline"]).collect(),
         lines: known.iter().map(line).collect(),
         estimated: known.iter().any(|(row, _)| estimated(row).is_some()),
         remarks: near
@@ -66,13 +66,15 @@ fn fields(group: &Group<'_>, row: &Row<'_>, bytes: &Bytes, scale: Scale) -> Vec<
         ratio.is_finite().then(|| units::times(ratio))
     };
     let measured = ratio(Some(sum(bytes)), base.and_then(total));
-    let said = ratio(
+    let estimate = ratio(
         shapes.as_ref().map(sum),
         base.and_then(estimated).as_ref().map(sum),
     );
     fields.push(Field {
         text: measured.unwrap_or_else(|| units::ABSENT.to_owned()),
-        detail: said.map(|text| format!("estimated {text}")).unwrap_or_default(),
+        detail: estimate
+            .map(|text| format!("estimated {text}"))
+            .unwrap_or_default(),
         ..Field::default()
     });
     fields
@@ -101,7 +103,7 @@ fn estimate_ratio(row: &Row<'_>) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
-/// Formats the range of ratios: `An estimate counts what tensors hold, by their shapes; in all, 1.00× to 1.03× of it was measured.`
+/// Formats the range of ratios: `Estimates are computed from tensor shapes; the measured total is 1.00× to 1.03× the estimate.`
 fn describe_estimate_ratios(ratios: &[f64]) -> Option<String> {
     let least = units::times(ratios.iter().copied().reduce(f64::min)?);
     let most = units::times(ratios.iter().copied().reduce(f64::max)?);
@@ -110,11 +112,11 @@ fn describe_estimate_ratios(ratios: &[f64]) -> Option<String> {
         false => format!("{least} to {most}"),
     };
     Some(format!(
-        "An estimate counts what tensors hold, by their shapes; in all, {range} of it was measured."
+        "Estimates are computed from tensor shapes; the measured total is {range} the estimate."
     ))
 }
 
-/// Memory of a setting by part.
+/// Memory breakdown of a setting.
 #[derive(Debug)]
 struct SettingMemory {
     name: String,
@@ -129,30 +131,30 @@ fn compared(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMemory>)> {
     for row in group.ok() {
         let Some(bytes) = parts(row) else { continue };
         let (precision, matmul) = (row.cell.setting.precision(), row.cell.setting.matmul());
-        let rest = group.label(row, &[Axis::Precision, Axis::Matmul]);
-        let held = SettingMemory {
+        let other_axes = group.label(row, &[Axis::Precision, Axis::Matmul]);
+        let memory = SettingMemory {
             name: group.label(row, &[]),
             precision,
             bytes,
         };
         if precision == Precision::True32 {
-            bases.push((matmul, rest, held));
+            bases.push((matmul, other_axes, memory));
             continue;
         }
-        let others = alike.entry(rest).or_default();
+        let others = alike.entry(other_axes).or_default();
         if others.iter().all(|known| known.precision != precision) {
-            others.push(held);
+            others.push(memory);
         }
     }
     bases.sort_by_key(|(matmul, ..)| *matmul != MatmulPrecision::Highest);
-    bases.into_iter().find_map(|(_, rest, base)| {
-        let others = alike.remove(&rest)?;
+    bases.into_iter().find_map(|(_, other_axes, base)| {
+        let others = alike.remove(&other_axes)?;
         (sum(&base.bytes) > 0.0).then_some((base, others))
     })
 }
 
 /// Formats the savings:
-/// `Beside 32-true with 640.0 MB, 16-mixed holds 124.0 MB less (150.0 MB less activations, 26.0 MB more copies of weights).`
+/// `Compared with 32-true (640.0 MB), 16-mixed needs 124.0 MB less (150.0 MB less activations, 26.0 MB more copies of weights).`
 fn saved(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> String {
     let all = sum(&base.bytes);
     let of_one = |other: &SettingMemory| {
@@ -162,21 +164,21 @@ fn saved(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> String
             .filter(|(change, _)| change.abs() >= WORTH_NAMING * all)
             .collect();
         if changes.is_empty() {
-            return format!("{} holds as much of each part", other.name);
+            return format!("{} needs about as much of each part", other.name);
         }
         changes.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
         let named = changes
             .iter()
             .map(|(change, name)| format!("{} {name}", less_or_more(*change, scale)));
         format!(
-            "{} holds {} ({})",
+            "{} needs {} ({})",
             other.name,
             less_or_more(sum(&other.bytes) - all, scale),
             named.collect::<Vec<_>>().join(", ")
         )
     };
     format!(
-        "Beside {} with {}, {}.",
+        "Compared with {} ({}), {}.",
         base.name,
         scale.text(all),
         others.iter().map(of_one).collect::<Vec<_>>().join("; ")
@@ -214,7 +216,7 @@ fn why_not_half(base: &SettingMemory, others: &[SettingMemory], scale: Scale) ->
                 reasons.push(match mine / theirs {
                     ratio if ratio >= 1.0 - WORTH_NAMING => format!("{name} do not shrink ({times})"),
                     ratio if ratio >= HALF => format!("{name} shrink to {times}"),
-                    _ => format!("{name} alone shrink, to {times}"),
+                    _ => format!("only {name} shrink, to {times}"),
                 });
             }
             _ if theirs > 0.0 && (mine / theirs - 1.0).abs() < WORTH_NAMING => {
@@ -230,7 +232,7 @@ fn why_not_half(base: &SettingMemory, others: &[SettingMemory], scale: Scale) ->
             _ => format!("{} and {last}", rest.join(", ")),
         };
         let text = format!(
-            "{names} stay in {}, {} or {:.0} % of that",
+            "{names} stay in {} ({}, {:.0} % of the 32-true total)",
             mixed.precision.parameters(),
             scale.text(unchanged_bytes),
             100.0 * unchanged_bytes / all
@@ -239,7 +241,7 @@ fn why_not_half(base: &SettingMemory, others: &[SettingMemory], scale: Scale) ->
     }
     (!reasons.is_empty()).then(|| {
         format!(
-            "{} holds {} of what {} holds, and not half: {}.",
+            "{} needs {} the memory of {} instead of half: {}.",
             mixed.name,
             units::times(ratio),
             base.name,
@@ -253,7 +255,7 @@ mod tests {
     use super::*;
 
     /// Sizes in MB: weights, optimizer state, gradients, copies of weights and activations.
-    fn held(precision: Precision, megabytes: Bytes) -> SettingMemory {
+    fn memory(precision: Precision, megabytes: Bytes) -> SettingMemory {
         SettingMemory {
             name: precision.name().to_owned(),
             precision,
@@ -266,11 +268,11 @@ mod tests {
     }
 
     fn full() -> SettingMemory {
-        held(Precision::True32, [60.0, 120.0, 60.0, 0.0, 400.0])
+        memory(Precision::True32, [60.0, 120.0, 60.0, 0.0, 400.0])
     }
 
     #[test]
-    fn a_part_stands_beside_what_shapes_say_of_it() {
+    fn a_part_is_shown_with_its_estimate_from_shapes() {
         let detail = |measured, shapes| field(measured, shapes, scale()).detail;
         assert_eq!(detail(63e6, Some(60e6)), "1.05× the estimated 60.0 MB");
         assert_eq!(detail(0.0, Some(60e6)), "estimated 60.0 MB");
@@ -281,47 +283,45 @@ mod tests {
     }
 
     #[test]
-    fn how_near_estimates_are_is_one_number_or_a_range() {
-        let told = |ratios: &[f64]| describe_estimate_ratios(ratios).unwrap();
-        assert!(told(&[1.03, 0.99, 1.0]).contains("in all, 0.99× to 1.03× of it"));
-        assert!(told(&[1.001, 1.002]).contains("in all, 1.00× of it"));
+    fn the_ratio_to_the_estimates_is_one_number_or_a_range() {
+        let text = |ratios: &[f64]| describe_estimate_ratios(ratios).unwrap();
+        assert!(text(&[1.03, 0.99, 1.0]).contains("is 0.99× to 1.03× the estimate"));
+        assert!(text(&[1.001, 1.002]).contains("is 1.00× the estimate"));
         assert_eq!(describe_estimate_ratios(&[]), None);
     }
 
     #[test]
-    fn what_is_saved_is_named_by_part_the_largest_first() {
+    fn savings_are_listed_by_part_the_largest_first() {
         let others = [
-            held(Precision::Mixed16, [60.0, 120.0, 60.0, 26.0, 250.0]),
-            held(Precision::TrueBf16, [30.0, 60.0, 60.0, 0.0, 200.0]),
-            held(Precision::MixedBf16, [60.0, 120.0, 60.0, 1.0, 400.0]),
+            memory(Precision::Mixed16, [60.0, 120.0, 60.0, 26.0, 250.0]),
+            memory(Precision::TrueBf16, [30.0, 60.0, 60.0, 0.0, 200.0]),
+            memory(Precision::MixedBf16, [60.0, 120.0, 60.0, 1.0, 400.0]),
         ];
         assert_eq!(
             saved(&full(), &others, scale()),
-            "Beside 32-true with 640.0 MB, 16-mixed holds 124.0 MB less (150.0 MB less activations, 26.0 MB more \
-             copies of weights); bf16-true holds 290.0 MB less (200.0 MB less activations, 60.0 MB less optimizer \
-             state, 30.0 MB less weights); bf16-mixed holds as much of each part."
+            "Compared with 32-true (640.0 MB), 16-mixed needs 124.0 MB less (150.0 MB less activations, 26.0 MB more \
+             copies of weights); bf16-true needs 290.0 MB less (200.0 MB less activations, 60.0 MB less optimizer \
+             state, 30.0 MB less weights); bf16-mixed needs about as much of each part."
         );
     }
 
     #[test]
-    fn mixed_precision_saves_less_than_half_for_reasons_that_are_its_numbers() {
-        let why = |mixed| why_not_half(&full(), &[held(Precision::Mixed16, mixed)], scale());
+    fn the_reasons_why_mixed_precision_saves_less_than_half_have_numbers() {
+        let why = |mixed| why_not_half(&full(), &[memory(Precision::Mixed16, mixed)], scale());
         assert_eq!(
             why([60.0, 120.0, 60.0, 26.0, 250.0]).unwrap(),
-            "16-mixed holds 0.81× of what 32-true holds, and not half: weights, optimizer state and gradients stay in \
-             f32, 240.0 MB or 38 % of that; copies of weights in f16 add 26.0 MB; activations shrink to 0.62×."
+            "16-mixed needs 0.81× the memory of 32-true instead of half: weights, optimizer state and gradients stay in \
+             f32 (240.0 MB, 38 % of the 32-true total); copies of weights in f16 add 26.0 MB; activations shrink to 0.62×."
         );
         let kept = why([60.0, 120.0, 30.0, 0.0, 400.0]).unwrap();
-        assert!(
-            kept.contains(
-                "weights and optimizer state stay in f32, 180.0 MB or 28 % of that; activations do"
-            )
-        );
+        assert!(kept.contains(
+            "weights and optimizer state stay in f32 (180.0 MB, 28 % of the 32-true total); activations do"
+        ));
         let halved = why([60.0, 120.0, 60.0, 26.0, 200.0]).unwrap();
-        assert!(halved.contains("activations alone shrink, to 0.50×"), "{halved}");
+        assert!(halved.contains("only activations shrink, to 0.50×"), "{halved}");
         // Half of the memory needs no explanation, and a setting without mixed precision is not considered.
         assert_eq!(why([60.0, 60.0, 30.0, 0.0, 150.0]), None);
-        let half = held(Precision::TrueBf16, [30.0, 60.0, 60.0, 0.0, 200.0]);
+        let half = memory(Precision::TrueBf16, [30.0, 60.0, 60.0, 0.0, 200.0]);
         assert_eq!(why_not_half(&full(), &[half], scale()), None);
     }
 }

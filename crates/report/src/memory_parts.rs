@@ -25,7 +25,7 @@ const ESTIMATES: [MetricName; PARTS.len()] = [
 /// Bytes of each part, in the order of [`PARTS`].
 pub(crate) type Bytes = [f64; PARTS.len()];
 
-/// Smallest change of a part that is named, as a share of the baseline's total.
+/// Smallest change of a part that is reported, as a share of the baseline's total.
 pub(crate) const WORTH_NAMING: f64 = 0.02;
 
 /// Returns the measured bytes of each part of a row; `None` unless all are known.
@@ -55,7 +55,7 @@ pub(crate) fn total(row: &Row<'_>) -> Option<f64> {
 pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
     Some(format!(
-        "{} {}: in all {} of {}.",
+        "{} {}; in total it needs {} the memory of {}.",
         group.label(row, &[]),
         changes(&parts(row)?, &parts(base)?),
         units::times(ratio),
@@ -63,20 +63,24 @@ pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
     ))
 }
 
-/// Summarizes the change in total memory under mixed precision: `16-mixed · highest holds 0.81× of 32-true · highest`.
+/// Summarizes the change in total memory under mixed precision: `16-mixed · highest needs 0.81× the memory of 32-true · highest`.
 pub(crate) fn saving_in_short(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
     let (name, base) = (group.label(row, &[Axis::Seed]), group.label(base, &[Axis::Seed]));
-    Some(format!("{name} holds {} of {base}", units::times(ratio)))
+    Some(format!(
+        "{name} needs {} the memory of {base}",
+        units::times(ratio)
+    ))
 }
 
 /// Returns the mixed-precision setting with the smallest memory ratio, its baseline with all else equal, and the ratio.
 pub(crate) fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>, &'r Row<'a>, f64)> {
     let candidates = group.ok().filter_map(|row| {
         let base = &group.rows[row.baseline?];
-        let rest = |row: &Row<'_>| group.label(row, &[Axis::Precision, Axis::Matmul]);
+        let other_axes = |row: &Row<'_>| group.label(row, &[Axis::Precision, Axis::Matmul]);
         let precision = |row: &Row<'_>| row.cell.setting.precision();
-        let compared = precision(row).is_mixed() && !precision(base).is_mixed() && rest(row) == rest(base);
+        let compared =
+            precision(row).is_mixed() && !precision(base).is_mixed() && other_axes(row) == other_axes(base);
         compared.then_some((row, base, total(row)? / total(base)?))
     });
     candidates
@@ -84,7 +88,7 @@ pub(crate) fn leanest_mixed<'r, 'a>(group: &'r Group<'a>) -> Option<(&'r Row<'a>
         .min_by(|a, b| a.2.total_cmp(&b.2))
 }
 
-/// Formats the changes by part: `holds 0.51× the activations and adds copies of weights (8 % as much as all the baseline holds)`.
+/// Formats the changes by part: `needs 0.51× the activations and adds copies of weights (8 % of the baseline's total)`.
 fn changes(mine: &[f64], theirs: &[f64]) -> String {
     let all: f64 = theirs.iter().sum();
     let (mut scaled, mut added) = (Vec::new(), Vec::new());
@@ -97,15 +101,15 @@ fn changes(mine: &[f64], theirs: &[f64]) -> String {
             scaled.push(format!("{} the {name}", units::times(mine / theirs)));
         } else {
             added.push(format!(
-                "{name} ({:.0} % of what the baseline holds)",
+                "{name} ({:.0} % of the baseline's total)",
                 100.0 * change
             ));
         }
     }
-    let [scaled, added] = [("holds", scaled), ("adds", added)]
+    let [scaled, added] = [("needs", scaled), ("adds", added)]
         .map(|(verb, names)| (!names.is_empty()).then(|| format!("{verb} {}", names.join(" and "))));
     match (scaled, added) {
-        (None, None) => "holds as much of each part".to_owned(),
+        (None, None) => "needs about as much of each part".to_owned(),
         (scaled, added) => scaled.into_iter().chain(added).collect::<Vec<_>>().join(" and "),
     }
 }
@@ -115,19 +119,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_and_what_is_added_is_named_with_its_share() {
+    fn savings_and_additions_are_listed_with_their_shares() {
         let base = [30.0, 60.0, 30.0, 0.0, 80.0];
         assert_eq!(
             changes(&[30.0, 60.0, 30.0, 14.0, 40.0], &base),
-            "holds 0.50× the activations and adds copies of weights (7 % of what the baseline holds)"
+            "needs 0.50× the activations and adds copies of weights (7 % of the baseline's total)"
         );
         assert_eq!(
             changes(&[30.0, 60.0, 30.0, 3.0, 80.0], &base),
-            "holds as much of each part"
+            "needs about as much of each part"
         );
         assert_eq!(
             changes(&[30.0, 60.0, 15.0, 0.0, 96.0], &base),
-            "holds 0.50× the gradients and 1.20× the activations"
+            "needs 0.50× the gradients and 1.20× the activations"
         );
     }
 }

@@ -35,10 +35,10 @@ pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
             Some((times.n(), serial.effective_samples))
         })
         .collect();
-    if let Some((n, worth)) = dependent.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
+    if let Some((n, effective)) = dependent.iter().min_by(|a, b| a.1.total_cmp(&b.1)) {
         let n = units::count(*n);
         notes.push(format!(
-            "{n} times worth {worth:.0}{}",
+            "effective sample size {effective:.0} of {n}{}",
             of_several(dependent.len())
         ));
     }
@@ -46,7 +46,7 @@ pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
     let counted = |count: u64, what: &str| {
         (count > 0).then(|| {
             format!(
-                "{} of {} times {what}",
+                "{what}: {} of {} times",
                 units::count(count),
                 units::count(samples)
             )
@@ -56,7 +56,10 @@ pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
         times.iter().map(|times| times.throttled).sum(),
         "throttled",
     ));
-    notes.extend(counted(times.iter().map(|times| times.outliers).sum(), "far off"));
+    notes.extend(counted(
+        times.iter().map(|times| times.outliers).sum(),
+        "outliers",
+    ));
     notes.extend(launches::note(measured.iter().map(|(record, _)| *record)));
     let warned = measured.iter().flat_map(|(record, _)| &record.events);
     for warning in warned.filter(|event| event.kind == EventKind::Warning) {
@@ -93,13 +96,14 @@ fn of_processes(group: &Group<'_>) -> Option<String> {
         format!("Medians over {fewest} to {most} processes")
     };
     Some(if most == 1 {
-        "One process a setting: intervals cover that process only, not other processes.".to_owned()
+        "One process per setting: intervals cover the variation within that process, not between processes."
+            .to_owned()
     } else if most < MIN_PROCESSES {
-        format!("{several}; fewer than {MIN_PROCESSES} have no interval between processes.")
+        format!("{several}; an interval between processes needs {MIN_PROCESSES}.")
     } else if fewest < MIN_PROCESSES {
         format!(
-            "{several}; from {MIN_PROCESSES} on, intervals are between processes (hierarchical bootstrap), fewer have \
-             none, and that of a single one holds within it."
+            "{several}. With {MIN_PROCESSES} or more, intervals are between processes (hierarchical bootstrap); with one, the \
+             interval covers the variation within that process; otherwise there is no interval."
         )
     } else {
         format!("{several}; intervals are between processes (hierarchical bootstrap).")
@@ -120,23 +124,23 @@ fn of_speeds(group: &Group<'_>) -> Option<String> {
         /// Upper limit of the search. More processes per setting are not realistic.
         const MOST: usize = 100;
         let enough = (2..MOST).find(|n| smallest_p(*n, *n) * verdicts.len() as f64 <= 0.05);
-        let needed = enough.map(|n| format!(": {comparisons} would need {n} processes each"));
+        let needed = enough.map(|n| format!(" ({comparisons} would need {n} processes each)"));
         format!(
-            "Speeds are inconclusive, too few repeats to detect a difference{}.",
+            "Speeds are inconclusive: too few repeats to detect a difference{}.",
             needed.unwrap_or_default()
         )
     } else {
         let beyond = 100.0 * crate::baseline::SPEED_MATTERS;
         format!(
-            "Speeds are Hodges–Lehmann ratios over processes. Improved and regressed: by more than {beyond:.0} % and not \
-             by chance (Mann–Whitney, Holm's correction for {comparisons}); unchanged: within {beyond:.0} %."
+            "Speeds are Hodges–Lehmann ratios over processes. Improved or regressed: a significant change of more than \
+             {beyond:.0} % (Mann–Whitney, Holm's correction for {comparisons}); unchanged: within {beyond:.0} %."
         )
     })
 }
 
 fn of_accuracies(group: &Group<'_>) -> Option<String> {
     if group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
-        return of_words(group);
+        return of_tokens(group);
     }
     let compared = group.rows.iter().filter(|row| row.accuracy_p.is_some()).count();
     let accuracies = || {
@@ -147,41 +151,39 @@ fn of_accuracies(group: &Group<'_>) -> Option<String> {
     };
     let intervals = accuracies()
         .any(|accuracy| accuracy.interval.is_some())
-        .then_some("Accuracies have Wilson's interval over the test examples");
+        .then_some("Accuracies have Wilson intervals over the test examples");
     Some(match (intervals, compared) {
         (None, _) => return None,
         (Some(text), 0) => format!("{text}."),
         (Some(text), _) => format!(
-            "{text}; which examples were right is compared with the baseline's, one by one (McNemar's exact test, Holm's \
-             correction)."
+            "{text} and are compared with the baseline example by example (McNemar's exact test, Holm's correction)."
         ),
     })
 }
 
 /// Explains the basis of the intervals of token metrics, or the reason for their absence.
-fn of_words(group: &Group<'_>) -> Option<String> {
-    let told = [
+fn of_tokens(group: &Group<'_>) -> Option<String> {
+    let metrics = [
         MetricName::TestAccuracy,
         MetricName::Agreement,
         MetricName::Perplexity,
     ];
     let rows = group.rows.iter();
     let mut estimates = rows
-        .flat_map(|row| told.map(|metric| row.metric(metric)))
+        .flat_map(|row| metrics.map(|metric| row.metric(metric)))
         .flatten()
         .peekable();
     estimates.peek()?;
     let text = if estimates.any(|estimate| estimate.interval.is_some()) {
-        "Words of a passage depend on each other: their intervals come from drawing whole passages, which are taken as \
-         independent (cluster bootstrap). Settings predict the same passages, so that intervals that overlap, or do not, are no \
-         test of a difference."
+        "Tokens of a passage are not independent: intervals come from a cluster bootstrap over passages, which are treated as \
+         independent. All settings predict the same passages, so the overlap of intervals does not test a difference."
     } else {
-        "Words depend on each other: shares of them have no interval."
+        "Tokens are not independent: shares of tokens have no interval."
     };
-    let hidden = |row: &Row<'_>| row.cell.workload.model().is_some_and(|model| !model.is_causal());
-    let which = match group.rows.iter().any(hidden) {
+    let masked = |row: &Row<'_>| row.cell.workload.model().is_some_and(|model| !model.is_causal());
+    let which = match group.rows.iter().any(masked) {
         true => {
-            "Told are words that were hidden from the model, 15 % of all, with those around them; a perplexity of next words is another number. "
+            "The model predicts masked tokens, 15 % of all, from the surrounding ones; their perplexity is not comparable with that of next tokens. "
         }
         false => "",
     };
@@ -206,15 +208,18 @@ fn of_samples(group: &Group<'_>) -> Option<String> {
         let mut notes = group.rows.iter().flat_map(|row| &row.notes);
         notes.any(|note| note.contains(what))
     };
-    let far = format!("far off: beyond {OUTLIER_BEYOND} deviations, kept in every number");
+    let outliers = format!("outliers: beyond {OUTLIER_BEYOND} deviations, included in every estimate");
     let meanings = [
-        ("drift", "drift: the second half of the times against the first"),
         (
-            "worth",
-            "worth: neighbours resemble each other, so that an interval within the process is too narrow",
+            "drift",
+            "drift: the second half of the times relative to the first",
         ),
-        ("throttled", "throttled: while the clock was held back"),
-        ("far off", &far),
+        (
+            "effective sample size",
+            "effective sample size: successive times are correlated, so an interval within the process is too narrow",
+        ),
+        ("throttled", "throttled: measured while the clock was throttled"),
+        ("outliers", &outliers),
     ];
     let meant: Vec<&str> = meanings
         .iter()

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_nearest_one() {
+    fn an_unknown_name_suggests_the_nearest_one() {
         let error = reference("distilbert-imbd").unwrap_err().to_string();
         assert!(error.contains("the closest is `distilbert-imdb`"), "{error}");
     }

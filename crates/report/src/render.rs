@@ -42,7 +42,7 @@ pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
     Ok(writer.done("report.html"))
 }
 
-/// Writer of files below a folder, one at a time: all of them together would be most of the memory of a large run.
+/// Writes files below a folder one at a time, because all of them together would need most of the memory for a large run.
 pub(crate) struct Writer<'f> {
     folder: &'f Path,
     files: Vec<PathBuf>,

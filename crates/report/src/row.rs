@@ -207,7 +207,7 @@ impl<'a> Row<'a> {
             verdict,
             ..
         } = executed;
-        let mut words = match verdict {
+        let mut text = match verdict {
             ExecutedVerdict::AsRequested => "as requested".to_owned(),
             ExecutedVerdict::Unverified => "unverified".to_owned(),
             ExecutedVerdict::Differs => {
@@ -218,9 +218,9 @@ impl<'a> Row<'a> {
             }
         };
         if *emulated {
-            words += ", emulated";
+            text += ", emulated";
         }
-        Some(words)
+        Some(text)
     }
 
     /// Returns the comparison of requested and executed precision; `None` if nothing was executed.

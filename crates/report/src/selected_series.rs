@@ -62,10 +62,10 @@ impl Chosen<'_> {
 /// Subtracts from the number of values that may still be read.
 fn count<E: Error>(left: &Cell<usize>, numbers: usize) -> Result<(), E> {
     match left.get().checked_sub(numbers) {
-        Some(rest) => left.set(rest),
+        Some(remaining) => left.set(remaining),
         None => {
             return Err(E::custom(format!(
-                "it has more than {MOST_NUMBERS} numbers, the most that are read"
+                "the samples have more than {MOST_NUMBERS} numbers, the maximum"
             )));
         }
     }
@@ -180,7 +180,7 @@ impl<'de> Visitor<'de> for One<'_> {
         let (places, values) = (x.len(), y.len());
         if self.0.selects(&name) && places != values {
             return Err(A::Error::custom(format!(
-                "series `{name}` has {values} values at {places} places"
+                "series `{name}` has {values} y values for {places} x values"
             )));
         }
         Ok(name.parse().ok().map(|name| Series {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_a_limit_that_holds_for_all_series_together() {
+    fn the_limit_of_numbers_applies_to_all_series_together() {
         let list = format!("[{}0]", "0,".repeat(MOST_NUMBERS / 4));
         let series =
             |name: &str| format!(r#"{{"name":"{name}","unit":"s","x_name":"x","x":{list},"y":{list}}}"#);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn series_that_are_not_chosen_keep_their_last_place_alone() {
+    fn series_that_are_not_selected_keep_only_their_last_x() {
         let mut samples = Samples::default();
         for name in [SeriesName::ReadingSeconds, SeriesName::PowerWatts] {
             let mut series = Series::new(name);
@@ -322,13 +322,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_series_is_an_error() {
+    fn a_malformed_series_is_an_error() {
         assert!(super::read(&br#"{"series":[{"unit":"s"}]}"#[..], SampleSelection::series(&[])).is_err());
         let uneven = br#"{"series":[{"name":"train_loss","unit":"s","x_name":"x","x":[1.0],"y":[1.0,2.0]}]}"#;
         let error = super::read(&uneven[..], SampleSelection::series(&[SeriesName::TrainLoss]))
             .unwrap_err()
             .to_string();
-        assert!(error.contains("2 values at 1 places"), "{error}");
+        assert!(error.contains("2 y values for 1 x values"), "{error}");
         assert!(super::read(&uneven[..], SampleSelection::series(&[])).is_ok());
     }
 }

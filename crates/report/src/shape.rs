@@ -25,8 +25,8 @@ pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
             };
             let edge = |edge: Option<u32>| edge.map_or_else(|| name.to_owned(), |n| n.to_string());
             let (m, n, k) = (edge(shape.m), edge(shape.n), edge(shape.k));
-            let what = if name == "K" { "terms of a sum" } else { "size" };
-            format!("{what} {name} ({}{m} × {n} × {k})", several(shape.batch))
+            let dimension = if name == "K" { "inner dimension" } else { "size" };
+            format!("{dimension} {name} ({}{m} × {n} × {k})", matmuls_of(shape.batch))
         }
         Kernel::Convolution(shape) => format!(
             "image size N ({} × {} × N × N, {} filters of {edge} × {edge})",
@@ -48,21 +48,21 @@ pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
     })
 }
 
-/// Returns `true` if the number of terms of a sum grows with the axis `size`.
+/// Returns `true` if the inner dimension of a matmul grows with the axis `size`.
 pub(crate) fn sums_grow(kernel: &Kernel) -> bool {
     kernel.has_free_edge() && matches!(kernel, Kernel::Matmul(shape) if shape.k.is_none())
 }
 
-/// Formats the size at the beginning of a sentence: `At 512×512×64`.
+/// Formats the size for the beginning of a sentence: `At 512×512×64`.
 pub(crate) fn place(kernel: &Kernel, size: u32) -> String {
     match kernel {
         Kernel::Matmul(MatmulShape::SQUARE) => format!("At {size}×{size}"),
         Kernel::Matmul(shape) => {
             let [_, m, n, k] = shape.of(size);
-            format!("At {}{m}×{n}×{k}", several(shape.batch))
+            format!("At {}{m}×{n}×{k}", matmuls_of(shape.batch))
         }
         Kernel::Convolution(_) => format!("On images of {size}×{size}"),
-        Kernel::Attention(_) => format!("At {size} positions"),
+        Kernel::Attention(_) => format!("At sequence length {size}"),
         Kernel::Gelu(shape)
         | Kernel::Softmax(shape)
         | Kernel::LayerNorm(shape)
@@ -75,11 +75,11 @@ pub(crate) fn place(kernel: &Kernel, size: u32) -> String {
     }
 }
 
-fn several(batch: u32) -> String {
+fn matmuls_of(batch: u32) -> String {
     if batch == 1 {
         String::new()
     } else {
-        format!("{batch} of ")
+        format!("{batch} matmuls of ")
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_read_well() {
+    fn shapes_are_described() {
         let fixed = MatmulShape {
             batch: 96,
             m: Some(512),
@@ -96,13 +96,13 @@ mod tests {
             k: Some(64),
         };
         assert_eq!(free_edge(&Kernel::Matmul(fixed)), None);
-        assert_eq!(place(&Kernel::Matmul(fixed), 1024), "At 96 of 512×512×64");
+        assert_eq!(place(&Kernel::Matmul(fixed), 1024), "At 96 matmuls of 512×512×64");
         let sums = Kernel::Matmul(MatmulShape {
             batch: 1,
             k: None,
             ..fixed
         });
-        assert_eq!(free_edge(&sums).unwrap(), "terms of a sum K (512 × 512 × K)");
+        assert_eq!(free_edge(&sums).unwrap(), "inner dimension K (512 × 512 × K)");
         let square = Kernel::Matmul(MatmulShape::SQUARE);
         assert_eq!(
             (free_edge(&square).unwrap().as_str(), place(&square, 64).as_str()),

@@ -40,14 +40,14 @@ impl Store {
     }
 }
 
-/// Reads samples below the run folder. Rejects a path that leaves the folder.
+/// Reads samples below the run folder. Rejects a path outside of the folder.
 fn read(run: &Path, relative: &str, selection: SampleSelection<'_>) -> Result<Samples, String> {
     let relative = PathBuf::from(relative);
     if !relative
         .components()
         .all(|part| matches!(part, Component::Normal(_)))
     {
-        return Err("the path leaves the run folder".to_owned());
+        return Err("the path is outside the run folder".to_owned());
     }
     let packed =
         open_regular(&run.join(relative).join("samples.json.gz")).map_err(|error| error.to_string())?;

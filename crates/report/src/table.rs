@@ -146,16 +146,16 @@ impl Column {
             Self::Metric(MetricName::FlopsPerSecond | MetricName::ValuesPerSecond) => {
                 ("throughput", "95 % interval")
             }
-            Self::Metric(MetricName::BytesPerSecond) => ("bytes moved", "share of a copy's"),
+            Self::Metric(MetricName::BytesPerSecond) => ("bandwidth", "relative to a copy"),
             Self::Metric(MetricName::RelativeError) => ("relative error", "against float64, by source"),
             Self::Metric(MetricName::DeviceIdleShare) => ("device idle", "waiting for launches"),
             Self::Metric(MetricName::MaxUlp) => ("largest error", "ULP"),
             Self::Metric(MetricName::EnergyCounterJoules) => ("energy", "NVML counter"),
             Self::Metric(MetricName::EnergyIntegralJoules) => ("energy", "sampled power"),
             Self::Metric(metric) => (metric.name(), ""),
-            Self::SpeedUp => ("speed", "of the baseline"),
+            Self::SpeedUp => ("speed", "relative to baseline"),
             Self::Executed if of_rows(group) => ("kernel", "as launched"),
-            Self::Executed => ("operands → sums", "requested, executed"),
+            Self::Executed => ("operands → accumulator", "requested, executed"),
             Self::Repeats => ("repeats", ""),
             Self::Status => ("status", ""),
         };
@@ -199,8 +199,8 @@ impl Column {
                     field
                 };
                 match &row.memory_ratio {
-                    _ if metric == MetricName::TestAccuracy && row.accuracy_p.is_some_and(is_apart) => {
-                        field.and("not the baseline's")
+                    _ if metric == MetricName::TestAccuracy && row.accuracy_p.is_some_and(is_significant) => {
+                        field.and("differs from baseline")
                     }
                     _ if metric == MetricName::RelativeError => Field {
                         detail: sources(group, row),
@@ -315,8 +315,8 @@ fn has_interval(group: &Group<'_>, metric: MetricName) -> bool {
     estimates.any(|estimate| estimate.interval.is_some())
 }
 
-/// Returns `true` if a p-value shows an accuracy to differ from the baseline's.
-fn is_apart(p: f64) -> bool {
+/// Returns `true` if the p-value of an accuracy difference is significant.
+fn is_significant(p: f64) -> bool {
     p <= 1.0 - CONFIDENCE
 }
 
@@ -330,18 +330,18 @@ fn of_cublas(share: f64) -> String {
 
 /// Formats the share of the data-sheet peak. GPUs clock slightly higher than their data sheets assume, but not by 10 %.
 fn of_data_sheet(share: f64) -> String {
-    let impossible = match share > 1.1 {
-        true => ": its time or its precision is wrong",
+    let implausible = match share > 1.1 {
+        true => ": implausible, check time and precision",
         false => "",
     };
-    format!("{:.0} % of the data sheet's peak{impossible}", 100.0 * share)
+    format!("{:.0} % of the data-sheet peak{implausible}", 100.0 * share)
 }
 
 fn of_copy(share: f64) -> String {
-    format!("{:.0} % of a copy's", 100.0 * share)
+    format!("{:.0} % of a copy", 100.0 * share)
 }
 
-/// Returns `true` if the kernel works on rows instead of summing products.
+/// Returns `true` for kernels on rows of values (GELU, softmax, norms, casts, AdamW), which have no matmul.
 fn of_rows(group: &Group<'_>) -> bool {
     group.speed == MetricName::ValuesPerSecond
 }
@@ -370,7 +370,7 @@ fn published_memory(row: &Published) -> Option<(MetricName, f64)> {
         .find_map(|metric| row.metrics.get(&metric).map(|value| (metric, *value)))
 }
 
-/// Returns the contents of a published row that have no column.
+/// Formats the label and the quantities of a published row that have no column.
 fn remark(row: &Published) -> String {
     let other = row.other.iter().map(|(name, value)| format!("{name} {value}"));
     row.label
@@ -404,11 +404,11 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns.extend(match group.kind {
         TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy)],
         TaskKind::Evaluate => {
-            let worth = match group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
+            let quality = match group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
                 true => MetricName::Perplexity,
                 false => MetricName::TestLoss,
             };
-            [MetricName::TestAccuracy, MetricName::Agreement, worth]
+            [MetricName::TestAccuracy, MetricName::Agreement, quality]
                 .map(Column::Metric)
                 .to_vec()
         }

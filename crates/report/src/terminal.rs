@@ -54,8 +54,8 @@ pub fn terminal_tables_within(report: &Report<'_>, width: usize) -> Vec<Table> {
     tables
 }
 
-/// Title of the column of claims.
-const SENTENCE: &str = "the sentence";
+/// Minimum width of the column of claims.
+const LEAST_CLAIM: usize = 12;
 
 /// Returns the claims of the articles with their verdicts and tests. The reasons are only in the page.
 fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
@@ -63,8 +63,11 @@ fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
     let tests = |claim: &ClaimVerdict<'_>| cut(&claim.tests.join("; "), width * 3 / 10);
     let widths = suite.claims.iter();
     let verdicts = widths.clone().map(|claim| claim.verdict.chars().count()).max()?;
-    let by = widths.map(|claim| tests(claim).chars().count()).max()?;
-    let room = width.saturating_sub(verdicts + by + 10).max(SENTENCE.len());
+    let by = widths
+        .map(|claim| tests(claim).chars().count())
+        .max()?
+        .max("test".len());
+    let room = width.saturating_sub(verdicts + by + 10).max(LEAST_CLAIM);
     let rows = suite.claims.iter().map(|claim| {
         vec![
             cut(&strip_control(&claim.claim.says), room),
@@ -77,14 +80,14 @@ fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
             "{}: claims of the articles, tested here",
             suite.info.title
         )),
-        header: [SENTENCE, "here", "by"]
+        header: ["claim", "verdict", "test"]
             .map(|title| (title.to_owned(), Align::Left))
             .to_vec(),
         rows: rows.collect(),
     })
 }
 
-/// Replaces control characters in foreign text, which could colour it, move the cursor or end the line.
+/// Replaces control characters, which could colour the text, move the cursor or end the line.
 fn strip_control(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -128,7 +131,7 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize, width: usize) -> Tab
         *status = cut(status, room);
     }
     let capped = shown_of(shown.len(), group.rows.len()).map(|text| format!(", {text}"));
-    let narrowed = (!left_out.is_empty()).then(|| format!(", too narrow for {}", left_out.join(", ")));
+    let narrowed = (!left_out.is_empty()).then(|| format!(", omitted columns: {}", left_out.join(", ")));
     Table {
         title: strip_control(&format!(
             "{} ({}{}{})",
@@ -173,13 +176,13 @@ fn narrow(header: &mut [(String, Align)], rows: &mut [Vec<String>], width: usize
 fn shorter(header: &[(String, Align)], rows: &[Vec<String>], column: usize) -> Option<usize> {
     let room = longest(header, rows, column).checked_sub(1)?;
     let words: BTreeSet<&str> = rows.iter().map(|row| row[column].as_str()).collect();
-    let left: BTreeSet<String> = words.iter().map(|word| cut(word, room)).collect();
-    let whole = left.iter().all(|word| words.contains(word.as_str()));
-    let told = match header[column].1 {
-        Align::Left => left.len() == words.len(),
+    let shortened: BTreeSet<String> = words.iter().map(|word| cut(word, room)).collect();
+    let whole = shortened.iter().all(|word| words.contains(word.as_str()));
+    let distinct = match header[column].1 {
+        Align::Left => shortened.len() == words.len(),
         Align::Right => whole,
     };
-    (room >= LEAST_WORD && told).then_some(room)
+    (room >= LEAST_WORD && distinct).then_some(room)
 }
 
 type Text = (Vec<(String, Align)>, Vec<Vec<String>>);

@@ -241,7 +241,7 @@ pub fn count(n: u64) -> String {
 
 /// Inserts commas between groups of three digits in front of the decimal point.
 fn group_thousands(number: &str) -> String {
-    let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
+    let (whole, decimals) = number.split_at(number.find('.').unwrap_or(number.len()));
     let (sign, digits) = whole
         .strip_prefix('-')
         .map_or(("", whole), |digits| ("-", digits));
@@ -252,10 +252,10 @@ fn group_thousands(number: &str) -> String {
         }
         grouped.push(digit);
     }
-    grouped + rest
+    grouped + decimals
 }
 
-/// Returns the kind of memory that a metric counts.
+/// Returns the kind of memory of a metric.
 pub fn memory_title(metric: MetricName) -> &'static str {
     match metric {
         MetricName::AllocatorReservedPeakBytes => "allocator, reserved",
@@ -309,12 +309,12 @@ mod tests {
     }
 
     #[test]
-    fn what_no_machine_measures_is_a_power_of_ten() {
+    fn implausible_values_are_powers_of_ten() {
         assert_eq!(shown(MetricName::HostPeakBytes, -1.7e308), "-1.70×10²⁹⁹ GB");
     }
 
     #[test]
-    fn what_is_not_finite_is_absent() {
+    fn non_finite_values_are_absent() {
         assert_eq!(Scale::of(MetricName::TrainSeconds, 1.0).number(f64::NAN), ABSENT);
         assert_eq!(value(MetricName::TrainSeconds, None), ABSENT);
     }

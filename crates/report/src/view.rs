@@ -184,8 +184,8 @@ impl<'a> Group<'a> {
         };
         let memory = MEMORY.iter().copied().find(has);
         compare(&mut rows, speed, memory);
-        let own_place = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul);
-        let axes = varying.iter().copied().filter(|axis| !own_place(axis)).collect();
+        let own_column = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul);
+        let axes = varying.iter().copied().filter(|axis| !own_column(axis)).collect();
         let mut magnitudes: BTreeMap<MetricName, (f64, f64)> = BTreeMap::new();
         for (metric, estimate) in rows.iter().flat_map(|row| &row.metrics) {
             let size = estimate.value.abs();
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_table_beside_many_short_ones_is_shown_whole() {
+    fn a_long_table_among_many_short_ones_is_shown_in_full() {
         let tables: Vec<usize> = std::iter::once(96).chain([8; 30]).collect();
         assert!(shown_of(&tables) >= 96);
         // Too many rows together: every table gets an equal share, but at least 5 rows.

@@ -8,7 +8,7 @@ use mantissa_core::{
 };
 use mantissa_report::{MOST_RUNS, Run, load_beside, render_beside};
 
-/// Creates a run of one workload with a cell for each precision, each with one process per time.
+/// Creates a run of one workload with a cell for each precision and a process for each time.
 fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     run.name = name.into();
@@ -91,57 +91,57 @@ fn add_losses(run: &mut Run, cell: &Cell, losses: &[Option<f64>]) {
     run.measured(record, Some(samples));
 }
 
-/// Returns the sentences about losses in the report on two runs.
-fn said_of_losses(runs: &[Run; 2]) -> Vec<String> {
+/// Returns the sentences about losses in the report of two runs.
+fn loss_sentences(runs: &[Run; 2]) -> Vec<String> {
     let (summary, page) = written(runs);
     let sentences = summary.lines().flat_map(|line| line.split_inclusive(". "));
-    let said = sentences
+    let of_losses = sentences
         .map(|sentence| sentence.trim().to_owned())
         .filter(|sentence| sentence.to_lowercase().contains("loss"));
-    let said: Vec<String> = said.collect();
-    for sentence in &said {
+    let of_losses: Vec<String> = of_losses.collect();
+    for sentence in &of_losses {
         assert!(page.contains(sentence.as_str()), "{sentence}");
     }
-    said
+    of_losses
 }
 
 #[test]
-fn how_far_the_losses_of_the_first_steps_are_apart_is_said_by_precision() {
-    let said = |theirs: &[Option<f64>], mine: &[Option<f64>]| {
+fn differences_between_the_losses_of_the_first_steps_are_reported_by_precision() {
+    let sentences = |theirs: &[Option<f64>], mine: &[Option<f64>]| {
         let first: Vec<Option<f64>> = (1..=30).map(|step| Some(1.0 / f64::from(step))).collect();
         let here = with_losses("one", &[("32-true", &first), ("bf16-mixed", theirs)]);
         let there = with_losses("two", &[("32-true", &first), ("bf16-mixed", mine)]);
-        said_of_losses(&[here, there])
+        loss_sentences(&[here, there])
     };
     // The third step differs by 1/256. The large difference after step 20 is not compared.
     let mut mine = [Some(2.0); 30];
     (mine[2], mine[20]) = (Some(2.0 - 2.0 / 256.0), Some(9.0));
     assert_eq!(
-        said(&[Some(2.0); 30], &mine),
+        sentences(&[Some(2.0); 30], &mine),
         [
-            "Losses of B and A are at most 0 (32-true), 3.91×10⁻³ (bf16-mixed) apart in the first 20 steps, as a share of the larger one."
+            "Losses of B and A differ by at most 0 (32-true), 3.91×10⁻³ (bf16-mixed) in the first 20 steps, relative to the larger one."
         ]
     );
     // A zero differs from a non-zero loss by the share 1 instead of infinity.
     assert_eq!(
-        said(&[Some(0.0), Some(0.0)], &[Some(0.5), Some(0.0)]),
+        sentences(&[Some(0.0), Some(0.0)], &[Some(0.5), Some(0.0)]),
         [
-            "Losses of B and A are at most 0 (32-true), 1.00 (bf16-mixed) apart in the first 2 to 20 steps, as a share of the larger one."
+            "Losses of B and A differ by at most 0 (32-true), 1.00 (bf16-mixed) in the first 2 to 20 steps, relative to the larger one."
         ]
     );
     // Steps after a non-finite loss are not compared. A loss that is non-finite in only one run is reported.
     let lost = [Some(2.0), Some(2.0), None, Some(4.0)];
-    let twice = "Losses of B and A are at most 0 (32-true), 0 (bf16-mixed) apart in the first 2 to 20 steps, as a share of the larger one.";
+    let of_both = "Losses of B and A differ by at most 0 (32-true), 0 (bf16-mixed) in the first 2 to 20 steps, relative to the larger one.";
     let of_one = |one: char, other: char| {
-        format!("{one} has no finite loss in step 3 of bf16-mixed, where {other} has one.")
+        format!("At step 3 of bf16-mixed the loss of {other} is finite and that of {one} is not.")
     };
-    assert_eq!(said(&lost, &mine), [twice, &of_one('A', 'B')]);
-    assert_eq!(said(&mine, &lost), [twice, &of_one('B', 'A')]);
-    assert_eq!(said(&lost, &lost), [twice]);
+    assert_eq!(sentences(&lost, &mine), [of_both, &of_one('A', 'B')]);
+    assert_eq!(sentences(&mine, &lost), [of_both, &of_one('B', 'A')]);
+    assert_eq!(sentences(&lost, &lost), [of_both]);
 }
 
 #[test]
-fn losses_that_round_in_other_ways_are_told_apart() {
+fn differences_between_losses_are_reported_by_matmul_precision() {
     let run_of = |name: &str, losses: [f64; 2]| {
         let mut run = with_losses(name, &[]);
         for (matmul, loss) in ["high", "highest"].into_iter().zip(losses) {
@@ -151,15 +151,15 @@ fn losses_that_round_in_other_ways_are_told_apart() {
         run
     };
     assert_eq!(
-        said_of_losses(&[run_of("one", [1.0, 1.0]), run_of("two", [0.75, 1.0])]),
+        loss_sentences(&[run_of("one", [1.0, 1.0]), run_of("two", [0.75, 1.0])]),
         [
-            "Losses of B and A are at most 2.50×10⁻¹ (32-true · high), 0 (32-true · highest) apart in the first step, as a share of the larger one."
+            "Losses of B and A differ by at most 2.50×10⁻¹ (32-true · high), 0 (32-true · highest) in the first step, relative to the larger one."
         ]
     );
 }
 
 #[test]
-fn losses_of_what_another_framework_drops_at_random_are_not_compared() {
+fn losses_with_dropout_of_different_frameworks_are_not_compared() {
     let apart = |dropout: f64| {
         let mut workload = workload("w");
         if let Task::Train(task) = &mut workload.task
@@ -174,22 +174,22 @@ fn losses_of_what_another_framework_drops_at_random_are_not_compared() {
             add_losses(&mut run, &cell, &[Some(loss)]);
             run
         };
-        said_of_losses(&[run_of(None, 1.0), run_of(Some("PyTorch 2.15.0"), 0.5)])
+        loss_sentences(&[run_of(None, 1.0), run_of(Some("PyTorch 2.15.0"), 0.5)])
     };
     assert_eq!(
         apart(0.0),
         [
-            "Losses of B and A are at most 5.00×10⁻¹ (32-true) apart in the first step, as a share of the larger one."
+            "Losses of B and A differ by at most 5.00×10⁻¹ (32-true) in the first step, relative to the larger one."
         ]
     );
     assert_eq!(
         apart(0.2),
-        ["Losses of 1 setting are not compared: B and A may drop other values at random."]
+        ["Losses of 1 setting are not compared: dropout may zero different values in B and A."]
     );
 }
 
 #[test]
-fn three_processes_have_no_interval_and_the_page_says_how_many_it_takes() {
+fn three_processes_have_no_interval_and_the_page_names_the_number_needed() {
     let slow = [20.0, 21.0, 22.0];
     let runs = [
         timed("one", &[("32-true", &FIVE[..3])]),
@@ -204,7 +204,7 @@ fn three_processes_have_no_interval_and_the_page_says_how_many_it_takes() {
 }
 
 #[test]
-fn a_setting_is_found_again_on_another_backend_and_the_machines_are_told_apart() {
+fn settings_are_matched_across_backends_and_the_environments_are_compared() {
     let runs = [
         timed("cpu", &[("32-true", &FIVE)]),
         timed("gpu", &[("32-true", &FIVE)]),
@@ -226,16 +226,16 @@ fn a_setting_is_found_again_on_another_backend_and_the_machines_are_told_apart()
         "{summary}"
     );
     assert!(summary.contains("| Backend | flex | cuda |"), "{summary}");
-    assert!(summary.contains("is no regression") && page.contains("is no regression"));
+    assert!(summary.contains("is not a regression") && page.contains("is not a regression"));
     assert!(
-        summary.contains("The same in all: Profile smoke; CPU Invented CPU 9000;"),
+        summary.contains("Same in all runs: Profile smoke; CPU Invented CPU 9000;"),
         "{summary}"
     );
     assert!(summary.contains("1.00× ("), "{summary}");
 }
 
 #[test]
-fn other_work_and_other_data_have_no_ratio() {
+fn different_work_and_different_data_have_no_ratio() {
     let one = || timed("one", &[("32-true", &FIVE)]);
     let mut longer = timed("longer", &[("32-true", &FIVE)]);
     for cell in longer
@@ -255,11 +255,11 @@ fn other_work_and_other_data_have_no_ratio() {
     }
     let (summary, _) = written(&[one(), longer, elsewhere]);
     assert!(
-        summary.contains("other work: \\`epochs\\` is 2 in A, 7 in B"),
+        summary.contains("different work: \\`epochs\\` is 2 in A, 7 in B"),
         "{summary}"
     );
     assert!(
-        summary.contains("other data: synthetic reviews, seed 1 (blake3 00112233445566aa) in A"),
+        summary.contains("different data: synthetic reviews, seed 1 (blake3 00112233445566aa) in A"),
         "{summary}"
     );
     assert!(!summary.contains("× ("), "no ratio: {summary}");
@@ -267,7 +267,7 @@ fn other_work_and_other_data_have_no_ratio() {
 }
 
 #[test]
-fn another_executed_precision_is_flagged_beside_its_ratio() {
+fn another_executed_precision_is_flagged_next_to_its_ratio() {
     let observed = |run: &mut Run, bits: u32, verdict| {
         for record in &mut run.records {
             record.executed.operand_bits = Some(bits);
@@ -292,14 +292,17 @@ fn another_executed_precision_is_flagged_beside_its_ratio() {
 }
 
 #[test]
-fn what_one_run_has_alone_is_listed_with_why_and_failures_keep_their_reason() {
+fn settings_of_one_run_are_listed_with_reasons_and_failures_keep_their_reason() {
     let one = timed("one", &[("32-true", &FIVE), ("bf16-true", &FIVE)]);
     let mut two = timed("two", &[("32-true", &FIVE), ("16-true", &FIVE)]);
     two.records[0].status = Status::Oom;
     two.records[0].reason = Some("no memory left".into());
     let (summary, _) = written(&[one, two]);
-    assert!(summary.contains("- w bf16-true: A alone (not in B)"), "{summary}");
-    assert!(summary.contains("- w 16-true: B alone (not in A)"), "{summary}");
+    assert!(
+        summary.contains("- w bf16-true: only in A (not in B)"),
+        "{summary}"
+    );
+    assert!(summary.contains("- w 16-true: only in B (not in A)"), "{summary}");
     assert!(
         summary.contains("B oom: 4 of 5 repeats ok; no memory left"),
         "{summary}"
@@ -316,10 +319,10 @@ fn a_copy_and_records_from_elsewhere_are_named() {
         timed("copy", &[("32-true", &FIVE)]),
         moved,
     ]);
-    assert!(summary.contains("A and B hold the same records."), "{summary}");
-    assert!(!summary.contains("and C hold the same"), "{summary}");
+    assert!(summary.contains("A and B contain the same records."), "{summary}");
+    assert!(!summary.contains("and C contain the same"), "{summary}");
     assert!(
-        summary.contains("C was not made in one place.** 1 of 5 records"),
+        summary.contains("C was not recorded in one environment.** 1 of 5 records"),
         "{summary}"
     );
 }
@@ -350,7 +353,7 @@ fn values_that_are_absent_have_no_ratio_and_no_nan() {
 }
 
 #[test]
-fn hostile_names_are_text_and_nothing_else_side_by_side() {
+fn hostile_names_are_escaped_side_by_side() {
     let hostile = "<script>alert(1)</script>\"'|`*_&";
     let one = || {
         let mut run = run(vec![suite("article", hostile, &[], &[Axis::Precision])]);
@@ -368,7 +371,7 @@ fn hostile_names_are_text_and_nothing_else_side_by_side() {
     assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     assert!(!summary.contains("<script>"));
     let rows = summary.lines().filter(|line| line.starts_with("| ")).count();
-    assert_eq!(rows, 3 + 2 + 13, "a name cannot break out of its row");
+    assert_eq!(rows, 3 + 2 + 13, "a name cannot add rows");
     for loading in ["src=", "@import", "<link", "<iframe", "fetch("] {
         assert!(!page.contains(loading), "{loading}");
     }
@@ -392,7 +395,7 @@ fn the_same_records_give_the_same_bytes() {
 }
 
 #[test]
-fn runs_that_cannot_stand_side_by_side_are_refused() {
+fn runs_that_cannot_be_compared_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, run: &Run| {
         let path = folder.path().join(name);
@@ -405,12 +408,14 @@ fn runs_that_cannot_stand_side_by_side_are_refused() {
     newer.environment.schema = 99;
     let newer = put("newer", &newer);
     let error = |folders: &[std::path::PathBuf]| load_beside(folders).unwrap_err().to_string();
-    assert!(error(std::slice::from_ref(&one)).starts_with("side by side takes two runs or more\n  hint: "));
-    assert!(error(&vec![one.clone(); MOST_RUNS + 1]).contains("9 runs are too many"));
+    assert!(
+        error(std::slice::from_ref(&one)).starts_with("`--side-by-side` needs at least two runs\n  hint: ")
+    );
+    assert!(error(&vec![one.clone(); MOST_RUNS + 1]).contains("cannot show 9 runs side by side"));
     let again = folder.path().join("two/../one");
     assert!(error(&[one.clone(), two.clone(), again]).contains("one` is given twice"));
     assert!(error(&[one.clone(), newer]).contains("schema 99"));
-    assert!(error(&[one.clone(), folder.path().join("gone")]).contains("hint: give the folder of a run"));
+    assert!(error(&[one.clone(), folder.path().join("gone")]).contains("hint: pass a run folder"));
     let runs = load_beside(&[one, two]).unwrap();
     assert_eq!((runs[0].name.as_str(), runs[1].name.as_str()), ("one", "two"));
 
@@ -424,7 +429,7 @@ fn runs_that_cannot_stand_side_by_side_are_refused() {
         error.starts_with("the runs have no cell in common\n  hint: "),
         "{error}"
     );
-    assert!(!out.exists(), "nothing is written");
+    assert!(!out.exists(), "no folder is created");
 }
 
 fn write_run(folder: &Path, run: &Run) {

@@ -25,7 +25,7 @@ fn page(run: &Run) -> String {
 /// Runs Chromium on a page; `None` without Chromium.
 fn chromium(page: &Path, arguments: &[&str]) -> Option<Output> {
     let profile = tempfile::tempdir().unwrap();
-    // Chromium may hang.
+    // `timeout` ends a Chromium that hangs.
     let mut command = Command::new("timeout");
     command
         .args(["--kill-after=5", "120", "chromium"])
@@ -58,18 +58,18 @@ fn browse(html: &str, script: &str) -> Option<(Value, Vec<String>)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("page.html");
     let harness = format!(
-        "<script>const result = {{}}; {script}\nconst told = document.createElement('pre'); told.id = 'told'; \
-         told.textContent = JSON.stringify(result); document.body.append(told);</script></body>"
+        "<script>const result = {{}}; {script}\nconst output = document.createElement('pre'); output.id = 'result'; \
+         output.textContent = JSON.stringify(result); document.body.append(output);</script></body>"
     );
     let (before, after) = html.rsplit_once("</body>").unwrap();
     fs::write(&path, format!("{before}{harness}{after}")).unwrap();
     let output = chromium(&path, &["--dump-dom"])?;
     let dom = String::from_utf8(output.stdout).unwrap();
-    let (_, told) = dom
-        .rsplit_once("<pre id=\"told\">")
-        .expect("the script ran to its end");
-    let told = told.split_once("</pre>").unwrap().0;
-    let told = told
+    let (_, result) = dom
+        .rsplit_once("<pre id=\"result\">")
+        .expect("the script finished");
+    let result = result.split_once("</pre>").unwrap().0;
+    let result = result
         .replace("&lt;", "<")
         .replace("&gt;", ">")
         .replace("&amp;", "&");
@@ -78,23 +78,23 @@ fn browse(html: &str, script: &str) -> Option<(Value, Vec<String>)> {
         .filter(|line| line.contains("CONSOLE"))
         .map(str::to_owned)
         .collect();
-    Some((serde_json::from_str(&told).unwrap(), console))
+    Some((serde_json::from_str(&result).unwrap(), console))
 }
 
 #[test]
-fn it_opens_without_an_error_and_asks_nobody_for_anything() {
+fn it_opens_without_errors_and_requests_nothing() {
     let html = page(&invented());
-    let script = "result.asked = performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith('data:'));\
+    let script = "result.requests = performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith('data:'));\
                   result.figures = document.querySelectorAll('figure svg').length;";
-    let Some((told, console)) = browse(&html, script) else {
+    let Some((result, console)) = browse(&html, script) else {
         return;
     };
     assert_eq!(console, [""; 0]);
-    assert_eq!(told["asked"], Value::Array(vec![]));
-    assert!(told["figures"].as_u64().unwrap() > 3, "{told}");
+    assert_eq!(result["requests"], Value::Array(vec![]));
+    assert!(result["figures"].as_u64().unwrap() > 3, "{result}");
     // A request is detected, and blocked by the page's own policy.
-    let asking = html.replacen("<main>", "<main><img src=\"https://example.invalid/x.png\">", 1);
-    let (_, console) = browse(&asking, script).unwrap();
+    let requesting = html.replacen("<main>", "<main><img src=\"https://example.invalid/x.png\">", 1);
+    let (_, console) = browse(&requesting, script).unwrap();
     assert!(
         console
             .iter()
@@ -131,12 +131,12 @@ fn its_tables_sort_filter_and_can_be_copied() {
         press("Copy as Markdown");
         result.copied = copied;
     "#;
-    let Some((told, console)) = browse(&page(&invented()), script) else {
+    let Some((result, console)) = browse(&page(&invented()), script) else {
         return;
     };
     assert_eq!(console, [""; 0]);
     let texts = |name: &str| -> Vec<String> {
-        let texts = told[name].as_array().unwrap().iter();
+        let texts = result[name].as_array().unwrap().iter();
         texts.map(|text| text.as_str().unwrap().to_owned()).collect()
     };
     let mut sorted = texts("planned");
@@ -147,14 +147,14 @@ fn its_tables_sort_filter_and_can_be_copied() {
     );
     sorted.reverse();
     assert_eq!(
-        (texts("down"), told["sorted"].as_str()),
+        (texts("down"), result["sorted"].as_str()),
         (sorted.clone(), Some("descending"))
     );
     let kept = texts("filtered");
     assert!(!kept.is_empty() && kept.len() < sorted.len(), "{kept:?}");
     assert!(kept.iter().all(|text| text.starts_with("bf16-mixed")), "{kept:?}");
     let [csv, markdown] = &texts("copied")[..] else {
-        panic!("{told}")
+        panic!("{result}")
     };
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let columns = reader.headers().unwrap().len();
@@ -173,7 +173,7 @@ fn its_tables_sort_filter_and_can_be_copied() {
 }
 
 #[test]
-fn its_theme_is_the_systems_until_somebody_chooses() {
+fn its_theme_is_that_of_the_system_until_the_button_is_pressed() {
     let script = r#"
         const colour = () => getComputedStyle(document.body).backgroundColor;
         const button = document.querySelector("nav button");
@@ -183,13 +183,13 @@ fn its_theme_is_the_systems_until_somebody_chooses() {
         button.click();
         result.back = [button.textContent, colour()];
     "#;
-    let Some((told, _)) = browse(&page(&invented()), script) else {
+    let Some((result, _)) = browse(&page(&invented()), script) else {
         return;
     };
-    assert_eq!(told["first"], told["back"]);
-    assert_eq!(told["first"][0], "Dark page");
-    assert_eq!(told["chosen"][0], "Light page");
-    assert_ne!(told["first"][1], told["chosen"][1]);
+    assert_eq!(result["first"], result["back"]);
+    assert_eq!(result["first"][0], "Dark page");
+    assert_eq!(result["chosen"][0], "Light page");
+    assert_ne!(result["first"][1], result["chosen"][1]);
 }
 
 #[test]
@@ -203,19 +203,19 @@ fn a_cell_unfolds_by_a_link_and_by_the_keyboard() {
         result.after = target.querySelectorAll("table").length;
         result.open = target.open;
         result.focused = document.activeElement === target.querySelector("summary");
-        // Whatever scrolls sideways can be reached with the keyboard.
+        // Regions that scroll sideways can be reached with the keyboard.
         result.unreachable = [...document.querySelectorAll(".scroll")].filter((element) => element.tabIndex !== 0).length;
     "##;
-    let Some((told, console)) = browse(&page(&invented()), script) else {
+    let Some((result, console)) = browse(&page(&invented()), script) else {
         return;
     };
     assert_eq!(console, [""; 0]);
     assert_eq!(
-        (&told["before"], &told["open"], &told["focused"]),
+        (&result["before"], &result["open"], &result["focused"]),
         (&0.into(), &true.into(), &true.into())
     );
-    assert!(told["after"].as_u64().unwrap() >= 3, "{told}");
-    assert_eq!(told["unreachable"], 0);
+    assert!(result["after"].as_u64().unwrap() >= 3, "{result}");
+    assert_eq!(result["unreachable"], 0);
 }
 
 #[test]
@@ -255,10 +255,10 @@ fn a_page_of_ten_thousand_cells_opens_and_sorts() {
         result.top = Number(table.tBodies[0].rows[0].cells[column].textContent);
         result.largest = Math.max(...[...table.tBodies[0].rows].map((row) => Number(row.cells[column].textContent)));
     "#;
-    let Some((told, console)) = browse(&page(&large), script) else {
+    let Some((result, console)) = browse(&page(&large), script) else {
         return;
     };
     assert_eq!(console, [""; 0]);
-    assert_eq!(told["rows"], 2_000);
-    assert_eq!(told["top"], told["largest"]);
+    assert_eq!(result["rows"], 2_000);
+    assert_eq!(result["top"], result["largest"]);
 }

@@ -23,7 +23,7 @@ fn claim(says: &str, of: &[(Axis, &str)], claimed: Claimed) -> Claim {
     Claim {
         says: says.into(),
         source: ClaimSource {
-            title: "Somebody, <An Article> (2023)".into(),
+            title: "Author, <An Article> (2023)".into(),
             url: "https://example.org/article".into(),
             hardware: Some("one NVIDIA A100".into()),
         },
@@ -145,7 +145,7 @@ fn the_claims_of_the_summary_are_these() {
 }
 
 #[test]
-fn a_process_that_was_killed_or_found_no_memory_says_nothing_of_how_the_arithmetic_ends() {
+fn processes_that_failed_for_other_reasons_do_not_test_a_claim_about_divergence() {
     for status in [Status::Failed, Status::Oom, Status::Timeout] {
         let mut run = claimed();
         let f16 = run
@@ -154,18 +154,18 @@ fn a_process_that_was_killed_or_found_no_memory_says_nothing_of_how_the_arithmet
             .filter(|record| record.cell.setting.precision().name() == "16-true");
         f16.for_each(|record| record.status = status);
         let tables = terminal_tables(&Report::new(&run).unwrap());
-        let told = &tables[1].rows[5..7];
-        assert_eq!(told[0], ["f16 fails", "not tested", ""], "{status}");
-        assert_eq!(told[1][1], "not tested", "{status}");
+        let rows = &tables[1].rows[5..7];
+        assert_eq!(rows[0], ["f16 fails", "not tested", ""], "{status}");
+        assert_eq!(rows[1][1], "not tested", "{status}");
     }
 }
 
 #[test]
-fn the_terminal_has_a_table_of_them_no_wider_than_110_columns() {
+fn the_terminal_has_a_table_of_claims_no_wider_than_110_columns() {
     let run = claimed();
     let tables = terminal_tables(&Report::new(&run).unwrap());
     let [_, table] = tables.as_slice() else {
-        panic!("a table of the workload and one of the claims");
+        panic!("expected a table of the workload and one of the claims");
     };
     assert_eq!(table.rows.len(), 9);
     for row in &table.rows {
@@ -181,7 +181,7 @@ fn the_terminal_has_a_table_of_them_no_wider_than_110_columns() {
 }
 
 #[test]
-fn the_page_links_to_whoever_said_it_and_escapes_what_they_said() {
+fn the_page_links_to_the_sources_and_escapes_the_claims() {
     let run = claimed();
     let report = Report::new(&run).unwrap();
     let drawn = figures(&report);
@@ -192,9 +192,7 @@ fn the_page_links_to_whoever_said_it_and_escapes_what_they_said() {
     let page = html(&report, &pictures).unwrap().replace("&#x2f;", "/");
     assert!(page.contains("Claims of the articles, tested here"));
     assert!(
-        page.contains(
-            r#"<a href="https://example.org/article" rel="noreferrer">Somebody, &lt;An Article&gt;"#
-        )
+        page.contains(r#"<a href="https://example.org/article" rel="noreferrer">Author, &lt;An Article&gt;"#)
     );
     assert!(page.contains(r#"<span class="verdict not-tested">not tested</span></td>"#));
     assert!(page.contains(
@@ -239,12 +237,12 @@ fn of_seeds(claimed: Claimed, seeds: u64, factor: f64) -> Run {
 }
 
 #[test]
-fn processes_are_compared_within_their_seed_and_six_seeds_of_one_decide_a_time() {
+fn processes_are_compared_within_their_seed_and_six_seeds_decide_a_time() {
     let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
     let (few, why) = standing(&of_seeds(faster(), 5, 0.5));
     assert_eq!(few.name(), "inconclusive");
     assert!(
-        why.contains("5 processes each under 5 seeds, compared within a seed: too few for an interval"),
+        why.contains("5 processes each over 5 seeds, compared within each seed; too few for an interval"),
         "{why}"
     );
     assert_eq!(standing(&of_seeds(faster(), 6, 0.5)).0.name(), "confirmed");
@@ -265,7 +263,7 @@ fn repeat(run: &mut Run, repeats: u32) {
 }
 
 #[test]
-fn four_processes_of_a_seed_decide_a_time_and_those_of_seeds_that_differ_a_hundredfold_do_too() {
+fn four_processes_of_a_seed_decide_a_time_and_seeds_may_differ_a_hundredfold() {
     let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
     let of = |seeds, repeats| {
         let mut run = of_seeds(faster(), seeds, 0.5);
@@ -280,7 +278,7 @@ fn four_processes_of_a_seed_decide_a_time_and_those_of_seeds_that_differ_a_hundr
     let (few, why) = of(1, 3);
     assert_eq!(few.name(), "inconclusive");
     assert!(
-        why.contains("3 processes each: no interval below 4 each"),
+        why.contains("3 processes each; an interval needs 4 each"),
         "{why}"
     );
     assert_eq!(of(1, 4).0.name(), "confirmed");
@@ -288,18 +286,18 @@ fn four_processes_of_a_seed_decide_a_time_and_those_of_seeds_that_differ_a_hundr
 }
 
 #[test]
-fn an_accuracy_that_training_reached_takes_six_seeds() {
+fn a_verdict_on_the_accuracy_of_a_training_needs_six_seeds() {
     let better = || Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
     let (few, why) = standing(&with_examples(better(), 5, 800, 830));
     assert_eq!(few.name(), "inconclusive");
-    assert!(why.contains("5 seeds: no verdict below 6 seeds"), "{why}");
+    assert!(why.contains("5 seeds; a verdict needs 6 seeds"), "{why}");
     let (found, why) = standing(&with_examples(better(), 6, 800, 830));
     assert_eq!(found.name(), "confirmed", "{why}");
     assert!(why.contains("+3.00 ("), "{why}");
 }
 
 #[test]
-fn seeds_that_share_their_test_examples_leave_open_what_those_do() {
+fn shared_test_examples_widen_the_interval_over_seeds() {
     // The difference is half a point under each of twelve seeds, but all seeds share the same 1,000 examples.
     let better = || Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
     let (open, why) = standing(&with_examples(better(), 12, 800, 805));
@@ -309,7 +307,7 @@ fn seeds_that_share_their_test_examples_leave_open_what_those_do() {
 }
 
 #[test]
-fn advice_and_claims_say_the_same_of_the_same_accuracies() {
+fn advice_and_claims_agree_on_the_same_accuracies() {
     let better = Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
     let run = with_examples(better, 7, 800, 805);
     let report = Report::new(&run).unwrap();
@@ -355,7 +353,7 @@ fn with_examples(claimed: Claimed, seeds: u64, f32: u64, mixed: u64) -> Run {
 }
 
 #[test]
-fn settings_that_both_guess_do_not_train_as_well_as_each_other() {
+fn settings_at_chance_level_are_not_equally_accurate() {
     let same = || {
         Claimed::Difference(compared(
             &[MetricName::TestAccuracy],
@@ -370,13 +368,16 @@ fn settings_that_both_guess_do_not_train_as_well_as_each_other() {
     );
     let (guessed, why) = standing(&with_examples(same(), 6, 502, 504));
     assert_eq!(guessed.name(), "inconclusive");
-    assert!(why.contains("neither learnt more than chance"), "{why}");
+    assert!(
+        why.contains("neither setting is more accurate than chance"),
+        "{why}"
+    );
     // A setting that learnt and one that did not differ.
     assert_eq!(standing(&with_examples(same(), 6, 502, 802)).0.name(), "refuted");
 }
 
 #[test]
-fn a_class_that_is_always_predicted_is_not_learnt_however_frequent_it_is() {
+fn always_predicting_the_most_frequent_class_is_chance_level() {
     let same = || {
         Claimed::Difference(compared(
             &[MetricName::TestAccuracy],
@@ -393,7 +394,10 @@ fn a_class_that_is_always_predicted_is_not_learnt_however_frequent_it_is() {
     }
     let (guessed, why) = standing(&run);
     assert_eq!(guessed.name(), "inconclusive");
-    assert!(why.contains("neither learnt more than chance"), "{why}");
+    assert!(
+        why.contains("neither setting is more accurate than chance"),
+        "{why}"
+    );
 }
 
 /// Returns the verdict on the claim that mixed precision diverges, if it diverged under the first `diverged` of `seeds` seeds.
@@ -410,11 +414,11 @@ fn diverges(seeds: u64, diverged: u64) -> (OverallVerdict, String) {
 }
 
 #[test]
-fn one_training_that_diverges_makes_no_rule_and_six_do() {
+fn a_verdict_on_divergence_needs_six_seeds() {
     let (one, why) = diverges(1, 1);
     assert_eq!(one.name(), "inconclusive");
     assert!(
-        why.contains("diverged in 1 of 1 process") && why.contains("6 seeds would decide"),
+        why.contains("diverged in 1 of 1 process") && why.contains("a verdict needs 6 seeds"),
         "{why}"
     );
     assert_eq!(diverges(5, 5).0.name(), "inconclusive");
@@ -429,7 +433,7 @@ fn one_training_that_diverges_makes_no_rule_and_six_do() {
 }
 
 #[test]
-fn repeats_of_one_training_are_one_training() {
+fn repeats_of_a_seed_count_once() {
     let mut run = of_seeds(Claimed::Status(vec![Status::Diverged]), 1, 1.0);
     repeat(&mut run, 8);
     run.records
@@ -466,7 +470,7 @@ fn every_verdict_names_its_test() {
 }
 
 #[test]
-fn given_weights_are_told_by_their_examples_and_seeds_add_nothing() {
+fn evaluations_are_compared_example_by_example_and_seeds_add_nothing() {
     let better = |metric| Claimed::Difference(compared(&[metric], &[F32], Some(0.0), None));
     let evaluated = |metric, right: [&str; 2]| {
         let mut run = of_seeds(better(metric), 0, 1.0);
@@ -504,14 +508,14 @@ fn given_weights_are_told_by_their_examples_and_seeds_add_nothing() {
         why.contains("+20.00 (+17.") && why.contains(" points, 1,000 examples"),
         "{why}"
     );
-    // The loss of the same weights on the same data is the same under every seed, hence six seeds are only one observation.
+    // The loss of the same weights on the same data does not depend on the seed, so six seeds are one observation.
     let (open, why) = evaluated(MetricName::FinalLoss, [few.as_str(), many.as_str()]);
     assert_eq!(open.name(), "inconclusive");
-    assert!(why.contains("has not been estimated"), "{why}");
+    assert!(why.contains("the uncertainty was not estimated"), "{why}");
 }
 
 #[test]
-fn words_that_are_predicted_alike_are_predicted_equally_well() {
+fn token_predictions_that_agree_bound_the_accuracy_difference() {
     let as_good = Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(-0.02), None));
     let agreed = |low: f64| {
         let mut run = of_seeds(as_good.clone(), 0, 1.0);
@@ -544,7 +548,7 @@ fn words_that_are_predicted_alike_are_predicted_equally_well() {
 }
 
 #[test]
-fn what_executed_another_precision_or_did_not_end_well_is_not_tested_and_says_why() {
+fn cells_that_failed_or_executed_another_precision_are_excluded_with_a_reason() {
     let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
     let mut run = of_seeds(faster(), 4, 0.5);
     for record in &mut run.records {
@@ -553,14 +557,17 @@ fn what_executed_another_precision_or_did_not_end_well_is_not_tested_and_says_wh
             ..Executed::unverified()
         };
     }
-    let (standing_then, why) = standing(&run);
-    assert_eq!(standing_then, OverallVerdict::NotTested);
+    let (verdict, why) = standing(&run);
+    assert_eq!(verdict, OverallVerdict::NotTested);
     assert!(why.contains("executed another precision than requested"), "{why}");
     let mut run = of_seeds(faster(), 7, 0.5);
     run.records[1].status = Status::Oom;
-    let (still, why) = standing(&run);
-    assert_eq!(still.name(), "confirmed");
-    assert!(why.contains("under 6 of 7 seeds"), "{why}");
+    let (verdict, why) = standing(&run);
+    assert_eq!(verdict.name(), "confirmed");
+    assert!(
+        why.contains("; 6 of 7 seeds, the others did not finish or executed another precision"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -589,7 +596,7 @@ fn pairs_that_differ_are_counted() {
 }
 
 #[test]
-fn processes_that_count_differently_are_no_count() {
+fn counts_that_differ_between_processes_are_inconclusive() {
     let counted = Claimed::Ratio(compared(&[MetricName::ActivationsBytes], &[F32], None, Some(0.9)));
     let mut run = of_seeds(counted, 2, 1.0);
     for (index, record) in run.records.iter_mut().enumerate() {

@@ -20,7 +20,7 @@ fn drawn(run: &Run, id: &str) -> Option<(Figure, String)> {
 }
 
 /// Returns the text of an SVG without its line breaks.
-fn words(svg: &str) -> String {
+fn text_of(svg: &str) -> String {
     let text = svg.lines().filter(|line| !line.starts_with('<'));
     text.collect::<Vec<_>>().join(" ")
 }
@@ -61,29 +61,26 @@ fn settings_that_are_bound_by_launches_are_not_ranked() {
         }
         let title = drawn(&run, "s-speed").unwrap().1;
         (
-            words(&title),
+            text_of(&title),
             mantissa_report::markdown(&Report::new(&run).unwrap()),
         )
     };
-    let bound = "Bound by launches: the device is idle for 90 % of the time";
+    let bound = "Launch-bound: the device is idle for 90 % of the time";
     let ranked = "bf16-mixed is 2.00× as fast as 32-true";
     let (svg, text) = with_idle(0.9);
     assert!(!svg.contains(ranked), "{svg}");
-    assert!(svg.contains("Bound by launches"), "{svg}");
+    assert!(svg.contains("Launch-bound"), "{svg}");
     assert!(
         text.contains(bound) && text.contains("1,064 kernels per step"),
         "{text}"
     );
     assert!(!text.contains("as fast as"), "{text}");
     let (svg, text) = with_idle(0.1);
-    assert!(
-        svg.contains(ranked) && !text.contains("Bound by launches"),
-        "{text}"
-    );
+    assert!(svg.contains(ranked) && !text.contains("Launch-bound"), "{text}");
 }
 
 #[test]
-fn a_title_says_how_much_faster_a_setting_is_once_that_is_more_than_chance() {
+fn a_title_names_the_fastest_setting_if_it_is_significantly_faster() {
     let mut run = empty(&[Axis::Precision]);
     trained(&mut run, "32-true", &SLOW, 800);
     trained(&mut run, "bf16-mixed", &SLOW.map(|seconds| seconds / 2.0), 801);
@@ -105,28 +102,28 @@ fn a_title_says_how_much_faster_a_setting_is_once_that_is_more_than_chance() {
     assert!(
         figure
             .caption
-            .ends_with("6 processes a setting; times of a CPU; synthetic data."),
+            .ends_with("6 processes per setting; CPU times; synthetic data."),
         "{}",
         figure.caption
     );
 }
 
 #[test]
-fn few_processes_are_said_to_be_few_and_a_faster_setting_of_worse_accuracy_is_not_named() {
+fn a_title_mentions_chance_and_skips_settings_with_another_accuracy() {
     let mut run = empty(&[Axis::Precision]);
     trained(&mut run, "32-true", &[100.0], 800);
     trained(&mut run, "bf16-true", &[50.0], 300);
     trained(&mut run, "bf16-mixed", &[80.0], 790);
     let svg = drawn(&run, "s-speed").unwrap().1;
     assert!(
-        svg.contains("Accuracy inconclusive: bf16-mixed ran 1.25× as fast as 32-true, which may be chance"),
+        text_of(&svg).contains("With no significant accuracy difference, bf16-mixed ran 1.25× as fast as 32-true, which may be chance"),
         "{svg}"
     );
     assert!(svg.contains("too few processes"));
 }
 
 #[test]
-fn one_setting_is_no_comparison() {
+fn one_setting_is_not_compared() {
     let mut run = empty(&[Axis::Precision]);
     trained(&mut run, "32-true", &SLOW, 800);
     for id in ["s-speed", "s-pareto", "s-ladder", "s-quality"] {
@@ -135,13 +132,13 @@ fn one_setting_is_no_comparison() {
 }
 
 #[test]
-fn what_another_setting_beats_is_grey_and_accuracies_that_overlap_are_not_ranked() {
+fn dominated_settings_are_grey_and_overlapping_accuracies_are_not_ranked() {
     let mut run = empty(&[Axis::Precision]);
     trained(&mut run, "32-true", &[100.0], 900);
     trained(&mut run, "bf16-mixed", &[50.0], 800);
     trained(&mut run, "64-true", &[200.0], 850);
     let (_, svg) = drawn(&run, "s-pareto").unwrap();
-    let title = "By the estimates of test accuracy and training time no setting beats bf16-mixed or 32-true";
+    let title = "Pareto front of test accuracy and training time: bf16-mixed and 32-true (point estimates)";
     assert!(svg.contains(title), "{svg}");
     // Each of the two panels has one grey point.
     let grey = svg.matches("<circle").count();
@@ -154,14 +151,14 @@ fn what_another_setting_beats_is_grey_and_accuracies_that_overlap_are_not_ranked
         .retain(|record| record.cell.setting.precision().name() != "64-true");
     let (_, svg) = drawn(&run, "s-pareto").unwrap();
     assert!(
-        svg.contains("The intervals of test accuracy all overlap; by the estimates 16-mixed takes the least training time"),
+        svg.contains("The intervals of test accuracy all overlap; 16-mixed has the lowest training time (point estimate)"),
         "{svg}"
     );
 }
 
 fn evaluation() -> Workload {
     let Task::Train(training) = workload("w").task else {
-        unreachable!("it trains");
+        unreachable!("the workload is a training");
     };
     let (model, dataset) = (training.model, DatasetKind::SyntheticReviews);
     let task = EvaluateTask {
@@ -198,7 +195,7 @@ fn an_evaluation_shows_accuracy_and_agreement_with_their_intervals() {
     tested(&mut run, "16-true", 901, Some(995));
     let (figure, svg) = drawn(&run, "s-quality").unwrap();
     for text in [
-        "bf16-true changes the most predictions: 3.00 % are not those of f32",
+        "bf16-true changes the most predictions: 3.00 % differ from f32",
         "90.00 %",
         "97.00 %",
         "Agreement with f32, %",
@@ -210,7 +207,7 @@ fn an_evaluation_shows_accuracy_and_agreement_with_their_intervals() {
     assert!(figure.caption.contains("95 % intervals"), "{}", figure.caption);
     let (_, svg) = drawn(&run, "s-pareto").unwrap();
     assert!(
-        svg.contains("Time of a sample, µs") && svg.contains("Agreement with f32, %"),
+        svg.contains("Time per sample, µs") && svg.contains("Agreement with f32, %"),
         "{svg}"
     );
 }
@@ -244,27 +241,27 @@ fn ladder(rungs: usize) -> Run {
 }
 
 #[test]
-fn a_ladder_names_what_each_rung_changes_and_shows_what_was_published_of_it() {
+fn a_ladder_names_the_change_of_each_rung_and_shows_published_values() {
     let run = ladder(6);
     let (figure, svg) = drawn(&run, "s-ladder").unwrap();
     for text in [
-        "By the estimates all rows together take 0.17× the memory and 1.50× the time",
+        "All techniques together take 0.17× the memory and 1.50× the time (point estimates)",
         "→ 16-mixed · high",
         "→ bf16-true",
         "→ batch 16",
         "+ accumulate 4 · batch 4",
         "→ sgd",
-        "memory of another kind (allocator, reserved; ours: host, worker process)",
+        "another memory metric (allocator, reserved; here: host, worker process)",
         "26.84 GB",
         "2.88 min",
         "97.34 %",
     ] {
-        assert!(words(&svg).contains(text), "{text}: {svg}");
+        assert!(text_of(&svg).contains(text), "{text}: {svg}");
     }
     assert!(figure.caption.contains("Raschka"), "{}", figure.caption);
     assert!(
         drawn(&run, "s-accumulation").is_none(),
-        "the ladder says the same"
+        "the ladder shows the same values"
     );
 }
 
@@ -300,7 +297,7 @@ fn the_first_rungs_own_spread_is_in_the_whiskers_of_every_other() {
 }
 
 #[test]
-fn two_rungs_a_grid_and_a_technique_that_comes_back_are_no_ladder() {
+fn two_rungs_a_grid_and_a_recurring_technique_are_not_a_ladder() {
     assert!(drawn(&ladder(2), "s-ladder").is_none());
     let mut grid = empty(&[Axis::Precision, Axis::Batch]);
     for precision in ["32-true", "bf16-true"] {
@@ -322,7 +319,7 @@ fn two_rungs_a_grid_and_a_technique_that_comes_back_are_no_ladder() {
 }
 
 #[test]
-fn a_rung_that_failed_says_so() {
+fn a_failed_rung_shows_its_status() {
     let mut run = ladder(6);
     run.records[3].status = Status::Oom;
     run.records[3].metrics.clear();
@@ -353,7 +350,7 @@ fn observed(run: &mut Run, counts: RangeCounts, layer: &str) {
 }
 
 #[test]
-fn values_that_a_format_loses_are_counted_and_its_range_is_shaded() {
+fn lost_values_are_counted_and_the_range_of_the_format_is_shaded() {
     let mut run = empty(&[Axis::Precision]);
     let counts = RangeCounts {
         elements: 1_000,
@@ -365,7 +362,7 @@ fn values_that_a_format_loses_are_counted_and_its_range_is_shaded() {
     observed(&mut run, counts, "classifier.weight");
     let (figure, svg) = drawn(&run, "s-ranges").unwrap();
     for text in [
-        "25.00 % of gradients become 0",
+        "25.00 % of gradients underflow to 0",
         "gradients · f16",
         "25.00 % in classifier.weight",
         "1 observed step",
@@ -375,7 +372,7 @@ fn values_that_a_format_loses_are_counted_and_its_range_is_shaded() {
     assert_eq!(
         svg.matches("#FBE3D6").count(),
         1,
-        "below the smallest normal value alone"
+        "only the range below the smallest normal value"
     );
     assert!(figure.folded);
 }
@@ -426,28 +423,28 @@ fn distances(run: &mut Run, precision: &str, counts: &[f64]) {
 fn distances_of_results_are_shares_by_setting() {
     let mut run = empty(&[Axis::Precision]);
     distances(&mut run, "32-true", &[900.0, 80.0, 20.0]);
-    assert!(drawn(&run, "s-ulps").is_none(), "one setting is no comparison");
+    assert!(drawn(&run, "s-ulps").is_none(), "one setting is not a comparison");
     distances(&mut run, "16-true", &[100.0, 0.0, 0.0, 0.0, 1.0]);
     distances(&mut run, "bf16-true", &[f64::NAN, f64::INFINITY, -3.0, 0.0]);
     let (_, svg) = drawn(&run, "s-ulps").unwrap();
     for text in [
-        "Results lie up to 8 ULP of their own formats from float64",
+        "Results differ from float64 by up to 8 ULP of their own formats",
         "90.0 % within 0.5 ULP, all within 2",
     ] {
         assert!(svg.contains(text), "{text}: {svg}");
     }
-    assert!(!svg.contains("bf16-true"), "nothing was counted of it");
+    assert!(!svg.contains("bf16-true"), "its histogram is empty");
     distances(&mut run, "64-true", &[1e300; 4_000]);
     drawn(&run, "s-ulps").unwrap();
 }
 
 #[test]
-fn a_power_is_laid_through_errors_where_sums_grow() {
+fn a_power_law_is_fitted_to_the_errors_of_growing_sums() {
     let mut run = run(vec![suite("kernels", "K", &[], &[Axis::Precision, Axis::Size])]);
     kernels(&mut run);
     let svg = drawn(&run, "kernels-kernel").unwrap().1;
     assert!(
-        svg.contains("bands: powers of the size") && svg.contains(">\n0.12\n<"),
+        svg.contains("bands: power-law fits") && svg.contains(">\n0.12\n<"),
         "{svg}"
     );
 }
@@ -538,7 +535,7 @@ fn more_settings_than_a_figure_shows_are_counted() {
     for id in ["s-speed", "s-pareto", "s-accumulation"] {
         let (figure, svg) = drawn(&run, id).unwrap();
         assert!(
-            words(&svg).contains("the baseline and the 39 fastest others of 200 settings"),
+            text_of(&svg).contains("the baseline and the 39 fastest others of 200 settings"),
             "{id}"
         );
         assert!(

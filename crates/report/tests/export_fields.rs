@@ -1,4 +1,4 @@
-//! Compares every field of an export of recorded runs with the files of the runs, which are read here without the code under test.
+//! Compares every field of an export of recorded runs with the files of the runs, which this test reads without the code under test.
 
 use std::{
     collections::BTreeMap,
@@ -67,7 +67,7 @@ impl Files {
         cells.find(|planned| planned["cell"]["id"] == cell).unwrap()
     }
 
-    /// Returns the records of a cell, one per process, because no cell of these runs was retried.
+    /// Returns the records of a cell, one per process. No cell of these runs was retried.
     fn records(&self, cell: &str) -> Vec<&Value> {
         let of_cell = self.records.iter().filter(|record| record["cell"]["id"] == cell);
         of_cell
@@ -89,15 +89,15 @@ fn text(value: &Value) -> String {
 
 /// Returns the value that all records share. The processes of a cell do not differ in these runs.
 fn alike(records: &[&Value], pointer: &str) -> String {
-    let said: Vec<String> = records
+    let values: Vec<String> = records
         .iter()
         .map(|record| text(record.pointer(pointer).unwrap_or(&Value::Null)))
         .collect();
     assert!(
-        said.windows(2).all(|pair| pair[0] == pair[1]),
-        "{pointer}: {said:?}"
+        values.windows(2).all(|pair| pair[0] == pair[1]),
+        "{pointer}: {values:?}"
     );
-    said.first().cloned().unwrap_or_default()
+    values.first().cloned().unwrap_or_default()
 }
 
 /// Returns the expected value of a column that does not depend on the metric; `None` for other columns.
@@ -159,29 +159,29 @@ fn close(a: f64, b: f64) -> bool {
     a == b || ((a - b) / b).abs() < 1e-12
 }
 
-/// Compares the columns of a metric with the records: the value of one process with the recorded one, of several with their median,
-/// and interval and n with the estimate that the report shows.
+/// Compares the columns of a metric with the records. The value of one process must equal the recorded one, that of several processes
+/// their median, and interval and n the estimate in the report.
 fn of_metric(line: &Line, records: &[&Value], report: &Report<'_>) {
-    let said = |column: &str| line[column].as_str();
-    if said("metric").is_empty() {
+    let field = |column: &str| line[column].as_str();
+    if field("metric").is_empty() {
         for column in ["unit", "value", "low", "high", "n", "method", "better"] {
-            assert_eq!(said(column), "", "{line:?}");
+            assert_eq!(field(column), "", "{line:?}");
         }
         return;
     }
     let recorded: Vec<&Value> = records
         .iter()
-        .map(|record| &record["metrics"][said("metric")])
+        .map(|record| &record["metrics"][field("metric")])
         .collect();
     for column in ["unit", "better"] {
-        assert_eq!(said(column), text(&recorded[0][column]));
+        assert_eq!(field(column), text(&recorded[0][column]));
     }
-    let number = |column: &str| said(column).parse::<f64>().ok();
-    if let [alone] = recorded.as_slice() {
+    let number = |column: &str| field(column).parse::<f64>().ok();
+    if let [only] = recorded.as_slice() {
         for column in ["value", "low", "high", "n"] {
-            assert_eq!(number(column), alone[column].as_f64(), "{column} of {line:?}");
+            assert_eq!(number(column), only[column].as_f64(), "{column} of {line:?}");
         }
-        assert_eq!(said("method"), text(&alone["method"]));
+        assert_eq!(field("method"), text(&only["method"]));
         return;
     }
     let mut values: Vec<f64> = recorded
@@ -191,29 +191,33 @@ fn of_metric(line: &Line, records: &[&Value], report: &Report<'_>) {
     values.sort_by(f64::total_cmp);
     let Some(value) = number("value") else {
         assert!(values.is_empty() && number("n").is_none(), "{line:?}");
-        assert_eq!(said("method"), text(&recorded[0]["method"]));
+        assert_eq!(field("method"), text(&recorded[0]["method"]));
         return;
     };
-    assert_eq!(values.len() % 2, 1, "the middle of an odd number is one of them");
+    assert_eq!(
+        values.len() % 2,
+        1,
+        "the median of an even number of values is not one of them"
+    );
     assert!(
         close(value, values[values.len() / 2]),
         "{value} of {values:?}: {line:?}"
     );
     let (_, row) = report
         .rows()
-        .find(|(_, row)| row.cell.id.as_str() == said("cell"))
+        .find(|(_, row)| row.cell.id.as_str() == field("cell"))
         .unwrap();
-    let name: MetricName = serde_json::from_value(said("metric").into()).unwrap();
+    let name: MetricName = serde_json::from_value(field("metric").into()).unwrap();
     let estimate = row.metric(name).unwrap();
     let ends = estimate.interval.map(|ends| (ends.low, ends.high));
     assert_eq!(number("low").zip(number("high")), ends, "{line:?}");
     assert!(ends.is_none_or(|(low, high)| low <= value && value <= high));
-    assert_eq!(said("n").parse(), Ok(estimate.n));
-    assert_eq!(said("method"), estimate.method);
+    assert_eq!(field("n").parse(), Ok(estimate.n));
+    assert_eq!(field("method"), estimate.method);
 }
 
 #[test]
-fn every_field_of_the_tidy_rows_is_what_the_records_say() {
+fn every_field_of_the_tidy_rows_matches_the_records() {
     let all = runs();
     let lines = read(&export(&all, ExportFormat::Csv, &[]).unwrap());
     let mut fields = 0;
@@ -230,7 +234,7 @@ fn every_field_of_the_tidy_rows_is_what_the_records_say() {
                 metrics.collect::<std::collections::BTreeSet<_>>().len().max(1)
             })
             .sum();
-        assert_eq!(mine.len(), expected, "a row for every cell and metric");
+        assert_eq!(mine.len(), expected, "one row for every cell and metric");
         for line in mine {
             let cell = line["cell"].as_str();
             let records = files.records(cell);
@@ -238,15 +242,15 @@ fn every_field_of_the_tidy_rows_is_what_the_records_say() {
                 // CSV prefixes an apostrophe to values that a spreadsheet would interpret as a formula.
                 let field = field.strip_prefix('\'').unwrap_or(field);
                 match of_cell(name, &files, column, cell) {
-                    Some(said) if field.parse::<f64>().is_ok() => {
-                        assert_eq!(field.parse::<f64>(), said.parse(), "{column} of {line:?}");
+                    Some(expected) if field.parse::<f64>().is_ok() => {
+                        assert_eq!(field.parse::<f64>(), expected.parse(), "{column} of {line:?}");
                     }
-                    Some(said) => assert_eq!(field, said, "{column} of {line:?}"),
+                    Some(expected) => assert_eq!(field, expected, "{column} of {line:?}"),
                     None => assert!(
                         ["metric", "unit", "value", "low", "high", "n", "method", "better"]
                             .contains(&column.as_str())
                             || (records.is_empty() && column.starts_with("requested_")),
-                        "nothing here knows what `{column}` must say"
+                        "this test has no expected value for column `{column}`"
                     ),
                 }
                 fields += 1;
@@ -258,7 +262,7 @@ fn every_field_of_the_tidy_rows_is_what_the_records_say() {
 }
 
 #[test]
-fn every_field_of_parquet_is_that_of_the_tidy_rows() {
+fn every_field_of_parquet_matches_the_tidy_rows() {
     let all = runs();
     let lines = read(&export(&all, ExportFormat::Csv, &[]).unwrap());
     let bytes = export(&all, ExportFormat::Parquet, &[]).unwrap();
@@ -268,13 +272,13 @@ fn every_field_of_parquet_is_that_of_the_tidy_rows() {
     for (row, line) in rows.iter().zip(&lines) {
         assert_eq!(row.get_column_iter().count(), line.len());
         for (column, field) in row.get_column_iter() {
-            let said = line[column].strip_prefix('\'').unwrap_or(&line[column]);
+            let expected = line[column].strip_prefix('\'').unwrap_or(&line[column]);
             match field {
-                Field::Null => assert_eq!(said, "", "{column}"),
-                Field::Str(text) => assert_eq!(said, text, "{column}"),
-                Field::Long(number) => assert_eq!(said.parse(), Ok(*number), "{column}"),
-                Field::Double(number) => assert_eq!(said.parse(), Ok(*number), "{column}"),
-                Field::Bool(truth) => assert_eq!(said.parse(), Ok(*truth), "{column}"),
+                Field::Null => assert_eq!(expected, "", "{column}"),
+                Field::Str(text) => assert_eq!(expected, text, "{column}"),
+                Field::Long(number) => assert_eq!(expected.parse(), Ok(*number), "{column}"),
+                Field::Double(number) => assert_eq!(expected.parse(), Ok(*number), "{column}"),
+                Field::Bool(truth) => assert_eq!(expected.parse(), Ok(*truth), "{column}"),
                 other => panic!("{column}: {other:?}"),
             }
         }
@@ -282,7 +286,7 @@ fn every_field_of_parquet_is_that_of_the_tidy_rows() {
 }
 
 #[test]
-fn every_field_of_the_wide_rows_is_that_of_the_tidy_rows() {
+fn every_field_of_the_wide_rows_matches_the_tidy_rows() {
     let all = runs();
     let lines = read(&export(&all, ExportFormat::Csv, &[]).unwrap());
     let wide = read(&export(&all, ExportFormat::CsvWide, &[]).unwrap());
@@ -292,8 +296,8 @@ fn every_field_of_the_wide_rows_is_that_of_the_tidy_rows() {
             .filter(|line| line["run"] == row["run"] && line["cell"] == row["cell"])
             .collect();
         for (column, field) in row {
-            if let Some(said) = same[0].get(column) {
-                assert_eq!(field, said, "{column}");
+            if let Some(expected) = same[0].get(column) {
+                assert_eq!(field, expected, "{column}");
                 continue;
             }
             let ends = [("_low", "low"), ("_high", "high"), ("", "value")];
@@ -307,7 +311,7 @@ fn every_field_of_the_wide_rows_is_that_of_the_tidy_rows() {
     }
     let metrics = lines.iter().filter(|line| !line["metric"].is_empty()).count();
     let values = lines.iter().filter(|line| !line["value"].is_empty()).count();
-    let told = wide
+    let wide_values = wide
         .iter()
         .flat_map(|row| {
             row.iter().filter(|(column, field)| {
@@ -318,5 +322,5 @@ fn every_field_of_the_wide_rows_is_that_of_the_tidy_rows() {
             })
         })
         .count();
-    assert_eq!(told, values, "of {metrics} metrics none is lost");
+    assert_eq!(wide_values, values, "values of {metrics} metrics");
 }

@@ -91,7 +91,7 @@ fn the_wide_rows_have_one_cell_each_and_a_metric_in_three_columns() {
 }
 
 #[test]
-fn no_cell_is_missing_whatever_became_of_it_and_whichever_metrics_are_asked_for() {
+fn no_cell_is_missing_for_any_status_and_any_selection_of_metrics() {
     let mut run = invented();
     run.plan(&cell("kernels", &matmul(), &[(Axis::Size, "9")]), None);
     let planned: BTreeSet<&str> = run
@@ -103,8 +103,8 @@ fn no_cell_is_missing_whatever_became_of_it_and_whichever_metrics_are_asked_for(
     for metrics in [&[][..], &[MetricName::TestAccuracy], &[MetricName::IdleWatts]] {
         for format in [ExportFormat::Csv, ExportFormat::CsvWide] {
             let lines = read(&exported(std::slice::from_ref(&run), format, metrics));
-            let told: BTreeSet<&str> = lines.iter().map(|line| line["cell"].as_str()).collect();
-            assert_eq!(told, planned);
+            let exported_cells: BTreeSet<&str> = lines.iter().map(|line| line["cell"].as_str()).collect();
+            assert_eq!(exported_cells, planned);
         }
     }
     let lines = tidy(&[run]);
@@ -120,11 +120,14 @@ fn no_cell_is_missing_whatever_became_of_it_and_whichever_metrics_are_asked_for(
         assert!(lines[0]["metric"].is_empty() && lines[0]["value"].is_empty());
         assert!(!lines[0]["reason"].is_empty(), "{status}");
     }
-    assert!(of("diverged").len() > 1, "what it measured until then");
+    assert!(
+        of("diverged").len() > 1,
+        "the metrics up to the divergence are exported"
+    );
 }
 
 #[test]
-fn an_axis_has_a_column_which_is_empty_where_it_means_nothing() {
+fn every_axis_has_a_column_which_is_empty_if_the_axis_does_not_apply() {
     let lines = tidy(&[invented()]);
     for axis in Axis::ALL {
         assert!(lines.iter().all(|line| line.contains_key(axis.name())), "{axis}");
@@ -142,7 +145,7 @@ fn an_axis_has_a_column_which_is_empty_where_it_means_nothing() {
 }
 
 #[test]
-fn the_executed_precision_stands_beside_the_one_asked_for() {
+fn the_executed_precision_is_next_to_the_requested_one() {
     let lines = tidy(&[invented()]);
     let differs = lines
         .iter()
@@ -166,7 +169,7 @@ fn the_executed_precision_stands_beside_the_one_asked_for() {
 }
 
 #[test]
-fn what_is_not_finite_is_an_empty_field_and_never_zero() {
+fn non_finite_values_are_empty_fields() {
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let run = [of_one_cell(|_| (Status::Diverged, vec![loss(value)]), 1)];
         let lines = tidy(&run);
@@ -181,7 +184,7 @@ fn what_is_not_finite_is_an_empty_field_and_never_zero() {
 }
 
 #[test]
-fn a_metric_that_could_not_be_had_says_why() {
+fn an_absent_metric_has_a_reason() {
     let absent = Metric::absent(MetricName::DevicePeakBytes, "NVML: no driver library");
     let run = of_one_cell(
         |_| (Status::Ok, vec![(MetricName::DevicePeakBytes, absent.clone())]),
@@ -197,7 +200,7 @@ fn a_metric_that_could_not_be_had_says_why() {
 }
 
 #[test]
-fn several_processes_are_one_estimate_and_those_that_failed_are_not_in_it() {
+fn several_processes_are_one_estimate_without_failed_ones() {
     let of_repeat = |repeat: u32| match repeat {
         3 => (Status::Failed, vec![]),
         _ => (Status::Ok, vec![loss(f64::from(repeat))]),
@@ -212,11 +215,14 @@ fn several_processes_are_one_estimate_and_those_that_failed_are_not_in_it() {
     );
     assert_ne!(of("method"), "the last");
     let alone = tidy(&[of_one_cell(|_| (Status::Ok, vec![loss(0.5)]), 1)]);
-    assert_eq!(alone[0]["method"], "the last", "of one process, what it recorded");
+    assert_eq!(
+        alone[0]["method"], "the last",
+        "the recorded method of a single process"
+    );
 }
 
 #[test]
-fn text_of_others_is_quoted_and_is_no_formula() {
+fn untrusted_text_is_quoted_and_formulas_are_escaped() {
     let mut run = [of_one_cell(|_| (Status::Failed, vec![]), 1)];
     run[0].name = "@SUM(A1)\n2".into();
     for format in [ExportFormat::Csv, ExportFormat::CsvWide] {
@@ -244,7 +250,7 @@ fn a_cell_measured_on_two_machines_names_both() {
 }
 
 #[test]
-fn a_cell_of_which_one_process_knew_its_driver_is_not_said_to_have_it() {
+fn a_driver_that_one_process_did_not_record_is_unknown() {
     let gpu = |driver: Option<&str>| Gpu {
         driver: driver.map(str::to_owned),
         ..gpu("Invented GPU")
@@ -263,7 +269,7 @@ fn a_cell_of_which_one_process_knew_its_driver_is_not_said_to_have_it() {
 }
 
 #[test]
-fn processes_that_executed_or_read_different_things_are_said_to() {
+fn differences_between_processes_in_precision_and_data_are_exported() {
     let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 2);
     let executed = |run: &Run| {
         let line = tidy(std::slice::from_ref(run)).remove(0);
@@ -304,7 +310,7 @@ fn processes_that_executed_or_read_different_things_are_said_to() {
     );
     run.records[1].data = None;
     assert_eq!(data(&run), "synthetic reviews, seed 1; unknown");
-    // A failed record is not behind the metrics and does not affect these columns.
+    // The metrics do not include failed records, so these columns do not either.
     run.records[1].status = Status::Failed;
     // Without a recorded kernel, emulation is unknown.
     assert_eq!(executed(&run), ["11", "f32", "as-requested", "", "true"]);
@@ -337,7 +343,7 @@ fn a_parquet_file_reads_back_as_the_tidy_rows() {
     assert_eq!(
         bytes,
         export(&run, ExportFormat::Parquet, &[]).unwrap(),
-        "the same bytes"
+        "the export is not deterministic"
     );
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     let created_by = reader.metadata().file_metadata().created_by();
@@ -376,7 +382,7 @@ fn a_parquet_file_reads_back_as_the_tidy_rows() {
 }
 
 #[test]
-fn a_number_beyond_what_parquet_holds_is_an_error_and_no_null() {
+fn a_number_beyond_the_parquet_type_is_an_error() {
     let mut run = [of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 1)];
     run[0].plan.cells[0].cell.seed = u64::MAX;
     let error = export(&run, ExportFormat::Parquet, &[]).unwrap_err();
@@ -396,16 +402,16 @@ fn the_tables_for_pull_requests_are_those_of_the_summary() {
     let (of_summary, of_tables) = (rows(&summary), rows(&tables));
     assert!(of_tables.len() > 40);
     assert!(of_tables.iter().all(|row| of_summary.contains(row)));
-    for words in [
+    for part in [
         "Invented CPU 9000",
-        "These are CPU times. The data is synthetic. Executed is not requested.",
+        "These are CPU times. The data is synthetic. Executed precision differs from requested.",
     ] {
-        assert!(tables.contains(words), "{words}");
+        assert!(tables.contains(part), "{part}");
     }
 }
 
 #[test]
-fn metrics_asked_for_are_the_columns_of_a_table() {
+fn chosen_metrics_are_the_columns_of_a_table() {
     let tables = exported(&[invented()], ExportFormat::Markdown, &[MetricName::FinalLoss]);
     let header = tables
         .lines()
@@ -413,7 +419,7 @@ fn metrics_asked_for_are_the_columns_of_a_table() {
         .unwrap();
     assert_eq!(
         header,
-        "| precision | matmul | status | final loss | operands → sums (requested, executed) |"
+        "| precision | matmul | status | final loss | operands → accumulator (requested, executed) |"
     );
 }
 
@@ -428,7 +434,7 @@ fn the_tables_for_papers_are_these() {
 }
 
 #[test]
-fn tables_for_papers_say_what_stands_below_a_value() {
+fn tables_for_papers_contain_the_details_of_values() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     for (precision, bytes) in [("32-true", 2e9), ("bf16-mixed", 1e9)] {
         let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
@@ -441,13 +447,13 @@ fn tables_for_papers_say_what_stands_below_a_value() {
         }
     }
     let text = exported(&[run], ExportFormat::Latex, &[]);
-    for words in [
+    for part in [
         "10.00 s (3 processes)",
         "1.00 GB (0.50$\\times$ baseline)",
         "80.00 \\% [77.41, 82.36] (n 1,000)",
     ] {
-        let words = words.replace("1,000", "1\\,000");
-        assert!(text.contains(&words), "{words}: {text}");
+        let part = part.replace("1,000", "1\\,000");
+        assert!(text.contains(&part), "{part}: {text}");
     }
 }
 
@@ -469,14 +475,14 @@ fn names_that_differ_in_a_dot_are_two_labels() {
 }
 
 #[test]
-fn hostile_names_leave_a_table_for_papers_whole() {
+fn hostile_names_do_not_break_a_table_for_papers() {
     let hostile = "\\end{tabular}\\input{x} $&#%_^~ {[4pt] --\u{202e}\n\\\\";
     let mut run = [of_one_cell(|_| (Status::Failed, vec![]), 1)];
     run[0].name = hostile.into();
     run[0].plan.suites[0].title = hostile.into();
     run[0].records[0].reason = Some(hostile.into());
     let text = exported(&run, ExportFormat::Latex, &[]);
-    let count = |words: &str| text.matches(words).count();
+    let count = |part: &str| text.matches(part).count();
     assert_eq!(
         (count("\\end{tabular}"), count("\\end{table}"), count("\\input")),
         (1, 1, 0)

@@ -24,7 +24,7 @@ fn page(run: &Run) -> String {
     html(&report, &pictures).unwrap()
 }
 
-/// Returns the text between two marks.
+/// Returns the text between two markers.
 fn between(text: &str, from: &str, to: &str) -> String {
     let (_, rest) = text.split_once(from).unwrap();
     rest.split_once(to).unwrap().0.to_owned()
@@ -44,8 +44,8 @@ fn the_csv_of_the_golden_run_is_this() {
 #[test]
 fn the_page_of_the_golden_run_is_this() {
     let report = page(&golden());
-    assert_eq!(report, page(&golden()), "the same records give the same bytes");
-    // The figures have a snapshot of their own.
+    assert_eq!(report, page(&golden()), "rendering is not deterministic");
+    // The figures have their own snapshot.
     let mut main = between(&report, "<body>", "<script type=\"application/json\"");
     while let (Some(from), Some(to)) = (main.find("<svg"), main.find("</svg>")) {
         main.replace_range(from..to + "</svg>".len(), "(drawing)");
@@ -56,11 +56,11 @@ fn the_page_of_the_golden_run_is_this() {
 #[test]
 fn the_figures_of_the_golden_run_are_these() {
     let run = golden();
-    let mut told = String::new();
+    let mut texts = String::new();
     for figure in figures(&Report::new(&run).unwrap()) {
         let svg = figure.canvas.svg().unwrap();
         let mut elements: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut texts = vec![];
+        let mut svg_texts = vec![];
         for line in svg.lines() {
             match line
                 .strip_prefix('<')
@@ -68,34 +68,38 @@ fn the_figures_of_the_golden_run_are_these() {
             {
                 Some(name) if name.starts_with('/') => {}
                 Some(name) => *elements.entry(name).or_default() += 1,
-                None => texts.push(line),
+                None => svg_texts.push(line),
             }
         }
-        told += &format!(
+        texts += &format!(
             "# {}\n{}\n{elements:?}\n{}\n\n",
             figure.id,
             figure.caption,
-            texts.join(" | ")
+            svg_texts.join(" | ")
         );
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(texts);
 }
 
 #[test]
-fn a_malicious_run_is_text_and_nothing_else() {
+fn a_malicious_run_is_escaped() {
     let run = load(&folder("malicious-run")).unwrap();
-    let refused = run
+    let rejected = run
         .missing_samples
         .iter()
-        .filter(|why| why.contains("leaves the run folder"));
-    assert_eq!(refused.count(), 2, "{:?}", run.missing_samples);
+        .filter(|why| why.contains("is outside the run folder"));
+    assert_eq!(rejected.count(), 2, "{:?}", run.missing_samples);
     let report = page(&run);
     for markup in ["<script>alert", "<img", "</style><", "NaN"] {
         let own = usize::from(markup == "</style><");
         assert!(report.matches(markup).count() <= own, "{markup}");
     }
     assert!(report.contains("&lt;script&gt;alert(1)"));
-    assert_eq!(report.matches("<script").count(), 2, "its own two");
+    assert_eq!(
+        report.matches("<script").count(),
+        2,
+        "the page contains exactly its own two scripts"
+    );
     let facts = between(&report, "id=\"facts\">", "</script>");
     assert!(!facts.contains('<'));
     serde_json::from_str::<serde_json::Value>(&facts).unwrap();
@@ -103,7 +107,7 @@ fn a_malicious_run_is_text_and_nothing_else() {
     assert!(!summary.contains("<script") && !summary.contains("<img"));
     assert!(
         !summary.contains("000,000,000,000,000"),
-        "no number fills a table: {summary}"
+        "a number is too long for a table: {summary}"
     );
     let rows = summary.lines().filter(|line| line.starts_with("| ")).count();
     let tables = summary.matches("\n| --- |").count();
@@ -111,12 +115,12 @@ fn a_malicious_run_is_text_and_nothing_else() {
     assert_eq!(
         rows,
         2 * tables + run.plan.cells.len() + published,
-        "a name cannot break out of its row: {summary}"
+        "a name added a row: {summary}"
     );
     for figure in figures(&Report::new(&run).unwrap()) {
         assert!(
             figure.id.len() < 120,
-            "a file system takes no longer name: {}",
+            "the name is too long for some file systems: {}",
             figure.id
         );
         let svg = figure.canvas.svg().unwrap();
@@ -132,7 +136,7 @@ fn a_malicious_run_is_text_and_nothing_else() {
 }
 
 #[test]
-fn a_run_of_the_future_and_a_record_without_a_status_are_refused() {
+fn a_newer_schema_and_a_record_without_a_status_are_rejected() {
     let error = load(&folder("future-run")).unwrap_err().to_string();
     assert!(error.contains("schema 99") && error.contains("hint: "), "{error}");
     let temporary = tempfile::tempdir().unwrap();

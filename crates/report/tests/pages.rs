@@ -29,13 +29,13 @@ fn the_summary_is_this() {
 }
 
 #[test]
-fn what_a_report_says_is_json_with_nothing_that_is_no_number() {
+fn the_report_as_json_has_the_values_of_its_rows() {
     let run = invented();
     let report = Report::new(&run).unwrap();
     let text = json(&report).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(told["schema"], 1);
-    let cells: Vec<&serde_json::Value> = told["suites"]
+    let parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(parsed["schema"], 1);
+    let cells: Vec<&serde_json::Value> = parsed["suites"]
         .as_array()
         .unwrap()
         .iter()
@@ -54,7 +54,7 @@ fn what_a_report_says_is_json_with_nothing_that_is_no_number() {
         }
         assert_eq!(cell["speed_up"].is_null(), row.speed_up.is_none());
     }
-    assert_eq!(json(&report).unwrap(), text, "the same bytes again");
+    assert_eq!(json(&report).unwrap(), text, "the JSON is not deterministic");
 }
 
 #[test]
@@ -128,17 +128,17 @@ fn the_page_names_every_cell_and_loads_nothing() {
     let sources = page.matches("rel=\"noreferrer\"").count();
     assert_eq!(
         outside, sources,
-        "a link leads outside only to the source of a published table"
+        "every external link is the source of a published table"
     );
 }
 
 #[test]
-fn the_page_says_what_a_reader_must_know_first() {
+fn the_page_shows_the_warnings() {
     let page = page(&invented());
     for warning in [
         "These are CPU times.",
         "The data is synthetic.",
-        "Executed is not requested.",
+        "Executed precision differs from requested.",
         "Executed precision unverified.",
         "are from another machine.",
     ] {
@@ -148,16 +148,16 @@ fn the_page_says_what_a_reader_must_know_first() {
 }
 
 #[test]
-fn a_debug_build_and_a_cut_record_are_named() {
+fn the_page_warns_of_a_debug_build_and_a_truncated_record() {
     let mut run = invented();
     run.environment.fingerprint.build = "debug".into();
     run.cut = true;
     let page = page(&run);
-    assert!(page.contains("Not a release build.") && page.contains("A record was cut."));
+    assert!(page.contains("Not a release build.") && page.contains("A record is truncated."));
 }
 
 #[test]
-fn what_a_training_was_warned_of_stands_in_its_row() {
+fn a_warning_of_a_training_is_shown_in_its_row() {
     let mut run = invented();
     let detail = "`adam_eps=1e-8` is 0 in f16: an update may be zero over zero";
     let diverged = run
@@ -184,7 +184,7 @@ fn folded(page: &str) -> Vec<Vec<(String, Vec<Vec<String>>)>> {
         .split_once("<script type=\"application/json\" id=\"facts\">")
         .unwrap();
     let (json, _) = rest.split_once("</script>").unwrap();
-    assert!(!json.contains('<'), "nothing can end the element");
+    assert!(!json.contains('<'), "the text could end the script element");
     let facts: serde_json::Value = serde_json::from_str(json).unwrap();
     let text = |number: &serde_json::Value| {
         let number = number.as_u64().unwrap() as usize;
@@ -205,7 +205,7 @@ fn folded(page: &str) -> Vec<Vec<(String, Vec<Vec<String>>)>> {
 }
 
 #[test]
-fn every_row_shown_has_a_folded_cell_with_what_is_known_of_it() {
+fn every_row_has_a_folded_cell_with_its_details() {
     let mut run = invented();
     run.records[1].fingerprint.cpu = Some("Another CPU".into());
     run.records[1].samples = Some("cells/x/0-0".into());
@@ -221,7 +221,7 @@ fn every_row_shown_has_a_folded_cell_with_what_is_known_of_it() {
     for number in 0..cells.len() {
         assert!(html.contains(&format!("id=\"cell-{number}\"")), "{number}");
         let links = html.matches(&format!("href=\"#cell-{number}\"")).count();
-        assert_eq!(links, 1, "its row leads to it");
+        assert_eq!(links, 1, "one row links to the cell");
     }
     let section = |cell: usize, title: &str| {
         let found = cells[cell].iter().find(|(known, _)| known == title);
@@ -254,10 +254,10 @@ fn every_row_shown_has_a_folded_cell_with_what_is_known_of_it() {
     );
     has(
         1,
-        "Another machine than the run's",
+        "Differences from the machine of the run",
         &["CPU", "Another CPU", "Invented CPU 9000"],
     );
-    assert!(section(0, "Another machine than the run's").is_empty());
+    assert!(section(0, "Differences from the machine of the run").is_empty());
     has(4, "Events", &["0", "loss-scale", "3", "32768", "overflow"]);
     has(4, "Events", &["", "", "", "", "13 more in records.jsonl"]);
     let undefined = cells.iter().flatten().filter(|(title, _)| title == "Remarks");
@@ -266,7 +266,7 @@ fn every_row_shown_has_a_folded_cell_with_what_is_known_of_it() {
 }
 
 #[test]
-fn the_scripts_of_a_page_make_text_and_no_markup() {
+fn the_scripts_of_a_page_insert_text_instead_of_markup() {
     let script = include_str!("../assets/page.js");
     for markup in [
         "innerHTML",
@@ -291,7 +291,7 @@ fn a_run_without_a_single_number_renders_and_shows_no_nan() {
 }
 
 #[test]
-fn a_run_in_which_nothing_succeeded_renders_and_says_so() {
+fn a_run_in_which_every_cell_failed_renders() {
     let mut run = invented();
     for record in &mut run.records {
         record.status = Status::Failed;
@@ -300,7 +300,7 @@ fn a_run_in_which_nothing_succeeded_renders_and_says_so() {
     }
     run.digests.clear();
     assert_renders_without_nan(&run);
-    assert!(page(&run).contains("No cell ran to its end"));
+    assert!(page(&run).contains("No cell finished"));
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_run_that_ended_before_its_first_cell_renders() {
     run.records.clear();
     run.digests.clear();
     assert_renders_without_nan(&run);
-    assert!(page(&run).contains("The run is not complete."));
+    assert!(page(&run).contains("The run is incomplete."));
 }
 
 fn assert_renders_without_nan(run: &Run) {
@@ -330,13 +330,13 @@ fn assert_renders_without_nan(run: &Run) {
 }
 
 #[test]
-fn the_answer_names_no_fastest_setting_where_chance_may_have_made_it() {
+fn the_headline_names_no_fastest_setting_without_a_significant_difference() {
     let run = invented();
     let report = Report::new(&run).unwrap();
     let answer = report.suites[0].groups[0].answer.join(" ");
     assert!(
         answer.starts_with("No setting")
-            && answer.contains("alone bf16-mixed · highest comes first, at 1.15×"),
+            && answer.contains("the highest point estimate is that of bf16-mixed · highest: 1.15×"),
         "{answer}"
     );
     assert!(answer.contains("bf16-true ran faster still"), "{answer}");
@@ -347,7 +347,7 @@ fn the_answer_names_no_fastest_setting_where_chance_may_have_made_it() {
 }
 
 #[test]
-fn settings_that_were_skipped_for_one_reason_are_one_line() {
+fn settings_skipped_for_the_same_reason_are_one_line() {
     let mut run = invented();
     let why = "the weights of the model are not on this machine";
     run.records.retain(|record| record.cell.suite != "article");
@@ -368,7 +368,7 @@ fn settings_that_were_skipped_for_one_reason_are_one_line() {
 }
 
 #[test]
-fn every_region_that_scrolls_is_named() {
+fn every_scrolling_region_has_a_label() {
     let html = page(&invented());
     let regions = html.matches("class=\"scroll\"").count();
     let named = html
@@ -415,7 +415,7 @@ fn folder_of(run: &Run) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_folder_is_read_with_its_latest_attempts_samples_and_cut_line() {
+fn a_folder_is_read_with_its_latest_attempts_samples_and_truncated_line() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     let cell = cell("s", &workload("w"), &[]);
     let mut first = record(&cell, Status::Timeout, Some("its time was up"));
@@ -447,24 +447,24 @@ fn a_folder_is_read_with_its_latest_attempts_samples_and_cut_line() {
     assert_eq!(samples, Some(loss(1, None)));
     assert_eq!(loaded.digests[&(cell.id.clone(), 0)], Digest::new(&loss(1, None)));
     assert!(loaded.missing_samples.is_empty());
-    assert!(page(&loaded).contains("A record was cut."));
+    assert!(page(&loaded).contains("A record is truncated."));
 }
 
 #[test]
-fn samples_that_are_missing_or_lie_outside_the_folder_are_named_and_cost_nothing_else() {
+fn missing_samples_and_samples_outside_the_folder_are_reported() {
     let mut run = invented();
     run.records[0].samples = Some("cells/gone/0-0".into());
     run.records[1].samples = Some("../../etc".into());
     let (_keep, folder) = folder_of(&run);
     let loaded = load(&folder).unwrap();
     assert_eq!(loaded.missing_samples.len(), 2);
-    assert!(loaded.missing_samples[1].contains("leaves the run folder"));
+    assert!(loaded.missing_samples[1].contains("is outside the run folder"));
     assert_eq!(loaded.records.len(), run.records.len());
     assert!(page(&loaded).contains("Samples are missing."));
 }
 
 #[test]
-fn a_folder_without_records_is_refused() {
+fn a_folder_without_records_is_rejected() {
     let run = invented();
     let (_keep, folder) = folder_of(&run);
     fs::remove_file(folder.join("records.jsonl")).unwrap();
@@ -472,17 +472,17 @@ fn a_folder_without_records_is_refused() {
         load(&folder)
             .unwrap_err()
             .to_string()
-            .contains("hint: give the folder of a run")
+            .contains("hint: pass a run folder")
     );
 }
 
 #[test]
-fn a_kernel_on_a_gpu_is_shown_its_share_of_the_fastest_in_its_arithmetic() {
+fn a_kernel_on_a_gpu_has_its_share_of_the_measured_peak_of_its_arithmetic() {
     let mut run = invented();
     let of_peak = |run: &Run| page(run).matches("of the measured peak").count();
-    assert_eq!(of_peak(&run), 0, "a CPU has none");
+    assert_eq!(of_peak(&run), 0, "a CPU has no measured peak");
     on_cuda(&mut run);
-    assert_eq!(of_peak(&run), 0, "nobody has seen what they are");
+    assert_eq!(of_peak(&run), 0, "the executed precision was not observed");
     let verified = |record: &mut Record| record.executed.verdict = ExecutedVerdict::AsRequested;
     run.records.iter_mut().for_each(verified);
     let html = page(&run);
@@ -508,19 +508,19 @@ fn a_kernel_on_a_gpu_is_shown_its_share_of_the_fastest_in_its_arithmetic() {
     assert_eq!(
         html.matches("100 % of the measured peak").count(),
         6,
-        "the next one is"
+        "the next fastest row is the peak"
     );
 }
 
 #[test]
-fn a_kernel_on_a_listed_card_is_shown_its_share_of_the_data_sheet() {
+fn a_kernel_on_a_listed_gpu_has_its_share_of_the_data_sheet_peak() {
     let mut run = invented();
-    let of_sheet = |run: &Run| page(run).matches("of the data sheet&#x27;s peak").count();
+    let of_sheet = |run: &Run| page(run).matches("of the data-sheet peak").count();
     for record in &mut run.records {
         record.executed.verdict = ExecutedVerdict::AsRequested;
         record.fingerprint.gpu = Some(gpu("NVIDIA A100-SXM4-40GB"));
     }
-    assert_eq!(of_sheet(&run), 0, "the CPU backend computes");
+    assert_eq!(of_sheet(&run), 0, "the backend is the CPU");
     on_cuda(&mut run);
     assert_eq!(of_sheet(&run), 30);
     // 78 of the 156 TFLOP/s in the data sheet for TF32, and more than its 19.5 for f32.
@@ -531,11 +531,11 @@ fn a_kernel_on_a_listed_card_is_shown_its_share_of_the_data_sheet() {
         );
     }
     let html = page(&run);
-    assert!(html.contains("50 % of the data sheet"));
+    assert!(html.contains("50 % of the data-sheet peak"));
     assert!(
         html.contains("Peak throughput without sparsity: NVIDIA A100 Tensor Core GPU data sheet, June 2021.")
     );
-    assert!(html.contains("400 % of the data sheet&#x27;s peak: its time or its precision is wrong"));
+    assert!(html.contains("400 % of the data-sheet peak: implausible, check time and precision"));
     let slice = Gpu {
         uuid: Some("MIG-1".into()),
         ..gpu("NVIDIA A100-SXM4-40GB")
@@ -549,7 +549,7 @@ fn a_kernel_on_a_listed_card_is_shown_its_share_of_the_data_sheet() {
 }
 
 #[test]
-fn a_kernel_is_shown_beside_cublaslt() {
+fn a_kernel_is_compared_with_cublaslt() {
     let mut run = invented();
     on_cuda(&mut run);
     assert!(!page(&run).contains("cuBLASLt"));

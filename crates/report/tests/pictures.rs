@@ -19,7 +19,7 @@ fn decode(bytes: &[u8]) -> (u32, u32, usize) {
 /// Returns the SVG of a figure by name.
 fn svg_of(drawn: &[Figure], id: &str) -> String {
     let figure = drawn.iter().find(|figure| figure.id == id);
-    figure.expect("it is drawn").canvas.svg().unwrap()
+    figure.expect("the figure is drawn").canvas.svg().unwrap()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn every_png_is_twice_its_svg_in_size_and_not_blank() {
 }
 
 #[test]
-fn the_chart_prints_every_time_accuracy_and_memory_and_the_status_of_what_diverged() {
+fn the_chart_prints_times_accuracies_memory_and_failures() {
     let run = invented();
     let drawn = figures(&Report::new(&run).unwrap());
     let svg = drawn[0].canvas.svg().unwrap();
@@ -74,12 +74,12 @@ fn the_chart_prints_every_time_accuracy_and_memory_and_the_status_of_what_diverg
 }
 
 #[test]
-fn the_memory_figure_stacks_the_parts_to_their_sum_and_the_page_says_what_is_saved() {
+fn the_memory_figure_stacks_the_parts_and_the_headline_names_the_savings() {
     let run = invented();
     let report = Report::new(&run).unwrap();
     let svg = svg_of(&figures(&report), "article-memory");
     for text in [
-        "Memory: 16-mixed · highest holds 0.81× of 32-true · highest",
+        "16-mixed · highest needs 0.81× the memory of 32-true · highest",
         "copies of weights",
         "activations",
         "1.28 GB",
@@ -89,13 +89,13 @@ fn the_memory_figure_stacks_the_parts_to_their_sum_and_the_page_says_what_is_sav
         assert!(svg.contains(text), "{text}");
     }
     let answer = report.suites[0].groups[0].answer.join(" ");
-    let saving = "16-mixed · highest holds 0.62× the activations and adds copies of weights (4 % of what the baseline \
-                  holds): in all 0.81× of 32-true · highest.";
+    let saving = "16-mixed · highest needs 0.62× the activations and adds copies of weights (4 % of the baseline's \
+                  total); in total it needs 0.81× the memory of 32-true · highest.";
     assert!(answer.contains(saving), "{answer}");
 }
 
 #[test]
-fn estimates_stand_beside_what_was_measured_in_the_figure_and_in_the_tables() {
+fn estimates_are_shown_next_to_measured_memory_in_the_figure_and_in_the_tables() {
     let mut run = invented();
     let pairs = [
         (MetricName::WeightsBytes, MetricName::EstimatedWeightsBytes),
@@ -125,8 +125,8 @@ fn estimates_stand_beside_what_was_measured_in_the_figure_and_in_the_tables() {
     for text in [
         "| 400.0 MB (1.25× the estimated 320.0 MB) |",
         "| 0.81× (estimated 0.81×) |",
-        "in all, 1.25× of it was measured.",
-        "16-mixed · highest holds 0.81× of what 32-true · highest holds, and not half: weights, ",
+        "the measured total is 1.25× the estimate.",
+        "16-mixed · highest needs 0.81× the memory of 32-true · highest instead of half: weights, ",
     ] {
         assert!(summary.contains(text), "{text}: {summary}");
     }
@@ -139,7 +139,7 @@ fn estimates_stand_beside_what_was_measured_in_the_figure_and_in_the_tables() {
 }
 
 #[test]
-fn without_every_part_of_the_memory_nothing_is_drawn_or_said_of_it() {
+fn a_memory_breakdown_needs_every_part() {
     let mut run = invented();
     for record in &mut run.records {
         record.metrics.remove(&MetricName::WeightCopiesBytes);
@@ -159,14 +159,14 @@ fn without_every_part_of_the_memory_nothing_is_drawn_or_said_of_it() {
 }
 
 #[test]
-fn the_loss_figure_marks_where_the_loss_was_lost() {
+fn the_loss_figure_marks_the_first_non_finite_loss() {
     let run = invented();
     let drawn = figures(&Report::new(&run).unwrap());
     assert!(svg_of(&drawn, "article-loss").contains("not finite at step 412"));
 }
 
 #[test]
-fn seeds_of_a_setting_are_one_curve_with_a_band_and_the_first_loss_that_was_lost_ends_it() {
+fn seeds_of_a_setting_are_one_curve_with_a_band_and_the_first_non_finite_step() {
     let workload = workload("distilbert");
     let draw = |precisions: &[&str], lost: [Option<u32>; 3]| {
         let mut run = run(vec![suite("seeds", "Three seeds", &[], &[Axis::Precision])]);
@@ -190,19 +190,23 @@ fn seeds_of_a_setting_are_one_curve_with_a_band_and_the_first_loss_that_was_lost
     assert_eq!(
         svg.matches("<polygon").count(),
         2,
-        "a band a setting, of those that are left"
+        "one band per setting, over the seeds with a finite loss"
     );
     assert!(caption.contains("means of 3 seeds"), "{caption}");
     assert!(svg.contains("not finite from step 1: 1 of 3 seeds"));
     let (svg, _) = draw(&both, [Some(500), Some(300), Some(1)]);
     assert!(svg.contains("not finite from step 1: 3 of 3 seeds"));
-    assert_eq!(svg.matches("<polygon").count(), 1, "nothing is left of the other");
+    assert_eq!(
+        svg.matches("<polygon").count(),
+        1,
+        "the other setting has no common steps"
+    );
     let (svg, _) = draw(&both[1..], [Some(1); 3]);
     assert!(svg.contains("3 of 3 seeds") && !svg.contains("NaN"), "{svg}");
 }
 
 #[test]
-fn the_chart_has_one_bar_a_setting_however_many_seeds() {
+fn the_chart_has_one_bar_per_setting_for_any_number_of_seeds() {
     let mut run = run(vec![suite("article", "Seeds", &[], &[Axis::Seed])]);
     for (precision, scale) in [("32-true", 1.0), ("bf16-true", 0.5)] {
         let at = cell("article", &workload("w"), &[(Axis::Precision, precision)]);
@@ -219,7 +223,7 @@ fn the_chart_has_one_bar_a_setting_however_many_seeds() {
     let drawn = figures(&Report::new(&run).unwrap());
     let svg = svg_of(&drawn, "article-times");
     let bars = svg.matches("fill=\"#0F6DB4\"").count();
-    assert_eq!(bars, 1 + 2, "one in the key and one a setting");
+    assert_eq!(bars, 1 + 2, "one in the key and one per setting");
     // The median over three seeds, and over the two whose loss stayed finite.
     for text in [
         "3.33 min",
@@ -227,18 +231,18 @@ fn the_chart_has_one_bar_a_setting_however_many_seeds() {
         "1 of 3 diverged",
         "80.20 %",
         " ± 0.1",
-        "half the seeds",
+        "half the range over seeds",
     ] {
         assert!(svg.contains(text), "{text}: {svg}");
     }
     let figure = drawn.iter().find(|figure| figure.id == "article-times").unwrap();
     assert!(figure.caption.contains("2 settings of w") && figure.caption.contains("Medians over 3 seeds"));
     let memory = svg_of(&drawn, "article-memory");
-    assert_eq!(memory.matches("bf16-true").count(), 1, "one bar a setting");
+    assert_eq!(memory.matches("bf16-true").count(), 1, "one bar per setting");
 }
 
 #[test]
-fn energy_is_a_cost_beside_time_and_memory_and_says_how_it_was_read() {
+fn energy_is_a_cost_with_its_method_of_measurement() {
     let mut run = invented();
     for (record, joules) in run
         .records
@@ -308,7 +312,7 @@ fn observed() -> mantissa_report::Run {
 }
 
 #[test]
-fn a_trace_has_a_panel_for_each_thing_read_and_shades_where_the_clock_was_held_back() {
+fn a_trace_has_a_panel_per_quantity_and_shades_throttled_spans() {
     let run = observed();
     let drawn = figures(&Report::new(&run).unwrap());
     assert_eq!(drawn[0].id, "s-trace");
@@ -320,14 +324,14 @@ fn a_trace_has_a_panel_for_each_thing_read_and_shades_where_the_clock_was_held_b
         "Clocks, GHz",
         "Temperature, °C",
         "Utilisation, %",
-        "the clock was held back for 6.0 of 59.9 s",
+        "clock throttled for 6.0 of 59.9 s",
     ] {
         assert!(svg.contains(text), "{text}");
     }
     assert_eq!(
         svg.matches("#FBE3D6").count(),
         5,
-        "one stretch in each of five panels"
+        "one span in each of five panels"
     );
     assert!(drawn[0].caption.contains("throttled: software power cap."));
     let power = svg.matches("<polyline").count();
@@ -341,16 +345,16 @@ fn every_launch_is_plotted_with_its_mark() {
     assert_eq!(drawn[1].id, "s-samples");
     let svg = drawn[1].canvas.svg().unwrap();
     for text in [
-        "385 as most",
-        "3 far off, kept",
-        "12 under a throttled clock",
-        "400 launches, 3 far off, 12 throttled",
+        "385 typical",
+        "3 outliers",
+        "12 throttled",
+        "400 launches, 3 outliers, 12 throttled",
     ] {
         assert!(svg.contains(text), "{text}");
     }
     assert_eq!(svg.matches("<circle").count(), 385 + 1);
     assert_eq!(svg.matches("<polygon").count(), 3 + 1);
-    assert!(svg.contains("what lies beyond stands at the edge"));
+    assert!(svg.contains("values beyond the axis are drawn at its edge"));
 }
 
 #[test]
@@ -360,7 +364,7 @@ fn a_run_without_telemetry_has_no_trace() {
 }
 
 #[test]
-fn the_files_are_written_where_they_are_said_to_be() {
+fn every_reported_file_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let rendered = render(&invented(), folder.path()).unwrap();
     assert!(rendered.html.ends_with("report.html"));

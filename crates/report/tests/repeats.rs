@@ -36,12 +36,12 @@ fn notes(run: &Run) -> String {
     Report::new(run).unwrap().suites[0].groups[0].notes.join(" ")
 }
 
-fn answer(run: &Run) -> String {
+fn headline(run: &Run) -> String {
     Report::new(run).unwrap().suites[0].groups[0].answer.join(" ")
 }
 
 #[test]
-fn one_process_keeps_its_interval_and_proves_nothing_about_the_next() {
+fn one_process_keeps_its_interval_and_its_speed_is_inconclusive() {
     let run = two_settings(&[100.0], &[50.0]);
     second(&run, |row| {
         let time = row.metric(MetricName::TrainSeconds).unwrap();
@@ -53,15 +53,15 @@ fn one_process_keeps_its_interval_and_proves_nothing_about_the_next() {
             Some(Verdict::Inconclusive(Doubt::TooFewRepeats))
         );
     });
-    assert!(notes(&run).contains("cover that process only, not other processes"));
+    assert!(notes(&run).contains("within that process, not between processes"));
     assert!(notes(&run).contains("1 comparison would need 4 processes each"));
-    assert!(answer(&run).contains("With one process of it, that difference may be chance"));
-    assert!(answer(&run).starts_with("No setting"), "{}", answer(&run));
+    assert!(headline(&run).contains("With one process, the difference may be chance"));
+    assert!(headline(&run).starts_with("No setting"), "{}", headline(&run));
     assert!(markdown(&Report::new(&run).unwrap()).contains("2.00× (inconclusive)"));
 }
 
 #[test]
-fn the_headline_names_what_is_surely_faster_and_not_what_may_be() {
+fn the_headline_names_only_significantly_faster_settings() {
     let mut run = two_settings(
         &[100.0, 101.0, 99.0, 100.5, 99.5, 100.2],
         &[50.0, 52.0, 51.0, 50.5, 51.5, 51.2],
@@ -69,14 +69,14 @@ fn the_headline_names_what_is_surely_faster_and_not_what_may_be() {
     let noisy = cell("s", &workload("w"), &[(Axis::Matmul, "medium")]);
     trained(&mut run, &noisy, &[20.0, 180.0, 20.0, 170.0, 20.0, 20.0]);
     assert!(
-        answer(&run).starts_with("32-true · high is the fastest setting"),
+        headline(&run).starts_with("32-true · high is the fastest setting"),
         "{}",
-        answer(&run)
+        headline(&run)
     );
 }
 
 #[test]
-fn every_length_of_sequences_has_an_answer_of_its_own() {
+fn every_sequence_length_has_its_own_headline() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Sequence, Axis::Matmul])]);
     for (sequence, matmul, seconds) in [
         ("64", "highest", 100.0),
@@ -100,22 +100,25 @@ fn every_length_of_sequences_has_an_answer_of_its_own() {
         );
     }
     let report = Report::new(&run).unwrap();
-    let told = &report.suites[0].groups[0].answer;
+    let sentences = &report.suites[0].groups[0].answer;
     for (sequence, ratio) in [("64", "2.00×"), ("128", "1.50×")] {
-        let start = format!("At sequence {sequence}: ");
-        let first = told.iter().find(|sentence| sentence.starts_with(&start));
-        assert!(first.is_some_and(|sentence| sentence.contains(ratio)), "{told:?}");
+        let start = format!("At sequence length {sequence}: ");
+        let first = sentences.iter().find(|sentence| sentence.starts_with(&start));
+        assert!(
+            first.is_some_and(|sentence| sentence.contains(ratio)),
+            "{sentences:?}"
+        );
     }
-    // Without any comparison, a single sentence replaces the list.
+    // Without comparisons, there is a single sentence.
     run.records
         .retain(|record| record.cell.setting.to_string().contains("matmul=highest"));
     run.plan
         .cells
         .retain(|planned| planned.cell.setting.to_string().contains("matmul=highest"));
     assert!(
-        answer(&run).starts_with("No two settings did the same work"),
+        headline(&run).starts_with("No two settings did the same work"),
         "{}",
-        answer(&run)
+        headline(&run)
     );
 }
 
@@ -131,11 +134,11 @@ fn three_processes_have_their_median_and_no_interval() {
             Some(Verdict::Inconclusive(Doubt::TooFewRepeats))
         );
     });
-    assert!(notes(&run).contains("Medians over 3 processes; fewer than 5 have no interval"));
+    assert!(notes(&run).contains("Medians over 3 processes; an interval between processes needs 5"));
 }
 
 #[test]
-fn five_processes_have_an_interval_between_them_and_can_carry_a_claim() {
+fn five_processes_have_an_interval_and_can_differ_significantly() {
     let run = two_settings(
         &[100.0, 101.0, 99.0, 100.5, 99.5],
         &[50.0, 52.0, 51.0, 50.5, 51.5],
@@ -152,17 +155,17 @@ fn five_processes_have_an_interval_between_them_and_can_carry_a_claim() {
         assert_eq!(row.speed_verdict, Some(Verdict::Improved));
     });
     assert!(notes(&run).contains("Medians over 5 processes; intervals are between processes"));
-    assert!(answer(&run).contains("That difference is more than chance, by 5 processes of it."));
+    assert!(headline(&run).contains("The difference is significant (5 processes)."));
     assert!(
-        answer(&run).starts_with("32-true · high is the fastest setting"),
+        headline(&run).starts_with("32-true · high is the fastest setting"),
         "{}",
-        answer(&run)
+        headline(&run)
     );
     assert!(markdown(&Report::new(&run).unwrap()).contains(" · improved)"));
 }
 
 #[test]
-fn repeats_that_all_ran_as_long_are_shown_to_be_unchanged() {
+fn repeats_with_equal_times_are_unchanged() {
     let run = two_settings(&[100.0; 5], &[100.1; 5]);
     second(&run, |row| {
         assert_eq!(row.speed_verdict, Some(Verdict::Unchanged));
@@ -215,7 +218,7 @@ fn first<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
 }
 
 #[test]
-fn a_rate_is_what_its_time_says() {
+fn a_rate_is_computed_from_the_median_time() {
     let run = launches(&[&[1.0, 1.0, 1.0], &[3.0, 3.0, 3.0]]);
     first(&run, |row| {
         let rate = row.metric(MetricName::FlopsPerSecond).unwrap();
@@ -240,29 +243,40 @@ fn the_samples_of_five_processes_widen_the_interval_of_their_medians() {
             interval.high - interval.low
         })
     };
-    assert!(interval(&flat) < 1.0, "five equal processes of equal samples");
+    assert!(
+        interval(&flat) < 1.0,
+        "five equal processes with equal samples have a wide interval"
+    );
     assert!(interval(&wide) > 1e8, "{}", interval(&wide));
-    assert_eq!(interval(&wide), interval(&wide), "the seed comes from the cell");
+    assert_eq!(
+        interval(&wide),
+        interval(&wide),
+        "the bootstrap is not deterministic"
+    );
 }
 
 #[test]
-fn a_drift_and_what_is_far_off_are_said_beside_the_numbers() {
+fn drift_and_outliers_are_noted_in_the_row() {
     let mut drifting: Vec<f64> = (0..40)
         .map(|i| 1.0 + 0.01 * f64::from(i) + 0.001 * f64::from(i * 7 % 5))
         .collect();
     let run = launches(&[&drifting]);
     first(&run, |row| {
         assert!(row.notes[0].starts_with("drift +18."), "{:?}", row.notes);
-        assert!(row.notes[1].starts_with("40 times worth "), "{:?}", row.notes);
+        assert!(
+            row.notes[1].starts_with("effective sample size "),
+            "{:?}",
+            row.notes
+        );
     });
     assert!(notes(&run).contains("Times within a process: drift: the second half"));
     drifting.sort_by(|a, b| (a * 1e3 % 7.0).total_cmp(&(b * 1e3 % 7.0)));
     drifting[5] = 30.0;
     let run = launches(&[&drifting, &drifting]);
     first(&run, |row| {
-        assert_eq!(row.notes, ["2 of 80 times far off"]);
+        assert_eq!(row.notes, ["outliers: 2 of 80 times"]);
     });
-    assert!(markdown(&Report::new(&run).unwrap()).contains("2 of 80 times far off"));
+    assert!(markdown(&Report::new(&run).unwrap()).contains("outliers: 2 of 80 times"));
 }
 
 /// Adds a training that predicted the examples correctly for which `right` is true.
@@ -293,28 +307,32 @@ fn accuracies_on_the_same_examples_are_compared_one_by_one() {
     });
     let report = Report::new(&run).unwrap();
     let rows = &report.suites[0].groups[0].rows;
-    // 15 examples were correct only under the baseline, and none only under this setting: p = 2/2¹⁵, times two comparisons.
+    // 15 examples were correct only with the baseline and none only with this setting: p = 2/2¹⁵, times two comparisons.
     assert!((rows[1].accuracy_p.unwrap() - 4.0 / 32_768.0).abs() < 1e-9);
-    assert!(rows[2].accuracy_p.unwrap() > 0.3, "151 against 140: nothing");
+    assert!(
+        rows[2].accuracy_p.unwrap() > 0.3,
+        "151 and 140 wrong examples do not differ significantly"
+    );
     assert_eq!(rows[0].accuracy_p, None);
-    assert!(markdown(&report).contains("not the baseline's"));
-    assert!(answer(&run).contains("medium"), "{}", answer(&run));
+    assert!(markdown(&report).contains("differs from baseline"));
+    assert!(headline(&run).contains("medium"), "{}", headline(&run));
     run.records[1].data.as_mut().unwrap().hash = "another".into();
-    second(&run, |row| assert_eq!(row.accuracy_p, None, "other examples"));
+    second(&run, |row| {
+        assert_eq!(row.accuracy_p, None, "the runs have different test examples")
+    });
 }
 
 #[test]
-fn what_varies_from_seed_to_seed_is_stated_apart() {
+fn the_variation_between_seeds_is_reported() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Seed])]);
     for (seed, wrong) in [(1, 140), (2, 150), (3, 160)] {
         tested(&mut run, &[], seed, |at| at >= wrong);
     }
     assert!(
-        answer(&run).contains(
-            "From seed to seed (3 of them) the test accuracy of one setting deviates by 1.00 points (standard deviation)."
-        ),
+        headline(&run)
+            .contains("The standard deviation of the test accuracy between 3 seeds is 1.00 points."),
         "{}",
-        answer(&run)
+        headline(&run)
     );
 }
 
@@ -329,8 +347,8 @@ fn repeats_keep_the_interval_over_test_examples() {
     assert_eq!(run.records[0].data, Some(synthetic()));
 }
 
-/// Creates a run of a model that generates text, or is tested on running text, under two settings.
-fn of_words(task: Task, metrics: &[(MetricName, [f64; 2])]) -> Run {
+/// Creates a run of a model that predicts tokens under two settings.
+fn of_tokens(task: Task, metrics: &[(MetricName, [f64; 2])]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     let workload = Workload {
         name: "w".into(),
@@ -350,9 +368,9 @@ fn of_words(task: Task, metrics: &[(MetricName, [f64; 2])]) -> Run {
 }
 
 #[test]
-fn what_was_not_compared_is_not_called_equal() {
+fn the_headline_mentions_quality_that_was_not_compared() {
     let size = LlamaSize::LLAMA2_7B;
-    let writing = GenerateTask {
+    let generation = GenerateTask {
         model: Model::Llama(size.clone()),
         prompt_tokens: 64,
         new_tokens: 64,
@@ -363,17 +381,20 @@ fn what_was_not_compared_is_not_called_equal() {
         max_noise: 0.05,
     };
     let rate = (MetricName::DecodeTokensPerSecond, [20.0, 30.0]);
-    let told = answer(&of_words(Task::Generate(writing), &[rate]));
+    let text = headline(&of_tokens(Task::Generate(generation), &[rate]));
     assert!(
-        told.contains(
-            "No setting is faster beyond noise than the baseline, 32-true · highest (20.00 tokens/s)"
+        text.contains(
+            "No setting is significantly faster than the baseline, 32-true · highest (20.00 tokens/s)"
         ),
-        "{told}"
+        "{text}"
     );
-    assert!(told.contains("Their results have not been compared."), "{told}");
-    assert!(!told.contains("accuracy"), "{told}");
+    assert!(
+        text.contains("The quality of their results was not compared."),
+        "{text}"
+    );
+    assert!(!text.contains("accuracy"), "{text}");
 
-    let tested = EvaluateTask {
+    let evaluation = EvaluateTask {
         model: Model::Llama(size),
         dataset: DatasetKind::Text,
         test: None,
@@ -383,15 +404,15 @@ fn what_was_not_compared_is_not_called_equal() {
         (MetricName::TestAccuracy, [0.641, 0.64]),
         (MetricName::Perplexity, [3.5482, 3.5601]),
     ];
-    let told = answer(&of_words(Task::Evaluate(tested), &metrics));
-    assert!(told.contains("Perplexity is 3.5601 under bf16-true"), "{told}");
+    let text = headline(&of_tokens(Task::Evaluate(evaluation), &metrics));
+    assert!(text.contains("Perplexity is 3.5601 for bf16-true"), "{text}");
     assert!(
-        told.contains("has not been estimated") && !told.contains("accuracy"),
-        "{told}"
+        text.contains("the uncertainty of the difference was not estimated") && !text.contains("accuracy"),
+        "{text}"
     );
 }
 
-fn foretelling() -> Task {
+fn perplexity_task() -> Task {
     Task::Evaluate(EvaluateTask {
         model: Model::Llama(LlamaSize::LLAMA2_7B),
         dataset: DatasetKind::Text,
@@ -400,19 +421,19 @@ fn foretelling() -> Task {
 }
 
 #[test]
-fn perplexities_are_told_where_no_speed_was_measured() {
+fn perplexities_are_compared_without_a_speed() {
     let metrics = [(MetricName::Perplexity, [3.5482, 3.5601])];
-    let mut run = of_words(foretelling(), &metrics);
-    let told = answer(&run);
+    let mut run = of_tokens(perplexity_task(), &metrics);
+    let text = headline(&run);
     assert!(
-        told.contains("Perplexity is 3.5601 under bf16-true; the baseline's (32-true"),
-        "{told}"
+        text.contains("Perplexity is 3.5601 for bf16-true; the baseline's (32-true"),
+        "{text}"
     );
     assert!(
-        told.contains(") is 3.5482. How sure such a difference is has not been estimated."),
-        "{told}"
+        text.contains(") is 3.5482. The uncertainty of the difference was not estimated."),
+        "{text}"
     );
-    assert!(!told.contains("has not been compared"), "{told}");
+    assert!(!text.contains("was not compared"), "{text}");
 
     // With several settings, the lowest and the highest are named.
     let workload = run.plan.cells[0].cell.workload.clone();
@@ -424,14 +445,14 @@ fn perplexities_are_told_where_no_speed_was_measured() {
         .metrics
         .insert(name, Metric::reading(name, 3.5455, "invented"));
     run.measured(record, None);
-    let told = answer(&run);
+    let text = headline(&run);
     assert!(
-        told.contains("Perplexity is from 3.5455 under 16-true to 3.5601 under bf16-true; the baseline's"),
-        "{told}"
+        text.contains("Perplexity is from 3.5455 for 16-true to 3.5601 for bf16-true; the baseline's"),
+        "{text}"
     );
 }
 
-/// Gives the metrics the intervals that a record has with enough passages.
+/// Adds intervals to the metrics, as records with enough passages have them.
 fn by_passage(run: &mut Run, intervals: [Option<(f64, f64)>; 2]) {
     for (record, interval) in run.records.iter_mut().zip(intervals) {
         for (name, metric) in &mut record.metrics {
@@ -448,20 +469,20 @@ fn by_passage(run: &mut Run, intervals: [Option<(f64, f64)>; 2]) {
 }
 
 #[test]
-fn intervals_of_words_are_shown_and_tell_no_settings_apart() {
+fn intervals_of_tokens_are_shown_and_not_used_as_a_test() {
     let metrics = [
         (MetricName::TestAccuracy, [0.64, 0.5]),
         (MetricName::Perplexity, [0.64, 0.5]),
     ];
-    let mut run = of_words(foretelling(), &metrics);
+    let mut run = of_tokens(perplexity_task(), &metrics);
     let none = markdown(&Report::new(&run).unwrap());
     assert!(!none.contains("95 % interval)"), "{none}");
-    assert!(notes(&run).contains("shares of them have no interval"));
+    assert!(notes(&run).contains("shares of tokens have no interval"));
     by_passage(&mut run, [Some((0.6, 0.7)), Some((0.45, 0.55))]);
-    let told = answer(&run);
-    assert!(told.contains("0.5000 (0.4500–0.5500) under bf16-true"), "{told}");
-    assert!(!told.contains("accuracy") && !told.contains("apart"), "{told}");
-    assert!(notes(&run).contains("no test of a difference") && !notes(&run).contains("Wilson"));
+    let text = headline(&run);
+    assert!(text.contains("0.5000 (0.4500–0.5500) for bf16-true"), "{text}");
+    assert!(!text.contains("accuracy") && !text.contains("apart"), "{text}");
+    assert!(notes(&run).contains("does not test a difference") && !notes(&run).contains("Wilson"));
     let all = markdown(&Report::new(&run).unwrap());
     assert!(all.contains("test accuracy (95 % interval)"), "{all}");
     assert!(all.contains("perplexity (95 % interval)"), "{all}");
@@ -473,9 +494,9 @@ fn intervals_of_words_are_shown_and_tell_no_settings_apart() {
 }
 
 #[test]
-fn processes_that_foretell_the_same_passages_are_not_counted_together() {
+fn processes_that_predict_the_same_passages_are_not_pooled() {
     let metrics = [(MetricName::TestAccuracy, [0.64, 0.5])];
-    let mut run = of_words(foretelling(), &metrics);
+    let mut run = of_tokens(perplexity_task(), &metrics);
     by_passage(&mut run, [Some((0.6, 0.7)), Some((0.45, 0.55))]);
     for repeat in 1..5 {
         let mut again = run.records[1].clone();

@@ -42,7 +42,10 @@ fn ten_thousand_records_and_a_million_samples_take_300_mb_at_most() {
         String::from_utf8_lossy(&output.stderr)
     );
     let peak = text.lines().find_map(|line| line.strip_prefix("peak MB: "));
-    let peak: f64 = peak.expect("the child prints its peak").parse().unwrap();
+    let peak: f64 = peak
+        .expect("the child process prints its peak memory")
+        .parse()
+        .unwrap();
     assert!(peak < LIMIT_MEGABYTES, "{peak} MB");
     let page = fs::metadata(temporary.path().join("report.html")).unwrap().len() as f64 / 1e6;
     assert!(page < PAGE_MEGABYTES, "{page} MB");
@@ -74,7 +77,8 @@ fn load_and_render(folder: &Path) {
     println!("peak MB: {}", kilobytes * 1024.0 / 1e6);
 }
 
-/// Writes a run with one record of a million steps. The other records share their samples, tested on as many reviews as IMDb has.
+/// Writes a run with one record of a million steps. The other records share the samples of a short record. Both have the number of
+/// test examples of IMDb.
 fn write_run(folder: &Path) {
     let mut large = run(vec![suite("s", "Large", &[], &[Axis::Batch])]);
     let mut lines = BufWriter::new(File::create(folder.join("records.jsonl")).unwrap());
@@ -86,8 +90,8 @@ fn write_run(folder: &Path) {
         memory_parts(&mut record, "32-true");
         // Insert more metrics than any record of a training has.
         for name in &MetricName::ALL[..33] {
-            let rest = Metric::estimate(*name, 2.0, (1.9, 2.1), 1_000, "median, order statistics");
-            record.metrics.entry(*name).or_insert(rest);
+            let metric = Metric::estimate(*name, 2.0, (1.9, 2.1), 1_000, "median, order statistics");
+            record.metrics.entry(*name).or_insert(metric);
         }
         record.samples = Some(
             if index == 0 {

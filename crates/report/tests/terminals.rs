@@ -46,16 +46,16 @@ fn a_table_fits_narrow_and_wide_terminals() {
 }
 
 #[test]
-fn what_a_narrow_table_leaves_out_is_named_in_its_title() {
+fn the_title_of_a_narrow_table_names_the_missing_columns() {
     let run = invented();
     let (narrow, wide) = (tables(&run, 60), tables(&run, 200));
     assert_eq!(narrow.len(), wide.len());
     let mut left_out = 0;
     for (narrow, wide) in narrow.iter().zip(&wide) {
-        assert!(!wide.title.contains("too narrow"), "{}", wide.title);
+        assert!(!wide.title.contains("omitted columns"), "{}", wide.title);
         for (title, _) in &wide.header {
             if !narrow.header.iter().any(|(known, _)| is_of(known, title)) {
-                let (_, named) = narrow.title.split_once("too narrow for ").unwrap();
+                let (_, named) = narrow.title.split_once("omitted columns: ").unwrap();
                 assert!(named.contains(title.as_str()), "{title}: {}", narrow.title);
                 left_out += 1;
             }
@@ -67,11 +67,11 @@ fn what_a_narrow_table_leaves_out_is_named_in_its_title() {
             );
         }
     }
-    assert!(left_out > 0, "60 columns are few");
+    assert!(left_out > 0, "no column is left out of a table of 60 columns");
 }
 
 #[test]
-fn no_number_is_cut_and_a_word_that_is_says_so() {
+fn numbers_are_not_shortened_and_shortened_texts_end_in_an_ellipsis() {
     let run = invented();
     let (narrow, wide) = (tables(&run, 60), tables(&run, 400));
     let mut cuts = 0;
@@ -90,18 +90,18 @@ fn no_number_is_cut_and_a_word_that_is_says_so() {
             }
         }
     }
-    assert!(cuts > 0, "reasons are longer than 60 columns");
+    assert!(cuts > 0, "no cell is shortened in a table of 60 columns");
 }
 
 #[test]
-fn words_that_differ_differ_in_a_narrow_table() {
+fn different_texts_stay_different_in_a_narrow_table() {
     let run = invented();
     for (narrow, wide) in tables(&run, 60).iter().zip(&tables(&run, 400)) {
         let different = |table: &Table, column: usize| {
-            let words = table.rows.iter().map(|row| row[column].clone());
-            words.collect::<BTreeSet<String>>().len()
+            let texts = table.rows.iter().map(|row| row[column].clone());
+            texts.collect::<BTreeSet<String>>().len()
         };
-        // Reasons may be cut at the end of the line.
+        // Reasons may be shortened.
         for (column, (title, _)) in narrow
             .header
             .iter()
@@ -113,7 +113,7 @@ fn words_that_differ_differ_in_a_narrow_table() {
                 .iter()
                 .position(|(known, _)| is_of(title, known))
                 .unwrap();
-            if narrow.header[0].0 != "the sentence" {
+            if narrow.header[0].0 != "claim" {
                 assert_eq!(different(narrow, column), different(wide, same), "{title}");
             }
         }
@@ -121,7 +121,7 @@ fn words_that_differ_differ_in_a_narrow_table() {
 }
 
 #[test]
-fn a_reason_has_the_room_that_a_wide_terminal_leaves() {
+fn reasons_use_the_width_of_the_terminal() {
     let run = invented();
     let reasons = |width| -> usize {
         let tables = tables(&run, width);
@@ -132,7 +132,7 @@ fn a_reason_has_the_room_that_a_wide_terminal_leaves() {
 }
 
 #[test]
-fn a_table_holds_no_code_that_colours_or_moves() {
+fn a_table_contains_no_control_characters() {
     let mut run = invented();
     run.plan.suites[0].title = "\u{1b}[31mred\n".into();
     for record in &mut run.records {

@@ -44,12 +44,12 @@ fn trends(runs: usize, lines: Vec<TrendLine>) -> Trends {
 }
 
 #[test]
-fn hostile_names_are_texts_and_nothing_else() {
+fn hostile_names_are_escaped() {
     const HOSTILE: &str = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>&\u{1b}[2J'";
     let mut trends = trends(20, vec![line(20, HOSTILE), line(20, "")]);
     trends.name = HOSTILE.into();
     let page = trends.html().unwrap();
-    assert!(!page.contains("<img"), "an element of theirs");
+    assert!(!page.contains("<img"), "a name added an element");
     assert_eq!(page.matches("<script").count(), 1);
     assert_eq!(page.matches("</script>").count(), 1);
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"));
@@ -59,7 +59,7 @@ fn hostile_names_are_texts_and_nothing_else() {
 }
 
 #[test]
-fn what_is_absent_or_infinite_is_a_dash_and_no_word() {
+fn absent_and_infinite_values_are_dashes() {
     let mut odd = line(20, "");
     odd.runs[3].value = f64::NAN;
     odd.runs[19].value = f64::INFINITY;
@@ -103,7 +103,7 @@ fn every_kind_of_value_has_an_axis() {
 }
 
 #[test]
-fn runs_on_several_machines_are_told_apart() {
+fn runs_on_several_machines_are_distinguished() {
     let mut other = line(20, "");
     other.machine = "another".into();
     let page = trends(20, vec![line(20, ""), other]).html().unwrap();
@@ -112,11 +112,11 @@ fn runs_on_several_machines_are_told_apart() {
 }
 
 #[test]
-fn ten_thousand_trends_of_a_hundred_runs_are_a_page_of_some_megabytes() {
+fn a_page_of_ten_thousand_trends_has_a_few_megabytes() {
     let lines = (0..10_000).map(|index| line(100, &format!("-{index}"))).collect();
     let page = trends(100, lines).html().unwrap();
     assert_eq!(page.matches("<figure").count(), 40);
-    assert!(page.contains("10,000 trends turned; these are the 40 gravest"));
+    assert!(page.contains("10,000 trends have change points. The figures show the 40 most severe"));
     assert!(page.len() < 8_000_000, "{} bytes", page.len());
 }
 

@@ -78,18 +78,18 @@ pub(crate) fn cool_down(
 fn describe(before: Option<f64>, now: &GpuState) -> String {
     let celsius =
         |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |value| format!("{value} °C"));
-    let mut words = format!(
+    let mut text = format!(
         "{} after {} before the first cell",
         celsius(now.celsius),
         celsius(before)
     );
     if !now.throttle.is_empty() {
-        words = format!("{words}, clock held back: {}", now.throttle.join(", "));
+        text = format!("{text}, clock throttled: {}", now.throttle.join(", "));
     }
     if !now.is_back(before) {
-        words = format!("{words}: not back within the limit");
+        text = format!("{text}: not back within the time limit");
     }
-    words
+    text
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(
             rested(&[GpuState::default()]),
             None,
-            "an unknown temperature cannot be waited for"
+            "no wait for an unknown temperature"
         );
         assert_eq!(rested(&[]), None, "a GPU that cannot be queried");
     }
@@ -138,7 +138,7 @@ mod tests {
         let rest = rested(&[at(70.0)]).unwrap();
         assert_eq!(rest.seconds, 1.0);
         assert!(
-            rest.detail.ends_with("not back within the limit"),
+            rest.detail.ends_with("not back within the time limit"),
             "{}",
             rest.detail
         );
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(rested(&[held.clone(), at(40.0)]).unwrap().seconds, 0.25);
         let stays = rested(&[held]).unwrap().detail;
         assert!(
-            stays.contains("clock held back: hardware slowdown: not back"),
+            stays.contains("clock throttled: hardware slowdown: not back"),
             "{stays}"
         );
     }

@@ -49,8 +49,8 @@ fn device(engine: &dyn Engine, backend: Backend) -> Option<String> {
 ///
 /// # Errors
 /// [`RunError::Unavailable`] if the requested backend is not available.
-pub fn choose_backend(engine: &dyn Engine, asked: Option<Backend>) -> Result<Backend, RunError> {
-    match asked {
+pub fn choose_backend(engine: &dyn Engine, requested: Option<Backend>) -> Result<Backend, RunError> {
+    match requested {
         None if engine.available(Backend::Cuda).is_ok() => Ok(Backend::Cuda),
         None => Ok(Backend::Flex),
         Some(backend) => match engine.available(backend) {

@@ -10,13 +10,13 @@ use crate::Signal;
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The folder already contains a run.
-    #[error("`{}` holds a run already\n  hint: `--resume {}` runs what it lacks; recorded data is never overwritten", .path.display(), .path.display())]
+    #[error("`{}` already contains a run\n  hint: run its missing cells with `--resume {}`, or choose another folder", .path.display(), .path.display())]
     Occupied {
         /// Path of the folder.
         path: PathBuf,
     },
     /// The folder does not contain a run.
-    #[error("`{}` is no run folder: `{missing}` is not there\n  hint: a run folder is what `mantissa run` made, e.g. under `reports/`; one without `plan.json` was left before anything ran and can be given to `--out` again", .path.display())]
+    #[error("`{}` is not a run folder: `{missing}` not found\n  hint: pass a folder that `mantissa run` created, e.g. under `reports/`; a folder without `plan.json` has no results and can be used with `--out` again", .path.display())]
     NoRun {
         /// Path of the folder.
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The disk is full, or a quota or size limit is reached.
-    #[error("`{}`: {source}\n  hint: make room, then go on with `--resume`: what was recorded is whole", .path.display())]
+    #[error("cannot write `{}`: {source}\n  hint: free disk space, then continue with `--resume`; the records are complete", .path.display())]
     Full {
         /// Path of the file.
         path: PathBuf,
@@ -39,12 +39,12 @@ pub enum RunError {
     },
     /// A worker could not write its samples. Other workers would fail as well.
     #[error(
-        "the samples could not be written: {0}\n  hint: make room, then go on with `--resume`: what was recorded is whole"
+        "cannot write the samples: {0}\n  hint: free disk space, then continue with `--resume`; the records are complete"
     )]
     Samples(String),
     /// Another process computes on the GPU, and the policy does not allow the run to continue.
     #[error(
-        "GPU `{gpu}` is used by {processes}\n  hint: go on with `--resume` when it is free, or begin with `--busy warn`"
+        "GPU `{gpu}` is used by {processes}\n  hint: continue with `--resume` when the GPU is free, or start with `--busy warn`"
     )]
     Busy {
         /// UUID of the GPU.
@@ -61,7 +61,7 @@ pub enum RunError {
         source: std::io::Error,
     },
     /// A file of the run folder is invalid.
-    #[error("`{}`: {}\n  hint: it may be of another version of mantissa, which alone can go on with its run", .path.display(), in_one_line(source))]
+    #[error("`{}`: {}\n  hint: if the file is from another version of mantissa, continue the run with that version", .path.display(), in_one_line(source))]
     Json {
         /// Path of the file.
         path: PathBuf,
@@ -88,7 +88,7 @@ pub enum RunError {
         reason: String,
     },
     /// Another program renamed, removed or changed the run folder or its records.
-    #[error("`{}` was {outcome} while the run went on", .path.display())]
+    #[error("during the run, `{}` was {outcome}", .path.display())]
     Moved {
         /// Path at the start of the run.
         path: PathBuf,

@@ -31,12 +31,12 @@ impl WorkerExit {
 
     pub(crate) fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "the worker ended without a result",
+            Self::Done => "the worker exited without a result",
             Self::OutOfMemory => "out of memory",
             Self::Panicked => "a thread panicked",
-            Self::Orphaned => "the worker could not reach its parent",
-            Self::BadRequest => "the worker did not understand its request",
-            Self::NotWritten => "the samples could not be written",
+            Self::Orphaned => "the worker lost the connection to its parent",
+            Self::BadRequest => "the worker received a malformed request",
+            Self::NotWritten => "the worker cannot write the samples",
         }
     }
 }

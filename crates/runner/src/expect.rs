@@ -39,11 +39,12 @@ pub(crate) fn broken(plan: &Plan, record: &Record) -> Vec<String> {
         most.extend(expectation.at_most.iter().map(|(name, bound)| (*name, *bound)));
     }
     let value = |name: MetricName| record.metrics.get(&name).and_then(|metric| metric.value);
-    let judge = |name: MetricName, bound: f64, holds: fn(f64, f64) -> bool, words: &str| match value(name) {
-        Some(value) if holds(value, bound) => None,
-        Some(value) => Some(format!("`{name}` is {value}, expected {words} {bound}")),
-        None => Some(format!("`{name}` is absent, expected {words} {bound}")),
-    };
+    let judge =
+        |name: MetricName, bound: f64, holds: fn(f64, f64) -> bool, comparison: &str| match value(name) {
+            Some(value) if holds(value, bound) => None,
+            Some(value) => Some(format!("`{name}` is {value}, expected {comparison} {bound}")),
+            None => Some(format!("`{name}` is absent, expected {comparison} {bound}")),
+        };
     let low = least
         .into_iter()
         .filter_map(|(name, bound)| judge(name, bound, |v, b| v >= b, "at least"));

@@ -26,40 +26,41 @@ fn on_one_line(reason: &str) -> String {
     if !reason.contains("Caused by:") {
         return reason.replace("; No backtrace available", "");
     }
-    let told = |line: &&str| !line.is_empty() && *line != "Caused by:" && !line.starts_with("No backtrace");
+    let is_cause =
+        |line: &&str| !line.is_empty() && *line != "Caused by:" && !line.starts_with("No backtrace");
     let lines = reason.lines().map(str::trim);
     let lines = lines
         .take_while(|line| !line.starts_with("Backtrace") && *line != "Asked at:")
-        .filter(told);
+        .filter(is_cause);
     lines.collect::<Vec<_>>().join(": ")
 }
 
 fn advice(status: Status, reason: &str) -> Option<&'static str> {
-    let says = |word: &str| reason.to_lowercase().contains(word);
+    let contains = |word: &str| reason.to_lowercase().contains(word);
     match status {
         Status::Oom => Some(
-            "less memory is taken by a smaller `batch` with as much more `accumulate`, by `checkpointing=on`, by a \
-             shorter `sequence` or, of a kernel, by a smaller `size`",
+            "reduce the memory with a smaller `batch` and a larger `accumulate`, with `checkpointing=on` or with a \
+             shorter `sequence`; for a kernel, with a smaller `size`",
         ),
-        Status::Failed if says("libnvrtc-builtins") => Some(
-            "`libnvrtc-builtins.so` belongs to the run-time compiler: add the folder with both libraries, `lib64` of the toolkit, to \
+        Status::Failed if contains("libnvrtc-builtins") => Some(
+            "`libnvrtc-builtins.so` is part of the run-time compiler: add the folder with both libraries, `lib64` of the toolkit, to \
              `LD_LIBRARY_PATH`",
         ),
-        Status::Failed if says("cannot open source file") => {
+        Status::Failed if contains("cannot open source file") => {
             Some("the CUDA headers are incomplete: set `CUDA_PATH` to a complete toolkit")
         }
-        Status::Failed if says("compilation") => Some(
-            "the driver did not take a generated kernel: a CUDA toolkit newer than the driver is the usual reason, and \
-             `mantissa devices` names what was found",
+        Status::Failed if contains("compilation") => Some(
+            "the driver rejected a generated kernel, usually because the CUDA toolkit is newer than the driver; run \
+             `mantissa devices` to see what was found",
         ),
         Status::Failed
             if ["launch error", "poisoned", "cuda_error", "driver"]
                 .into_iter()
-                .any(says) =>
+                .any(contains) =>
         {
             Some(
-                "see with `mantissa devices` whether the device still answers, and in the system's log what its driver \
-             says; `--resume` goes on with what is left",
+                "run `mantissa devices` to check whether the device still responds, and look for driver errors in the \
+                 system log; run the remaining cells with `--resume`",
             )
         }
         _ => None,
@@ -79,8 +80,8 @@ mod tests {
             advised(Status::Failed, reason),
             "the device failed: An error happened during execution: The server is in an invalid state: [Launch(A \
              compilation error happened during launch: Unable to load the PTX: DriverError(CUDA_ERROR_INVALID_VALUE); \
-             hint: the driver did not take a generated kernel: a CUDA toolkit newer than the driver is the usual reason, \
-             and `mantissa devices` names what was found"
+             hint: the driver rejected a generated kernel, usually because the CUDA toolkit is newer than the driver; \
+             run `mantissa devices` to see what was found"
         );
     }
 
@@ -106,7 +107,7 @@ mod tests {
         assert!(
             hint(Status::Failed, "A launch error happened")
                 .unwrap()
-                .contains("still answers")
+                .contains("still responds")
         );
         assert_eq!(
             hint(Status::Failed, "a thread panicked: index out of bounds"),

@@ -77,7 +77,7 @@ impl RunSettings {
         match given.into_iter().find(|path| path.to_str().is_none()) {
             None => Ok(()),
             Some(path) => Err(RunError::Input(format!(
-                "`{}` is not UTF-8, and `{SETTINGS}` cannot name it\n  hint: rename it",
+                "the path `{}` is not UTF-8, so `{SETTINGS}` cannot store it\n  hint: rename the file",
                 path.display()
             ))),
         }
@@ -139,7 +139,7 @@ fn read_settings(path: &Path) -> Result<RunSettings, RunError> {
     let mut settings: RunSettings = read_json(path, SETTINGS)?;
     if !(1..=MOST_REPEATS).contains(&settings.repeats) {
         return Err(RunError::Input(format!(
-            "`{}` has {} repeats, and a run has 1 to {MOST_REPEATS}",
+            "`{}` has {} repeats, expected 1 to {MOST_REPEATS}",
             path.join(SETTINGS).display(),
             settings.repeats
         )));
@@ -250,7 +250,7 @@ impl RunFolder {
         let planned = self.settings.repeats;
         if repeats < planned {
             let error = format!(
-                "`{}` has {planned} repeats, and none is taken back",
+                "`{}` has {planned} repeats, which cannot be reduced to {repeats}",
                 self.path.display()
             );
             return Err(RunError::Input(error));
@@ -313,13 +313,13 @@ impl RunFolder {
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt as _;
-            let held = self.handle.metadata().at(&self.path)?;
+            let open = self.handle.metadata().at(&self.path)?;
             let named = fs::metadata(&self.path);
-            if !named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
+            if !named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
                 let now = fs::read_link(self.place()).ok().filter(|now| now.is_dir());
                 let outcome = match now {
                     Some(now) => format!(
-                        "renamed to `{}`\n  hint: go on with `--resume {}`: what was recorded is whole",
+                        "renamed to `{}`\n  hint: continue with `--resume {}`; the records are complete",
                         now.display(),
                         now.display()
                     ),
@@ -331,9 +331,9 @@ impl RunFolder {
                 });
             }
             let file = self.path.join(RECORDS);
-            let held = self.records.metadata().at(&file)?;
+            let open = self.records.metadata().at(&file)?;
             let named = fs::metadata(&file);
-            if !named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
+            if !named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
                 let outcome = "replaced or removed".to_owned();
                 return Err(RunError::Moved { path: file, outcome });
             }
@@ -377,7 +377,7 @@ impl RunFolder {
         line.push(b'\n');
         if line.len() as u64 > LONGEST_RECORD {
             return Err(RunError::Input(format!(
-                "the record of a cell has {} bytes, and at most {LONGEST_RECORD} are read",
+                "the record of a cell has {} bytes; the maximum is {LONGEST_RECORD}",
                 line.len()
             )));
         }
@@ -446,7 +446,7 @@ impl RunFolder {
                 }
             }
         }
-        let error = format!("the records of cell `{cell}` have used up its numbers of attempts");
+        let error = format!("cell `{cell}` has no unused attempt number");
         Err(RunError::Input(error))
     }
 }
@@ -461,12 +461,12 @@ fn lock(path: &Path) -> Result<File, RunError> {
         .create(true)
         .open(&file)
         .at(&file)?;
-    let asked = Instant::now();
+    let start = Instant::now();
     loop {
         match records.try_lock() {
             Ok(()) => return Ok(records),
             // A forked child inherits all open files until it calls `exec`.
-            Err(fs::TryLockError::WouldBlock) if asked.elapsed() < FORKED => {
+            Err(fs::TryLockError::WouldBlock) if start.elapsed() < FORKED => {
                 thread::sleep(Duration::from_millis(5));
             }
             Err(fs::TryLockError::WouldBlock) => {
@@ -515,19 +515,19 @@ pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(there) if !there.is_file() => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it is not a regular file, and is not written through",
+            "it is not a regular file, and links are not followed",
         )),
         _ => Ok(()),
     }
 }
 
-/// Rejects a file with several names (hard links), because a write would change a file elsewhere.
+/// Rejects a file with several hard links, because a write would change a file elsewhere.
 fn refuse_second_name(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if fs::metadata(path).is_ok_and(|there| std::os::unix::fs::MetadataExt::nlink(&there) > 1) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "it has several names (hard links), and is not written to\n  hint: copy the folder",
+            "it has several hard links, so writing would change another file\n  hint: copy the folder",
         ));
     }
     Ok(())
@@ -618,7 +618,7 @@ mod tests {
     fn a_folder_without_a_run_cannot_be_resumed() {
         let dir = tempfile::tempdir().unwrap();
         let error = RunFolder::open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("`plan.json` is not there"), "{error}");
+        assert!(error.contains("`plan.json` not found"), "{error}");
     }
 
     #[test]

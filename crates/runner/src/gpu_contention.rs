@@ -11,7 +11,7 @@ use crate::Busy;
 /// belong to this run.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Time limit of the wait for a free GPU: longer than most tests, shorter than a night.
+/// Time limit of the wait for a free GPU.
 pub(crate) const WAIT: Duration = Duration::from_secs(600);
 
 /// Polling interval.
@@ -58,14 +58,14 @@ pub(crate) fn contention(
 
 /// Returns the other processes that a worker detected while it computed, e.g. `process 4711`.
 pub(crate) fn strangers(events: &[Event]) -> Vec<String> {
-    let told = events
+    let events = events
         .iter()
         .filter(|event| event.kind == EventKind::ForeignProcess);
     let name = |event: &Event| {
-        let words: Vec<&str> = event.detail.split(' ').take(2).collect();
-        words.join(" ")
+        let process: Vec<&str> = event.detail.split(' ').take(2).collect();
+        process.join(" ")
     };
-    told.map(name).collect()
+    events.map(name).collect()
 }
 
 #[cfg(test)]
@@ -83,11 +83,11 @@ mod tests {
         };
         let mut pauses = 0;
         let known = known.iter().copied().collect();
-        let company = contention(busy, &known, look, |_| {
+        let decision = contention(busy, &known, look, |_| {
             pauses += 1;
             true
         });
-        (company, pauses)
+        (decision, pauses)
     }
 
     fn pids(pids: &[u32]) -> BTreeSet<u32> {
@@ -133,15 +133,15 @@ mod tests {
             judged(Busy::Wait, &[], &[&[7], &[7, 8], &[8], &[]]),
             (Contention::Tolerated(pids(&[])), 3)
         );
-        let (company, pauses) = judged(Busy::Wait, &[7], &[&[7]]);
-        assert_eq!((company, LOOK * pauses), (Contention::Refused(pids(&[7])), WAIT));
+        let (decision, pauses) = judged(Busy::Wait, &[7], &[&[7]]);
+        assert_eq!((decision, LOOK * pauses), (Contention::Refused(pids(&[7])), WAIT));
     }
 
     #[test]
     fn a_run_that_is_to_stop_waits_for_nobody() {
         for busy in [Busy::Wait, Busy::Fail] {
-            let company = contention(busy, &BTreeSet::new(), || pids(&[7]), |_| false);
-            assert_eq!(company, Contention::Tolerated(pids(&[7])));
+            let decision = contention(busy, &BTreeSet::new(), || pids(&[7]), |_| false);
+            assert_eq!(decision, Contention::Tolerated(pids(&[7])));
         }
     }
 }

@@ -114,9 +114,10 @@ fn files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
         },
         _ => vec![path.to_owned()],
     };
-    let beside = CONFIGURATIONS.iter().map(|name| given[0].with_file_name(name));
-    let beside = beside.filter(|other| role != InputRole::Data && !given.contains(other) && other.is_file());
-    let configuration: Vec<PathBuf> = beside.collect();
+    let neighbors = CONFIGURATIONS.iter().map(|name| given[0].with_file_name(name));
+    let neighbors =
+        neighbors.filter(|other| role != InputRole::Data && !given.contains(other) && other.is_file());
+    let configuration: Vec<PathBuf> = neighbors.collect();
     let given = given.par_iter().map(|path| file(role, name(path), path));
     let configuration = configuration
         .par_iter()

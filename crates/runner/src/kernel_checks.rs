@@ -83,7 +83,7 @@ pub fn check_kernels(
             .min(LIMIT);
         known.extend(run(engine, &missing, (settings, limit), stop, progress)?);
         let path = folder.join(KernelCheck::FILE);
-        let text = serde_json::to_vec_pretty(&known).expect("checks are plain data");
+        let text = serde_json::to_vec_pretty(&known).expect("kernel checks are serializable");
         let written = fs::create_dir_all(&folder).and_then(|()| write_whole(&path, &text));
         written.map_err(|source| RunError::Io { path, source })?;
     }

@@ -116,7 +116,7 @@ impl MemorySoFar {
             (MetricName::AllocatorReservedPeakBytes, self.reserved),
             (MetricName::AllocatorInUsePeakBytes, self.in_use),
         ];
-        let method = "the most that was seen before memory ran out";
+        let method = "highest observed value before memory ran out";
         let known = all.into_iter().filter_map(|(name, bytes)| Some((name, bytes?)));
         known
             .map(|(name, bytes)| (name, Metric::reading(name, bytes as f64, method)))

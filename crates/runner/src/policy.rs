@@ -14,7 +14,7 @@ pub const COOL_DOWN_SECONDS: f64 = 10.0;
 pub struct Policy {
     /// Execution order of the cells.
     pub order: Order,
-    /// Time limit in seconds for the cooldown before a cell. With 0, nothing is waited for and the idle power is not
+    /// Time limit in seconds for the cooldown before a cell. With 0, there is no wait and the idle power is not
     /// measured.
     pub cool_down_seconds: f64,
     /// Handling of other processes on the GPU.

@@ -77,9 +77,7 @@ impl PreCell {
     ) -> Result<f64, String> {
         let gpu = gpu.ok_or("no GPU is sampled")?;
         if self.policy.cool_down_seconds == 0.0 {
-            return Err(
-                "the power of the idle device was not read: `--cool-down 0` waits for nothing".into(),
-            );
+            return Err("the idle power was not measured because of `--cool-down 0`".into());
         }
         let known = self.devices.get(gpu).cloned().unwrap_or_default();
         if let Some(why) = known.unknown_idle {
@@ -102,10 +100,10 @@ impl PreCell {
                 )),
                 _ => trace.steady_power(window),
             };
-            let mute = |what: &String| what.starts_with("power") || what.starts_with("NVML");
-            let in_vain = trace.missing().iter().any(mute);
+            let is_power = |what: &String| what.starts_with("power") || what.starts_with("NVML");
+            let never_readable = trace.missing().iter().any(is_power);
             let over = begun.elapsed().as_secs_f64() >= self.policy.cool_down_seconds;
-            if read.is_ok() || over || in_vain {
+            if read.is_ok() || over || never_readable {
                 break read;
             }
             if self.stop.asked().is_some() {
@@ -124,7 +122,7 @@ impl PreCell {
     fn watch(&self, gpu: &str, tell: &mut dyn FnMut(&str)) -> (Trace, Range<f64>) {
         let sampler = Sampler::start(vec![Box::new(GpuSource::open(gpu))]);
         let enough = |sampler: &Sampler| sampler.seconds() >= IDLE_SECONDS;
-        while !enough(&sampler) && self.pause(LOOK, "the power of the idle GPU is read", tell) {}
+        while !enough(&sampler) && self.pause(LOOK, "measuring the idle power of the GPU", tell) {}
         let end = sampler.seconds();
         (sampler.stop(), (IDLE_SECONDS - MIN_ENERGY_SECONDS).min(end)..end)
     }
@@ -142,12 +140,12 @@ impl PreCell {
         let (Some(library), Some(gpu)) = (self.library, gpu) else {
             return Ok(vec![]);
         };
-        let strangers = self.strangers(library, gpu, tell)?;
-        let rested = self.cool_down(library, gpu, tell);
-        Ok(strangers.into_iter().chain(rested).collect())
+        let contention = self.check_contention(library, gpu, tell)?;
+        let cooldown = self.cool_down(library, gpu, tell);
+        Ok(contention.into_iter().chain(cooldown).collect())
     }
 
-    fn strangers(
+    fn check_contention(
         &mut self,
         library: Library,
         gpu: &str,
@@ -160,7 +158,7 @@ impl PreCell {
             let others = listed.into_iter().filter(|process| !process.own);
             others.map(|process| process.pid).collect()
         };
-        let mut pause = |time| self.pause(time, "another process computes on the GPU", tell);
+        let mut pause = |time| self.pause(time, "waiting for another process on the GPU", tell);
         match contention(self.policy.busy, &self.known, look, &mut pause) {
             Contention::Refused(pids) => Err(RunError::Busy {
                 gpu: gpu.to_owned(),
@@ -199,21 +197,21 @@ impl PreCell {
             })
         };
         let Some(before) = self.devices.get(gpu) else {
-            let at_rest = |now: GpuState| GpuBaseline {
+            let baseline = |now: GpuState| GpuBaseline {
                 celsius: now.celsius,
                 ..GpuBaseline::default()
             };
             self.devices
-                .extend(look().map(|now| (gpu.to_owned(), at_rest(now))));
+                .extend(look().map(|now| (gpu.to_owned(), baseline(now))));
             return None;
         };
-        let rest = cool_down(before.celsius, limit, look, |time| {
-            self.pause(time, "the GPU cools down", tell)
+        let cooldown = cool_down(before.celsius, limit, look, |time| {
+            self.pause(time, "waiting for the GPU to cool down", tell)
         })?;
         Some(Noted {
             event: Event {
-                value: Some(rest.seconds),
-                ..Event::new(EventKind::CoolDown, rest.detail)
+                value: Some(cooldown.seconds),
+                ..Event::new(EventKind::CoolDown, cooldown.detail)
             },
             pid: None,
         })
@@ -234,15 +232,15 @@ fn with_patience<T: Send + 'static>(
     patience: Duration,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     // The receiver may be gone when the call returns.
-    let asked = thread::Builder::new().spawn(move || drop(tell.send(call())));
-    asked.ok()?;
-    told.recv_timeout(patience).ok()
+    let started = thread::Builder::new().spawn(move || drop(sender.send(call())));
+    started.ok()?;
+    receiver.recv_timeout(patience).ok()
 }
 
-/// Joins the events from before a cell and those of its worker. Omits a process that both detected from the former,
-/// because the worker knows how long it was there.
+/// Joins the events from before a cell and those of its worker. If both detected a process, keeps only the event of the
+/// worker, which knows how long the process was listed.
 pub(crate) fn merge(noted: Vec<Noted>, of_worker: Vec<Event>) -> Vec<Event> {
     let seen = |pid: u32| {
         let prefix = format!("process {pid} ");

@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const ENDING: Duration = Duration::from_secs(5);
 
 /// Time limit for reading the rest of the output after the exit.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
 /// Maximum length of a message in bytes. A longer line is split and treated as output.
 const LONGEST_MESSAGE: u64 = 16 << 20;
@@ -46,7 +46,7 @@ const REASON_LINES: usize = 4;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// First polling interval.
-const FIRST_LOOK: Duration = Duration::from_millis(10);
+const FIRST_POLL: Duration = Duration::from_millis(10);
 
 /// Runs every cell as `<program> worker`.
 pub(crate) struct Workers {
@@ -142,9 +142,9 @@ impl Workers {
 /// Output of a worker, as received by the reader threads.
 enum OutputLine {
     Message(Message),
-    Noise(Vec<u8>),
+    Other(Vec<u8>),
     /// The worker closed its standard output.
-    Silence,
+    Closed,
 }
 
 impl Executor for Workers {
@@ -152,9 +152,9 @@ impl Executor for Workers {
         &mut self,
         request: &Request,
         timeout: Duration,
-        told: &mut dyn FnMut(Option<ProgressUpdate>),
+        on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        self.run(request, timeout, told)
+        self.run(request, timeout, on_progress)
     }
 }
 
@@ -167,7 +167,7 @@ impl Workers {
         &self,
         request: &Request,
         timeout: Duration,
-        told: &mut dyn FnMut(Option<ProgressUpdate>),
+        on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
         let deaths_before = oom_kills();
         // Temporary files for another framework are removed with the worker, however it ends.
@@ -181,7 +181,7 @@ impl Workers {
         let current = current.transpose().map_err(RunError::Worker)?;
         let [scratch, current] = [&scratch, &current].map(|folder| folder.as_ref().map(TempDir::path));
         let worker = Worker(self.spawn(request, scratch, current)?);
-        self.attend(worker, timeout, deaths_before, told)
+        self.attend(worker, timeout, deaths_before, on_progress)
     }
 
     /// Reads the output of a worker until it exits or has to be killed, and classifies its end. `deaths_before` is the
@@ -191,32 +191,32 @@ impl Workers {
         mut worker: Worker,
         timeout: Duration,
         deaths_before: Option<u64>,
-        told: &mut dyn FnMut(Option<ProgressUpdate>),
+        on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        let (sender, heard) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let output = worker.0.stdout.take();
-        listen(output, sender.clone(), parse, Some(OutputLine::Silence))
-            .and_then(|()| listen(worker.0.stderr.take(), sender, OutputLine::Noise, None))
+        listen(output, sender.clone(), parse, Some(OutputLine::Closed))
+            .and_then(|()| listen(worker.0.stderr.take(), sender, OutputLine::Other, None))
             .map_err(RunError::Worker)?;
         let start = Instant::now();
-        let mut said = Said::default();
+        let mut received = WorkerOutput::default();
         let (mut stopped, mut out_of_time) = (false, false);
         loop {
             let left = timeout.saturating_sub(start.elapsed());
             // Poll more often at first to get the memory of a worker that crashes early.
-            let look = LOOK.min(FIRST_LOOK + start.elapsed() / 2);
-            match heard.recv_timeout(left.min(look)) {
-                Ok(OutputLine::Silence) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(heard) => {
-                    let advance = said.hear(heard);
+            let look = LOOK.min(FIRST_POLL + start.elapsed() / 2);
+            match receiver.recv_timeout(left.min(look)) {
+                Ok(OutputLine::Closed) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(line) => {
+                    let advance = received.handle(line);
                     if advance.is_some() {
-                        said.look(&worker.0);
+                        received.poll_memory(&worker.0);
                     }
-                    told(advance);
+                    on_progress(advance);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    said.look(&worker.0);
-                    told(None);
+                    received.poll_memory(&worker.0);
+                    on_progress(None);
                 }
             }
             stopped = self.stop.at_once();
@@ -233,39 +233,39 @@ impl Workers {
         let exit = worker.wait(GRACE, ENDING).map_err(RunError::Worker)?;
         // Both streams end with the worker and its group. Do not wait for a stream that another process keeps open.
         let end = Instant::now();
-        while end.elapsed() < LAST_WORDS
-            && let Ok(rest) = heard.recv_timeout(LAST_WORDS.saturating_sub(end.elapsed()))
+        while end.elapsed() < DRAIN_LIMIT
+            && let Ok(rest) = receiver.recv_timeout(DRAIN_LIMIT.saturating_sub(end.elapsed()))
         {
-            said.hear(rest);
+            received.handle(rest);
         }
         if stopped {
             // A final message sent before the kill counts.
-            said.last_word.get_or_insert(CellResult::Stopped);
+            received.final_message.get_or_insert(CellResult::Stopped);
         }
         let killed_for_memory = deaths_before
             .zip(oom_kills())
             .is_some_and(|(before, now)| now > before);
         let death = exit.map_or(Death::Never, Death::of);
-        if said.last_word.is_none() && death == Death::Code(WorkerExit::NotWritten as i32) {
-            return Err(RunError::Samples(said.output.last_lines()));
+        if received.final_message.is_none() && death == Death::Code(WorkerExit::NotWritten as i32) {
+            return Err(RunError::Samples(received.output.last_lines()));
         }
-        let (memory, events) = (said.memory, said.events);
-        if out_of_time && said.last_word.is_none() {
+        let (memory, events) = (received.memory, received.events);
+        if out_of_time && received.final_message.is_none() {
             let still = match death {
-                Death::Never => " and still there: a call of its driver does not come back",
+                Death::Never => "; the process cannot be killed, because a driver call does not return",
                 _ => "",
             };
-            let reason = format!("ended after {} s, its time limit{still}", timeout.as_secs_f64());
+            let reason = format!("killed after {} s, the time limit{still}", timeout.as_secs_f64());
             let ended = CellResult::Died {
                 status: Status::Timeout,
                 reason,
                 memory,
                 events,
             };
-            return Ok((ended, said.output.bytes.into()));
+            return Ok((ended, received.output.bytes.into()));
         }
-        let ended = said.last_word.unwrap_or_else(|| {
-            let (status, reason) = judge(death, &said.output.text(), killed_for_memory);
+        let ended = received.final_message.unwrap_or_else(|| {
+            let (status, reason) = judge(death, &received.output.text(), killed_for_memory);
             CellResult::Died {
                 status,
                 reason,
@@ -273,28 +273,28 @@ impl Workers {
                 events,
             }
         });
-        Ok((ended, said.output.bytes.into()))
+        Ok((ended, received.output.bytes.into()))
     }
 }
 
 /// Messages and output of a worker up to now.
 #[derive(Default)]
-struct Said {
-    last_word: Option<CellResult>,
+struct WorkerOutput {
+    final_message: Option<CellResult>,
     output: Tail,
     memory: MemorySoFar,
     /// Events up to the last message.
     events: Vec<Event>,
 }
 
-impl Said {
-    fn look(&mut self, worker: &Child) {
+impl WorkerOutput {
+    fn poll_memory(&mut self, worker: &Child) {
         self.memory.host = host_peak(worker).or(self.memory.host);
     }
 
     /// Handles a message; returns a progress update. Only the first final message counts.
-    fn hear(&mut self, heard: OutputLine) -> Option<ProgressUpdate> {
-        match heard {
+    fn handle(&mut self, line: OutputLine) -> Option<ProgressUpdate> {
+        match line {
             OutputLine::Message(Message::Progress(advance)) => {
                 self.memory = self.memory.and(advance.memory);
                 return Some(ProgressUpdate {
@@ -305,13 +305,13 @@ impl Said {
             }
             OutputLine::Message(Message::Happened(events)) => self.events = events,
             OutputLine::Message(Message::Finished(finished)) => {
-                self.last_word.get_or_insert(CellResult::Finished(finished));
+                self.final_message.get_or_insert(CellResult::Finished(finished));
             }
             OutputLine::Message(Message::Refused(reason)) => {
-                self.last_word.get_or_insert(CellResult::Refused(reason));
+                self.final_message.get_or_insert(CellResult::Refused(reason));
             }
-            OutputLine::Noise(line) => self.output.push(&line),
-            OutputLine::Silence => {}
+            OutputLine::Other(line) => self.output.push(&line),
+            OutputLine::Closed => {}
         }
         None
     }
@@ -395,7 +395,7 @@ fn host_peak(child: &Child) -> Option<u64> {
 fn listen(
     stream: Option<impl Read + Send + 'static>,
     sender: Sender<OutputLine>,
-    understand: fn(Vec<u8>) -> OutputLine,
+    parse: fn(Vec<u8>) -> OutputLine,
     last: Option<OutputLine>,
 ) -> std::io::Result<()> {
     let Some(stream) = stream else { return Ok(()) };
@@ -404,7 +404,7 @@ fn listen(
         let mut line = vec![];
         let mut next = |line: &mut Vec<u8>| lines.by_ref().take(LONGEST_MESSAGE).read_until(b'\n', line);
         while next(&mut line).is_ok_and(|bytes| bytes > 0) {
-            if sender.send(understand(std::mem::take(&mut line))).is_err() {
+            if sender.send(parse(std::mem::take(&mut line))).is_err() {
                 return;
             }
         }
@@ -415,7 +415,7 @@ fn listen(
 }
 
 fn parse(line: Vec<u8>) -> OutputLine {
-    serde_json::from_slice(&line).map_or(OutputLine::Noise(line), OutputLine::Message)
+    serde_json::from_slice(&line).map_or(OutputLine::Other(line), OutputLine::Message)
 }
 
 /// Last part of the output of a worker without its messages.
@@ -474,7 +474,7 @@ fn judge(death: Death, text: &str, killed_for_memory: bool) -> (Status, String) 
     let output = last_lines(text);
     // A backtrace may follow the message of the allocator.
     let no_memory = text.lines().find(|line| is_out_of_memory(line));
-    let said = |what: String| {
+    let with_output = |what: String| {
         if output.is_empty() {
             what
         } else {
@@ -484,20 +484,26 @@ fn judge(death: Death, text: &str, killed_for_memory: bool) -> (Status, String) 
     match death {
         Death::Never => (
             Status::Timeout,
-            said("it cannot be ended: a call of the driver does not come back".into()),
+            with_output("the process cannot be killed, because a driver call does not return".into()),
         ),
         Death::Signal(SIGKILL) if killed_for_memory => (
             Status::Oom,
-            "killed by the kernel: host memory ran out (SIGKILL)".into(),
+            "killed by the operating system: host memory ran out (SIGKILL)".into(),
         ),
-        Death::Signal(SIGKILL) => (Status::Failed, said("killed from outside (SIGKILL)".into())),
+        Death::Signal(SIGKILL) => (
+            Status::Failed,
+            with_output("killed by another process (SIGKILL)".into()),
+        ),
         Death::Signal(SIGABRT) if no_memory.is_some() => (
             Status::Oom,
             format!("host memory ran out: {}", no_memory.unwrap_or_default().trim()),
         ),
-        Death::Signal(signal) => (Status::Failed, said(format!("ended by signal {signal}"))),
+        Death::Signal(signal) => (
+            Status::Failed,
+            with_output(format!("terminated by signal {signal}")),
+        ),
         Death::Code(code) if code == WorkerExit::OutOfMemory as i32 => {
-            (Status::Oom, said("out of memory".into()))
+            (Status::Oom, with_output("out of memory".into()))
         }
         Death::Code(code) => {
             let why = WorkerExit::ALL
@@ -506,7 +512,7 @@ fn judge(death: Death, text: &str, killed_for_memory: bool) -> (Status, String) 
                 .map(|exit| exit.meaning());
             (
                 Status::Failed,
-                said(why.map_or_else(|| format!("exit code {code}"), str::to_owned)),
+                with_output(why.map_or_else(|| format!("exit code {code}"), str::to_owned)),
             )
         }
     }
@@ -521,7 +527,7 @@ mod tests {
     #[test]
     fn a_worker_that_cannot_be_ended_is_left_behind_and_out_of_time() {
         let moment = Duration::from_millis(20);
-        assert!(!within(moment, || false), "it would be waited for without an end");
+        assert!(!within(moment, || false), "the wait has a time limit");
         let mut looks = 0;
         assert!(within(Duration::from_secs(60), || {
             looks += 1;
@@ -529,7 +535,7 @@ mod tests {
         }));
         let (status, reason) = judge(Death::Never, "NVRM: stuck", false);
         assert_eq!(status, Status::Timeout);
-        assert!(reason.starts_with("it cannot be ended") && reason.ends_with("NVRM: stuck"));
+        assert!(reason.starts_with("the process cannot be killed") && reason.ends_with("NVRM: stuck"));
     }
 
     #[cfg(unix)]
@@ -564,11 +570,11 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn the_last_word_of_a_worker_counts_though_it_is_ended_for_its_time_or_by_a_second_signal() {
-        const LAST_WORD: &str = r#"echo '{"refused":"no such thing"}'; sleep 600"#;
+        const FINAL_MESSAGE: &str = r#"echo '{"refused":"no such thing"}'; sleep 600"#;
         let refused =
             |ended: &CellResult| matches!(ended, CellResult::Refused(reason) if reason == "no such thing");
         let free = Stop::default();
-        let ended = attended(&free, LAST_WORD);
+        let ended = attended(&free, FINAL_MESSAGE);
         assert!(refused(&ended), "{ended:?}");
         let ended = attended(&free, "sleep 600");
         assert!(
@@ -585,20 +591,20 @@ mod tests {
         (0..2).for_each(|_| twice.ask(Signal::Interrupt));
         let ended = attended(&twice, "sleep 600");
         assert!(matches!(&ended, CellResult::Stopped), "{ended:?}");
-        let ended = attended(&twice, LAST_WORD);
+        let ended = attended(&twice, FINAL_MESSAGE);
         assert!(refused(&ended), "{ended:?}");
     }
 
     #[test]
     fn output_without_a_line_end_is_read_in_parts() {
-        let (sender, heard) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let length = 2 * LONGEST_MESSAGE + 1;
         listen(Some(std::io::repeat(b'x').take(length)), sender, parse, None).unwrap();
-        let lengths: Vec<_> = heard
+        let lengths: Vec<_> = receiver
             .into_iter()
-            .map(|heard| match heard {
-                OutputLine::Noise(line) => line.len() as u64,
-                _ => panic!("it is no message"),
+            .map(|line| match line {
+                OutputLine::Other(line) => line.len() as u64,
+                _ => panic!("expected output, not a message"),
             })
             .collect();
         assert_eq!(lengths, [LONGEST_MESSAGE, LONGEST_MESSAGE, 1]);
@@ -610,7 +616,7 @@ mod tests {
         assert_eq!(judge(kill, "", true).0, Status::Oom);
         assert_eq!(
             judge(kill, "x", false),
-            (Status::Failed, "killed from outside (SIGKILL): x".into())
+            (Status::Failed, "killed by another process (SIGKILL): x".into())
         );
     }
 
@@ -670,7 +676,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_message_is_noise() {
-        assert!(matches!(parse(b"hello\n".to_vec()), OutputLine::Noise(_)));
+        assert!(matches!(parse(b"hello\n".to_vec()), OutputLine::Other(_)));
         let progress = br#"{"progress":{"phase":"measure","done":1,"total":2,"memory":{}}}"#;
         assert!(matches!(
             parse(progress.to_vec()),

@@ -46,8 +46,12 @@ impl ProgramInfo {
     /// does not support the command.
     pub fn of(program: &Path) -> Option<Self> {
         // The variable overrides the revision of this program, not that of the other one.
-        let mut asked = Command::new(program);
-        let output = asked.arg("about").env_remove("MANTISSA_REVISION").output().ok()?;
+        let mut command = Command::new(program);
+        let output = command
+            .arg("about")
+            .env_remove("MANTISSA_REVISION")
+            .output()
+            .ok()?;
         serde_json::from_slice(&output.stdout).ok()
     }
 

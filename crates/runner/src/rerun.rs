@@ -29,7 +29,7 @@ pub fn again(
     // The folder may come from an untrusted source, and so may the command.
     if !settings.peer.is_empty() {
         return Err(RunError::Input(format!(
-            "`{}` was measured by a peer, which is not started from a folder\n  hint: measure it again with `run --peer`",
+            "cannot measure `{}` again: its peer command comes from the run folder and is not trusted\n  hint: measure again with `run --peer`",
             earlier.display()
         )));
     }

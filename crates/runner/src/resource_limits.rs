@@ -38,7 +38,7 @@ pub fn prepare_threads() {
     });
 }
 
-/// Returns true if as many threads as in the global pool can be started. The threads are ended again.
+/// Returns true if as many threads as in the global pool can be started. Ends these threads before it returns.
 fn can_start_threads() -> bool {
     /// Time limit for the end of the threads.
     const PATIENCE: Duration = Duration::from_secs(1);

@@ -107,12 +107,12 @@ pub fn default_repeats(profile: Profile) -> u32 {
     }
 }
 
-/// Marks the cells of a plan as skipped whose backend is not available on this machine.
+/// Marks cells of a plan as skipped if their backend is not available on this machine.
 pub fn planned(engine: &dyn Engine, mut plan: Plan) -> Plan {
-    let mut asked = BTreeMap::new();
+    let mut availability = BTreeMap::new();
     for planned in plan.cells.iter_mut().filter(|planned| planned.skip.is_none()) {
         let wanted = planned.cell.setting.backend();
-        let reason = asked
+        let reason = availability
             .entry(wanted)
             .or_insert_with(|| engine.available(wanted).err());
         planned.skip = reason
@@ -201,7 +201,7 @@ fn execute(
         let before = folder.ledger().inputs_of(cell);
         if let Some(differs) = input_difference(before, Some(&hashed.of_cell(cell))) {
             return Err(RunError::Input(format!(
-                "the files that `{}` was begun with have changed: {differs}\n  hint: bring them back, or begin a new run",
+                "the input files of `{}` have changed: {differs}\n  hint: restore the files, or start a new run",
                 folder.path().display()
             )));
         }
@@ -261,7 +261,7 @@ fn name_of(engine: &dyn Engine, peer: &[String], stop: &Stop) -> Result<Option<S
         Some(name) => match name.len() <= LONGEST_NAME {
             true => Ok(Some(name)),
             false => Err(RunError::Input(format!(
-                "the name of the peer has {} bytes, and a name at most {LONGEST_NAME}",
+                "the name of the peer has {} bytes; the maximum is {LONGEST_NAME}",
                 name.len()
             ))),
         },

@@ -65,7 +65,7 @@ pub struct ProgressUpdate {
 
 /// Executor of cells: worker processes, or a script in tests.
 pub trait Executor {
-    /// Runs one cell. Returns its result, and its output except messages. Calls `told` with every step, and with `None`
+    /// Runs one cell. Returns its result, and its output except messages. Calls `on_progress` with every step, and with `None`
     /// several times a second.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ pub trait Executor {
         &mut self,
         request: &Request,
         timeout: Duration,
-        told: &mut dyn FnMut(Option<ProgressUpdate>),
+        on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError>;
 }
 
@@ -138,7 +138,7 @@ pub struct Schedule<'a> {
     fingerprints: BTreeMap<Backend, Fingerprint>,
     hashed: InputHashes,
     commands: Commands,
-    between: PreCell,
+    pre_cell: PreCell,
     stop: Stop,
 }
 
@@ -169,7 +169,11 @@ impl<'a> Schedule<'a> {
             fingerprints,
             hashed: InputHashes::default(),
             commands: Commands::of(&plan),
-            between: PreCell::of_this_machine(folder.settings.policy, stop.clone(), folder.devices().clone()),
+            pre_cell: PreCell::of_this_machine(
+                folder.settings.policy,
+                stop.clone(),
+                folder.devices().clone(),
+            ),
             plan,
             stop,
             folder,
@@ -225,7 +229,7 @@ impl<'a> Schedule<'a> {
         let processes = plan.runnable().count() as u64 * u64::from(settings.repeats);
         if processes > MOST_PROCESSES {
             return Err(RunError::Input(format!(
-                "the run has {processes} processes, and at most {MOST_PROCESSES} are possible\n  hint: lower `--repeats`"
+                "the run has {processes} processes; the maximum is {MOST_PROCESSES}\n  hint: lower `--repeats`"
             )));
         }
         let mut work = settings.policy.order.arrange(&plan, settings.repeats);
@@ -286,9 +290,9 @@ impl<'a> Schedule<'a> {
     ) -> Result<Option<Record>, RunError> {
         let gpu = self.fingerprint(cell).gpu.and_then(|gpu| gpu.uuid);
         let waiting = &mut |what: &str| progress.tell(ProgressEvent::Waiting(what));
-        let noted = self.between.ready(gpu.as_deref(), waiting)?;
-        let idle_watts = self.between.idle_watts(gpu.as_deref(), waiting);
-        let kept = self.folder.keep_devices(self.between.devices());
+        let noted = self.pre_cell.ready(gpu.as_deref(), waiting)?;
+        let idle_watts = self.pre_cell.idle_watts(gpu.as_deref(), waiting);
+        let kept = self.folder.keep_devices(self.pre_cell.devices());
         kept.map_err(|error| self.folder.named(error))?;
         if self.stop.asked().is_some() {
             return Ok(None);
@@ -314,16 +318,16 @@ impl<'a> Schedule<'a> {
             .suite(&cell.suite)
             .map_or(Duration::MAX, |suite| seconds(suite.timeout_seconds));
         let (stop, mut stopping) = (self.stop.clone(), false);
-        let told = &mut |told: Option<ProgressUpdate>| {
-            if let Some(told) = told {
-                progress.tell(ProgressEvent::Step(told));
+        let on_progress = &mut |update: Option<ProgressUpdate>| {
+            if let Some(update) = update {
+                progress.tell(ProgressEvent::Step(update));
             }
             if stop.asked().is_some() && !std::mem::replace(&mut stopping, true) {
                 progress.tell(ProgressEvent::Stopping);
             }
         };
         let executed = executor
-            .execute(&request, limit, told)
+            .execute(&request, limit, on_progress)
             .and_then(|(ended, output)| {
                 write_output(&files, &output)?;
                 Ok(ended)
@@ -360,7 +364,7 @@ impl<'a> Schedule<'a> {
                 let before = finished.reason.take().map(|reason| format!(": {reason}"));
                 let (status, before) = (finished.status, before.unwrap_or_default());
                 finished.reason = Some(format!(
-                    "another process computed on the GPU meanwhile; it ended `{status}`{before}"
+                    "another process computed on the GPU during the cell, which ended `{status}`{before}"
                 ));
                 finished.status = Status::Failed;
             }
@@ -485,7 +489,7 @@ mod tests {
             "end",
         ];
         assert_eq!(notes, expected);
-        assert_eq!(records[0].reason.as_deref(), Some("as the script says"));
+        assert_eq!(records[0].reason.as_deref(), Some("scripted"));
         assert_eq!(records[0].events[0].kind, EventKind::Expectation);
     }
 
@@ -545,7 +549,7 @@ mod tests {
         let mut folder = folder(dir.path(), testing::plan(1), 1);
         let (records, _) = run(&mut folder, &mut Script::of(vec![finished()]));
         let files = dir.path().join(RunFolder::attempt(&records[0].cell.id, 0, 0));
-        assert_eq!(records[0].samples, None, "there are no samples beside it");
+        assert_eq!(records[0].samples, None, "the record has no samples");
         assert_eq!(
             std::fs::read_to_string(files.join("stderr.txt")).unwrap(),
             "noise\n"
@@ -593,7 +597,10 @@ mod tests {
         assert!(records.is_empty());
         assert_eq!(notes, ["start 1", "cell 64 0", "end"]);
         let (records, _) = run(&mut first, &mut Script::of(vec![finished()]));
-        assert_eq!(records[0].attempt, 1, "its files are kept apart");
+        assert_eq!(
+            records[0].attempt, 1,
+            "the second attempt must have its own files"
+        );
     }
 
     #[test]
@@ -629,7 +636,7 @@ mod tests {
         assert_eq!(
             first.ledger().violations().len(),
             2,
-            "the failed cell and the one without memory"
+            "violations: the failed cell and the cell that ran out of memory"
         );
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn run_side_by_side(
             });
         }
         drop(sender);
-        let mut tell = |done| {
+        let mut report = |done| {
             progress.tell(ProgressEvent::Preparing {
                 what,
                 done,
@@ -58,10 +58,10 @@ pub(crate) fn run_side_by_side(
                 processes,
             });
         };
-        tell(0);
+        report(0);
         for (done, (index, ended)) in (1..).zip(ended) {
             all[index] = Some(ended?);
-            tell(done);
+            report(done);
         }
         Ok(())
     })?;

@@ -47,14 +47,14 @@ impl Stop {
         {
             use signal_hook::consts::{SIGINT, SIGTERM};
             let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-            let asked = stop.clone();
+            let handler = stop.clone();
             let started = std::thread::Builder::new().spawn(move || {
                 for number in signals.forever() {
-                    if asked.state().default_action {
+                    if handler.state().default_action {
                         // If this fails, the signal has no effect.
                         let _ = signal_hook::low_level::emulate_default_handler(number);
                     }
-                    asked.ask(if number == SIGINT {
+                    handler.ask(if number == SIGINT {
                         Signal::Interrupt
                     } else {
                         Signal::Terminate
@@ -97,7 +97,7 @@ impl Stop {
 
         use rustix::process::{Pid, Signal as Sent, kill_process_group};
         let mut child = command.process_group(0).spawn()?;
-        let mut told = false;
+        let mut terminated = false;
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
@@ -105,9 +105,9 @@ impl Stop {
             // An error means that the processes have already exited.
             if self.at_once() {
                 let _ = kill_process_group(Pid::from_child(&child), Sent::KILL);
-            } else if self.asked().is_some() && !told {
+            } else if self.asked().is_some() && !terminated {
                 let _ = kill_process_group(Pid::from_child(&child), Sent::TERM);
-                told = true;
+                terminated = true;
             }
             std::thread::sleep(LOOK);
         }

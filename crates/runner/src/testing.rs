@@ -136,7 +136,7 @@ pub(crate) fn finished() -> CellResult {
 pub(crate) fn died(status: Status) -> CellResult {
     CellResult::Died {
         status,
-        reason: "as the script says".into(),
+        reason: "scripted".into(),
         memory: crate::MemorySoFar::default(),
         events: vec![],
     }
@@ -147,14 +147,14 @@ impl Executor for Script {
         &mut self,
         request: &Request,
         _timeout: Duration,
-        _told: &mut dyn FnMut(Option<ProgressUpdate>),
+        _on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
         if let Some((_, stop)) = self.asks.as_ref().filter(|(when, _)| *when == self.given.len()) {
             stop.ask(Signal::Interrupt);
         }
         self.given.push(request.clone());
         Ok((
-            self.ends.pop().expect("the script has an end for every cell"),
+            self.ends.pop().expect("the script has a result for every cell"),
             b"noise\n".to_vec(),
         ))
     }
@@ -170,7 +170,7 @@ impl Progress for Notes {
             ProgressEvent::Started { total, .. } => format!("start {total}"),
             ProgressEvent::Preparing { what, done, .. } => format!("{what} {done}"),
             ProgressEvent::Cell { cell, repeat, .. } => format!("cell {} {repeat}", cell.setting.size()),
-            ProgressEvent::Step(told) => format!("step {}", told.done),
+            ProgressEvent::Step(update) => format!("step {}", update.done),
             ProgressEvent::Waiting(what) => format!("waiting: {what}"),
             ProgressEvent::Stopping => "stopping".into(),
             ProgressEvent::Recorded(record) => record.status.to_string(),

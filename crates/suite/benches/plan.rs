@@ -20,7 +20,7 @@ fn suite() -> Suite {
     for seed in 0..200 {
         write!(text, "{seed}, ").expect("writing to a string");
     }
-    parse("bench", "bench.toml", &(text + "]")).expect("the suite is valid")
+    parse("bench", "bench.toml", &(text + "]")).expect("the suite must be valid")
 }
 
 fn plan_all(suites: &[Suite]) -> Plan {
@@ -33,7 +33,7 @@ fn plan_all(suites: &[Suite]) -> Plan {
         models: Default::default(),
         filter: None,
     };
-    plan(suites, &options).expect("the suite has a plan")
+    plan(suites, &options).expect("the plan must be valid")
 }
 
 fn planning(criterion: &mut Criterion) {

@@ -61,7 +61,7 @@ fn distinct(rows: impl Iterator<Item = Vec<AxisValue>>) -> Vec<Vec<AxisValue>> {
     rows.filter(|row| seen.insert(text(row))).collect()
 }
 
-/// Returns a key that identifies a row in its sweep. All values of an axis are of one kind, so different values have different texts.
+/// Returns a key that identifies a row in its sweep. All values of an axis have the same type, so different values have different texts.
 fn text(row: &[AxisValue]) -> Vec<String> {
     row.iter().map(ToString::to_string).collect()
 }
@@ -110,7 +110,7 @@ pub(crate) fn read(section: &Section<'_>) -> Vec<Sweep> {
         if let Some(axis) = axes.iter().find(earlier).or(repeated) {
             section
                 .sink
-                .error(&span, format_args!("axis `{axis}` is swept twice"));
+                .error(&span, format_args!("axis `{axis}` is swept more than once"));
             continue;
         }
         if let Some(rows) = rows(section, key, &axes, node) {
@@ -146,7 +146,7 @@ pub(crate) fn inapplicable(axis: Axis, tasks: &[TaskKind]) -> String {
     };
     let given = names(&|task| tasks.contains(task));
     let wanted = names(&|task| axis.applies_to(*task));
-    format!("axis `{axis}` means nothing to task `{given}`\n  hint: it is one of task `{wanted}`")
+    format!("axis `{axis}` does not apply to task `{given}`\n  hint: it applies to `{wanted}`")
 }
 
 fn rows(section: &Section<'_>, key: &str, axes: &[Axis], node: &Node<'_>) -> Option<Vec<Vec<AxisValue>>> {
@@ -166,22 +166,22 @@ fn rows(section: &Section<'_>, key: &str, axes: &[Axis], node: &Node<'_>) -> Opt
     };
     let mut rows: Vec<Vec<AxisValue>> = vec![];
     let mut seen = HashSet::new();
-    let mut sound = true;
+    let mut valid = true;
     for item in items {
         match row(section, key, axes, item) {
             Some(row) if !seen.insert(text(&row)) => {
                 let given = sink.snippet(&item.span());
                 sink.error(
                     &item.span(),
-                    format_args!("axis `{key}` has the value `{given}` twice"),
+                    format_args!("axis `{key}` has the value `{given}` more than once"),
                 );
-                sound = false;
+                valid = false;
             }
             Some(row) => rows.push(row),
-            None => sound = false,
+            None => valid = false,
         }
     }
-    sound.then_some(rows)
+    valid.then_some(rows)
 }
 
 fn row(section: &Section<'_>, key: &str, axes: &[Axis], item: &Node<'_>) -> Option<Vec<AxisValue>> {

@@ -59,7 +59,9 @@ fn read_source(table: &Section<'_>) -> Option<ClaimSource> {
     {
         table.report_at(
             &source::URL,
-            format_args!("`url` takes a link, not `{given}`\n  hint: it begins with `https://`"),
+            format_args!(
+                "`url` takes a link, not `{given}`\n  hint: a link begins with `https://` or `http://`"
+            ),
         );
     }
     Some(ClaimSource {
@@ -92,9 +94,10 @@ fn setting(section: &Section<'_>, key: &Key, tasks: &[TaskKind]) -> Option<BTree
     let mut values = BTreeMap::new();
     for (name, span, node) in table.entries() {
         match table.parsed::<Axis>(&span, name) {
-            Some(Axis::Seed) => section
-                .sink
-                .error(&span, "a claim is tested over every `seed` alike"),
+            Some(Axis::Seed) => section.sink.error(
+                &span,
+                "a claim cannot depend on `seed`; it is tested over all seeds",
+            ),
             Some(axis) => values.extend(axes::value(&table, axis, node).map(|value| (axis, value))),
             None => {}
         }
@@ -103,7 +106,7 @@ fn setting(section: &Section<'_>, key: &Key, tasks: &[TaskKind]) -> Option<BTree
         section.report_at(
             key,
             format_args!(
-                "`{}` names no axis\n  hint: e.g. {{ precision = \"bf16-mixed\" }}",
+                "`{}` does not contain an axis\n  hint: e.g. {{ precision = \"bf16-mixed\" }}",
                 key.name
             ),
         );
@@ -118,9 +121,12 @@ fn claimed(
 ) -> Option<Claimed> {
     let given: Vec<&Key> = WAYS.into_iter().filter(|way| section.has(way)).collect();
     let [way] = given.as_slice() else {
-        let (what, hint) = match given.is_empty() {
-            true => ("claims nothing", "give it `ratio`, `difference` or `status`"),
-            false => ("claims several things", "make a claim of each"),
+        let (problem, hint) = match given.is_empty() {
+            true => ("is empty", "add `ratio`, `difference` or `status`"),
+            false => (
+                "has more than one of `ratio`, `difference` and `status`",
+                "split it into several claims",
+            ),
         };
         section.only(&[
             claim::KEYS,
@@ -131,7 +137,7 @@ fn claimed(
         ]);
         section.sink.error(
             section.span(),
-            format_args!("a claim that {what}\n  hint: {hint}"),
+            format_args!("the claim {problem}\n  hint: {hint}"),
         );
         return None;
     };
@@ -153,7 +159,7 @@ fn claimed(
     if against.is_some() && against.as_ref() == of {
         section.report_at(
             &compared::AGAINST,
-            "a claim that compares a setting with itself\n  hint: `of` and `against` differ in one axis or more",
+            "the claim compares a setting with itself\n  hint: `of` and `against` must differ in at least one axis",
         );
     }
     let metrics = metrics(section, is_ratio);
@@ -185,8 +191,8 @@ fn statuses(section: &Section<'_>) -> Option<Vec<Status>> {
     if statuses.contains(&Status::Failed) {
         section.report_at(
             &by_status::STATUS,
-            "a claim that cells end as `failed`, which is a fault of a program and says nothing of a setting\n  hint: a loss that stops being finite is \
-             `diverged`, and too little memory is `oom`",
+            "a claim cannot contain the status `failed`, which is a fault of the program and not a property of the setting\n  hint: use `diverged` for \
+             a loss that is not finite, and `oom` for exhausted memory",
         );
         return None;
     }
@@ -204,13 +210,13 @@ fn metrics(section: &Section<'_>, is_ratio: bool) -> Option<Vec<MetricName>> {
         name => section.parsed::<MetricName>(&span, name)?,
     };
     if metric.is_learned() == is_ratio {
-        let (wanted, not) = match is_ratio {
+        let (wanted, other) = match is_ratio {
             true => ("difference", "ratio"),
             false => ("ratio", "difference"),
         };
         section.sink.error(
             &span,
-            format_args!("`{given}` is compared by `{wanted}`, not by `{not}`"),
+            format_args!("`{given}` is compared by `{wanted}`, not by `{other}`"),
         );
     }
     Some(vec![metric])
@@ -223,17 +229,21 @@ fn bounds(section: &Section<'_>, way: &Key, known: &[Key], above: &Key, below: &
         above: table.number(above),
         below: table.number(below),
     };
-    let wrong = match (bounds.above, bounds.below) {
-        (None, None) if !table.has(above) && !table.has(below) => "without bounds",
-        (Some(low), Some(high)) if low >= high => "that nothing lies within",
+    let problem = match (bounds.above, bounds.below) {
+        (None, None) if !table.has(above) && !table.has(below) => {
+            format!("`{}` does not have bounds", way.name)
+        }
+        (Some(low), Some(high)) if low >= high => {
+            format!(
+                "`above` is not less than `below` in `{}`, so no value satisfies both",
+                way.name
+            )
+        }
         _ => return Some(bounds),
     };
     section.report_at(
         way,
-        format_args!(
-            "a `{}` {wrong}\n  hint: give it `above`, `below`, or both with `above` the smaller",
-            way.name
-        ),
+        format_args!("{problem}\n  hint: set `above`, `below`, or both with `above` less than `below`"),
     );
     None
 }

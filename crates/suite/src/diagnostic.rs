@@ -33,7 +33,7 @@ impl SuiteErrors {
         Self(vec![Diagnostic {
             file,
             position: None,
-            message: format!("cannot be read: {reason}"),
+            message: format!("cannot read the file: {reason}"),
         }])
     }
 
@@ -47,7 +47,7 @@ impl SuiteErrors {
 pub(crate) struct Sink<'a> {
     file: &'a str,
     text: &'a str,
-    // A set, because the three profiles of a suite are read one after the other and share most of the file.
+    // A set, because the parser reads the file once per profile and finds most errors three times.
     found: RefCell<BTreeSet<(usize, String)>>,
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn read(section: &Section<'_>, profile: Profile, tasks: &[TaskKind]) 
     {
         section.sink.error(
             section.span(),
-            "an expectation that states nothing\n  hint: give it `status`, `at_least` or `at_most`",
+            "the expectation is empty\n  hint: add `status`, `at_least` or `at_most`",
         );
     }
     let matching = matching(section, tasks);
@@ -45,9 +45,10 @@ fn matching(section: &Section<'_>, tasks: &[TaskKind]) -> BTreeMap<Axis, AxisVal
     axes::check_applicable(&table, tasks);
     for (name, span, node) in table.entries() {
         match table.parsed::<Axis>(&span, name) {
-            Some(Axis::Seed) => section
-                .sink
-                .error(&span, "an expectation holds for every `seed` alike"),
+            Some(Axis::Seed) => section.sink.error(
+                &span,
+                "an expectation cannot depend on `seed`; it applies to all seeds",
+            ),
             Some(axis) => values.extend(axes::value(&table, axis, node).map(|value| (axis, value))),
             None => {}
         }

@@ -41,8 +41,8 @@ impl fmt::Display for Takes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |names: &[&str]| format!("`{}`", names.join("`, `"));
         match self {
-            Self::Text => f.write_str("a text"),
-            Self::Texts => f.write_str("a list of texts"),
+            Self::Text => f.write_str("a string"),
+            Self::Texts => f.write_str("a list of strings"),
             Self::Boolean => f.write_str("`true` or `false`"),
             Self::Whole(0) => f.write_str("a whole number"),
             Self::Whole(least) => write!(f, "a whole number of {least} or more"),
@@ -64,13 +64,13 @@ impl fmt::Display for Takes {
 pub(crate) enum Absent {
     /// The key is required.
     Error,
-    /// Default value in TOML, parsed as if it stood in the file.
+    /// Default value in TOML, parsed as if the file contained it.
     Value(&'static str),
     /// A default that cannot be written as a value.
     Means(
         #[cfg_attr(
             not(test),
-            expect(dead_code, reason = "words for the documentation, which a test checks")
+            expect(dead_code, reason = "text for the documentation, which a test checks")
         )]
         &'static str,
     ),
@@ -110,65 +110,65 @@ macro_rules! tables {
 tables! {
     /// Top level of the file.
     suite = "suite" {
-        TITLE: "title", Takes::Text, Absent::Error, "headline of the suite's section in the report";
-        QUESTION: "question", Takes::Text, Absent::Error, "the question of the suite";
-        ANALYSIS: "analysis", Takes::Text, Absent::Value("''"), "prose for the report; an empty line ends a paragraph";
-        REFERENCES: "references", Takes::Texts, Absent::Value("[]"), "published tables to print beside the results: `references/<name>.toml`";
-        TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Value("15"), "minutes after which the worker of a cell is ended with status `timeout`";
-        AXES: "axes", Takes::Table, Absent::Means("one cell a workload"), "what is swept (see *Axes*)";
-        WORKLOAD: "workload", Takes::Tables, Absent::Error, "what is run (see *Workloads*)";
-        EXPECT: "expect", Takes::Tables, Absent::Means("every cell ends `ok`"), "what must hold (see *Expectations*)";
-        CLAIM: "claim", Takes::Tables, Absent::Means("none is tested"), "claims of articles (see *Claims*)";
-        PROFILE: "profile", Takes::Table, Absent::Means("profiles differ in nothing"), "what a profile changes (see *Profiles*)";
+        TITLE: "title", Takes::Text, Absent::Error, "title of the suite's section in the report";
+        QUESTION: "question", Takes::Text, Absent::Error, "question that the suite investigates";
+        ANALYSIS: "analysis", Takes::Text, Absent::Value("''"), "text for the report; an empty line ends a paragraph";
+        REFERENCES: "references", Takes::Texts, Absent::Value("[]"), "published tables that the report shows next to the results: `references/<name>.toml`";
+        TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Value("15"), "time limit of a cell in minutes, after which its worker is killed and the status is `timeout`";
+        AXES: "axes", Takes::Table, Absent::Means("one cell per workload"), "swept axes (see *Axes*)";
+        WORKLOAD: "workload", Takes::Tables, Absent::Error, "workloads to run (see *Workloads*)";
+        EXPECT: "expect", Takes::Tables, Absent::Means("every cell must end with status `ok`"), "expectations for the cells (see *Expectations*)";
+        CLAIM: "claim", Takes::Tables, Absent::Means("no claims"), "claims of articles to test (see *Claims*)";
+        PROFILE: "profile", Takes::Table, Absent::Means("the same in every profile"), "overrides of a profile (see *Profiles*)";
     }
     /// `[profile.<name>]`.
     profile = "profile" {
-        AXES: "axes", Takes::Table, Absent::Means("the suite's axes"), "axes that replace those of the same name; others are added after them";
+        AXES: "axes", Takes::Table, Absent::Means("the suite's axes"), "axes that replace those of the same name; other axes are appended";
         TIMEOUT: "timeout_minutes", Takes::Positive, Absent::Means("the suite's"), "as above";
     }
     /// `[[workload]]` with any task.
     workload = "workload" {
-        NAME: "name", Takes::Text, Absent::Error, "name in tables; unique in the suite, and part of a cell's identity";
-        TASK: "task", Takes::Name(names!(TaskKind)), Absent::Error, "what to do: it decides which other keys there are";
-        PROFILE: "profile", Takes::Table, Absent::Means("the same sizes in every profile"), "`[workload.profile.<name>]` overrides any key of the task but `model` and `kernel`";
+        NAME: "name", Takes::Text, Absent::Error, "name in tables; unique in the suite, and part of the identity of a cell";
+        TASK: "task", Takes::Name(names!(TaskKind)), Absent::Error, "kind of task, which determines the other keys";
+        PROFILE: "profile", Takes::Table, Absent::Means("the same sizes in every profile"), "`[workload.profile.<name>]` overrides any key of the task except `model` and `kernel`";
     }
     /// `[[workload]]` with `task = "train"`.
     train = "workload, task = \"train\"" {
         MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
-        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews`, `text` and `images` are the user's if the run was given any, else synthetic ones; those with `synthetic-` in their names are always synthetic. A `distilbert` reads reviews; a `gpt2` and a `llama` running text, of which they predict the next words; a `bloom` either; a `bert` reviews, or running text in which some words are hidden from it; the others see images";
-        SPLIT: "split", Takes::Table, Absent::Error, "how the data is divided (see `split`)";
-        EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training part";
-        LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "learning rate: the highest of its schedule, before the axis `learning_rate_scaling`";
-        WEIGHT_DECAY: "weight_decay", Takes::NotNegative, Absent::Value("0.01"), "weight decay: decoupled under the optimizer `adamw`; of matrices alone under `lars` and `lamb`";
-        MOMENTUM: "momentum", Takes::Share, Absent::Value("0.0"), "momentum; the optimizers `sgd` and `lars` use it";
-        DROP_LAST: "drop_last", Takes::Boolean, Absent::Value("false"), "drop a short last micro-batch of an epoch";
-        OBSERVE_EVERY: "observe_every", Takes::Whole(0), Absent::Value("0"), "optimizer steps from one whose values are counted to the next, beside the same step in a wider format: overflow, underflow, subnormal values, lost updates; 0: none is. Times and memory of such a cell are not to be compared with others";
-        SENSITIVITY: "sensitivity", Takes::Boolean, Absent::Value("false"), "after the test, test the trained model again with its products in formats of fewer and fewer bits of exponent and of fraction: is it range or precision that it needs? For `precision = \"32-true\"`; other cells do not";
-        SCHEDULE: "learning_rate_schedule", Takes::Name(names!(LearningRateSchedule)), Absent::Value("'constant'"), "how the learning rate changes from step to step: not at all, or down to 0 at the last one";
-        WARMUP_STEPS: "warmup_steps", Takes::Whole(0), Absent::Value("0"), "optimizer steps in which the learning rate rises from 0 before that";
-        LEARNING_RATE_BATCH: "learning_rate_batch", Takes::Whole(1), Absent::Value("32"), "effective batch that `learning_rate` is meant for; the axis `learning_rate_scaling` scales it to that of the cell";
-        CLIP_NORM: "clip_norm", Takes::Positive, Absent::Means("they are left as they are"), "gradients of all parameters together are scaled down to this norm";
-        LOSS_SCALE: "loss_scale", Takes::Positive, Absent::Means("it starts at 65536, halves after an overflow and doubles after 2000 good steps"), "a loss scale that stays, for `precision = \"16-mixed\"`";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "`reviews`, `text` and `images` are the user's data if the run has any, otherwise synthetic data; names with `synthetic-` always mean synthetic data. `distilbert` reads reviews; `gpt2` and `llama` read running text and predict the next token; `bloom` reads either; `bert` reads reviews, or running text and predicts masked tokens; the other models read images";
+        SPLIT: "split", Takes::Table, Absent::Error, "division into training, validation and test examples (see `split`)";
+        EPOCHS: "epochs", Takes::Whole(1), Absent::Error, "passes over the training examples";
+        LEARNING_RATE: "learning_rate", Takes::Positive, Absent::Error, "maximum learning rate of the schedule, before scaling by the axis `learning_rate_scaling`";
+        WEIGHT_DECAY: "weight_decay", Takes::NotNegative, Absent::Value("0.01"), "weight decay: decoupled with the optimizer `adamw`; only of matrices with `lars` and `lamb`";
+        MOMENTUM: "momentum", Takes::Share, Absent::Value("0.0"), "momentum of the optimizers `sgd` and `lars`";
+        DROP_LAST: "drop_last", Takes::Boolean, Absent::Value("false"), "drop an incomplete last micro-batch of an epoch";
+        OBSERVE_EVERY: "observe_every", Takes::Whole(0), Absent::Value("0"), "interval in optimizer steps at which overflow, underflow, subnormal values and lost updates are counted, by comparison with the same step in a wider format; 0: never. Times and memory of such a cell are not comparable with those of other cells";
+        SENSITIVITY: "sensitivity", Takes::Boolean, Absent::Value("false"), "after the test, test the trained model again with matmuls in formats with fewer and fewer exponent bits and fraction bits, to find out whether it needs range or precision. Only cells with `precision = \"32-true\"` do this";
+        SCHEDULE: "learning_rate_schedule", Takes::Name(names!(LearningRateSchedule)), Absent::Value("'constant'"), "learning rate over the steps: constant, or decaying to 0 at the last step";
+        WARMUP_STEPS: "warmup_steps", Takes::Whole(0), Absent::Value("0"), "optimizer steps before the schedule in which the learning rate rises from 0";
+        LEARNING_RATE_BATCH: "learning_rate_batch", Takes::Whole(1), Absent::Value("32"), "effective batch size for which `learning_rate` is specified; the axis `learning_rate_scaling` scales the learning rate to the effective batch size of the cell";
+        CLIP_NORM: "clip_norm", Takes::Positive, Absent::Means("no clipping"), "maximum norm of all gradients together; larger gradients are scaled down to it";
+        LOSS_SCALE: "loss_scale", Takes::Positive, Absent::Means("dynamic: starts at 65536, halves after an overflow, doubles after 2000 steps without one"), "constant loss scale for `precision = \"16-mixed\"`";
     }
     /// `[[workload]]` with `task = "evaluate"`.
     evaluate = "workload, task = \"evaluate\"" {
-        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture. Its weights are those of `--weights`; without them its cells are skipped, unless `--init random` requests times and memory only";
+        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture. Its weights come from `--weights`; without weights, its cells are skipped, unless `--init random` requests times and memory only";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
-        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "as above; its test part is used, or all of it where it has one part";
-        TEST: "test", Takes::Whole(1), Absent::Means("all there are"), "test examples, at most";
+        DATASET: "dataset", Takes::Name(names!(DatasetKind)), Absent::Error, "as above; the test part is used, or all data if there is only one part";
+        TEST: "test", Takes::Whole(1), Absent::Means("all"), "maximum number of test examples";
     }
     /// `[[workload]]` with `task = "generate"`.
     generate = "workload, task = \"generate\"" {
-        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture, one that writes; without weights they are drawn from the seed, and the text means nothing";
+        MODEL: "model", Takes::Name(model_names), Absent::Error, "the architecture; must generate text. Without `--weights`, the weights are random and the text is meaningless";
         MODEL_SIZE: "model_size", Takes::Table, Absent::Means("the published base size"), "its size (see `model_size`)";
-        PROMPT_TOKENS: "prompt_tokens", Takes::Whole(1), Absent::Value("64"), "tokens of a prompt; they are drawn from the seed";
-        NEW_TOKENS: "new_tokens", Takes::Whole(2), Absent::Value("64"), "tokens that are written after it";
-        TEMPERATURE: "temperature", Takes::NotNegative, Absent::Value("0.0"), "what logits are divided by before a token is drawn; at 0 the likeliest is taken";
-        MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("3"), "fewest texts that are written";
-        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("20"), "most texts that are written; not fewer than `min_samples`. Below 20 the noise is not looked at";
-        MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("60"), "sampling stops after this long once `min_samples` are there";
-        MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.05"), "sampling stops when half the 95 % interval of the median is within this share of it";
+        PROMPT_TOKENS: "prompt_tokens", Takes::Whole(1), Absent::Value("64"), "tokens of a prompt, drawn at random from the seed";
+        NEW_TOKENS: "new_tokens", Takes::Whole(2), Absent::Value("64"), "generated tokens after the prompt";
+        TEMPERATURE: "temperature", Takes::NotNegative, Absent::Value("0.0"), "divisor of the logits before a token is sampled; 0: greedy decoding";
+        MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("3"), "minimum number of generated texts";
+        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("20"), "maximum number of generated texts, at least `min_samples`. With fewer than 20, `max_noise` is ignored";
+        MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("60"), "seconds after which sampling stops, once there are `min_samples` samples";
+        MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.05"), "sampling stops when half the width of the 95 % interval of the median is at most this share of the median";
     }
     /// `[workload.model_size]` of `model = "distilbert"`.
     distilbert = "model_size, model = \"distilbert\"" {
@@ -176,7 +176,7 @@ tables! {
         DIM: "dim", Takes::Whole(1), Absent::Value("768"), "width of the residual stream; a multiple of `n_heads`";
         N_HEADS: "n_heads", Takes::Whole(1), Absent::Value("12"), "attention heads";
         HIDDEN_DIM: "hidden_dim", Takes::Whole(1), Absent::Value("3072"), "width of the feed-forward layer";
-        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("512"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
+        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("512"), "maximum sequence length in tokens; a cell with a longer `sequence` is skipped";
         DROPOUT: "dropout", Takes::Share, Absent::Value("0.1"), "dropout after embeddings and sub-layers";
         ATTENTION_DROPOUT: "attention_dropout", Takes::Share, Absent::Value("0.1"), "dropout of attention weights";
         CLASSIFIER_DROPOUT: "seq_classif_dropout", Takes::Share, Absent::Value("0.2"), "dropout before the classifier";
@@ -192,7 +192,7 @@ tables! {
         LAYERS: "num_hidden_layers", Takes::Whole(1), Absent::Value("12"), "transformer blocks";
         HEADS: "num_attention_heads", Takes::Whole(1), Absent::Value("12"), "attention heads";
         INTERMEDIATE: "intermediate_size", Takes::Whole(1), Absent::Value("3072"), "width of the feed-forward layer";
-        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("512"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
+        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("512"), "maximum sequence length in tokens; a cell with a longer `sequence` is skipped";
         DROPOUT: "hidden_dropout_prob", Takes::Share, Absent::Value("0.1"), "dropout after embeddings and sub-layers, and before the classifier";
         ATTENTION_DROPOUT: "attention_probs_dropout_prob", Takes::Share, Absent::Value("0.1"), "dropout of attention weights";
         NORM_EPSILON: "layer_norm_eps", Takes::Positive, Absent::Value("1e-12"), "epsilon of the norms";
@@ -201,7 +201,7 @@ tables! {
     imagenet = "model_size, model = \"resnet-imagenet\"" {
         DEPTH: "depth", Takes::Whole(18), Absent::Value("50"), "layers with weights: 18, or 50 with bottlenecks";
         WIDTH: "width", Takes::Whole(1), Absent::Value("64"), "channels of the first of four stages; each of the others has twice as many";
-        IMAGE_SIZE: "image_size", Takes::Whole(33), Absent::Value("224"), "rows and columns of an image; with 32, batch norms of the last stage would see one value";
+        IMAGE_SIZE: "image_size", Takes::Whole(33), Absent::Value("224"), "rows and columns of an image; with 32, batch norms of the last stage would normalise a single value";
     }
     /// `[workload.model_size]` of `model = "vit"`.
     vit = "model_size, model = \"vit\"" {
@@ -217,35 +217,35 @@ tables! {
     }
     /// `[workload.model_size]` of `model = "llama"`.
     llama = "model_size, model = \"llama\"" {
-        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("32000"), "words of its table";
+        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("32000"), "vocabulary size";
         HIDDEN_SIZE: "hidden_size", Takes::Whole(1), Absent::Value("4096"), "width of the residual stream";
         INTERMEDIATE: "intermediate_size", Takes::Whole(1), Absent::Value("11008"), "width of the feed-forward layer";
         LAYERS: "num_hidden_layers", Takes::Whole(1), Absent::Value("32"), "transformer blocks";
         HEADS: "num_attention_heads", Takes::Whole(1), Absent::Value("32"), "attention heads; a multiple of `num_key_value_heads`";
-        KEY_VALUE_HEADS: "num_key_value_heads", Takes::Whole(1), Absent::Means("as many as heads"), "heads of keys and values, which neighbouring heads share";
-        HEAD_WIDTH: "head_dim", Takes::Whole(2), Absent::Means("`hidden_size` over heads"), "width of a head; even";
-        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("4096"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
+        KEY_VALUE_HEADS: "num_key_value_heads", Takes::Whole(1), Absent::Means("`num_attention_heads`"), "key and value heads, each shared by neighbouring query heads";
+        HEAD_WIDTH: "head_dim", Takes::Whole(2), Absent::Means("`hidden_size` / `num_attention_heads`"), "width of a head; even";
+        MAX_POSITION: "max_position_embeddings", Takes::Whole(1), Absent::Value("4096"), "maximum sequence length in tokens; a cell with a longer `sequence` is skipped";
         NORM_EPSILON: "rms_norm_eps", Takes::Positive, Absent::Value("1e-5"), "epsilon of the norms";
         ROPE_THETA: "rope_theta", Takes::Positive, Absent::Value("10000.0"), "base of the frequencies of the rotary embeddings";
-        ROPE_SCALING: "rope_scaling", Takes::Table, Absent::Means("frequencies as they are"), "how LLaMA 3.1 slows them down (see `rope_scaling`)";
-        ROPE_INTERLEAVED: "rope_interleaved", Takes::Boolean, Absent::Value("false"), "neighbouring elements turn together, as in Meta's own and llama2.c's checkpoints, and not those of two halves, as in Hugging Face's";
-        TIED: "tie_word_embeddings", Takes::Boolean, Absent::Value("false"), "the head is the table of words";
+        ROPE_SCALING: "rope_scaling", Takes::Table, Absent::Means("no scaling"), "scaling of the rotary frequencies as in LLaMA 3.1 (see `rope_scaling`)";
+        ROPE_INTERLEAVED: "rope_interleaved", Takes::Boolean, Absent::Value("false"), "rotate pairs of neighbouring elements, as in the checkpoints of Meta and llama2.c; otherwise pairs from the two halves of a head, as in those of Hugging Face";
+        TIED: "tie_word_embeddings", Takes::Boolean, Absent::Value("false"), "the output layer shares the weights of the token embedding";
     }
     /// `[workload.model_size.rope_scaling]` of `model = "llama"`.
     rope_scaling = "rope_scaling" {
-        FACTOR: "factor", Takes::Positive, Absent::Error, "what the slowest frequencies are divided by";
-        LOW: "low_freq_factor", Takes::Positive, Absent::Error, "turns within the original length below which a frequency is slowed down by all of it";
-        HIGH: "high_freq_factor", Takes::Positive, Absent::Error, "turns above which it stays as it is";
-        ORIGINAL: "original_max_position_embeddings", Takes::Whole(1), Absent::Error, "the original length";
+        FACTOR: "factor", Takes::Positive, Absent::Error, "divisor of the lowest frequencies";
+        LOW: "low_freq_factor", Takes::Positive, Absent::Error, "number of rotations within the original length below which a frequency is divided by `factor`";
+        HIGH: "high_freq_factor", Takes::Positive, Absent::Error, "number of rotations above which a frequency is unchanged";
+        ORIGINAL: "original_max_position_embeddings", Takes::Whole(1), Absent::Error, "original maximum sequence length";
     }
     /// `[workload.model_size]` of `model = "gpt2"`.
     gpt2 = "model_size, model = \"gpt2\"" {
-        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("50257"), "words of its table";
-        POSITIONS: "n_positions", Takes::Whole(1), Absent::Value("1024"), "longest sequence in tokens; a cell with a longer `sequence` is skipped";
+        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("50257"), "vocabulary size";
+        POSITIONS: "n_positions", Takes::Whole(1), Absent::Value("1024"), "maximum sequence length in tokens; a cell with a longer `sequence` is skipped";
         WIDTH: "n_embd", Takes::Whole(1), Absent::Value("768"), "width of the residual stream; a multiple of `n_head`";
         LAYERS: "n_layer", Takes::Whole(1), Absent::Value("12"), "transformer blocks";
         HEADS: "n_head", Takes::Whole(1), Absent::Value("12"), "attention heads";
-        INNER: "n_inner", Takes::Whole(1), Absent::Means("four times `n_embd`"), "width of the feed-forward layer";
+        INNER: "n_inner", Takes::Whole(1), Absent::Means("4 × `n_embd`"), "width of the feed-forward layer";
         NORM_EPSILON: "layer_norm_epsilon", Takes::Positive, Absent::Value("1e-5"), "epsilon of the norms";
         EMBEDDING_DROPOUT: "embd_pdrop", Takes::Share, Absent::Value("0.1"), "dropout of the embeddings";
         ATTENTION_DROPOUT: "attn_pdrop", Takes::Share, Absent::Value("0.1"), "dropout of attention weights";
@@ -253,7 +253,7 @@ tables! {
     }
     /// `[workload.model_size]` of `model = "bloom"`.
     bloom = "model_size, model = \"bloom\"" {
-        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("250880"), "words of its table";
+        VOCABULARY: "vocab_size", Takes::Whole(2), Absent::Value("250880"), "vocabulary size";
         HIDDEN_SIZE: "hidden_size", Takes::Whole(1), Absent::Value("1024"), "width of the residual stream; a multiple of `n_head`";
         LAYERS: "n_layer", Takes::Whole(1), Absent::Value("24"), "transformer blocks";
         HEADS: "n_head", Takes::Whole(1), Absent::Value("16"), "attention heads";
@@ -263,86 +263,86 @@ tables! {
     }
     /// `[workload.split]`.
     split = "split" {
-        JOIN: "join", Takes::Boolean, Absent::Value("false"), "join all parts and cut them anew, as the articles did; else the given test part is kept and validation is cut from the training part";
-        TRAIN: "train", Takes::Whole(1), Absent::Means("all that are left"), "training examples, at most";
-        VALIDATION: "validation", Takes::Whole(0), Absent::Error, "validation examples, at most";
-        TEST: "test", Takes::Whole(1), Absent::Means("all that are left"), "test examples, at most";
-        SEED: "seed", Takes::Whole(0), Absent::Value("123"), "seed of the shuffle before cutting; not the axis `seed`, so that all settings share one test set";
+        JOIN: "join", Takes::Boolean, Absent::Value("false"), "join all parts before the split, as the articles did; otherwise the given test part is kept, and the validation examples are taken from the training part";
+        TRAIN: "train", Takes::Whole(1), Absent::Means("all remaining examples"), "maximum number of training examples";
+        VALIDATION: "validation", Takes::Whole(0), Absent::Error, "maximum number of validation examples";
+        TEST: "test", Takes::Whole(1), Absent::Means("all remaining examples"), "maximum number of test examples";
+        SEED: "seed", Takes::Whole(0), Absent::Value("123"), "seed of the shuffle before the split; independent of the axis `seed`, so that all cells share one test set";
     }
     /// `[[workload]]` with `task = "kernel"`.
     kernel = "workload, task = \"kernel\"" {
         KERNEL: "kernel", Takes::Name(names!(KernelKind)), Absent::Error, "the operation";
-        SHAPE: "shape", Takes::Table, Absent::Means("the defaults of the operation's `shape`"), "the dimensions that the axis `size` does not set (see `shape`)";
-        MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("10"), "fewest timed launches";
-        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "most timed launches; not fewer than `min_samples`. Below 20 the noise is not looked at, and nothing is warmed up but the first launch";
-        MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("5"), "sampling stops after this long once `min_samples` are there";
-        MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.01"), "sampling stops when half the 95 % interval of the median launch is within this share of it";
-        CACHE: "cache", Takes::Name(names!(CacheState)), Absent::Value("'cold'"), "what the last-level cache holds of the inputs: nothing, since copies larger than it take turns, or what the launch before left there";
+        SHAPE: "shape", Takes::Table, Absent::Means("the defaults of the operation's `shape`"), "dimensions that the axis `size` does not set (see `shape`)";
+        MIN_SAMPLES: "min_samples", Takes::Whole(1), Absent::Value("10"), "minimum number of timed launches";
+        MAX_SAMPLES: "max_samples", Takes::Whole(1), Absent::Value("100"), "maximum number of timed launches, at least `min_samples`. With fewer than 20, `max_noise` is ignored, and the warm-up is a single launch";
+        MAX_SECONDS: "max_seconds", Takes::Positive, Absent::Value("5"), "seconds after which sampling stops, once there are `min_samples` samples";
+        MAX_NOISE: "max_noise", Takes::Positive, Absent::Value("0.01"), "sampling stops when half the width of the 95 % interval of the median launch time is at most this share of the median";
+        CACHE: "cache", Takes::Name(names!(CacheState)), Absent::Value("'cold'"), "inputs in the last-level cache: none (launches rotate through copies that together exceed the cache), or those of the previous launch";
     }
     /// `[workload.shape]` of `kernel = "matmul"`.
     matmul = "shape, kernel = \"matmul\"" {
-        BATCH: "batch", Takes::Whole(1), Absent::Value("1"), "products at a time";
+        BATCH: "batch", Takes::Whole(1), Absent::Value("1"), "batch size";
         M: "m", Takes::Whole(1), Absent::Means("the axis `size`"), "rows of the left matrices and of the result";
         N: "n", Takes::Whole(1), Absent::Means("the axis `size`"), "columns of the right matrices and of the result";
-        K: "k", Takes::Whole(1), Absent::Means("the axis `size`"), "columns of the left and rows of the right matrices: terms of a sum";
+        K: "k", Takes::Whole(1), Absent::Means("the axis `size`"), "columns of the left and rows of the right matrices (the inner dimension)";
     }
     /// `[workload.shape]` of `kernel = "convolution"`.
     convolution = "shape, kernel = \"convolution\"" {
-        BATCH: "batch", Takes::Whole(1), Absent::Value("32"), "images at a time; each has `size` rows and columns";
+        BATCH: "batch", Takes::Whole(1), Absent::Value("32"), "batch size; each image has `size` rows and columns";
         CHANNELS: "channels", Takes::Whole(1), Absent::Value("64"), "channels of an image";
-        FILTERS: "filters", Takes::Whole(1), Absent::Value("64"), "filters, each of which gives one channel of the result";
+        FILTERS: "filters", Takes::Whole(1), Absent::Value("64"), "filters, i.e. channels of the result";
         EDGE: "edge", Takes::Whole(1), Absent::Value("3"), "rows and columns of a filter";
-        STRIDE: "stride", Takes::Whole(1), Absent::Value("1"), "rows and columns from one window to the next";
-        PADDING: "padding", Takes::Whole(0), Absent::Value("1"), "rows and columns of zeros around an image; less than `edge`";
+        STRIDE: "stride", Takes::Whole(1), Absent::Value("1"), "stride in rows and columns";
+        PADDING: "padding", Takes::Whole(0), Absent::Value("1"), "zero padding around an image, in rows and columns; less than `edge`";
     }
     /// `[workload.shape]` of `kernel = "attention"`.
     attention = "shape, kernel = \"attention\"" {
-        BATCH: "batch", Takes::Whole(1), Absent::Value("8"), "sequences at a time; each has `size` positions";
+        BATCH: "batch", Takes::Whole(1), Absent::Value("8"), "batch size; each sequence has `size` positions";
         HEADS: "heads", Takes::Whole(1), Absent::Value("12"), "heads of a sequence";
         WIDTH: "width", Takes::Whole(1), Absent::Value("64"), "width of a head";
     }
     /// `[workload.shape]` of the kernels without a matmul.
     rows = "shape, any other kernel" {
         ROWS: "rows", Takes::Whole(1), Absent::Means("the axis `size`"), "rows of values";
-        WIDTH: "width", Takes::Whole(1), Absent::Value("768"), "values in a row: what a softmax or a norm runs over";
+        WIDTH: "width", Takes::Whole(1), Absent::Value("768"), "values per row, over which a softmax or a norm is computed";
     }
     /// `[[expect]]`.
     expect = "expect" {
-        MATCHING: "matching", Takes::Table, Absent::Means("every cell"), "axis values that a cell must have for the statement to concern it";
-        PROFILES: "profiles", Takes::Names(names!(Profile)), Absent::Means("every profile"), "profiles in which the statement holds";
-        STATUS: "status", Takes::Names(names!(Status)), Absent::Means("that of an earlier statement, or `ok`"), "statuses that are results rather than failures";
-        AT_LEAST: "at_least", Takes::Table, Absent::Means("no lower bounds"), "metrics, in their recorded units, that may not be smaller";
-        AT_MOST: "at_most", Takes::Table, Absent::Means("no upper bounds"), "metrics, in their recorded units, that may not be larger";
+        MATCHING: "matching", Takes::Table, Absent::Means("every cell"), "axis values of the cells to which the expectation applies";
+        PROFILES: "profiles", Takes::Names(names!(Profile)), Absent::Means("every profile"), "profiles in which the expectation applies";
+        STATUS: "status", Takes::Names(names!(Status)), Absent::Means("that of an earlier expectation, or `ok`"), "statuses that are results rather than failures";
+        AT_LEAST: "at_least", Takes::Table, Absent::Means("no lower bounds"), "lower bounds of metrics, in their recorded units";
+        AT_MOST: "at_most", Takes::Table, Absent::Means("no upper bounds"), "upper bounds of metrics, in their recorded units";
     }
     /// `[[claim]]` of any kind.
     claim = "claim" {
-        SAYS: "says", Takes::Text, Absent::Error, "the sentence, quoted or in other words";
+        SAYS: "says", Takes::Text, Absent::Error, "the claim, quoted or paraphrased";
         SOURCE: "source", Takes::Table, Absent::Error, "its source (see `source`)";
-        WORKLOAD: "workload", Takes::Text, Absent::Means("every workload"), "name of the only workload that it is about";
-        OF: "of", Takes::Table, Absent::Error, "axis values of the setting that it is about";
+        WORKLOAD: "workload", Takes::Text, Absent::Means("every workload"), "workload that the claim is about";
+        OF: "of", Takes::Table, Absent::Error, "axis values of the setting that the claim is about";
     }
     /// `[[claim]]` that compares two settings.
     compared = "claim, of two settings" {
-        AGAINST: "against", Takes::Table, Absent::Error, "axis values of the setting that it is compared with; an axis that is named on one side alone has that value on both";
-        METRIC: "metric", Takes::Metric, Absent::Error, "the quantity; `peak_memory` is the first of `allocator_reserved_peak_bytes`, `device_peak_bytes` and `host_peak_bytes` that both settings have";
+        AGAINST: "against", Takes::Table, Absent::Error, "axis values of the setting to compare with; an axis in only one of `of` and `against` has the same value on both sides";
+        METRIC: "metric", Takes::Metric, Absent::Error, "the compared metric; `peak_memory` is the first of `allocator_reserved_peak_bytes`, `device_peak_bytes` and `host_peak_bytes` that both settings have";
     }
     /// `[[claim]]` of a ratio.
     by_ratio = "claim, of a ratio" {
-        RATIO: "ratio", Takes::Table, Absent::Error, "bounds of the quantity `of` the one setting over that of the other it is held `against`";
+        RATIO: "ratio", Takes::Table, Absent::Error, "bounds of the ratio `of` / `against`";
     }
     /// `[[claim]]` of a difference.
     by_difference = "claim, of a difference" {
-        DIFFERENCE: "difference", Takes::Table, Absent::Error, "bounds of the quantity `of` the one setting less that of the other it is held `against`: for accuracies, losses and perplexity, in their recorded units";
+        DIFFERENCE: "difference", Takes::Table, Absent::Error, "bounds of the difference `of` − `against`, for accuracies, losses and perplexity, in their recorded units";
     }
     /// `[[claim]]` about the status of cells.
     by_status = "claim, of a status" {
-        STATUS: "status", Takes::Names(claimable_names), Absent::Error, "statuses, in one of which most cells of that setting end; `failed` is a fault of a program and none of these";
+        STATUS: "status", Takes::Names(claimable_names), Absent::Error, "statuses with which most cells of the setting end; `failed` is not allowed, because it is a fault of the program";
     }
     /// `source` of a claim.
     source = "source" {
-        TITLE: "title", Takes::Text, Absent::Error, "author, work, year";
-        URL: "url", Takes::Text, Absent::Error, "where it was published";
-        HARDWARE: "hardware", Takes::Text, Absent::Means("the source names nothing"), "what its numbers were measured on";
+        TITLE: "title", Takes::Text, Absent::Error, "author, title, year";
+        URL: "url", Takes::Text, Absent::Error, "URL of the publication";
+        HARDWARE: "hardware", Takes::Text, Absent::Means("not stated in the source"), "hardware of the published measurements";
     }
     /// `ratio` of a claim.
     ratio = "ratio" {
@@ -458,20 +458,20 @@ mod tests {
     }
 
     fn at<'a>(table: &'a mut Table, path: &[&str]) -> &'a mut Table {
-        let Some((first, rest)) = path.split_first() else {
+        let Some((first, tail)) = path.split_first() else {
             return table;
         };
-        match (&mut table[*first], rest) {
-            (Value::Array(items), [index, rest @ ..]) => at(
+        match (&mut table[*first], tail) {
+            (Value::Array(items), [index, tail @ ..]) => at(
                 items[index.parse::<usize>().unwrap()].as_table_mut().unwrap(),
-                rest,
+                tail,
             ),
-            (value, rest) => at(value.as_table_mut().unwrap(), rest),
+            (value, tail) => at(value.as_table_mut().unwrap(), tail),
         }
     }
 
     fn key_table(keys: &[Key]) -> String {
-        let mut text = String::from("| key | takes | if absent | meaning |\n|---|---|---|---|\n");
+        let mut text = String::from("| key | value | default | meaning |\n|---|---|---|---|\n");
         for Key {
             name,
             takes,
@@ -480,10 +480,10 @@ mod tests {
         } in keys
         {
             let absent = match absent {
-                Absent::Error => "an error".to_owned(),
+                Absent::Error => "required".to_owned(),
                 Absent::Value("''") => "none".to_owned(),
                 Absent::Value(value) => format!("`{value}`"),
-                Absent::Means(words) => (*words).to_owned(),
+                Absent::Means(text) => (*text).to_owned(),
             };
             writeln!(text, "| `{name}` | {takes} | {absent} | {meaning} |").unwrap();
         }
@@ -491,7 +491,7 @@ mod tests {
     }
 
     fn axis_table() -> String {
-        let mut text = String::from("| axis | concerns | values | default |\n|---|---|---|---|\n");
+        let mut text = String::from("| axis | tasks | values | default |\n|---|---|---|---|\n");
         for axis in Axis::ALL {
             let tasks: Vec<_> = TaskKind::ALL
                 .iter()
@@ -502,11 +502,11 @@ mod tests {
             let values = match axis.value(AxisValue::Text(String::new())) {
                 Err(ValueError::Unknown(unknown)) => format!("`{}`", unknown.valid.join("`, `")),
                 Err(ValueError::Kind { takes, .. }) => takes.to_owned(),
-                Ok(_) => panic!("`{axis}` takes an empty name"),
+                Ok(_) => panic!("`{axis}` accepts an empty name"),
             };
             let default = axis.default_value(Backend::Cuda);
             let default = match axis {
-                Axis::Backend => "that of the run".to_owned(),
+                Axis::Backend => "backend of the run".to_owned(),
                 Axis::Fusion => format!("`{default}`; `off` on flex"),
                 _ => format!("`{default}`"),
             };
@@ -559,7 +559,7 @@ mod tests {
                 .map(|key| key.name)
                 .filter(|name| !table.contains_key(*name))
                 .collect();
-            assert!(missing.is_empty(), "the example has no {missing:?} in {title}");
+            assert!(missing.is_empty(), "the example lacks {missing:?} in {title}");
         }
     }
 

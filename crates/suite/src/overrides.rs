@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_an_override_is_said_with_the_nearest_valid_name() {
         insta::assert_snapshot!(error("accumulate"), @r#"
-            `accumulate` is no axis override
+            `accumulate` is not a valid axis override
               hint: write `axis=value,value`, e.g. `accumulate=1,4`
             "#);
         insta::assert_snapshot!(error("acumulate=1"), @r#"

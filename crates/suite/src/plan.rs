@@ -36,10 +36,10 @@ pub struct PlanOptions {
 /// Workloads that start from weights of the user.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum StartingWeights {
-    /// None. Workloads that need weights are skipped.
+    /// No weights. Workloads that need weights are skipped.
     #[default]
     None,
-    /// None, by request. Workloads that need weights run with random ones, only for their times and memory.
+    /// Random weights, by request. Only times and memory of such a run are meaningful.
     Random,
     /// All workloads.
     All,
@@ -49,7 +49,7 @@ pub enum StartingWeights {
 
 impl StartingWeights {
     /// Returns true if a workload that needs weights can run.
-    fn are_there_for(&self, workload: &str) -> bool {
+    fn available_for(&self, workload: &str) -> bool {
         match self {
             Self::None => false,
             Self::Random | Self::All => true,
@@ -65,7 +65,9 @@ const MOST_CELLS: u64 = 100_000;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// The override has no `=`.
-    #[error("`{given}` is no axis override\n  hint: write `axis=value,value`, e.g. `accumulate=1,4`")]
+    #[error(
+        "`{given}` is not a valid axis override\n  hint: write `axis=value,value`, e.g. `accumulate=1,4`"
+    )]
     NotAnOverride {
         /// The rejected text.
         given: String,
@@ -77,7 +79,9 @@ pub enum PlanError {
     #[error(transparent)]
     Value(#[from] ValueError),
     /// Two overrides name the same axis.
-    #[error("axis `{axis}` is overridden twice\n  hint: give all its values at once, `{axis}=value,value`")]
+    #[error(
+        "axis `{axis}` is overridden more than once\n  hint: list all values in one override, `{axis}=value,value`"
+    )]
     OverriddenTwice {
         /// The axis.
         axis: Axis,
@@ -101,14 +105,16 @@ pub enum PlanError {
         tasks: Vec<TaskKind>,
     },
     /// Two suites have the same name.
-    #[error("two suites are named `{name}`\n  hint: a suite is named after its file: rename one")]
+    #[error(
+        "two suites have the name `{name}`\n  hint: the name of a suite is its file name; rename one of the files"
+    )]
     SameName {
         /// The shared name.
         name: String,
     },
     /// The weights are for another model than the workload's.
     #[error(
-        "`{workload}` runs a `{wanted}`, and the weights for it are those of a `{given}`\n  hint: `--weights WORKLOAD=PATH` is for one workload"
+        "workload `{workload}` has the model `{wanted}`, but its weights are for the model `{given}`\n  hint: pass weights to a single workload with `--weights WORKLOAD=PATH`"
     )]
     OtherModel {
         /// Name of the workload.
@@ -120,7 +126,7 @@ pub enum PlanError {
     },
     /// The plan has more than 100,000 cells.
     #[error(
-        "with `{workload}` of `{suite}`, the run has more than {MOST_CELLS} cells\n  hint: each axis multiplies them; join axes by `+` that change together"
+        "with workload `{workload}` of suite `{suite}`, the run has more than {MOST_CELLS} cells\n  hint: every axis multiplies the number of cells; join axes that change together with `+`"
     )]
     TooManyCells {
         /// Name of the suite.
@@ -129,7 +135,7 @@ pub enum PlanError {
         workload: String,
     },
     /// The filter matches no cell.
-    #[error("no cell matches `{filter}`\n  hint: a filter is a part of a workload's name or of a setting such as `precision=16-mixed`; the suites have {}", .workloads.join(", "))]
+    #[error("no cell matches `{filter}`\n  hint: a filter is a part of a workload name or of a setting such as `precision=16-mixed`; the workloads are {}", .workloads.join(", "))]
     NothingMatches {
         /// The filter.
         filter: String,
@@ -317,13 +323,13 @@ fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<String> {
     }
     match &cell.workload.task {
         Task::Train(task) => model_skips(&task.model, &cell.setting, true),
-        Task::Evaluate(_) if !weights.are_there_for(&cell.workload.name) => Some(format!(
-            "no weights for `{0}`: give `--weights {0}=PATH`, or `--init random` for times and memory alone",
+        Task::Evaluate(_) if !weights.available_for(&cell.workload.name) => Some(format!(
+            "no weights for `{0}`: pass `--weights {0}=PATH`, or `--init random` to measure only times and memory",
             cell.workload.name
         )),
         Task::Evaluate(task) if task.dataset.is_synthetic() && *weights != StartingWeights::Random => {
             Some(format!(
-                "trained weights cannot be evaluated on `{}`: give `--data PATH`, or `--init random` for times and memory alone",
+                "trained weights cannot be evaluated on `{}`: pass `--data PATH`, or `--init random` to measure only times and memory",
                 task.dataset
             ))
         }
@@ -332,7 +338,7 @@ fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<String> {
             let most = task.prompt_tokens.saturating_add(task.new_tokens);
             let longest = task.model.positions().filter(|longest| most > *longest)?;
             Some(format!(
-                "`prompt_tokens` and `new_tokens` are {most} together, and the model has {longest} positions"
+                "the sum of `prompt_tokens` and `new_tokens` is {most}, but the model has {longest} positions"
             ))
         }
         Task::Kernel(task) => kernel_skips(&task.kernel, &cell.setting),
@@ -348,7 +354,7 @@ fn model_skips(model: &Model, setting: &Setting, training: bool) -> Option<Strin
     }
     let drops = training && model.attention_dropout().is_some_and(|share| share > 0.0);
     (drops && setting.attention() == Attention::Fused).then(|| {
-        "attention in one kernel has no dropout: that of attention weights has to be 0 in `model_size`"
+        "fused attention does not support dropout: set the dropout of attention weights to 0 in `model_size`"
             .to_owned()
     })
 }
@@ -368,30 +374,31 @@ fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
             ))
         }
         _ if distribution == Distribution::Cancellation => Some(format!(
-            "`distribution={distribution}` is made for matrix products"
+            "`distribution={distribution}` applies only to the kernel `matmul`"
         )),
         _ => None,
     }
 }
 
-/// Returns the reason for which a kernel without a matmul is skipped under a precision.
+/// Returns the reason why a kernel without a matmul is skipped under a precision.
 fn without_products(kind: KernelKind, setting: &Setting) -> Option<String> {
     let precision = setting.precision();
-    let halves = matches!(precision.parameters(), Format::F16 | Format::Bf16);
+    let is_16_bit = matches!(precision.parameters(), Format::F16 | Format::Bf16);
     match kind {
         kind if kind.multiplies() => None,
-        _ if precision == Precision::True64 => {
-            Some("the reference of its error is float64, which `64-true` is itself".to_owned())
-        }
+        _ if precision == Precision::True64 => Some(
+            "`64-true` cannot be compared with the float64 reference, which has the same precision"
+                .to_owned(),
+        ),
         KernelKind::Cast if !precision.is_mixed() => {
-            Some(format!("`{precision}` has one format: nothing is cast"))
+            Some(format!("`{precision}` has one format, so there is no cast"))
         }
         KernelKind::Cast => None,
         kind if precision.is_mixed() => Some(format!(
-            "`{precision}` is the same as `32-true` for `{kind}`: only matmuls have a format of their own"
+            "`{precision}` is the same as `32-true` for `{kind}`: it changes only the format of matmuls"
         )),
-        KernelKind::Gelu if setting.gelu() == Gelu::TanhPacked && !halves => Some(format!(
-            "`gelu={}` takes two 16-bit values at a time, and those of `{precision}` are wider",
+        KernelKind::Gelu if setting.gelu() == Gelu::TanhPacked && !is_16_bit => Some(format!(
+            "`gelu={}` takes two 16-bit values at a time, but the values of `{precision}` are wider",
             Gelu::TanhPacked
         )),
         _ => None,
@@ -444,11 +451,11 @@ impl<'a> Settings<'a> {
             } else {
                 setting
                     .set(axis, value.clone())
-                    .expect("values are checked when they are read");
+                    .expect("values were checked when they were parsed");
             }
         }
         let AxisValue::Integer(seed) = seed else {
-            unreachable!("seeds are whole numbers")
+            unreachable!("seeds are integers")
         };
         (setting, seed)
     }
@@ -582,7 +589,7 @@ mod tests {
         assert!(
             kernel_skips(&filters, &setting)
                 .unwrap()
-                .contains("made for matrix products")
+                .contains("applies only to the kernel `matmul`")
         );
     }
 
@@ -652,7 +659,7 @@ mod tests {
             .task
         {
             Task::Train(task) => task.dataset,
-            _ => panic!("the first workload trains"),
+            _ => panic!("the first workload must be a training"),
         };
         assert_eq!(dataset(&options(&[])), DatasetKind::SyntheticReviews);
         let users = PlanOptions {
@@ -713,7 +720,7 @@ mod tests {
         assert_eq!(cells("precision=64-true"), Ok(6));
         insta::assert_snapshot!(cells("nothing").unwrap_err(), @r#"
             no cell matches `nothing`
-              hint: a filter is a part of a workload's name or of a setting such as `precision=16-mixed`; the suites have `reviews`, `product`
+              hint: a filter is a part of a workload name or of a setting such as `precision=16-mixed`; the workloads are `reviews`, `product`
             "#);
     }
 
@@ -721,20 +728,20 @@ mod tests {
     fn overrides_that_concern_nothing_and_ambiguous_requests_are_refused() {
         let error = |suites: &[Suite], overrides: &[&str]| plan(suites, &options(overrides)).unwrap_err();
         insta::assert_snapshot!(error(&[suite("a")], &["batch=1", "batch=2"]), @r#"
-            axis `batch` is overridden twice
-              hint: give all its values at once, `batch=value,value`
+            axis `batch` is overridden more than once
+              hint: list all values in one override, `batch=value,value`
             "#);
         insta::assert_snapshot!(error(&[suite("a"), suite("a")], &[]), @r#"
-            two suites are named `a`
-              hint: a suite is named after its file: rename one
+            two suites have the name `a`
+              hint: the name of a suite is its file name; rename one of the files
             "#);
         let (before, _) = SUITE
             .split_once("[[workload]]\n        name = 'product'")
             .unwrap();
         let trains = crate::parse("x", "x.toml", &before.replace("size = [64]", "")).unwrap();
         insta::assert_snapshot!(error(&[trains], &["size=4"]), @r#"
-            axis `size` means nothing to task `train`
-              hint: it is one of task `kernel`
+            axis `size` does not apply to task `train`
+              hint: it applies to `kernel`
             "#);
     }
 }

@@ -88,7 +88,7 @@ impl<'a> Section<'a> {
         self.sink.error(
             &self.span,
             format_args!(
-                "missing key `{name}` in {}\n  hint: it takes {takes}: {meaning}",
+                "missing key `{name}` in {}\n  hint: `{name}` is {takes}: {meaning}",
                 self.title
             ),
         );

@@ -16,7 +16,11 @@ pub(crate) fn model(section: &Section<'_>) -> Option<Model> {
     if model.layers() > Model::MOST_LAYERS {
         section.report_at(
             &train::MODEL_SIZE,
-            format_args!("{} layers are more than {}", model.layers(), Model::MOST_LAYERS),
+            format_args!(
+                "the model has {} layers, the maximum is {}",
+                model.layers(),
+                Model::MOST_LAYERS
+            ),
         );
         return None;
     }
@@ -34,7 +38,7 @@ fn sized(section: &Section<'_>) -> Option<Model> {
         keys::GPT2 => gpt2_size(section).map(Model::Gpt2),
         keys::BLOOM => bloom_size(section).map(Model::Bloom),
         keys::OWN => own(section),
-        other => unreachable!("`{other}` is listed as a model and has no size"),
+        other => unreachable!("the size of model `{other}` is not implemented"),
     }
 }
 
@@ -81,7 +85,7 @@ fn multiple(
     size.report_at(
         width,
         format_args!(
-            "`{0}` {n} is not a multiple of `{1}` {of}\n  hint: each is a whole part of the other, so try `{0} = {2}`",
+            "`{0}` {n} is not a multiple of `{1}` {of}\n  hint: try `{0} = {2}`",
             width.name,
             part.name,
             n.checked_next_multiple_of(of).unwrap_or(n - n % of)
@@ -160,7 +164,7 @@ fn imagenet_size(section: &Section<'_>) -> Option<ImageNetResNetSize> {
     if ![18, 50].contains(&depth) {
         size.report_at(
             &imagenet::DEPTH,
-            format_args!("`depth` {depth} is not built\n  hint: there are 18 and 50"),
+            format_args!("`depth` {depth} is not implemented\n  hint: use 18 or 50"),
         );
         return None;
     }
@@ -227,7 +231,7 @@ fn llama_size(section: &Section<'_>) -> Option<LlamaSize> {
     if !head_dim.is_multiple_of(2) {
         size.report_at(
             &llama::HEAD_WIDTH,
-            format_args!("a head is {head_dim} wide, which is odd: its elements turn in pairs"),
+            format_args!("the head width {head_dim} is odd, but rotary embeddings rotate pairs of elements"),
         );
         return None;
     }
@@ -258,7 +262,7 @@ fn scaling(size: &Section<'_>) -> Option<RopeScaling> {
     if low >= high {
         table.report_at(
             &rope_scaling::LOW,
-            format_args!("`low_freq_factor` {low} is not below `high_freq_factor` {high}"),
+            format_args!("`low_freq_factor` {low} is not less than `high_freq_factor` {high}"),
         );
         return None;
     }

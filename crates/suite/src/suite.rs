@@ -85,7 +85,7 @@ pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErr
     if let Err(problem) = check_file_name(name) {
         sink.error(
             &(0..0),
-            format!("the suite is named after its file, and {problem}"),
+            format!("invalid file name, from which the suite takes its name: {problem}"),
         );
     }
     let suite = if syntax_errors.is_empty() {
@@ -113,7 +113,7 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
     };
     let tables = root.tables(&suite::WORKLOAD, "`[[workload]]`");
     if root.has(&suite::WORKLOAD) && tables.is_empty() {
-        root.report_at(&suite::WORKLOAD, "a suite without a workload");
+        root.report_at(&suite::WORKLOAD, "the suite does not have a workload");
     }
     let workloads: Option<Vec<Workload>> = {
         let read: Vec<_> = tables.iter().map(|table| workload::read(table, of)).collect();
@@ -185,7 +185,7 @@ fn refuse_repeated_names(tables: &[Section<'_>], workloads: &[Workload]) {
             table.report_at(
                 &crate::keys::workload::NAME,
                 format_args!(
-                    "workload `{}` is there twice\n  hint: names are unique in a suite",
+                    "the suite has more than one workload `{}`\n  hint: use a unique name for each workload",
                     workload.name
                 ),
             );

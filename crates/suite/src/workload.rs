@@ -22,7 +22,7 @@ pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
     {
         base.report_at(
             &workload::NAME,
-            format!("a name of {bytes} bytes; at most {LONGEST_NAME} are read"),
+            format!("the name has {bytes} bytes, the maximum is {LONGEST_NAME}"),
         );
     }
     let task = base.name::<TaskKind>(&workload::TASK);
@@ -78,7 +78,7 @@ fn model_and_data(section: &Section<'_>) -> Option<(Model, DatasetKind)> {
         section.report_at(
             &train::DATASET,
             format_args!(
-                "`{}` cannot take `{dataset}`\n  hint: it takes {}",
+                "model `{}` does not support dataset `{dataset}`\n  hint: use {}",
                 model.name(),
                 fitting.join(" or ")
             ),
@@ -103,7 +103,7 @@ fn generate_task(section: &Section<'_>) -> Option<GenerateTask> {
         section.report_at(
             &generate::MODEL,
             format_args!(
-                "a `{}` does not write\n  hint: there are `bloom`, `gpt2` and `llama`",
+                "model `{}` cannot generate text\n  hint: use `bloom`, `gpt2` or `llama`",
                 model.name()
             ),
         );
@@ -245,7 +245,7 @@ fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
                 shape.report_at(
                     &convolution::PADDING,
                     format_args!(
-                        "`padding` {padding} is not less than `edge` {edge}: some windows would see no image"
+                        "`padding` {padding} is not less than `edge` {edge}: some windows would contain only padding"
                     ),
                 );
                 return None;
@@ -370,11 +370,11 @@ mod tests {
 
     #[test]
     fn a_resnet_has_whole_blocks_and_sees_images() {
-        let resnet = |rest: &str| {
+        let resnet = |keys: &str| {
             let text = TRAIN.replace("'distilbert'", "'resnet'");
             let text = text.replace("profile.smoke.model_size.n_layers = 2", "");
             let text = text.replace("'reviews'", "'synthetic-images'");
-            workload(&format!("{text}\n{rest}"), Profile::Full)
+            workload(&format!("{text}\n{keys}"), Profile::Full)
         };
         let Task::Train(task) = resnet("").unwrap().task else {
             panic!()
@@ -390,8 +390,7 @@ mod tests {
         assert!(error.contains("unknown key `dim`"), "{error}");
         let text = TRAIN.replace("'reviews'", "'synthetic-images'");
         let error = workload(&text, Profile::Full).unwrap_err();
-        let wanted =
-            "`distilbert` cannot take `synthetic-images`\n  hint: it takes `synthetic-reviews` or `reviews`";
+        let wanted = "model `distilbert` does not support dataset `synthetic-images`\n  hint: use `synthetic-reviews` or `reviews`";
         assert!(error.contains(wanted), "{error}");
     }
 

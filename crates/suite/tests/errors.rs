@@ -3,7 +3,7 @@
 use mantissa_suite::{load, parse};
 
 /// Valid suite, which each test modifies.
-const SOUND: &str = r#"title = "t"
+const VALID: &str = r#"title = "t"
 question = "q?"
 
 [[workload]]
@@ -22,31 +22,31 @@ batch = [12]
 
 fn errors(text: &str) -> String {
     parse("x", "suites/x.toml", text)
-        .expect_err("the suite is wrong")
+        .expect_err("the suite must be invalid")
         .to_string()
 }
 
 /// Returns the errors of the valid suite with `from` replaced by `to`.
-fn spoilt(from: &str, to: &str) -> String {
-    assert!(SOUND.contains(from), "nothing to spoil: {from}");
-    errors(&SOUND.replace(from, to))
+fn errors_after(from: &str, to: &str) -> String {
+    assert!(VALID.contains(from), "the valid suite does not contain {from}");
+    errors(&VALID.replace(from, to))
 }
 
 #[test]
-fn the_suite_that_the_other_tests_spoil_is_sound() {
-    assert_eq!(parse("x", "suites/x.toml", SOUND).unwrap().name(), "x");
+fn the_suite_that_the_other_tests_modify_is_valid() {
+    assert_eq!(parse("x", "suites/x.toml", VALID).unwrap().name(), "x");
 }
 
 #[test]
 fn several_errors_of_one_file_are_reported_together_in_its_order() {
-    let text = SOUND
+    let text = VALID
         .replace("question", "qestion")
         .replace("\"train\"", "\"trian\"")
         .replace("precision =", "precison =")
         .replace("[12]", "[0, 12.5, \"12\"]");
     insta::assert_snapshot!(errors(&text), @r#"
         suites/x.toml:1:1: missing key `question` in the suite
-          hint: it takes a text: the question of the suite
+          hint: `question` is a string: question that the suite investigates
         suites/x.toml:2:1: unknown key `qestion`
           hint: did you mean `question`? valid: `title`, `question`, `analysis`, `references`, `timeout_minutes`, `axes`, `workload`, `expect`, `claim`, `profile`
         suites/x.toml:6:8: unknown task `trian`
@@ -61,15 +61,15 @@ fn several_errors_of_one_file_are_reported_together_in_its_order() {
 
 #[test]
 fn an_unknown_value_is_answered_with_the_nearest_one() {
-    insta::assert_snapshot!(spoilt("16-mixed", "16-mxied"), @r#"
+    insta::assert_snapshot!(errors_after("16-mixed", "16-mxied"), @r#"
         suites/x.toml:14:25: unknown precision `16-mxied`
           hint: did you mean `16-mixed`? valid: `64-true`, `32-true`, `16-mixed`, `bf16-mixed`, `16-true`, `bf16-true`
         "#);
-    insta::assert_snapshot!(spoilt("\"distilbert\"", "\"distillbert\""), @r#"
+    insta::assert_snapshot!(errors_after("\"distilbert\"", "\"distillbert\""), @r#"
         suites/x.toml:7:9: unknown model `distillbert`
           hint: did you mean `distilbert`? valid: `distilbert`, `bert`, `resnet`, `resnet-imagenet`, `vit`, `llama`, `gpt2`, `bloom`, `own`
         "#);
-    insta::assert_snapshot!(spoilt("= \"reviews\"\nepochs", "= \"imdb\"\nepochs"), @r#"
+    insta::assert_snapshot!(errors_after("= \"reviews\"\nepochs", "= \"imdb\"\nepochs"), @r#"
         suites/x.toml:8:11: unknown dataset `imdb`
           hint: valid: `synthetic-reviews`, `reviews`, `synthetic-images`, `images`, `synthetic-text`, `text`, `own`
         "#);
@@ -77,72 +77,72 @@ fn an_unknown_value_is_answered_with_the_nearest_one() {
 
 #[test]
 fn a_value_of_the_wrong_kind_is_shown_with_what_its_key_takes() {
-    insta::assert_snapshot!(spoilt("epochs = 3", "epochs = 0"), @r#"
+    insta::assert_snapshot!(errors_after("epochs = 3", "epochs = 0"), @r#"
         suites/x.toml:9:10: `epochs` takes a whole number of 1 or more, not `0`
         "#);
-    insta::assert_snapshot!(spoilt("epochs = 3", "epochs = \"3\""), @r#"
+    insta::assert_snapshot!(errors_after("epochs = 3", "epochs = \"3\""), @r#"
         suites/x.toml:9:10: `epochs` takes a whole number of 1 or more, not `"3"`
         "#);
-    insta::assert_snapshot!(spoilt("5e-5", "-5e-5"), @r#"
+    insta::assert_snapshot!(errors_after("5e-5", "-5e-5"), @r#"
         suites/x.toml:10:17: `learning_rate` takes a number above 0, not `-5e-5`
         "#);
-    insta::assert_snapshot!(spoilt("[12]", "12"), @r#"
+    insta::assert_snapshot!(errors_after("[12]", "12"), @r#"
         suites/x.toml:15:9: axis `batch` takes a list of values, not `12`
           hint: write `batch = [12]`
         "#);
-    insta::assert_snapshot!(spoilt("split = { validation = 10 }", "split = 10"), @r#"
+    insta::assert_snapshot!(errors_after("split = { validation = 10 }", "split = 10"), @r#"
         suites/x.toml:11:9: `split` takes a table, not `10`
         "#);
 }
 
 #[test]
 fn a_missing_key_says_what_it_would_take() {
-    insta::assert_snapshot!(spoilt("epochs = 3\n", ""), @r#"
+    insta::assert_snapshot!(errors_after("epochs = 3\n", ""), @r#"
         suites/x.toml:4:1: missing key `epochs` in `[[workload]]`
-          hint: it takes a whole number of 1 or more: passes over the training part
+          hint: `epochs` is a whole number of 1 or more: passes over the training examples
         "#);
     insta::assert_snapshot!(errors("title = 't'\nquestion = 'q?'\n"), @r#"
         suites/x.toml:1:1: missing key `workload` in the suite
-          hint: it takes a list of tables: what is run (see *Workloads*)
+          hint: `workload` is a list of tables: workloads to run (see *Workloads*)
         "#);
 }
 
 #[test]
 fn axes_that_contradict_each_other_are_refused() {
-    insta::assert_snapshot!(spoilt("batch = [12]", "batch = [12, 12]"), @r#"
-        suites/x.toml:15:14: axis `batch` has the value `12` twice
+    insta::assert_snapshot!(errors_after("batch = [12]", "batch = [12, 12]"), @r#"
+        suites/x.toml:15:14: axis `batch` has the value `12` more than once
         "#);
-    insta::assert_snapshot!(spoilt("batch = [12]", "batch = [12]\n'batch+accumulate' = [[1, 2]]"), @r#"
-        suites/x.toml:16:1: axis `batch` is swept twice
+    insta::assert_snapshot!(errors_after("batch = [12]", "batch = [12]\n'batch+accumulate' = [[1, 2]]"), @r#"
+        suites/x.toml:16:1: axis `batch` is swept more than once
         "#);
-    insta::assert_snapshot!(spoilt("batch = [12]", "'batch+accumulate' = [[1, 2, 3], [4, 0]]"), @r#"
+    insta::assert_snapshot!(errors_after("batch = [12]", "'batch+accumulate' = [[1, 2, 3], [4, 0]]"), @r#"
         suites/x.toml:15:23: `batch+accumulate` takes lists of 2 values, not `[1, 2, 3]`
         suites/x.toml:15:38: axis `accumulate` takes a whole number of 1 or more, not `0`
         "#);
-    insta::assert_snapshot!(spoilt("batch = [12]", "batch = []"), @r#"
+    insta::assert_snapshot!(errors_after("batch = [12]", "batch = []"), @r#"
         suites/x.toml:15:9: axis `batch` takes a list of values, not `[]`
         "#);
 }
 
 #[test]
 fn an_axis_that_concerns_no_workload_of_the_suite_is_an_error() {
-    insta::assert_snapshot!(spoilt("batch = [12]", "size = [12]"), @r#"
-        suites/x.toml:15:1: axis `size` means nothing to task `train`
-          hint: it is one of task `kernel`
+    insta::assert_snapshot!(errors_after("batch = [12]", "size = [12]"), @r#"
+        suites/x.toml:15:1: axis `size` does not apply to task `train`
+          hint: it applies to `kernel`
         "#);
 }
 
 #[test]
 fn an_expectation_is_checked_like_the_rest() {
-    let expect = |body: &str| errors(&format!("{SOUND}[[expect]]\n{body}"));
+    let expect = |body: &str| errors(&format!("{VALID}[[expect]]\n{body}"));
     insta::assert_snapshot!(expect("matching = { precision = '32-true' }"), @r#"
-        suites/x.toml:16:1: an expectation that states nothing
-          hint: give it `status`, `at_least` or `at_most`
+        suites/x.toml:16:1: the expectation is empty
+          hint: add `status`, `at_least` or `at_most`
         "#);
     insta::assert_snapshot!(expect("matching = { size = 3, seed = 4 }\nstatus = ['okay']"), @r#"
-        suites/x.toml:17:14: axis `size` means nothing to task `train`
-          hint: it is one of task `kernel`
-        suites/x.toml:17:24: an expectation holds for every `seed` alike
+        suites/x.toml:17:14: axis `size` does not apply to task `train`
+          hint: it applies to `kernel`
+        suites/x.toml:17:24: an expectation cannot depend on `seed`; it applies to all seeds
         suites/x.toml:18:11: unknown status `okay`
           hint: did you mean `ok`? valid: `ok`, `diverged`, `oom`, `failed`, `timeout`, `skipped`
         "#);
@@ -161,38 +161,38 @@ fn an_expectation_is_checked_like_the_rest() {
 #[test]
 fn a_claim_is_checked_like_the_rest() {
     let says = "says = 'it is half'\nsource = { title = 'a', url = 'https://example.org' }\n";
-    let claim = |body: &str| errors(&format!("{SOUND}[[claim]]\n{says}{body}"));
-    insta::assert_snapshot!(errors(&format!("{SOUND}[[claim]]\nsays = 3\nsource = {{ title = 'a', url = 'a' }}\nratoi = 4")), @r#"
-        suites/x.toml:16:1: a claim that claims nothing
-          hint: give it `ratio`, `difference` or `status`
+    let claim = |body: &str| errors(&format!("{VALID}[[claim]]\n{says}{body}"));
+    insta::assert_snapshot!(errors(&format!("{VALID}[[claim]]\nsays = 3\nsource = {{ title = 'a', url = 'a' }}\nratoi = 4")), @r#"
+        suites/x.toml:16:1: the claim is empty
+          hint: add `ratio`, `difference` or `status`
         suites/x.toml:16:1: missing key `of` in `[[claim]]`
-          hint: it takes a table: axis values of the setting that it is about
-        suites/x.toml:17:8: `says` takes a text, not `3`
+          hint: `of` is a table: axis values of the setting that the claim is about
+        suites/x.toml:17:8: `says` takes a string, not `3`
         suites/x.toml:18:31: `url` takes a link, not `a`
-          hint: it begins with `https://`
+          hint: a link begins with `https://` or `http://`
         suites/x.toml:19:1: unknown key `ratoi`
           hint: did you mean `ratio`? valid: `says`, `source`, `workload`, `of`, `against`, `metric`, `ratio`, `difference`, `status`
         "#);
     insta::assert_snapshot!(claim("of = { precision = '16-mixed' }\nstatus = ['ok']\nratio = { above = 1 }\nworkload = 'reveiws'"), @r#"
-        suites/x.toml:16:1: a claim that claims several things
-          hint: make a claim of each
+        suites/x.toml:16:1: the claim has more than one of `ratio`, `difference` and `status`
+          hint: split it into several claims
         suites/x.toml:22:12: unknown workload `reveiws`
           hint: did you mean `reviews`? valid: `reviews`
         "#);
     insta::assert_snapshot!(claim("of = { size = 3, seed = 4 }\nagainst = {}\nmetric = 'peak_memory'\ndifference = { above = 0 }"), @r#"
-        suites/x.toml:19:8: axis `size` means nothing to task `train`
-          hint: it is one of task `kernel`
-        suites/x.toml:19:18: a claim is tested over every `seed` alike
-        suites/x.toml:20:11: `against` names no axis
+        suites/x.toml:19:8: axis `size` does not apply to task `train`
+          hint: it applies to `kernel`
+        suites/x.toml:19:18: a claim cannot depend on `seed`; it is tested over all seeds
+        suites/x.toml:20:11: `against` does not contain an axis
           hint: e.g. { precision = "bf16-mixed" }
         suites/x.toml:21:10: `peak_memory` is compared by `ratio`, not by `difference`
         "#);
     insta::assert_snapshot!(claim("of = { batch = 1 }\nagainst = { batch = 1 }\nmetric = 'test_accuracy'\nratio = { above = 2, below = 1 }"), @r#"
-        suites/x.toml:20:11: a claim that compares a setting with itself
-          hint: `of` and `against` differ in one axis or more
+        suites/x.toml:20:11: the claim compares a setting with itself
+          hint: `of` and `against` must differ in at least one axis
         suites/x.toml:21:10: `test_accuracy` is compared by `difference`, not by `ratio`
-        suites/x.toml:22:9: a `ratio` that nothing lies within
-          hint: give it `above`, `below`, or both with `above` the smaller
+        suites/x.toml:22:9: `above` is not less than `below` in `ratio`, so no value satisfies both
+          hint: set `above`, `below`, or both with `above` less than `below`
         "#);
     insta::assert_snapshot!(claim("of = { batch = 1 }\nagainst = { batch = 2 }\nmetric = 'train_second'\nratio = { above = 0 }"), @r#"
         suites/x.toml:21:10: unknown metric `train_second`
@@ -206,20 +206,20 @@ fn a_claim_is_checked_like_the_rest() {
           hint: valid: `says`, `source`, `workload`, `of`, `status`
         "#);
     insta::assert_snapshot!(claim("of = { batch = 1 }\nstatus = ['diverged', 'failed']"), @r#"
-        suites/x.toml:20:10: a claim that cells end as `failed`, which is a fault of a program and says nothing of a setting
-          hint: a loss that stops being finite is `diverged`, and too little memory is `oom`
+        suites/x.toml:20:10: a claim cannot contain the status `failed`, which is a fault of the program and not a property of the setting
+          hint: use `diverged` for a loss that is not finite, and `oom` for exhausted memory
         "#);
 }
 
 #[test]
 fn a_wrong_profile_is_an_error_even_if_it_is_not_the_one_that_runs() {
-    let text = format!("{SOUND}[profile.fast]\n[profile.full.axes]\nbatch = ['x']\n");
+    let text = format!("{VALID}[profile.fast]\n[profile.full.axes]\nbatch = ['x']\n");
     insta::assert_snapshot!(errors(&text), @r#"
         suites/x.toml:16:10: unknown profile `fast`
           hint: valid: `smoke`, `standard`, `full`
         suites/x.toml:18:10: axis `batch` takes a whole number of 1 or more, not `'x'`
         "#);
-    insta::assert_snapshot!(spoilt("\n[axes]", "profile.standard.split.tset = 4\n[axes]"), @r#"
+    insta::assert_snapshot!(errors_after("\n[axes]", "profile.standard.split.tset = 4\n[axes]"), @r#"
         suites/x.toml:12:24: unknown key `tset`
           hint: did you mean `test`? valid: `join`, `train`, `validation`, `test`, `seed`
         "#);
@@ -227,16 +227,16 @@ fn a_wrong_profile_is_an_error_even_if_it_is_not_the_one_that_runs() {
 
 #[test]
 fn a_workload_name_is_unique() {
-    let workload = SOUND.split("\n\n").nth(1).unwrap();
-    insta::assert_snapshot!(errors(&format!("{SOUND}\n{workload}\n")), @r#"
-        suites/x.toml:18:8: workload `reviews` is there twice
-          hint: names are unique in a suite
+    let workload = VALID.split("\n\n").nth(1).unwrap();
+    insta::assert_snapshot!(errors(&format!("{VALID}\n{workload}\n")), @r#"
+        suites/x.toml:18:8: the suite has more than one workload `reviews`
+          hint: use a unique name for each workload
         "#);
 }
 
 #[test]
 fn what_is_no_toml_is_reported_with_its_place_and_nothing_more() {
-    insta::assert_snapshot!(spoilt("epochs = 3", "epochs = \nepochs = 4"), @r#"
+    insta::assert_snapshot!(errors_after("epochs = 3", "epochs = \nepochs = 4"), @r#"
         suites/x.toml:9:10: string values must be quoted, expected literal string
         suites/x.toml:10:1: duplicate key
         "#);
@@ -246,7 +246,7 @@ fn what_is_no_toml_is_reported_with_its_place_and_nothing_more() {
 fn a_file_that_is_not_there_is_an_error_without_a_position() {
     let error = load("no/such/suite.toml".as_ref()).unwrap_err().to_string();
     assert!(
-        error.starts_with("no/such/suite.toml: cannot be read: "),
+        error.starts_with("no/such/suite.toml: cannot read the file: "),
         "{error}"
     );
 }

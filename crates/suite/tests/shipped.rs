@@ -66,16 +66,25 @@ fn every_suite_plans_in_every_profile_and_has_prose_and_references_that_exist() 
         let plan = planned(&suites, profile, Backend::Flex);
         for info in &plan.suites {
             let runnable = plan.runnable().filter(|cell| cell.suite == info.name).count();
-            assert!(runnable > 0, "{} has nothing to run in {profile}", info.name);
+            assert!(
+                runnable > 0,
+                "{} does not have a runnable cell in {profile}",
+                info.name
+            );
             assert!(info.question.ends_with('?'), "{}", info.name);
             assert!(
                 info.analysis.split("\n\n").count() >= 2,
-                "{} has no prose to speak of",
+                "the analysis of {} is too short",
                 info.name
             );
             for reference in &info.references {
                 let file = root().join("references").join(reference).with_extension("toml");
-                assert!(file.is_file(), "{} names {}", info.name, file.display());
+                assert!(
+                    file.is_file(),
+                    "{} refers to the missing file {}",
+                    info.name,
+                    file.display()
+                );
             }
         }
     }
@@ -194,7 +203,7 @@ fn a_smoke_cell_is_small_enough_for_a_laptop() {
                     Kernel::Convolution(shape) => shape.batch <= 2 && shape.channels <= 32 && size <= 28,
                     Kernel::Attention(shape) => shape.batch * shape.heads <= 8 && size <= 128,
                     other => {
-                        let shape = other.rows().expect("every other kernel works on rows");
+                        let shape = other.rows().expect("every other kernel has rows");
                         shape.of(size).iter().product::<usize>() <= 1 << 20
                     }
                 };

@@ -112,7 +112,7 @@ fn long_enough(window: &Range<f64>, least: f64, of: &str) -> Result<f64, String>
         Ok(length)
     } else {
         Err(format!(
-            "{length:.2} s are too short for the {of}: it takes {least} s"
+            "{length:.2} s are too short for the {of}, which needs {least} s"
         ))
     }
 }
@@ -194,7 +194,7 @@ impl Power {
             Ok(mean)
         } else {
             Err(format!(
-                "its power was not steady: {first:.1} W, and {second:.1} W {:.1} s later",
+                "the power was not steady: {first:.1} W, and {second:.1} W {:.1} s later",
                 (window.end - window.start) / 2.0
             ))
         }
@@ -367,7 +367,7 @@ mod tests {
         let mut meter = steady(30.0);
         meter.averaged(1.0);
         let energy = meter.energy(&(2.0..12.0));
-        assert!(energy.integral_joules.unwrap_err().contains("takes 20 s"));
+        assert!(energy.integral_joules.unwrap_err().contains("needs 20 s"));
         assert!(near(&energy.counter_joules, 1000.0));
         assert!(near(&meter.energy(&(2.0..27.0)).integral_joules, 2500.0));
     }

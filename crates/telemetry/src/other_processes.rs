@@ -31,7 +31,7 @@ pub struct OtherProcess {
 /// Log of the process lists of all readings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
-    strangers: Vec<OtherProcess>,
+    others: Vec<OtherProcess>,
     own_listed: bool,
     /// Time of the first list in seconds. The own process had not used the device by then.
     first_list: Option<f64>,
@@ -45,12 +45,12 @@ impl Log {
                 self.own_listed = true;
                 continue;
             }
-            match self.strangers.iter_mut().find(|one| one.pid == process.pid) {
+            match self.others.iter_mut().find(|one| one.pid == process.pid) {
                 Some(known) => {
                     known.last_seconds = seconds;
                     known.bytes = known.bytes.max(process.bytes);
                 }
-                None => self.strangers.push(OtherProcess {
+                None => self.others.push(OtherProcess {
                     pid: process.pid,
                     bytes: process.bytes,
                     first_seconds: seconds,
@@ -61,7 +61,7 @@ impl Log {
     }
 
     pub(crate) fn anybody(&self) -> bool {
-        !self.strangers.is_empty()
+        !self.others.is_empty()
     }
 
     /// Returns only what is certain. In a container, the driver may list an own process under another id. Therefore, a
@@ -71,25 +71,25 @@ impl Log {
             return OtherProcesses::Unknown("the driver lists no processes".into());
         };
         let certain = |one: &&OtherProcess| self.own_listed || one.first_seconds <= first;
-        let strangers: Vec<OtherProcess> = self.strangers.iter().filter(certain).cloned().collect();
-        if !strangers.is_empty() {
-            return OtherProcesses::Seen(strangers);
+        let others: Vec<OtherProcess> = self.others.iter().filter(certain).cloned().collect();
+        if !others.is_empty() {
+            return OtherProcesses::Seen(others);
         }
-        match (self.own_listed, self.strangers.first()) {
+        match (self.own_listed, self.others.first()) {
             (true, _) => OtherProcesses::None,
             (false, Some(one)) => OtherProcesses::Unknown(format!(
-                "the driver lists process {} and not this one, which may be the same: a container has numbers of its own",
+                "the driver lists process {} but not this one; they may be the same, because a container has its own process ids",
                 one.pid
             )),
-            (false, None) => {
-                OtherProcesses::Unknown("the driver does not list this process, so it may hide others".into())
-            }
+            (false, None) => OtherProcesses::Unknown(
+                "the driver does not list this process, so it may hide other processes".into(),
+            ),
         }
     }
 
     /// Returns one event per other process.
     pub(crate) fn events(&self) -> Vec<Event> {
-        let OtherProcesses::Seen(strangers) = self.verdict() else {
+        let OtherProcesses::Seen(others) = self.verdict() else {
             return vec![];
         };
         let event = |one: OtherProcess| Event {
@@ -101,7 +101,7 @@ impl Log {
                 one.pid, one.first_seconds, one.last_seconds
             ),
         };
-        strangers.into_iter().map(event).collect()
+        others.into_iter().map(event).collect()
     }
 }
 

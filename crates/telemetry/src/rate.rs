@@ -34,14 +34,14 @@ impl fmt::Display for Rate {
             1.0 / self.asked_seconds
         )?;
         if let Some(period) = self.period_seconds {
-            write!(f, ", {:.1} Hz had", 1.0 / period)?;
+            write!(f, ", {:.1} Hz achieved", 1.0 / period)?;
         }
         write!(f, ", {:.1} % covered", 100.0 * self.coverage)?;
         if let Some(late) = self.late_p99_seconds {
             write!(f, ", p99 {:.2} ms late", 1e3 * late)?;
         }
         if let (Some(mean), Some(p99)) = (self.reading_seconds, self.reading_p99_seconds) {
-            write!(f, ", {:.3} ms a reading (p99 {:.3} ms)", 1e3 * mean, 1e3 * p99)?;
+            write!(f, ", {:.3} ms per reading (p99 {:.3} ms)", 1e3 * mean, 1e3 * p99)?;
         }
         if let Some(share) = self.reading_share {
             write!(f, ", {:.2} % of the time", 100.0 * share)?;
@@ -146,8 +146,8 @@ mod tests {
         assert!((rate.reading_share.unwrap() - 0.05).abs() < 1e-9);
         assert_eq!(
             rate.to_string(),
-            "600 readings, 100 Hz requested, 100.0 Hz had, 100.0 % covered, p99 0.00 ms late, \
-             0.500 ms a reading (p99 0.500 ms), 5.00 % of the time"
+            "600 readings, 100 Hz requested, 100.0 Hz achieved, 100.0 % covered, p99 0.00 ms late, \
+             0.500 ms per reading (p99 0.500 ms), 5.00 % of the time"
         );
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let rate = log.rate(&(0.0..4.0), PERIOD);
         assert!(
             (rate.coverage - 0.76).abs() < 1e-9,
-            "two periods reach in from either side"
+            "each side covers two periods of the gap"
         );
         assert!((rate.period_seconds.unwrap() - 3.99 / 300.0).abs() < 1e-9);
         assert_eq!(rate.reading_share, None);

@@ -62,7 +62,7 @@ impl Sampler {
     }
 
     fn start_patiently(period: Duration, patience: Duration, sources: Vec<Box<dyn Source>>) -> Self {
-        let (orders, told) = mpsc::channel();
+        let (orders, received) = mpsc::channel();
         let (tell_first, first) = mpsc::channel();
         let (tell_done, done) = mpsc::channel();
         let trace = Arc::new(Mutex::new(Trace::new(period.as_secs_f64())));
@@ -76,7 +76,7 @@ impl Sampler {
         };
         let thread = thread::Builder::new()
             .name("telemetry".into())
-            .spawn(move || reader.run(&told, &tell_first, &tell_done));
+            .spawn(move || reader.run(&received, &tell_first, &tell_done));
         let sampler = Self {
             orders,
             done,
@@ -111,10 +111,10 @@ impl Sampler {
 
     /// Takes a full reading and returns the memory peaks up to now.
     pub fn peaks(&self) -> Peaks {
-        let (tell, told) = mpsc::channel();
+        let (sender, done) = mpsc::channel();
         // If the thread has ended or is blocked, return the peaks of the earlier readings.
-        if self.orders.send(Order::Read(tell)).is_ok() {
-            let _ = told.recv_timeout(self.patience);
+        if self.orders.send(Order::Read(sender)).is_ok() {
+            let _ = done.recv_timeout(self.patience);
         }
         lock(&self.trace).peaks()
     }
@@ -137,10 +137,10 @@ impl Sampler {
         // The receiver is gone only if the thread has ended, which the wait below detects.
         let _ = self.orders.send(Order::Stop);
         let end = match (&self.thread, self.done.recv_timeout(self.patience)) {
-            (None, _) => Err("the system gave it no thread".to_owned()),
+            (None, _) => Err("cannot start the sampler thread".to_owned()),
             (_, Ok(())) => Ok(()),
             (_, Err(RecvTimeoutError::Timeout)) => Err(format!(
-                "a reading that began before {:.1} s did not come back",
+                "a reading that started before {:.1} s did not return",
                 (self.start.elapsed().saturating_sub(self.patience)).as_secs_f64()
             )),
             (_, Err(RecvTimeoutError::Disconnected)) => Err("a source panicked".to_owned()),
@@ -190,11 +190,11 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(mut self, told: &Receiver<Order>, first: &Sender<()>, done: &Sender<()>) {
+    fn run(mut self, orders: &Receiver<Order>, first: &Sender<()>, done: &Sender<()>) {
         // Readings are scheduled at multiples of the period, so a late one does not shift the others.
         let mut due = Duration::ZERO;
         loop {
-            match told.recv_timeout(due.saturating_sub(self.start.elapsed())) {
+            match orders.recv_timeout(due.saturating_sub(self.start.elapsed())) {
                 Err(RecvTimeoutError::Timeout) => {
                     self.read(Some(due));
                     // The receiver is gone after the first reading.
@@ -371,8 +371,8 @@ mod tests {
         let sampler = Sampler::start_patiently(Duration::from_millis(1), patience, vec![Box::new(blocked)]);
         thread::sleep(Duration::from_millis(20));
         let trace = sampler.stop();
-        assert_eq!(trace.series()[0].y, [Some(5.0)], "what was read is kept");
-        assert!(trace.missing()[0].contains("did not come back"));
+        assert_eq!(trace.series()[0].y, [Some(5.0)], "earlier readings are kept");
+        assert!(trace.missing()[0].contains("did not return"));
         assert_eq!(trace.events().len(), 1);
     }
 

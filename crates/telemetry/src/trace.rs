@@ -176,11 +176,11 @@ impl Trace {
         if let Some(errors) = reading.ecc_uncorrected {
             self.ecc = Some((self.ecc.map_or(errors, |(first, _)| first), errors));
         }
-        for (column, (_, seldom, get)) in self.columns.iter_mut().zip(QUANTITIES) {
+        for (column, (_, slow, get)) in self.columns.iter_mut().zip(QUANTITIES) {
             let value = get(&reading);
             // Leading absent values are not stored.
             let begun = value.is_some() || !column.even().is_empty();
-            if begun && !(seldom && reading.brief) {
+            if begun && !(slow && reading.brief) {
                 column.push((seconds, value));
             }
         }
@@ -425,7 +425,7 @@ mod tests {
             ..Reading::default()
         }));
         let series = trace.series();
-        assert_eq!(series.len(), 1, "the others were never there");
+        assert_eq!(series.len(), 1, "quantities without a value have no series");
         assert_eq!(series[0].x, [1.0, 2.0, 3.0]);
         assert_eq!(series[0].y, [Some(9.0), Some(9.0), None]);
     }

@@ -42,7 +42,7 @@ const EXTREMES: [u64; 14] = [
 ];
 
 /// Tokens with a meaning in some file format.
-const WORDS: [&[u8]; 32] = [
+const TOKENS: [&[u8]; 32] = [
     b"\"",
     b"'",
     b"{",
@@ -77,7 +77,7 @@ const WORDS: [&[u8]; 32] = [
     b"/ABSOLUTE",
 ];
 
-/// Mutates files, by a seed.
+/// Mutator of files with a seeded random generator.
 #[derive(Debug, Clone)]
 pub struct Hostile {
     state: u64,
@@ -178,9 +178,9 @@ impl Hostile {
             }
             // Insert a token, or replace a part by it.
             8 => {
-                let word = self.of(&WORDS);
+                let token = self.of(&TOKENS);
                 let to = self.of(&[from, to]);
-                drop(bytes.splice(from..to, word.iter().copied()));
+                drop(bytes.splice(from..to, token.iter().copied()));
             }
             // Swap two parts.
             _ => {
@@ -226,7 +226,7 @@ pub fn endures_within(
 ) {
     for (number, file) in valid.iter().enumerate() {
         if let Err(error) = read(file) {
-            panic!("{name}: the valid file {number} is refused: {error}");
+            panic!("{name}: the valid file {number} is rejected: {error}");
         }
     }
     let files = std::env::var(FILES).map_or(files, |files| files.parse().expect(FILES));
@@ -234,24 +234,24 @@ pub fn endures_within(
         let mut hostile = Hostile::new(number);
         let [file, other] = [(); 2].map(|()| hostile.below(valid.len()));
         let bytes = hostile.changed(&valid[file], &valid[other]);
-        let about = || {
+        let context = || {
             let head = bytes[..bytes.len().min(400)].escape_ascii();
             format!("{name}, file {number} of {} bytes, `{head}`", bytes.len())
         };
         let begun = Instant::now();
-        let mut said = None;
-        let taken = peak_of(|| said = catch_unwind(AssertUnwindSafe(|| read(&bytes))).ok());
+        let mut result = None;
+        let taken = peak_of(|| result = catch_unwind(AssertUnwindSafe(|| read(&bytes))).ok());
         let took = begun.elapsed();
-        let said = said.unwrap_or_else(|| panic!("{}: the reader panicked", about()));
-        assert!(took < LONGEST, "{}: {took:?}", about());
+        let result = result.unwrap_or_else(|| panic!("{}: the reader panicked", context()));
+        assert!(took < LONGEST, "{}: {took:?}", context());
         let most = room + ROOM_A_BYTE * bytes.len();
-        assert!(taken <= most, "{}: {taken} bytes were allocated", about());
-        if let Err(error) = said {
+        assert!(taken <= most, "{}: {taken} bytes were allocated", context());
+        if let Err(error) = result {
             let is_paragraph = !error.trim().is_empty() && !error.contains("\n\n");
             assert!(
                 is_paragraph && error.len() <= LONGEST_ERROR + ROOM_A_BYTE * bytes.len(),
                 "{}: an error of {} bytes, `{}`",
-                about(),
+                context(),
                 error.len(),
                 error.escape_debug()
             );

@@ -14,18 +14,18 @@ pub fn is_available(name: &str, found: Result<(), String>) -> bool {
     let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
     assert!(
         !required.split(',').any(|required| required == name),
-        "required and not there: {reason}"
+        "a required dependency is not available: {reason}"
     );
     println!("skipped: {reason}");
     false
 }
 
-/// Returns the path of a part of the real data, which is not in the repository: below `MANTISSA_DATA`, or next to the checkout. Prints
+/// Returns the path of real data, which is not in the repository: below `MANTISSA_DATA`, or next to the checkout. Prints
 /// `skipped` if it does not exist.
 pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
-    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let default = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let given = std::env::var_os("MANTISSA_DATA").map(std::path::PathBuf::from);
-    let places = given.into_iter().chain([beside]);
+    let places = given.into_iter().chain([default]);
     let found = places.map(|place| place.join(name)).find(|path| path.exists());
     if found.is_none() {
         println!("skipped: no `{name}` under `MANTISSA_DATA` or `../shared/data`");
@@ -33,7 +33,7 @@ pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
     found
 }
 
-/// Runs the body of a test, a closure in that test, in a child process without other tests. For tests of process-wide state: launched
+/// Runs the body of a test, given as a closure, in a child process without other tests. For tests of process-wide state: launched
 /// kernels, allocated memory. Under nextest each test already has its own process, and the body runs in place.
 ///
 /// # Panics
@@ -48,12 +48,13 @@ pub fn alone<F: Fn()>(body: F) {
     let (_program, test) = closure
         .trim_end_matches("::{{closure}}")
         .split_once("::")
-        .expect("a closure of a test");
-    let child = std::process::Command::new(std::env::current_exe().expect("the test program"))
-        .args([test, "--exact", "--nocapture"])
-        .env(ALONE, "1")
-        .output()
-        .expect("the test program starts");
+        .expect("the body must be a closure in a test");
+    let child =
+        std::process::Command::new(std::env::current_exe().expect("the path of the test program is known"))
+            .args([test, "--exact", "--nocapture"])
+            .env(ALONE, "1")
+            .output()
+            .expect("cannot start the test program");
     let (output, errors) = (
         String::from_utf8_lossy(&child.stdout),
         String::from_utf8_lossy(&child.stderr),

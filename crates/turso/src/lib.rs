@@ -1,12 +1,12 @@
 //! Stand-in for [turso](https://crates.io/crates/turso) 0.8, an SQL database.
 //!
 //! The feature `persistence` of cubecl-environment keeps compiled kernels and autotune results in a turso
-//! database. Mantissa needs the types behind that feature, but keeps kernels in files of its own
+//! database. Mantissa needs the types behind that feature, but stores kernels in its own files
 //! (`crates/precision/src/kernels.rs`). The real turso 0.8.3 would add 215 packages to `Cargo.lock`, so
 //! `[patch.crates-io]` in the workspace's `Cargo.toml` replaces it by this crate.
 //!
-//! This crate declares the types and methods that cubecl-environment 0.11.3 names on a native target, and no
-//! more. It is not a database: [`Builder::build`] always returns an error, and the types of an open database
+//! This crate declares only the types and methods that cubecl-environment 0.11.3 uses on a native target. It
+//! is not a database: [`Builder::build`] always returns an error, and the types of an open database
 //! have no values, so code after a successful `build` never runs. cubecl-environment logs the error and keeps
 //! its caches in memory.
 
@@ -155,7 +155,7 @@ impl Row {
 pub mod transaction {
     use super::{Connection, Infallible, PhantomData, Result};
 
-    /// Point at which a transaction takes the write lock.
+    /// Point at which a transaction acquires the write lock.
     #[derive(Clone, Copy, Debug)]
     pub enum TransactionBehavior {
         /// At the first write.

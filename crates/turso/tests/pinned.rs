@@ -7,16 +7,16 @@ use std::task::{Context, Poll, Waker};
 /// Returns the fields of the only package of this name in the workspace's `Cargo.lock`.
 fn locked(name: &str) -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock");
-    let lock = std::fs::read_to_string(path).expect("the workspace has a Cargo.lock");
+    let lock = std::fs::read_to_string(path).expect("cannot read the workspace's Cargo.lock");
     let mut packages = lock
         .split("[[package]]\n")
         .filter(|package| package.starts_with(&format!("name = \"{name}\"\n")));
     let package = packages.next().unwrap_or_else(|| {
-        panic!("Cargo.lock lacks `{name}`: if burn no longer needs it, delete crates/turso")
+        panic!("Cargo.lock does not contain `{name}`: if burn no longer needs it, delete crates/turso")
     });
     assert!(
         packages.next().is_none(),
-        "Cargo.lock holds two versions of `{name}`"
+        "Cargo.lock contains two versions of `{name}`"
     );
     package.to_owned()
 }
@@ -35,17 +35,17 @@ fn this_crate_replaces_turso() {
     let package = locked("turso");
     assert!(
         package.contains("\nversion = \"0.8.1000\"\n") && !package.contains("\nsource = "),
-        "Cargo.lock holds turso of crates.io: set the version in crates/turso/Cargo.toml to a patch of the version that \
+        "Cargo.lock contains turso from crates.io: set the version in crates/turso/Cargo.toml to a patch of the version that \
          cubecl-environment requires, high enough for Cargo to prefer it, then run `cargo update -p turso`"
     );
 }
 
 /// cubecl-environment keeps its caches in memory after this error.
 #[test]
-fn a_database_does_not_open() {
+fn opening_a_database_fails() {
     let opening = pin!(turso::Builder::new_local("kernels.db").build());
     let Poll::Ready(opened) = opening.poll(&mut Context::from_waker(Waker::noop())) else {
-        panic!("opening a database waits");
+        panic!("opening a database must fail immediately, but it is pending");
     };
     assert!(matches!(opened, Err(turso::Error::Error(_))), "{opened:?}");
 }

@@ -72,7 +72,7 @@ fn launches(metrics: &mut Metrics, outcome: &Outcome) {
         return;
     };
     let middle = |name| median(series(outcome, name)).map(|estimate| estimate.value);
-    // Seconds of the work whose launches were counted, and its number of units.
+    // Seconds of the work with the counted launches, and its number of units.
     let (seconds, units) = match &outcome.measured {
         TaskMeasurements::Train { .. } => (middle(SeriesName::StepSeconds), 1),
         TaskMeasurements::Evaluate { .. } => (middle(SeriesName::BatchSeconds), 1),
@@ -87,13 +87,13 @@ fn launches(metrics: &mut Metrics, outcome: &Outcome) {
     reading(metrics, MetricName::LaunchesPerStep, count / units as f64, method);
     if launches.count > 1 {
         let each = launches.issue_seconds / (count - 1.0);
-        let method = "wall clock, from the first launch to the last; includes waiting where the device's queue is full";
+        let method = "wall clock from the first launch to the last, including waits for a full device queue";
         reading(metrics, MetricName::HostSecondsPerLaunch, each, method);
     }
     let name = MetricName::DeviceIdleShare;
     let idle = match (launches.busy_seconds, seconds) {
         (Some(busy), Some(seconds)) => {
-            let method = "1 less the sum of all kernels' times by device events, over the median time";
+            let method = "1 minus the ratio of the summed kernel times (device events) to the median time";
             Metric::reading(name, (1.0 - busy / seconds).max(0.0), method)
         }
         _ => Metric::absent(name, "the device did not time every launch"),
@@ -164,7 +164,7 @@ fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
         rate(MetricName::TokensPerSecond, *tokens);
     }
     let mut accuracy = |name, share: &Share, passages: &[Share]| match words {
-        true => drop(metrics.insert(name, of_words(name, share, passages))),
+        true => drop(metrics.insert(name, of_tokens(name, share, passages))),
         false => estimate(metrics, name, wilson(share.hits, share.n), "no examples"),
     };
     accuracy(MetricName::TrainAccuracy, train, &[]);
@@ -206,8 +206,8 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    // Exclude a short last micro-batch: its workload differs.
-    let (batches, whose) = unthrottled_times(
+    // Exclude a short last micro-batch, because it is less work.
+    let (batches, condition) = unthrottled_times(
         outcome,
         SeriesName::BatchSeconds,
         SeriesName::Throttled,
@@ -219,7 +219,7 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
             name,
             count as f64,
             batches.clone(),
-            ("micro-batch", whose),
+            ("micro-batch", condition),
             "wall clock",
         )
     };
@@ -230,7 +230,7 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
     let random = "the weights are random";
     let mut of_weights = |name, share: &Share, passages: &[Share]| {
         let metric = match weights {
-            Some(_) if *words => of_words(name, share, passages),
+            Some(_) if *words => of_tokens(name, share, passages),
             Some(_) => wilson(share.hits, share.n)
                 .map_or_else(|| Metric::absent(name, "no examples"), |share| share.metric(name)),
             None => Metric::absent(name, random),
@@ -249,9 +249,9 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         metrics.insert(name, metric);
     };
     if *words {
-        let words = tested_passages.iter().map(|passage| passage.n);
-        let (interval, how) = by_passage(passage_losses.iter().copied().zip(words));
-        let mean = format!("mean over the words; {how}");
+        let tokens = tested_passages.iter().map(|passage| passage.n);
+        let (interval, how) = by_passage(passage_losses.iter().copied().zip(tokens));
+        let mean = format!("mean over the tokens; {how}");
         of_loss(MetricName::TestLoss, *loss, interval, &mean);
         let perplexity = interval.map(|ends| Interval {
             low: ends.low.exp(),
@@ -266,23 +266,25 @@ fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
 }
 
 /// Returns a share of tokens. Tokens of a passage depend on each other, so an interval must not treat them as independent draws.
-fn of_words(name: MetricName, share: &Share, passages: &[Share]) -> Metric {
+fn of_tokens(name: MetricName, share: &Share, passages: &[Share]) -> Metric {
     let (interval, how) = match passages {
-        [] => (None, "they depend on each other".to_owned()),
-        // If all passages are equal, resampling them yields no interval.
-        _ if share.hits == 0 || share.hits == share.n => (None, "no passage differs from another".to_owned()),
+        [] => (None, "no interval, because they are not independent".to_owned()),
+        // Resampling equal passages yields no interval.
+        _ if share.hits == 0 || share.hits == share.n => {
+            (None, "no interval, because all passages are equal".to_owned())
+        }
         _ => by_passage(passages.iter().map(|passage| (passage.hits as f64, passage.n))),
     };
-    let method = format!("share of the words; {how}");
+    let method = format!("share of the tokens; {how}");
     around(name, (share.rate(), interval), share.n, &method)
 }
 
 /// Returns the interval of a ratio of sums over passages, and a description. Passages of one document depend on each other as well; the interval
 /// ignores this.
 fn by_passage(passages: impl Iterator<Item = (f64, u64)>) -> (Option<Interval>, String) {
-    let cluster = |(numerator, words): (f64, u64)| Cluster {
+    let cluster = |(numerator, tokens): (f64, u64)| Cluster {
         numerator,
-        denominator: words as f64,
+        denominator: tokens as f64,
     };
     let clusters: Vec<Cluster> = passages.map(cluster).collect();
     let n = clusters.len();
@@ -316,7 +318,7 @@ fn of_checkpoint(metrics: &mut Metrics, weights: Option<&ReadWeights>) {
         metrics,
         MetricName::LoadedBytes,
         bytes as f64,
-        "as the file has them",
+        "as stored in the file",
     );
 }
 
@@ -334,7 +336,7 @@ fn generate(metrics: &mut Metrics, outcome: &Outcome) {
     let name = MetricName::FirstTokenSeconds;
     let (first, _) = times(SeriesName::FirstTokenSeconds);
     estimate(metrics, name, median(first), "no texts");
-    let (decoding, whose) = times(SeriesName::DecodeSeconds);
+    let (decoding, condition) = times(SeriesName::DecodeSeconds);
     let each = decoding.iter().map(|seconds| seconds / *decoded as f64);
     estimate(metrics, MetricName::TokenSeconds, median(each), "no texts");
     rate(
@@ -342,7 +344,7 @@ fn generate(metrics: &mut Metrics, outcome: &Outcome) {
         MetricName::DecodeTokensPerSecond,
         (texts * decoded) as f64,
         decoding,
-        ("text", whose),
+        ("text", condition),
         "wall clock",
     );
     of_checkpoint(metrics, weights.as_ref());
@@ -365,11 +367,8 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         let sum = |count: Count| ranges.iter().map(|range| count(&range.counts)).sum::<u64>();
         let (some, all) = (sum(count), sum(all));
         let metric = match all {
-            0 if alike => Metric::absent(
-                name,
-                "no format wider than the setting's own was there to compare with",
-            ),
-            0 => Metric::absent(name, "no observed step was made"),
+            0 if alike => Metric::absent(name, "there is no wider format to compare with"),
+            0 => Metric::absent(name, "no step was observed"),
             all => Metric {
                 n: Some(all),
                 ..Metric::reading(name, some as f64 / all as f64, of)
@@ -383,9 +382,9 @@ fn ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
         &every,
         |counts| counts.overflow,
         elements,
-        "outputs of layers, gradients, optimizer state and updates of weights in the observed steps",
+        "layer outputs, gradients, optimizer state and weight updates of the observed steps",
     );
-    let values = "outputs of layers, gradients and optimizer state of the observed steps";
+    let values = "layer outputs, gradients and optimizer state of the observed steps";
     share(
         MetricName::UnderflowShare,
         &vanishing,
@@ -487,26 +486,32 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     else {
         return;
     };
-    let (launches, whose) = unthrottled_times(
+    let (launches, condition) = unthrottled_times(
         outcome,
         SeriesName::LaunchSeconds,
         SeriesName::Throttled,
         usize::MAX,
     );
-    let mut rate = |name, done: f64, launches: Vec<f64>, whose: &str, clock: &str| {
-        rate(metrics, name, done, launches, ("launch", whose), clock)
+    let mut rate = |name, done: f64, launches: Vec<f64>, condition: &str, clock: &str| {
+        rate(metrics, name, done, launches, ("launch", condition), clock)
     };
     if let Some(flops) = flops {
-        rate(MetricName::FlopsPerSecond, *flops, launches.clone(), whose, clock);
+        rate(
+            MetricName::FlopsPerSecond,
+            *flops,
+            launches.clone(),
+            condition,
+            clock,
+        );
     }
     if let (Some(flops), Some(Ok(cublas))) = (flops, cublas) {
-        let (launches, whose) = unthrottled_times(
+        let (launches, condition) = unthrottled_times(
             outcome,
             SeriesName::CublasSeconds,
             SeriesName::CublasThrottled,
             usize::MAX,
         );
-        let of_cublas = format!(" of cuBLASLt in the same process{whose}");
+        let of_cublas = format!(" of cuBLASLt in the same process{condition}");
         rate(
             MetricName::CublasFlopsPerSecond,
             *flops,
@@ -520,23 +525,23 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
             MetricName::ValuesPerSecond,
             traffic.values as f64,
             launches.clone(),
-            whose,
+            condition,
             clock,
         );
         rate(
             MetricName::BytesPerSecond,
             traffic.moved as f64,
             launches,
-            whose,
+            condition,
             clock,
         );
-        let (copies, whose) = unthrottled_times(
+        let (copies, condition) = unthrottled_times(
             outcome,
             SeriesName::CopySeconds,
             SeriesName::CopyThrottled,
             usize::MAX,
         );
-        let of_copy = format!(" of a copy in the same process{whose}");
+        let of_copy = format!(" of a copy in the same process{condition}");
         rate(
             MetricName::CopyBytesPerSecond,
             traffic.copied as f64,
@@ -564,13 +569,13 @@ fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
     insert(MetricName::MaxUlp, |error| error.max_ulp);
 }
 
-/// Adds a rate: `done` divided by the median time. `kind` and `whose` describe the times.
+/// Adds a rate: `done` divided by the median time. `kind` and `condition` describe the times.
 fn rate(
     metrics: &mut Metrics,
     name: MetricName,
     done: f64,
     times: Vec<f64>,
-    (kind, whose): (&str, &str),
+    (kind, condition): (&str, &str),
     clock: &str,
 ) {
     let metric = match median(times) {
@@ -579,12 +584,12 @@ fn rate(
             let at_median = Metric::reading(
                 name,
                 done / seconds.value,
-                &format!("from the median {kind}{whose}; {clock}"),
+                &format!("from the median {kind}{condition}; {clock}"),
             );
             let interval = seconds
                 .interval
                 .map(|interval| (done / interval.high, done / interval.low));
-            let method = format!("from the {kind} time{whose}: {}; {clock}", seconds.method);
+            let method = format!("from the {kind} time{condition}: {}; {clock}", seconds.method);
             interval.map_or(at_median, |interval| {
                 Metric::estimate(name, done / seconds.value, interval, seconds.n, &method)
             })
@@ -610,9 +615,9 @@ fn unthrottled_times(
     let free = launches.iter().zip(&marks).filter(|(_, mark)| **mark == 0.0);
     let free: Vec<f64> = free.map(|(seconds, _)| *seconds).collect();
     if median(free.iter().copied()).is_some_and(|median| median.interval.is_some()) {
-        (free, ", while the clock was not held back")
+        (free, ", while the clock was not throttled")
     } else {
-        (launches, ", while the clock was held back")
+        (launches, ", while the clock was throttled")
     }
 }
 
@@ -663,8 +668,8 @@ fn memory(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
         measured.allocator.map(|a| a.in_use),
     );
     let counted = match measured.by_peer {
-        true => "allocator, its own peak since the cell was read",
-        false => "allocator, after every step and parts of one",
+        true => "allocator, peak since the cell was read",
+        false => "allocator, queried after every step and after parts of a step",
     };
     let otherwise = if backend == Backend::Flex {
         NO_DEVICE_MEMORY
@@ -690,7 +695,7 @@ fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
     };
     if backend != Backend::Cuda {
         let reason = if backend == Backend::Flex {
-            "no sensor is read on the CPU"
+            "no power sensor is read on the CPU"
         } else {
             NVML_CUDA_ONLY
         };
@@ -714,7 +719,7 @@ fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) 
             Ok(_) => (above.counter_joules?, "counter of the device"),
             Err(_) => (or_why(above.integral_joules, "power")?, sampled.as_str()),
         };
-        Ok((joules, format!("{by}, less {watts:.1} W of the idle device")))
+        Ok((joules, format!("{by}, minus {watts:.1} W of the idle device")))
     });
     let method = above.as_ref().map_or(String::new(), |(_, method)| method.clone());
     reading(
@@ -883,12 +888,12 @@ mod tests {
         assert_eq!(value(MetricName::FinalLoss), Some(0.5));
         assert!(
             !metrics.contains_key(&MetricName::SkippedSteps),
-            "32-true scales no loss"
+            "32-true does not scale the loss"
         );
     }
 
     /// Returns an evaluation on so many passages of ten tokens, of which four to six are correct.
-    fn foretold(passages: u64) -> Outcome {
+    fn evaluated(passages: u64) -> Outcome {
         let share = |hits: u64| Share { hits, n: 10 };
         let tested_passages: Vec<Share> = (0..passages).map(|i| share(4 + i % 3)).collect();
         let passage_losses: Vec<f64> = (0..passages).map(|i| 10.0 + (i % 4) as f64).collect();
@@ -918,7 +923,7 @@ mod tests {
 
     #[test]
     fn words_have_an_interval_by_passage_and_perplexity_that_of_its_loss() {
-        let metrics = metrics(TaskKind::Evaluate, &foretold(48));
+        let metrics = metrics(TaskKind::Evaluate, &evaluated(48));
         let of = |name: MetricName| &metrics[&name];
         let accuracy = of(MetricName::TestAccuracy);
         assert_eq!((accuracy.value, accuracy.n), (Some(0.5), Some(480)));
@@ -945,7 +950,7 @@ mod tests {
 
     #[test]
     fn few_passages_have_no_interval_and_say_so() {
-        let metrics = metrics(TaskKind::Evaluate, &foretold(5));
+        let metrics = metrics(TaskKind::Evaluate, &evaluated(5));
         for name in [MetricName::TestAccuracy, MetricName::Perplexity] {
             let metric = &metrics[&name];
             assert!(metric.value.is_some() && metric.low.is_none() && metric.n == Some(50));
@@ -1101,11 +1106,11 @@ mod tests {
             &[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0],
         );
         assert_eq!((some.value, some.n), (Some(3.0), Some(6)));
-        assert!(some.method.contains("not held back"), "{}", some.method);
+        assert!(some.method.contains("not throttled"), "{}", some.method);
         let all = rate(&[6.0; 8], &[1.0; 8]);
         assert_eq!((all.value, all.n), (Some(1.0), Some(8)));
         assert!(
-            all.method.contains("while the clock was held back"),
+            all.method.contains("while the clock was throttled"),
             "{}",
             all.method
         );

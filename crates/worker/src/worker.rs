@@ -47,8 +47,8 @@ static SAMPLED: OnceLock<Glance> = OnceLock::new();
 
 /// Runs the request on standard input, with the program's `own` model if requested. Prints nothing but messages on standard output.
 pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
-    end_on_any_panic();
-    // If started through a file descriptor, the process is named after its number. Systems without this file set a proper name.
+    exit_on_panic();
+    // A process that was started through a file descriptor is named after its number. On systems without this file, the name is correct.
     let _ = std::fs::write("/proc/self/comm", "mantissa");
     let request: Request = match serde_json::from_reader(io::stdin().lock()) {
         Ok(request) => request,
@@ -62,13 +62,13 @@ pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
         // Must run before other threads create their own arenas. If the C library rejects the setting, steps are slower.
         keep_freed_memory();
     }
-    // Not on the main thread: the parent cannot choose the size of its stack.
+    // Use a new thread, because the parent cannot choose the stack size of the main thread.
     let own = own.cloned();
     let working = std::thread::spawn(move || {
-        join_the_others();
+        join_thread_pool();
         match execute(&request, own.as_ref()) {
             Ok(message) => {
-                say(&message);
+                send(&message);
                 WorkerExit::Done
             }
             Err(error) => {
@@ -82,12 +82,12 @@ pub fn worker(own: Option<&OwnModel>) -> WorkerExit {
 
 /// Adds this thread to the pool that computes operations on the CPU. Handing a small operation over to another thread and waiting for it takes
 /// longer than computing it.
-fn join_the_others() {
+fn join_thread_pool() {
     let one = std::env::var("RAYON_NUM_THREADS").is_ok_and(|threads| threads == "1");
     let several = std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1);
     // With a single thread, other code of the user's program that uses the same pool would wait for this thread.
     if several && !one {
-        // The pool is not in use yet in this process. If it were, its existing threads would do.
+        // The pool is not in use yet in this process. If it were, its existing threads would suffice.
         let _ = rayon::ThreadPoolBuilder::new()
             .use_current_thread()
             .build_global();
@@ -96,7 +96,7 @@ fn join_the_others() {
 
 /// Installs a hook that ends the process on a panic of any thread. burn catches a panic on a device thread, and reading back then returns
 /// garbage without an error, so the process must exit before it reports a number.
-fn end_on_any_panic() {
+fn exit_on_panic() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current();
         let text = without_registry(&format!(
@@ -105,9 +105,9 @@ fn end_on_any_panic() {
         ));
         // Not `eprintln!`: a panic while printing would panic again.
         let _ = writeln!(io::stderr(), "{text}");
-        say(&Message::Progress(so_far()));
-        if let Some(events) = happened() {
-            say(&Message::Happened(events));
+        send(&Message::Progress(so_far()));
+        if let Some(events) = device_events() {
+            send(&Message::Happened(events));
         }
         let exit = if is_out_of_memory(&text) {
             WorkerExit::OutOfMemory
@@ -118,7 +118,7 @@ fn end_on_any_panic() {
     }));
 }
 
-/// Removes the folder of the crate registry from paths: a record contains nothing about the user's folders.
+/// Removes the folder of the crate registry from paths, because records must not contain the user's folders.
 fn without_registry(text: &str) -> String {
     let shorten = |word: &str| match word.split_once("/registry/src/") {
         Some((_, rest)) => rest.split_once('/').map_or(rest, |(_, path)| path).to_owned(),
@@ -130,20 +130,20 @@ fn without_registry(text: &str) -> String {
 /// Sends heartbeats with the progress to the parent. If the parent has exited, the worker exits.
 fn beat() {
     std::thread::spawn(move || {
-        let mut told = vec![];
+        let mut sent = vec![];
         loop {
             std::thread::sleep(HEARTBEAT);
-            say(&Message::Progress(so_far()));
-            if let Some(events) = happened().filter(|events| *events != told) {
-                say(&Message::Happened(events.clone()));
-                told = events;
+            send(&Message::Progress(so_far()));
+            if let Some(events) = device_events().filter(|events| *events != sent) {
+                send(&Message::Happened(events.clone()));
+                sent = events;
             }
         }
     });
 }
 
 /// Returns the events of the device so far, without waiting for the device.
-fn happened() -> Option<Vec<Event>> {
+fn device_events() -> Option<Vec<Event>> {
     SAMPLED.get().and_then(Glance::events)
 }
 
@@ -165,18 +165,18 @@ fn memory(peaks: Peaks) -> MemorySoFar {
 }
 
 /// Writes one line. If that fails, the parent has exited and the result is not needed.
-fn say(message: &Message) {
-    let mut line = serde_json::to_vec(message).expect("messages are plain data");
+fn send(message: &Message) {
+    let mut line = serde_json::to_vec(message).expect("messages are serializable");
     line.push(b'\n');
     let mut stdout = io::stdout().lock();
     if stdout.write_all(&line).and_then(|()| stdout.flush()).is_err() {
-        end_what_was_started();
+        kill_process_group();
         std::process::exit(WorkerExit::Orphaned as i32);
     }
 }
 
 /// Kills the peer process of a worker whose parent has exited. The parent made this process the leader of a group.
-fn end_what_was_started() {
+fn kill_process_group() {
     #[cfg(unix)]
     {
         use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
@@ -196,7 +196,7 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
             compile_only,
         } => return Ok(check(request, (*operation, candidate), *compile_only)),
     }
-    let deaths_before = oom_kills();
+    let kills_before = oom_kills();
     let peer = match request.peer.as_slice() {
         [] => None,
         command => match Peer::start(command) {
@@ -205,18 +205,18 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
         },
     };
     // Sample the process that computes.
-    let whose = peer.as_ref().map(Peer::id);
+    let peer_id = peer.as_ref().map(Peer::id);
     let mut sources: Vec<Box<dyn Source>> =
-        vec![Box::new(whose.map_or_else(HostMemory::default, HostMemory::of))];
+        vec![Box::new(peer_id.map_or_else(HostMemory::default, HostMemory::of))];
     if let Some(uuid) = &request.gpu {
         let gpu = GpuSource::open(uuid);
-        sources.push(Box::new(match whose {
+        sources.push(Box::new(match peer_id {
             Some(process) => gpu.of(process),
             None => gpu,
         }));
     }
     let sampler = Sampler::start(sources);
-    // Never set before: a process runs one cell.
+    // This cannot fail, because a process runs one cell.
     let _ = SAMPLED.set(sampler.glance());
     let mut watch = Watch::new(sampler, &SO_FAR);
     let result = match peer {
@@ -233,8 +233,8 @@ fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
         Err(error @ WorkloadError::Device(_)) => {
             let reason = error.to_string();
             // The kernel does not report which of the two processes it killed. This process is still running, so it was the peer.
-            let kills = deaths_before.zip(oom_kills());
-            let peer_was_killed = whose.is_some() && kills.is_some_and(|(before, now)| now > before);
+            let kills = kills_before.zip(oom_kills());
+            let peer_was_killed = peer_id.is_some() && kills.is_some_and(|(before, now)| now > before);
             let status = if is_out_of_memory(&reason) || peer_was_killed {
                 Status::Oom
             } else {
@@ -327,8 +327,9 @@ fn untrained(measured: &TaskMeasurements) -> Option<String> {
         return None;
     };
     let steps = windows.len() as u64;
-    (steps > 0 && *skipped_steps == steps)
-        .then(|| format!("no optimizer step was taken: the scaled gradients of each of {steps} overflowed"))
+    (steps > 0 && *skipped_steps == steps).then(|| {
+        format!("every optimizer step was skipped: the scaled gradients overflowed in all {steps} steps")
+    })
 }
 
 /// Returns the series that mark the launches or optimizer steps during which the clock was throttled.
@@ -357,19 +358,19 @@ fn throttled(measured: &TaskMeasurements, watched: &Watched) -> impl Iterator<It
 /// Returns a series with 1 for each window in which the clock was throttled and 0 for the others, or `None` if it never was.
 fn marks(name: SeriesName, of: &str, windows: &[Range<Instant>], watched: &Watched) -> Option<Series> {
     let seconds = |moment: Instant| moment.saturating_duration_since(watched.started).as_secs_f64();
-    let held_back = |window: &Range<Instant>| {
+    let is_throttled = |window: &Range<Instant>| {
         let throttling = watched
             .trace
             .throttled(seconds(window.start), seconds(window.end));
         matches!(throttling, Throttling::Yes(_))
     };
-    windows.iter().any(held_back).then(|| {
+    windows.iter().any(is_throttled).then(|| {
         let mut series = Series {
             x_name: of.to_owned(),
             ..Series::new(name)
         };
         for (number, window) in (1u32..).zip(windows) {
-            series.push(f64::from(number), f64::from(u8::from(held_back(window))));
+            series.push(f64::from(number), f64::from(u8::from(is_throttled(window))));
         }
         series
     })
@@ -441,7 +442,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Adds a point. Of a constant stretch only the two ends are kept, since a kernel may be launched a million times.
+/// Adds a point. Keeps only the two ends of a constant stretch, because a kernel may be launched a million times.
 fn follow(series: &mut Series, x: f64, y: f64) {
     let level = matches!(series.y.as_slice(), [.., Some(a), Some(b)] if *a == y && *b == y);
     match series.x.last_mut() {
@@ -552,7 +553,10 @@ mod tests {
             (Evaluate, None),
         ]);
         let length = all.window.end - all.window.start;
-        assert!(length >= 0.006, "three steps of 2 ms are inside: {length}");
+        assert!(
+            length >= 0.006,
+            "the window must contain three steps of 2 ms: {length}"
+        );
         let none = watch(&[(WarmUp, None)]);
         assert_eq!(none.window.start, none.window.end);
     }

@@ -24,7 +24,7 @@ pub const BURN_VERSION: &str = "0.22.1";
 /// Runs a cell on the backend of its setting, with the program's `own` model if the cell requests it.
 ///
 /// # Errors
-/// A file of the user is invalid, the machine does not support the setting, or the device failed.
+/// An input file is invalid, the machine does not support the setting, or the device failed.
 pub fn run(
     cell: &Cell,
     inputs: &Inputs,
@@ -62,7 +62,7 @@ pub(crate) fn on_device(
 ) -> Result<Outcome, WorkloadError> {
     let setting = &cell.setting;
     let backend = setting.backend();
-    // A device error, since the device was there when the run was planned: a skipped cell would never be retried.
+    // Report a device error instead of skipping the cell: the device was available when the run was planned, and skipped cells are not retried.
     available(backend).map_err(WorkloadError::Device)?;
     let device = device::open(backend, setting.fusion());
     device::beside_stream(&device, || observed(cell, inputs, own, &device, observer))
@@ -80,7 +80,7 @@ fn observed(
     for format in formats(setting) {
         if !device::supports(format, device) {
             return Err(WorkloadError::Unavailable(format!(
-                "burn {BURN_VERSION} does not compute in `{format}` on this `{backend}` device"
+                "burn {BURN_VERSION} does not support `{format}` on this `{backend}` device"
             )));
         }
     }
@@ -108,8 +108,8 @@ fn built_in(
     }
 }
 
-/// Returns the folder of the kernels of this device and this exact program, below the folder of all caches: another build may compile a
-/// different kernel under the same name.
+/// Returns the kernel cache folder of this device and this exact program, below `cache`. Each build has its own folder, since two builds may
+/// compile different kernels under the same name.
 pub fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     let mut hasher = blake3::Hasher::new();
     hasher.update(device::kernel_identity(backend).as_bytes());
@@ -119,7 +119,7 @@ pub fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     cache.join("kernels").join(&id[..16])
 }
 
-/// Probes the matmuls of a cell, and those of the layers that it keeps in f32.
+/// Probes the matmuls of a cell. The layers that the cell keeps in f32 are probed separately.
 fn probed(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, String> {
     let observe =
         |operations: &[_], compute: Compute| probe(operations, compute, &compute.requested(), device);
@@ -131,7 +131,7 @@ fn probed(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, Stri
     Ok(probed.beside("layers kept in f32", observe(&kept, compute.in_f32())?))
 }
 
-/// Returns the operations of a cell that accumulate products.
+/// Returns the operations of a cell that sum products: matmuls, convolutions and fused attention.
 pub(crate) fn operations(cell: &Cell) -> Vec<Operation> {
     let fused = cell.setting.attention() == Attention::Fused;
     let model = cell.workload.model();

@@ -44,7 +44,7 @@ pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
             });
         }
     };
-    // Candidates for matrix units fall back to those for the ordinary multipliers.
+    // Candidates that use matrix units fall back to candidates that do not.
     add(
         of_setting(
             backend,
@@ -72,7 +72,7 @@ pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
     checks
 }
 
-/// Returns a cell whose setting has the matmul arithmetic of another cell.
+/// Returns a matmul cell with the precision, matmul precision and accumulator of another cell.
 fn of_cell(cell: &Cell, in_f32: bool) -> Cell {
     let setting = &cell.setting;
     let precision = match setting.precision().compute() {
@@ -117,12 +117,12 @@ fn of_setting(
     ] {
         setting
             .set(axis, AxisValue::Text(name.to_owned()))
-            .expect("the axes are those of a matmul");
+            .expect("matmul workloads have these axes");
     }
     Cell::new("check-kernels", workload, setting, 0)
 }
 
-/// Checks a candidate kernel against float64, or only compiles its kernels. The process must not do anything else.
+/// Checks a candidate kernel against float64, or only compiles its kernels. Call it in a process of its own.
 ///
 /// # Errors
 /// Same as [`run`](crate::run), and any error that the device reports.
@@ -140,7 +140,7 @@ pub fn check_kernel(
     let compute = Compute::of(&cell.setting);
     if !device::supports(cell.setting.precision().parameters(), &device) {
         return Err(WorkloadError::Unavailable(format!(
-            "this `{backend}` device does not compute in `{}`",
+            "this `{backend}` device does not support `{}`",
             cell.setting.precision().parameters()
         )));
     }
@@ -161,7 +161,7 @@ pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String
     if backend != Backend::Cuda {
         return None;
     }
-    let unchecked = |why: &str| Some(format!("the kernels were not checked on this device: {why}"));
+    let unchecked = |reason: &str| Some(format!("the kernels were not checked on this device: {reason}"));
     if std::env::var_os(UNCHECKED_KERNELS).is_some() {
         return unchecked(&format!("{UNCHECKED_KERNELS} is set"));
     }
@@ -170,7 +170,7 @@ pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String
             check::permit(checks.into_iter().flat_map(|check| check.passed));
             None
         }
-        None => unchecked("there is no result of `mantissa check-kernels`"),
+        None => unchecked("no results of `mantissa check-kernels` found"),
     }
 }
 

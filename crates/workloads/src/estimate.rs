@@ -11,15 +11,14 @@ use crate::{
     models::{F32Layers, Network},
 };
 
-/// Assumed vocabulary size if only the data determines it and the data is not read yet: that of `bert-base-uncased`.
-const WORDS: u32 = 30_522;
-/// Assumed number of classes of texts whose data is not read yet.
-const CLASSES_OF_TEXTS: u32 = 2;
-/// Assumed number of classes of images whose data is not read yet.
-const CLASSES_OF_IMAGES: u32 = 10;
+/// Assumed vocabulary size if it depends on data that is not read yet: that of `bert-base-uncased`.
+const VOCABULARY_SIZE: u32 = 30_522;
+/// Assumed number of text classes before the data is read.
+const TEXT_CLASSES: u32 = 2;
+/// Assumed number of image classes before the data is read.
+const IMAGE_CLASSES: u32 = 10;
 
-/// Bytes that a cell keeps from one operation to the next, with the parts of [`MemoryParts`](crate::MemoryParts). A part that does not exist is
-/// 0.
+/// Estimated memory breakdown of a cell in bytes, with the parts of [`MemoryParts`](crate::MemoryParts). A part that a cell does not have is 0.
 ///
 /// The estimate counts the bytes of tensors, not the rounding of an allocator, nor the temporary memory of an operation. On the CPU, the
 /// allocator also counts the bookkeeping of burn's graph: some 50 kB per transformer block, independent of the batch.
@@ -40,7 +39,7 @@ pub struct MemoryEstimate {
 }
 
 impl MemoryEstimate {
-    /// Returns the sum of all parts. A training does not need all of them at once: its activations are freed while its gradients are computed.
+    /// Returns the sum of all parts. A training never needs the full sum at once: activations are freed while gradients are computed.
     pub fn total(&self) -> u64 {
         self.weights
             + self.weight_copies
@@ -53,20 +52,20 @@ impl MemoryEstimate {
 
 /// Estimates the memory of a cell. Returns `None` for a kernel.
 ///
-/// Vocabulary and classes are those of the model's size if it contains them. If only the data determines them, a vocabulary of 30,522, two
-/// classes of texts and ten of images are assumed.
+/// Vocabulary size and number of classes come from the model's size if it defines them. Otherwise, the estimate assumes a vocabulary of 30,522,
+/// two text classes and ten image classes.
 pub fn estimate(cell: &Cell) -> Option<MemoryEstimate> {
     let classes = match cell.workload.model()?.sees_images() {
-        true => CLASSES_OF_IMAGES,
-        false => CLASSES_OF_TEXTS,
+        true => IMAGE_CLASSES,
+        false => TEXT_CLASSES,
     };
-    estimate_for(cell, (WORDS, classes))
+    estimate_for(cell, (VOCABULARY_SIZE, classes))
 }
 
-/// Same as [`estimate`] for data that is already read, with its vocabulary size (`words`) and number of `classes`.
-pub(crate) fn estimate_for(cell: &Cell, (words, classes): (u32, u32)) -> Option<MemoryEstimate> {
+/// Same as [`estimate`] for data that is already read, with its `vocabulary_size` and number of `classes`.
+pub(crate) fn estimate_for(cell: &Cell, (vocabulary_size, classes): (u32, u32)) -> Option<MemoryEstimate> {
     let precision = cell.setting.precision();
-    let parameters = asked(cell, (words, classes), Counting { cell })?;
+    let parameters = asked(cell, (vocabulary_size, classes), Counting { cell })?;
     let kept = MemoryEstimate {
         weights: parameters.all * bytes(precision.parameters()),
         weight_copies: match precision.is_mixed() {
@@ -77,7 +76,7 @@ pub(crate) fn estimate_for(cell: &Cell, (words, classes): (u32, u32)) -> Option<
     };
     Some(match &cell.workload.task {
         Task::Train(task) => MemoryEstimate {
-            activations: forward::activations(cell, task, (words, classes)),
+            activations: forward::activations(cell, task, (vocabulary_size, classes)),
             gradients: parameters.all * bytes(wide(precision.parameters())),
             optimizer: moments(cell, task) * parameters.all * bytes(precision.parameters()),
             ..kept
@@ -90,14 +89,14 @@ pub(crate) fn estimate_for(cell: &Cell, (words, classes): (u32, u32)) -> Option<
     })
 }
 
-/// Number of values in the parameters.
+/// Parameter counts of a model.
 struct Parameters {
     all: u64,
-    /// Values that layers read in the format of matmuls.
+    /// Number of values that layers read in the matmul format.
     multiplied: u64,
 }
 
-/// Counter of the parameters of a cell's model.
+/// Counts the parameters of a cell's model.
 struct Counting<'a> {
     cell: &'a Cell,
 }
@@ -127,22 +126,22 @@ fn kept(cell: &Cell) -> F32Layers {
     F32Layers::Matching(cell.setting.keep_f32().to_vec())
 }
 
-/// Returns the number of tensors that an optimizer keeps per parameter, in the format of the parameters.
+/// Returns the number of state tensors per parameter that an optimizer keeps. They have the format of the parameters.
 fn moments(cell: &Cell, task: &TrainTask) -> u64 {
     match cell.setting.optimizer() {
-        // Means of gradients, and of their squares.
+        // First and second moment.
         OptimizerKind::Adam | OptimizerKind::AdamW | OptimizerKind::Lamb => 2,
-        // One velocity, unless the momentum is 0.
+        // Momentum buffer, unless the momentum is 0.
         OptimizerKind::Sgd | OptimizerKind::Lars => u64::from(task.momentum != 0.0),
     }
 }
 
-/// Returns the bytes of a value in memory.
+/// Returns the storage size of a value in bytes.
 fn bytes(format: Format) -> u64 {
     u64::from(format.storage_bytes())
 }
 
-/// Returns the format of values that must not be rounded to a 16-bit format: at least f32.
+/// Returns f64 for f64, otherwise f32: the format of values that must not be rounded to a 16-bit format.
 fn wide(format: Format) -> Format {
     match format {
         Format::F64 => Format::F64,
@@ -150,8 +149,8 @@ fn wide(format: Format) -> Format {
     }
 }
 
-/// Returns the format of the matmuls of a layer, which a mixed setting may keep in f32.
-fn of_products(precision: Precision, is_kept: bool) -> Format {
+/// Returns the matmul format of a layer, which a mixed setting may keep in f32.
+fn matmul_format(precision: Precision, is_kept: bool) -> Format {
     match precision.is_mixed() && is_kept {
         true => Format::F32,
         false => precision.compute(),
@@ -216,7 +215,7 @@ mod tests {
         })
     }
 
-    /// Returns the estimate for one block of width 4 with two heads, and two texts of three tokens.
+    /// Returns the estimate for one transformer block of width 4 with two heads, and a batch of two texts of three tokens.
     fn tiny(dropout: f64, axes: &[(Axis, &str)]) -> MemoryEstimate {
         let sizes = [(Axis::Batch, "2"), (Axis::Sequence, "3")];
         let model = distilbert(1, [4, 2, 8, 8], dropout);
@@ -225,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_tiny_training_are_those_counted_by_hand() {
-        // 30,522 tokens and 8 positions of width 4, a norm; the block; 20 and 10 of the head.
+    fn parts_of_a_tiny_training_match_a_count_by_hand() {
+        // 30,522 token and 8 position embeddings of width 4, a norm; the block; the two layers of the head with 20 and 10.
         let parameters = 122_088 + 32 + 8 + (4 * 20 + 8 + 40 + 36 + 8) + 20 + 10;
         // 6 ids; 24 inputs of the norm with 12 statistics; the inputs of the block's projections, and 72 outputs; 36 attention weights; the
         // input of the layer after attention; a norm; the input of the feed-forward layer; 48 values before GELU and 48 after it; a norm; the
@@ -243,18 +242,19 @@ mod tests {
         assert_eq!(tiny(0.0, &[(Axis::Precision, "32-true")]), want);
         assert_eq!(want.total(), 16 * parameters + 1688);
 
-        // Each projection has a copy of its input, and the second matmul one of its attention weights; norms, softmax and loss stay in f32.
+        // Each projection saves a cast copy of its input, and the second attention matmul one of the attention weights. Norms, softmax and loss
+        // stay in f32.
         let mixed = tiny(0.0, &[(Axis::Precision, "bf16-mixed")]);
-        let halves = 3 * 24 + 72 + 36 + 24 + 24 + 96 + 24;
+        let in_bf16 = 3 * 24 + 72 + 36 + 24 + 24 + 96 + 24;
         let full = 6 + 36 + 36 + 36 + 36 + 8;
         let want = MemoryEstimate {
             weight_copies: 2 * (80 + 40 + 36 + 20 + 10),
-            activations: 2 * halves + 4 * full,
+            activations: 2 * in_bf16 + 4 * full,
             ..want
         };
         assert_eq!(mixed, want);
 
-        let halves = tiny(0.0, &[(Axis::Precision, "bf16-true")]);
+        let true_bf16 = tiny(0.0, &[(Axis::Precision, "bf16-true")]);
         // Norm statistics and the loss are still in f32, and gradients are accumulated in f32.
         let f32_values = 6 + 3 * 12 + 8;
         let want = MemoryEstimate {
@@ -265,14 +265,14 @@ mod tests {
             optimizer: 4 * parameters,
             keys_and_values: 0,
         };
-        assert_eq!(halves, want);
+        assert_eq!(true_bf16, want);
     }
 
     #[test]
-    fn dropout_keeps_masks_and_checkpointing_only_what_enters_a_segment() {
+    fn dropout_saves_masks_and_checkpointing_only_segment_inputs() {
         let activations = |dropout, axes: &[(Axis, &str)]| tiny(dropout, axes).activations;
         let plain = activations(0.0, &[]);
-        // One byte for each value that dropout may drop, and the attention weights after dropout, which differ from the output of the softmax.
+        // One mask byte for each value that dropout may drop. The attention weights after dropout are saved next to the softmax output.
         assert_eq!(activations(0.1, &[]), plain + 24 + 36 + 24 + 8 + 4 * 36);
         // The hidden states after the embeddings and after the block, in f32.
         for precision in ["32-true", "bf16-mixed"] {
@@ -291,25 +291,25 @@ mod tests {
         };
         let whole = kept("distilbert+pre_classifier+classifier");
         assert_eq!(whole.weight_copies, 0);
-        // With all layers kept, everything equals f32.
+        // With all layers kept in f32, the estimate equals that of `32-true`.
         assert_eq!(whole, tiny(0.0, &[(Axis::Precision, "32-true")]));
         let head = kept("classifier");
         assert_eq!(head.weight_copies, 2 * (80 + 40 + 36 + 20));
     }
 
     #[test]
-    fn what_the_data_has_of_words_and_classes_is_counted_as_it_is() {
+    fn vocabulary_and_classes_of_the_data_are_counted() {
         let model = distilbert(1, [4, 2, 8, 8], 0.0);
         let cell = training(model, DatasetKind::SyntheticReviews, &[(Axis::Batch, "2")]);
-        let of = |words, classes| estimate_for(&cell, (words, classes)).unwrap();
-        assert_eq!(estimate(&cell), Some(of(WORDS, CLASSES_OF_TEXTS)));
+        let of = |vocabulary_size, classes| estimate_for(&cell, (vocabulary_size, classes)).unwrap();
+        assert_eq!(estimate(&cell), Some(of(VOCABULARY_SIZE, TEXT_CLASSES)));
         // A row of the embedding table, and a row of the head with its bias, of width 4.
         assert_eq!(of(101, 2).weights, of(100, 2).weights + 4 * 4);
         assert_eq!(of(100, 3).weights, of(100, 2).weights + 4 * (4 + 1));
     }
 
     #[test]
-    fn optimizers_keep_one_tensor_two_or_none() {
+    fn optimizers_keep_zero_to_two_tensors_per_parameter() {
         let of = |optimizer, momentum| {
             let mut cell = training(
                 Model::Resnet(ResNetSize::RESNET20),
@@ -327,18 +327,18 @@ mod tests {
         assert_eq!(["sgd", "lars"].map(|name| of(name, 0.0)), [0; 2]);
     }
 
-    /// Asserts that an estimate is slightly below the value recorded in a run on the CPU, which includes handles and graphs.
-    fn near(what: &str, estimated: u64, recorded: u64, share: f64) {
+    /// Asserts that an estimate is at most `share` below the value recorded in a run on the CPU, which includes handles and graphs.
+    fn assert_near(name: &str, estimated: u64, recorded: u64, share: f64) {
         let ratio = estimated as f64 / recorded as f64;
         assert!(
             (1.0 - share..=1.0).contains(&ratio),
-            "{what}: {estimated} and not {recorded}"
+            "{name}: estimated {estimated}, recorded {recorded}"
         );
     }
 
     #[test]
-    fn estimates_are_near_what_runs_recorded() {
-        // reports/20261122T054956Z-imdb-twelve-settings, with a vocabulary of 30,522: weights, copies, activations, gradients, optimizer.
+    fn estimates_are_near_recorded_values() {
+        // Weights, copies, activations, gradients and optimizer of reports/20261122T054956Z-imdb-twelve-settings, with a vocabulary of 30,522.
         let recorded = [
             ("64-true", [16_505_040, 0, 53_150_166, 16_505_040, 32_996_000]),
             ("32-true", [8_257_480, 0, 27_352_306, 8_257_480, 16_500_896]),
@@ -363,24 +363,24 @@ mod tests {
                 size.seq_classif_dropout = 0.2;
             }
             let got = estimate(&training(model, DatasetKind::Reviews, &axes)).unwrap();
-            near(precision, got.weights, weights, 0.003);
-            near(precision, got.activations, activations, 0.01);
-            near(precision, got.gradients, gradients, 0.003);
-            near(precision, got.optimizer, optimizer, 0.003);
+            assert_near(precision, got.weights, weights, 0.003);
+            assert_near(precision, got.activations, activations, 0.01);
+            assert_near(precision, got.gradients, gradients, 0.003);
+            assert_near(precision, got.optimizer, optimizer, 0.003);
             match copies {
                 0 => assert_eq!(got.weight_copies, 0),
                 // Copies of 28 vectors, each with a handle and a name.
-                copies => near(precision, got.weight_copies, copies, 0.07),
+                copies => assert_near(precision, got.weight_copies, copies, 0.07),
             }
         }
-        // The smoke profile of suites/articles: a ResNet of 8 layers and 4 channels, 64 images.
+        // Smoke profile of suites/articles: a ResNet of 8 layers and 4 channels, 64 images.
         for (precision, activations) in [("32-true", 19_532_299), ("16-mixed", 14_554_091)] {
             let axes = [(Axis::Precision, precision), (Axis::Batch, "64")];
             let model = Model::Resnet(ResNetSize { depth: 8, width: 4 });
             let got = estimate(&training(model, DatasetKind::SyntheticImages, &axes)).unwrap();
-            near(precision, got.activations, activations, 0.01);
+            assert_near(precision, got.activations, activations, 0.01);
         }
-        // A transformer of two blocks over 17 tokens of 64 images.
+        // A ViT of two blocks, 64 images of 17 tokens.
         for (precision, activations) in [
             ("32-true", 5_016_660),
             ("16-mixed", 3_812_036),
@@ -397,13 +397,13 @@ mod tests {
                 ..VitSize::BASE
             });
             let got = estimate(&training(model, DatasetKind::SyntheticImages, &axes)).unwrap();
-            near(precision, got.activations, activations, 0.05);
+            assert_near(precision, got.activations, activations, 0.05);
         }
     }
 
     #[test]
-    fn estimates_of_language_models_are_near_what_they_took() {
-        // Two blocks of width 64 with four heads, 16 texts of 64 tokens, on the CPU: activations of one micro-batch each.
+    fn estimates_of_language_models_are_near_recorded_values() {
+        // Activations of one micro-batch on the CPU: two blocks of width 64 with four heads, 16 texts of 64 tokens.
         let gpt2 = |dropout| {
             Model::Gpt2(Gpt2Size {
                 vocab_size: 2000,
@@ -440,7 +440,7 @@ mod tests {
             (Axis::KeepF32, "model.layers.*.mlp+lm_head"),
         );
         let default = (Axis::Accumulate, "1");
-        let took = [
+        let recorded = [
             (gpt2(0.1), "32-true", default, 22_171_564),
             (gpt2(0.1), "bf16-mixed", default, 17_589_820),
             (gpt2(0.0), "bf16-mixed", fused, 13_577_316),
@@ -451,11 +451,11 @@ mod tests {
             (llama.clone(), "bf16-mixed", fused, 16_945_632),
             (llama, "16-mixed", kept, 22_069_360),
         ];
-        for (model, precision, other, activations) in took {
+        for (model, precision, other, activations) in recorded {
             let sizes = [(Axis::Batch, "16"), (Axis::Sequence, "64")];
             let axes = [&sizes[..], &[(Axis::Precision, precision), other]].concat();
             let got = estimate(&training(model.clone(), DatasetKind::SyntheticText, &axes)).unwrap();
-            near(
+            assert_near(
                 &format!("{} {precision}", model.name()),
                 got.activations,
                 activations,
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_writes_keeps_keys_and_values_of_all_tokens_but_the_last() {
+    fn generation_keeps_keys_and_values_of_all_tokens_but_the_last() {
         let task = |model| {
             Task::Generate(GenerateTask {
                 model,
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_keeps_weights_and_their_copies_and_a_kernel_is_not_estimated() {
+    fn evaluation_keeps_weights_and_their_copies_and_kernels_are_not_estimated() {
         let task = EvaluateTask {
             model: Model::ResnetImagenet(ImageNetResNetSize::RESNET50),
             dataset: DatasetKind::Images,

@@ -68,13 +68,13 @@ struct Test<'a, M: Network> {
     device: &'a Device,
 }
 
-/// Predictions for some examples.
+/// Predictions for a micro-batch of examples.
 pub(crate) struct Predictions {
     /// Class with the highest logit of each example.
     pub predicted: Vec<i32>,
     /// Cross-entropy of each example, nats.
     pub losses: Vec<f64>,
-    /// From before the upload of the examples until the predictions are on the host.
+    /// Time window from before the upload of the examples until the predictions are on the host.
     pub window: Range<Instant>,
     /// Allocator statistics while the logits are in memory.
     pub allocator: Option<AllocatorBytes>,
@@ -109,32 +109,38 @@ pub(crate) fn go_through<P: Part>(
     let mut seconds = Series::new(SeriesName::BatchSeconds);
     let (mut predicted, mut loss, mut windows) = (vec![], 0.0, vec![]);
     let mut correct = String::with_capacity(part.len());
-    let words = cell.workload.predicts_tokens();
+    let predicts_tokens = cell.workload.predicts_tokens();
     let (mut passages, mut passage_losses) = (vec![], vec![]);
     let batches = micro_batches(cell, part);
     let total = batches.len() as u64;
     for (number, indices) in (1u32..).zip(&batches) {
         let batch = part.batch(indices);
-        let said = predict(indices)?;
-        let taken = said.window.end - said.window.start;
+        let predictions = predict(indices)?;
+        let taken = predictions.window.end - predictions.window.start;
         seconds.push(f64::from(number), taken.as_secs_f64());
-        let right = || said.predicted.iter().zip(batch.labels()).map(|(a, b)| a == b);
-        correct.extend(right().map(|right| if right { '1' } else { '0' }));
-        if words {
-            let answers = batch.answers();
-            passages.extend(Share::by_passage(&answers, right()));
-            let mut losses = said.losses.iter();
-            let summed = |words: &u32| losses.by_ref().take(*words as usize).sum::<f64>();
-            passage_losses.extend(answers.iter().map(summed));
+        let is_correct = || {
+            predictions
+                .predicted
+                .iter()
+                .zip(batch.labels())
+                .map(|(a, b)| a == b)
+        };
+        correct.extend(is_correct().map(|correct| if correct { '1' } else { '0' }));
+        if predicts_tokens {
+            let token_counts = batch.answers();
+            passages.extend(Share::by_passage(&token_counts, is_correct()));
+            let mut losses = predictions.losses.iter();
+            let sum = |tokens: &u32| losses.by_ref().take(*tokens as usize).sum::<f64>();
+            passage_losses.extend(token_counts.iter().map(sum));
         }
-        loss += said.losses.iter().sum::<f64>();
-        predicted.extend(said.predicted);
-        windows.push(said.window);
+        loss += predictions.losses.iter().sum::<f64>();
+        predicted.extend(predictions.predicted);
+        windows.push(predictions.window);
         observer.progress(Progress {
             phase: Phase::Measure,
             done: number.into(),
             total,
-            allocator: said.allocator,
+            allocator: predictions.allocator,
         });
     }
     Ok(EvaluationResult {
@@ -155,8 +161,8 @@ pub(crate) fn micro_batches<P: Part>(cell: &Cell, part: &P) -> Vec<Vec<usize>> {
     batches.map(<[usize]>::to_vec).collect()
 }
 
-/// Builds the outcome of an evaluation. `read`: the weights read from a checkpoint; the last argument: the seconds of loading and of the
-/// warm-up.
+/// Builds the outcome of an evaluation. `read` are the weights read from a checkpoint. The last argument is the time of loading and of the
+/// warm-up in seconds.
 pub(crate) fn outcome<P: Part>(
     cell: &Cell,
     data: &Dataset<P>,
@@ -183,7 +189,7 @@ pub(crate) fn outcome<P: Part>(
             trials: vec![],
         },
         events,
-        diverged: diverged.then(|| "the loss of the test is not finite".to_owned()),
+        diverged: diverged.then(|| "the test loss is not finite".to_owned()),
         data: Some(data.source.clone()),
         executed: Executed::unverified(),
         load_seconds,
@@ -278,7 +284,7 @@ impl<'a, M: Network> Test<'a, M> {
         let clock = wall_clock(self.device)?;
         let batches = micro_batches(self.cell, &data.test);
         let ready = self.ready();
-        // Both batch shapes, each twice: the first call compiles.
+        // Run both batch shapes twice: the first call compiles.
         for indices in [batches.first(), batches.last()].into_iter().flatten() {
             let batch = data.test.batch(indices);
             ready.predict(&batch)?;
@@ -336,7 +342,7 @@ impl<'a, M: Network> Test<'a, M> {
     }
 }
 
-/// Casts the parameters to the copies that forward passes read, and returns the model with them.
+/// Creates the low-precision parameter copies that forward passes read, and returns the model with them.
 fn ready<'a, M: Network>(
     model: &'a M,
     start: &'a Start,
@@ -383,8 +389,8 @@ impl<M: Network> Reference<'_, M> {
     }
 }
 
-/// Adds a warning to the record if the comparison with f32 failed on the device. f32 may run out of memory, since it needs twice the memory of a
-/// 16-bit format. The comparison runs after the measurements, which stay valid.
+/// Adds a warning to the record if the comparison with f32 failed on the device. It may run out of memory, since f32 needs twice the memory of
+/// a 16-bit format. The measurements stay valid, since the comparison runs after them.
 pub(crate) fn warn_if_failed<T>(
     compared: Result<Option<T>, WorkloadError>,
     events: &mut Vec<Event>,
@@ -395,7 +401,7 @@ pub(crate) fn warn_if_failed<T>(
     };
     events.push(Event::new(
         EventKind::Warning,
-        format!("predictions were not compared with those of f32: {reason}"),
+        format!("predictions were not compared with the f32 predictions: {reason}"),
     ));
     Ok(None)
 }
@@ -408,26 +414,32 @@ pub(crate) fn agreement<P: Part>(
     mut predict: impl FnMut(&[usize]) -> Result<Predictions, WorkloadError>,
     observer: &mut dyn Observer,
 ) -> Result<(Share, Vec<Share>), WorkloadError> {
-    // Half the batch size, so that values of twice the width do not need more memory than the setting did.
+    // Halve the batch size, since f32 values may be twice as large as the setting's.
     let batch = (cell.setting.batch() as usize).div_ceil(2);
     let indices: Vec<usize> = (0..part.len()).collect();
     let batches = indices.chunks(batch);
     let total = batches.len() as u64;
-    let words = cell.workload.predicts_tokens();
+    let predicts_tokens = cell.workload.predicts_tokens();
     let (mut hits, mut at, mut passages) = (0, 0, vec![]);
     for (number, indices) in (1u64..).zip(batches) {
-        let said = predict(indices)?;
-        let agrees = || said.predicted.iter().zip(&predicted[at..]).map(|(a, b)| a == b);
+        let predictions = predict(indices)?;
+        let agrees = || {
+            predictions
+                .predicted
+                .iter()
+                .zip(&predicted[at..])
+                .map(|(a, b)| a == b)
+        };
         hits += agrees().filter(|agrees| *agrees).count();
-        if words {
+        if predicts_tokens {
             passages.extend(Share::by_passage(&part.batch(indices).answers(), agrees()));
         }
-        at += said.predicted.len();
+        at += predictions.predicted.len();
         observer.progress(Progress {
             phase: Phase::Evaluate,
             done: number,
             total,
-            allocator: said.allocator,
+            allocator: predictions.allocator,
         });
     }
     let all = Share {
@@ -450,25 +462,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_f32_has_no_place_what_was_measured_stands_and_the_record_says_so() {
+    fn a_failed_f32_comparison_keeps_the_measurements_and_adds_a_warning() {
         let mut events = vec![];
         let failed = |error: WorkloadError| Err::<Option<u32>, _>(error);
-        let told = warn_if_failed(failed(WorkloadError::Device("out of memory".into())), &mut events);
-        assert!(matches!(told, Ok(None)));
+        let agreement = warn_if_failed(failed(WorkloadError::Device("out of memory".into())), &mut events);
+        assert!(matches!(agreement, Ok(None)));
         assert_eq!(
             events[0].detail,
-            "predictions were not compared with those of f32: out of memory"
+            "predictions were not compared with the f32 predictions: out of memory"
         );
         assert!(warn_if_failed(failed(WorkloadError::Data("no vocabulary".into())), &mut events).is_err());
         assert!(matches!(warn_if_failed(Ok(Some(1)), &mut events), Ok(Some(1))));
         assert_eq!(events.len(), 1);
     }
 
-    /// Records the phases, and how many of them preceded `memory_known`.
+    /// Observer that records the phases, and how many of them preceded `memory_known`.
     #[derive(Default)]
-    struct Noting(Vec<Phase>, Option<usize>);
+    struct PhaseRecorder(Vec<Phase>, Option<usize>);
 
-    impl Observer for Noting {
+    impl Observer for PhaseRecorder {
         fn progress(&mut self, progress: Progress) {
             self.0.push(progress.phase);
         }
@@ -497,19 +509,19 @@ mod tests {
         Cell::new("s", workload, setting, 1)
     }
 
-    fn tested(cell: &Cell, inputs: &Inputs) -> (Outcome, Noting) {
+    fn tested(cell: &Cell, inputs: &Inputs) -> (Outcome, PhaseRecorder) {
         let Task::Evaluate(task) = &cell.workload.task else {
-            unreachable!("made above")
+            unreachable!("`cell` creates an evaluation task")
         };
-        let mut noting = Noting::default();
-        let outcome = evaluate(cell, task, inputs, &Device::flex(), &mut noting, BuiltIn).unwrap();
-        (outcome, noting)
+        let mut recorder = PhaseRecorder::default();
+        let outcome = evaluate(cell, task, inputs, &Device::flex(), &mut recorder, BuiltIn).unwrap();
+        (outcome, recorder)
     }
 
     const TINY: ResNetSize = ResNetSize { depth: 8, width: 4 };
 
     #[test]
-    fn every_example_is_predicted_once_and_random_weights_are_called_so() {
+    fn every_example_is_predicted_once_and_random_weights_are_recorded_as_such() {
         let inputs = Inputs::default();
         let run = |precision: &str| {
             tested(
@@ -517,7 +529,7 @@ mod tests {
                 &inputs,
             )
         };
-        let (single, noting) = run("32-true");
+        let (single, recorder) = run("32-true");
         let TaskMeasurements::Evaluate {
             weights,
             examples,
@@ -534,19 +546,23 @@ mod tests {
         assert!(agreement.is_none() && loss > 0.0);
         assert!(
             single.samples.test_correct.is_none(),
-            "random weights have no merit"
+            "the accuracy of random weights is recorded"
         );
         assert_eq!(single.samples.series[0].values().count(), 3);
-        // The measured phase has its own begin and end.
-        let phases = |noting: &Noting, phase| noting.0.iter().filter(|seen| **seen == phase).count();
+        // The measure phase reports its start and each of three batches. Evaluate reports only its start.
+        let phases =
+            |recorder: &PhaseRecorder, phase| recorder.0.iter().filter(|seen| **seen == phase).count();
         assert_eq!(
-            (phases(&noting, Phase::Measure), phases(&noting, Phase::Evaluate)),
+            (
+                phases(&recorder, Phase::Measure),
+                phases(&recorder, Phase::Evaluate)
+            ),
             (4, 1)
         );
     }
 
     #[test]
-    fn weights_are_compared_with_themselves_in_f32_after_everything_else_is_known() {
+    fn weights_are_compared_with_f32_after_the_measurements() {
         let weights = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/resnet18-tiny.safetensors");
         let size = ImageNetResNetSize {
             depth: 18,
@@ -564,7 +580,7 @@ mod tests {
                 precision,
             );
             let Task::Evaluate(task) = &cell.workload.task else {
-                unreachable!("made above")
+                unreachable!("`cell` creates an evaluation task")
             };
             // The weights have five classes, so the images get five classes, too.
             let mut data = crate::data::synthetic_images(&Wanted::Test(task.test), 33);
@@ -573,9 +589,9 @@ mod tests {
             let model = crate::models::ImageNetResNet::new(size.clone(), 33, 5);
             let device = Device::flex();
             let test = Test::new(&cell, model, &inputs, &device).unwrap();
-            let mut noting = Noting::default();
-            let outcome = test.run(&data, Instant::now(), &inputs, &mut noting).unwrap();
-            (outcome, noting)
+            let mut recorder = PhaseRecorder::default();
+            let outcome = test.run(&data, Instant::now(), &inputs, &mut recorder).unwrap();
+            (outcome, recorder)
         };
         let (single, _) = run("32-true");
         let TaskMeasurements::Evaluate {
@@ -593,7 +609,7 @@ mod tests {
             (correct.len(), correct.matches('1').count() as u64),
             (10, test.hits)
         );
-        let (half, noting) = run("bf16-true");
+        let (half, recorder) = run("bf16-true");
         let TaskMeasurements::Evaluate {
             agreement,
             loss: rounded,
@@ -607,13 +623,13 @@ mod tests {
         assert!(agreement.hits >= 8, "{agreement:?}");
         assert!(
             rounded != loss && (rounded - loss).abs() < 0.1 * loss,
-            "{rounded} and {loss}"
+            "loss {rounded} in bf16, {loss} in f32"
         );
         // The f32 pass starts after the memory of the setting is known: one progress report, then its five half-size batches.
-        let known = noting.1.unwrap();
-        assert_eq!(noting.0[known - 1], Phase::Evaluate);
-        assert!(!noting.0[..known - 1].contains(&Phase::Evaluate));
-        assert_eq!(noting.0.len() - known, 5);
+        let known = recorder.1.unwrap();
+        assert_eq!(recorder.0[known - 1], Phase::Evaluate);
+        assert!(!recorder.0[..known - 1].contains(&Phase::Evaluate));
+        assert_eq!(recorder.0.len() - known, 5);
     }
 
     /// Returns the path of a real data file, which is not in the repository.
@@ -622,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trained_resnet_says_of_real_images_what_it_says_in_pytorch() {
+    fn the_trained_resnet_predicts_real_images_as_in_pytorch() {
         let (Some(weights), Some(images)) = (
             real("cifar_resnet/resnet20-12fca82f.safetensors"),
             real("images/cifar10_lossless4000/cifar10_first4000_train.bin"),
@@ -655,12 +671,12 @@ mod tests {
         let ready = test.ready();
         let indices: Vec<usize> = (540..570).collect();
         let batch = data.test.batch(&indices);
-        let said = ready.predict(&batch).unwrap().predicted;
+        let predicted = ready.predict(&batch).unwrap().predicted;
         let wrong: Vec<_> = indices
             .iter()
-            .zip(said.iter().zip(batch.labels()))
-            .filter(|(_, (said, label))| said != label)
-            .map(|(index, (said, _))| (*index, *said))
+            .zip(predicted.iter().zip(batch.labels()))
+            .filter(|(_, (predicted, label))| predicted != label)
+            .map(|(index, (predicted, _))| (*index, *predicted))
             .collect();
         assert_eq!(wrong, [(553, 0)]);
         let Some(ReadWeights::Here { bytes, .. }) = test.start.read else {
@@ -671,8 +687,8 @@ mod tests {
     }
 
     #[test]
-    fn stories_are_foretold_as_well_as_in_pytorch() {
-        let (Some(weights), Some(words), Some(text)) = (
+    fn the_loss_on_stories_equals_that_in_pytorch() {
+        let (Some(weights), Some(tokenizer), Some(text)) = (
             real("llama_tiny/stories260K.bin"),
             real("llama_tiny/tok512.bin"),
             real("llama_tiny/tinystories_sample_cs336.txt"),
@@ -680,13 +696,13 @@ mod tests {
             return;
         };
         let Some(Model::Llama(size)) = mantissa_inputs::weights::model_of(&weights).unwrap() else {
-            panic!("it is a llama")
+            panic!("{} is not a LLaMA", weights.display())
         };
         let cache = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             weights: [("trained".to_owned(), weights)].into(),
             data: [(DatasetKind::Text, text)].into(),
-            vocabulary: Some(words),
+            vocabulary: Some(tokenizer),
             cache: cache.path().to_owned(),
             ..Inputs::default()
         };
@@ -720,8 +736,8 @@ mod tests {
             (loss, test.n, agreement)
         };
         // `peers/pytorch/golden/stories.py` with the same files: mean over the tokens of five stories.
-        let (loss, words, agreement) = measured("64-true");
-        assert_eq!((words, agreement.map(|share| share.n)), (1804, Some(1804)));
+        let (loss, tokens, agreement) = measured("64-true");
+        assert_eq!((tokens, agreement.map(|share| share.n)), (1804, Some(1804)));
         assert!((loss - 1.266_441_031_332_281_6).abs() < 1e-9, "{loss}");
         let (loss, _, agreement) = measured("32-true");
         assert!((loss - 1.266_441_031_332_281_6).abs() < 1e-6, "{loss}");

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Maximum number of tokens of a warm-up.
-const MOST_WARM_UPS: usize = 4000;
+const MAX_WARM_UP_TOKENS: usize = 4000;
 
 /// Runs a generation cell.
 pub(crate) fn generate(
@@ -59,7 +59,7 @@ struct Generating<'a> {
 pub(crate) struct Generator<'a, M: Network> {
     model: &'a M,
     parameters: Tracked,
-    /// Embedding table in the format of matmuls. It is cast once per text, as autocast caches its casts.
+    /// Embedding table in the matmul format. It is cast once per text, as autocast caches its casts.
     head: Option<Tensor<2>>,
     running: &'a Norms,
     compute: Compute,
@@ -70,16 +70,16 @@ pub(crate) struct Generator<'a, M: Network> {
 pub(crate) struct Generated {
     /// Token ids, `[new tokens, n]`.
     pub tokens: Vec<i32>,
-    /// Seconds until each token was on the host, from the start or from the token before.
+    /// Seconds until each token was on the host, since the start or the previous token.
     pub seconds: Vec<f64>,
     /// True if every logit of the last token is finite.
     pub finite: bool,
-    /// From before the upload of the prompt until the last token was on the host.
+    /// Time window from before the upload of the prompt until the last token was on the host.
     pub window: Range<Instant>,
 }
 
 impl Generated {
-    /// Returns the seconds of all tokens but the first.
+    /// Returns the decoding time in seconds: that of all tokens but the first.
     fn decoding(&self) -> f64 {
         self.seconds[1..].iter().sum()
     }
@@ -104,17 +104,17 @@ impl Choice {
         if self.temperature == 0.0 {
             return read(logits.argmax(1));
         }
-        let [_, words] = logits.dims();
+        let [_, vocabulary_size] = logits.dims();
         let logits: Vec<f64> = read(logits)?;
-        let rows = logits.chunks_exact(words);
+        let rows = logits.chunks_exact(vocabulary_size);
         Ok(rows
-            .map(|row| drawn(row, self.temperature, &mut self.rng))
+            .map(|row| sample_token(row, self.temperature, &mut self.rng))
             .collect())
     }
 }
 
-/// Draws an index with the probability of its logit. Returns the last index if no logit is a number.
-fn drawn(logits: &[f64], temperature: f64, rng: &mut ChaCha8Rng) -> i32 {
+/// Samples an index from the softmax of the logits. Returns the last index if every logit is NaN.
+fn sample_token(logits: &[f64], temperature: f64, rng: &mut ChaCha8Rng) -> i32 {
     let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weight = |logit: &f64| ((logit - largest) / temperature).exp();
     let total: f64 = logits.iter().map(weight).sum();
@@ -141,14 +141,14 @@ impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
         }
     }
 
-    /// Generates `new` tokens after each of `n` prompts `[n, prompt]`. Calls `told` at the end, while all cached keys and values are still in
-    /// memory.
+    /// Generates `new` tokens after each of `n` prompts `[n, prompt]`. Calls `on_finish` at the end, while all cached keys and values are still
+    /// in memory.
     pub(crate) fn write(
         &self,
         (prompts, n): (&[i32], usize),
         new: u32,
         choice: &mut Choice,
-        told: impl FnOnce(),
+        on_finish: impl FnOnce(),
     ) -> Result<Generated, WorkloadError> {
         let cache = RefCell::new(KvCache::default());
         let (begun, mut last) = (Instant::now(), None);
@@ -165,7 +165,7 @@ impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
             ids = chosen;
         }
         let window = begun..since;
-        told();
+        on_finish();
         let finite = match last {
             Some(logits) => read(logits)?.into_iter().all(f64::is_finite),
             None => true,
@@ -178,7 +178,7 @@ impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
         })
     }
 
-    /// Returns logits `[n, vocabulary]` after the last of the tokens `[n, count]`, which follow those in the cache.
+    /// Reads the tokens `[n, count]` after those in the cache. Returns the logits `[n, vocabulary]` after the last one.
     fn step(&self, ids: Vec<i32>, n: usize, cache: &RefCell<KvCache>) -> Tensor<2> {
         let count = (ids.len() / n) as i32;
         let batch = TokenBatch {
@@ -212,7 +212,7 @@ impl GenerateText for Generating<'_> {
                 .events
                 .extend(note.map(|note| Event::new(EventKind::Weights, note)));
         }
-        let writer = Generator::new(&model, &start, Compute::of(&cell.setting), device);
+        let generator = Generator::new(&model, &start, Compute::of(&cell.setting), device);
         let n = cell.setting.batch() as usize;
         let prompts = prompts(task, n, cell.seed);
         sync(device)?;
@@ -221,27 +221,33 @@ impl GenerateText for Generating<'_> {
         let started = Instant::now();
         progress(self.observer, device, Phase::WarmUp, 0, 1);
         let clock = wall_clock(device)?;
-        let write = |told: &mut dyn FnMut()| {
+        let write = |on_finish: &mut dyn FnMut()| {
             // Generate the same tokens every time, so that times differ only by noise.
             let mut choice = Choice::new(task.temperature, cell.seed);
-            writer.write((&prompts, n), task.new_tokens, &mut choice, told)
+            generator.write((&prompts, n), task.new_tokens, &mut choice, on_finish)
         };
         let warm = warm_up(task.into(), || write(&mut || ()))?;
         let launches = observe_launches(device, || write(&mut || ()).map(drop))?;
         let warmup_seconds = started.elapsed().as_secs_f64();
 
-        let most = task.max_samples;
-        progress(self.observer, device, Phase::Measure, 0, most.into());
-        let telling = RefCell::new(self.observer);
+        let max_samples = task.max_samples;
+        progress(self.observer, device, Phase::Measure, 0, max_samples.into());
+        let observer_cell = RefCell::new(self.observer);
         let texts = generate_texts(task, n, |number| {
             let written = write(&mut || {
-                let mut observer = telling.borrow_mut();
-                progress(*observer, device, Phase::Measure, number.into(), most.into());
+                let mut observer = observer_cell.borrow_mut();
+                progress(
+                    *observer,
+                    device,
+                    Phase::Measure,
+                    number.into(),
+                    max_samples.into(),
+                );
             })?;
-            let held_back = telling.borrow().is_throttled(written.window.start);
-            Ok((written, held_back))
+            let throttled = observer_cell.borrow().is_throttled(written.window.start);
+            Ok((written, throttled))
         })?;
-        telling.into_inner().memory_known();
+        observer_cell.into_inner().memory_known();
         let events = start.events.clone().into_iter().chain([clock, warm]).collect();
         Ok(Outcome {
             launches,
@@ -258,8 +264,8 @@ pub(crate) struct Texts {
     events: Vec<Event>,
 }
 
-/// Generates texts until the decoding time is known precisely enough. `write` receives the number of the text, from 1, and returns the text and
-/// true if the device's clock was throttled.
+/// Generates texts until the decoding time is precise enough. `write` gets the number of the text, from 1. It returns the text, and true if the
+/// device was throttled.
 pub(crate) fn generate_texts(
     task: &GenerateTask,
     n: usize,
@@ -268,10 +274,10 @@ pub(crate) fn generate_texts(
     let mut first = Series::new(SeriesName::FirstTokenSeconds);
     let mut decoding = Series::new(SeriesName::DecodeSeconds);
     let mut tokens = Series::new(SeriesName::TokenSeconds);
-    let (mut finite, mut says) = (true, None);
+    let (mut finite, mut text_event_of_first) = (true, None);
     let (mut text, mut token) = (0u32, 0u32);
     let sampled = sample(task, |number| {
-        let (written, held_back) = write(number)?;
+        let (written, throttled) = write(number)?;
         text += 1;
         first.push(f64::from(text), written.seconds[0]);
         decoding.push(f64::from(text), written.decoding());
@@ -284,20 +290,20 @@ pub(crate) fn generate_texts(
             device: None,
             wall: written.decoding(),
         };
-        says.get_or_insert(text_event(&written.tokens, n));
+        text_event_of_first.get_or_insert(text_event(&written.tokens, n));
         let window = written.window;
-        Ok((Launch { window, timed }, held_back))
+        Ok((Launch { window, timed }, throttled))
     })?;
     Ok(Texts {
         series: vec![first, decoding, tokens],
         finite,
         windows: windows(sampled.launches),
-        events: sampled.events.into_iter().chain(says).collect(),
+        events: sampled.events.into_iter().chain(text_event_of_first).collect(),
     })
 }
 
 impl Texts {
-    /// Builds the outcome. `read`: the weights read from a checkpoint; the last argument: the seconds of loading and of the warm-up.
+    /// Builds the outcome. `read` are the weights read from a checkpoint. The last argument is the time of loading and of the warm-up in seconds.
     pub fn outcome(
         self,
         task: &GenerateTask,
@@ -314,7 +320,7 @@ impl Texts {
                 trials: vec![],
             },
             events: events.into_iter().chain(self.events).collect(),
-            diverged: (!self.finite).then(|| "the logits hold values that are not finite".to_owned()),
+            diverged: (!self.finite).then(|| "some logits are not finite".to_owned()),
             data: None,
             executed: Executed::unverified(),
             load_seconds,
@@ -333,31 +339,34 @@ impl Texts {
 
 /// Returns prompts `[n, prompt]` of random tokens, drawn with the seed.
 pub(crate) fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
-    let words = task.model.vocabulary().expect("what writes has a table of words");
+    let vocabulary_size = task.model.vocabulary();
+    let vocabulary_size = vocabulary_size.expect("models that generate text have a vocabulary");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let count = n * task.prompt_tokens as usize;
-    (0..count).map(|_| rng.random_range(0..words) as i32).collect()
+    (0..count)
+        .map(|_| rng.random_range(0..vocabulary_size) as i32)
+        .collect()
 }
 
-/// Generates texts until the times of tokens settle: at least one text, which covers every length of the cache.
+/// Generates texts until the token times are stable. At least one full text is generated, which covers every length of the cache.
 pub(crate) fn warm_up(
     limits: Limits,
     mut write: impl FnMut() -> Result<Generated, WorkloadError>,
 ) -> Result<Event, WorkloadError> {
     let begun = Instant::now();
-    let mut warm_up = WarmUp::new(MOST_WARM_UPS);
+    let mut warm_up = WarmUp::new(MAX_WARM_UP_TOKENS);
     for texts in 1u32.. {
-        let mut warmth = WarmUpState::Warming;
+        let mut state = WarmUpState::Warming;
         for seconds in &write()?.seconds[1..] {
-            if matches!(warmth, WarmUpState::Warming) {
-                warmth = warm_up.push(*seconds);
+            if matches!(state, WarmUpState::Warming) {
+                state = warm_up.push(*seconds);
             }
         }
-        let detail = match warmth {
-            WarmUpState::Settled => "times of tokens had settled",
-            WarmUpState::GaveUp => "times of tokens did not settle",
+        let detail = match state {
+            WarmUpState::Settled => "token times are stable",
+            WarmUpState::GaveUp => "token times did not become stable",
             WarmUpState::Warming if begun.elapsed().as_secs_f64() > limits.max_seconds => {
-                "times of tokens did not settle within the time cap"
+                "token times did not become stable within the time limit"
             }
             WarmUpState::Warming => continue,
         };
@@ -368,7 +377,7 @@ pub(crate) fn warm_up(
             detail: detail.into(),
         });
     }
-    unreachable!("the warm-up gives up before it has run out of numbers")
+    unreachable!("the number of warm-up tokens is limited")
 }
 
 /// Returns an event with the tokens of the first text.
@@ -422,9 +431,9 @@ mod tests {
         Cell::new("s", workload, setting, 1)
     }
 
-    struct Quiet(Vec<Phase>);
+    struct PhaseRecorder(Vec<Phase>);
 
-    impl Observer for Quiet {
+    impl Observer for PhaseRecorder {
         fn progress(&mut self, progress: Progress) {
             self.0.push(progress.phase);
         }
@@ -432,11 +441,11 @@ mod tests {
 
     fn outcome(cell: &Cell) -> (Outcome, Vec<Phase>) {
         let Task::Generate(task) = &cell.workload.task else {
-            unreachable!("made above")
+            unreachable!("`cell` creates a generation task of this model")
         };
-        let mut quiet = Quiet(vec![]);
-        let outcome = generate(cell, task, &Inputs::default(), &Device::flex(), &mut quiet).unwrap();
-        (outcome, quiet.0)
+        let mut recorder = PhaseRecorder(vec![]);
+        let outcome = generate(cell, task, &Inputs::default(), &Device::flex(), &mut recorder).unwrap();
+        (outcome, recorder.0)
     }
 
     fn text(outcome: &Outcome) -> &str {
@@ -445,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_is_timed_by_its_first_token_and_the_others() {
+    fn first_token_and_decoding_of_every_text_are_timed() {
         let (outcome, phases) = outcome(&cell(Model::Llama(llama()), "32-true", 0.0));
         let count = |name| outcome.samples.get(name).unwrap().values().count();
         assert_eq!(
@@ -474,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_those_of_their_seed_and_setting() {
+    fn texts_depend_on_seed_and_setting_only() {
         let of = |precision, temperature| {
             let (outcome, _) = outcome(&cell(Model::Llama(llama()), precision, temperature));
             text(&outcome).to_owned()
@@ -504,21 +513,21 @@ mod tests {
         );
         let (outcome, _) = outcome(&cell);
         let Task::Generate(task) = &cell.workload.task else {
-            unreachable!("made above")
+            unreachable!("`cell` creates a generation task of this model")
         };
         let Model::Gpt2(size) = &task.model else {
-            unreachable!("made above")
+            unreachable!("`cell` creates a generation task of this model")
         };
         let model = crate::models::Gpt2::new(size.clone());
         let of = (&cell, mantissa_core::Format::F64, Purpose::Testing);
         let device = Device::flex();
         let start = start(&model, of, &Inputs::default(), &device).unwrap();
-        let writer = Generator::new(&model, &start, Compute::of(&cell.setting), &device);
-        // Recompute the whole first text for each of its tokens.
+        let generator = Generator::new(&model, &start, Compute::of(&cell.setting), &device);
+        // Recompute the whole first text for each of its tokens, without a cache.
         let mut ids = prompts(task, 2, cell.seed)[..5].to_vec();
         for _ in 0..7 {
             let cache = RefCell::new(KvCache::default());
-            let logits = writer.step(ids.clone(), 1, &cache);
+            let logits = generator.step(ids.clone(), 1, &cache);
             ids.extend(Choice::new(0.0, 0).of(logits).unwrap());
         }
         let mut without = String::from("token ids");
@@ -527,12 +536,12 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_drawn_as_often_as_their_logits_say() {
+    fn tokens_are_sampled_with_the_probability_of_their_logits() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let logits = [0.0, 2.0, f64::NEG_INFINITY];
         let mut counts = [0u32; 3];
         for _ in 0..20_000 {
-            counts[drawn(&logits, 2.0, &mut rng) as usize] += 1;
+            counts[sample_token(&logits, 2.0, &mut rng) as usize] += 1;
         }
         // Odds of e to 1, after the division by two.
         let share = f64::from(counts[1]) / 20_000.0;
@@ -540,17 +549,17 @@ mod tests {
         assert!((share - wanted).abs() < 0.015 && counts[2] == 0, "{counts:?}");
     }
 
-    /// Returns the small model of llama2.c with its tokenizer, which are not in the repository.
+    /// Returns the small model of llama2.c and its tokenizer. The files are not in the repository.
     fn stories() -> Option<(std::path::PathBuf, crate::data::TextTokenizer)> {
-        let (weights, words) = (
+        let (weights, vocabulary) = (
             mantissa_testing::real_data("llama_tiny/stories260K.bin")?,
             mantissa_testing::real_data("llama_tiny/tok512.bin")?,
         );
-        Some((weights, crate::data::TextTokenizer::open(&words).unwrap()))
+        Some((weights, crate::data::TextTokenizer::open(&vocabulary).unwrap()))
     }
 
     #[test]
-    fn the_small_model_of_llama2c_writes_its_known_story() {
+    fn the_small_model_of_llama2c_generates_its_known_story() {
         let Some((weights, tokenizer)) = stories() else {
             return;
         };
@@ -558,10 +567,10 @@ mod tests {
             return;
         };
         let page = std::fs::read_to_string(page).unwrap();
-        let (_, said) = page.split_once("-t 0.0\n").unwrap();
-        let (known, _) = said.split_once("\n```").unwrap();
+        let (_, output) = page.split_once("-t 0.0\n").unwrap();
+        let (known, _) = output.split_once("\n```").unwrap();
         let Some(Model::Llama(size)) = mantissa_inputs::weights::model_of(&weights).unwrap() else {
-            panic!("it is a llama")
+            panic!("{} is not a LLaMA", weights.display())
         };
         let inputs = Inputs {
             weights: [(String::new(), weights)].into(),
@@ -572,9 +581,9 @@ mod tests {
         let of = (&cell, mantissa_core::Format::F32, Purpose::Testing);
         let device = Device::flex();
         let start = start(&model, of, &inputs, &device).unwrap();
-        let writer = Generator::new(&model, &start, Compute::of(&cell.setting), &device);
+        let generator = Generator::new(&model, &start, Compute::of(&cell.setting), &device);
         let prompt = [tokenizer.beginning().unwrap() as i32];
-        let written = writer
+        let written = generator
             .write((&prompt, 1), 256, &mut Choice::new(0.0, 0), || ())
             .unwrap();
         let ids: Vec<u32> = prompt

@@ -1,4 +1,4 @@
-//! Initial weights of a model: from a checkpoint of the user, or from the seed.
+//! Initial weights of a model: from the user's checkpoint, or random ones from the seed.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{
 /// State of a model on a device.
 pub(crate) struct Start {
     pub parameters: ParameterSet,
-    /// Running statistics of the batch norms: at least f32, since they accumulate.
+    /// Running statistics of the batch norms, in at least f32 since they accumulate.
     pub running: Norms,
     /// Weights read from a checkpoint; absent if all weights are from the seed.
     pub read: Option<ReadWeights>,
@@ -66,7 +66,7 @@ pub(crate) fn start<M: Network>(
     let has_norms = running.is_empty() || fitted.has_norms();
     for (norm, [mean, variance]) in fitted.running(format)? {
         let slot = running.iter_mut().find(|(name, _)| *name == norm);
-        let (_, moments) = slot.expect("checkpoints are fitted to the model's own norms");
+        let (_, moments) = slot.expect("`fit` returns only norms of the model");
         let like = moments.mean.dtype();
         let vector = |values: Values| {
             let count = values.len();
@@ -78,13 +78,13 @@ pub(crate) fn start<M: Network>(
         };
     }
     sync(device)?;
-    let mut lacking = fitted.lacking();
+    let mut missing = fitted.lacking();
     if !has_norms {
-        lacking.push("running statistics");
+        missing.push("running statistics");
     }
-    let lacking =
-        (!lacking.is_empty()).then(|| format!("not in the checkpoint, and new: {}", lacking.join(", ")));
-    let notes = fitted.notes().iter().cloned().chain(lacking);
+    let missing = (!missing.is_empty())
+        .then(|| format!("missing in the checkpoint, initialized: {}", missing.join(", ")));
+    let notes = fitted.notes().iter().cloned().chain(missing);
     let events = notes.map(|note| Event::new(EventKind::Weights, note));
     Ok(Start {
         parameters,

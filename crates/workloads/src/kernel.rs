@@ -32,7 +32,7 @@ use crate::{
     timing::{Launch, Read, Timing, windows},
 };
 
-/// Operation on inputs that lie on the host, independent of the framework that computes it.
+/// Operation on inputs in host memory, independent of the framework that computes it.
 trait Operation {
     /// Returns the inputs: name, shape and values of each.
     fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])>;
@@ -42,12 +42,12 @@ trait Operation {
         self.inputs().iter().map(|(.., values)| values.len()).sum()
     }
 
-    /// Returns the floating-point operations of a launch, for compute-bound kernels.
+    /// Returns the floating-point operations per launch, for compute-bound kernels.
     fn flops(&self) -> Option<f64> {
         None
     }
 
-    /// Returns the minimum number of bytes that a launch moves, for memory-bound kernels: every input read once, every output written once.
+    /// Returns the minimum number of bytes that a launch moves, for memory-bound kernels: each input is read once and each output written once.
     fn traffic(&self) -> Option<u64> {
         None
     }
@@ -93,7 +93,7 @@ pub(crate) fn kernel(
     match task.kernel {
         Kernel::Matmul(shape) => {
             let operands = matmul::Operands::new(shape.of(size), &mut inputs);
-            // A backend may compute a batch of one differently than a single matmul. Models multiply matrices.
+            // A backend may compute a batch of one differently than a single matmul, which is what models use.
             if operands.batch() == 1 {
                 measure::<2>(&operands, &inputs, task, begun, observer)
             } else {
@@ -161,7 +161,7 @@ fn measure<const D: usize>(
 
     progress(observer, device, Phase::WarmUp, 0, 1);
     let timing = Timing::of(setting.backend(), device)?;
-    // The first launch autotunes, outside of a profiling window: one candidate that fails on the device would fail the whole window.
+    // The first launch autotunes. It runs outside of a profiling window, because one candidate that fails on the device would fail the window.
     let begun = Instant::now();
     let result = operation.launch(&first, &compute);
     sync(device)?;
@@ -169,7 +169,7 @@ fn measure<const D: usize>(
     // The result and the workspace are in memory next to the inputs now.
     progress(observer, device, Phase::WarmUp, 1, 1);
     let result: Vec<f64> = read(result)?;
-    // The following copies exist only to evict the cache, so they do not count as memory of the kernel.
+    // The following copies only evict the cache, so they do not count as memory of the kernel.
     observer.memory_known();
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, setting.backend(), bytes);
@@ -191,7 +191,7 @@ fn measure<const D: usize>(
 
     let sampled = sample(task, |number| {
         let launch = next()?;
-        let held_back = observer.is_throttled(launch.window.start);
+        let throttled = observer.is_throttled(launch.window.start);
         progress(
             observer,
             device,
@@ -199,24 +199,24 @@ fn measure<const D: usize>(
             number.into(),
             task.max_samples.into(),
         );
-        Ok((launch, held_back))
+        Ok((launch, throttled))
     })?;
 
     // The following work does not belong to the kernel.
     progress(observer, device, Phase::Evaluate, 0, 1);
-    // A synchronization does not report a failed launch, but a read does.
+    // Read the last result: unlike a synchronization, a read reports a failed launch.
     if let Some(last) = last {
         let _: Vec<f64> = read(last)?;
     }
-    // Free the memory for the copy.
+    // Free memory for the copy benchmark.
     drop(turns);
-    let held_back = |since| observer.is_throttled(since);
+    let throttled = |since| observer.is_throttled(since);
     let copy = match operation.traffic() {
-        Some(traffic) => Some(copy::by_burn(traffic, inputs, task, &timing, held_back)?),
+        Some(traffic) => Some(copy::by_burn(traffic, inputs, task, &timing, throttled)?),
         None => None,
     };
 
-    let cublas = cublas::beside(operation, inputs, task, &timing, held_back);
+    let cublas = cublas::beside(operation, inputs, task, &timing, throttled);
 
     let measured = MeasuredKernel {
         error: operation.compare(&result, Formats::of(setting, task.kernel.kind())),
@@ -240,7 +240,7 @@ struct MeasuredKernel {
     flops: Option<f64>,
     /// Bytes of a launch, and the times of a copy of as many bytes.
     copy: Option<(u64, copy::CopyTimes)>,
-    /// The same matmul by cuBLASLt, or why it was not measured.
+    /// Times of the same matmul with cuBLASLt, or the reason why it was not measured.
     cublas: Option<Result<cublas::CublasTimes, String>>,
     read: Read,
     launches: Vec<Launch>,
@@ -259,7 +259,7 @@ impl MeasuredKernel {
             mut cublas,
             ..
         } = self;
-        let diverged = (!error.finite).then(|| "the result holds values that are not finite".to_owned());
+        let diverged = (!error.finite).then(|| "some values of the result are not finite".to_owned());
         let mut series = read.series;
         series.push(error.series());
         if let Some((_, copy)) = &mut copy {

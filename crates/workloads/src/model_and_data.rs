@@ -1,4 +1,4 @@
-//! Selects model and data of a cell: the only place where the model becomes a type.
+//! Selects the model type and loads the data of a cell.
 
 use mantissa_core::{Attention, Cell, DatasetKind, Model, Task};
 use mantissa_inputs::{
@@ -53,7 +53,7 @@ impl Source for BuiltIn {
         match &cell.workload.task {
             Task::Train(task) => with_subject(cell, (&task.model, task.dataset), wanted, inputs, work),
             Task::Evaluate(task) => with_subject(cell, (&task.model, task.dataset), wanted, inputs, work),
-            Task::Generate(_) | Task::Kernel(_) => unreachable!("these read no data"),
+            Task::Generate(_) | Task::Kernel(_) => unreachable!("generation and kernels do not read data"),
         }
     }
 }
@@ -68,13 +68,13 @@ fn with_subject<W: Work>(
     match model {
         Model::Distilbert(size) => {
             let text = texts(cell, (model, kind), wanted, inputs)?;
-            let words = words(cell, &text, inputs)?;
-            work.on(DistilBert::new(size.clone(), words, text.classes), text)
+            let rows = embedding_rows(cell, &text, inputs)?;
+            work.on(DistilBert::new(size.clone(), rows, text.classes), text)
         }
         Model::Bert(size) => {
             let text = texts(cell, (model, kind), wanted, inputs)?;
-            let (words, head) = (words(cell, &text, inputs)?, head(kind, &text));
-            work.on(Bert::new(size.clone(), words, head), text)
+            let (rows, head) = (embedding_rows(cell, &text, inputs)?, head(kind, &text));
+            work.on(Bert::new(size.clone(), rows, head), text)
         }
         Model::Llama(size) => work.on(
             Llama::new(size.clone()),
@@ -111,7 +111,7 @@ fn with_subject<W: Work>(
 }
 
 /// Error message if a suite requests `model = "own"` from a program without one.
-pub(crate) const NO_OWN: &str = "this program has no model of its own\n  hint: `model = \"own\"` is for programs with one, such as `examples/own_model.rs`";
+pub(crate) const NO_OWN: &str = "this program does not define its own model\n  hint: run `model = \"own\"` with a program that defines one, such as `examples/own_model.rs`";
 
 /// Work on a model that generates text, generic over its type.
 pub(crate) trait GenerateText {
@@ -128,11 +128,11 @@ pub(crate) fn with_writer<W: GenerateText>(model: &Model, writing: W) -> Result<
         Model::Llama(size) => writing.with(Llama::new(size.clone())),
         Model::Gpt2(size) => writing.with(Gpt2::new(size.clone())),
         Model::Bloom(size) => writing.with(Bloom::new(size.clone(), TextHead::Words)),
-        other => unreachable!("a suite has no `{}` write", other.name()),
+        other => unreachable!("suites reject `{}` for text generation", other.name()),
     }
 }
 
-/// Returns the head of a text model. Running text has tokens to predict, other text has classes.
+/// Returns the head of a text model: a token head for running text, a class head for other text.
 fn head(kind: DatasetKind, text: &Dataset<Tokenized>) -> TextHead {
     match kind.is_running_text() {
         true => TextHead::Words,
@@ -145,26 +145,26 @@ fn head(kind: DatasetKind, text: &Dataset<Tokenized>) -> TextHead {
 ///
 /// # Errors
 /// The embedding table of the checkpoint has fewer rows than the vocabulary.
-fn words(cell: &Cell, text: &Dataset<Tokenized>, inputs: &Inputs) -> Result<u32, WorkloadError> {
-    let words = text.test.vocabulary();
+fn embedding_rows(cell: &Cell, text: &Dataset<Tokenized>, inputs: &Inputs) -> Result<u32, WorkloadError> {
+    let vocabulary_size = text.test.vocabulary();
     let Some(path) = inputs.weights_of(&cell.workload.name) else {
-        return Ok(words);
+        return Ok(vocabulary_size);
     };
     // A missing embedding table is reported when the checkpoint is fitted to the model.
     let rows = Checkpoint::open(path)?.rows("embeddings.word_embeddings.weight");
     let Some(rows) = rows.and_then(|rows| u32::try_from(rows).ok()) else {
-        return Ok(words);
+        return Ok(vocabulary_size);
     };
     check_vocabulary_size(path, rows).map_err(WorkloadError::Weights)?;
-    match rows < words {
-        true => Err(too_many_words(words, rows)),
+    match rows < vocabulary_size {
+        true => Err(vocabulary_too_large(vocabulary_size, rows)),
         false => Ok(rows),
     }
 }
 
-fn too_many_words(words: u32, rows: u32) -> WorkloadError {
+fn vocabulary_too_large(tokens: u32, rows: u32) -> WorkloadError {
     WorkloadError::Data(format!(
-        "the tokenizer has {words} words, and the model's table {rows}\n  hint: `--vocabulary` names the tokenizer of the checkpoint"
+        "the tokenizer has {tokens} tokens, but the model's embedding table has only {rows} rows\n  hint: pass the tokenizer of the checkpoint with `--vocabulary`"
     ))
 }
 
@@ -194,20 +194,20 @@ fn texts(
     inputs: &Inputs,
 ) -> Result<Dataset<Tokenized>, WorkloadError> {
     let sequence = cell.setting.sequence();
-    if let Some(longest) = model.positions().filter(|longest| sequence > *longest) {
+    if let Some(positions) = model.positions().filter(|positions| sequence > *positions) {
         return Err(WorkloadError::Data(format!(
-            "`sequence={sequence}` is longer than the model's {longest} positions"
+            "`sequence={sequence}` exceeds the model's {positions} positions"
         )));
     }
     let (data, vocabulary) = (inputs.data_of(kind), inputs.vocabulary.as_deref());
-    let asked = match model.is_causal() {
+    let language_task = match model.is_causal() {
         true => LanguageTask::Next,
         false => LanguageTask::Masked,
     };
-    let wrong = |error: DataError| WorkloadError::Data(error.to_string());
+    let data_error = |error: DataError| WorkloadError::Data(error.to_string());
     let weights = inputs.weights_of(&cell.workload.name);
     if let (Some(weights), Some(vocabulary)) = (weights, vocabulary) {
-        check_folder(weights, vocabulary).map_err(wrong)?;
+        check_folder(weights, vocabulary).map_err(data_error)?;
     }
     let reading = Reading {
         data,
@@ -220,16 +220,18 @@ fn texts(
         cache: &inputs.cache,
     };
     let text = match kind.is_running_text() {
-        true => load_passages((kind, asked), wanted, sequence, &reading),
+        true => load_passages((kind, language_task), wanted, sequence, &reading),
         false => load_reviews(kind, wanted, sequence, &reading),
     };
-    let text = text.map_err(wrong)?;
+    let text = text.map_err(data_error)?;
     // Running text is divided into passages, which are never truncated.
     if let (Some(weights), false) = (weights, kind.is_running_text()) {
-        check_length(weights, sequence).map_err(wrong)?;
+        check_length(weights, sequence).map_err(data_error)?;
     }
     match model.vocabulary() {
-        Some(rows) if text.test.vocabulary() > rows => Err(too_many_words(text.test.vocabulary(), rows)),
+        Some(rows) if text.test.vocabulary() > rows => {
+            Err(vocabulary_too_large(text.test.vocabulary(), rows))
+        }
         _ => Ok(text),
     }
 }
@@ -240,21 +242,21 @@ fn images(
     wanted: &Wanted,
     inputs: &Inputs,
 ) -> Result<Dataset<Images>, WorkloadError> {
-    let edge = model.image_size().expect("it sees images") as usize;
+    let edge = model.image_size().expect("image models have an image size") as usize;
     if kind.is_synthetic() {
         return Ok(synthetic_images(wanted, edge));
     }
     let path = inputs.data_of(kind);
     let path = path
-        .ok_or_else(|| WorkloadError::Data("no images given\n  hint: name them with `--data`".to_owned()))?;
-    let shades = match model {
+        .ok_or_else(|| WorkloadError::Data("no images given\n  hint: pass them with `--data`".to_owned()))?;
+    let normalization = match model {
         Model::Vit(_) => Normalization::UNIT,
         _ => Normalization::IMAGENET,
     };
     let known = known_classes(cell, model, inputs)?;
     let preparation = match inputs.weights_of(&cell.workload.name) {
-        Some(weights) => ImagePreprocessing::beside(weights, edge as u32, shades),
-        None => Ok(ImagePreprocessing::usual(shades)),
+        Some(weights) => ImagePreprocessing::beside(weights, edge as u32, normalization),
+        None => Ok(ImagePreprocessing::usual(normalization)),
     };
     let preparation = preparation.map_err(|error| WorkloadError::Data(error.to_string()))?;
     load_images((path, known.as_ref()), wanted, edge, &preparation)
@@ -270,12 +272,12 @@ pub(crate) trait EvaluateModel {
     fn of<M: Network>(self, model: M) -> Self::Answer;
 }
 
-/// Queries the model of a cell, if it has one. The data is not known yet, so `words` is the vocabulary size unless the model's size contains it,
-/// and `classes` the number of classes.
+/// Queries the model of a cell before its data is read. Returns `None` if the cell does not have a built-in model. `vocabulary_size` is used
+/// unless the model's size defines one, and `classes` is the number of classes.
 pub(crate) fn asked<A: EvaluateModel>(
     cell: &Cell,
-    (words, classes): (u32, u32),
-    asking: A,
+    (vocabulary_size, classes): (u32, u32),
+    query: A,
 ) -> Option<A::Answer> {
     let model = cell.workload.model()?;
     let head = match &cell.workload.task {
@@ -285,14 +287,14 @@ pub(crate) fn asked<A: EvaluateModel>(
     };
     let edge = model.image_size().unwrap_or(1) as usize;
     Some(match model.clone() {
-        Model::Distilbert(size) => asking.of(DistilBert::new(size, words, classes)),
-        Model::Bert(size) => asking.of(Bert::new(size, words, head)),
-        Model::Llama(size) => asking.of(Llama::new(size)),
-        Model::Gpt2(size) => asking.of(Gpt2::new(size)),
-        Model::Bloom(size) => asking.of(Bloom::new(size, head)),
-        Model::Resnet(size) => asking.of(ResNet::new(size, edge, classes)),
-        Model::ResnetImagenet(size) => asking.of(ImageNetResNet::new(size, edge, classes)),
-        Model::Vit(size) => asking.of(Vit::new(size, classes)),
+        Model::Distilbert(size) => query.of(DistilBert::new(size, vocabulary_size, classes)),
+        Model::Bert(size) => query.of(Bert::new(size, vocabulary_size, head)),
+        Model::Llama(size) => query.of(Llama::new(size)),
+        Model::Gpt2(size) => query.of(Gpt2::new(size)),
+        Model::Bloom(size) => query.of(Bloom::new(size, head)),
+        Model::Resnet(size) => query.of(ResNet::new(size, edge, classes)),
+        Model::ResnetImagenet(size) => query.of(ImageNetResNet::new(size, edge, classes)),
+        Model::Vit(size) => query.of(Vit::new(size, classes)),
         Model::Own => return None,
     })
 }

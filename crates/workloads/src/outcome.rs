@@ -17,7 +17,7 @@ pub trait Observer: Send {
     /// Called when the peak memory of the workload is known. Memory allocated later does not belong to it.
     fn memory_known(&mut self) {}
 
-    /// Returns true if the device's clock is known to have been throttled since a moment.
+    /// Returns true if the device is known to have been throttled at some time since `since`.
     fn is_throttled(&self, _since: Instant) -> bool {
         false
     }
@@ -69,17 +69,17 @@ pub(crate) fn progress(observer: &mut dyn Observer, device: &Device, phase: Phas
     });
 }
 
-/// Waits until a device has done all of its work.
+/// Waits until a device has finished all work.
 ///
 /// # Errors
-/// Returns a fault of the device. A kernel that could not be launched is an error of [`read`], not of this function.
+/// Returns an error of the device. A failed kernel launch is reported by [`read`], not by this function.
 pub(crate) fn sync(device: &Device) -> Result<(), WorkloadError> {
     device.sync().map_err(failed)
 }
 
 /// Waits for the values of a tensor and copies them to the host, in row-major order.
 ///
-/// burn copies bytes at their first use, so a time that is taken before the conversion to a vector misses the work.
+/// burn copies the bytes at their first use, so stop a clock only after the conversion to a vector.
 ///
 /// # Errors
 /// Returns the failure of any kernel that the values depend on.
@@ -109,13 +109,17 @@ impl Share {
     }
 
     /// Splits correct predictions by passage, given the number of tokens in each passage.
-    pub(crate) fn by_passage(words: &[u32], right: impl IntoIterator<Item = bool>) -> Vec<Self> {
-        let mut right = right.into_iter();
+    pub(crate) fn by_passage(tokens: &[u32], correct: impl IntoIterator<Item = bool>) -> Vec<Self> {
+        let mut correct = correct.into_iter();
         let passage = |&n: &u32| Self {
-            hits: right.by_ref().take(n as usize).filter(|right| *right).count() as u64,
+            hits: correct
+                .by_ref()
+                .take(n as usize)
+                .filter(|correct| *correct)
+                .count() as u64,
             n: n.into(),
         };
-        words.iter().map(passage).collect()
+        tokens.iter().map(passage).collect()
     }
 }
 
@@ -126,15 +130,15 @@ pub struct Outcome {
     pub samples: Samples,
     /// Events during the workload.
     pub events: Vec<Event>,
-    /// Reason why the result is not finite, if it is not.
+    /// Description of the values that are not finite; absent if all are finite.
     pub diverged: Option<String>,
     /// Source of the data.
     pub data: Option<DataSource>,
     /// Observed precision of the execution.
     pub executed: Executed,
-    /// Seconds of reading data and building the model.
+    /// Seconds spent on reading data and building the model.
     pub load_seconds: f64,
-    /// Seconds of compilation, autotuning and first-touch page faults.
+    /// Seconds spent on compilation, autotuning and first-touch page faults.
     pub warmup_seconds: f64,
     /// Kernel launches of one unit of work on a GPU: an optimizer step, a micro-batch, or all texts of a batch.
     pub launches: Option<Launches>,
@@ -152,11 +156,11 @@ pub enum TaskMeasurements {
         train_seconds: f64,
         /// Number of training examples processed by optimizer steps.
         examples: u64,
-        /// Tokens of these examples with padding, for texts.
+        /// Number of tokens of these examples including padding, for texts.
         tokens: Option<u64>,
         /// True if the model predicts tokens instead of classes.
         words: bool,
-        /// Seconds of optimizer steps, without validation.
+        /// Seconds spent on optimizer steps, without validation.
         stepping_seconds: f64,
         /// Correct predictions during the last epoch of training.
         train: Share,
@@ -189,7 +193,7 @@ pub enum TaskMeasurements {
         examples: u64,
         /// Number of full micro-batches.
         full: u64,
-        /// Tokens of a full micro-batch with padding, for texts.
+        /// Number of tokens of a full micro-batch including padding, for texts.
         tokens: Option<u64>,
         /// Mean cross-entropy of the test, nats: per example, or per token.
         loss: f64,
@@ -227,8 +231,8 @@ pub enum TaskMeasurements {
         flops: Option<f64>,
         /// Bytes of one launch, for memory-bound kernels; with the series `copy_seconds`.
         traffic: Option<Traffic>,
-        /// The same matmul by cuBLASLt, or why it cannot compute it; absent if there is no cuBLASLt or no single matmul to compare with. With
-        /// the series `cublas_seconds`.
+        /// Measurements of the same matmul with cuBLASLt and the series `cublas_seconds`, or the reason why cuBLASLt cannot compute it. Absent if
+        /// cuBLASLt is not available or the kernel is not a single matmul.
         cublas: Option<Result<Cublas, String>>,
         /// Clock of `launch_seconds`.
         clock: &'static str,
@@ -249,7 +253,7 @@ pub enum ReadWeights {
         /// Seconds until the weights were on the device, in the setting's format.
         seconds: f64,
     },
-    /// Weights handed over to another framework, whose loading time does not include the checkpoint.
+    /// Weights passed to another framework. Its loading time does not include reading the checkpoint.
     ByAnother,
 }
 
@@ -258,7 +262,7 @@ pub enum ReadWeights {
 pub struct MemoryParts {
     /// Bytes of the parameters.
     pub weights: u64,
-    /// Bytes of the low-precision copies of parameters that the forward pass of a micro-batch creates.
+    /// Bytes of the low-precision parameter copies that the forward pass of a micro-batch creates.
     pub weight_copies: u64,
     /// Bytes of all other tensors that the forward pass of a micro-batch saves for its backward pass.
     pub activations: u64,
@@ -284,7 +288,7 @@ pub struct Cublas {
 pub struct Traffic {
     /// Number of values of the result.
     pub values: u64,
-    /// Minimum number of bytes that a launch moves: every input read once, every output written once.
+    /// Minimum number of bytes that a launch moves: each input is read once and each output written once.
     pub moved: u64,
     /// Bytes of the copy that the kernel is compared with.
     pub copied: u64,
@@ -294,7 +298,7 @@ pub struct Traffic {
     pub windows: Vec<Range<Instant>>,
 }
 
-/// Numeric error of a kernel's result. Errors are Frobenius norms relative to that of the reference.
+/// Numeric error of a kernel's result. Each error is a Frobenius norm divided by that of the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NumericError {
     /// Total error.
@@ -305,7 +309,7 @@ pub struct NumericError {
     pub accumulation: f64,
     /// Error from rounding the result to the format of the output.
     pub rounding: f64,
-    /// Sum of the excess of magnitudes over the sum of magnitudes.
+    /// Sum of `|result| - |reference|`, divided by the sum of `|reference|`.
     pub bias: f64,
     /// Largest error in units in the last place of the output format.
     pub max_ulp: f64,

@@ -27,7 +27,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
     let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     available(backend).map_err(WorkloadError::Device)?;
     permit_checked(backend, inputs);
-    // A launch that is skipped does not report an error of the compiler or the driver.
+    // Launch one kernel first: skipped launches do not report errors of the compiler or the driver.
     let device = device::open(backend, cell.setting.fusion());
     launch_one(&device)?;
     let (warmed_up, rejected) = device::compile_only(&device, || {
@@ -65,10 +65,10 @@ pub(crate) fn launch_one(device: &Device) -> Result<(), WorkloadError> {
     read::<f32, 1, _>(sum).map(drop)
 }
 
-/// Payload with which [`UntilWarm`] unwinds.
+/// Panic payload of [`UntilWarm`].
 struct Warm;
 
-/// Observer that ends a cell after its warm-up by unwinding, since workloads do not have another early exit.
+/// Observer that stops a cell after its warm-up by unwinding, since workloads cannot exit early in another way.
 struct UntilWarm;
 
 impl Observer for UntilWarm {
@@ -79,7 +79,7 @@ impl Observer for UntilWarm {
             Phase::Measure | Phase::Evaluate => true,
         };
         if warm {
-            // Not `panic!`, whose hook ends the process.
+            // Unlike `panic!`, this does not call the panic hook, which ends the process.
             resume_unwind(Box::new(Warm));
         }
     }

@@ -1,4 +1,4 @@
-//! Warm-up until times have settled, and sampling until their median is known.
+//! Warm-up until times are stable, and sampling until the median is precise enough.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use mantissa_precision::Timed;
 use crate::{WorkloadError, timing::Launch};
 
 /// Maximum number of launches of a warm-up.
-const MOST_WARM_UPS: usize = 400;
+const MAX_WARM_UP_LAUNCHES: usize = 400;
 
-/// Pause after a launch during which the clock was throttled. Some thermal and power limits take that long to be lifted (NVML averages the power
-/// over a tenth of a second).
-const REST: Duration = Duration::from_millis(100);
+/// Cooldown after a throttled launch. Some thermal and power limits take this long to be lifted, since NVML averages the power over a tenth of a
+/// second.
+const COOLDOWN: Duration = Duration::from_millis(100);
 
 /// Limits of sampling.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +22,9 @@ pub(crate) struct Limits {
     pub min_samples: u32,
     /// Maximum number of samples.
     pub max_samples: u32,
-    /// Time limit of sampling in seconds, once there are `min_samples`.
+    /// Time limit of sampling in seconds. It applies after `min_samples`.
     pub max_seconds: f64,
-    /// Sampling stops if half the 95 % interval of the median is within this share of the median.
+    /// Sampling stops if half the width of the median's 95 % interval is at most this share of the median.
     pub max_noise: f64,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Sampled {
     pub(crate) events: Vec<Event>,
 }
 
-/// Launches until times settle, for at most `max_seconds`. Returns an event with the result.
+/// Repeats launches until their times are stable, for at most `max_seconds`. Returns an event with the result.
 pub(crate) fn warm_up(
     limits: impl Into<Limits>,
     mut launch: impl FnMut() -> Result<f64, WorkloadError>,
@@ -71,44 +71,46 @@ pub(crate) fn warm_up(
         Duration::try_from_secs_f64(limits.max_seconds).unwrap_or(Duration::MAX),
         Instant::now(),
     );
-    let mut warm_up = WarmUp::new(MOST_WARM_UPS);
+    let mut warm_up = WarmUp::new(MAX_WARM_UP_LAUNCHES);
     for launches in 1u32.. {
         let detail = match warm_up.push(launch()?) {
-            WarmUpState::Settled => "times had settled",
-            WarmUpState::GaveUp => "times did not settle",
-            WarmUpState::Warming if begun.elapsed() > cap => "times did not settle within the time cap",
+            WarmUpState::Settled => "times are stable",
+            WarmUpState::GaveUp => "times did not become stable",
+            WarmUpState::Warming if begun.elapsed() > cap => {
+                "times did not become stable within the time limit"
+            }
             WarmUpState::Warming => continue,
         };
         return Ok(Some(event(EventKind::WarmUp, launches, detail)));
     }
-    unreachable!("the warm-up gives up before it has run out of numbers")
+    unreachable!("the number of warm-up launches is limited")
 }
 
-/// Samples until half the 95 % interval of the median is within `max_noise` of it, or a limit is reached. The time limit applies only after
-/// `min_samples`.
+/// Samples until half the width of the median's 95 % interval is at most `max_noise` of the median, or until a limit is reached. The time limit
+/// applies only after `min_samples`.
 ///
-/// A launch during which the clock was throttled is repeated after a pause, and stays among the samples, unless more than `max_samples` launches
-/// were repeated or repetitions took more than `max_seconds`. From then on, throttled launches count as samples.
+/// A throttled launch is repeated after a cooldown, and is kept in the recorded launches. If `max_samples` launches were repeated or repetitions
+/// took `max_seconds`, throttled launches are no longer repeated and count as samples.
 pub(crate) fn sample(
     limits: impl Into<Limits>,
     mut launch: impl FnMut(u32) -> Result<(Launch, bool), WorkloadError>,
 ) -> Result<Sampled, WorkloadError> {
     let limits = limits.into();
-    let fewest = (limits.min_samples as usize).max(MIN_SAMPLES);
-    let most = (limits.max_samples as usize).max(fewest);
-    let rule = StoppingRule::new(limits.max_noise, fewest, most, limits.max_seconds);
-    let mut clocks = Clocks::new(rule.expect("suites are checked when they are read"));
+    let min_samples = (limits.min_samples as usize).max(MIN_SAMPLES);
+    let max_samples = (limits.max_samples as usize).max(min_samples);
+    let rule = StoppingRule::new(limits.max_noise, min_samples, max_samples, limits.max_seconds);
+    let mut clocks = Clocks::new(rule.expect("the limits of suites are validated"));
     let mut launches = vec![];
-    let mut retakes = Retakes::default();
+    let mut repeats = Repeats::default();
     let mut number = 1;
     loop {
-        let (launch, held_back) = launch(number)?;
+        let (launch, throttled) = launch(number)?;
         let timed = launch.timed;
-        clocks.meet(timed);
+        clocks.check_clock(timed);
         let taken = launch.window.end - launch.window.start;
         launches.push(launch);
-        if held_back && retakes.allowed(limits) {
-            retakes.rest(taken);
+        if throttled && repeats.allowed(limits) {
+            repeats.cool_down(taken);
             continue;
         }
         let reason = match clocks.push(timed) {
@@ -119,15 +121,15 @@ pub(crate) fn sample(
         };
         if let Some(reason) = reason {
             let stopped = event(EventKind::Stopped, number, &reason.to_string());
-            let events = [stopped].into_iter().chain(retakes.event()).collect();
+            let events = [stopped].into_iter().chain(repeats.event()).collect();
             return Ok(Sampled { launches, events });
         }
         number += 1;
     }
 }
 
-/// Stopping rule for the device's clock and for the wall clock. If the device's clock fails for any launch, the wall clock is used for all
-/// samples. The time limit always refers to the wall clock, since it limits the waiting time of the user.
+/// Stopping rule for the device clock and for the wall clock. If the device clock fails for any launch, the wall clock is used for all samples.
+/// The time limit always refers to the wall clock, since it limits how long the user waits.
 struct Clocks {
     device: Option<Stopping>,
     wall: Stopping,
@@ -141,8 +143,8 @@ impl Clocks {
         }
     }
 
-    /// Checks the clock of a launch, even if the launch is repeated.
-    fn meet(&mut self, timed: Timed) {
+    /// Switches to the wall clock if the device clock failed for this launch. Call it for repeated launches, too.
+    fn check_clock(&mut self, timed: Timed) {
         if timed.device.is_none() {
             self.device = None;
         }
@@ -161,40 +163,40 @@ impl Clocks {
     }
 }
 
-/// Launches that are repeated.
+/// Repeated launches.
 #[derive(Default)]
-struct Retakes {
+struct Repeats {
     count: u32,
     /// Time of these launches and of the pauses after them.
     taken: Duration,
     /// True if a limit of repetitions was reached.
-    given_up: bool,
+    limit_reached: bool,
 }
 
-impl Retakes {
+impl Repeats {
     /// Returns true if another launch may be repeated.
     fn allowed(&mut self, limits: Limits) -> bool {
         let allowed = self.count < limits.max_samples && self.taken.as_secs_f64() < limits.max_seconds;
-        self.given_up |= !allowed;
+        self.limit_reached |= !allowed;
         allowed
     }
 
     /// Lets the device cool down after a launch of this duration.
-    fn rest(&mut self, launch: Duration) {
-        std::thread::sleep(REST);
+    fn cool_down(&mut self, launch: Duration) {
+        std::thread::sleep(COOLDOWN);
         self.count += 1;
-        self.taken += launch + REST;
+        self.taken += launch + COOLDOWN;
     }
 
     fn event(&self) -> Option<Event> {
-        let given_up = if self.given_up {
-            "; then the limit was reached, and launches count although it still was"
+        let note = if self.limit_reached {
+            "; the limit was reached, so later throttled launches were not repeated"
         } else {
             ""
         };
         let detail = format!(
-            "the clock was held back: launches were taken again after a rest of {} ms each, and stay among the samples{given_up}",
-            REST.as_millis()
+            "throttled launches were repeated after a cooldown of {} ms each, and stay in the samples{note}",
+            COOLDOWN.as_millis()
         );
         (self.count > 0).then(|| Event {
             step: None,
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn launches_of_a_clock_that_is_held_back_are_taken_again() {
+    fn throttled_launches_are_repeated() {
         let mut launches = 0;
         let sampled = sample(&task(3, 5, 1e6), |_| {
             launches += 1;
@@ -268,18 +270,18 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_always_held_back_is_measured_as_it_is() {
+    fn launches_that_are_always_throttled_count_as_samples() {
         let sampled = sample(&task(3, 4, 0.15), |_| Ok((launch(1e-3), true))).unwrap();
         assert_eq!(
             sampled.launches.len(),
             2 + 4,
-            "two rests are longer than the time cap"
+            "two cooldowns exceed the time limit"
         );
         assert!(sampled.events[1].detail.contains("the limit was reached"));
     }
 
     #[test]
-    fn launches_that_take_long_are_taken_again_until_they_took_as_long_as_samples_may() {
+    fn long_launches_are_repeated_until_the_time_limit() {
         let long = Launch {
             window: {
                 let now = Instant::now();
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(
             sampled.launches.len(),
             2 + 2,
-            "two of three seconds are over five"
+            "two launches of three seconds exceed five seconds"
         );
         assert_eq!(sampled.events[1].value, Some(2.0));
     }
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_that_the_samples_are_read_by_stops() {
+    fn the_clock_of_the_samples_decides_when_to_stop() {
         // The device's clock is steady and the wall clock is not, until the device's clock fails.
         let steady = |number: u32| Timed {
             device: Some(1.0),
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_stops_and_is_named() {
+    fn each_limit_stops_sampling_and_is_reported() {
         assert_eq!(stopped(&task(10, 1000, 1e6), 1e-4), (45, "noise reached".into()));
         assert_eq!(stopped(&task(10, 60, 1e6), 0.9), (60, "max samples".into()));
         assert_eq!(stopped(&task(10, 1000, 30.0), 0.9).1, "time cap");
@@ -357,17 +359,17 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_ends_when_times_are_alike_or_time_is_up() {
+    fn a_warm_up_ends_when_times_are_stable_or_at_the_time_limit() {
         let mut launches = 0;
         let mut falling = || {
             launches += 1;
             Ok(1.0 + 4.0 * (-f64::from(launches) / 5.0).exp())
         };
         let event = warm_up(&task(10, 1000, 1e6), &mut falling).unwrap().unwrap();
-        assert_eq!(event.detail, "times had settled");
+        assert_eq!(event.detail, "times are stable");
         assert!(event.step.unwrap() > 16, "{event:?}");
         let event = warm_up(&task(10, 1000, 1e-9), || Ok(1.0)).unwrap().unwrap();
-        assert_eq!(event.detail, "times did not settle within the time cap");
+        assert_eq!(event.detail, "times did not become stable within the time limit");
         assert!(warm_up(&task(1, 1, 5.0), || Ok(1.0)).unwrap().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Clocks and their precision.
+//! Timing of launches, with the device clock or the wall clock.
 
 use std::{ops::Range, time::Instant};
 
@@ -8,10 +8,10 @@ use mantissa_precision::{Clock, Timed};
 
 use crate::WorkloadError;
 
-/// Clock, with its times of empty launches.
+/// Clock and its times of empty launches.
 pub(crate) struct Timing {
     clock: Clock,
-    /// Name of the device's own clock.
+    /// Name of the device clock.
     of_device: &'static str,
     /// Times of empty launches.
     empty: Vec<Timed>,
@@ -20,7 +20,7 @@ pub(crate) struct Timing {
 /// Timed launch.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
-    /// From before its submission until it was complete.
+    /// Time window from before the submission until the launch was complete.
     pub(crate) window: Range<Instant>,
     pub(crate) timed: Timed,
 }
@@ -32,7 +32,7 @@ impl Launch {
     }
 }
 
-/// Returns the time windows of launches, without excess capacity, since there may be a million.
+/// Returns the time windows of launches, without excess capacity since there may be a million launches.
 pub(crate) fn windows(launches: Vec<Launch>) -> Vec<Range<Instant>> {
     let mut windows: Vec<_> = launches.into_iter().map(|launch| launch.window).collect();
     windows.shrink_to_fit();
@@ -43,7 +43,7 @@ fn best(timed: &Timed) -> f64 {
     timed.device.unwrap_or(timed.wall)
 }
 
-/// Measures the precision of the wall clock that times training steps, on an idle device.
+/// Measures the overhead and the resolution of the wall clock, which times training steps. The device must be idle.
 pub(crate) fn wall_clock(device: &Device) -> Result<Event, WorkloadError> {
     let timing = Timing::by(Clock::of_the_wall(), device)?;
     Ok(timing.event(WALL, |timed| Some(timed.wall), None))
@@ -61,7 +61,7 @@ pub(crate) struct Read {
     pub(crate) clock: &'static str,
     /// `launch_seconds`, and the wall-clock times if that is another clock.
     pub(crate) series: Vec<Series>,
-    /// Event with the precision of the clock.
+    /// Event with the overhead and the resolution of the clock.
     pub(crate) event: Event,
 }
 
@@ -112,7 +112,7 @@ impl Timing {
         Ok((result, Launch { window, timed }))
     }
 
-    /// Reads the times of all launches with one clock: the device's, unless it failed for any of them.
+    /// Returns the times of all launches by one clock: the device clock, or the wall clock if the device clock failed for any launch.
     pub(crate) fn read(&self, launches: &[Launch]) -> Read {
         let by_device = launches.iter().all(|launch| launch.timed.device.is_some());
         let series = |name, seconds: fn(&Timed) -> f64| {
@@ -123,8 +123,8 @@ impl Timing {
             series
         };
         let any = launches.iter().any(|launch| launch.timed.device.is_some());
-        let refused = !by_device && (any || self.clock.is_devices());
-        let refused = refused.then_some("the device's clock gave times that cannot be");
+        let failure = !by_device && (any || self.clock.is_devices());
+        let failure = failure.then_some("the device clock returned invalid times");
         let (clock, seconds): (_, fn(&Timed) -> f64) = if by_device {
             (self.of_device, best)
         } else {
@@ -138,36 +138,36 @@ impl Timing {
                 .chain(wall)
                 .collect(),
             event: match by_device {
-                true => self.event(clock, |timed| timed.device, refused),
-                false => self.event(clock, |timed| Some(timed.wall), refused),
+                true => self.event(clock, |timed| timed.device, failure),
+                false => self.event(clock, |timed| Some(timed.wall), failure),
             },
         }
     }
 
-    fn event(&self, clock: &str, seconds: fn(&Timed) -> Option<f64>, refused: Option<&str>) -> Event {
+    fn event(&self, clock: &str, seconds: fn(&Timed) -> Option<f64>, failure: Option<&str>) -> Event {
         let mut empty: Vec<f64> = self.empty.iter().filter_map(seconds).collect();
         empty.sort_by(f64::total_cmp);
         let overhead = empty.get(empty.len() / 2).copied();
-        let tick = empty
+        let resolution = empty
             .windows(2)
             .map(|pair| pair[1] - pair[0])
             .filter(|step| *step > 0.0)
             .fold(f64::INFINITY, f64::min);
-        let tick = match tick.is_finite() {
-            true => format!("ticks of {:.0} ns or less", tick * 1e9),
-            false => "ticks that an empty launch does not show".to_owned(),
+        let resolution = match resolution.is_finite() {
+            true => format!("resolution {:.0} ns or better", resolution * 1e9),
+            false => "resolution unknown".to_owned(),
         };
-        let why = refused.or(self.clock.why_none());
-        let why = why.map_or_else(String::new, |why| format!("; {why}"));
-        let nothing = match overhead {
-            Some(seconds) => format!("takes {:.0} ns, which every time includes", seconds * 1e9),
-            None => "takes less than its resolution".to_owned(),
+        let reason = failure.or(self.clock.why_none());
+        let reason = reason.map_or_else(String::new, |reason| format!("; {reason}"));
+        let empty_launch = match overhead {
+            Some(seconds) => format!("takes {:.0} ns, included in every time", seconds * 1e9),
+            None => "takes less than the resolution".to_owned(),
         };
         Event {
             kind: EventKind::Clock,
             step: None,
             value: overhead,
-            detail: format!("{clock}: an empty launch {nothing}; {tick}{why}"),
+            detail: format!("{clock}: an empty launch {empty_launch}; {resolution}{reason}"),
         }
     }
 }
@@ -208,7 +208,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_device_times_all_launches_or_none() {
+    fn the_device_clock_times_all_launches_or_none() {
         let both = [launch(Some(1.0), 1.5), launch(Some(2.0), 2.5)];
         let read = timing(&EMPTY).read(&both);
         assert_eq!(read.clock, "CUDA events");
@@ -224,22 +224,22 @@ mod tests {
         assert_eq!(values(&read.series[0]), [1.5, 2.5]);
         assert_eq!(read.series.len(), 1);
         assert!(
-            read.event.detail.contains("times that cannot be"),
+            read.event.detail.contains("invalid times"),
             "{}",
             read.event.detail
         );
     }
 
     #[test]
-    fn the_record_says_what_the_clock_itself_takes() {
+    fn the_event_contains_overhead_and_resolution_of_the_clock() {
         let read = timing(&EMPTY).read(&[launch(None, 1.0)]);
         assert_eq!(
             read.event.detail,
-            "wall clock between two synchronisations: an empty launch takes 11000 ns, which every time includes; ticks of 1000 ns or less"
+            "wall clock between two synchronisations: an empty launch takes 11000 ns, included in every time; resolution 1000 ns or better"
         );
         let read = timing(&EMPTY[..1]).read(&[launch(Some(1.0), 1.0)]);
         assert!(
-            read.event.detail.contains("does not show"),
+            read.event.detail.contains("resolution unknown"),
             "{}",
             read.event.detail
         );

@@ -1,8 +1,8 @@
-//! Trains a model, then tests it.
+//! Trains and tests a model.
 //!
-//! The training loop is that of the articles: epochs of shuffled micro-batches, a validation after each epoch, and a test at the end. Gradients
-//! of `accumulate` micro-batches are added before one optimizer step. Each micro-batch contributes its *summed* loss divided by the number of
-//! labels of its whole group, so short micro-batches are weighted by their size. A trailing incomplete group also makes an optimizer step.
+//! The training loop is that of the articles: epochs of shuffled micro-batches, a validation after each epoch, and a test at the end. An optimizer
+//! step accumulates the gradients of a group of `accumulate` micro-batches. Each micro-batch contributes its *summed* loss divided by the number
+//! of labels in the group, so that short micro-batches are weighted by their size. An incomplete group at the end of an epoch also makes a step.
 
 mod batch_order;
 mod checkpointing;
@@ -86,7 +86,7 @@ impl Work for Training<'_> {
     }
 }
 
-/// Trains on data whose loading began at `started`, and tests.
+/// Trains and tests a model. Loading of the data began at `started`.
 fn train_on<M: Network>(
     mut trainer: Trainer<'_, M>,
     data: &Dataset<M::Part>,
@@ -111,7 +111,7 @@ fn train_on<M: Network>(
     trainer
         .log
         .events
-        .extend(observe::told(&trainer.log.samples.ranges));
+        .extend(observe::event(&trainer.log.samples.ranges));
     let test = evaluate(&trainer, &data.test, observer, Phase::Evaluate)?;
 
     if task.sensitivity && cell.setting.precision() == Precision::True32 {
@@ -137,7 +137,7 @@ pub(crate) fn outcome<P: Part>(
     memory: Option<MemoryParts>,
 ) -> Outcome {
     let (mut samples, totals) = (log.samples, log.totals);
-    // Tokens of one text are not independent, so runs cannot be paired by token.
+    // Tokens of one text are not independent, so runs are not paired by token.
     samples.test_correct = (!cell.workload.predicts_tokens()).then_some(test.correct);
     Outcome {
         samples,
@@ -189,7 +189,7 @@ struct Trainer<'a, M: Network = DistilBert> {
     optimizer: Optimizer,
     scaler: Option<LossScaler>,
     compute: Compute,
-    /// Number of micro-batches so far.
+    /// Number of processed micro-batches.
     micro_batches: u64,
     device: &'a Device,
     log: Log,
@@ -200,7 +200,7 @@ pub(crate) struct Log {
     samples: Samples,
     pub events: Vec<Event>,
     diverged: Option<String>,
-    /// Norm to which gradients are clipped; `None` if they are not clipped, or if clipping is unknown.
+    /// Maximum gradient norm; `None` if gradients are not clipped, or if it is unknown whether they are.
     clip_norm: Option<f64>,
     pub totals: Totals,
 }
@@ -229,8 +229,8 @@ struct Loss {
     /// Summed loss over all labels, with its graph.
     summed: Tensor<1>,
     /// Number of correct predictions.
-    right: Tensor<1, Int>,
-    /// Moments by which the batch norms normalized the micro-batch.
+    hits: Tensor<1, Int>,
+    /// Moments with which the batch norms normalized the micro-batch.
     moments: Norms,
 }
 
@@ -248,8 +248,8 @@ pub(crate) struct StepResult {
     pub norm: Option<f64>,
 }
 
-/// Returns a warning if epsilon is 0 in the format of the optimizer state. If the running mean of squares vanishes as well, an update is zero
-/// over zero, and the training diverges.
+/// Returns a warning if epsilon is 0 in the format of the optimizer state. If the second moment underflows as well, the update is 0/0 and the
+/// training diverges.
 fn vanishing_epsilon(cell: &Cell) -> Option<Event> {
     let setting = &cell.setting;
     let adaptive = matches!(
@@ -262,11 +262,11 @@ fn vanishing_epsilon(cell: &Cell) -> Option<Event> {
         kind: EventKind::Warning,
         step: None,
         value: Some(epsilon),
-        detail: format!("`adam_eps={epsilon:e}` is 0 in {format}: an update may be zero over zero"),
+        detail: format!("`adam_eps={epsilon:e}` is rounded to 0 in {format}, so that updates may be 0/0"),
     })
 }
 
-/// Creates the loss scaler of a setting that scales the loss.
+/// Creates the loss scaler; `None` if the setting does not scale the loss.
 fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
     let scaler = || {
         task.updates
@@ -363,14 +363,14 @@ impl<'a, M: Network> Trainer<'a, M> {
         Ok(())
     }
 
-    /// Observes the value ranges of the next step if it is due for observation. Returns the seconds that this took.
+    /// Observes the value ranges of the next step if the step is due for observation. Returns the duration in seconds.
     fn observe(&mut self, micro_batches: &[Batch<M>]) -> Result<f64, WorkloadError> {
         let every = u64::from(self.task.observe_every);
         if every == 0 || !self.log.totals.steps.is_multiple_of(every) {
             return Ok(0.0);
         }
         let begun = Instant::now();
-        // If parameters are already non-finite, an observation cannot show the cause.
+        // Skip non-finite parameters: an observation cannot show the cause any more.
         if self.parameters.all_finite().map_err(WorkloadError::Device)? {
             let ranges = without_recording(|| {
                 let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
@@ -383,9 +383,9 @@ impl<'a, M: Network> Trainer<'a, M> {
         Ok(seconds)
     }
 
-    /// Runs an optimizer step over the micro-batches of a group, and reads its results back from the device.
+    /// Runs an optimizer step over the micro-batches of a group and reads the results from the device.
     fn step(&mut self, micro_batches: &[Batch<M>]) -> Result<StepResult, WorkloadError> {
-        let answers: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
+        let labels: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
         let examples: usize = micro_batches.iter().map(Labelled::examples).sum();
         let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
         let mut gradients = GradientSum::new(self.parameters.len());
@@ -393,11 +393,11 @@ impl<'a, M: Network> Trainer<'a, M> {
         #[cfg(test)]
         warm_up::record_step(micro_batches.len(), self.optimizer.state().next().is_some());
         let working = self.working();
-        let share = 1.0 / answers as f64;
+        let share = 1.0 / labels as f64;
         for batch in micro_batches {
             let loss = self.backward(&working, batch, share * scale, &mut gradients);
             losses.push(loss.summed.inner());
-            hits.push(loss.right);
+            hits.push(loss.hits);
             self.follow(loss.moments, micro_batches.len());
             self.micro_batches += 1;
         }
@@ -420,7 +420,7 @@ impl<'a, M: Network> Trainer<'a, M> {
         Ok(StepResult {
             loss: share * losses.iter().sum::<f64>(),
             hits: hits.iter().sum::<i64>() as u64,
-            answers: answers as u64,
+            answers: labels as u64,
             examples: examples as u64,
             scale: change,
             norm: norm.and_then(|norm| norm.first().copied()),
@@ -440,7 +440,7 @@ impl<'a, M: Network> Trainer<'a, M> {
         }
     }
 
-    /// Returns the parameters in the format of forward passes, valid until the next update.
+    /// Returns the parameters with low-precision copies for forward passes, valid until the next update.
     fn working(&self) -> ParameterSet {
         #[cfg(test)]
         testing::CASTS.with(|casts| casts.set(casts.get() + 1));
@@ -465,43 +465,43 @@ impl<'a, M: Network> Trainer<'a, M> {
         #[cfg(test)]
         warm_up::record_shape("trained", batch.labels().len());
         let (input, labels) = upload::<M>(batch, self.device);
-        let noted = RefCell::default();
+        let recorded = RefCell::default();
         let pass = self
             .model
-            .pass(parameters, &self.compute, Stage::Training(&noted));
+            .pass(parameters, &self.compute, Stage::Training(&recorded));
         let before = |segment| self.draw_masks_of(segment);
         let logits = self.model.forward(&pass, &input, before);
-        let noted = noted.into_inner().into_iter();
+        let recorded = recorded.into_inner().into_iter();
         let inner = |moments: Moments| Moments {
             mean: moments.mean.inner(),
             variance: moments.variance.inner(),
         };
-        let moments = noted.map(|(name, moments)| (name, inner(moments)));
+        let moments = recorded.map(|(name, moments)| (name, inner(moments)));
         self.loss_of(logits, labels, moments.collect())
     }
 
     fn loss_of(&self, logits: Tensor<2>, labels: Tensor<1, Int>, moments: Norms) -> Loss {
         let predicted = logits.clone().inner().argmax(1).flatten::<1>(0, 1);
         Loss {
-            right: predicted.equal(labels.clone()).int().sum(),
+            hits: predicted.equal(labels.clone()).int().sum(),
             summed: self.compute.cross_entropy_sum(logits, labels),
             moments,
         }
     }
 
-    /// Seeds the dropout masks. Each segment of each micro-batch has its own seed, so that its masks can be drawn again, and are equal with and
-    /// without checkpointing. Pending operations must draw their numbers before the generator is seeded.
+    /// Seeds the dropout masks of a segment. Each segment of each micro-batch has its own seed, so that checkpointing can draw the same masks again,
+    /// and masks are equal with and without checkpointing. Submits pending operations first, which must draw their numbers before the seed changes.
     fn draw_masks_of(&self, segment: u32) {
         if !self.model.drops() {
             return;
         }
-        // An error is reported at the end of the step, when results are read.
+        // Ignore an error: it is reported at the end of the step, when results are read.
         let _ = submit(self.device);
         let number = (self.micro_batches << 16) + u64::from(segment);
-        self.device.seed(scattered(self.cell.seed, number));
+        self.device.seed(stream_seed(self.cell.seed, number));
     }
 
-    /// Computes logits of a micro-batch without dropout or graph. Returns them with the labels.
+    /// Computes the logits of a micro-batch without dropout or graph. Returns the logits and the labels.
     fn predict(&self, parameters: &Tracked, batch: &Batch<M>) -> (Tensor<2>, Tensor<1, Int>) {
         #[cfg(test)]
         warm_up::record_shape("predicted", batch.labels().len());
@@ -539,7 +539,7 @@ impl Log {
         }
     }
 
-    /// Records a step. `scale`: the loss scale after the step.
+    /// Records a step. `scale` is the loss scale after the step.
     pub fn note(&mut self, result: &StepResult, seconds: f64, learning_rate: f64, scale: Option<f64>) {
         self.totals.steps += 1;
         self.totals.examples += result.examples;
@@ -577,8 +577,8 @@ impl Log {
             }
             Some(ScaleChange::Kept) | None => {}
         }
-        if let (Some(norm), Some(most)) = (result.norm, self.clip_norm) {
-            self.totals.clipped_steps += u64::from(norm > most);
+        if let (Some(norm), Some(max_norm)) = (result.norm, self.clip_norm) {
+            self.totals.clipped_steps += u64::from(norm > max_norm);
         }
         self.totals.non_finite_steps += u64::from(!result.loss.is_finite());
         if result.loss.is_finite() {
@@ -587,12 +587,7 @@ impl Log {
             self.diverged = Some(format!(
                 "the loss is not finite from optimizer step {step} to the end"
             ));
-            self.event(
-                EventKind::NonFiniteLoss,
-                step,
-                None,
-                "the loss stopped being finite",
-            );
+            self.event(EventKind::NonFiniteLoss, step, None, "the loss is not finite");
         }
     }
 
@@ -607,7 +602,7 @@ impl Log {
 
     fn push(&mut self, name: SeriesName, x: f64, y: f64) {
         let series = self.samples.series.iter_mut().find(|series| series.name == name);
-        series.expect("every series is made at the start").push(x, y);
+        series.expect("`Log::of` creates every series").push(x, y);
     }
 
     fn event(&mut self, kind: EventKind, step: u64, value: Option<f64>, detail: &str) {
@@ -620,8 +615,8 @@ impl Log {
     }
 }
 
-/// Returns the seed of a numbered stream, independent of the other streams (the finalizer of SplitMix64).
-fn scattered(seed: u64, number: u64) -> u64 {
+/// Derives an independent seed for a numbered stream (finalizer of SplitMix64).
+fn stream_seed(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,7 +1,7 @@
-//! Models of the user: any burn module, with its data, under every precision setting.
+//! User-defined models: any burn module, with its data, under every precision setting.
 //!
-//! The user defines how to create the module, how it computes logits from its input, and the examples. Training, testing, timing and counting
-//! are the same as for the models of this crate.
+//! The user defines how to create the module, how it computes logits from its input, and the examples. Training, testing and measurement are the
+//! same as for built-in models.
 
 mod gradients;
 
@@ -29,12 +29,12 @@ use crate::{
     train,
 };
 
-/// Classifier of the user and its data. `examples/own_model.rs` contains a complete program.
+/// User-defined classifier and its data. `examples/own_model.rs` contains a complete program.
 ///
-/// The module is an ordinary burn module. [`Autocast`] records it and replays it, so that its layers and tensor operations compute in the
-/// formats of each setting; in true settings its parameters are in 16-bit formats, too. Modules that cannot be replayed are rejected before the
-/// measurement: modules with frozen parameters, with running statistics of batch norms (which burn keeps inside the module), or with gradients
-/// that differ from those of its operations because of `detach`.
+/// The module is an ordinary burn module. [`Autocast`] records and replays the module, so that its layers and tensor operations compute in the
+/// formats of each setting. In true settings, its parameters have the setting's format, too. Modules that cannot be replayed are rejected before
+/// the measurement: modules with frozen parameters, with running statistics of batch norms (which burn keeps inside the module), or with
+/// gradients that differ from those of the recorded operations because of `detach`.
 ///
 /// [`model`](Self::model), [`input`](Self::input) and [`forward`](Self::forward) run for every micro-batch. They create tensors on the given
 /// `device`, and must not read them or move them (`to_device`).
@@ -54,19 +54,19 @@ pub trait UserWorkload: Send + Sync + 'static {
     /// The data is invalid. The text is shown to the user unchanged.
     fn examples(&self, data: Option<&Path>) -> Result<Examples<Self::Example>, String>;
 
-    /// Returns the contents of an example. Records contain a hash of them to detect whether two runs had the same data.
+    /// Returns the bytes of an example. Records contain a hash of all examples, which shows whether two runs used the same data.
     fn bytes(&self, example: &Self::Example) -> Vec<u8>;
 
     /// Returns the number of classes.
     fn classes(&self) -> u32;
 
-    /// Creates the module. Its parameters are drawn on the CPU, after seeding burn's generator, so every setting and device starts with the same
-    /// parameters. Tensors that are not parameters are computed once, on the device of the run and with the same seed. Read files when the
-    /// workload itself is created, not here.
+    /// Creates the module. Its parameters are initialized on the CPU after burn's generator is seeded, so that every setting and device starts with
+    /// the same parameters. Tensors that are not parameters are computed once, on the device of the run and with the same seed. Do not read files
+    /// here; read them when the workload is created.
     fn model(&self, device: &Device) -> Self::Model;
 
     /// Uploads a micro-batch to a device. Under a mixed setting, floats are f32 until a matmul reads them. A true setting has one format, also
-    /// for tensors created here and in [`UserWorkload::model`] and [`Workload::forward`].
+    /// for tensors created here, in [`UserWorkload::model`] and in [`UserWorkload::forward`].
     fn input(&self, examples: &[&Self::Example], device: &Device) -> Self::Input;
 
     /// Computes logits `[examples, classes]`.
@@ -137,7 +137,9 @@ impl<W: UserWorkload> RunWorkload for Shared<W> {
         match &cell.workload.task {
             Task::Train(task) => train::train(cell, task, inputs, device, observer, own),
             Task::Evaluate(task) => evaluate::evaluate(cell, task, inputs, device, observer, own),
-            Task::Generate(_) | Task::Kernel(_) => unreachable!("a suite gives these no model of the user's"),
+            Task::Generate(_) | Task::Kernel(_) => {
+                unreachable!("suites accept own models only for training and evaluation")
+            }
         }
     }
 }
@@ -154,7 +156,7 @@ impl<W: UserWorkload> Source for UserModel<W> {
         let path = paths.next().map(PathBuf::as_path);
         if paths.next().is_some() {
             return Err(WorkloadError::Data(
-                "a model of one's own takes one `--data`, and there are several".to_owned(),
+                "`model = \"own\"` accepts only one `--data`, but several are given".to_owned(),
             ));
         }
         let data = self.data(wanted, path)?;
@@ -165,12 +167,12 @@ impl<W: UserWorkload> Source for UserModel<W> {
     }
 }
 
-/// The model with the interface of the trainer: one segment, which computes the logits.
+/// Adapter of a user-defined model to the trainer: a network of one segment, which computes the logits.
 pub(crate) struct UserModel<W> {
     workload: Arc<W>,
     specs: Arc<Vec<ParameterSpec>>,
     seed: u64,
-    /// Index of the parameter at each place of the module. Several places may share a parameter.
+    /// Parameter index of each position in the module. Several positions may share a parameter.
     places: Arc<Vec<usize>>,
     /// Tensors created with the module that are not parameters, by precision and by `trains`.
     constants: Arc<Mutex<HashMap<(Precision, bool), Constants>>>,
@@ -195,7 +197,7 @@ impl<W: UserWorkload> UserModel<W> {
         let found = ModuleParameters::of(&*workload, seed);
         if !found.fixed.is_empty() {
             return Err(WorkloadError::Data(format!(
-                "the model keeps `{}` out of training: neither frozen parameters nor the running statistics of a batch norm can be under a setting here",
+                "frozen parameters and running statistics of batch norms are not supported: the model has `{}`",
                 found.fixed.join("`, `")
             )));
         }
@@ -219,7 +221,7 @@ impl<W: UserWorkload> UserModel<W> {
         for (example, class) in given.train.iter().chain(given.test.iter().flatten()) {
             if *class >= classes {
                 return Err(WorkloadError::Data(format!(
-                    "an example has the class {class}, and there are {classes} from 0"
+                    "an example has class {class}, but the model has {classes} classes, numbered from 0"
                 )));
             }
             let bytes = self.workload.bytes(example);
@@ -248,7 +250,7 @@ impl<W: UserWorkload> UserModel<W> {
         })
     }
 
-    /// Computes logits of examples with a recorded module. The parameters come from `vector`, by index.
+    /// Computes the logits of examples by recording and replaying the module. `vector` returns a parameter by index.
     fn logits(
         &self,
         autocast: Autocast,
@@ -280,7 +282,7 @@ impl<W: UserWorkload> UserModel<W> {
     }
 }
 
-/// Parameters of a module, by their paths.
+/// Parameters of a module with their paths.
 #[derive(Default)]
 struct ModuleParameters {
     path: Vec<String>,
@@ -333,11 +335,11 @@ impl ModuleVisitor for ModuleParameters {
     }
 }
 
-/// Mapper that puts parameters into a module.
+/// Mapper that replaces the parameters of a module.
 struct ParameterFiller<'a, V> {
     /// Function that returns a parameter by index, flattened.
     vector: V,
-    /// Recording that the parameters enter.
+    /// Recorder that the parameters are registered with.
     recorder: Option<&'a Recorder>,
     specs: &'a [ParameterSpec],
     places: std::slice::Iter<'a, usize>,
@@ -348,9 +350,11 @@ impl<V: Fn(usize) -> Tensor<1>> ModuleMapper for ParameterFiller<'_, V> {
         let place = *self
             .places
             .next()
-            .expect("a module has the same places whenever it is made");
+            .expect("every call of `model` creates the same parameters");
         let shape = self.specs[place].shape.as_slice();
-        let shape: [usize; D] = shape.try_into().expect("and of the same ranks");
+        let shape: [usize; D] = shape
+            .try_into()
+            .expect("every call of `model` creates the same ranks");
         let value = (self.vector)(place).reshape(shape);
         let value = match self.recorder {
             Some(recorder) => recorder.enter(value),
@@ -374,7 +378,7 @@ impl<W: UserWorkload> Network for UserModel<W> {
         Box::new(parts.map(|(spec, values)| (spec.name, spec.shape, values.into())))
     }
 
-    /// Always false: other operations than matmuls may read the same parameter, so each operation casts it to its own format.
+    /// Always false: operations other than matmuls may read the same parameter, so each operation casts the parameter to its own format.
     fn is_multiplied(_: &str) -> bool {
         false
     }
@@ -387,12 +391,12 @@ impl<W: UserWorkload> Network for UserModel<W> {
         Self { kept, ..self }
     }
 
-    /// A module may contain dropout.
+    /// Always true, since a module may contain dropout.
     fn drops(&self) -> bool {
         true
     }
 
-    /// The workload creates its input while it is recorded.
+    /// Only copies the batch. The input is created during the recording.
     fn upload(batch: &OwnBatch<W>, device: &Device) -> Self::Input {
         (batch.clone(), device.clone())
     }
@@ -423,7 +427,11 @@ impl<W: UserWorkload> Network for UserModel<W> {
             pass.parameters.vector(&self.specs[place].name)
         });
         let wanted = [examples.len(), self.workload.classes() as usize];
-        assert_eq!(logits.dims(), wanted, "logits are `[examples, classes]`");
+        assert_eq!(
+            logits.dims(),
+            wanted,
+            "`forward` must return logits `[examples, classes]`"
+        );
         pass.record("logits", logits)
     }
 
@@ -501,8 +509,7 @@ mod tests {
         second: Linear,
     }
 
-    /// Points on both sides of a line. A tied module multiplies twice by the same matrix; a detaching module stops the gradients between its
-    /// layers.
+    /// Points on both sides of a line. A tied module uses the same matrix twice. A detaching module stops the gradients between its layers.
     #[derive(Clone, Copy)]
     struct Sides {
         tied: bool,
@@ -575,8 +582,8 @@ mod tests {
         }
     }
 
-    struct Silent;
-    impl Observer for Silent {
+    struct NoProgress;
+    impl Observer for NoProgress {
         fn progress(&mut self, _: Progress) {}
     }
 
@@ -614,24 +621,24 @@ mod tests {
         }
         let cell = Cell::new("own", workload, setting, 1);
         let own = OwnModel::new(sides);
-        crate::run(&cell, &Inputs::default(), Some(&own), &mut Silent)
+        crate::run(&cell, &Inputs::default(), Some(&own), &mut NoProgress)
     }
 
     #[test]
-    fn it_learns_under_every_precision_of_the_cpu_from_the_same_start() {
+    fn own_models_learn_in_every_precision_of_the_cpu_from_the_same_parameters() {
         let mut first = vec![];
         for precision in ["64-true", "32-true", "16-mixed", "bf16-mixed", "bf16-true"] {
             let outcome = outcome(SIDES, precision).unwrap();
             assert_eq!(outcome.data.as_ref().unwrap().name, "sides");
             let TaskMeasurements::Train { test, .. } = &outcome.measured else {
-                panic!("it is a training")
+                panic!("not a training: {:?}", outcome.measured)
             };
             assert!(test.rate() > 0.9, "{precision}: {test:?}");
             let mut losses = outcome.samples.series.iter();
             let losses = losses
                 .find(|series| series.name == SeriesName::TrainLoss)
                 .unwrap();
-            first.push(losses.y[0].expect("a finite loss"));
+            first.push(losses.y[0].expect("the loss is finite"));
         }
         let spread =
             first.iter().copied().fold(f64::MIN, f64::max) - first.iter().copied().fold(f64::MAX, f64::min);
@@ -639,13 +646,13 @@ mod tests {
     }
 
     #[test]
-    fn logits_of_other_classes_are_a_bug_of_the_model() {
+    fn logits_with_a_wrong_number_of_classes_panic() {
         let wrong = std::panic::catch_unwind(|| outcome(Sides { classes: 3, ..SIDES }, "32-true"));
         assert!(wrong.is_err());
     }
 
     #[test]
-    fn a_parameter_in_two_places_is_one() {
+    fn a_shared_parameter_is_counted_once() {
         let of = |tied| {
             let own = UserModel::new(Arc::new(Sides { tied, ..SIDES }), 1).unwrap();
             let names: Vec<String> = own.parameters().into_iter().map(|spec| spec.name).collect();
@@ -663,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_an_error_that_names_it() {
+    fn unsupported_models_are_rejected_with_the_reason() {
         let error = |sides| match outcome(sides, "32-true") {
             Err(WorkloadError::Data(text)) => text,
             other => panic!("{other:?}"),
@@ -673,29 +680,32 @@ mod tests {
             ..SIDES
         });
         assert!(
-            text.starts_with("the model keeps `norm.running_mean`, `norm.running_var` out of training"),
+            text.ends_with("not supported: the model has `norm.running_mean`, `norm.running_var`"),
             "{text}"
         );
         let text = error(Sides { classes: 1, ..SIDES });
-        assert_eq!(text, "an example has the class 1, and there are 1 from 0");
+        assert_eq!(
+            text,
+            "an example has class 1, but the model has 1 classes, numbered from 0"
+        );
         let text = error(Sides {
             detaches: true,
             ..SIDES
         });
         assert!(
             text.starts_with(
-                "the gradients of `first.weight`, `first.bias` are not those that burn computes"
+                "the gradients of `first.weight`, `first.bias` differ from those that burn computes"
             ),
             "{text}"
         );
     }
 
     #[test]
-    fn a_module_may_drop() {
-        let dropping = Sides {
+    fn modules_may_contain_dropout() {
+        let with_dropout = Sides {
             dropout: 0.2,
             ..SIDES
         };
-        assert!(outcome(dropping, "bf16-mixed").is_ok());
+        assert!(outcome(with_dropout, "bf16-mixed").is_ok());
     }
 }

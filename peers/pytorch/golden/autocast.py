@@ -4,11 +4,11 @@
 Writes crates/precision/tests/training/numbers/autocast.json:
 
 lists     the operations of each class, without overloads: those of the macros of ATen/autocast_mode.h, and those that
-          PyTorch registers outside them. Asserted here: exactly these have a kernel for the dispatch
-          key AutocastCUDA, plus `binary_cross_entropy`, whose kernel raises an error.
-unlisted  operations that autocast does not change: those without such a kernel.
-observed  the format that some operations return, under autocast to f16 and to bf16 alike, for inputs in the lower format
-          and in f32. No GPU is needed: the tensors are fake CUDA tensors, which autocast treats like real ones.
+          PyTorch registers without the macros. The script asserts that exactly these operations have a kernel for the
+          dispatch key AutocastCUDA, plus `binary_cross_entropy`, whose kernel raises an error.
+unlisted  operations that autocast does not change, because they do not have such a kernel.
+observed  output formats of some operations for inputs in the lower format and in f32. They are the same under autocast to
+          f16 and to bf16. No GPU is needed: the tensors are fake CUDA tensors, which autocast treats like real ones.
 """
 
 import json
@@ -27,7 +27,7 @@ MACROS = {
     "widest": ["PROMOTE"],
 }
 # Registered without the macros: by autocast_mode.cpp, cudnn/RNN.cpp and, observed below, torch.linalg.
-BESIDE = {
+WITHOUT_MACROS = {
     "lower": ["_cudnn_rnn", "cudnn_convolution", "cudnn_convolution_transpose"],
     "full": ["linalg_matrix_sqrth"],
     "widest": [],
@@ -83,7 +83,7 @@ def observed(lower):
 
 def main():
     lists = {
-        name: sorted({*BESIDE[name], *(op for macro in macros for op in listed(macro))})
+        name: sorted({*WITHOUT_MACROS[name], *(op for macro in macros for op in listed(macro))})
         for name, macros in MACROS.items()
     }
     everything = [op for ops in lists.values() for op in ops]
@@ -92,7 +92,7 @@ def main():
     assert apart == {"binary_cross_entropy"}, apart
     assert not registered() & set(UNLISTED)
 
-    torch.set_autocast_enabled("cuda", True)  # torch.autocast("cuda") switches itself off where there is no GPU
+    torch.set_autocast_enabled("cuda", True)  # torch.autocast("cuda") disables itself without a GPU
     torch.autocast_increment_nesting()
     tables = []
     with FakeTensorMode(allow_non_fake_inputs=True):

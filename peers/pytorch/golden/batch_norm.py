@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Reference numbers for batch norm of small images in training and evaluation, computed by PyTorch.
 
-Writes crates/precision/tests/training/numbers/batch_norm.json: three batches of images (f16 numbers, which every format
-represents exactly), a scale, a shift and weights whose product with the output is the loss; and for f64, f32, f16 and
-bf16 images with parameters in f32 (in f64 for f64):
+Writes crates/precision/tests/training/numbers/batch_norm.json: three batches of images with values that every format
+represents exactly, a scale, a shift, and weights, by which the outputs are multiplied and summed to the loss. For f64, f32,
+f16 and bf16 images, with parameters in f32 (in f64 for f64), the file contains:
 
   outputs    of every batch in training
   running    mean and variance after every batch, from 0 and 1, with a momentum of 0.1
-  evaluated  the first batch, normalized by the last running statistics
-  gradients  of the first batch, the scale and the shift
+  evaluated  the first batch, normalized with the last running statistics
+  gradients  with respect to the first batch, the scale and the shift
 
-The second batch has a channel that is constant, whose variance is 0; the third one a channel far from 0.
+A channel of the second batch is constant, so its variance is 0. A channel of the third batch is far from 0.
 """
 
 import json

@@ -3,8 +3,8 @@
 
 Writes crates/workloads/tests/golden/bert-{classes,mlm}.{safetensors,json}. Nothing in them comes from Mantissa.
 
-What the reference computes, read from transformers 5.23.0 (models/bert/modeling_bert.py, activations.py,
-masking_utils.py), and checked below against `encoded`, `classes` and `mlm`, which reimplement it without transformers:
+Computation of the reference, from transformers 5.23.0 (models/bert/modeling_bert.py, activations.py,
+masking_utils.py). The script checks it against `encoded`, `classes` and `mlm`, which reimplement it without transformers:
 
 Embeddings   word + token type (all 0 here) + learned position (0, 1, 2, ..., whatever the mask), then LayerNorm, then
              dropout(`hidden_dropout_prob`). `padding_idx` is `pad_token_id` (0): its row gets no gradient from lookups.
@@ -12,7 +12,7 @@ Attention    softmax(Q K^T * head_dim^-0.5 + mask) V, then output.dense. All fou
              Dropout(`attention_probs_dropout_prob`) on the probabilities, `hidden_dropout_prob` after output.dense.
 Mask         bidirectional, [batch, 1, query, key], added to the scores: 0 where the key is a real token, and
              finfo(dtype).min where it is padding, which leaves a probability of exactly 0. Padded queries attend to the
-             real keys; nothing reads them. Without a mask everything is real.
+             real keys, but their results are not used. Without a mask, all tokens are real.
 Block        post-norm: x = attention.output.LayerNorm(attention(x) + x); x = output.LayerNorm(ffn(x) + x), where
              ffn = output.dense(gelu(intermediate.dense(x))), then dropout(`hidden_dropout_prob`). No last norm.
 LayerNorm    eps `layer_norm_eps` (1e-12), biased variance, with weight and bias; in the head of the language model too.
@@ -23,11 +23,11 @@ Masked LM    every position -> transform.dense -> gelu -> transform.LayerNorm ->
              tied to it and not stored) + cls.predictions.bias (decoder.bias is tied to it and not stored). No pooler.
              Mean cross-entropy over the positions whose label is not -100; no shift.
 
-transformers forces no operation into f32.
+transformers does not force any operation into f32.
 
-Facts for tests: the gradient of every `self.key.bias` is 0 in exact arithmetic, so its values are rounding noise, and so
-is the entry named "largest"; the gradient of token type 1 and of positions past the sequence is 0; that of the padding
-token is 0 with classes, but not with the masked LM, whose head scores that token.
+Facts for tests: the gradient of every `self.key.bias` is 0 in exact arithmetic, so its values and its entry "largest" are
+rounding noise. The gradient of token type 1 and of positions past the sequence is 0. The gradient of the padding token is 0
+with classes, but not with the masked LM, whose head scores that token.
 """
 
 import math
@@ -129,7 +129,7 @@ def case(name, kind, config, seed, described):
     assert embeddings.token_type_embeddings.weight.grad[1].abs().max() == 0
     assert embeddings.position_embeddings.weight.grad[max(LENGTHS):].abs().max() == 0
     logits, loss = tiny.unpatched(kind, config, weights, **inputs)
-    assert torch.equal(logits, output.logits) and torch.equal(loss, output.loss)  # transformers forces nothing into f32
+    assert torch.equal(logits, output.logits) and torch.equal(loss, output.loss)  # transformers does not force any operation into f32
 
     f32, f32_rows = tiny.single(kind, config, weights, **inputs)
     tiny.publish(name, "bert.py", seed, config, {

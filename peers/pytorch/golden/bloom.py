@@ -3,9 +3,9 @@
 
 Writes crates/workloads/tests/golden/bloom-{lm,classes}.{safetensors,json}. Nothing in them comes from Mantissa.
 
-What the reference computes, read from transformers 5.23.0 (models/bloom/modeling_bloom.py, masking_utils.py,
-loss/loss_utils.py), and checked below against `last_hidden`, `lm` and `classes`, which reimplement it
-without transformers:
+Computation of the reference, from transformers 5.23.0 (models/bloom/modeling_bloom.py, masking_utils.py,
+loss/loss_utils.py). The script checks it against `last_hidden`, `lm` and `classes`, which reimplement it without
+transformers:
 
 Embeddings   word, then LayerNorm (`word_embeddings_layernorm`). No positions, no dropout, no padding index.
 Block        pre-norm: x = x + attention(input_layernorm(x)); x = x + mlp(post_attention_layernorm(x)). A last norm
@@ -16,18 +16,18 @@ Attention    query_key_value is fused by head: its output, viewed as [heads, 3, 
              first head, then Q, K and V of the second, and so on. softmax(Q K^T * head_dim^-0.5 + alibi + mask) V, then
              dense. Both have biases, stored [out, in]. Dropout(`attention_dropout`) on the probabilities,
              `hidden_dropout` on what is added to the residual.
-ALiBi        slope of the head * place of the key, where the place is (cumsum(mask) - 1) * mask: 0, 1, 2, ... over the
-             real tokens, 0 on padding. It depends on the key only, which is equivalent to the distance, because softmax
+ALiBi        slope of the head * position of the key, where the position is (cumsum(mask) - 1) * mask: 0, 1, 2, ... over
+             the real tokens, 0 on padding. It depends on the key only, which is equivalent to the distance, because softmax
              ignores a constant that all keys of a query share. It is not scaled by head_dim.
 Slopes       with P the largest power of two not above the number of heads: 2^(-8 i / P) for i = 1..P, then
              2^(-4 j / P) for j = 1, 3, 5, ... for the other heads. Three heads: 2^-4, 2^-8, 2^-2.
 Mask         [batch, 1, query, key], added to the scores after ALiBi: 0 where the key is a real token not after the
-             query, and finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right
-             the mask of the padding changes nothing for real queries.
+             query, and finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right,
+             the padding mask does not affect real queries.
 MLP          dense_4h_to_h(gelu(dense_h_to_4h(x))), 4 hidden_size wide, with biases.
-GELU         0.5 x (1 + tanh(0.79788456 x (1 + 0.044715 x^2))), sqrt(2 / pi) cut to eight digits, and its gradient
-             written by hand, with 0.1070322243 for the product of the constants: within 2e-12 of what automatic
-             differentiation finds.
+GELU         0.5 x (1 + tanh(0.79788456 x (1 + 0.044715 x^2))), sqrt(2 / pi) truncated to eight digits. Its gradient is
+             written by hand, with 0.1070322243 for the product of the constants: within 2e-12 of the gradient by
+             automatic differentiation.
 LM           the embedding table (`lm_head.weight` is `transformer.word_embeddings.weight`, stored once), no bias.
              Position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
              each row). The labels written here are not shifted: the model does it.
@@ -35,10 +35,10 @@ Classes      `score`, without bias, at the last position whose token id is not `
              used. (A row of padding only would take position 0; without a `pad_token_id` only one row is allowed, and
              its last position is taken.) Mean cross-entropy over the batch.
 
-In f64 transformers computes as f32: the slopes and ALiBi, the softmax, and the loss of the LM (not that of the
-classes). Here the float64 numbers are all computed in f64; otherwise they would be 4e-7 off. They also use the full root in
-the GELU, as GPT-2 does, and its gradient: with the eight digits, which are equivalent in f32, the logits would be 1e-9 off.
-The float32 logits are as transformers computes them, all in f32.
+In f64, transformers computes the slopes and ALiBi, the softmax, and the loss of the LM (not that of the classes) in f32. The
+float64 numbers of this script are all computed in f64; otherwise the error would be 4e-7. They also use the full root in the
+GELU, as GPT-2 does, and in its gradient: with the eight digits, which are equivalent in f32, the logits would differ by 1e-9.
+The float32 logits are those of transformers, all in f32.
 
 Fact for tests: the gradient of K's part of every `query_key_value.bias` is 0 in exact arithmetic.
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes files of `torch.save`, as an archive and as the pickle of before PyTorch 1.6, bare and under `state_dict`.
+"""Writes checkpoints with `torch.save`: an archive with the key `state_dict`, and a pickle of the format before PyTorch 1.6.
 
-Writes crates/inputs/tests/golden/{archive,pickle}.pth. The tensor `half` is a transposed view, which is not
-contiguous. Values are whole numbers, which every format represents exactly.
+Writes crates/inputs/tests/golden/{archive,pickle}.pth. The tensor `half` is a transposed view, which is not contiguous.
+Values are whole numbers, which every format represents exactly.
 """
 
 from pathlib import Path

@@ -3,12 +3,11 @@
 
   cifar.py CHECKPOINT.safetensors IMAGES.bin
 
-Writes nothing into the repository, because the images have no licence.
+Does not write into the repository, because the images do not have a licence.
 
-CHECKPOINT   parameters and running statistics under the names of akamaster/pytorch_resnet_cifar10, shortcuts of option
-             A; the network is that of resnet.py in this folder, in evaluation, with the depth and width of
-             the file.
-IMAGES       CIFAR-10's binary records: a byte of label, then 3 x 32 x 32 bytes, channel, row, column.
+CHECKPOINT   parameters and running statistics with the names of akamaster/pytorch_resnet_cifar10 and shortcuts of option A.
+             The network is that of resnet.py in this folder, in evaluation mode, with the depth and width of the file.
+IMAGES       CIFAR-10's binary records: one byte of label, then 3 x 32 x 32 bytes, channel, row, column.
 Inputs       (x / 255 - mean) / deviation by channel, mean 0.485 0.456 0.406, deviation 0.229 0.224 0.225, each
              operation in the format of the network. No cropping, no flipping.
 
@@ -33,12 +32,12 @@ def network(weights, dtype):
     resnet.DEPTH, resnet.WIDTH = 6 * blocks + 2, weights["conv1.weight"].shape[0]
     resnet.CLASSES = weights["linear.weight"].shape[0]
     model = resnet.ResNet()
-    lacks = model.load_state_dict(weights, strict=False)
-    assert not lacks.unexpected_keys and all("num_batches" in name for name in lacks.missing_keys), lacks
+    keys = model.load_state_dict(weights, strict=False)
+    assert not keys.unexpected_keys and all("num_batches" in name for name in keys.missing_keys), keys
     return model.to(dtype).eval()
 
 
-def answers(weights, images, labels, dtype):
+def predictions(weights, images, labels, dtype):
     model = network(weights, dtype)
     mean, deviation = (torch.tensor(x, dtype=dtype).view(3, 1, 1) for x in (MEAN, DEVIATION))
     with torch.no_grad():
@@ -61,7 +60,7 @@ def main():
     records = torch.from_numpy(np.fromfile(file, np.uint8)).view(-1, 1 + 3 * 32 * 32)
     labels, images = records[:, 0].long(), records[:, 1:].view(-1, 3, 32, 32)
     formats = {"f32": torch.float32, "f64": torch.float64}
-    by_format = {name: answers(weights, images, labels, dtype) for name, dtype in formats.items()}
+    by_format = {name: predictions(weights, images, labels, dtype) for name, dtype in formats.items()}
     differ = [a != b for a, b in zip(*(of_format["predicted"] for of_format in by_format.values()), strict=True)]
     given = {"depth": resnet.DEPTH, "count": len(labels), "differ": sum(differ), "labels": labels.tolist(), **by_format}
     print("{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in given.items()) + "\n}")

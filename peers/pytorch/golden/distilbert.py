@@ -3,7 +3,7 @@
 
 Writes crates/workloads/tests/golden/distilbert-tiny.{safetensors,json}. Nothing in them comes from Mantissa.
 
-What the reference computes, read from transformers 5.23.0 (models/distilbert/modeling_distilbert.py,
+Computation of the reference, from transformers 5.23.0 (models/distilbert/modeling_distilbert.py,
 masking_utils.py, activations.py):
 
 Embeddings   word + learned position (0, 1, 2, ..., whatever the mask), then LayerNorm, then dropout(`dropout`).
@@ -15,8 +15,8 @@ Attention    softmax(Q K^T * (dim / n_heads)^-0.5 + mask) V. The scale is applie
              dropout of its own.
 Mask         bidirectional, [batch, 1, query, key], added to the scores: 0 where the key is a real token, and
              finfo(dtype).min (not -inf) where it is padding. Only keys are masked: padded queries still attend to the
-             real keys and go through every layer, but nothing reads them. A score plus finfo.min leaves a probability
-             of exactly 0, so the padding's content has no influence; without any padding the mask is left out.
+             real keys and go through every layer, but their results are not used. A score plus finfo.min leaves a
+             probability of exactly 0, so the padding's content has no influence. Without padding, the mask is left out.
 Block        post-norm: x = sa_layer_norm(attention(x) + x); x = output_layer_norm(ffn(x) + x).
              ffn = lin2(gelu(lin1(x))), then dropout(`dropout`), before the residual sum.
 LayerNorm    eps 1e-12 (all five here), biased variance, with weight and bias. In f32, adding eps 1e-12 has no effect on a
@@ -26,9 +26,8 @@ Head         first position of the last block -> pre_classifier -> ReLU -> dropo
              No tanh, no pooler.
 Loss         mean cross-entropy over the batch, the logits in the model's dtype.
 
-Two facts for tests: the gradient of every `k_lin.bias` is 0 in exact arithmetic (it shifts all scores of a query alike),
-so its recorded values are rounding noise, and so is the entry named "largest"; and position rows past the sequence length
-have gradient 0.
+Facts for tests: the gradient of every `k_lin.bias` is 0 in exact arithmetic (it shifts all scores of a query alike), so its
+recorded values and its entry "largest" are rounding noise. Position rows past the sequence length have gradient 0.
 
 Optimizers   torch.optim.SGD / Adam / AdamW with default betas (0.9, 0.999) and eps 1e-8, eps outside the square root:
              m_hat / (sqrt(v_hat) + eps). SGD's momentum buffer starts as the first gradient, dampening 0, no Nesterov.
@@ -58,7 +57,7 @@ CONFIG = {
 }
 LENGTHS = [12, 9, 5, 12, 7, 3]  # real tokens per example: two full rows, four padded ones
 SEQUENCE = 12
-LABELS = [0, 1, 1, 0, 1, 1]  # the micro-batches differ in their mean loss, so a mean of means shows
+LABELS = [0, 1, 1, 0, 1, 1]  # the micro-batches have different mean losses, so that a mean of means is detected
 MICRO_BATCHES = [4, 2]  # unequal on purpose
 STEPS = 6
 ACCUMULATION_STEPS = 4
@@ -77,7 +76,7 @@ def new_model(dtype, weights=None):
     model = DistilBertForSequenceClassification(DistilBertConfig(**CONFIG, attn_implementation="eager"))
     if weights is not None:
         model.load_state_dict(weights, strict=True)
-    return model.to(dtype).train()  # dropout is 0, so training mode changes nothing but what autograd keeps
+    return model.to(dtype).train()  # dropout is 0, so training mode only changes what autograd saves
 
 
 def spread_weights():
@@ -139,7 +138,7 @@ def train(optimizer, dtype, weights, data, steps=STEPS, micro_batches=None, auto
         optimizer.zero_grad()
         losses.append(backward_loss())
         if clip_norm:
-            assert clip_grad_norm_(parameters, clip_norm, foreach=False) > clip_norm, "nothing to clip"
+            assert clip_grad_norm_(parameters, clip_norm, foreach=False) > clip_norm, "the gradients are not clipped"
         optimizer.step()
     return losses + [backward_loss()]
 
@@ -228,7 +227,7 @@ def main():
     }
     (OUT / "distilbert-tiny.json").write_text(pretty(golden))
 
-    print(f"accumulated and whole batch apart by at most {apart:.1e}")
+    print(f"accumulated and whole batch differ by at most {apart:.1e}")
     for name in OPTIMIZERS:
         single = train(name, torch.float32, weights, data)
         drift = max(abs(a - b) for a, b in zip(single, f64[name], strict=True))

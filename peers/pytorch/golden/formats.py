@@ -2,15 +2,15 @@
 """Reference results for rounding f32 to narrower formats and back, as u32 bit patterns of f32.
 
 Writes crates/precision/tests/engine/numbers/rounding.json. The bf16 and f16 columns are PyTorch's (`x.to(dtype).to(float32)`).
-The tf32 column, which PyTorch's CPU side lacks, is computed with exact fractions: to nearest, ties to even, on 10 stored
-fraction bits, with f32's exponents and gradual underflow. The same exact rounding is asserted to agree with PyTorch for
-bf16 and f16, so each column has two sources. (Tensor cores differ: `cvt.rna.tf32.f32` rounds ties away from zero.)
+PyTorch does not have TF32 on the CPU, so the tf32 column is computed with exact fractions: to nearest, ties to even, with 10
+stored fraction bits, f32's exponents and gradual underflow. For bf16 and f16, the script asserts that this exact rounding
+agrees with PyTorch, so each column has two sources. (Tensor cores differ: `cvt.rna.tf32.f32` rounds ties away from zero.)
 
 In addition to the edge cases, the file has fingerprints of many values: a million f32 values, spread over all bit patterns,
 rounded to each 16-bit format, and all 2^16 patterns of each 16-bit format widened to f32. TF32 has no fingerprints, because
 its column comes from exact fractions.
 
-A NaN's sign and payload are not part of the contract: compare NaN results as NaN, not by bits.
+Sign and payload of a NaN are unspecified: compare NaN results as NaN, not by bits.
 """
 
 import json
@@ -24,14 +24,14 @@ OUT = Path(__file__).resolve().parents[3] / "crates/precision/tests/engine/numbe
 # Stored fraction bits, exponent of the smallest normal number, exponent of the largest.
 FORMATS = {"bf16": (7, -126, 127), "f16": (10, -14, 15), "tf32": (10, -126, 127)}
 
-# (what, f32 bits). Sign flips of some follow below.
+# (description, f32 bits). NEGATED lists the patterns that are also tested with the sign flipped.
 PATTERNS = [
     ("zero", 0x00000000),
     ("one", 0x3F800000),
     ("pi", 0x40490FDB),
     ("a third", 0x3EAAAAAB),
     ("a tenth", 0x3DCCCCCD),
-    # bf16 keeps 16 bits of the pattern: the tie is at 0x8000 of the rest.
+    # bf16 keeps 16 bits of the pattern: the tie is at 0x8000 of the low 16 bits.
     ("bf16 tie, even below: 1 + 2^-8", 0x3F808000),
     ("bf16 tie, odd below: 1 + 3 * 2^-8", 0x3F818000),
     ("one ULP below a bf16 tie", 0x3F807FFF),
@@ -75,7 +75,7 @@ PATTERNS = [
     ("2.5 * 2^-24, an f16 subnormal tie, even below", 0x34200000),
     ("one ULP above 2.5 * 2^-24", 0x34200001),
     ("1e-8, zero in f16", 0x322BCC77),
-    # bf16 and tf32 share f32's exponents, and so its smallest normal, 2^-126.
+    # bf16 and tf32 have f32's exponents, and therefore its smallest normal number, 2^-126.
     ("2^-126, the smallest normal f32", 0x00800000),
     ("the largest f32 subnormal", 0x007FFFFF),
     ("2^-133, the smallest bf16 subnormal", 0x00010000),
@@ -132,7 +132,7 @@ MANY = 1_000_000
 
 
 def fingerprint(words, size):
-    """Returns FNV-1a over the little-endian bytes of words of `size` bytes."""
+    """Returns the FNV-1a hash of the little-endian bytes of words of `size` bytes."""
     digest = 0xCBF29CE484222325
     for byte in b"".join(word.to_bytes(size, "little") for word in words):
         digest = (digest ^ byte) * 0x100000001B3 % 2**64
@@ -140,14 +140,14 @@ def fingerprint(words, size):
 
 
 def fingerprints(torch, dtype):
-    """Returns fingerprints of `MANY` f32 values in 16 bits, and of all 16-bit values as f32; every NaN has the same bits."""
+    """Returns fingerprints of `MANY` f32 values rounded to 16 bits, and of all 16-bit values as f32. All NaNs get the same bits."""
     bits = torch.arange(MANY, dtype=torch.int64) * 2654435761 % 2**32
     values = bits.to(torch.uint32).view(torch.float32)
     narrow = values.to(dtype).view(torch.uint16).to(torch.int64)
     narrow[values.isnan()] = 0xFFFF
-    halves = torch.arange(2**16, dtype=torch.int64).to(torch.uint16).view(dtype)
-    wide = halves.to(torch.float32).view(torch.uint32).to(torch.int64)
-    wide[halves.isnan()] = 0xFFFFFFFF
+    all_16_bit = torch.arange(2**16, dtype=torch.int64).to(torch.uint16).view(dtype)
+    wide = all_16_bit.to(torch.float32).view(torch.uint32).to(torch.int64)
+    wide[all_16_bit.isnan()] = 0xFFFFFFFF
     return {"narrowed": fingerprint(narrow.tolist(), 2), "widened": fingerprint(wide.tolist(), 4)}
 
 
@@ -175,7 +175,7 @@ def main():
                 assert row[name] == bits_of(exact), (row, name, exact)
         rows.append(row)
 
-    # A second, integer definition of tf32 for the finite values: add half, less one where the kept part is even.
+    # Check tf32 for finite values with integer arithmetic: add half a unit, minus one if the kept part is even.
     for row in rows:
         magnitude = row["f32"] & 0x7FFFFFFF
         if magnitude < 0x7F800000:

@@ -3,9 +3,9 @@
 
 Writes crates/workloads/tests/golden/gpt2.{safetensors,json}. Nothing in them comes from Mantissa.
 
-What the reference computes, read from transformers 5.23.0 (models/gpt2/modeling_gpt2.py, pytorch_utils.py,
-activations.py, masking_utils.py, loss/loss_utils.py), and checked below against `described`, which reimplements it
-without transformers:
+Computation of the reference, from transformers 5.23.0 (models/gpt2/modeling_gpt2.py, pytorch_utils.py,
+activations.py, masking_utils.py, loss/loss_utils.py). The script checks it against `described`, which reimplements it without
+transformers:
 
 Embeddings   word + learned position (0, 1, 2, ..., whatever the mask; `generate` would count real tokens only, the same
              where padding is on the right). Dropout(`embd_pdrop`). No norm, no padding index.
@@ -16,18 +16,18 @@ Attention    the output of c_attn is the concatenation of Q, K and V: its first 
              the concatenation of its heads. softmax(Q K^T * head_dim^-0.5 + mask) V, then c_proj. Dropout(`attn_pdrop`) on the
              probabilities, Dropout(`resid_pdrop`) after either c_proj.
 Mask         [batch, 1, query, key], added to the scores: 0 where the key is a real token not after the query, and
-             finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right the mask of
-             the padding changes nothing for real queries. Padded queries attend to the real keys; nothing reads them.
+             finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right, the padding
+             mask does not affect real queries. Padded queries attend to the real keys, but their results are not used.
 MLP          c_proj(gelu(c_fc(x))), n_inner or else 4 n_embd wide.
 GELU         `gelu_new`: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), the root in full.
 Head         the embedding table (`lm_head.weight` is `transformer.wte.weight`, stored once), no bias.
 Loss         position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
              each row). The labels written here are not shifted: the model does it.
 
-In f64 transformers computes only the loss as f32; here it is f64.
+In f64, transformers computes only the loss in f32. In this script, the loss is f64.
 
-Two facts for tests: the gradient of the middle third (K) of every `c_attn.bias` is 0 in exact arithmetic, so its values are
-rounding noise; and in `wpe` the last position, which predicts nothing, and rows past the sequence have gradient 0.
+Facts for tests: the gradient of the middle third (K) of every `c_attn.bias` is 0 in exact arithmetic, so its values are
+rounding noise. In `wpe`, the gradient of the last position, which has no target, and of rows past the sequence is 0.
 """
 
 import math

@@ -3,8 +3,8 @@
 
 Writes crates/workloads/tests/golden/llama-{grouped,tied}.{safetensors,json}. Nothing in them comes from Mantissa.
 
-What the reference computes, read from transformers 5.23.0 (models/llama/modeling_llama.py, modeling_rope_utils.py,
-masking_utils.py, loss/loss_utils.py), and checked below against `described`, which reimplements it without transformers:
+Computation of the reference, from transformers 5.23.0 (models/llama/modeling_llama.py, modeling_rope_utils.py,
+masking_utils.py, loss/loss_utils.py). The script checks it against `described`, which reimplements it without transformers:
 
 Embeddings   word only, not scaled. Positions are encoded by rotation, in every layer.
 RMSNorm      weight * (x / sqrt(mean(x^2) + eps)), eps inside the root (`rms_norm_eps`), no mean subtracted, no bias. The
@@ -19,21 +19,21 @@ Rotation     of Q and K, after the projection, before the cache; not of V. Dimen
              i + head_dim / 2 (halves, not neighbours): (a, b) -> (a cos - b sin, b cos + a sin) by the angle
              position * frequency_i, where frequency_i = theta^(-2 i / head_dim). Positions are 0, 1, 2, ... whatever
              the mask (`generate` would count real tokens only, the same where padding is on the right).
-Llama 3      `rope_type: llama3` slows frequencies down, once, whatever the length: with waves =
+Llama 3      `rope_type: llama3` reduces frequencies, independent of the sequence length: with waves =
              original_max_position_embeddings * frequency / (2 pi), keep = (waves - low_freq_factor) /
              (high_freq_factor - low_freq_factor) clamped to 0..1: keep * frequency + (1 - keep) * frequency / factor.
              cos and sin are not scaled.
 Mask         [batch, 1, query, key], added to the scores: 0 where the key is a real token not after the query, and
-             finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right the mask of
-             the padding changes nothing for real queries. Padded queries attend to the real keys; nothing reads them.
+             finfo(dtype).min elsewhere, which leaves a probability of exactly 0. With padding on the right, the padding
+             mask does not affect real queries. Padded queries attend to the real keys, but their results are not used.
 MLP          down_proj(silu(gate_proj(x)) * up_proj(x)), no biases.
 Head         lm_head without bias, or with `tie_word_embeddings` the embedding table, which then gets both gradients.
 Loss         position t's logits against label t + 1, mean over the labels that are not -100 (of the whole batch, not of
              each row). The labels written here are not shifted: the model does it.
 
-In f64 transformers computes as f32: RMSNorm (up to the weight), the frequencies, angles, cos and sin, the softmax, and
-the loss. Here the float64 numbers are all computed in f64; otherwise they would be 2e-6 off. The float32 logits are as
-transformers computes them, all in f32.
+In f64, transformers computes RMSNorm (up to the weight), the frequencies, angles, cos and sin, the softmax, and the loss in
+f32. The float64 numbers of this script are all computed in f64; otherwise the error would be 2e-6. The float32 logits are
+those of transformers, all in f32.
 
 `rope_theta` and `rope_scaling` are written as in published config.json files. transformers 5 itself writes them as one
 object, `rope_parameters` {rope_theta, rope_type, factor, ...}.
@@ -70,8 +70,8 @@ CASES = {
         "tie_word_embeddings": True,
     },
 }
-# The tiny case has no frequency that Llama 3 keeps unchanged: the longest wave kept is 16 / 4 = 4, below 2 pi. This is the
-# table of Llama 3.1 8B, where all three kinds occur.
+# Llama 3 changes all frequencies of the tiny case: the longest unchanged wavelength is 16 / 4 = 4, below 2 pi. The
+# configuration of Llama 3.1 8B has frequencies that are unchanged, interpolated and divided by the factor.
 LLAMA_3_1 = {
     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 131072,
     "rope_theta": 500000.0,

@@ -3,14 +3,14 @@
 
 Writes crates/precision/tests/engine/numbers/matmul.json:
 
-  left, right   the f32 operands, row by row, as the repr of their exact value (parsing as f32 or f64 loses nothing)
-  exact         the product of the operands as they are ("highest")
+  left, right   the f32 operands, row by row, as the repr of their exact value (parsing as f32 or f64 is exact)
+  exact         the product of the unrounded operands ("highest")
   tf32          the product of the operands rounded to TF32 ("high")
   bf16          the product of the operands rounded to bf16 ("medium")
 
-Each product is summed in float64, so what an f32-accumulating multiplication may add is its own summation error: up to
-about 40 * 2^-24 of the sum of |left| * |right|, some hundred times less than the effect of rounding the operands.
-The rounding is exact rational arithmetic, to nearest, ties to even (formats.py checks it against PyTorch).
+Each product is summed in float64. A matmul that accumulates in f32 differs by its summation error: up to about 40 * 2^-24 of
+the sum of |left| * |right|, some hundred times less than the effect of rounding the operands. Operands are rounded with exact
+rational arithmetic, to nearest, ties to even (formats.py checks it against PyTorch).
 """
 
 import json

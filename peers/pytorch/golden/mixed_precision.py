@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
 """Twenty training steps of the tiny DistilBERT (two blocks) in f32, bf16-mixed and 16-mixed, by PyTorch on the CPU.
 
-Writes crates/workloads/tests/golden/mixed-precision.{json,safetensors}: losses, loss scales and final weights. Weights to
-start from and data are those of golden/distilbert.py.
+Writes crates/workloads/tests/golden/mixed-precision.{json,safetensors}: losses, loss scales and final weights. Initial weights
+and data are those of golden/distilbert.py.
 
-Autocast     CPU autocast lists neither softmax nor layer norm, so the CUDA list is applied by hand: softmax, layer norm and
-             loss get their input as `.float()`. The rest of the model (matmuls in the 16-bit format, GELU and ReLU in that of
-             their input, additions in the wider one) is the same under CPU and CUDA autocast.
-Loss scale   torch.amp.GradScaler with `growth_interval=3`. In step INF_STEP a gradient is set to inf. That step is skipped and
-             the scale halved; it grows before and after. Asserted: no other decision is close, because with
-             twice or half the scale the same steps would be finite.
+Autocast     CPU autocast does not list softmax and layer norm, so the CUDA list is applied by hand: softmax, layer norm and
+             loss get their input as `.float()`. The other operations (matmuls in the 16-bit format, GELU and ReLU in the
+             format of their input, additions in the wider format) are the same under CPU and CUDA autocast.
+Loss scale   torch.amp.GradScaler with `growth_interval=3`. In step INF_STEP, a gradient is set to inf. That step is skipped
+             and the scale is halved. The scale grows before and after. The script asserts that no other decision is close:
+             the same steps are finite with twice and with half the scale.
 Optimizer    SGD with momentum. Adam's update does not depend on the scale of its gradients, so it would hide a missing
-             unscaling. clip_grad_norm_ after unscaling; it clips some of the steps and not others.
+             unscaling. clip_grad_norm_ is called after unscaling. It clips some steps but not all.
 
-The distance of another correct implementation from these numbers: it rounds at the same places and adds in another order,
-and a sum near the midpoint of two 16-bit numbers then rounds the other way. So PyTorch runs again on the same problem in
-another order: examples, heads, hidden units and the features of the residual stream are permuted, which changes only the
-order of every sum. `spread` is the largest distance of REORDERED such runs from the first one: in the loss of a step, and in
-the final weights (Frobenius norm of the difference over that of the change from start to end). `format` is the distance from
-the f64 run that skips the same steps. `planted` are the distances of runs with an error in them.
+Another correct implementation rounds the same values but adds in another order, so that a sum near the midpoint of two 16-bit
+numbers may be rounded the other way. To measure this difference, PyTorch runs again on the same problem in other orders:
+examples, heads, hidden units and the features of the residual stream are permuted, which changes only the order of the sums.
+`spread` is the largest distance of REORDERED such runs from the first one: in the loss of a step, and in the final weights
+(Frobenius norm of the difference, divided by that of the change from start to end). `format` is the distance from the f64 run
+that skips the same steps. `planted` are the distances of runs with a planted error.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ SETTINGS = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.flo
 
 @contextlib.contextmanager
 def autocast(dtype):
-    """CPU autocast with the CUDA list's softmax, layer norm and loss."""
+    """Applies CPU autocast, with softmax, layer norm and loss as in the CUDA list."""
     if dtype is None:
         yield
         return
@@ -75,8 +75,8 @@ def finite(model):
 
 
 def train(weights, data, lower, dtype=torch.float32, skip=None, check=False, fault=None):
-    """Returns losses before each update and after the last, the scale after each step, skipped steps, and the final weights. `skip` are
-    steps that a run without a scaler leaves out."""
+    """Returns the losses before each update and after the last one, the scale after each step, the skipped steps, and the final weights.
+    `skip` lists the steps that a run without a scaler skips."""
     model = new_model(dtype, weights)
     parameters = list(model.parameters())
     optimizer = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM, foreach=False)
@@ -170,8 +170,8 @@ def distance(run, reference, weights):
     """Returns the largest distance of the losses, and the distance of the final weights relative to their total change."""
     losses = max(abs(a - b) for a, b in zip(run["losses"], reference["losses"]))
     square = lambda a, b: sum(((a[name].double() - b[name].double()) ** 2).sum().item() for name in weights)
-    way = square(reference["final"], weights)
-    return {"loss": losses, "weights": (square(run["final"], reference["final"]) / way) ** 0.5}
+    change = square(reference["final"], weights)
+    return {"loss": losses, "weights": (square(run["final"], reference["final"]) / change) ** 0.5}
 
 
 def spread(weights, data, lower, reference):

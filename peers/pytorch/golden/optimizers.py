@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 """Parameters after every step of PyTorch's and timm's optimizers, from given gradients.
 
-Writes crates/precision/tests/training/numbers/optimizers.json: values to start from and gradients (all of them f32 numbers,
-so that every format starts from the same ones), the learning rate of each step, and for each optimizer the parameters
-after each step, computed in f64, f32, f16 and bf16.
+Writes crates/precision/tests/training/numbers/optimizers.json: initial values and gradients (f32 numbers, so that every format
+starts from the same values), the learning rate of each step, and for each optimizer the parameters after each step, computed in
+f64, f32, f16 and bf16.
 
-On the CPU, PyTorch rounds the factor of `a.add_(b, alpha=factor)` to the tensors' format; on CUDA it does not, and 16-bit
-training runs on CUDA. So this operation is computed here as on CUDA: in f32, rounded once. Norms, and ratios of them, also
-stay in f32, whereas timm rounds both to 16 bits (a norm of over 65504 would be infinite in f16).
+On the CPU, PyTorch rounds the factor of `a.add_(b, alpha=factor)` to the tensors' format, but not on CUDA, where 16-bit training
+usually runs. This script computes the operation as on CUDA: in f32, rounded once. Norms and their ratios also stay in f32,
+whereas timm rounds both to 16 bits (a norm above 65504 would be infinite in f16).
 
-NaN is written as null: for the element whose first gradient is 0 in f16, where Adam's epsilon is 0 and it divides 0 by 0.
+NaN is written as null. It occurs in f16 for the element whose first gradient is 0: Adam's epsilon is 0 in f16, so Adam divides
+0 by 0.
 
-Edge cases: a matrix of zeros, whose norm LARS and LAMB divide by; an element whose first gradient is 0, for
-which Adam divides 0 by epsilon; a parameter without a gradient in one step, which Adam then does not count and timm's LAMB
-does; gradients of 1e-4 next to gradients of 10; a learning rate that changes. Vectors are in a group without weight decay for
-LARS and LAMB, as in distilbert.py.
+Edge cases: a matrix of zeros, by whose norm LARS and LAMB divide; an element whose first gradient is 0, for which Adam divides
+0 by epsilon; a parameter without a gradient in one step, which counts as a step in timm's LAMB but not in Adam; gradients of 1e-4
+next to gradients of 10; a changing learning rate. For LARS and LAMB, vectors are in a group without weight decay, as in
+distilbert.py.
 """
 
 import json

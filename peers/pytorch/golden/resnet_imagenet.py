@@ -4,11 +4,11 @@
 Writes crates/workloads/tests/golden/resnet18-tiny.{safetensors,json} and resnet50-tiny.{safetensors,json}. Nothing in
 them comes from Mantissa.
 
-What the reference computes, read from torchvision 0.29.2 (models/resnet.py), all of it by torchvision's `ResNet` with WIDTH
-instead of 64 channels; `restated` below reimplements it in plain functions, and both must agree:
+Computation of the reference, from torchvision 0.29.2 (models/resnet.py), with torchvision's `ResNet` of fewer than 64
+channels. `restated` below reimplements it in plain functions, and both must agree:
 
 Stem         conv1 7x7, stride 2, padding 3, 3 -> w channels; bn1; ReLU; max pool 3x3, stride 2, padding 1 (its padding
-             never wins: -inf).
+             is -inf).
 Stages       layer1 ... layer4 of planes w, 2w, 4w, 8w; the first block of stages 2, 3 and 4 has stride 2, all others 1.
              Blocks per stage: 2, 2, 2, 2 (ResNet-18, basic) and 3, 4, 6, 3 (ResNet-50, bottleneck).
 Basic        conv1 3x3 (the block's stride, padding 1), bn1, ReLU, conv2 3x3 (stride 1, padding 1), bn2; + shortcut;
@@ -25,14 +25,14 @@ Batch norm   eps 1e-5, inside the square root. In training: mean and biased vari
              running statistics. No layer starts at weight 0 here (`zero_init_residual` is off).
 Loss         mean cross-entropy.
 
-The file of weights has every tensor under torchvision's name, running_mean and running_var among them, as f16, which
-is exact here and keeps the file small: widen. ResNet-50's has num_batches_tracked (I64, no shape) as in newer files of
-torchvision, ResNet-18's does not, as in the oldest. The running statistics are those of other
-images, with an offset.
+The weights file contains every tensor under torchvision's name, including running_mean and running_var. The values are stored
+as f16, which is exact here and keeps the file small. The file of ResNet-50 contains num_batches_tracked (I64, no shape) as
+newer files of torchvision, and that of ResNet-18 does not, as the oldest files. The running statistics are from other images,
+with an offset.
 
 The JSON, all from f64 but "float32":
 
-  images           quarters: integers to divide by 4, [image, channel, row, column] flattened
+  images           integers in units of 1/4, [image, channel, row, column] flattened
   evaluation       logits by the running statistics of the file
   training         logits and loss of all images at once, by the batch's own statistics; gradients of that loss, norm
                    and sum by parameter (of fc's the sum is rounding noise: 0 in exact arithmetic); running means and
@@ -54,7 +54,7 @@ OUT = Path(__file__).resolve().parents[3] / "crates/workloads/tests/golden"
 SEED = 20250311
 EDGE, CLASSES, IMAGES = 33, 5, 3
 LABELS = [3, 0, 4]
-MODELS = {  # depth: block, blocks per stage, width, whether the file counts batches
+MODELS = {  # depth: block, blocks per stage, width, True if the file contains num_batches_tracked
     18: (BasicBlock, [2, 2, 2, 2], 3, False),
     50: (Bottleneck, [3, 4, 6, 3], 2, True),
 }

@@ -3,8 +3,8 @@
 
   stories.py CHECKPOINT.bin TOKENIZER.bin TEXT.txt
 
-JSON to stdout; it writes nothing into the repository. The computation, read from karpathy/llama2.c (run.c, model.py, export.py,
-tinystories.py), MIT:
+Writes JSON to stdout, and does not write into the repository. The computation follows karpathy/llama2.c (run.c, model.py,
+export.py, tinystories.py), MIT:
 
 Checkpoint   llama2.c's legacy format, little-endian: seven i32 (dim, hidden_dim, n_layers, n_heads, n_kv_heads,
              vocab_size, seq_len; a negative vocab_size means that the classifier is not tied), then f32 tensors, each for
@@ -22,16 +22,16 @@ Logits       final norm, then the classifier: the token embeddings where it is t
 
 Tokenizer    llama2.c's format: i32 max_token_length, then for each token f32 score, i32 length, bytes. 0 <unk>, 1 BOS,
              2 EOS, 3 + b the byte b, spelled `<0x41>`.
-Encoding     BOS; then, unless the text is empty, the token of a space; then for each character of the text its token, or,
-             where it has none, its UTF-8 bytes + 3 each. Then, as long as two neighbours together spell a token: merge
-             the pair of the highest score, of equals the first. No EOS.
-Decoding     one space at the start of the token after BOS is dropped; `<0x41>` is the byte. Generation takes the first of
-             the largest logits and stops early at BOS or EOS.
+Encoding     BOS; then, unless the text is empty, the token of a space; then for each character of the text its token, or
+             its UTF-8 bytes + 3 each if the character is not a token. Then, as long as two neighbours together spell a token,
+             merge the pair with the highest score, or the first one of equal pairs. No EOS.
+Decoding     one space at the start of the token after BOS is dropped. `<0x41>` is decoded to the byte. Generation takes the
+             first of the largest logits and stops early at BOS or EOS.
 
 Stories      TEXT split at `<|endoftext|>`, each part stripped of whitespace at both ends, empty parts dropped.
-NLL          of a story: BOS and its tokens in one pass from position 0, without other stories in the context; each token
-             after BOS given all before it; natural logarithm. The end of the story is not scored. `mean_nll` is the sum
-             over all stories divided by the number of all tokens scored (BOS is not scored).
+NLL          of a story: BOS and its tokens in one pass from position 0, without other stories in the context. Each token
+             after BOS is scored given all tokens before it, with the natural logarithm. The end of the story is not scored.
+             `mean_nll` is the sum over all stories divided by the number of all scored tokens (BOS is not scored).
 """
 
 import json
@@ -69,7 +69,7 @@ class Llama:
         self.final_norm = take(dim)
         cosines, sines = take(self.length, self.head // 2), take(self.length, self.head // 2)
         self.classifier = take(-vocab, dim) if vocab < 0 else self.embeddings
-        assert at == len(values), "more numbers than the header says"
+        assert at == len(values), "the file contains more numbers than the header declares"
 
         # Angles in f64, rounded once. The file's own tables differ by the f32 rounding of large angles.
         angles = torch.arange(self.length)[:, None] * 10000.0 ** (-torch.arange(0, self.head, 2).double() / self.head)
@@ -117,7 +117,7 @@ class Tokenizer:
             at += 8 + length
         assert at == len(data)
         self.ids = {piece: token for token, piece in enumerate(self.pieces)}
-        assert len(self.ids) == count, "two tokens are spelled alike"
+        assert len(self.ids) == count, "two tokens have the same spelling"
         assert all(self.pieces[BYTES + byte] == b"<0x%02X>" % byte for byte in range(256))
 
     def encode(self, text):
@@ -183,7 +183,7 @@ def main():
     assert [tokenizer.decode(story) for story in stories] == parts
     model, story = models["f64"], stories[0]
     whole = model.logits(story)
-    assert (model.logits(story[:20]) - whole[:20]).abs().max() < 1e-12, "a token sees later ones"
+    assert (model.logits(story[:20]) - whole[:20]).abs().max() < 1e-12, "a token attends to later tokens"
 
     given = {"stories": [{"text": part, "tokens": ids} for part, ids in zip(parts, stories)],
              "scored": [len(story) - 1 for story in stories], "first_logits": whole[0].tolist()}

@@ -1,9 +1,9 @@
 """Shared code of the references of small transformers, imported by llama.py, gpt2.py, bert.py and bloom.py.
 
-Weights are drawn in f32, stored, read back and widened exactly, like any reader of the file does. The float64 numbers
-are float64 throughout: transformers forces some things into f32 whatever the model's dtype (each script says which),
-and `widened` makes it compute those in f64 too. `OnlyFloat64` checks that no operation of such a run, backward
-included, returns another float type. The float32 numbers come from unmodified transformers.
+Weights are drawn in f32, stored, read back and widened exactly, as any reader of the file does. The float64 numbers are
+computed entirely in float64: transformers computes some operations in f32 whatever the model's dtype (the docstring of each
+script lists them), and `widened` makes it compute them in f64. `OnlyFloat64` checks that no operation of such a run, including
+the backward pass, returns another float type. The float32 numbers come from unmodified transformers.
 """
 
 import json
@@ -81,7 +81,7 @@ def start():
 def new_model(kind, config, dtype, weights=None):
     """Returns a model. For f64, call this and run the model within `widened`. Dropout is 0, so training mode only changes what
     autograd keeps. Each parameter is in the weights, or tied to one that is."""
-    fields = deepcopy(config)  # transformers adds to what it is given
+    fields = deepcopy(config)  # transformers modifies its arguments
     model_type = fields.pop("model_type")
     made = kind.config_class(**fields, attn_implementation="eager")
     assert made.model_type == model_type and made._attn_implementation == "eager"
@@ -127,7 +127,7 @@ def store(name, weights):
 
 
 def batch(seed, vocabulary, lengths, padding=0):
-    """Returns token ids padded on the right with `padding`, which no real token is, and their mask."""
+    """Returns token ids padded on the right with `padding`, and their mask. Real tokens do not have the id `padding`."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(0, vocabulary - 1, (len(lengths), max(lengths)), generator=generator)
     mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
@@ -189,8 +189,8 @@ def single(kind, config, weights, **inputs):
 
 
 def greedy(model, prompt):
-    """Returns the tokens after the prompt, and the logits of the first few, computed with the cache: the prompt in one pass,
-    then one token at a time. They are checked against those without a cache and against `generate`; no choice is close."""
+    """Returns the tokens after the prompt and the logits of the first few, computed with the cache: the prompt in one pass, then
+    one token at a time. Asserts that results without a cache and `generate` agree, and that no choice is close."""
     model.eval()
     whole = step = torch.tensor([prompt])
     cache, steps, margin = None, [], float("inf")
@@ -214,7 +214,7 @@ def greedy(model, prompt):
     assert torch.equal(generated, whole), (generated, whole)
     tokens = whole[0, len(prompt):].tolist()
     assert margin > 1e-2, margin  # f32 chooses the same tokens
-    assert len(set(tokens)) > 3, tokens  # it does not just repeat itself
+    assert len(set(tokens)) > 3, tokens  # the model does not repeat a few tokens
     model.train()
     return tokens, steps[:STEPS]
 

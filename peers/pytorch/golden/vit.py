@@ -3,7 +3,7 @@
 
 Writes crates/workloads/tests/golden/vit-tiny.{safetensors,json}. Nothing in them comes from Mantissa.
 
-What the reference computes, read from transformers 5.23.0 (models/vit/modeling_vit.py), by its
+Computation of the reference, from transformers 5.23.0 (models/vit/modeling_vit.py), by its
 ViTForImageClassification; `restated` below reimplements it in plain functions, and both must agree:
 
 Patches      a convolution of kernel and stride `patch_size`, with bias, no padding: [n, channels, size, size] to
@@ -13,22 +13,22 @@ Embeddings   cls_token before all patches, then + position_embeddings [1, 1 + pa
 Block        pre-norm: x = x + attention(layernorm_before(x)); x = x + ffn(layernorm_after(x)).
 Attention    softmax(Q K^T * (hidden / heads)^-0.5) V, no mask, then output.dense. Q, K, V (`qkv_bias`) and the output
              projection have biases. Dropout on the probabilities and after output.dense, both 0 here. SDPA computes it
-             here: eager attention of transformers rounds the probabilities to f32, in f64 too.
+             here, because transformers' eager attention rounds the probabilities to f32 even in f64.
 Feed-forward output.dense(gelu(intermediate.dense(x))), dropout after it; exact GELU x * Phi(x) by erf, not tanh.
 LayerNorm    eps 1e-12, biased variance, with weight and bias; five of them here.
 Head         vit.layernorm over every token after the last block, then `classifier` of the first token (the class
              token's). No pooler, no tanh, no mean over patches.
 Loss         mean cross-entropy over the batch.
 
-The gradient of every key's bias is 0 in exact arithmetic (it shifts all scores of a query alike): its recorded
-values are rounding noise, and so is its "largest".
+The gradient of every key's bias is 0 in exact arithmetic (it shifts all scores of a query alike), so its recorded values and
+its "largest" are rounding noise.
 
 The names in the file are those of published checkpoints (google/vit-base-patch16-224), independent of the module names in the
 installed version of transformers. The JSON, all from f64 but "float32":
 
-  images           quarters: integers to divide by 4, [image, channel, row, column] flattened
-  logits, loss     of the file's weights
-  gradients        of the loss: norm of each parameter's, and the place and value of its largest number
+  images           integers in units of 1/4, [image, channel, row, column] flattened
+  logits, loss     with the weights of the file
+  gradients        of the loss: norm of each parameter's gradient, and index and value of its largest element
   training         plain SGD: loss before each step, and after all of them
   float32          logits, loss and those losses by PyTorch in f32, which shows the effect of rounding
 """
@@ -97,7 +97,7 @@ def new_model(file, dtype):
             folder, dtype=dtype, attn_implementation="sdpa", output_loading_info=True
         )
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
-    return model.train()  # dropout is 0, so training mode changes nothing but what autograd keeps
+    return model.train()  # dropout is 0, so training mode only changes what autograd saves
 
 
 def restated(weights, images):

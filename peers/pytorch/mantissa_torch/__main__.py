@@ -10,8 +10,8 @@ import sys
 import time
 import traceback
 
-# From here on, output to standard output, also from C++, goes to standard error.
-answers = os.fdopen(os.dup(1), "w")
+# From here on, writes to standard output, also from C++, go to standard error.
+responses = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 import torch  # noqa: E402
@@ -25,38 +25,38 @@ def about():
     return {"name": f"PyTorch {torch.__version__.split('+')[0]}", "pid": os.getpid()}
 
 
-class Answering:
-    """Handler of requests, one after the other."""
+class RequestHandler:
+    """Handles requests one by one."""
 
     def __init__(self):
         self.session = None
 
-    def answer(self, question):
-        [(asked, given)] = question.items() if isinstance(question, dict) else [(question, {})]
-        match asked:
+    def handle(self, request):
+        [(name, arguments)] = request.items() if isinstance(request, dict) else [(request, {})]
+        match name:
             case "about":
                 return about()
             case "clock":
                 return time.monotonic()
             case "multiply":
                 try:
-                    setting = Setting(given.pop("setting"))
+                    setting = Setting(arguments.pop("setting"))
                 except Unavailable as reason:
                     return str(reason)
-                return multiply(setting, given.pop("pass"), **given)
+                return multiply(setting, arguments.pop("pass"), **arguments)
             case "load":
                 self.forget()
                 try:
-                    self.session = Session(**given)
+                    self.session = Session(**arguments)
                 except Unavailable as reason:
                     return {"seconds": 0.0, "unavailable": str(reason)}
                 return {"seconds": self.session.seconds, "unavailable": None}
             case "step" | "start_over" | "predict" | "write" | "launch" | "result" | "copies" | "lay_for_copy":
-                return getattr(self.session, asked)(**given)
-        raise ValueError(f"nobody asks `{asked}`")
+                return getattr(self.session, name)(**arguments)
+        raise ValueError(f"unknown request `{name}`")
 
     def forget(self):
-        """Releases the current cell before the next one is read."""
+        """Releases the current cell before the next cell is read."""
         if self.session:
             self.session.close()
             self.session = None
@@ -66,31 +66,31 @@ class Answering:
         return self.session and self.session.allocator()
 
 
-# Messages of libraries that PyTorch passes on: its own allocator on a CPU, the system (ENOMEM), cuBLAS and cuDNN.
+# Fragments of out-of-memory errors: of PyTorch's allocator on a CPU, the system (ENOMEM), cuBLAS and cuDNN.
 OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "status_alloc_failed")
 
 
 def reason_of(error):
-    """Returns the error on one line. An out-of-memory error starts with the text that Mantissa searches for."""
+    """Returns the error message on one line. Out-of-memory errors begin with `out of memory`, which Mantissa detects."""
     text = " ".join(str(error).split()) or type(error).__name__
-    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(said in text.lower() for said in OUT_OF_MEMORY)
+    ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(fragment in text.lower() for fragment in OUT_OF_MEMORY)
     return f"out of memory: {text}" if ran_out else text
 
 
 def main():
-    # Mantissa passes its own number of threads.
+    # Mantissa passes the number of threads that burn uses.
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))
-    answering = Answering()
+    handler = RequestHandler()
     for line in sys.stdin:
         try:
-            said = answering.answer(json.loads(line))
-            said = {"answer": said, "allocator": answering.allocator()}
+            answer = handler.handle(json.loads(line))
+            response = {"answer": answer, "allocator": handler.allocator()}
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
-            said = {"failed": reason_of(error), "allocator": None}
-        answers.write(json.dumps(said) + "\n")
-        answers.flush()
+            response = {"failed": reason_of(error), "allocator": None}
+        responses.write(json.dumps(response) + "\n")
+        responses.flush()
 
 
 if __name__ == "__main__":

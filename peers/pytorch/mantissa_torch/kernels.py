@@ -1,6 +1,6 @@
 """Kernels: single operations of PyTorch.
 
-RMS norm is that of `torch.nn.functional`, which rounds once, as Mantissa's does. In transformers' LLaMA it consists of several operations.
+RMS norm is `torch.nn.functional.rms_norm`, which rounds once, as in Mantissa. In transformers' LLaMA, RMS norm consists of several operations.
 """
 
 import math
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from mantissa_torch.setting import Unavailable
 
-# Epsilons of Mantissa's layer norm and RMS norm, those of DistilBERT and LLaMA.
+# Epsilons of layer norm (that of DistilBERT) and RMS norm (that of LLaMA), as in Mantissa.
 EPSILON, RMS_EPSILON = 1e-12, 1e-5
 
 
@@ -20,7 +20,7 @@ class Kernel(NamedTuple):
     ready: callable
     # Computes the result of a launch.
     compute: callable
-    # `torch.compile` compiles it along with models; optimizers are not compiled.
+    # True if `torch.compile` applies. Optimizers are not compiled.
     compiles: bool = True
 
 
@@ -40,10 +40,10 @@ def kernel(described, setting):
             return Kernel(on("images", "filters"), lambda images, filters: F.conv2d(images, filters, None, stride, padding))
         case "attention":
             fused = setting.attention == "sdpa"
-            return Kernel(on("queries", "keys", "values"), F.scaled_dot_product_attention if fused else in_steps)
+            return Kernel(on("queries", "keys", "values"), F.scaled_dot_product_attention if fused else eager_attention)
         case "gelu":
             if setting.gelu not in ("exact", "tanh"):
-                raise Unavailable(f"PyTorch has no GELU `{setting.gelu}`")
+                raise Unavailable(f"PyTorch does not support `gelu={setting.gelu}`")
             form = {"exact": "none", "tanh": "tanh"}[setting.gelu]
             return Kernel(on("values"), lambda values: F.gelu(values, approximate=form))
         case "softmax":
@@ -57,12 +57,12 @@ def kernel(described, setting):
             return Kernel(on("values"), lambda values: values.to(setting.computed))
         case "adamw":
             if setting.stored != torch.float32:
-                raise Unavailable("Mantissa's AdamW reads gradients in f32, and PyTorch's have the format of their parameters")
+                raise Unavailable("PyTorch's gradients have the format of the parameters, but Mantissa's AdamW kernel reads gradients in f32")
             return Kernel(second_step, step, compiles=False)
-    raise Unavailable(f"there is no kernel `{kind}` for PyTorch")
+    raise Unavailable(f"the PyTorch peer does not support the kernel `{kind}`")
 
 
-def in_steps(queries, keys, values):
+def eager_attention(queries, keys, values):
     """Computes attention as transformers' `eager` does."""
     scores = torch.matmul(queries, keys.transpose(2, 3)) / math.sqrt(queries.shape[-1])
     weights = F.softmax(scores, -1, dtype=torch.float64 if scores.dtype == torch.float64 else torch.float32)
@@ -70,7 +70,7 @@ def in_steps(queries, keys, values):
 
 
 def second_step(operands):
-    """Returns an optimizer that has made one step, so its running means exist."""
+    """Returns an optimizer after its first step, so that its moments exist, and the parameters."""
     parameters = torch.nn.Parameter(operands["parameters"])
     optimizer = torch.optim.AdamW([parameters], lr=1e-3, eps=1e-8, weight_decay=0.01, fused=True)
     parameters.grad = operands["first"]

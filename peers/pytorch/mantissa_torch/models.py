@@ -1,4 +1,4 @@
-"""Models that users of PyTorch run, with the sizes and weights of the request."""
+"""Models of transformers and torchvision, with the sizes and weights of the request."""
 
 import tempfile
 from pathlib import Path
@@ -24,19 +24,19 @@ HEADS = {
 }
 
 
-def build(kind, size, handed, folder, setting):
+def build(kind, size, cell_file, folder, setting):
     """Returns a model of this kind and size on the device, in the setting's format, with the weights of the request.
 
-    The momentum of batch norms is that of a micro-batch.
+    Batch norms get the momentum for one micro-batch.
     """
-    file = folder / handed["weights"]
+    file = folder / cell_file["weights"]
     if kind == "resnet":
-        model = small_resnet(size, handed["classes"], load_file(file))
+        model = small_resnet(size, cell_file["classes"], load_file(file))
     elif kind == "resnet-imagenet":
-        model = large_resnet(size, handed["classes"], load_file(file))
+        model = large_resnet(size, cell_file["classes"], load_file(file))
     else:
-        # Loaded in its format, as users load it: rotary frequencies stay in f32.
-        return transformer(kind, size, handed, file, setting).to(setting.device)
+        # Load the model in its format with `from_pretrained`, as users do, so that rotary frequencies stay in f32.
+        return transformer(kind, size, cell_file, file, setting).to(setting.device)
     momentum = 0.1
     if setting.batchnorm_momentum == "scaled":
         momentum = 1 - (1 - momentum) ** (1 / setting.accumulate)
@@ -44,13 +44,13 @@ def build(kind, size, handed, folder, setting):
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = momentum
     if setting.checkpointing:
-        raise Unavailable("this model of PyTorch has no checkpointing")
+        raise Unavailable("the PyTorch peer does not support `checkpointing=on` for ResNets")
     return model.to(setting.device, setting.stored)
 
 
-def transformer(kind, size, handed, file, setting):
-    by_classes, by_words = HEADS[kind]
-    name = by_classes if handed.get("classes") else by_words
+def transformer(kind, size, cell_file, file, setting):
+    classifier, language_model = HEADS[kind]
+    name = classifier if cell_file.get("classes") else language_model
     size = dict(size)
     interleaved = size.pop("rope_interleaved", False)
     scaling = size.pop("rope_scaling", None)
@@ -59,19 +59,19 @@ def transformer(kind, size, handed, file, setting):
         size["rope_parameters"] = {"rope_theta": theta, "rope_type": "llama3", **scaling} if scaling else {
             "rope_theta": theta, "rope_type": "default"
         }
-    if handed.get("classes"):
-        size["num_labels"] = handed["classes"]
-    if handed.get("words") and "vocab_size" not in size:
-        size["vocab_size"] = handed["words"]
+    if cell_file.get("classes"):
+        size["num_labels"] = cell_file["classes"]
+    if cell_file.get("words") and "vocab_size" not in size:
+        size["vocab_size"] = cell_file["words"]
     model_class = getattr(transformers, name)
-    # Loaded like a published checkpoint, so transformers maps the names to its modules.
+    # Load the weights like a published checkpoint, so that transformers maps the names to its modules.
     with tempfile.TemporaryDirectory() as pretrained:
         config = model_class.config_class(**size, architectures=[name], bos_token_id=None, eos_token_id=None)
         config.save_pretrained(pretrained)
         checkpoint = Path(pretrained) / "model.safetensors"
         if interleaved:
             weights = load_file(file)
-            in_halves(weights, size)
+            rotary_halves(weights, size)
             save_file(weights, checkpoint, metadata={"format": "pt"})
             del weights
         else:
@@ -81,17 +81,17 @@ def transformer(kind, size, handed, file, setting):
         )
     wrong = {key: info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[key]}
     if wrong:
-        raise ValueError(f"transformers does not take the weights: {wrong}")
+        raise ValueError(f"the weights do not match the model in transformers: {wrong}")
     if setting.checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     return model
 
 
-class Answers(nn.Module):
-    """A model that predicts only at some positions: its head computes only these rows, `[positions, classes or tokens]`.
+class SelectedPositions(nn.Module):
+    """Model whose head computes logits only at selected positions, `[positions, classes or tokens]`.
 
-    Logits of every token at every position would take most of the time and memory. Positions are selected by `index_select`, whose
-    gradient is one addition by index; the gradient of `hidden[rows]` would sort them first.
+    Logits at every position would take most of the time and memory. Positions are selected by `index_select`, because its gradient is a
+    single `index_add`, whereas the gradient of `hidden[rows]` sorts the rows first.
     """
 
     def __init__(self, model, kind, by_classes):
@@ -105,8 +105,8 @@ class Answers(nn.Module):
         return self.head(hidden.flatten(0, 1).index_select(0, rows))
 
 
-def in_halves(weights, size):
-    """Converts query and key weights from rotary pairs of neighbouring elements to the two halves that transformers rotates."""
+def rotary_halves(weights, size):
+    """Reorders query and key weights from interleaved rotary pairs to the two halves per head that transformers rotates."""
     for name, weight in weights.items():
         heads = size["num_attention_heads"] if "q_proj" in name else size["num_key_value_heads"]
         if "q_proj" in name or "k_proj" in name:
@@ -115,7 +115,7 @@ def in_halves(weights, size):
 
 
 class Block(nn.Module):
-    """Two convolutions with a shortcut of option A."""
+    """Residual block with a shortcut of option A."""
 
     def __init__(self, inner, outer, stride):
         super().__init__()
@@ -133,7 +133,7 @@ class Block(nn.Module):
 
 
 class SmallResNet(nn.Module):
-    """ResNet for small images (arXiv 1512.03385, section 4.2), in the names of akamaster/pytorch_resnet_cifar10."""
+    """ResNet for CIFAR-10 (arXiv 1512.03385, section 4.2), with the parameter names of akamaster/pytorch_resnet_cifar10."""
 
     def __init__(self, depth, width, classes):
         super().__init__()
@@ -160,7 +160,7 @@ def small_resnet(size, classes, weights):
 def large_resnet(size, classes, weights):
     depth = size["depth"]
     if size.get("width", 64) != 64 or not hasattr(torchvision.models, f"resnet{depth}"):
-        raise Unavailable(f"torchvision has no ResNet of depth {depth} and this width")
+        raise Unavailable(f"torchvision does not have a ResNet of depth {depth} and width {size.get('width', 64)}")
     return with_weights(getattr(torchvision.models, f"resnet{depth}")(num_classes=classes), weights)
 
 
@@ -168,9 +168,9 @@ def with_weights(model, weights):
     missing, unexpected = model.load_state_dict(weights, strict=False)
     missing = [name for name in missing if not name.endswith("num_batches_tracked")]
     if missing or unexpected:
-        raise ValueError(f"the weights do not fit: missing {missing}, unexpected {unexpected}")
+        raise ValueError(f"the weights do not match the model: missing {missing}, unexpected {unexpected}")
     return model
 
 
-def read(folder, handed):
-    return {part: load_file(folder / handed[part]) for part in ("train", "validation", "test") if handed.get(part)}
+def read(folder, cell_file):
+    return {part: load_file(folder / cell_file[part]) for part in ("train", "validation", "test") if cell_file.get(part)}

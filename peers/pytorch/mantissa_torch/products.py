@@ -1,25 +1,25 @@
-"""Matmuls of a setting's layers and their gradients, from which Mantissa infers their arithmetic."""
+"""Matmuls in the layers of a setting and in their gradients. Mantissa probes them to detect the arithmetic."""
 
 import numpy
 import torch
 import torch.nn.functional as F
 
 EDGE = 128
-# Rows, and terms of a sum, of a matmul of few rows with many weights.
-FEW, TERMS = 8, 1024
+# Number of rows and of summed products per output of a matmul with few rows.
+FEW_ROWS, TERMS = 8, 1024
 
 
-def multiply(setting, what, operands, result):
-    """Computes `lhs · rhsᵀ` by the pass `what`. Both operands are `[EDGE, EDGE]`, one after the other in a file."""
+def multiply(setting, name, operands, result):
+    """Computes `lhs · rhsᵀ` with the pass `name`. The file `operands` contains both operands `[EDGE, EDGE]`, one after the other."""
     values = torch.from_numpy(numpy.fromfile(operands)).to(setting.device, setting.stored)
     lhs, rhs = values.view(2, EDGE, EDGE)
     with torch.enable_grad():
-        product = PASSES[what](setting, lhs, rhs)
+        product = PASSES[name](setting, lhs, rhs)
     numpy.asarray(product.detach().cpu().double()).tofile(result)
 
 
 def gradient(setting, of, grad, layer, *others):
-    """Returns the gradient with respect to the argument `of` of a layer whose output has the gradient `grad`."""
+    """Returns the gradient with respect to the argument `of` of a layer. `grad` is the gradient of the output."""
     of = of.requires_grad_()
     with setting.context():
         output = layer(of, *others)
@@ -34,11 +34,11 @@ def forward(setting, layer, *operands):
 
 def few_rows(setting, lhs, rhs):
     wide = [F.pad(rows, (0, TERMS - EDGE)) for rows in (lhs, rhs)]
-    return torch.cat([forward(setting, F.linear, rows, wide[1]) for rows in wide[0].split(FEW)])
+    return torch.cat([forward(setting, F.linear, rows, wide[1]) for rows in wide[0].split(FEW_ROWS)])
 
 
 def windows(matrix):
-    """Reshapes rows to images or filters of 2 × 2; their convolution has one window."""
+    """Reshapes rows to images or filters of 2 × 2 pixels, so that their convolution has one window."""
     return matrix.reshape(EDGE, EDGE // 4, 2, 2)
 
 

@@ -18,14 +18,14 @@ __all__ = ["Session", "Unavailable"]
 
 
 def forget_workspaces():
-    """Frees the workspaces of earlier probes: cuBLAS keeps one for each thread that has multiplied."""
+    """Frees the workspaces of earlier probes. cuBLAS keeps a workspace for each thread that has computed a matmul."""
     if torch.cuda.is_initialized():
         torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
 
 
 def forget_peak():
-    """Resets the memory high-water marks of this process, if the system supports it, so they exclude reading."""
+    """Resets the peak memory of this process, if the system supports it, so that it excludes reading the cell."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
@@ -42,54 +42,54 @@ class Session:
     def __init__(self, folder, cell):
         forget_workspaces()
         self.folder = Path(folder)
-        self.handed = json.loads((self.folder / cell).read_text())
-        workload, self.seed = self.handed["cell"]["workload"], self.handed["cell"]["seed"]
+        self.cell_file = json.loads((self.folder / cell).read_text())
+        workload, self.seed = self.cell_file["cell"]["workload"], self.cell_file["cell"]["seed"]
         [(self.kind, self.task)] = workload["task"].items()
         if self.kind != "kernel":
-            # Importing the model libraries takes as long as importing PyTorch. Kernels do not need them, and it is not part of the read time.
+            # Import the model libraries only here: the import takes as long as that of PyTorch, kernels do not need it, and it must not be timed.
             from mantissa_torch import models
 
             self.models = models
         begun = time.monotonic()
-        self.setting = Setting(self.handed["cell"]["setting"])
+        self.setting = Setting(self.cell_file["cell"]["setting"])
         self.outermost = contextlib.ExitStack()
         if self.kind == "kernel":
             self.kernel = kernel(self.task["kernel"], self.setting)
-            # Only `turns` keeps a reference, so memory that an optimizer no longer needs is freed.
-            self.turns, self.launches, self.first = [self.kernel.ready(self.operands())], 0, None
+            # Do not keep other references to the operands, so that an optimizer can free memory that it no longer needs.
+            self.rotating_operands, self.launches, self.first = [self.kernel.ready(self.operands())], 0, None
             compiles = self.setting.compiled and self.kernel.compiles
             self.computed = torch.compile(self.kernel.compute) if compiles else self.kernel.compute
             if self.setting.device == "cuda":
-                # The first `record` creates the event and is the slowest.
+                # Record each event once, because the first `record` creates the event and is slower.
                 self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
                 for event in self.events:
                     event.record()
         else:
             self.load_model()
-            self.parts = self.models.read(self.folder, self.handed)
+            self.parts = self.models.read(self.folder, self.cell_file)
             self.places = {part: places(tensors) for part, tensors in self.parts.items() if "rows" in tensors}
             self.first_running = {name: value.clone() for name, value in self.model.named_buffers()}
-            # Small enough that no warm-up step overflows: the optimizer state then exists before steps are timed.
+            # Use a small loss scale, so that no warm-up step overflows and the optimizer state exists before steps are timed.
             self.start_anew(loss_scale=2.0)
         if self.kind != "train":
-            # Weights do not change, and autocast caches its casts until this context is left, not only for one batch or token. It does not cache
-            # casts of a kernel's operands, because they do not require gradients.
+            # Weights do not change here, so enter autocast once: it caches the casts of weights until this context exits, instead of for one batch
+            # or token. Operands of kernels are not cached, because they do not require gradients.
             self.outermost.enter_context(self.setting.context())
-        if self.handed.get("prompts"):
-            self.prompts = load_file(self.folder / self.handed["prompts"])["ids"].long()
+        if self.cell_file.get("prompts"):
+            self.prompts = load_file(self.folder / self.cell_file["prompts"])["ids"].long()
         self.setting.wait()
         self.seconds = time.monotonic() - begun
         forget_peak()
 
     def load_model(self):
         [(self.model_kind, size)] = self.task["model"].items()
-        self.model = self.models.build(self.model_kind, size, self.handed, self.folder, self.setting)
-        by_classes = bool(self.handed.get("classes"))
-        asked_at_places = self.kind != "generate" and self.model_kind in self.models.HEADS and (self.model_kind == "bloom" or not by_classes)
-        called = self.models.Answers(self.model, self.model_kind, by_classes) if asked_at_places else self.model
-        self.asked_at_places = asked_at_places
+        self.model = self.models.build(self.model_kind, size, self.cell_file, self.folder, self.setting)
+        by_classes = bool(self.cell_file.get("classes"))
+        selects_positions = self.kind != "generate" and self.model_kind in self.models.HEADS and (self.model_kind == "bloom" or not by_classes)
+        called = self.models.SelectedPositions(self.model, self.model_kind, by_classes) if selects_positions else self.model
+        self.selects_positions = selects_positions
         self.called = torch.compile(called) if self.setting.compiled else called
-        # Otherwise, shapes beyond the recompilation limit would run eagerly with only a warning.
+        # Fail at the recompilation limit. By default, further shapes run eagerly with only a warning.
         torch._dynamo.config.fail_on_recompile_limit_hit = True
         self.setting.wait()
 
@@ -114,13 +114,13 @@ class Session:
                     parameters, lr=rate, eps=setting.adam_eps, weight_decay=task["weight_decay"], fused=setting.fused_adam
                 )
             case other:
-                raise Unavailable(f"PyTorch has no optimizer `{other}`")
+                raise Unavailable(f"the PyTorch peer does not support `optimizer={other}`")
         if setting.scales_loss and task.get("loss_scale") is not None:
-            raise Unavailable("a `GradScaler` has no loss scale that stays")
+            raise Unavailable("PyTorch's `GradScaler` does not support a constant loss scale")
         self.scaler = torch.amp.GradScaler(setting.device, init_scale=loss_scale, enabled=setting.scales_loss)
 
     def start_over(self):
-        """Discards the steps so far. With a learning rate of 0 they did not change the parameters, unless gradients were not finite."""
+        """Discards the warm-up steps. With a learning rate of 0, they did not change the parameters unless gradients were not finite."""
         with torch.no_grad():
             for name, value in self.model.named_buffers():
                 value.copy_(self.first_running[name])
@@ -130,14 +130,14 @@ class Session:
 
     def step(self, micro_batches, learning_rate):
         self.model.train()
-        # Read outside of the timed window, here and below, because it waits for the device.
+        # Read the scale outside of the timed window, here and below, because reading it waits for the device.
         before = self.scaler.get_scale()
         begun = time.monotonic()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         batches = [self.batch("train", examples) for examples in micro_batches]
         share = 1.0 / sum(len(labels) for _, labels in batches)
-        losses, right = [], []
+        losses, correct = [], []
         for batch in batches:
             given, labels = self.on_device(*batch)
             with self.setting.context():
@@ -145,7 +145,7 @@ class Session:
                 loss = F.cross_entropy(logits, labels, reduction="sum")
             self.scaler.scale(loss * share).backward()
             losses.append(loss.detach())
-            right.append((logits.detach().argmax(1) == labels).sum())
+            correct.append((logits.detach().argmax(1) == labels).sum())
         if (norm := self.task.get("clip_norm")) is not None:
             self.scaler.unscale_(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), norm)
@@ -154,7 +154,7 @@ class Session:
         self.optimizer.zero_grad(set_to_none=True)
         self.setting.wait()
         loss = share * sum(loss.double().item() for loss in losses)
-        hits = int(sum(right))
+        hits = int(sum(correct))
         ended = time.monotonic()
         after = self.scaler.get_scale()
         return {
@@ -177,7 +177,7 @@ class Session:
             logits = self.logits(given)
         predicted = logits.argmax(1).tolist()
         ended = time.monotonic()
-        # Work that is not part of the model must not use device memory.
+        # Compute the losses on the host, because they are not part of the model and must not use device memory.
         logits = logits.cpu()
         wide = logits.double() if logits.dtype == torch.float64 else logits.float()
         losses = F.cross_entropy(wide, labels, reduction="none").tolist()
@@ -193,7 +193,7 @@ class Session:
         if "pixels" in tensors:
             return {"pixels": tensors["pixels"][chosen]}, tensors["labels"][chosen].long()
         sequence = tensors["ids"].shape[1]
-        # Targets are in the order of the examples. Row indices are shifted to the position of the example in the micro-batch.
+        # Shift the row indices to the position of the example in the micro-batch.
         picked = [self.places[part][example] for example in examples]
         rows = torch.cat([tensors["rows"][which] % sequence + at * sequence for at, which in enumerate(picked)])
         labels = torch.cat([tensors["labels"][which] for which in picked])
@@ -211,14 +211,14 @@ class Session:
         if "pixels" in given:
             output = self.called(given["pixels"])
             return getattr(output, "logits", output)
-        if self.asked_at_places:
+        if self.selects_positions:
             if self.setting.compiled:
-                # The number of rows varies between batches and must not cause a recompilation in a timed step.
+                # The number of rows varies between batches. A timed step must not recompile because of it.
                 torch._dynamo.maybe_mark_dynamic(given["rows"], 0)
             return self.called(**given)
         return self.called(input_ids=given["ids"], attention_mask=given["mask"]).logits
 
-    # Writing
+    # Text generation
 
     @torch.no_grad()
     def write(self):
@@ -251,8 +251,8 @@ class Session:
 
     @torch.no_grad()
     def launch(self, what):
-        """Times the kernel on the next operands, a copy of them, or nothing, from an idle device to an idle device."""
-        operands = self.turns[self.launches % len(self.turns)]
+        """Times the kernel on the next operands, a copy of them, or an empty launch. The device is idle before and after."""
+        operands = self.rotating_operands[self.launches % len(self.rotating_operands)]
         on_gpu = self.setting.device == "cuda"
         self.setting.wait()
         begun = time.monotonic()
@@ -282,18 +282,18 @@ class Session:
         self.first = None
 
     def operands(self):
-        operands = load_file(self.folder / self.handed["operands"])
+        operands = load_file(self.folder / self.cell_file["operands"])
         return {name: value.to(self.setting.device, self.setting.stored) for name, value in operands.items()}
 
     def copies(self, copies):
         operands = self.operands()
-        self.turns += [self.kernel.ready({name: value.clone() for name, value in operands.items()}) for _ in range(copies - 1)]
+        self.rotating_operands += [self.kernel.ready({name: value.clone() for name, value in operands.items()}) for _ in range(copies - 1)]
         self.setting.wait()
 
     def lay_for_copy(self, values, copies):
-        self.turns = None
+        self.rotating_operands = None
         one = torch.full((values,), 1.5, dtype=self.setting.stored, device=self.setting.device)
-        self.turns = [one] + [one.clone() for _ in range(copies - 1)]
+        self.rotating_operands = [one] + [one.clone() for _ in range(copies - 1)]
         self.setting.wait()
 
     def allocator(self):

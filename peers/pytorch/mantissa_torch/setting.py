@@ -1,4 +1,4 @@
-"""A setting of Mantissa in terms of PyTorch."""
+"""Translates a setting of Mantissa to PyTorch."""
 
 import contextlib
 
@@ -12,11 +12,11 @@ class Unavailable(Exception):
 
 
 class Setting:
-    """Formats, switches and device of a cell.
+    """Formats, options and device of a cell.
 
-    `NN-true` is a model in that format; `NN-mixed` is parameters in f32 under `torch.autocast`, f16 with a `GradScaler`. `matmul` is
-    `torch.set_float32_matmul_precision`. It also sets TF32 of cuDNN, which is on by default and which that function does not change. Sums of
-    f16 and bf16 matmuls are reduced in f32 unless the accumulator is f16. `fusion` is `torch.compile`.
+    `NN-true` is a model in that format. `NN-mixed` is a model with parameters in f32 under `torch.autocast`, with a `GradScaler` for f16. `matmul`
+    calls `torch.set_float32_matmul_precision`, and sets TF32 of cuDNN, which is on by default and not changed by that function. Partial sums of f16
+    and bf16 matmuls are reduced in f32 unless the accumulator is f16. `fusion` is `torch.compile`.
     """
 
     def __init__(self, setting):
@@ -35,22 +35,23 @@ class Setting:
         self.batchnorm_momentum = setting.get("batchnorm_momentum", "keep")
         self.optimizer = setting.get("optimizer")
         self.adam_eps = setting.get("adam_eps")
-        # One pass, as in transformers' `Trainer`. In 16 bits it would compute in f32, where 1e-8 is not 0; PyTorch's default does not.
+        # Use the fused optimizer, as transformers' `Trainer` does. Not for 16-bit parameters: the fused optimizer computes in f32, where an epsilon of
+        # 1e-8 is not 0, and PyTorch's default computes in 16 bits.
         self.fused_adam = self.stored in (torch.float32, torch.float64)
         if self.device is None:
-            raise Unavailable(f"there is no backend `{setting['backend']}` of PyTorch")
+            raise Unavailable(f"the PyTorch peer does not support `backend={setting['backend']}`")
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise Unavailable("PyTorch finds no CUDA device")
+            raise Unavailable("PyTorch did not find a CUDA device")
         if setting.get("keep_f32"):
-            raise Unavailable("`keep_f32` is not carried over to PyTorch")
+            raise Unavailable("the PyTorch peer does not support `keep_f32`")
         if setting.get("devices", 1) != 1:
-            raise Unavailable("several devices are not carried over to PyTorch")
-        # Kernels without matmuls have neither.
+            raise Unavailable("the PyTorch peer does not support several devices")
+        # Settings of kernels without matmuls do not contain these axes.
         matmul, narrow_sums = setting.get("matmul", "highest"), setting.get("accumulator") == "f16"
         if narrow_sums and self.computed != torch.float16:
-            raise Unavailable("PyTorch sums in f16 for products of f16 alone")
+            raise Unavailable("PyTorch supports `accumulator=f16` only for f16 matmuls")
         if narrow_sums and self.device != "cuda":
-            raise Unavailable("PyTorch sums in f16 on CUDA alone")
+            raise Unavailable("PyTorch supports `accumulator=f16` only on CUDA")
         torch.set_float32_matmul_precision(matmul)
         torch.backends.cudnn.allow_tf32 = matmul != "highest"
         products = torch.backends.cuda.matmul

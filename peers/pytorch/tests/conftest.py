@@ -1,4 +1,4 @@
-"""Setup of every test."""
+"""Fixtures of all tests."""
 
 import pytest
 import torch

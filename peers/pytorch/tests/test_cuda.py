@@ -1,10 +1,10 @@
-"""Tests of features that need a GPU. Without one, every test is skipped."""
+"""Tests of features that need a GPU. All tests are skipped if no CUDA device is available."""
 
 import pytest
 import torch
 
 from mantissa_torch.setting import Setting
-from test_session import SETTING, handed, resnet
+from test_session import SETTING, load_cell, resnet
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
@@ -15,11 +15,11 @@ def product(folder, setting, size=512):
     torch.manual_seed(1)
     operands = {name: torch.randn(size, size, dtype=torch.float64) for name in ("lhs", "rhs")}
     task = {"kernel": {"kernel": {"matmul": {}}}}
-    session = handed(folder, task, CUDA | setting, {"operands": operands})
+    session = load_cell(folder, task, CUDA | setting, {"operands": operands})
     return session, operands["lhs"].float().double() @ operands["rhs"].float().double()
 
 
-def test_a_step_is_that_of_the_cpu(tmp_path):
+def test_a_step_matches_the_cpu(tmp_path):
     losses = []
     for setting in ({}, CUDA, CUDA | {"fusion": "on"}):
         session, _, _ = resnet(tmp_path, setting)
@@ -38,14 +38,14 @@ def test_a_launch_is_timed_by_the_gpu_within_the_hosts_window(tmp_path):
 
 
 @pytest.mark.parametrize("matmul, least, most", [("highest", 0, 3e-6), ("high", 1e-5, 3e-3)])
-def test_products_are_those_that_are_asked_for(tmp_path, matmul, least, most):
+def test_matmuls_have_the_requested_precision(tmp_path, matmul, least, most):
     session, exact = product(tmp_path, {"matmul": matmul})
     session.launch("kernel")
-    apart = (session.first.double().cpu() - exact).norm() / exact.norm()
-    assert least <= apart <= most
+    error = (session.first.double().cpu() - exact).norm() / exact.norm()
+    assert least <= error <= most
 
 
-def test_peaks_count_what_was_given_back_between_answers(tmp_path):
+def test_peaks_include_memory_that_was_freed_between_responses(tmp_path):
     session, _ = product(tmp_path, {})
     before = session.allocator()["in_use"]
     torch.empty(1 << 26, dtype=torch.uint8, device="cuda")
@@ -53,7 +53,7 @@ def test_peaks_count_what_was_given_back_between_answers(tmp_path):
     assert session.allocator()["reserved"] >= session.allocator()["in_use"]
 
 
-def test_halves_are_summed_in_f16_where_that_is_asked_for():
+def test_f16_matmuls_accumulate_in_f16_on_request():
     for accumulator in ("f32", "f16"):
         Setting(SETTING | CUDA | {"precision": "16-true", "accumulator": accumulator})
         assert torch.backends.cuda.matmul.allow_fp16_accumulation == (accumulator == "f16")

@@ -12,7 +12,7 @@ import torch
 
 from mantissa_torch.kernels import EPSILON, RMS_EPSILON, kernel
 from mantissa_torch.setting import Setting, Unavailable
-from test_session import SETTING, handed
+from test_session import SETTING, load_cell
 
 VALUES = numpy.random.default_rng(2).standard_normal((6, 40))
 SCALE, SHIFT = numpy.random.default_rng(3).standard_normal((2, 40))
@@ -29,7 +29,7 @@ def softmax(scores):
     return weights / weights.sum(-1, keepdims=True)
 
 
-def test_rows_are_those_of_the_formulas():
+def test_rows_match_the_formulas():
     gelu = VALUES * 0.5 * (1 + numpy.vectorize(math.erf)(VALUES / math.sqrt(2)))
     tanh = VALUES * 0.5 * (1 + numpy.tanh(math.sqrt(2 / math.pi) * (VALUES + 0.044715 * VALUES**3)))
     centred = VALUES - VALUES.mean(1, keepdims=True)
@@ -46,7 +46,7 @@ def test_rows_are_those_of_the_formulas():
         numpy.testing.assert_allclose(launched(kind, operands, **setting), expected, rtol=1e-12, atol=1e-14, err_msg=kind)
 
 
-def test_attention_and_convolution_are_those_of_the_formulas():
+def test_attention_and_convolution_match_the_formulas():
     queries, keys, values = numpy.random.default_rng(4).standard_normal((3, 2, 3, 5, 8))
     expected = softmax(queries @ keys.swapaxes(2, 3) / math.sqrt(8)) @ values
     for attention in ("math", "fused"):
@@ -57,12 +57,12 @@ def test_attention_and_convolution_are_those_of_the_formulas():
     assert made.tolist() == [[[[4.0, 6.0], [6.0, 9.0]]]]
 
 
-def test_a_cast_has_the_format_of_products():
+def test_a_cast_returns_the_matmul_format():
     made = kernel({"cast": {}}, Setting(SETTING | {"precision": "bf16-mixed"}))
     assert made.compute(*made.ready({"values": torch.tensor([1 + 2.0**-8])})).dtype == torch.bfloat16
 
 
-def test_the_second_step_of_adamw_is_launched_first_and_every_copy_steps_for_itself(tmp_path):
+def test_adamw_launches_the_second_step_and_copies_have_their_own_state(tmp_path):
     parameters, first, second = numpy.random.default_rng(6).standard_normal((3, 16)).astype("float32")
     expected, mean, square = parameters.astype("float64"), 0.0, 0.0
     for number, gradient in [(1, first), (2, second)]:
@@ -72,39 +72,39 @@ def test_the_second_step_of_adamw_is_launched_first_and_every_copy_steps_for_its
         expected -= 1e-3 * (mean / (1 - 0.9**number)) / (numpy.sqrt(square / (1 - 0.999**number)) + 1e-8)
     operands = {"parameters": parameters, "first": first, "second": second}
     operands = {name: torch.from_numpy(values) for name, values in operands.items()}
-    session = handed(tmp_path, {"kernel": {"kernel": {"adamw": {"width": 16}}}}, {}, {"operands": operands})
+    session = load_cell(tmp_path, {"kernel": {"kernel": {"adamw": {"width": 16}}}}, {}, {"operands": operands})
     session.launch("kernel")
     session.result(tmp_path / "result")
     numpy.testing.assert_allclose(numpy.fromfile(tmp_path / "result"), expected, rtol=1e-6)
     session.copies(2)
     session.launch("kernel")
     session.launch("kernel")
-    stepped, other = (parameters.detach().numpy() for _, parameters in session.turns)
-    assert (stepped != other).any(), "the first has made a step more"
+    stepped, other = (parameters.detach().numpy() for _, parameters in session.rotating_operands)
+    assert (stepped != other).any(), "the first copy made one more step"
     numpy.testing.assert_allclose(other, expected, rtol=1e-6)
 
 
-def test_what_an_optimizer_no_longer_needs_is_gone(tmp_path):
+def test_memory_that_an_optimizer_no_longer_needs_is_freed(tmp_path):
     operands = {name: torch.randn(12345) for name in ("parameters", "first", "second")}
-    session = handed(tmp_path, {"kernel": {"kernel": {"adamw": {"width": 12345}}}}, {}, {"operands": operands})
+    session = load_cell(tmp_path, {"kernel": {"kernel": {"adamw": {"width": 12345}}}}, {}, {"operands": operands})
     session.launch("kernel")
     session.result(tmp_path / "result")
     del operands
     gc.collect()
-    held = {x.data_ptr() for x in gc.get_objects() if isinstance(x, torch.Tensor) and x.numel() == 12345}
-    assert len(held) == 4, "parameters, a gradient, and two running means"
+    live = {x.data_ptr() for x in gc.get_objects() if isinstance(x, torch.Tensor) and x.numel() == 12345}
+    assert len(live) == 4, "expected parameters, a gradient and two moments"
 
 
 @pytest.mark.parametrize("kind, operands", [
     ("matmul", {"lhs": (4, 3), "rhs": (3, 5)}), ("softmax", {"values": (6, 40)}), ("adamw", dict.fromkeys(("parameters", "first", "second"), (16,))),
     ("attention", dict.fromkeys(("queries", "keys", "values"), (1, 2, 3, 4))),
 ])
-def test_what_is_compiled_computes_the_same_in_every_turn(tmp_path, kind, operands, monkeypatch):
+def test_compiled_kernels_return_the_same_result(tmp_path, kind, operands, monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     operands = {name: torch.rand(shape) for name, shape in operands.items()}
     results = []
     for fusion in ("off", "on"):
-        session = handed(tmp_path, {"kernel": {"kernel": {kind: {}}}}, {"fusion": fusion}, {"operands": operands})
+        session = load_cell(tmp_path, {"kernel": {"kernel": {kind: {}}}}, {"fusion": fusion}, {"operands": operands})
         session.launch("kernel")
         session.result(tmp_path / "result")
         results.append(numpy.fromfile(tmp_path / "result"))
@@ -117,21 +117,21 @@ def test_what_is_compiled_computes_the_same_in_every_turn(tmp_path, kind, operan
 def test_autocast_is_entered_once_and_casts_at_each_launch(tmp_path):
     operands = {"lhs": torch.full((2, 2), 1 + 2.0**-8), "rhs": torch.eye(2)}
     setting = {"precision": "bf16-mixed"}
-    session = handed(tmp_path, {"kernel": {"kernel": {"matmul": {}}}}, setting, {"operands": operands})
+    session = load_cell(tmp_path, {"kernel": {"kernel": {"matmul": {}}}}, setting, {"operands": operands})
     session.launch("kernel")
     assert session.first.dtype == torch.bfloat16
-    session.turns[0][0].fill_(3.0)
-    assert session.computed(*session.turns[0]).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    session.rotating_operands[0][0].fill_(3.0)
+    assert session.computed(*session.rotating_operands[0]).tolist() == [[3.0, 3.0], [3.0, 3.0]]
     session.close()
     assert not torch.is_autocast_enabled("cpu")
 
 
-def test_a_copy_is_of_values_that_are_not_zeros(tmp_path):
+def test_copied_values_are_not_zeros(tmp_path):
     operands = {"values": torch.ones(2, 3)}
-    session = handed(tmp_path, {"kernel": {"kernel": {"softmax": {"width": 3}}}}, {"precision": "bf16-true"}, {"operands": operands})
+    session = load_cell(tmp_path, {"kernel": {"kernel": {"softmax": {"width": 3}}}}, {"precision": "bf16-true"}, {"operands": operands})
     session.launch("kernel")
     session.lay_for_copy(values=7, copies=2)
-    [one, other] = session.turns
+    [one, other] = session.rotating_operands
     assert one.dtype == torch.bfloat16 and one.tolist() == [1.5] * 7 and one.data_ptr() != other.data_ptr()
     launched = session.launch("copy")
     assert launched["window"]["ended"] > launched["window"]["begun"]
@@ -140,20 +140,20 @@ def test_a_copy_is_of_values_that_are_not_zeros(tmp_path):
 @pytest.mark.parametrize("kind, setting", [
     ("gelu", {"gelu": "tanh-packed"}), ("adamw", {"precision": "bf16-true"}), ("adamw", {"precision": "64-true"}), ("sort", {}),
 ])
-def test_kernels_that_pytorch_lacks_are_unavailable(kind, setting):
+def test_unsupported_kernels_are_unavailable(kind, setting):
     with pytest.raises(Unavailable):
         kernel({kind: {}}, Setting(SETTING | setting))
 
 
-def test_no_kernel_waits_for_the_libraries_of_models(tmp_path):
-    handed(tmp_path, {"kernel": {"kernel": {"matmul": {}}}}, {}, {"operands": {"lhs": torch.eye(2), "rhs": torch.eye(2)}})
-    loaded = f"""
+def test_kernels_do_not_import_the_model_libraries(tmp_path):
+    load_cell(tmp_path, {"kernel": {"kernel": {"matmul": {}}}}, {}, {"operands": {"lhs": torch.eye(2), "rhs": torch.eye(2)}})
+    script = f"""
 import sys
-from mantissa_torch.__main__ import Answering
-answering = Answering()
-answering.answer({{"load": {{"folder": {str(tmp_path)!r}, "cell": "cell.json"}}}})
-answering.answer({{"launch": {{"what": "kernel"}}}})
+from mantissa_torch.__main__ import RequestHandler
+handler = RequestHandler()
+handler.handle({{"load": {{"folder": {str(tmp_path)!r}, "cell": "cell.json"}}}})
+handler.handle({{"launch": {{"what": "kernel"}}}})
 sys.stderr.write(str([name for name in ("torchvision", "transformers") if name in sys.modules]))
 """
-    told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True)
-    assert (told.returncode, told.stderr) == (0, "[]")
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "[]")

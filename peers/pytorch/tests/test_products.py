@@ -17,8 +17,8 @@ def product(tmp_path, setting, what, lhs, rhs):
 
 @pytest.mark.parametrize("what", PASSES)
 @pytest.mark.parametrize("precision", ["64-true", "32-true", "bf16-mixed", "bf16-true"])
-def test_every_pass_is_the_product(tmp_path, precision, what):
-    # A product of powers of two and ones: exact in every format, and not symmetric.
+def test_every_pass_computes_the_matmul(tmp_path, precision, what):
+    # Powers of two times small integers are exact in every format, and the result is not symmetric.
     generator = numpy.random.default_rng(5)
     lhs, rhs = numpy.zeros((2, EDGE, EDGE))
     lhs[numpy.arange(EDGE), generator.permutation(EDGE)] = 2.0 ** generator.integers(-3, 4, EDGE)
@@ -27,15 +27,15 @@ def test_every_pass_is_the_product(tmp_path, precision, what):
 
 
 @pytest.mark.parametrize("what", PASSES)
-def test_operands_are_rounded_as_the_setting_says(tmp_path, what):
-    # 1 + 2⁻⁸ lies between two numbers of bf16, and 1 is the even one.
+def test_operands_are_rounded_to_the_format_of_the_setting(tmp_path, what):
+    # 1 + 2⁻⁸ is halfway between two bf16 numbers, and ties round to 1, the even one.
     lhs, rhs = numpy.zeros((2, EDGE, EDGE))
     lhs[3, 5], rhs[7, 5] = 1 + 2.0**-8, 1.0
     for precision, expected in [("32-true", 1 + 2.0**-8), ("bf16-mixed", 1.0), ("bf16-true", 1.0)]:
         assert product(tmp_path, {"precision": precision}, what, lhs, rhs)[3, 7] == expected, precision
 
 
-def test_a_setting_is_no_longer_there_for_the_next(tmp_path):
+def test_a_setting_does_not_affect_the_next(tmp_path):
     lhs, rhs = numpy.zeros((2, EDGE, EDGE))
     lhs[0, 0] = rhs[0, 0] = 1 + 2.0**-12
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Tests of a session on hand-written cells."""
+"""Tests of a session with hand-written cells."""
 
 import contextlib
 import json
@@ -25,12 +25,12 @@ SETTING = {
 TASK = {"model": {"resnet": {"depth": 8, "width": 2}}, "learning_rate": 0.1, "weight_decay": 0.0, "momentum": 0.9}
 
 
-def handed(folder, task, setting, files, **beside):
+def load_cell(folder, task, setting, files, **fields):
     for name, tensors in files.items():
         save_file(tensors, folder / f"{name}.safetensors", metadata={"format": "pt"})
-        beside[name] = f"{name}.safetensors"
+        fields[name] = f"{name}.safetensors"
     cell = {"workload": {"name": "w", "task": task}, "setting": SETTING | setting, "seed": 1}
-    (folder / "cell.json").write_text(json.dumps({"cell": cell, **beside}))
+    (folder / "cell.json").write_text(json.dumps({"cell": cell, **fields}))
     return Session(str(folder), "cell.json")
 
 
@@ -39,10 +39,10 @@ def resnet(folder, setting):
     weights = {n: v.clone() for n, v in models.SmallResNet(8, 2, 10).state_dict().items() if v.dtype == torch.float32}
     images = {"pixels": torch.randn(6, 3, 8, 8), "labels": torch.arange(6, dtype=torch.int32)}
     files = {"weights": weights, "train": images, "test": images}
-    return handed(folder, {"train": TASK}, setting, files, classes=10), weights, images
+    return load_cell(folder, {"train": TASK}, setting, files, classes=10), weights, images
 
 
-def test_a_step_is_that_of_the_whole_batch(tmp_path):
+def test_a_step_over_micro_batches_equals_one_over_the_whole_batch(tmp_path):
     # Without batch statistics of batch norms, two micro-batches equal one batch.
     session, weights, images = resnet(tmp_path, {})
     session.model.train(False)
@@ -53,13 +53,13 @@ def test_a_step_is_that_of_the_whole_batch(tmp_path):
     loss = F.cross_entropy(model(images["pixels"][chosen]), images["labels"][chosen].long())
     loss.backward()
     assert stepped["loss"] == pytest.approx(loss.item(), rel=1e-6)
-    for (name, here), there in zip(session.model.named_parameters(), model.parameters()):
-        assert torch.allclose(here, there - 0.1 * there.grad, atol=1e-6), name
+    for (name, updated), initial in zip(session.model.named_parameters(), model.parameters()):
+        assert torch.allclose(updated, initial - 0.1 * initial.grad, atol=1e-6), name
     assert stepped["scales"] is None and not stepped["skipped"]
     assert stepped["window"]["ended"] > stepped["window"]["begun"]
 
 
-def test_starting_over_forgets_running_statistics_and_momentum(tmp_path):
+def test_start_over_resets_running_statistics_and_momentum(tmp_path):
     session, weights, _ = resnet(tmp_path, {})
     first = session.step([[0, 1, 2]], 0.0)
     session.start_over()
@@ -73,13 +73,13 @@ def test_an_overflow_is_skipped_and_halves_the_scale(tmp_path):
     session.parts["train"]["pixels"] = images["pixels"] * 1e30
     stepped = session.step([[0, 1]], 0.1)
     assert stepped["loss"] is None and stepped["skipped"]
-    # The loss scale of the warm-up, then that of a `GradScaler`.
+    # The warm-up has a small loss scale. After `start_over`, it is the default of `GradScaler`.
     assert stepped["scales"] == [2, 1]
     session.start_over()
     assert session.step([[0, 1]], 0.1)["scales"] == [65536, 32768]
 
 
-def test_answers_are_picked_in_the_order_of_examples(tmp_path):
+def test_targets_are_in_the_order_of_examples(tmp_path):
     session, _, _ = resnet(tmp_path, {})
     session.parts["train"] = {
         "ids": torch.arange(12).reshape(3, 4), "lengths": torch.tensor([4, 2, 3]),
@@ -92,11 +92,11 @@ def test_answers_are_picked_in_the_order_of_examples(tmp_path):
     assert given["mask"].tolist() == [[True, True, True, False], [True] * 4]
 
 
-def test_elements_beside_each_other_become_those_of_two_halves():
-    # Two heads of four rows: pairs (0, 1) and (2, 3) of a head rotate together.
+def test_interleaved_rotary_pairs_become_two_halves():
+    # Two heads of four rows. Before, pairs (0, 1) and (2, 3) of a head rotate together.
     rows = torch.arange(8.0)[:, None].repeat(1, 2)
     weights = {"model.layers.0.self_attn.q_proj.weight": rows, "model.layers.0.mlp.up_proj.weight": rows.clone()}
-    models.in_halves(weights, {"num_attention_heads": 2, "num_key_value_heads": 2})
+    models.rotary_halves(weights, {"num_attention_heads": 2, "num_key_value_heads": 2})
     moved, other = weights.values()
     assert moved[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
     assert torch.equal(other, rows)
@@ -113,17 +113,17 @@ def llama(folder, task, setting, **files):
     model = {"llama": size | {"rope_theta": 10000.0}}
     [(kind, task)] = task.items()
     files = {"weights": weights} | files
-    return handed(folder, {kind: task | {"model": model}}, setting, files, words=40), config, weights
+    return load_cell(folder, {kind: task | {"model": model}}, setting, files, words=40), config, weights
 
 
-def test_rotary_frequencies_are_those_that_users_load(tmp_path):
+def test_rotary_frequencies_stay_in_f32(tmp_path):
     prompts = {"ids": torch.zeros(1, 4, dtype=torch.int32)}
     session, _, _ = llama(tmp_path, {"generate": {}}, {"precision": "bf16-true"}, prompts=prompts)
     assert {value.dtype for value in session.model.parameters()} == {torch.bfloat16}
     assert {value.dtype for name, value in session.model.named_buffers() if "inv_freq" in name} == {torch.float32}
 
 
-def test_words_are_asked_for_where_they_are_and_weights_cast_once(tmp_path):
+def test_tokens_are_predicted_at_selected_positions_and_weights_are_cast_once(tmp_path):
     rows = torch.tensor([0, 2, 5], dtype=torch.int32)
     test = {
         "ids": torch.arange(8, dtype=torch.int32).reshape(2, 4), "lengths": torch.tensor([4, 4], dtype=torch.int32),
@@ -135,7 +135,7 @@ def test_words_are_asked_for_where_they_are_and_weights_cast_once(tmp_path):
         with torch.profiler.profile(record_shapes=True) as profile:
             found = session.predict("test", [0, 1])
     cast = [event.input_shapes[0] for event in profile.events() if event.name == "aten::_to_copy"]
-    assert cast and [16, 16] not in cast, "the projections' weights are cast already"
+    assert cast and [16, 16] not in cast, "weights of projections were cast again"
     assert not torch.is_autocast_enabled("cpu")
     model = transformers.LlamaForCausalLM(config).eval()
     model.load_state_dict(weights)
@@ -144,10 +144,10 @@ def test_words_are_asked_for_where_they_are_and_weights_cast_once(tmp_path):
     assert found["losses"] == pytest.approx(F.cross_entropy(logits, test["labels"].long(), reduction="none").tolist(), rel=2e-2)
 
 
-# If PyTorch is required, so is its compiler: without it the tests fail.
+# If MANTISSA_REQUIRE contains `pytorch`, the compiler is required as well: the tests fail without it.
 needs_a_compiler = pytest.mark.skipif(
     not shutil.which("g++") and "pytorch" not in os.environ.get("MANTISSA_REQUIRE", "").split(","),
-    reason="`torch.compile` needs a C++ compiler here",
+    reason="`torch.compile` needs a C++ compiler on the CPU",
 )
 
 
@@ -166,7 +166,7 @@ def test_a_compiled_model_learns_the_same(tmp_path, compiled_graphs):
     for fusion in ("off", "on"):
         session, _, _ = resnet(tmp_path, {"fusion": fusion})
         steps = [session.step([[4, 1], [0, 2]], 0.1)["loss"] for _ in range(3)]
-        # The last batch is smaller.
+        # Predict batches of different sizes.
         losses.append(steps + session.predict("test", [0, 1, 2])["losses"] + session.predict("test", [3])["losses"])
         assert (compiled_graphs() > 0) == (fusion == "on")
     assert isinstance(session.called, torch._dynamo.OptimizedModule)
@@ -174,7 +174,7 @@ def test_a_compiled_model_learns_the_same(tmp_path, compiled_graphs):
 
 
 @needs_a_compiler
-def test_more_answers_or_fewer_compile_nothing_anew(tmp_path, compiled_graphs):
+def test_the_number_of_targets_does_not_cause_a_recompilation(tmp_path, compiled_graphs):
     rows = torch.tensor([0, 1, 2, 4, 5, 8, 9, 10, 11], dtype=torch.int32)
     train = {
         "ids": torch.arange(12, dtype=torch.int32).reshape(3, 4), "lengths": torch.tensor([4, 4, 4], dtype=torch.int32),
@@ -190,7 +190,7 @@ def test_more_answers_or_fewer_compile_nothing_anew(tmp_path, compiled_graphs):
 
 
 @needs_a_compiler
-def test_a_model_that_the_compiler_gives_up_is_told(tmp_path, compiled_graphs):
+def test_exceeding_the_recompilation_limit_is_an_error(tmp_path, compiled_graphs):
     session, _, _ = resnet(tmp_path, {"fusion": "on"})
     session.step([[0, 1]], 0.0)
     assert compiled_graphs() > 0
@@ -200,7 +200,7 @@ def test_a_model_that_the_compiler_gives_up_is_told(tmp_path, compiled_graphs):
 
 @needs_a_compiler
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_a_compiled_model_writes_the_same(tmp_path, compiled_graphs, precision):
+def test_a_compiled_model_generates_the_same_tokens(tmp_path, compiled_graphs, precision):
     prompts = {"ids": torch.arange(4, dtype=torch.int32)[None]}
     task = {"generate": {"new_tokens": 12, "temperature": 0}}
     written = []
@@ -213,68 +213,68 @@ def test_a_compiled_model_writes_the_same(tmp_path, compiled_graphs, precision):
     assert written[0] == written[1] and len(written[0]) == 12
 
 
-def test_a_product_takes_turns_and_keeps_its_first_result(tmp_path):
+def test_a_matmul_rotates_operands_and_keeps_its_first_result(tmp_path):
     lhs, rhs = torch.randn(4, 3, dtype=torch.float64), torch.randn(3, 5, dtype=torch.float64)
     task = {"kernel": {"kernel": {"matmul": {}}}}
-    session = handed(tmp_path, task, {}, {"operands": {"lhs": lhs, "rhs": rhs}})
+    session = load_cell(tmp_path, task, {}, {"operands": {"lhs": lhs, "rhs": rhs}})
     assert session.launch("nothing")["device"] is None
     session.launch("kernel")
     session.result(tmp_path / "result")
     result = numpy.frombuffer((tmp_path / "result").read_bytes()).reshape(4, 5)
     assert numpy.allclose(result, (lhs.float() @ rhs.float()).double().numpy(), rtol=0, atol=0)
     session.copies(3)
-    assert len(session.turns) == 3 and session.launches == 1
+    assert len(session.rotating_operands) == 3 and session.launches == 1
 
 
-@pytest.mark.parametrize("unlike", [
+@pytest.mark.parametrize("unsupported", [
     {"keep_f32": ["classifier"]}, {"devices": 2}, {"backend": "vulkan"}, {"accumulator": "f16"},
     {"accumulator": "f16", "precision": "16-true"},
     *([] if torch.cuda.is_available() else [{"backend": "cuda"}]),
 ])
-def test_what_pytorch_cannot_do_is_unavailable(unlike):
+def test_unsupported_settings_are_unavailable(unsupported):
     with pytest.raises(Unavailable):
-        Setting(SETTING | unlike)
+        Setting(SETTING | unsupported)
 
 
-def test_the_program_answers_a_line_a_question():
-    asked = '"about"\n"clock"\n{"step": {"micro_batches": [], "learning_rate": 0}}\n"nonsense"\n'
-    ended = subprocess.run([sys.executable, "-m", "mantissa_torch"], input=asked, capture_output=True, text=True, timeout=300)
-    about, clock, step, nonsense = (json.loads(line) for line in ended.stdout.splitlines())
+def test_the_program_writes_one_response_per_request():
+    requests = '"about"\n"clock"\n{"step": {"micro_batches": [], "learning_rate": 0}}\n"nonsense"\n'
+    process = subprocess.run([sys.executable, "-m", "mantissa_torch"], input=requests, capture_output=True, text=True, timeout=300)
+    about, clock, step, nonsense = (json.loads(line) for line in process.stdout.splitlines())
     assert about["answer"]["name"].startswith("PyTorch 2.") and about["answer"]["pid"] > 0 and clock["answer"] > 0
-    assert "failed" in step and "nobody asks" in nonsense["failed"]
-    assert ended.returncode == 0
+    assert "failed" in step and "unknown request" in nonsense["failed"]
+    assert process.returncode == 0
 
 
-def test_what_the_cpu_has_no_memory_for_is_told_as_that():
-    tries = (
-        "import torch; from mantissa_torch.__main__ import answers, reason_of\n"
+def test_out_of_memory_on_the_cpu_is_reported_as_such():
+    script = (
+        "import torch; from mantissa_torch.__main__ import responses, reason_of\n"
         "try: torch.empty(1 << 55)\n"
-        "except RuntimeError as error: answers.write(reason_of(error))"
+        "except RuntimeError as error: responses.write(reason_of(error))"
     )
-    ended = subprocess.run([sys.executable, "-c", tries], capture_output=True, text=True, timeout=300)
-    assert ended.stdout.startswith("out of memory: "), ended.stderr
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert process.stdout.startswith("out of memory: "), process.stderr
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "[Errno 12] Cannot allocate memory",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
     ],
 )
-def test_so_is_what_libraries_have_no_memory_for(said):
-    asks = f"from mantissa_torch.__main__ import reason_of, answers; answers.write(reason_of(RuntimeError({said!r})))"
-    ended = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, timeout=300)
-    assert ended.stdout == f"out of memory: {said}", ended.stderr
+def test_out_of_memory_errors_of_libraries_are_reported_as_such(message):
+    script = f"from mantissa_torch.__main__ import reason_of, responses; responses.write(reason_of(RuntimeError({message!r})))"
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert process.stdout == f"out of memory: {message}", process.stderr
 
 
 @pytest.mark.parametrize("matmul", ["highest", "high", "medium"])
-def test_switches_follow_the_setting(matmul):
+def test_pytorch_options_follow_the_setting(matmul):
     Setting(SETTING | {"matmul": matmul})
     products = torch.backends.cuda.matmul
     assert torch.get_float32_matmul_precision() == matmul
-    # On by default in PyTorch.
+    # TF32 of cuDNN is on by default in PyTorch.
     assert torch.backends.cudnn.allow_tf32 == (matmul != "highest")
     assert not products.allow_fp16_reduced_precision_reduction
     assert not products.allow_bf16_reduced_precision_reduction
@@ -282,7 +282,7 @@ def test_switches_follow_the_setting(matmul):
 
 
 @pytest.mark.parametrize(("precision", "fused"), [("32-true", True), ("16-mixed", True), ("16-true", False), ("bf16-true", False)])
-def test_adam_is_one_pass_where_that_changes_no_format(tmp_path, precision, fused):
+def test_adam_is_fused_unless_parameters_have_16_bits(tmp_path, precision, fused):
     session, _, _ = resnet(tmp_path, {"precision": precision, "optimizer": "adamw"})
     assert session.optimizer.defaults["fused"] == fused
     assert session.step([[0, 1]], 0.01)["loss"] is not None

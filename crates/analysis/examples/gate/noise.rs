@@ -1,4 +1,4 @@
-//! What processes of a cell differ by: laws, and what recorded runs have.
+//! Noise between processes of a cell: theoretical distributions, and the noise of recorded runs.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -7,8 +7,8 @@ use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, StudentT};
 
-/// The metrics of a simulated cell: five of time, of which the first three share what happens to their process, two of memory, one of
-/// energy.
+/// Metrics of a simulated cell: five of time, two of memory and one of energy. The first three and the energy are correlated within a
+/// process.
 pub const METRICS: [MetricName; 8] = [
     MetricName::TrainSeconds,
     MetricName::StepSeconds,
@@ -20,53 +20,55 @@ pub const METRICS: [MetricName; 8] = [
     MetricName::EnergyCounterJoules,
 ];
 
-/// The share of variance that metrics of one process share, if they share any.
+/// Share of the variance that the correlated metrics of a process have in common.
 pub(super) const SHARED: f64 = 0.9;
 
-/// How logarithms of a metric differ from process to process.
+/// Distribution of the logarithms of a metric over processes.
 #[derive(Debug, Clone)]
 pub enum Noise {
-    /// Normal, with this deviation.
+    /// Normal with this deviation.
     Normal(f64),
-    /// Normal, with a deviation that differs from cell to cell: its logarithm is normal around this one's, deviation 0.5.
+    /// Normal with a different deviation for each cell: its logarithm is normal around that of this value, with a deviation of 0.5.
     Unequal(f64),
-    /// Normal with the first deviation, and in one cell of five with the second.
+    /// Normal with the first deviation in most cells, and with the second in one cell of five.
     Few(f64, f64),
-    /// Student's with three degrees of freedom, scaled to this deviation.
+    /// Student's t with three degrees of freedom, scaled to this deviation.
     Heavy(f64),
-    /// So many processes of ten are slower by this much, in this share of the cells; beside that normal, 0.3 %.
+    /// Two modes: number of slow processes among ten, by how much they are slower, and share of the cells with modes. In addition, normal
+    /// noise of 0.3 %.
     Modes(u32, f64, f64),
-    /// Processes as recorded, in runs one after another.
+    /// Recorded processes in consecutive runs.
     Runs(Recorded),
-    /// The same, two sides having taken turns.
+    /// Recorded processes in interleaved rounds.
     Turns(Recorded),
 }
 
-/// Runs of one program, one after another, as `.ci/gate-noise` writes them.
+/// Consecutive runs of one program, as written by `.ci/gate-noise`.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// What they ran on, and when.
+    /// Machine and date.
     pub origin: String,
     cells: Vec<RecordedCell>,
 }
 
-/// Logarithms of what varies in a cell, by run, process and metric.
+/// Logarithms of the varying metrics of a cell, by run, process and metric.
 #[derive(Debug, Clone)]
 struct RecordedCell {
     metrics: Vec<MetricName>,
     runs: Vec<Vec<Vec<f64>>>,
 }
 
-/// Of each run, of each process, every column.
+/// Values by run, process and column.
 type RunsOfCell = BTreeMap<String, Vec<Vec<Option<f64>>>>;
 
 impl Recorded {
-    /// The first line is the origin after a `#`, the second names the columns: run, cell, repeat, metrics; a line a process.
+    /// Reads `noise.csv`. The first line is the origin after a `#`, the second contains the column names (run, cell, repeat, metrics), and each
+    /// other line is a process.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = fs::read_to_string(path)?;
         let (origin, table) = text.split_once('\n').unwrap_or_default();
         let mut rows = csv::Reader::from_reader(table.as_bytes());
-        let wrong = |name: &str| io::Error::other(format!("{}: no metric `{name}`", path.display()));
+        let wrong = |name: &str| io::Error::other(format!("{}: unknown metric `{name}`", path.display()));
         let columns: Vec<MetricName> = rows
             .headers()?
             .iter()
@@ -94,17 +96,17 @@ impl Recorded {
         })
     }
 
-    /// How many cells.
+    /// Returns the number of cells.
     pub fn cells(&self) -> usize {
         self.cells.len()
     }
 
-    /// How many runs.
+    /// Returns the number of runs.
     pub fn runs(&self) -> usize {
         self.cells.first().map_or(0, |cell| cell.runs.len())
     }
 
-    /// Every metric that varies in some cell, in how many, and how much it deviates within a run: the median of the cells and the largest.
+    /// Returns each metric that varies in any cell, the number of these cells, and the median and the maximum of its deviation within a run.
     pub fn deviations(&self) -> Vec<(MetricName, usize, f64, f64)> {
         let of = |metric: MetricName| {
             let mut deviations: Vec<f64> = self
@@ -153,7 +155,7 @@ impl RecordedCell {
         }
     }
 
-    /// Within a run, over all of them.
+    /// Returns the pooled deviation within runs.
     fn deviation(&self, metric: MetricName) -> Option<f64> {
         let at = self.metrics.iter().position(|other| *other == metric)?;
         let (mut squares, mut freedom) = (0.0, 0.0);
@@ -169,11 +171,11 @@ impl RecordedCell {
         Some((squares / freedom).sqrt())
     }
 
-    /// Whole runs, one after another: of the same moments in every cell that `pick` is the same for.
+    /// Draws whole runs. With the same `pick`, all cells get the same runs.
     fn runs(&self, count: usize, processes: usize, pick: u64) -> Vec<Vec<Vec<f64>>> {
         assert!(
             self.runs.iter().all(|run| !run.is_empty()),
-            "a recorded run has processes"
+            "a recorded run must have processes"
         );
         let mut order: Vec<&Vec<Vec<f64>>> = self.runs.iter().collect();
         order.shuffle(&mut seeded(pick));
@@ -189,7 +191,8 @@ impl RecordedCell {
         (0..count).map(|_| run()).collect()
     }
 
-    /// Two sides that took turns, in rounds one after another: which of a pair of rounds is whose is drawn. Others are whole runs.
+    /// Draws two interleaved sides from consecutive rounds: each pair of rounds is assigned to the sides at random. Further runs are whole
+    /// runs.
     fn turns(&self, count: usize, processes: usize, pick: u64) -> Vec<Vec<Vec<f64>>> {
         let mut random = seeded(pick);
         let rounds: Vec<&Vec<f64>> = self.runs.iter().flatten().collect();
@@ -211,12 +214,12 @@ impl RecordedCell {
 }
 
 impl Noise {
-    /// Whether two sides of it took turns. Laws know no moments, and a drift comes between runs.
+    /// Returns true if the two sides are interleaved. Simulated noise counts as not interleaved, because a drift occurs between runs.
     pub fn in_turns(&self) -> bool {
         matches!(self, Self::Turns(_))
     }
 
-    /// The metrics of a cell.
+    /// Returns the metrics of a cell.
     pub fn metrics(&self, cell: usize) -> &[MetricName] {
         match self {
             Self::Runs(recorded) | Self::Turns(recorded) => {
@@ -226,7 +229,7 @@ impl Noise {
         }
     }
 
-    /// Runs of a cell: of each process the logarithms of its metrics. `pick` chooses among recorded moments, which all cells share.
+    /// Draws runs of a cell: the logarithms of the metrics of each process. `pick` selects the recorded runs, which all cells share.
     pub fn runs(
         &self,
         cell: usize,
@@ -245,7 +248,7 @@ impl Noise {
         (0..count).map(|_| run()).collect()
     }
 
-    /// What all processes of a cell have in common.
+    /// Draws the parameter that all processes of a cell share.
     fn of_cell(&self, random: &mut ChaCha8Rng) -> f64 {
         match self {
             Self::Unequal(deviation) => {
@@ -268,7 +271,7 @@ impl Noise {
         }
     }
 
-    /// The logarithms of the metrics of one process, around 0.
+    /// Draws the logarithms of the metrics of one process, around 0.
     fn process(&self, of_cell: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
         let normal = |random: &mut ChaCha8Rng| -> f64 { StandardNormal.sample(random) };
         match self {
@@ -276,7 +279,7 @@ impl Noise {
                 shared(|random| of_cell * normal(random), random)
             }
             Self::Heavy(_) => {
-                let law = StudentT::new(3.0).expect("three is positive");
+                let law = StudentT::new(3.0).expect("the degrees of freedom must be positive");
                 shared(|random| of_cell / 3.0f64.sqrt() * law.sample(random), random)
             }
             Self::Modes(slow, ..) => {
@@ -291,7 +294,7 @@ impl Noise {
     }
 }
 
-/// The first three metrics and the energy share most of what happens to their process.
+/// Draws values of which the first three metrics and the energy are correlated.
 fn shared(mut draw: impl FnMut(&mut ChaCha8Rng) -> f64, random: &mut ChaCha8Rng) -> Vec<f64> {
     let common = draw(random);
     let of = |at: usize, own: f64| match at {

@@ -1,4 +1,4 @@
-//! Suites whose true changes are known, through the gate.
+//! Simulated suites with known true changes, judged by the gate.
 
 use mantissa_analysis::{Compared, Floor, Rules, Scale, Verdict, gate, median, noise_fence};
 use mantissa_core::{Better, MetricName};
@@ -7,22 +7,22 @@ use rand_chacha::ChaCha8Rng;
 
 use super::noise::{Noise, seeded};
 
-/// Cells of a suite.
+/// Number of cells of a suite.
 pub const CELLS: usize = 20;
 
-/// Runs that a fence is learned from.
+/// Number of runs from which a fence is computed.
 pub const HISTORY: usize = 20;
 
-/// What is done to a suite.
+/// Parameters of a simulated comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene {
-    /// Processes a cell on each side.
+    /// Number of processes of a cell on each side.
     pub repeats: usize,
-    /// A change of every time and energy of the candidate, as a share: the machine's, not the program's.
+    /// Relative change of all times and energies of the candidate, caused by the machine.
     pub drift: f64,
-    /// A change for the worse of this metric of one cell, as a share.
+    /// Metric and size of a relative regression of one cell.
     pub injected: Option<(MetricName, f64)>,
-    /// Whether cells have a history.
+    /// True if cells have a history.
     pub fenced: bool,
 }
 
@@ -37,7 +37,8 @@ impl Scene {
     }
 }
 
-/// How many of `suites` suites have any false regression, and of how many the injected one is found.
+/// Simulates `suites` suites. Returns the number of suites with any false regression, and the number in which the injected regression is
+/// detected.
 pub fn suites(noise: &Noise, scene: Scene, suites: usize) -> (usize, usize) {
     let mut random = seeded(10);
     let (mut false_alarms, mut caught) = (0, 0);
@@ -49,7 +50,7 @@ pub fn suites(noise: &Noise, scene: Scene, suites: usize) -> (usize, usize) {
     (false_alarms, caught)
 }
 
-/// Which comparisons of a suite were made worse, and which are found to be.
+/// Returns for each comparison of a suite whether a regression was injected and whether one was detected.
 fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<(bool, bool)> {
     let pick = random.random();
     let cells: Vec<Cell> = (0..CELLS)
@@ -94,7 +95,7 @@ fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<(bool, boo
             metric: *metric,
             baseline,
             candidate,
-            floor: Floor::of(*metric).expect("each of these metrics has a floor"),
+            floor: Floor::of(*metric).expect("every simulated metric has a floor"),
             fence: *fence,
             shared_error: 0.0,
             turns: noise.in_turns(),
@@ -111,7 +112,7 @@ fn of_memory(metric: MetricName) -> bool {
     metric.unit() == mantissa_core::Unit::Bytes
 }
 
-/// Processes of a cell, each the logarithms of its metrics.
+/// Processes of a cell, as logarithms of their metrics.
 struct Cell {
     baseline: Vec<Vec<f64>>,
     candidate: Vec<Vec<f64>>,

@@ -1,4 +1,4 @@
-//! Writes the tables of `docs/methodology.md` from simulation:
+//! Writes the simulated tables of `docs/methodology.md`:
 //! `cargo run --release -p mantissa-analysis --example methodology`.
 
 mod simulation;
@@ -8,10 +8,10 @@ use std::{fmt::Write, fs, io, path::Path};
 use mantissa_analysis::{Interval, Sample, bca_interval, bootstrap_interval, median_interval, smallest_p};
 use simulation::{CONTINUOUS, LAWS, Rate};
 
-/// Behind every percentage but those of the bootstraps: a standard error of 0.15 points at 95 %.
+/// Number of draws of every percentage except those of bootstraps. The standard error is 0.15 points at 95 %.
 const DRAWS: usize = 20_000;
 
-/// Behind those of the bootstraps: of 0.49 points.
+/// Number of draws of percentages of bootstraps. The standard error is 0.49 points.
 const BOOTSTRAP_DRAWS: usize = 2_000;
 
 const BEGIN: &str =
@@ -21,38 +21,39 @@ const END: &str = "<!-- end generated -->\n";
 fn main() -> io::Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/methodology.md");
     let page = fs::read_to_string(&path)?;
-    let missing = || io::Error::other("docs/methodology.md has lost its markers");
-    let (before, rest) = page.split_once(BEGIN).ok_or_else(missing)?;
-    let (_, after) = rest.split_once(END).ok_or_else(missing)?;
+    let missing =
+        || io::Error::other("docs/methodology.md does not contain the markers of the generated part");
+    let (before, generated_and_after) = page.split_once(BEGIN).ok_or_else(missing)?;
+    let (_, after) = generated_and_after.split_once(END).ok_or_else(missing)?;
     fs::write(path, format!("{before}{BEGIN}{}{END}{after}", generated()))
 }
 
 fn generated() -> String {
     let tables = [
         simulation::constants(),
-        format!("{DRAWS} draws behind each percentage, {BOOTSTRAP_DRAWS} behind those of bootstraps."),
+        format!("Each percentage is from {DRAWS} draws, those of bootstraps from {BOOTSTRAP_DRAWS}."),
         format!(
             "**Median, n values.** Coverage of the 95 % interval.\n\n{}",
             medians()
         ),
         format!(
-            "**Median, by the stopping rule.** `max_noise` is set to what about 30, 100 or 300 samples reach.\n\n{}",
+            "**Median, with the stopping rule.** `max_noise` is the value that about 30, 100 or 300 samples reach.\n\n{}",
             stopping()
         ),
         format!(
-            "**Other intervals of a median of n normal values**, which is why they are not used.\n\n{}",
+            "**Other intervals of a median of n normal values.** These intervals are not used because of their coverage.\n\n{}",
             methods()
         ),
         format!(
-            "**BCa interval of a mean**, percentile interval beside it.\n\n{}",
+            "**Intervals of a mean.** BCa and percentile bootstrap.\n\n{}",
             means()
         ),
         format!(
-            "**Median over k processes**, by how much processes differ.\n\n{}",
+            "**Median over k processes**, by the deviation between processes.\n\n{}",
             processes()
         ),
         format!(
-            "**The same against the same (A/A).** Families with any comparison called improved or regressed; 5 % is claimed at most.\n\n{}",
+            "**A/A comparisons.** Share of families with any improvement or regression; the claimed maximum is 5 %.\n\n{}",
             same()
         ),
     ];
@@ -70,7 +71,7 @@ fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
         "--:|".repeat(head.len() - 1)
     );
     for row in rows {
-        writeln!(text, "| {} |", row.join(" | ")).expect("a string takes any text");
+        writeln!(text, "| {} |", row.join(" | ")).expect("writing to a string");
     }
     text
 }
@@ -154,7 +155,10 @@ fn processes() -> String {
             .map(|between| percent(simulation::over_processes(k, between, BOOTSTRAP_DRAWS)));
         [vec![k.to_string()], covers.to_vec()].concat()
     });
-    table(&["k", "not at all", "by 0.2 deviations", "by 1", "by 5"], rows)
+    table(
+        &["k", "none", "0.2 deviations", "1 deviation", "5 deviations"],
+        rows,
+    )
 }
 
 fn same() -> String {

@@ -1,5 +1,5 @@
-//! How often intervals cover what they claim to, and how often verdicts are wrong, found out by drawing from
-//! distributions whose median is known. Shared by the example that writes the tables and the tests that check the claims.
+//! Simulated coverage of intervals and error rates of verdicts, from distributions with a known median. Used by the example
+//! that writes the tables and by the tests that check them.
 
 use mantissa_analysis::{
     Decision, Groups, Interval, LOOK_GROWTH, LOOKS_IN_A_ROW, MIN_PROCESSES, MIN_SAMPLES, Process, RESAMPLES,
@@ -10,20 +10,20 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-/// A distribution of times around a median of 1.
+/// Distribution of times with a median of 1.
 #[derive(Debug, Clone, Copy)]
 pub struct Law {
-    /// As the tables print it.
+    /// Name in the tables.
     pub name: &'static str,
-    /// Of the values, or of their logarithms.
+    /// Standard deviation of the values, or of their logarithms.
     pub deviation: f64,
-    /// Whether the logarithms are normal and not the values.
+    /// True if the logarithms are normally distributed; otherwise the values are.
     pub logarithmic: bool,
-    /// A tick of the clock; 0 if it has none.
+    /// Tick of the clock; 0: continuous.
     pub tick: f64,
 }
 
-/// The distributions without ticks come first.
+/// Simulated distributions; those without ticks come first.
 pub const LAWS: [Law; 6] = [
     law("normal, deviation 5 %", 0.05, false, 0.0),
     law("log-normal, deviation 50 %", 0.5, true, 0.0),
@@ -33,7 +33,7 @@ pub const LAWS: [Law; 6] = [
     law("log-normal, ticks of a fifth deviation", 0.5, true, 0.097),
 ];
 
-/// How many of [`LAWS`] have no ticks.
+/// Number of [`LAWS`] without ticks.
 pub const CONTINUOUS: usize = 2;
 
 const fn law(name: &'static str, deviation: f64, logarithmic: bool, tick: f64) -> Law {
@@ -64,12 +64,12 @@ impl Law {
         })
     }
 
-    /// The median of what is drawn: rounding keeps order, so it is the rounded median.
+    /// Returns the median. Rounding is monotonic, so it is the rounded median.
     pub fn median(self) -> f64 {
         self.on_ticks(1.0)
     }
 
-    /// The mean of what is drawn, if there are no ticks.
+    /// Returns the mean; only valid without ticks.
     pub fn mean(self) -> f64 {
         if self.logarithmic {
             (self.deviation * self.deviation / 2.0).exp()
@@ -78,13 +78,13 @@ impl Law {
         }
     }
 
-    /// The relative half-width that the interval of the median has with about `n` samples.
+    /// Returns the approximate relative half-width of the interval of the median for `n` samples.
     pub fn noise_at(self, n: f64) -> f64 {
         1.96 * (std::f64::consts::FRAC_PI_2 / n).sqrt() * self.deviation
     }
 }
 
-/// A count of hits.
+/// Number of hits and of draws.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rate {
     pub hits: usize,
@@ -102,7 +102,7 @@ impl Rate {
     }
 }
 
-/// How often the interval that `interval` makes of `n` values covers `truth`.
+/// Simulates how often the interval of `n` values covers `truth`.
 pub fn fixed(
     law: Law,
     truth: f64,
@@ -119,7 +119,8 @@ pub fn fixed(
     rate
 }
 
-/// How often the interval of the median covers it when sampling stops by the rule, and the mean number of samples.
+/// Simulates how often the interval of the median covers it if sampling stops by the rule. Also returns the mean number of
+/// samples.
 pub fn stopped(law: Law, max_noise: f64, draws: usize) -> (Rate, f64) {
     let rule = StoppingRule::new(max_noise, MIN_SAMPLES, 5_000, f64::INFINITY).unwrap();
     through(law, draws, |samples, random| {
@@ -134,8 +135,8 @@ pub fn stopped(law: Law, max_noise: f64, draws: usize) -> (Rate, f64) {
     })
 }
 
-/// What becomes of coverage if sampling stops at the first interval that is narrow, looking after every sample from
-/// the twentieth on: the mistake that the rule is made against.
+/// Simulates the coverage if sampling stops at the first narrow interval, with a look after every sample from the twentieth
+/// on. The stopping rule avoids this mistake.
 pub fn stopped_at_once(law: Law, max_noise: f64, draws: usize) -> (Rate, f64) {
     through(law, draws, |samples, random| {
         samples.extend((0..MIN_SAMPLES).map(|_| law.draw(random)));
@@ -163,8 +164,8 @@ fn through(law: Law, draws: usize, take: impl Fn(&mut Vec<f64>, &mut ChaCha8Rng)
     (rate, taken as f64 / draws as f64)
 }
 
-/// How often the interval over `processes` covers the median of all processes there could be. Each has 30 samples with a
-/// deviation of 1, and its centre deviates by `between`.
+/// Simulates how often the interval over `processes` covers the true median over processes. Each process has 30 samples with
+/// a deviation of 1 around a centre with a deviation of `between`.
 pub fn over_processes(processes: usize, between: f64, draws: usize) -> Rate {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let mut rate = Rate::default();
@@ -182,8 +183,8 @@ pub fn over_processes(processes: usize, between: f64, draws: usize) -> Rate {
     rate
 }
 
-/// How often a family of `members` comparisons of `n` with `n` repeats of the same thing calls any of them improved or
-/// regressed, if any change matters however small.
+/// Simulates how often a family of `members` comparisons between equal distributions, `n` repeats each, has any improvement
+/// or regression. Changes of any size count as relevant.
 pub fn false_calls(n: usize, members: usize, draws: usize) -> Rate {
     let mut random = ChaCha8Rng::seed_from_u64(4);
     let mut rate = Rate::default();
@@ -205,11 +206,11 @@ pub fn false_calls(n: usize, members: usize, draws: usize) -> Rate {
     rate
 }
 
-/// The constants behind the numbers, so that a table made with others shows.
+/// Returns the constants behind the tables, so that a test detects tables from other constants.
 pub fn constants() -> String {
     format!(
-        "Sampling stops at the earliest after {MIN_SAMPLES} samples; each look comes at {LOOK_GROWTH} times as many samples as the last,\n\
-         and {LOOKS_IN_A_ROW} looks in a row must find the interval narrow. A bootstrap draws {RESAMPLES} resamples. An interval over\n\
-         processes takes {MIN_PROCESSES} of them."
+        "Sampling stops after at least {MIN_SAMPLES} samples. Each look is at {LOOK_GROWTH} times as many samples as the previous one, and\n\
+         {LOOKS_IN_A_ROW} consecutive looks must find a narrow interval. A bootstrap draws {RESAMPLES} resamples. An interval over processes\n\
+         needs at least {MIN_PROCESSES} processes."
     )
 }

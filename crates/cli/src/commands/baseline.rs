@@ -13,7 +13,7 @@ pub(crate) fn baseline(command: &BaselineCommand, printer: &Printer) -> Result<(
             let saved = Baselines::new(&place.baselines).save(name, &run)?;
             if saved.repeats < mantissa_gate::Policy::FEWEST_REPEATS as usize {
                 printer.warn(&format!(
-                    "a cell was measured in {} processes, and the gate needs {}\n  hint: `mantissa run --repeats {1}`",
+                    "a cell was measured in {} processes, but the gate needs {}\n  hint: measure again with `mantissa run --repeats {1}`",
                     saved.repeats,
                     mantissa_gate::Policy::FEWEST_REPEATS
                 ));
@@ -37,7 +37,7 @@ pub(crate) fn baseline(command: &BaselineCommand, printer: &Printer) -> Result<(
         }
         BaselineCommand::Drop { name, machine, place } => {
             for machine in Baselines::new(&place.baselines).drop(name, machine.as_deref())? {
-                printer.note(&format!("dropped {name}/{machine}"));
+                printer.note(&format!("deleted {name}/{machine}"));
             }
         }
     }

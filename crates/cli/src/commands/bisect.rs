@@ -26,12 +26,12 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watched {
     cell: String,
-    about: String,
+    subject: String,
 }
 
 impl std::fmt::Display for Watched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.cell, self.about)
+        write!(f, "{}:{}", self.cell, self.subject)
     }
 }
 
@@ -39,10 +39,10 @@ impl std::str::FromStr for Watched {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (cell, about) = text.split_once(':').ok_or("CELL:METRIC")?;
+        let (cell, subject) = text.split_once(':').ok_or("expected CELL:METRIC")?;
         Ok(Self {
             cell: cell.to_owned(),
-            about: about.to_owned(),
+            subject: subject.to_owned(),
         })
     }
 }
@@ -55,7 +55,7 @@ impl Watched {
             let finding = failure.finding.map(FindingKind::name);
             Some(Self {
                 cell: gated.cell(failure)?.id.to_string(),
-                about: metric.or(finding)?.to_owned(),
+                subject: metric.or(finding)?.to_owned(),
             })
         };
         gated.failing().filter_map(of).collect()
@@ -71,20 +71,20 @@ impl Watched {
         let change = cell
             .changes
             .iter()
-            .find(|change| change.metric.name() == self.about);
+            .find(|change| change.metric.name() == self.subject);
         let finding = cell
             .findings
             .iter()
-            .find(|finding| finding.kind.name() == self.about);
+            .find(|finding| finding.kind.name() == self.subject);
         let is_seen = [FindingKind::Executed, FindingKind::Kernel]
             .iter()
-            .any(|kind| kind.name() == self.about);
+            .any(|kind| kind.name() == self.subject);
         let unseen = cell.findings.iter().any(|finding| match finding.kind {
             FindingKind::Lost => true,
             FindingKind::Status => finding.verdict != ChangeVerdict::Improved,
             _ => false,
         });
-        let is_metric = MetricName::ALL.iter().any(|metric| metric.name() == self.about);
+        let is_metric = MetricName::ALL.iter().any(|metric| metric.name() == self.subject);
         let verdict = match (change, finding) {
             (Some(change), _) => change.verdict,
             (None, Some(finding)) => finding.verdict,
@@ -107,7 +107,7 @@ pub(crate) fn bisect(arguments: &BisectArguments, printer: &Printer) -> Result<E
             .iter()
             .any(|given| given.split('=').next() == Some(own))
         {
-            bail!("`{own}` is decided here\n  hint: give `--repeats` before `--`");
+            bail!("`{own}` is set by `bisect`\n  hint: pass `--repeats` before `--`");
         }
     }
     // Let the current build or measurement finish before the work tree and the folder are removed.
@@ -126,14 +126,14 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
             Path::new("."),
             &["rev-parse", "--verify", &format!("{name}^{{commit}}")],
         );
-        let found = found.with_context(|| format!("`{name}` is no commit of this repository"));
+        let found = found.with_context(|| format!("`{name}` is not a commit of this repository"));
         found.map(|hash| hash.trim().to_owned())
     };
     let (good_commit, bad_commit) = (commit(&arguments.good)?, commit(&arguments.bad)?);
-    let beside = Path::new("baselines").join(Policy::FILE);
-    let beside = Some(beside.as_path()).filter(|path| path.is_file());
-    let policy = arguments.policy.as_deref().or(beside);
-    let temporary = tempfile::tempdir().context("no temporary folder")?;
+    let default_policy = Path::new("baselines").join(Policy::FILE);
+    let default_policy = Some(default_policy.as_path()).filter(|path| path.is_file());
+    let policy = arguments.policy.as_deref().or(default_policy);
+    let temporary = tempfile::tempdir().context("cannot create a temporary folder")?;
     let tree = Tree::add(temporary.path().join("tree"), &bad_commit)?;
     let step = Step {
         tree: &tree.path,
@@ -146,18 +146,28 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
     };
     tree.git(&["checkout", "--quiet", "--detach", &good_commit])?;
     if !step.build(printer)? {
-        bail!("`{}` fails at {}", arguments.build, arguments.good);
+        bail!(
+            "`{}` failed or did not create `{}` at {}",
+            arguments.build,
+            arguments.program.display(),
+            arguments.good
+        );
     }
     let good = temporary.path().join("good");
-    fs::copy(step.built(), &good).with_context(|| format!("there is no `{}`", step.built().display()))?;
+    fs::copy(step.built(), &good).with_context(|| format!("cannot copy `{}`", step.built().display()))?;
     tree.git(&["checkout", "--quiet", "--detach", &bad_commit])?;
     if !step.build(printer)? {
-        bail!("`{}` fails at {}", arguments.build, arguments.bad);
+        bail!(
+            "`{}` failed or did not create `{}` at {}",
+            arguments.build,
+            arguments.program.display(),
+            arguments.bad
+        );
     }
     let gated = step.judge(&good, &temporary.path().join("bad"))?;
     if gated.gate() != Gate::Failed {
         bail!(
-            "{} is not worse than {}: nothing regressed in {} comparisons, {} of which are undecided\n  hint: more `--repeats` see smaller changes",
+            "{} is not worse than {}: no regression in {} comparisons, {} of which are inconclusive\n  hint: increase `--repeats` to detect smaller changes",
             arguments.bad,
             arguments.good,
             gated.comparison.outcomes().count(),
@@ -189,9 +199,12 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
     }
     // The steps print the verdict on each commit to standard error.
     run.arg("--").args(&arguments.run);
-    let (ended, said) = logged(&mut run, stop, Some(Stdio::inherit()))?;
-    if ended != Some(0) {
-        bail!("git could not narrow it down to one commit:\n{}", said.trim_end());
+    let (code, output) = logged(&mut run, stop, Some(Stdio::inherit()))?;
+    if code != Some(0) {
+        bail!(
+            "`git bisect run` did not find a single bad commit:\n{}",
+            output.trim_end()
+        );
     }
     let first = tree.git(&["log", "-1", "--format=%H %s", "refs/bisect/bad"])?;
     printer.data(&format!("the first bad commit is {}", first.trim()));
@@ -228,7 +241,7 @@ fn tested(arguments: &BisectStepArguments, printer: &Printer) -> Result<Exit> {
     let place = arguments
         .runs
         .join(commit.split_whitespace().next().unwrap_or("commit"));
-    let (word, exit) = match step.judge(&arguments.good, &place) {
+    let (verdict, exit) = match step.judge(&arguments.good, &place) {
         Ok(gated) => {
             let worse: Vec<Option<bool>> = arguments
                 .watch
@@ -237,7 +250,7 @@ fn tested(arguments: &BisectStepArguments, printer: &Printer) -> Result<Exit> {
                 .collect();
             match () {
                 () if worse.contains(&Some(true)) => ("worse", Exit::Regressed),
-                () if worse.contains(&None) => ("undecided", Exit::Code(UNTESTABLE)),
+                () if worse.contains(&None) => ("inconclusive", Exit::Code(UNTESTABLE)),
                 () => ("not worse", Exit::Done),
             }
         }
@@ -246,7 +259,7 @@ fn tested(arguments: &BisectStepArguments, printer: &Printer) -> Result<Exit> {
             ("cannot be measured", Exit::Code(UNTESTABLE))
         }
     };
-    printer.note(&format!("{}: {word}", commit.trim()));
+    printer.note(&format!("{}: {verdict}", commit.trim()));
     Ok(exit)
 }
 
@@ -273,14 +286,14 @@ impl Step<'_> {
         let _ = fs::remove_file(self.built());
         let mut command = Command::new("sh");
         command.args(["-c", self.build]).current_dir(self.tree);
-        let (ended, said) = logged(&mut command, self.stop, None)?;
-        if ended != Some(0) {
-            printer.note(said.trim_end());
+        let (code, output) = logged(&mut command, self.stop, None)?;
+        if code != Some(0) {
+            printer.note(output.trim_end());
         }
-        Ok(ended == Some(0) && self.built().is_file())
+        Ok(code == Some(0) && self.built().is_file())
     }
 
-    /// Compares the built program with another one. Their processes take turns, to expose both to the same disturbances of the machine.
+    /// Compares the built program with another one. Their processes alternate, to expose both to the same disturbances of the machine.
     fn judge(&self, good: &Path, place: &Path) -> Result<GateReport> {
         let mut sides: [Option<RunMeasurements>; 2] = [None, None];
         for process in 0..self.repeats {
@@ -293,7 +306,7 @@ impl Step<'_> {
             }
         }
         let [Some(baseline), Some(candidate)] = sides else {
-            bail!("no process was requested");
+            bail!("no processes were measured");
         };
         let comparison = compare(
             &baseline,
@@ -314,17 +327,17 @@ impl Step<'_> {
             .args(["--repeats", "1", "--quiet", "--out"])
             .arg(out)
             .current_dir(self.tree);
-        // With 3, a cell failed, which the gate evaluates.
+        // Exit code 3 means that a cell failed, which the gate evaluates.
         match logged(&mut command, self.stop, None)? {
             (Some(0 | 3), _) => Ok(RunMeasurements::read(out)?),
-            (_, said) => bail!("{}", said.trim_end()),
+            (_, output) => bail!("{}", output.trim_end()),
         }
     }
 }
 
 /// Runs a program and returns its exit code and its output: standard output and, unless it is redirected, standard error.
 fn logged(command: &mut Command, stop: &Stop, errors: Option<Stdio>) -> Result<(Option<i32>, String)> {
-    let mut log = tempfile::tempfile().context("no temporary file")?;
+    let mut log = tempfile::tempfile().context("cannot create a temporary file")?;
     let errors = match errors {
         Some(errors) => errors,
         None => log.try_clone()?.into(),
@@ -336,14 +349,14 @@ fn logged(command: &mut Command, stop: &Stop, errors: Option<Stdio>) -> Result<(
     let name = command.get_program().to_string_lossy().into_owned();
     let status = stop
         .attend(command)
-        .with_context(|| format!("`{name}` cannot be started"))?;
+        .with_context(|| format!("cannot start `{name}`"))?;
     if stop.asked().is_some() {
         bail!("stopped");
     }
     log.rewind()?;
-    let mut said = vec![];
-    log.read_to_end(&mut said)?;
-    Ok((status.code(), String::from_utf8_lossy(&said).into_owned()))
+    let mut output = vec![];
+    log.read_to_end(&mut output)?;
+    Ok((status.code(), String::from_utf8_lossy(&output).into_owned()))
 }
 
 /// Temporary work tree of the user's repository, removed on drop.
@@ -369,15 +382,15 @@ impl Tree {
 impl Drop for Tree {
     fn drop(&mut self) {
         let text = self.path.display().to_string();
-        // The references of the bisection are removed with the work tree. If this fails, a folder remains in the temporary directory, and `git
-        // worktree prune` forgets it.
+        // This also removes the references of the bisection. If it fails, the folder remains in the temporary directory, and `git worktree
+        // prune` removes its registration.
         let _ = git(Path::new("."), &["worktree", "remove", "--force", &text]);
     }
 }
 
 fn git(folder: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new("git").args(arguments).current_dir(folder).output();
-    let output = output.context("git cannot be started")?;
+    let output = output.context("cannot start git")?;
     if !output.status.success() {
         bail!(
             "git {}: {}",

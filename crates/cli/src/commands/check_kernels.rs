@@ -66,13 +66,13 @@ pub(crate) fn check(arguments: &CheckKernelsArguments, printer: &Printer) -> Res
     bar.tell(ProgressEvent::Ended);
     if arguments.json {
         for check in &checks {
-            printer.data(&serde_json::to_string(check).expect("a check is plain data"));
+            printer.data(&serde_json::to_string(check).expect("a kernel check is serializable"));
         }
     } else {
         printer.data(&draw(&table(&checks)));
     }
-    let wrong = |check: &KernelCheck| !matches!(check.verdict, CheckVerdict::Passed | CheckVerdict::Refused);
-    Ok(match checks.iter().any(wrong) {
+    let failed = |check: &KernelCheck| !matches!(check.verdict, CheckVerdict::Passed | CheckVerdict::Refused);
+    Ok(match checks.iter().any(failed) {
         true => Exit::Unexpected,
         false if checks.is_empty() => Exit::Lacking,
         false => Exit::Done,

@@ -39,9 +39,9 @@ fn table(checked: &Checked) -> Table {
     let header = [
         ("part", Align::Left),
         ("examples", Align::Right),
-        ("by class", Align::Left),
-        ("size: least, median, most", Align::Left),
-        ("repeated", Align::Right),
+        ("per class", Align::Left),
+        ("size: min, median, max", Align::Left),
+        ("duplicates", Align::Right),
     ];
     Table {
         title: format!("{}: {}{classes}{hash}", checked.name, checked.kind),

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::printer::Printer;
 
-const NVML_HINT: &str = "the memory and power of an NVIDIA GPU come from this library of its driver, which `nvidia-smi` uses \
-                         too; a container gets it with the driver capability `utility`";
+const NVML_HINT: &str = "NVML is the library of the NVIDIA driver that reports memory and power, as used by `nvidia-smi`; in a \
+                         container, enable the driver capability `utility`";
 
 pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
     let (backends, devices, missing) = (backends(&Burn), state(), unavailable());
@@ -100,10 +100,10 @@ fn device_text(device: &Device) -> String {
     let count = |value: Option<u64>| value.map_or_else(|| "unknown".into(), |count| count.to_string());
     let gpu = &device.gpu;
     let chosen = device.clock_bits.map(clock_settings).unwrap_or_default();
-    let held: Vec<&str> = device.throttle.iter().copied().chain(chosen).collect();
-    let held = match (held.is_empty(), device.clock_bits) {
-        (false, _) => held.join(", "),
-        (true, Some(_)) => "nothing".to_owned(),
+    let limits: Vec<&str> = device.throttle.iter().copied().chain(chosen).collect();
+    let limits = match (limits.is_empty(), device.clock_bits) {
+        (false, _) => limits.join(", "),
+        (true, Some(_)) => "none".to_owned(),
         (true, None) => "unknown".to_owned(),
     };
     [
@@ -122,7 +122,7 @@ fn device_text(device: &Device) -> String {
             known(&gpu.compute_capability)
         ),
         format!(
-            "        power {} of {} (default {}), {}, clock {} of {}, memory clock {}, held back by {held}",
+            "        power {} of {} (default {}), {}, clock {} of {}, memory clock {}, clock limits: {limits}",
             watts(device.power_watts),
             watts(device.gpu.power_limit_watts),
             watts(device.power_limit_default_watts),

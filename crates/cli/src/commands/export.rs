@@ -23,10 +23,10 @@ pub(crate) fn export(arguments: &ExportArguments, printer: &Printer) -> Result<(
 /// Exports the measurements of one run.
 fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
     let [folder] = arguments.runs.as_slice() else {
-        bail!("this format holds one run\n  hint: a file a run");
+        bail!("this format holds a single run\n  hint: export each run to its own file");
     };
     if !arguments.metrics.is_empty() {
-        bail!("this format holds every metric\n  hint: leave out `--metric`");
+        bail!("this format contains all metrics\n  hint: leave out `--metric`");
     }
     let text = format
         .of_run(&RunMeasurements::read(folder)?)?
@@ -34,7 +34,7 @@ fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> R
     match &arguments.out {
         None => printer.data(&text),
         Some(out) if within(out, &arguments.runs) => bail!(
-            "`{}` lies in the run's folder, which holds what was recorded\n  hint: name another file",
+            "cannot write `{}`: it is in the run folder, which contains recorded data\n  hint: choose another file",
             out.display()
         ),
         Some(out) => {
@@ -49,12 +49,12 @@ fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> R
 fn tables(format: ExportFormat, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
     if arguments.out.is_none() && !format.is_text() {
         bail!(
-            "`{format}` is not text, and is not written to standard output\n  hint: name a file, e.g. `--out results.{}`",
+            "cannot write `{format}` to standard output: it is a binary format\n  hint: pass a file, e.g. `--out results.{}`",
             format.extension()
         );
     }
     if let Some(out) = &arguments.out {
-        spare(out, &arguments.runs, format)?;
+        check_output(out, &arguments.runs, format)?;
     }
     let runs = arguments.runs.iter().map(|folder| load(folder));
     let runs = runs.collect::<Result<Vec<_>, _>>()?;
@@ -70,13 +70,13 @@ fn tables(format: ExportFormat, arguments: &ExportArguments, printer: &Printer) 
 }
 
 /// Rejects an output path that would overwrite recorded data. In a run folder, only files that a report replaces as well may be replaced.
-fn spare(out: &Path, runs: &[PathBuf], format: ExportFormat) -> Result<()> {
+fn check_output(out: &Path, runs: &[PathBuf], format: ExportFormat) -> Result<()> {
     let rendered = out
         .extension()
         .is_some_and(|extension| extension == format.extension());
     if out.exists() && within(out, runs) && !rendered {
         bail!(
-            "`{}` is part of the run, and recorded data is never overwritten\n  hint: name another file",
+            "cannot overwrite `{}`: it is part of the run\n  hint: choose another file",
             out.display()
         );
     }
@@ -86,9 +86,9 @@ fn spare(out: &Path, runs: &[PathBuf], format: ExportFormat) -> Result<()> {
 /// Returns true if the file is, or would be, in a run folder.
 fn within(out: &Path, runs: &[PathBuf]) -> bool {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let place = out
+    let path = out
         .canonicalize()
         .or_else(|_| parent.unwrap_or(Path::new(".")).canonicalize());
     let mut folders = runs.iter().filter_map(|run| run.canonicalize().ok());
-    place.is_ok_and(|place| folders.any(|folder| place.starts_with(folder)))
+    path.is_ok_and(|path| folders.any(|folder| path.starts_with(folder)))
 }

@@ -53,7 +53,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
         history.check(&candidate)?;
     }
     for written in &arguments.write {
-        spare_recorded(&written.path, arguments, history.path())?;
+        check_output(&written.path, arguments, history.path())?;
     }
     let mut rerun = match arguments.rerun_inconclusive {
         0 => None,
@@ -74,7 +74,7 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
             Ok(Some(signal)) => return Ok(Exit::Stopped(signal)),
             // Keep the earlier result and the data it is based on.
             Err(error) => {
-                printer.warn(&format!("not measured again: {error:#}"));
+                printer.warn(&format!("cannot measure inconclusive cells again: {error:#}"));
                 break;
             }
         }
@@ -128,7 +128,10 @@ fn shown(gated: &GateReport) -> String {
     let mismatches = gated.comparison.mismatches.iter();
     let mismatches: Vec<String> = mismatches.map(ToString::to_string).collect();
     if !mismatches.is_empty() {
-        parts.push(format!("not the same on both sides: {}", mismatches.join("; ")));
+        parts.push(format!(
+            "differences accepted by `--allow-mismatch`: {}",
+            mismatches.join("; ")
+        ));
     }
     parts.push(gated.verdict());
     parts.join("\n\n")
@@ -158,7 +161,7 @@ fn judged(
 }
 
 /// Files that runs and baselines write.
-const OF_RUNS: [&str; 8] = [
+const RECORDED_FILES: [&str; 8] = [
     "records.jsonl",
     "environment.json",
     "plan.json",
@@ -170,22 +173,22 @@ const OF_RUNS: [&str; 8] = [
 ];
 
 /// Rejects an output path that would overwrite recorded data: a file of a run or baseline, the history or the policy.
-fn spare_recorded(out: &Path, arguments: &GateArguments, history: &Path) -> Result<()> {
+fn check_output(out: &Path, arguments: &GateArguments, history: &Path) -> Result<()> {
     let same = |path: &Path| path.canonicalize().ok();
     let is_recorded = out
         .parent()
         .is_some_and(|folder| folder.join("records.jsonl").is_file())
         && out
             .file_name()
-            .is_some_and(|name| OF_RUNS.iter().any(|file| name == *file));
-    let usual = arguments.judging.baselines.join(Policy::FILE);
-    let policy = arguments.judging.policy.as_deref().unwrap_or(&usual);
+            .is_some_and(|name| RECORDED_FILES.iter().any(|file| name == *file));
+    let default = arguments.judging.baselines.join(Policy::FILE);
+    let policy = arguments.judging.policy.as_deref().unwrap_or(&default);
     let is_given = [history, policy]
         .into_iter()
         .any(|given| same(given).is_some_and(|given| Some(given) == same(out)));
     if is_recorded || is_given {
         bail!(
-            "`{}` holds what was recorded or decided, and is never overwritten\n  hint: name another file",
+            "cannot overwrite `{}`: it is recorded data, the history or the policy\n  hint: choose another file",
             out.display()
         );
     }
@@ -194,12 +197,12 @@ fn spare_recorded(out: &Path, arguments: &GateArguments, history: &Path) -> Resu
 
 /// Returns the policy of `--policy`, else the one in the folder of baselines, else the default.
 fn policy(judging: &Judging) -> Result<Policy> {
-    let beside = judging.baselines.join(Policy::FILE);
+    let default = judging.baselines.join(Policy::FILE);
     policy_of(
         judging
             .policy
             .as_deref()
-            .or(Some(beside.as_path()).filter(|path| path.is_file())),
+            .or(Some(default.as_path()).filter(|path| path.is_file())),
     )
 }
 
@@ -210,16 +213,16 @@ pub(crate) fn policy_of(path: Option<&Path>) -> Result<Policy> {
 
 /// Returns the history of `--history`, else the one in the folder of baselines, if it exists. A history given by `--history` has to exist unless
 /// this run may create it.
-fn history(judging: &Judging, may_begin: bool) -> Result<History> {
-    let beside = judging.baselines.join(History::FILE);
+fn history(judging: &Judging, may_create: bool) -> Result<History> {
+    let default = judging.baselines.join(History::FILE);
     match &judging.history {
-        Some(path) if !may_begin && !path.exists() => {
+        Some(path) if !may_create && !path.exists() => {
             bail!(
-                "there is no history `{}`\n  hint: `mantissa gate --append` begins one",
+                "history `{}` does not exist\n  hint: `mantissa gate --append` creates it",
                 path.display()
             )
         }
-        path => Ok(History::read(path.as_ref().unwrap_or(&beside))?),
+        path => Ok(History::read(path.as_ref().unwrap_or(&default))?),
     }
 }
 

@@ -27,7 +27,7 @@ const PARTS: [Part; 7] = [
     ("optimizer", |estimate| estimate.optimizer),
     ("activations", |estimate| estimate.activations),
     ("keys and values", |estimate| estimate.keys_and_values),
-    ("in all", MemoryEstimate::total),
+    ("total", MemoryEstimate::total),
 ];
 
 /// Prints a table for every suite and profile, or for one profile. Suites of kernels have no table.
@@ -66,7 +66,7 @@ fn of_plan(plan: &Plan) -> Vec<Table> {
             .filter(|(label, _)| seen.insert(label.clone()))
             .collect();
         rows.sort_by_key(|(_, estimate)| Reverse(estimate.total()));
-        let title = format!("{}, profile {}: memory, as estimated", suite.name, plan.profile);
+        let title = format!("{}, profile {}: estimated memory", suite.name, plan.profile);
         (!rows.is_empty()).then(|| table(title, &rows))
     };
     plan.suites.iter().filter_map(of_suite).collect()
@@ -74,8 +74,8 @@ fn of_plan(plan: &Plan) -> Vec<Table> {
 
 /// Formats the rows, without the parts that are zero in all of them.
 fn table(title: String, rows: &[(String, MemoryEstimate)]) -> Table {
-    let is_there = |(_, bytes): &Part| rows.iter().any(|(_, estimate)| bytes(estimate) > 0);
-    let parts: Vec<Part> = PARTS.into_iter().filter(is_there).collect();
+    let is_used = |(_, bytes): &Part| rows.iter().any(|(_, estimate)| bytes(estimate) > 0);
+    let parts: Vec<Part> = PARTS.into_iter().filter(is_used).collect();
     let columns = parts.iter().map(|(name, _)| ((*name).to_owned(), Align::Right));
     let row = |(label, estimate): &(String, MemoryEstimate)| {
         let shown = parts.iter().map(|(_, bytes)| shown(bytes(estimate)));
@@ -126,7 +126,7 @@ mod tests {
         };
         let table = table("memory".into(), &[("a".into(), mixed), ("b".into(), tested)]);
         let header: Vec<&str> = table.header.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(header, ["cell", "weights", "copies", "in all"]);
+        assert_eq!(header, ["cell", "weights", "copies", "total"]);
         assert_eq!(
             table.rows,
             [

@@ -82,12 +82,12 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
     if arguments.explain {
         printer.data(&explanation(&rows));
     }
-    let as_asked = |row: &&Row<'_>| match row.status {
+    let as_requested = |row: &&Row<'_>| match row.status {
         Some(Status::Skipped) => true,
         _ => row.verdict() == Some(ExecutedVerdict::AsRequested),
     };
     let verified = |row: &&Row<'_>| row.verdict() == Some(ExecutedVerdict::AsRequested);
-    Ok(if rows.iter().all(as_asked) && rows.iter().any(verified) {
+    Ok(if rows.iter().all(as_requested) && rows.iter().any(verified) {
         Exit::Done
     } else {
         Exit::Unexpected
@@ -106,7 +106,7 @@ const INSTRUCTIONS: [(&str, &str); 6] = [
 
 /// Explains the instruction classes of the kernels that were launched.
 fn explanation(rows: &[&Row<'_>]) -> String {
-    let kernels: Vec<String> = rows.iter().map(|row| how(row)).collect();
+    let kernels: Vec<String> = rows.iter().map(|row| details(row)).collect();
     let seen = |class: &str| {
         kernels
             .iter()
@@ -119,7 +119,7 @@ fn explanation(rows: &[&Row<'_>]) -> String {
         .collect();
     match lines.is_empty() {
         true => {
-            "No kernel with a known instruction class was launched: only CUDA kernels have one.".to_owned()
+            "No kernel with a known instruction class was launched. Only CUDA kernels have one.".to_owned()
         }
         false => lines.join("\n"),
     }
@@ -131,9 +131,9 @@ fn table(title: String, rows: &[&Row<'_>]) -> Table {
         "precision",
         "matmul",
         "sums",
-        "asked for",
+        "requested",
         "executed",
-        "how",
+        "details",
     ];
     let line = |row: &&Row<'_>| {
         let mut fields = vec![row.cell.workload.name.clone()];
@@ -143,7 +143,7 @@ fn table(title: String, rows: &[&Row<'_>]) -> Table {
             Some(Status::Ok) => row.executed().unwrap_or_default(),
             _ => row.status_name().to_owned(),
         });
-        fields.push(how(row));
+        fields.push(details(row));
         fields
     };
     Table {
@@ -154,7 +154,7 @@ fn table(title: String, rows: &[&Row<'_>]) -> Table {
 }
 
 /// Returns the rounding and the kernels, or the reason for their absence.
-fn how(row: &Row<'_>) -> String {
+fn details(row: &Row<'_>) -> String {
     if row.status != Some(Status::Ok) {
         return row.remark();
     }

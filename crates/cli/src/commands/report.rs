@@ -70,13 +70,13 @@ fn check_folder(out: &Path, runs: &[PathBuf]) -> Result<()> {
         let is_same = target.canonicalize().ok() == run.canonicalize().ok();
         if target.join("run.json").exists() && !is_same {
             bail!(
-                "`{}` is the folder of another run, whose report would be replaced\n  hint: give `--out` another folder",
+                "cannot write the report to `{}`: it is the folder of another run\n  hint: pass another folder to `--out`",
                 target.display()
             );
         }
         if !names.insert(name.clone()) {
             bail!(
-                "two runs are called `{}`, and their reports would go to one folder\n  hint: render them one by one",
+                "two runs are named `{}`, so their reports would overwrite each other\n  hint: render them one at a time",
                 name.display()
             );
         }

@@ -36,7 +36,7 @@ impl<'a> Rerun<'a> {
         if let Some(program) = against {
             let Some(about) = ProgramInfo::of(program) else {
                 bail!(
-                    "`{}` cannot report its version\n  hint: `--against` takes the program that measured the baseline",
+                    "cannot read the version of `{}`\n  hint: pass the program that measured the baseline to `--against`",
                     program.display()
                 );
             };
@@ -51,18 +51,18 @@ impl<'a> Rerun<'a> {
         })
     }
 
-    /// Measures cells again with twice as many processes, because as many as before would decide few of the undecided cells. Returns the signal
-    /// if one stopped the measurement.
+    /// Measures cells again with twice as many processes, because the same number would leave most of the cells inconclusive. Returns the
+    /// signal if one stopped the measurement.
     ///
-    /// For these cells, only the fresh processes count: the recorded processes of a run ran at about the same time and are not independent. With
-    /// the program that measured the baseline, both programs take turns, process by process, to expose both to the same disturbances.
+    /// For these cells, only the new processes count: the recorded processes of a run ran at about the same time and are not independent. With
+    /// `--against`, the processes of both programs alternate, to expose both to the same disturbances.
     pub fn measure(
         &mut self,
         cells: &BTreeSet<CellId>,
         (baseline, candidate): (&mut RunMeasurements, &mut RunMeasurements),
         printer: &Printer,
     ) -> Result<Option<Signal>> {
-        printer.note(&format!("{} undecided cells are measured again", cells.len()));
+        printer.note(&format!("measuring {} inconclusive cells again", cells.len()));
         let mut left = cells.clone();
         let more = if self.forgotten.is_empty() { 2 } else { 1 } * self.processes;
         self.processes *= 2;
@@ -113,18 +113,15 @@ impl<'a> Rerun<'a> {
             Some(_) => "baseline",
             None => "candidate",
         };
-        let folder = beside(run);
-        // The run folder may come from other people, with this link in it.
+        let folder = rerun_folder(run);
+        // A run from an untrusted source may contain this link.
         if folder.is_symlink() {
-            bail!(
-                "`{}` is a symbolic link, and is not written through",
-                folder.display()
-            );
+            bail!("cannot write to `{}`: it is a symbolic link", folder.display());
         }
         let out = (0..)
             .map(|number| folder.join(format!("{side}-{number}")))
             .find(|out| !out.exists())
-            .expect("there are more numbers than folders");
+            .expect("some number is unused");
         let mut bar = Bar::new(printer, false);
         let finish = start(
             &Burn,
@@ -148,20 +145,20 @@ impl Drop for Rerun<'_> {
 /// Rejects a program other than the one that measured the run, because its results are not comparable.
 fn is_program_of(measured: &RunMeasurements, about: ProgramInfo, who: &str) -> Result<()> {
     let of = &measured.fingerprint;
-    let it = about.on(of.clone());
-    if same_program(of, &it) && of.build == it.build {
+    let program = about.on(of.clone());
+    if same_program(of, &program) && of.build == program.build {
         return Ok(());
     }
     bail!(
-        "`{}` was measured by {}, and {who} is {}: it cannot measure it again\n  hint: gate with the program that measured the run",
+        "cannot measure `{}` again: it was measured by {}, but {who} is {}\n  hint: use the program that measured the run",
         measured.name,
         program_of(of),
-        program_of(&it)
+        program_of(&program)
     );
 }
 
 /// Returns a separate folder for new records, because recorded data is never modified: `reports/change` → `reports/change.again`.
-fn beside(run: &Path) -> PathBuf {
+fn rerun_folder(run: &Path) -> PathBuf {
     let mut name = run.file_name().unwrap_or_default().to_owned();
     name.push(".again");
     run.with_file_name(name)

@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
             stop.clone(),
             &mut bar,
             &mut || {
-                printer.warn("the last record was cut short: it is removed, and its cell runs again");
+                printer.warn("the last record is incomplete: removing it and running its cell again");
             },
         )?
     } else {
@@ -63,9 +63,7 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
 /// Warns about cells whose kernels are not compiled.
 fn warn_of(compiled: &Precompiled, printer: &Printer) {
     for (reason, cells) in &compiled.failed {
-        printer.warn(&format!(
-            "{cells} tasks could not compile their kernels: {reason}"
-        ));
+        printer.warn(&format!("cannot compile the kernels of {cells} tasks: {reason}"));
     }
 }
 
@@ -87,8 +85,8 @@ fn compiled_only(compiled: &Precompiled, printer: &Printer) -> Exit {
     }
 }
 
-/// Warns about suites whose cells were all skipped and returns the exit code for them. Returns `None` if there are
-/// none, if the run was stopped or has violations, or if other suites ran and no suite was `named`.
+/// Warns about suites whose cells were all skipped and returns the exit code for them. Returns `None` if no suite was
+/// skipped, if the run was stopped or has violations, or if other suites ran and no suite was `named`.
 fn skipped_suites(finish: &Finish, named: bool, printer: &Printer) -> Option<Exit> {
     if finish.stopped.is_some() || !finish.violations.is_empty() || finish.skipped_suites.is_empty() {
         return None;
@@ -102,7 +100,7 @@ fn skipped_suites(finish: &Finish, named: bool, printer: &Printer) -> Option<Exi
             .iter()
             .map(|(reason, cells)| format!("\n  {cells} × {reason}"));
         printer.warn(&format!(
-            "`{}` ran nothing:{}",
+            "all cells of `{}` were skipped:{}",
             skipped.suite,
             reasons.collect::<String>()
         ));
@@ -131,7 +129,7 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
     let synthetic = paths::synthetic(&plan);
     if !synthetic.is_empty() {
         printer.note(&format!(
-            "synthetic data: {}\n  hint: `--data PATH` gives yours",
+            "using synthetic data: {}\n  hint: pass `--data PATH` to use your own data",
             synthetic.join("; ")
         ));
     }
@@ -168,7 +166,7 @@ fn peer(arguments: &RunArguments) -> Result<Vec<String>> {
     let words = |command: &String| command.split_whitespace().map(str::to_owned).collect();
     let words: Option<Vec<String>> = arguments.peer.as_ref().map(words);
     if words.as_ref().is_some_and(Vec::is_empty) {
-        bail!("`--peer` names no program\n  hint: `--peer 'python3 -m mantissa_torch'`");
+        bail!("`--peer` is empty\n  hint: pass a command, e.g. `--peer 'python3 -m mantissa_torch'`");
     }
     Ok(words.unwrap_or_default())
 }
@@ -219,7 +217,7 @@ fn name(found: &[Found], all: bool) -> String {
 pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result<Exit> {
     if let Some(stopped) = &finish.stopped {
         printer.warn(&format!(
-            "stopped: {} cells are left\n  hint: `mantissa run --resume {}` runs them",
+            "stopped: {} cells did not run\n  hint: run them with `mantissa run --resume {}`",
             stopped.left,
             finish.path.display()
         ));

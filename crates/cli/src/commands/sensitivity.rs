@@ -39,13 +39,13 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
 
     let run = load(&finish.path)?;
     // Failed attempts are records as well, but without this event.
-    let told = |record: &&Record| {
+    let has_verdict = |record: &&Record| {
         record
             .events
             .iter()
             .any(|event| event.kind == EventKind::Sensitivity)
     };
-    let Some(record) = run.records.iter().find(told) else {
+    let Some(record) = run.records.iter().find(has_verdict) else {
         return run::conclude(&finish, arguments.json, printer);
     };
     let samples = run
@@ -76,14 +76,14 @@ const NO_LIMIT: f64 = 1e8;
 
 /// Reduces a plan to one cell, which tests its model with fewer bits.
 fn narrow(plan: &mut Plan) -> Result<()> {
-    let asked = |cell: &Cell| {
+    let is_suitable = |cell: &Cell| {
         let setting = &cell.setting;
         matches!(cell.workload.task, Task::Train(_))
             && setting.precision() == Precision::True32
             && setting.matmul() == MatmulPrecision::Highest
     };
     let mut cells = std::mem::take(&mut plan.cells).into_iter();
-    let Some(mut planned) = cells.find(|planned| planned.skip.is_none() && asked(&planned.cell)) else {
+    let Some(mut planned) = cells.find(|planned| planned.skip.is_none() && is_suitable(&planned.cell)) else {
         bail!(
             "no cell trains under `precision=32-true` and `matmul=highest`\n  hint: `mantissa plan SUITE` lists the cells"
         );
@@ -116,7 +116,7 @@ fn of_model(trials: &[FormatTrial]) -> Table {
         ("accuracy", Align::Right),
         ("lost", Align::Right),
         ("won", Align::Right),
-        ("kept", Align::Left),
+        ("accuracy kept", Align::Left),
     ];
     let line = |trial: &FormatTrial| {
         vec![
@@ -130,7 +130,7 @@ fn of_model(trials: &[FormatTrial]) -> Table {
     };
     let whole = trials.iter().filter(|trial| trial.layer.is_none());
     Table {
-        title: "Test accuracy with products in fewer bits; lost and won against f32".to_owned(),
+        title: "Test accuracy with matmuls in fewer bits; examples lost and won compared with f32".to_owned(),
         header: header.map(|(title, align)| (title.to_owned(), align)).to_vec(),
         rows: whole.map(line).collect(),
     }
@@ -139,8 +139,8 @@ fn of_model(trials: &[FormatTrial]) -> Table {
 fn of_layers(trials: &[FormatTrial]) -> Table {
     let header = [
         ("layer", Align::Left),
-        ("exponent", Align::Right),
-        ("fraction", Align::Right),
+        ("exponent bits", Align::Right),
+        ("fraction bits", Align::Right),
     ];
     let mut layers: Vec<&str> = trials.iter().filter_map(|trial| trial.layer.as_deref()).collect();
     let mut seen = HashSet::new();
@@ -168,7 +168,7 @@ fn of_layers(trials: &[FormatTrial]) -> Table {
         ]
     };
     Table {
-        title: "Fewest bits that keep the accuracy in one layer alone, the others in f32".to_owned(),
+        title: "Fewest bits that keep the accuracy, one layer at a time, other layers in f32".to_owned(),
         header: header.map(|(title, align)| (title.to_owned(), align)).to_vec(),
         rows: layers.iter().map(line).collect(),
     }

@@ -99,7 +99,7 @@ impl<'a, const W: usize> Arrange<'a, W> {
             let [low, high] = self.neighbours(at, W);
             let (low, high): (&[bf16; W], &[bf16; W]) = match (low.try_into(), high.try_into()) {
                 (Ok(low), Ok(high)) => (low, high),
-                _ => unreachable!("both are W lanes"),
+                _ => unreachable!("both slices have W lanes"),
             };
             for (to, (low, high)) in self.to[at].iter_mut().zip(low.iter().zip(high)) {
                 *to = pair(*low, *high);
@@ -150,11 +150,11 @@ impl<'a, const W: usize> Arrange<'a, W> {
                 lane += together;
             }
             for lane in lane..lanes {
-                let (pairs, rest) = of_lane(lane)[from..until].as_chunks::<2>();
+                let (pairs, remainder) = of_lane(lane)[from..until].as_chunks::<2>();
                 for (to, [low, high]) in to.iter_mut().zip(pairs) {
                     to[lane] = pair(*low, *high);
                 }
-                if let [last] = rest {
+                if let [last] = remainder {
                     to[pairs.len()][lane] = pair(*last, bf16::ZERO);
                 }
             }

@@ -18,8 +18,8 @@ impl Instruction {
     /// Returns the proof, unless the processor lacks the instruction or the user disabled it.
     pub fn here() -> Option<Self> {
         static IS_HERE: LazyLock<bool> = LazyLock::new(|| {
-            let left_out = std::env::var_os("MANTISSA_BF16_PRODUCTS").is_some_and(|how| how == "widened");
-            is_in_processor() && !left_out
+            let disabled = std::env::var_os("MANTISSA_BF16_PRODUCTS").is_some_and(|how| how == "widened");
+            is_in_processor() && !disabled
         });
         IS_HERE.then_some(Self(()))
     }
@@ -33,25 +33,25 @@ fn is_in_processor() -> bool {
 }
 
 /// Computes the dot product of each row with `values`; all slices have the same length.
-#[expect(unsafe_code, reason = "an instruction that not every processor has")]
+#[expect(unsafe_code, reason = "intrinsics of an optional instruction set")]
 pub(crate) fn dots<const N: usize>(_: Instruction, rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the instruction.
     return unsafe { here::dots(rows, values) };
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("no processor but these has it: {rows:?} {values:?}")
+    unreachable!("only x86-64 has this instruction: {rows:?} {values:?}")
 }
 
 pub(super) type Square = [[u32; LANES]; LANES];
 
 /// Transposes a square.
-#[expect(unsafe_code, reason = "instructions that not every processor has")]
+#[expect(unsafe_code, reason = "intrinsics of an optional instruction set")]
 pub(super) fn turned(_: Instruction, square: &Square) -> Square {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the instructions.
     return unsafe { here::turned(square) };
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("no processor but these has it: {square:?}")
+    unreachable!("only x86-64 has this instruction: {square:?}")
 }
 
 /// Memory layout of the pairs of rows: a row consists of parts of equal length, `part_step` bytes apart, and the pairs of a part are `step`
@@ -69,7 +69,7 @@ pub(crate) struct Pairs<'a> {
 pub(super) type Tile<const R: usize> = [[[f32; LANES]; R]; ROWS];
 
 /// Computes the sums of rows, given by the byte offset of each, and a strip of columns. There are at most 3 registers.
-#[expect(unsafe_code, reason = "an instruction that not every processor has")]
+#[expect(unsafe_code, reason = "intrinsics of an optional instruction set")]
 pub(super) fn tile<const R: usize>(
     _: Instruction,
     rows: &Pairs<'_>,
@@ -80,11 +80,11 @@ pub(super) fn tile<const R: usize>(
     // SAFETY: the processor has the instruction.
     return unsafe { here::tile(rows, places, columns) };
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("no processor but these has it: {rows:?} {places:?} {columns:?}")
+    unreachable!("only x86-64 has this instruction: {rows:?} {places:?} {columns:?}")
 }
 
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "registers and arrays of the same bits")]
+#[expect(unsafe_code, reason = "converts between registers and arrays")]
 mod here {
     use std::{arch::x86_64::*, mem::transmute};
 

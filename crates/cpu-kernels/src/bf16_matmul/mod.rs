@@ -33,12 +33,12 @@ pub fn product(with: Instruction, lhs: FlexTensor, rhs: FlexTensor, output: DTyp
     match output {
         DType::F32 => product_in::<f32>(with, lhs, rhs),
         DType::BF16 => product_in::<bf16>(with, lhs, rhs),
-        other => unreachable!("sums of bf16 are no {other:?}"),
+        other => unreachable!("bf16 matmul cannot return {other:?}"),
     }
 }
 
 fn product_in<T: Stored<Wide = f32>>(with: Instruction, lhs: FlexTensor, rhs: FlexTensor) -> FlexTensor {
-    let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).expect("the caller's shapes fit");
+    let shape = calculate_matmul_output(&lhs.shape(), &rhs.shape()).expect("operands have compatible shapes");
     let rank = shape.num_dims();
     let [m, n] = [shape[rank - 2], shape[rank - 1]];
     let of_one = |tensor: &FlexTensor| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_broadcast_and_read_where_they_lie() {
+    fn batches_are_broadcast_and_read_in_place() {
         let Some(with) = instruction() else { return };
         let is_right = |lhs: Tensor<4>, rhs: Tensor<4>| {
             assert_eq!(
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_stays_in_its_row_and_column_and_subnormals_are_zero() {
+    fn non_finite_values_stay_in_their_row_and_column_and_subnormals_are_zero() {
         let Some(with) = instruction() else { return };
         let of = |values: Vec<f32>, shape| {
             Tensor::<2>::from_data(TensorData::new(values, shape), (&Device::flex(), DType::BF16))
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_sum_is_zero() {
+    fn an_empty_sum_is_zero() {
         let Some(with) = instruction() else { return };
         assert_eq!(
             multiplied(with, whole([2, 0], 1), whole([0, 3], 1), DType::F32),

@@ -1,4 +1,4 @@
-//! A comparison that nobody measured, with names that somebody chose who means harm.
+//! Invented comparison with hostile names.
 
 use std::{fs, path::Path};
 
@@ -12,10 +12,11 @@ use mantissa_gate::{
 };
 use serde_json::json;
 
-/// What ends a string, a row, a line or a command in one format or another, or hides from a reader.
+/// Text with the characters that end a string, row, line or command in any of the formats, and with invisible characters.
 pub const HOSTILE: &str = "\"<script>alert('x')</script> | `a` ::error::b %0A \\ \u{1b}[31m\0\u{85}\u{202e} 🦀 @all #1\r\n:::MLLOG {}\t]]> </code> \\";
 
-/// Reads what it writes: seven processes of four cells, of which one failed and one has a hostile name of 10,000 characters.
+/// Writes and reads a run of seven processes of four cells. One process failed, and one workload has a hostile name of more than 10,000
+/// characters.
 pub fn run(folder: &Path) -> RunMeasurements {
     let cells = cells();
     let saved = BaselineInfo {
@@ -34,15 +35,15 @@ pub fn run(folder: &Path) -> RunMeasurements {
     for (index, cell) in cells.iter().enumerate() {
         for repeat in 0..7 {
             let record = record(cell, index, repeat);
-            lines += &serde_json::to_string(&record).expect("a record is JSON");
+            lines += &serde_json::to_string(&record).expect("a record serializes as JSON");
             lines.push('\n');
         }
     }
-    fs::create_dir_all(folder).expect("the folder can be made");
-    fs::write(folder.join("records.jsonl"), lines).expect("the folder can be written to");
-    let saved = serde_json::to_string(&saved).expect("it is JSON");
-    fs::write(folder.join(BaselineInfo::FILE), saved).expect("the folder can be written to");
-    RunMeasurements::read(folder).expect("what was written can be read")
+    fs::create_dir_all(folder).expect("cannot create the folder");
+    fs::write(folder.join("records.jsonl"), lines).expect("cannot write to the folder");
+    let saved = serde_json::to_string(&saved).expect("the metadata serializes as JSON");
+    fs::write(folder.join(BaselineInfo::FILE), saved).expect("cannot write to the folder");
+    RunMeasurements::read(folder).expect("cannot read the generated run")
 }
 
 fn cells() -> Vec<Cell> {
@@ -80,25 +81,29 @@ fn cells() -> Vec<Cell> {
 }
 
 fn workload(name: &str, task: serde_json::Value) -> Workload {
-    serde_json::from_value(json!({ "name": name, "task": task })).expect("it is a workload")
+    serde_json::from_value(json!({ "name": name, "task": task })).expect("the workload must be valid")
 }
 
 fn cell(suite: &str, workload: &Workload, values: &[(&str, &str)]) -> Cell {
     let mut setting = Setting::of(workload, Backend::Cuda);
     for (axis, value) in values {
-        let axis: Axis = axis.parse().expect("it is an axis");
-        let value = axis.parse(value).expect("it is one of the axis's values");
-        setting.set(axis, value).expect("it is one of the axis's values");
+        let axis: Axis = axis.parse().expect("the axis must exist");
+        let value = axis.parse(value).expect("the value must be valid for the axis");
+        setting
+            .set(axis, value)
+            .expect("the value must be valid for the axis");
     }
     if setting.get(Axis::KeepF32).is_some() && suite == HOSTILE {
         let patterns = AxisValue::List(vec![HOSTILE.to_owned(), "norm".to_owned()]);
-        setting.set(Axis::KeepF32, patterns).expect("it takes any words");
+        setting
+            .set(Axis::KeepF32, patterns)
+            .expect("keep_f32 accepts any patterns");
     }
     Cell::new(suite, workload.clone(), setting, 1)
 }
 
 fn record(cell: &Cell, index: usize, repeat: u32) -> Record {
-    // The TF32 setting fails in one process, and runs with bf16 operands.
+    // The TF32 setting computes with bf16 operands, and fails in one process.
     let failed = index == 1 && repeat == 6;
     let requested = Requested::of(&cell.setting);
     let executed = Executed {
@@ -185,7 +190,7 @@ fn fingerprint() -> Fingerprint {
     }
 }
 
-/// A comparison of that run with a main branch: something of every kind.
+/// Returns a comparison of the run with a main branch, with findings of every kind.
 pub fn gated(run: &RunMeasurements) -> GateReport {
     let mut cells: Vec<ComparedCell> = run
         .cells
@@ -207,8 +212,8 @@ pub fn gated(run: &RunMeasurements) -> GateReport {
         verdict,
         text: text.to_owned(),
     };
-    let doubt = "the intervals of 5 and 7 processes hold both no change and one of 3 %: about 20 processes a side would decide";
-    // The hostile suite's name comes first.
+    let doubt = "the intervals of 5 and 7 processes include both no change and a change of 3 %: about 20 processes per side are needed";
+    // The name of the hostile suite sorts first.
     cells[0].changes = vec![
         change(
             MetricName::StepSeconds,
@@ -227,12 +232,12 @@ pub fn gated(run: &RunMeasurements) -> GateReport {
         found(
             FindingKind::Executed,
             ChangeVerdict::Regressed,
-            "executed 8 bits of significand, 8 of exponent, sums in f32; before: 11 bits of significand, 8 of exponent, sums in f32",
+            "executed 8 significand bits, 8 exponent bits, accumulator f32; before: 11 significand bits, 8 exponent bits, accumulator f32",
         ),
         found(
             FindingKind::Status,
             ChangeVerdict::Regressed,
-            &format!("failed in 1 of 7 processes ({HOSTILE}); before: ok in all 5"),
+            &format!("failed in 1 of 7 processes ({HOSTILE}); before: ok in all 5 processes"),
         ),
     ];
     cells[2].changes = vec![
@@ -285,8 +290,8 @@ pub fn gated(run: &RunMeasurements) -> GateReport {
         expired,
     };
     let failures = vec![
-        failure(0, Some(MetricName::StepSeconds), "step_seconds got worse"),
-        failure(0, Some(MetricName::TestAccuracy), "test_accuracy got worse"),
+        failure(0, Some(MetricName::StepSeconds), "step_seconds regressed"),
+        failure(0, Some(MetricName::TestAccuracy), "test_accuracy regressed"),
     ];
     let allowed = vec![allowed(1, 0, false), allowed(1, 1, true)];
     GateReport {
@@ -298,7 +303,7 @@ pub fn gated(run: &RunMeasurements) -> GateReport {
     }
 }
 
-/// Three thousand cells, all of which got worse and have hostile names.
+/// Returns a report on three thousand cells with hostile names, all of which regressed.
 pub fn many() -> GateReport {
     let workload = workload(
         "matmul",

@@ -1,9 +1,9 @@
-//! Writes every format of an invented comparison, for `peers/validate_formats.py` to read with other people's parsers.
+//! Writes every format of an invented comparison, for `peers/validate_formats.py` to validate with third-party parsers.
 //!
 //! ```text
 //! cargo run -p mantissa-gate --example formats -- DIR [RUN]
 //! ```
-//! With a run folder as argument, the formats of a single run use that run.
+//! `RUN` is a run folder. If it is given, the formats of a single run are written from it.
 
 mod invented;
 
@@ -17,7 +17,9 @@ use mantissa_gate::{
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1).map(PathBuf::from);
-    let folder = arguments.next().ok_or("give a folder to write into")?;
+    let folder = arguments
+        .next()
+        .ok_or("missing the output folder: formats DIR [RUN]")?;
     fs::create_dir_all(&folder)?;
     let invented = invented::run(&folder.join("run"));
     let run = arguments

@@ -9,29 +9,30 @@ use super::{
 use crate::{ChangeVerdict, Failure, FindingKind, GateReport, gate_report::counted};
 
 /// Maximum number of errors, and of warnings, that GitHub shows for a step.
-const SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 /// Maximum length of a title, in characters.
 const TITLE: usize = 200;
 /// Maximum length of a message, in characters.
 const MESSAGE: usize = 1000;
 
-/// Renders an error for each failing regression, and a warning for each allowed regression, each changed precision or kernel, and the
-/// inconclusive comparisons (an error if the gate is strict). Stops at ten errors and ten warnings because GitHub shows no more. The last
-/// line is a notice with the verdict and the number of omitted annotations.
+/// Renders a gate report as annotations. Each failing regression is an error. Each allowed regression and each changed precision or kernel is
+/// a warning. One more annotation counts the inconclusive comparisons; it is an error if the gate is strict, otherwise a warning. GitHub shows
+/// at most ten errors and ten warnings, so no more are rendered. The last line is a notice with the verdict and the number of omitted
+/// annotations.
 pub fn annotations(gated: &GateReport) -> String {
     let errors: Vec<String> = gated
         .failing()
-        .map(|failure| command("error", &title(gated, failure), &what(gated, failure)))
+        .map(|failure| command("error", &title(gated, failure), &message(gated, failure)))
         .chain(
             undecided(gated)
                 .filter(|_| gated.strict)
-                .map(|text| command("error", "undecided", &text)),
+                .map(|text| command("error", "inconclusive", &text)),
         )
         .collect();
     let allowed = gated.tolerated().map(|allowed| {
         let text = format!(
             "{} (allowed until {}: {})",
-            what(gated, &allowed.failure),
+            message(gated, &allowed.failure),
             allowed.until,
             allowed.reason
         );
@@ -42,33 +43,33 @@ pub fn annotations(gated: &GateReport) -> String {
         .chain(
             undecided(gated)
                 .filter(|_| !gated.strict)
-                .map(|text| command("warning", "undecided", &text)),
+                .map(|text| command("warning", "inconclusive", &text)),
         )
         .collect();
-    let hidden = |all: &[String]| all.len().saturating_sub(SHOWN);
+    let hidden = |all: &[String]| all.len().saturating_sub(MAX_SHOWN);
     let mut verdict = gated.verdict();
     for (count, noun) in [(hidden(&errors), "error"), (hidden(&warnings), "warning")] {
         if count > 0 {
-            verdict = format!(
-                "{} not shown here; {verdict}",
-                counted(count, &format!("more {noun}"))
-            );
+            verdict = format!("{} not shown; {verdict}", counted(count, &format!("more {noun}")));
         }
     }
-    let shown = errors.iter().take(SHOWN).chain(warnings.iter().take(SHOWN));
+    let shown = errors
+        .iter()
+        .take(MAX_SHOWN)
+        .chain(warnings.iter().take(MAX_SHOWN));
     let notice = command("notice", "mantissa gate", &verdict);
     shown.cloned().chain(iter::once(notice)).collect()
 }
 
 fn undecided(gated: &GateReport) -> impl Iterator<Item = String> {
     let text = format!(
-        "{} are inconclusive: `mantissa compare` prints the reasons",
+        "{} inconclusive; `mantissa compare` prints the reasons",
         counted(gated.undecided, "change")
     );
     iter::once(text).filter(|_| gated.undecided > 0)
 }
 
-/// Renders findings that are different without being better or worse.
+/// Renders findings that are neither better nor worse.
 fn changed(gated: &GateReport) -> impl Iterator<Item = String> {
     let cells = gated.comparison.cells.iter();
     cells.flat_map(|cell| {
@@ -89,7 +90,7 @@ fn title(gated: &GateReport, failure: &Failure) -> String {
     format!("{metric}{cell}")
 }
 
-fn what(gated: &GateReport, failure: &Failure) -> String {
+fn message(gated: &GateReport, failure: &Failure) -> String {
     gated
         .change(failure)
         .map_or_else(|| failure.text.clone(), ChangeText::sentence)

@@ -24,17 +24,17 @@ pub fn bencher(measurements: &Measurements<'_>) -> String {
         .iter()
         .map(|cell| {
             let measures = cell.estimates.iter().map(|(metric, estimate)| {
-                let told = Metric {
+                let values = Metric {
                     value: estimate.value,
                     lower_value: estimate.interval.map(|interval| interval.low),
                     upper_value: estimate.interval.map(|interval| interval.high),
                 };
-                (slug(*metric), told)
+                (slug(*metric), values)
             });
             (cell.series(), measures.collect())
         })
         .collect();
-    let mut text = serde_json::to_string_pretty(&benchmarks).expect("these are JSON values");
+    let mut text = serde_json::to_string_pretty(&benchmarks).expect("benchmarks serialize as JSON");
     text.push('\n');
     text
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{CellEstimates, Measurements};
 
-/// Entry that the action reads. The action compares a value with the one of the previous commit by their ratio.
+/// Entry that the action reads. The action computes the ratio to the value of the previous commit.
 #[derive(Serialize)]
 struct Benchmark {
     name: String,
@@ -18,7 +18,7 @@ struct Benchmark {
     extra: String,
 }
 
-/// Renders the metrics of one direction, in the units of records. Skips the bias of magnitudes in both, because its best value is 0.
+/// Renders the metrics of one direction, in the units of records. Omits `magnitude_bias` from both, because its best value is 0.
 pub fn benchmark_action(measurements: &Measurements<'_>, better: Better) -> String {
     let benchmarks: Vec<Benchmark> = measurements
         .cells
@@ -31,7 +31,7 @@ pub fn benchmark_action(measurements: &Measurements<'_>, better: Better) -> Stri
                 .map(|(metric, estimate)| benchmark(cell, *metric, estimate))
         })
         .collect();
-    let mut text = serde_json::to_string_pretty(&benchmarks).expect("these are JSON values");
+    let mut text = serde_json::to_string_pretty(&benchmarks).expect("benchmarks serialize as JSON");
     text.push('\n');
     text
 }

@@ -5,13 +5,13 @@ use mantissa_report::{ABSENT, Scale};
 use super::escape::short;
 use crate::{Change, ComparedCell};
 
-/// Maximum lengths of suite, workload and setting in the name of a cell, in characters. Each has its own limit, so that a long one does not
-/// hide the others.
+/// Maximum lengths of suite, workload and setting in the name of a cell, in characters. Each has its own limit, so that a long part does not
+/// hide the other parts.
 const NAME: (usize, usize, usize) = (40, 40, 80);
 /// Changes beyond this factor are printed as a factor instead of percent.
 const FACTOR_FROM: f64 = 3.0;
 /// p-values below this are printed as `< 0.0001`.
-const LEAST_P: f64 = 1e-4;
+const MIN_P: f64 = 1e-4;
 
 /// Returns the display name of a cell: `smoke · matmul · 32-true`.
 pub(crate) fn name(cell: &ComparedCell) -> String {
@@ -50,12 +50,12 @@ impl ChangeText {
         Self {
             before: text(change.baseline),
             after: text(change.candidate),
-            change: match aside(change) {
-                Some(aside) => format!("{}; {aside}", changed(change, scale)),
+            change: match context(change) {
+                Some(context) => format!("{}; {context}", changed(change, scale)),
                 None => changed(change, scale),
             },
             p: match p {
-                Some(p) if p < LEAST_P => format!("< {LEAST_P}"),
+                Some(p) if p < MIN_P => format!("< {MIN_P}"),
                 Some(p) => format!("{p:.4}"),
                 None => ABSENT.to_owned(),
             },
@@ -64,13 +64,13 @@ impl ChangeText {
 
     /// Formats a change in one line: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
     pub fn sentence(change: &Change) -> String {
-        let words = Self::of(change);
-        let mut sentence = format!("{}: {} → {}", change.metric, words.before, words.after);
-        if words.change != ABSENT {
-            sentence += &format!(", {}", words.change);
+        let text = Self::of(change);
+        let mut sentence = format!("{}: {} → {}", change.metric, text.before, text.after);
+        if text.change != ABSENT {
+            sentence += &format!(", {}", text.change);
         }
-        if words.p != ABSENT {
-            sentence += &format!(", p {}", words.p);
+        if text.p != ABSENT {
+            sentence += &format!(", p {}", text.p);
         }
         if !change.doubt.is_empty() {
             sentence += &format!(" ({})", change.doubt);
@@ -79,16 +79,16 @@ impl ChangeText {
     }
 }
 
-/// Returns what the verdict considers in addition to the change: the common drift of all cells, and the noise of the cell.
-fn aside(change: &Change) -> Option<String> {
+/// Formats what else the verdict depends on: the common drift of all cells, and the run-to-run noise of the cell.
+fn context(change: &Change) -> Option<String> {
     let share = |value: f64| format!("{:.1} %", 100.0 * value);
     let drift = signed(&share((change.drift - 1.0).abs()), change.drift - 1.0);
     let drift = drift
         .starts_with(['+', '−'])
-        .then(|| format!("all cells {drift}"));
+        .then(|| format!("drift of all cells {drift}"));
     let fence = change.is_fenced().then(|| match change.difference {
-        true => format!("moves by {:.3} by itself", change.threshold),
-        false => format!("moves by {} by itself", share(change.threshold)),
+        true => format!("run-to-run noise {:.3}", change.threshold),
+        false => format!("run-to-run noise {}", share(change.threshold)),
     });
     let both: Vec<String> = drift.into_iter().chain(fence).collect();
     (!both.is_empty()).then(|| both.join("; "))
@@ -96,7 +96,7 @@ fn aside(change: &Change) -> Option<String> {
 
 fn changed(change: &Change, scale: Scale) -> String {
     let learned = change.difference;
-    let told = |value: f64| match learned {
+    let text = |value: f64| match learned {
         true => signed(&scale.number(value.abs()), value),
         false if !(1.0 / FACTOR_FROM..FACTOR_FROM).contains(&value) => format!("{value:.3}×"),
         false => signed(&format!("{:.1} %", (value - 1.0).abs() * 100.0), value - 1.0),
@@ -111,8 +111,8 @@ fn changed(change: &Change, scale: Scale) -> String {
     let ends = change
         .interval
         .filter(|(low, high)| low.is_finite() && high.is_finite());
-    let interval = ends.map(|(low, high)| format!(" [{}, {}]", told(low), told(high)));
-    format!("{}{unit}{}", told(value), interval.unwrap_or_default())
+    let interval = ends.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
+    format!("{}{unit}{}", text(value), interval.unwrap_or_default())
 }
 
 /// Formats a number with its sign. A number that is printed as zero has no sign.
@@ -187,7 +187,7 @@ mod tests {
         slower.threshold = 0.2;
         assert_eq!(
             ChangeText::sentence(&slower),
-            "step_seconds: 1.00 s → 1.25 s, +25.0 %; all cells −2.0 %; moves by 20.0 % by itself"
+            "step_seconds: 1.00 s → 1.25 s, +25.0 %; drift of all cells −2.0 %; run-to-run noise 20.0 %"
         );
     }
 

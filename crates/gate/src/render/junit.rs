@@ -16,8 +16,8 @@ const NAME: usize = 500;
 const LINE: usize = 2000;
 
 /// Renders a test suite per suite and a test case per cell. A failing case lists its regressions. A case with inconclusive comparisons is
-/// skipped, or an error if the gate is strict. Details are in the output of the case. There are no durations because the gate does not
-/// measure them.
+/// skipped, or an error if the gate is strict. The output of a case contains the details. Durations are omitted, because the gate does not
+/// measure any.
 pub fn junit(gated: &GateReport) -> String {
     let mut suites: BTreeMap<&str, Vec<Case<'_>>> = BTreeMap::new();
     for (index, cell) in gated.comparison.cells.iter().enumerate() {
@@ -93,7 +93,7 @@ impl<'a> Case<'a> {
     fn of(gated: &GateReport, index: usize, cell: &'a ComparedCell) -> Self {
         let failing: Vec<&Failure> = gated.failing().filter(|failure| failure.cell == index).collect();
         let result = match failing.as_slice() {
-            [] => open(gated, cell),
+            [] => inconclusive(gated, cell),
             failing => Some(failed(gated, failing)),
         };
         let found = cell
@@ -111,11 +111,11 @@ impl<'a> Case<'a> {
                 allowed.until, allowed.failure.text, allowed.reason
             )
         });
-        let again = (!cell.command.is_empty()).then(|| format!("again: {}", cell.command));
+        let rerun = (!cell.command.is_empty()).then(|| format!("rerun: {}", cell.command));
         Self {
             cell,
             result,
-            details: found.chain(measured).chain(allowed).chain(again).collect(),
+            details: found.chain(measured).chain(allowed).chain(rerun).collect(),
         }
     }
 
@@ -148,7 +148,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Joins all regressions of a case in one failure, because readers accept only one.
+/// Joins all regressions of a case in one failure, because JUnit readers accept only one per case.
 fn failed(gated: &GateReport, failing: &[&Failure]) -> (&'static str, String, String) {
     let kind = |failure: &&Failure| failure.metric.map_or("finding", MetricName::name);
     let kinds: Vec<&str> = failing.iter().map(kind).collect();
@@ -160,19 +160,19 @@ fn failed(gated: &GateReport, failing: &[&Failure]) -> (&'static str, String, St
     ("failure", kinds.join(", "), texts.join("; "))
 }
 
-/// Returns the result of a case without regressions that is inconclusive.
-fn open(gated: &GateReport, cell: &ComparedCell) -> Option<(&'static str, String, String)> {
-    let inconclusive = |outcome: &ChangeVerdict| *outcome == ChangeVerdict::Inconclusive;
+/// Returns the result of a case without regressions; `None` if all comparisons have a verdict.
+fn inconclusive(gated: &GateReport, cell: &ComparedCell) -> Option<(&'static str, String, String)> {
+    let is_inconclusive = |outcome: &ChangeVerdict| *outcome == ChangeVerdict::Inconclusive;
     let found = cell.findings.iter().map(|finding| finding.verdict);
     let undecided = found
         .chain(cell.changes.iter().map(|change| change.verdict))
-        .filter(inconclusive)
+        .filter(is_inconclusive)
         .count();
     let all = cell.findings.len() + cell.changes.len();
     let text = match undecided {
-        0 if all == 0 => "nothing was compared".to_owned(),
+        0 if all == 0 => "the cell has no comparisons".to_owned(),
         0 => return None,
-        _ => format!("{undecided} of {} are inconclusive", counted(all, "change")),
+        _ => format!("{undecided} of {} inconclusive", counted(all, "change")),
     };
     let element = if gated.strict && undecided > 0 {
         "error"

@@ -20,8 +20,8 @@ const COMMANDS: usize = 5;
 const NUMBERS: [&str; 6] = ["cell", "metric", "before", "after", "change", "p"];
 const NUMBERS_RIGHT: [&str; 3] = ["before", "after", "p"];
 
-/// Renders the verdict in one line, regressions, other findings, inconclusive comparisons and improvements. Rows that do not fit into a
-/// comment are counted.
+/// Renders the verdict in one line, then regressions, allowed regressions, other findings, inconclusive comparisons and improvements. Rows
+/// that do not fit into a comment are only counted.
 pub fn markdown(gated: &GateReport) -> String {
     let mut page = Page::new(foot(gated));
     let mark = if gated.fails() { "❌" } else { "✅" };
@@ -47,19 +47,19 @@ fn regressions(page: &mut Page, gated: &GateReport) {
         }
     }
     page.table("Regressions", &NUMBERS, &NUMBERS_RIGHT, measured_rows);
-    page.table("What else got worse", &["cell", "what"], &[], found_rows);
+    page.table("Other regressions", &["cell", "finding"], &[], found_rows);
     commands(page, gated);
 }
 
 fn measured(cell: String, change: &Change) -> String {
-    let words = ChangeText::of(change);
+    let text = ChangeText::of(change);
     row([
         cell,
         escape(change.metric.name()),
-        escape(&words.before),
-        escape(&words.after),
-        escape(&words.change),
-        escape(&words.p),
+        escape(&text.before),
+        escape(&text.after),
+        escape(&text.change),
+        escape(&text.p),
     ])
 }
 
@@ -80,12 +80,12 @@ fn commands(page: &mut Page, gated: &GateReport) {
         .map(|command| html(&short(command, SENTENCE)))
         .collect();
     let more = commands.len().saturating_sub(COMMANDS);
-    let rest = match more {
+    let omitted = match more {
         0 => String::new(),
         _ => format!("\n… and {more} more"),
     };
     page.line(&format!(
-        "<details><summary>Measure again</summary>\n\n<pre>{}{rest}</pre>\n\n</details>",
+        "<details><summary>Commands to rerun</summary>\n\n<pre>{}{omitted}</pre>\n\n</details>",
         shown.join("\n")
     ));
 }
@@ -101,8 +101,8 @@ fn tolerated(page: &mut Page, gated: &GateReport) {
         ]))
     });
     page.table(
-        "Allowed for a while",
-        &["cell", "what", "until", "why"],
+        "Allowed regressions",
+        &["cell", "finding", "until", "reason"],
         &[],
         rows.collect(),
     );
@@ -112,8 +112,8 @@ fn findings(page: &mut Page, gated: &GateReport) {
     let rows = other_findings(gated).filter(|(_, finding)| finding.verdict != ChangeVerdict::Improved);
     let rows = rows.map(|(cell, finding)| found_row(cell, finding));
     page.table(
-        "Also found",
-        &["cell", "about", "outcome", "what"],
+        "Other findings",
+        &["cell", "kind", "verdict", "finding"],
         &[],
         rows.collect(),
     );
@@ -130,16 +130,16 @@ fn found_row(cell: &ComparedCell, finding: &Finding) -> String {
 
 /// Renders the reasons of inconclusive comparisons with their counts, the most frequent first.
 fn undecided(page: &mut Page, gated: &GateReport) {
-    let rows = doubts(gated).into_iter().map(|doubted| {
+    let rows = doubts(gated).into_iter().map(|group| {
         row([
-            counted(doubted.changes, "change"),
-            counted(doubted.cells, "cell"),
-            doubted.detectable_change(),
-            sentence(doubted.reason),
+            counted(group.changes, "change"),
+            counted(group.cells, "cell"),
+            group.detectable_change(),
+            sentence(group.reason),
         ])
     });
-    let head = ["changes", "of", "would be seen from", "because"];
-    page.table("Undecided", &head, &[], rows.collect());
+    let head = ["changes", "cells", "detectable change", "reason"];
+    page.table("Inconclusive", &head, &[], rows.collect());
 }
 
 fn improvements(page: &mut Page, gated: &GateReport) {
@@ -161,7 +161,7 @@ fn improvements(page: &mut Page, gated: &GateReport) {
     let count = counted(rows.len() + found.len(), "improvement");
     page.end(&format!("<details><summary>{count}</summary>"));
     page.table("", &NUMBERS, &NUMBERS_RIGHT, rows);
-    page.table("", &["cell", "about", "outcome", "what"], &[], found);
+    page.table("", &["cell", "kind", "verdict", "finding"], &[], found);
     page.end("</details>");
 }
 
@@ -169,13 +169,13 @@ fn improvements(page: &mut Page, gated: &GateReport) {
 fn foot(gated: &GateReport) -> String {
     let comparison = &gated.comparison;
     let mut out =
-        "| | run | begun | machine | profile | revision | processes |\n|---|---|---|---|---|---|---:|\n"
+        "| | run | started | machine | profile | revision | processes |\n|---|---|---|---|---|---|---:|\n"
             .to_owned();
     out += &side("before", &comparison.baseline);
     out += &side("after", &comparison.candidate);
     if !comparison.mismatches.is_empty() {
-        let told: Vec<String> = comparison.mismatches.iter().map(Mismatch::to_string).collect();
-        out += &format!("\nNot the same on both sides: {}.\n", sentence(&told.join("; ")));
+        let mismatches: Vec<String> = comparison.mismatches.iter().map(Mismatch::to_string).collect();
+        out += &format!("\nAllowed differences: {}.\n", sentence(&mismatches.join("; ")));
     }
     out
 }

@@ -1,4 +1,4 @@
-//! Measurements of one run for programs that store the results of many: an estimate per cell and metric over processes.
+//! Measurements of one run, for programs that store the results of many runs: an estimate over processes per cell and metric.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ pub struct CellEstimates<'a> {
 }
 
 impl<'a> Measurements<'a> {
-    /// Computes the estimates of a run: the median over processes, with a confidence interval from five processes on. Shares of examples
-    /// get Wilson's interval.
+    /// Computes the estimates of a run: the median over processes, with a confidence interval if there are at least five. Shares of examples
+    /// have Wilson's interval.
     pub fn of(run: &'a RunMeasurements) -> Self {
         let cells = run.cells.values().map(|measured| CellEstimates {
             measured,
@@ -95,11 +95,11 @@ fn estimates(measured: &MeasuredCell) -> BTreeMap<MetricName, Estimate> {
         }
     }
     let seed = u64::from_str_radix(measured.cell.id.as_str(), 16).unwrap_or_default();
-    let words = measured.cell.workload.predicts_tokens();
+    let predicts_tokens = measured.cell.workload.predicts_tokens();
     let estimated = readings.into_iter().filter_map(|(metric, readings)| {
         let estimate = match examples(metric, &readings) {
-            // Tokens of one passage are not independent draws.
-            Some(_) if words => without_interval(middle(metric, &readings, seed)?),
+            // The tokens of one passage are not independent.
+            Some(_) if predicts_tokens => without_interval(middle(metric, &readings, seed)?),
             Some(n) => share(&readings, n)?,
             None => middle(metric, &readings, seed)?,
         };

@@ -1,8 +1,8 @@
 //! Log lines in the format of MLPerf's `mllog`.
 //!
-//! This is not an MLPerf submission or a part of one: no MLPerf benchmark is run, and the rules on timing are not followed. The keys
+//! This is not an MLPerf submission or a part of one: the runs are not MLPerf benchmarks and do not follow the rules on timing. The keys
 //! `seed`, `global_batch_size`, `micro_batch_size`, `gradient_accumulation_steps`, `max_sequence_length`, `opt_name` and
-//! `lowest_numerical_precision_in_{linear,attn}` are MLPerf's and have the same meaning. Keys that begin with `mantissa_` are ours.
+//! `lowest_numerical_precision_in_{linear,attn}` are MLPerf's and have the same meaning. Keys that begin with `mantissa_` are specific to Mantissa.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,8 @@ struct Line<'a> {
     metadata: Metadata<'a>,
 }
 
-/// Metadata of a value. `mllog` expects the source location of the log call, which does not exist here; the other fields are ours.
+/// Metadata of a value. `mllog` requires the source location of the log call, for which placeholders are written; the other fields are
+/// specific to Mantissa.
 #[derive(Default, Serialize)]
 struct Metadata<'a> {
     file: &'static str,
@@ -60,8 +61,8 @@ struct Metadata<'a> {
     method: Option<&'a str>,
 }
 
-/// Renders points in time, all at the start of the run: the run, then for each cell its setting, the observed precision and the metrics.
-/// The namespace is the identity of the cell.
+/// Renders one line for the run, then for each cell its setting, the observed precision and the metrics. Every line is a point in time with
+/// the start time of the run. The namespace is the identity of the cell.
 ///
 /// # Errors
 /// Fails if the start time of the run is invalid.
@@ -147,7 +148,7 @@ impl Log {
                 ..metadata
             },
         };
-        let text = serde_json::to_string(&line).expect("these are JSON values");
+        let text = serde_json::to_string(&line).expect("log lines serialize as JSON");
         self.out.push_str(":::MLLOG ");
         self.out.push_str(&ascii(&text));
         self.out.push('\n');
@@ -209,9 +210,9 @@ fn lowest(measured: &MeasuredCell) -> Option<&'static str> {
     }
 }
 
-/// Returns that format under MLPerf's keys. If the observed precision of a model equals the requested one, it is valid for all its matmuls.
-/// Otherwise it describes only the layers that differ, which can be linear layers, convolutions or attention, and the result is empty.
-/// There is no key for communication because a cell has one device.
+/// Returns the format of [`lowest`] under MLPerf's keys. If the observed precision of a model equals the requested one, it is valid for all
+/// matmuls of the model. Otherwise it describes only some layers (linear, convolution or attention), and the result is empty. A cell has one
+/// device, so the key for communication is omitted.
 fn precision(measured: &MeasuredCell) -> Vec<(&'static str, &'static str)> {
     const LINEAR: &str = "lowest_numerical_precision_in_linear";
     const ATTENTION: &str = "lowest_numerical_precision_in_attn";

@@ -16,31 +16,31 @@ const LONGEST_LABEL: usize = 1000;
 /// Part of an estimate that is exported as a separate metric.
 struct Part {
     /// Suffix of the name, before the unit.
-    word: &'static str,
-    says: &'static str,
+    suffix: &'static str,
+    help: &'static str,
     of: fn(&Estimate) -> Option<f64>,
 }
 
 const PARTS: [Part; 3] = [
     Part {
-        word: "",
-        says: "",
+        suffix: "",
+        help: "",
         of: |estimate| Some(estimate.value),
     },
     Part {
-        word: "_low",
-        says: ", lower end of the 95 % interval",
+        suffix: "_low",
+        help: ", lower end of the 95 % interval",
         of: |estimate| estimate.interval.map(|Interval { low, .. }| low),
     },
     Part {
-        word: "_high",
-        says: ", upper end of the 95 % interval",
+        suffix: "_high",
+        help: ", upper end of the 95 % interval",
         of: |estimate| estimate.interval.map(|Interval { high, .. }| high),
     },
 ];
 
-/// Renders a gauge per metric and two more for the ends of its interval. Each cell is a point, labelled with the suite, workload, identity,
-/// seed and every axis of the setting. Values are in the units of records and have no timestamps, because a scraper adds its own.
+/// Renders three gauges per metric: the value and both ends of its interval. Each cell is a point, labelled with the suite, workload,
+/// identity, seed and every axis of the setting. Values are in the units of records, without timestamps, because a scraper adds its own.
 pub fn openmetrics(measurements: &Measurements<'_>) -> String {
     let mut out = String::new();
     info(&mut out, measurements);
@@ -73,7 +73,7 @@ fn info(out: &mut String, measurements: &Measurements<'_>) {
     ];
     let labels = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
     // Prometheus' own text parser, which the textfile collector uses, does not support the type `info`.
-    out.push_str("# TYPE mantissa_run_info gauge\n# HELP mantissa_run_info The run that was measured.\n");
+    out.push_str("# TYPE mantissa_run_info gauge\n# HELP mantissa_run_info The measured run.\n");
     let _ = writeln!(out, "mantissa_run_info{{{}}} 1", joined(labels));
 }
 
@@ -86,7 +86,7 @@ fn family(out: &mut String, measurements: &Measurements<'_>, metric: MetricName,
     if points.peek().is_none() {
         return;
     }
-    let (name, unit) = (name(metric, part.word), unit(metric));
+    let (name, unit) = (name(metric, part.suffix), unit(metric));
     let _ = writeln!(out, "# TYPE {name} gauge");
     if !unit.is_empty() {
         let _ = writeln!(out, "# UNIT {name} {unit}");
@@ -98,7 +98,7 @@ fn family(out: &mut String, measurements: &Measurements<'_>, metric: MetricName,
     let _ = writeln!(
         out,
         "# HELP {name} Median over processes of {metric}{}; {better} is better.",
-        part.says
+        part.help
     );
     for (cell, value) in points {
         let _ = writeln!(out, "{name}{{{}}} {value:?}", labels(cell));
@@ -173,7 +173,7 @@ mod tests {
             .iter()
             .flat_map(|metric| PARTS.iter().map(move |part| (metric, part)))
         {
-            let (name, unit) = (name(*metric, part.word), unit(*metric));
+            let (name, unit) = (name(*metric, part.suffix), unit(*metric));
             assert!(name.ends_with(unit) && !name.contains("__"), "{name}");
             assert!(seen.insert(name.clone()), "{name}");
         }

@@ -1,6 +1,6 @@
 //! Markdown page with a limited length.
 
-/// Maximum length of a GitHub comment, in characters. The code applies the limit to bytes, of which there are at least as many.
+/// Maximum length of a GitHub comment, in characters. The code limits the bytes, which are at least as many.
 pub const LONGEST_COMMENT: usize = 65_536;
 /// Space reserved for the number of omitted rows and the end of the page, in bytes.
 const RESERVE: usize = 1000;
@@ -45,7 +45,7 @@ impl Page {
         self.out.push_str("\n\n");
     }
 
-    /// Adds a table. Rows that do not fit into half of the remaining space are only counted.
+    /// Adds a table. Counts the rows that do not fit into half of the remaining space.
     pub fn table(&mut self, title: &str, head: &[&str], right: &[&str], rows: Vec<String>) {
         if rows.is_empty() {
             return;

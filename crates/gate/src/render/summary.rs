@@ -34,7 +34,7 @@ pub(crate) fn about(kind: FindingKind) -> &'static str {
     }
 }
 
-/// Inconclusive comparisons with the same reason.
+/// Inconclusive comparisons that have the same reason.
 #[derive(Default)]
 pub(crate) struct InconclusiveGroup<'a> {
     pub reason: &'a str,
@@ -45,7 +45,7 @@ pub(crate) struct InconclusiveGroup<'a> {
 }
 
 impl InconclusiveGroup<'_> {
-    /// Formats the relative change from which all of them are detected: `±12 %`.
+    /// Formats the relative change at which all of them are detected: `±12 %`.
     pub fn detectable_change(&self) -> String {
         match self.catches {
             Some(share) if share.is_finite() => format!("±{:.1} %", 100.0 * share),
@@ -64,21 +64,21 @@ pub(crate) fn doubts(gated: &GateReport) -> Vec<InconclusiveGroup<'_>> {
             .iter()
             .filter(|change| change.verdict == ChangeVerdict::Inconclusive)
         {
-            let doubted = of_cell.entry(&change.doubt).or_default();
-            doubted.changes += 1;
+            let group = of_cell.entry(&change.doubt).or_default();
+            group.changes += 1;
             let share = change.catches.filter(|_| !change.difference);
-            doubted.catches = larger(doubted.catches, share);
+            group.catches = larger(group.catches, share);
         }
         for (reason, of_cell) in of_cell {
-            let doubted = doubts.entry(reason).or_default();
-            doubted.reason = reason;
-            doubted.changes += of_cell.changes;
-            doubted.cells += 1;
-            doubted.catches = larger(doubted.catches, of_cell.catches);
+            let group = doubts.entry(reason).or_default();
+            group.reason = reason;
+            group.changes += of_cell.changes;
+            group.cells += 1;
+            group.catches = larger(group.catches, of_cell.catches);
         }
     }
     let mut doubts: Vec<_> = doubts.into_values().collect();
-    doubts.sort_by_key(|doubted| (usize::MAX - doubted.changes, doubted.reason));
+    doubts.sort_by_key(|group| (usize::MAX - group.changes, group.reason));
     doubts
 }
 

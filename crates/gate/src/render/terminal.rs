@@ -10,13 +10,12 @@ use super::{
 use crate::{Change, ChangeVerdict, ComparedCell, GateReport};
 
 /// Minimum width of a column after cutting.
-const LEAST: usize = 8;
+const MIN_WIDTH: usize = 8;
 /// Maximum number of rows in tables that do not list regressions. The other rows are counted.
-const MOST_ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 
-/// Returns tables of regressions, allowed regressions, other findings, inconclusive comparisons with their reasons, and improvements. Empty
-/// tables are omitted. With a border of one character and a space on either side of each column, a table is at most `width` wide, unless
-/// that is too narrow for its numbers.
+/// Returns tables of regressions, allowed regressions, other findings, inconclusive comparisons with their reasons, and improvements. Omits
+/// empty tables. Drawn with one border character and two spaces per column, a table is at most `width` wide, unless its numbers need more.
 pub fn terminal_tables(gated: &GateReport, width: usize) -> Vec<Table> {
     let tables = [
         regressions(gated),
@@ -43,14 +42,14 @@ fn regressions(gated: &GateReport) -> Table {
     let rows = gated
         .failing()
         .filter_map(|failure| Some(numbers(gated.cell(failure)?, gated.change(failure)?)));
-    table("what got worse", &NUMBERS, rows.collect())
+    table("regressions", &NUMBERS, rows.collect())
 }
 
 fn found_worse(gated: &GateReport) -> Table {
     let rows = gated.failing().filter(|failure| gated.change(failure).is_none());
     let rows = rows.filter_map(|failure| Some(vec![name(gated.cell(failure)?), plain(&failure.text)]));
-    let head = ["cell", "what"].map(|title| (title, Align::Left));
-    table("what else got worse", &head, rows.collect())
+    let head = ["cell", "finding"].map(|title| (title, Align::Left));
+    table("other regressions", &head, rows.collect())
 }
 
 fn improvements(gated: &GateReport) -> Table {
@@ -61,18 +60,18 @@ fn improvements(gated: &GateReport) -> Table {
             .filter(|change| change.verdict == ChangeVerdict::Improved);
         better.map(|change| numbers(cell, change))
     });
-    most(table("what got better", &NUMBERS, rows.collect()))
+    limited(table("improvements", &NUMBERS, rows.collect()))
 }
 
 fn numbers(cell: &ComparedCell, change: &Change) -> Vec<String> {
-    let words = ChangeText::of(change);
+    let text = ChangeText::of(change);
     vec![
         name(cell),
         change.metric.to_string(),
-        words.before,
-        words.after,
-        words.change,
-        words.p,
+        text.before,
+        text.after,
+        text.change,
+        text.p,
     ]
 }
 
@@ -86,8 +85,8 @@ fn allowed(gated: &GateReport) -> Table {
             plain(&allowed.reason),
         ])
     });
-    let head = ["cell", "what", "until", "why"].map(|title| (title, Align::Left));
-    table("worse, and allowed for a while", &head, rows.collect())
+    let head = ["cell", "finding", "until", "reason"].map(|title| (title, Align::Left));
+    table("allowed regressions", &head, rows.collect())
 }
 
 fn findings(gated: &GateReport) -> Table {
@@ -99,27 +98,27 @@ fn findings(gated: &GateReport) -> Table {
             plain(&finding.text),
         ]
     });
-    let head = ["cell", "about", "outcome", "what"].map(|title| (title, Align::Left));
-    most(table("also found", &head, rows.collect()))
+    let head = ["cell", "kind", "verdict", "finding"].map(|title| (title, Align::Left));
+    limited(table("other findings", &head, rows.collect()))
 }
 
 fn undecided(gated: &GateReport) -> Table {
-    let rows = doubts(gated).into_iter().map(|doubted| {
+    let rows = doubts(gated).into_iter().map(|group| {
         vec![
-            doubted.changes.to_string(),
-            doubted.cells.to_string(),
-            doubted.detectable_change(),
-            plain(doubted.reason),
+            group.changes.to_string(),
+            group.cells.to_string(),
+            group.detectable_change(),
+            plain(group.reason),
         ]
     });
-    // `seen from`: relative change from which each of them is detected with a power of 95 %.
+    // `detectable`: relative change at which each of them is detected with a power of 95 %.
     let head = [
         ("changes", Align::Right),
         ("cells", Align::Right),
-        ("seen from", Align::Right),
-        ("because", Align::Left),
+        ("detectable", Align::Right),
+        ("reason", Align::Left),
     ];
-    most(table("inconclusive", &head, rows.collect()))
+    limited(table("inconclusive", &head, rows.collect()))
 }
 
 fn table(title: &str, head: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
@@ -134,11 +133,11 @@ fn table(title: &str, head: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
 }
 
 /// Truncates the rows and adds their total number to the title.
-fn most(mut table: Table) -> Table {
+fn limited(mut table: Table) -> Table {
     let all = table.rows.len();
-    if all > MOST_ROWS {
-        table.rows.truncate(MOST_ROWS);
-        table.title += &format!(" (the first {MOST_ROWS} of {all})");
+    if all > MAX_ROWS {
+        table.rows.truncate(MAX_ROWS);
+        table.title += &format!(" (first {MAX_ROWS} of {all})");
     }
     table
 }
@@ -169,7 +168,7 @@ fn fitted(mut table: Table, width: usize) -> Table {
             .sum(),
     );
     for (index, column) in wide.iter().enumerate() {
-        let part = (left / (wide.len() - index)).max(LEAST);
+        let part = (left / (wide.len() - index)).max(MIN_WIDTH);
         widths[*column] = widths[*column].min(part);
         left = left.saturating_sub(widths[*column]);
     }

@@ -15,7 +15,7 @@ use mantissa_core::read_regular;
 
 use super::{DataError, Tokenized, ids::Ids};
 
-/// Change it with the layout of the file, and with any change in tokenization that the key does not cover.
+/// Must change with the file layout, and with any change in tokenization that the cache key does not cover.
 const MAGIC: &[u8; 18] = b"mantissa tokens 3\n";
 
 /// Contents of a cache file.
@@ -58,9 +58,9 @@ pub(super) fn entry(
     Ok(entry)
 }
 
-/// Returns the note about tokens that cannot be stored.
+/// Returns the note about tokens that cannot be cached.
 pub(super) fn not_stored(error: &DataError) -> String {
-    format!("every cell tokenises its data again: {error}")
+    format!("the tokens cannot be cached, so every cell tokenizes its data again: {error}")
 }
 
 /// Loads the entry in `file`. Returns `None` if the file does not exist or is damaged.
@@ -88,7 +88,8 @@ pub(super) fn store(file: &Path, entry: &Entry) -> Result<(), DataError> {
 }
 
 fn encode(entry: &Entry) -> Vec<u8> {
-    let mut text = serde_json::to_vec(&(&entry.names, &entry.notes)).expect("text and numbers");
+    let mut text =
+        serde_json::to_vec(&(&entry.names, &entry.notes)).expect("strings and numbers serialize to JSON");
     // Pad to whole words. JSON allows trailing spaces.
     text.resize(text.len().next_multiple_of(4), b' ');
     let (text, _) = text.as_chunks::<4>();
@@ -104,7 +105,7 @@ fn encode(entry: &Entry) -> Vec<u8> {
 }
 
 fn decode(payload: &[u8]) -> Option<Entry> {
-    let (words, rest) = payload.as_chunks::<4>();
+    let (words, remainder) = payload.as_chunks::<4>();
     let mut words = words.iter().map(|bytes| u32::from_le_bytes(*bytes));
     let words = &mut words;
     let (classes, vocabulary_size, text) = (words.next()?, words.next()?, words.next()? as usize);
@@ -130,8 +131,8 @@ fn decode(payload: &[u8]) -> Option<Entry> {
         Some(part)
     };
     let (train, validation, test) = (part()?, part()?, part()?);
-    let whole = rest.is_empty() && words.next().is_none();
-    whole.then_some(Entry {
+    let complete = remainder.is_empty() && words.next().is_none();
+    complete.then_some(Entry {
         train,
         validation,
         test,
@@ -175,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_comes_back_as_it_was_and_leaves_no_temporary_file() {
+    fn an_entry_round_trips_and_leaves_no_temporary_file() {
         let (_folder, file) = stored();
         assert_eq!(load(&file), Some(sample()));
         assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_is_noticed() {
+    fn a_flipped_bit_anywhere_is_detected() {
         let (_folder, file) = stored();
         let whole = fs::read(&file).unwrap();
         for at in 0..whole.len() {
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_off_anywhere_is_noticed() {
+    fn a_truncated_file_is_detected() {
         let (_folder, file) = stored();
         let whole = fs::read(&file).unwrap();
         for length in 0..whole.len() {
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_at_the_same_time_do_not_disturb_each_other_or_a_reader() {
+    fn concurrent_writers_do_not_affect_each_other_or_a_reader() {
         let (_folder, file) = stored();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -221,12 +222,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let blocked = folder.path().join("blocked");
         fs::write(&blocked, "not a folder").unwrap();
-        let made = entry(&file_in(&blocked, &blake3::hash(b"")), || Ok(sample())).unwrap();
-        let [.., note] = made.notes.as_slice() else {
-            panic!("no note")
+        let created = entry(&file_in(&blocked, &blake3::hash(b"")), || Ok(sample())).unwrap();
+        let [.., note] = created.notes.as_slice() else {
+            panic!("the entry has no note")
         };
         assert!(
-            note.contains("tokenises its data again") && note.contains("blocked"),
+            note.contains("every cell tokenizes its data again") && note.contains("blocked"),
             "{note}"
         );
     }

@@ -16,7 +16,7 @@ use crate::{
     weights::{Fields, is_bert_tokenizer},
 };
 
-/// File names.
+/// Names of the configuration files next to a vocabulary.
 const CONFIG: &str = "tokenizer_config.json";
 const TOKENIZER: &str = "tokenizer.json";
 const SENTENCEPIECE: &str = "tokenizer.model";
@@ -91,29 +91,29 @@ impl Casing {
     /// fields.
     pub fn beside(vocabulary: &Path, tokens: &[String]) -> Result<Self, DataError> {
         let read = |name: &str| read(vocabulary, name);
-        let refused = |name: &str, reason: String| DataError::Configuration {
+        let invalid = |name: &str, reason: String| DataError::Configuration {
             path: vocabulary.with_file_name(name),
             reason,
         };
         if let Some(added) = read(ADDED)? {
-            only_special(added.keys().map(String::as_str)).map_err(|reason| refused(ADDED, reason))?;
+            only_special(added.keys().map(String::as_str)).map_err(|reason| invalid(ADDED, reason))?;
         }
         if let Some(special) = read(SPECIAL_MAP)? {
             let tokens = special.values().flat_map(|token| match token {
                 Value::Array(_) => contents(token),
                 token => vec![content(token)],
             });
-            only_special(tokens).map_err(|reason| refused(SPECIAL_MAP, reason))?;
+            only_special(tokens).map_err(|reason| invalid(SPECIAL_MAP, reason))?;
             let fields = Fields::new(&special);
             check_roles(&fields);
             let problems = fields.problems();
             if !problems.is_empty() {
-                return Err(refused(SPECIAL_MAP, problems.join("\n  ")));
+                return Err(invalid(SPECIAL_MAP, problems.join("\n  ")));
             }
         }
         let of_tokenizer = match read(TOKENIZER)? {
             Some(fields) => {
-                Some(Self::of_tokenizer(&fields, tokens).map_err(|reason| refused(TOKENIZER, reason))?)
+                Some(Self::of_tokenizer(&fields, tokens).map_err(|reason| invalid(TOKENIZER, reason))?)
             }
             None => None,
         };
@@ -121,26 +121,26 @@ impl Casing {
             return Ok(of_tokenizer.unwrap_or_default());
         };
         let casing = Self::of_config(&fields, of_tokenizer.unwrap_or_default(), tokens)
-            .map_err(|reason| refused(CONFIG, reason))?;
+            .map_err(|reason| invalid(CONFIG, reason))?;
         match of_tokenizer {
-            Some(other) if other != casing => Err(refused(
+            Some(other) if other != casing => Err(invalid(
                 CONFIG,
                 format!(
-                    "it disagrees with `{TOKENIZER}` about `do_lower_case`, `strip_accents` or `tokenize_chinese_chars`\n  \
-                     hint: give the `{TOKENIZER}` itself with `--vocabulary`, or make them agree"
+                    "its `do_lower_case`, `strip_accents` or `tokenize_chinese_chars` disagrees with `{TOKENIZER}`\n  \
+                     hint: pass `{TOKENIZER}` itself with `--vocabulary`, or make the two files agree"
                 ),
             )),
             _ => Ok(casing),
         }
     }
 
-    /// Reads `tokenizer_config.json`. `usual` has the values of absent fields.
-    fn of_config(fields: &Map<String, Value>, usual: Self, tokens: &[String]) -> Result<Self, String> {
+    /// Reads `tokenizer_config.json`. `defaults` has the values of absent fields.
+    fn of_config(fields: &Map<String, Value>, defaults: Self, tokens: &[String]) -> Result<Self, String> {
         let fields = Fields::new(fields);
         let casing = Self {
-            lowercase: fields.flag_or("do_lower_case", usual.lowercase),
-            strip_accents: optional(&fields, "strip_accents").or(usual.strip_accents),
-            chinese: fields.flag_or("tokenize_chinese_chars", usual.chinese),
+            lowercase: fields.flag_or("do_lower_case", defaults.lowercase),
+            strip_accents: optional(&fields, "strip_accents").or(defaults.strip_accents),
+            chinese: fields.flag_or("tokenize_chinese_chars", defaults.chinese),
         };
         fields.only("do_basic_tokenize", true);
         fields.only("wordpieces_prefix", "##");
@@ -152,7 +152,7 @@ impl Casing {
             let class = class.as_str().unwrap_or_default();
             if !is_bert_tokenizer(class) {
                 fields.problem(format!(
-                    "`tokenizer_class` is {class:?}; a `vocab.txt` is read as a `BertTokenizer`"
+                    "`tokenizer_class` is {class:?}, but a `vocab.txt` is read as a `BertTokenizer`"
                 ));
             }
         }
@@ -186,13 +186,13 @@ impl Casing {
 
     /// Reads `tokenizer.json` next to a `vocab.txt` with these tokens.
     fn of_tokenizer(fields_of_file: &Map<String, Value>, tokens: &[String]) -> Result<Self, String> {
-        const HINT: &str = "hint: for running text, give the `tokenizer.json` itself with `--vocabulary`";
+        const HINT: &str = "hint: for running text, pass `tokenizer.json` itself with `--vocabulary`";
         let whole = Fields::new(fields_of_file);
         let Some(normalizer) = whole.get("normalizer").and_then(Value::as_object) else {
             return Err(format!("it has no `normalizer`\n  {HINT}"));
         };
         if normalizer.get("type").and_then(Value::as_str) != Some("BertNormalizer") {
-            return Err(format!("its `normalizer` is not that of a BERT\n  {HINT}"));
+            return Err(format!("its `normalizer` is not a `BertNormalizer`\n  {HINT}"));
         }
         let fields = Fields::new(normalizer);
         let casing = Self {
@@ -208,17 +208,17 @@ impl Casing {
                     .and_then(Value::as_str)
                     .is_some_and(|kind| known.contains(&kind))
             {
-                whole.problem(format!("its `{name}` is not that of a BERT"));
+                whole.problem(format!("its `{name}` is not a `{}`", known.join("` or a `")));
             }
         };
         kind("pre_tokenizer", &["BertPreTokenizer"]);
         kind("post_processor", &["TemplateProcessing", "BertProcessing"]);
         if fields_of_file
             .get("post_processor")
-            .is_some_and(|post| !is_usual(post))
+            .is_some_and(|post| !is_bert_post_processor(post))
         {
             whole.problem(
-                "its `post_processor` does not put `[CLS]` before a text and `[SEP]` behind it".to_owned(),
+                "its `post_processor` does not add `[CLS]` before a text and `[SEP]` after it".to_owned(),
             );
         }
         if whole
@@ -226,7 +226,7 @@ impl Casing {
             .and_then(|cut| cut.get("direction")?.as_str())
             .is_some_and(|side| side != "Right")
         {
-            whole.problem("its `truncation` is not at the right".to_owned());
+            whole.problem("the `direction` of its `truncation` is not `Right`".to_owned());
         }
         if let Some(added) = whole.get("added_tokens")
             && let Err(problem) = only_special(contents(added).into_iter())
@@ -244,7 +244,7 @@ impl Casing {
                 let expected = id.as_u64().and_then(|id| tokens.get(usize::try_from(id).ok()?));
                 expected != Some(token)
             };
-            // If a token occurs twice, its id is the last line.
+            // If `vocab.txt` has a token twice, its id is the number of the last line.
             let distinct: BTreeSet<&String> = tokens.iter().collect();
             let is_other = |vocabulary: &Map<String, Value>| {
                 vocabulary.len() != distinct.len() || vocabulary.iter().any(differs)
@@ -303,7 +303,7 @@ fn check_roles(fields: &Fields<'_>) {
 }
 
 /// Returns true for the post-processor of BERT: `[CLS]` before a text and `[SEP]` after it.
-fn is_usual(post_processor: &Value) -> bool {
+fn is_bert_post_processor(post_processor: &Value) -> bool {
     let token = |name: &str| post_processor[name][0].as_str();
     match post_processor["type"].as_str() {
         Some("BertProcessing") => token("cls") == Some("[CLS]") && token("sep") == Some("[SEP]"),
@@ -326,7 +326,7 @@ fn is_usual(post_processor: &Value) -> bool {
 /// # Errors
 /// A malformed configuration, or one that truncates texts to fewer than `sequence` tokens; the message names the field.
 pub fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
-    let beside = if path.is_dir() {
+    let config = if path.is_dir() {
         path.join(CONFIG)
     } else {
         path.to_owned()
@@ -338,7 +338,7 @@ pub fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
         (TOKENIZER, "truncation"),
     ];
     for (name, field) in fields {
-        let value = read(&beside, name)?.and_then(|mut fields| fields.remove(field));
+        let value = read(&config, name)?.and_then(|mut fields| fields.remove(field));
         let longest = value.as_ref().and_then(|value| match field {
             "truncation" => value.get("max_length")?.as_f64(),
             _ => value.as_f64(),
@@ -348,7 +348,7 @@ pub fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
             return Ok(());
         }
         return Err(DataError::Configuration {
-            path: beside.with_file_name(name),
+            path: config.with_file_name(name),
             reason: format!(
                 "`{field}` truncates texts to {longest} tokens, but the cell uses {sequence}\n  \
                  hint: pass `-a sequence={longest}`"
@@ -373,7 +373,7 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
     }
     let bytes = |path: &Path| read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path));
     let (theirs, ours) = (bytes(given)?, bytes(&own)?);
-    // Versions of the library write the same tokenizer differently.
+    // Versions of the tokenizers library write the same tokenizer differently.
     let same = theirs == ours
         || match (normal_form(&theirs), normal_form(&ours)) {
             (Some(theirs), Some(ours)) => theirs == ours,
@@ -384,7 +384,7 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
         false => Err(DataError::Configuration {
             path: own,
             reason: format!(
-                "it differs from `{}`\n  hint: give the tokenizer in this folder with `--vocabulary`",
+                "it differs from `{}`\n  hint: pass the tokenizer in this folder with `--vocabulary`",
                 given.display()
             ),
         }),
@@ -394,7 +394,7 @@ fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
 /// Rejects a vocabulary that differs from the one in a checkpoint's folder.
 ///
 /// # Errors
-/// Other tokens, or another normalization.
+/// The tokens or the normalization differ.
 pub fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
     let weights = match weights.is_dir() {
         true => weights,
@@ -410,10 +410,10 @@ pub fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
     {
         return Ok(());
     }
-    let refused = |reason: &str| DataError::Configuration {
+    let invalid = |reason: &str| DataError::Configuration {
         path: weights.to_owned(),
         reason: format!(
-            "{reason} `{}`\n  hint: give the vocabulary in this folder",
+            "{reason} `{}`\n  hint: pass the vocabulary in this folder with `--vocabulary`",
             given.display()
         ),
     };
@@ -429,10 +429,10 @@ pub fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
         return Ok(());
     }
     if has("vocab.txt") && Vocabulary::open(&own)?.text() != theirs.text() {
-        return Err(refused("its `vocab.txt` has other tokens than"));
+        return Err(invalid("the tokens of its `vocab.txt` differ from"));
     }
     if Casing::beside(&own, &[])? != theirs.casing && (has(CONFIG) || has(TOKENIZER)) {
-        return Err(refused("its tokenizer normalizes text in another way than"));
+        return Err(invalid("its tokenizer normalizes text differently from"));
     }
     Ok(())
 }
@@ -441,7 +441,7 @@ fn optional(fields: &Fields<'_>, name: &str) -> Option<bool> {
     fields.has(name).then(|| fields.flag_or(name, true))
 }
 
-/// Rejects tokens that are matched before words are split, because this is not implemented.
+/// Rejects added tokens other than the special tokens of BERT. They are matched before a text is split into words, which is not implemented.
 fn only_special<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let others: Vec<String> = tokens
         .filter(|token| !SPECIAL.contains(token))
@@ -450,7 +450,7 @@ fn only_special<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<(), String>
     match others.len() {
         0 => Ok(()),
         count => Err(format!(
-            "{count} tokens beside `vocab.txt`, which would change token ids: {}",
+            "{count} added tokens are not supported, because they would change token ids: {}",
             others.join(", ")
         )),
     }
@@ -459,7 +459,7 @@ fn only_special<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<(), String>
 /// Returns the text of a token, which may be an object.
 fn content(token: &Value) -> &str {
     let text = token.as_str().or_else(|| token.get("content")?.as_str());
-    text.unwrap_or("a token without text")
+    text.unwrap_or("token without text")
 }
 
 /// Returns the tokens of a list, or of an object by token id or role.
@@ -479,7 +479,7 @@ mod tests {
 
     use super::*;
 
-    fn beside(files: &[(&str, Value)]) -> Result<Casing, String> {
+    fn casing_of(files: &[(&str, Value)]) -> Result<Casing, String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, value) in files {
             fs::write(folder.path().join(name), value.to_string()).unwrap();
@@ -489,21 +489,21 @@ mod tests {
     }
 
     #[test]
-    fn the_case_of_letters_is_what_the_configuration_says() {
+    fn normalization_is_read_from_the_configuration() {
         let cased = Casing {
             lowercase: false,
             ..Casing::default()
         };
-        assert_eq!(beside(&[]), Ok(Casing::default()));
+        assert_eq!(casing_of(&[]), Ok(Casing::default()));
         // Configuration of bert-base-cased.
         let config =
             json!({ "do_lower_case": false, "model_max_length": 512, "tokenizer_class": "BertTokenizer" });
-        assert_eq!(beside(&[("tokenizer_config.json", config)]), Ok(cased));
+        assert_eq!(casing_of(&[("tokenizer_config.json", config)]), Ok(cased));
         let whole = json!({ "normalizer": {
             "type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
             "lowercase": false
         } });
-        assert_eq!(beside(&[("tokenizer.json", whole)]), Ok(cased));
+        assert_eq!(casing_of(&[("tokenizer.json", whole)]), Ok(cased));
         let accents =
             json!({ "do_lower_case": true, "strip_accents": false, "tokenize_chinese_chars": false });
         let expected = Casing {
@@ -511,11 +511,11 @@ mod tests {
             strip_accents: Some(false),
             chinese: false,
         };
-        assert_eq!(beside(&[("tokenizer_config.json", accents)]), Ok(expected));
+        assert_eq!(casing_of(&[("tokenizer_config.json", accents)]), Ok(expected));
     }
 
     #[test]
-    fn what_is_not_done_here_is_refused_by_its_name() {
+    fn unsupported_fields_are_rejected_by_name() {
         for (name, value) in [
             ("do_lower_case", json!("no")),
             ("do_basic_tokenize", json!(false)),
@@ -531,7 +531,7 @@ mod tests {
             ("tokenizer_class", json!("RobertaTokenizer")),
             ("do_subword_sampling", json!(true)),
         ] {
-            let error = beside(&[("tokenizer_config.json", json!({ name: value }))]).unwrap_err();
+            let error = casing_of(&[("tokenizer_config.json", json!({ name: value }))]).unwrap_err();
             assert!(
                 error.contains("tokenizer_config.json") && error.contains(name),
                 "{name}: {error}"
@@ -539,7 +539,7 @@ mod tests {
         }
     }
     #[test]
-    fn files_that_disagree_and_tokens_beside_the_vocabulary_are_refused() {
+    fn conflicting_files_and_added_tokens_are_rejected() {
         let whole =
             |lowercase: bool| json!({ "normalizer": { "type": "BertNormalizer", "lowercase": lowercase } });
         let config = |more: Value| ("tokenizer_config.json", more);
@@ -547,27 +547,27 @@ mod tests {
         let special = json!({ "added_tokens_decoder": {
             "0": { "content": "[PAD]" }, "1": { "content": "[UNK]" }, "2": { "content": "[CLS]" }
         }, "additional_special_tokens": [], "extra_special_tokens": {}, "mask_token": "[MASK]" });
-        assert_eq!(beside(&[config(special.clone())]), Ok(Casing::default()));
+        assert_eq!(casing_of(&[config(special.clone())]), Ok(Casing::default()));
         // A field that is absent in the configuration is read from the tokenizer.
-        let cased = beside(&[config(special), ("tokenizer.json", whole(false))]).unwrap();
+        let cased = casing_of(&[config(special), ("tokenizer.json", whole(false))]).unwrap();
         assert!(!cased.lowercase);
-        let error = beside(&[
+        let error = casing_of(&[
             config(json!({ "do_lower_case": true })),
             ("tokenizer.json", whole(false)),
         ])
         .unwrap_err();
         assert!(error.contains("disagrees with `tokenizer.json`"), "{error}");
-        let error = beside(&[("special_tokens_map.json", json!({ "cls_token": "<s>" }))]).unwrap_err();
+        let error = casing_of(&[("special_tokens_map.json", json!({ "cls_token": "<s>" }))]).unwrap_err();
         assert!(error.contains("special_tokens_map.json"), "{error}");
         let swapped = json!({ "cls_token": "[SEP]", "sep_token": { "content": "[CLS]" } });
-        let error = beside(&[("special_tokens_map.json", swapped)]).unwrap_err();
+        let error = casing_of(&[("special_tokens_map.json", swapped)]).unwrap_err();
         assert!(
             error.contains("`cls_token`") && error.contains("`sep_token`"),
             "{error}"
         );
         let other_id = json!({ "added_tokens_decoder": { "3": { "content": "[CLS]" } } });
         assert!(
-            beside(&[config(other_id)])
+            casing_of(&[config(other_id)])
                 .unwrap_err()
                 .contains("unlike `vocab.txt`")
         );
@@ -595,11 +595,11 @@ mod tests {
                 "model",
                 json!({ "type": "WordPiece", "continuing_subword_prefix": "@@" }),
             ),
-            ("a_part_of_tomorrow", json!(1)),
+            ("unknown_field", json!(1)),
         ] {
             let mut whole = whole(true);
             whole[name] = value;
-            let error = beside(&[("tokenizer.json", whole)]).unwrap_err();
+            let error = casing_of(&[("tokenizer.json", whole)]).unwrap_err();
             assert!(error.contains(name), "{name}: {error}");
         }
         let mut published = whole(true);
@@ -611,19 +611,19 @@ mod tests {
             { "Sequence": { "id": "A", "type_id": 0 } },
             { "SpecialToken": { "id": "[SEP]", "type_id": 0 } }
         ] });
-        assert_eq!(beside(&[("tokenizer.json", published)]), Ok(Casing::default()));
-        let error = beside(&[("added_tokens.json", json!({ "[NAME]": 21 }))]).unwrap_err();
+        assert_eq!(casing_of(&[("tokenizer.json", published)]), Ok(Casing::default()));
+        let error = casing_of(&[("added_tokens.json", json!({ "[NAME]": 21 }))]).unwrap_err();
         assert!(
             error.contains("added_tokens.json") && error.contains("\"[NAME]\""),
             "{error}"
         );
         assert_eq!(
-            beside(&[("added_tokens.json", json!({ "[MASK]": 4 }))]),
+            casing_of(&[("added_tokens.json", json!({ "[MASK]": 4 }))]),
             Ok(Casing::default())
         );
     }
     #[test]
-    fn a_sequence_that_the_tokenizer_would_truncate_is_refused() {
+    fn a_sequence_that_the_tokenizer_would_truncate_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let check = |name: &str, value: Value, sequence| {
             fs::write(folder.path().join(name), value.to_string()).unwrap();
@@ -654,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tokenizer_of_another_checkpoint_is_refused() {
+    fn the_tokenizer_of_another_checkpoint_is_rejected() {
         let (weights, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let put = |folder: &tempfile::TempDir, name: &str, text: &str| {
             let path = folder.path().join(name);

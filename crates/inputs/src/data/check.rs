@@ -20,7 +20,7 @@ pub struct Checked {
     pub kind: DatasetKind,
     /// Names of its files, or name of its folder.
     pub name: String,
-    /// Hash of its contents, as in records. Absent if it depends on the size to which images are scaled.
+    /// Hash of its contents, as in records. `None` for images, whose hash depends on the size that they are scaled to.
     pub hash: Option<String>,
     /// Number of classes. 0 for running text, whose examples are documents.
     pub classes: u32,
@@ -47,8 +47,8 @@ pub struct CheckedPart {
     pub repeated: usize,
 }
 
-/// Properties of an example that are counted.
-struct Seen {
+/// Summary of one example.
+struct ExampleSummary {
     label: u32,
     size: u64,
     content: [u8; 32],
@@ -63,8 +63,8 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
     let (name, hash, classes, unit, notes, given) = match kind {
         DatasetKind::Images => {
             let (name, classes, notes, given) = image_files::looked_at(path)?;
-            let seen = |(label, size, content)| Seen { label, size, content };
-            (name, None, classes, "pixels", notes, mapped(given, seen))
+            let summarize = |(label, size, content)| ExampleSummary { label, size, content };
+            (name, None, classes, "pixels", notes, mapped(given, summarize))
         }
         DatasetKind::Text => {
             let (corpus, documents) = text_files::looked_at(path, columns)?;
@@ -74,15 +74,15 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
                 test: None,
             };
             for (part, size, content) in documents {
-                let seen = Seen {
+                let summary = ExampleSummary {
                     label: 0,
                     size,
                     content,
                 };
                 match part {
-                    Part::Train => given.train.push(seen),
-                    Part::Validation => given.validation.get_or_insert_default().push(seen),
-                    Part::Test => given.test.get_or_insert_default().push(seen),
+                    Part::Train => given.train.push(summary),
+                    Part::Validation => given.validation.get_or_insert_default().push(summary),
+                    Part::Test => given.test.get_or_insert_default().push(summary),
                 }
             }
             let hash = short(corpus.hash()?);
@@ -91,7 +91,7 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
         _ => {
             let source = Source::read(path)?;
             let parts = source.parse(columns, None, true)?;
-            let seen = |example: Example| Seen {
+            let summarize = |example: Example| ExampleSummary {
                 label: example.label,
                 size: example.text.split_whitespace().count() as u64,
                 content: *blake3::hash(example.text.as_bytes()).as_bytes(),
@@ -103,7 +103,7 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
                 parts.classes,
                 "words",
                 parts.notes,
-                mapped(parts.given, seen),
+                mapped(parts.given, summarize),
             )
         }
     };
@@ -112,7 +112,7 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
         ("validation", given.validation),
         ("test", given.test),
     ];
-    let named: Vec<(&'static str, Vec<Seen>)> = named
+    let named: Vec<(&'static str, Vec<ExampleSummary>)> = named
         .into_iter()
         .filter_map(|(name, part)| Some((name, part.filter(|part| !part.is_empty())?)))
         .collect();
@@ -124,13 +124,13 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
         remarks: notes.into_iter().chain(remarks(&named, classes)).collect(),
         parts: named
             .iter()
-            .map(|(name, part)| counted(name, part, classes, unit))
+            .map(|(name, part)| summarize_part(name, part, classes, unit))
             .collect(),
     })
 }
 
-fn mapped<T>(given: Given<T>, seen: impl Fn(T) -> Seen) -> Given<Seen> {
-    let all = |part: Vec<T>| part.into_iter().map(&seen).collect();
+fn mapped<T>(given: Given<T>, summarize: impl Fn(T) -> ExampleSummary) -> Given<ExampleSummary> {
+    let all = |part: Vec<T>| part.into_iter().map(&summarize).collect();
     Given {
         train: all(given.train),
         validation: given.validation.map(all),
@@ -138,17 +138,22 @@ fn mapped<T>(given: Given<T>, seen: impl Fn(T) -> Seen) -> Given<Seen> {
     }
 }
 
-fn counted(name: &'static str, part: &[Seen], classes: u32, unit: &'static str) -> CheckedPart {
-    let mut sizes: Vec<u64> = part.iter().map(|seen| seen.size).collect();
+fn summarize_part(
+    name: &'static str,
+    part: &[ExampleSummary],
+    classes: u32,
+    unit: &'static str,
+) -> CheckedPart {
+    let mut sizes: Vec<u64> = part.iter().map(|example| example.size).collect();
     sizes.sort_unstable();
     let mut counts = vec![0; classes as usize];
     let mut known: HashMap<[u8; 32], usize> = HashMap::new();
-    for seen in part {
+    for example in part {
         counts
-            .get_mut(seen.label as usize)
+            .get_mut(example.label as usize)
             .into_iter()
             .for_each(|count| *count += 1);
-        *known.entry(seen.content).or_default() += 1;
+        *known.entry(example.content).or_default() += 1;
     }
     CheckedPart {
         name,
@@ -160,8 +165,8 @@ fn counted(name: &'static str, part: &[Seen], classes: u32, unit: &'static str) 
     }
 }
 
-/// Returns remarks on test examples that are also training examples, equal examples with different labels, and rare classes.
-fn remarks(parts: &[(&'static str, Vec<Seen>)], classes: u32) -> Vec<String> {
+/// Returns remarks on test examples that are also training examples, equal examples with different labels, and absent classes.
+fn remarks(parts: &[(&'static str, Vec<ExampleSummary>)], classes: u32) -> Vec<String> {
     let mut remarks = vec![];
     let of = |wanted: &str| {
         parts
@@ -170,25 +175,30 @@ fn remarks(parts: &[(&'static str, Vec<Seen>)], classes: u32) -> Vec<String> {
             .map(|(_, part)| part)
     };
     if let (Some(train), Some(test)) = (of("training"), of("test")) {
-        let trained: HashMap<[u8; 32], u32> = train.iter().map(|seen| (seen.content, seen.label)).collect();
-        let both = test
+        let trained: HashMap<[u8; 32], u32> = train
             .iter()
-            .filter(|seen| trained.contains_key(&seen.content))
+            .map(|example| (example.content, example.label))
+            .collect();
+        let shared = test
+            .iter()
+            .filter(|example| trained.contains_key(&example.content))
             .count();
-        if both > 0 {
-            remarks.push(format!("{both} test examples are training examples too"));
+        if shared > 0 {
+            remarks.push(format!("{shared} test examples are also training examples"));
         }
     }
     let mut labels: BTreeMap<[u8; 32], u32> = BTreeMap::new();
     let all = parts.iter().flat_map(|(_, part)| part);
-    let torn = all
-        .filter(|seen| *labels.entry(seen.content).or_insert(seen.label) != seen.label)
+    let conflicting = all
+        .filter(|example| *labels.entry(example.content).or_insert(example.label) != example.label)
         .count();
-    if torn > 0 {
-        remarks.push(format!("{torn} examples are equal to one with another label"));
+    if conflicting > 0 {
+        remarks.push(format!(
+            "{conflicting} examples are equal to an example with another label"
+        ));
     }
     for (name, part) in parts {
-        let present: std::collections::BTreeSet<u32> = part.iter().map(|seen| seen.label).collect();
+        let present: std::collections::BTreeSet<u32> = part.iter().map(|example| example.label).collect();
         let absent = (classes as usize).saturating_sub(present.len());
         if absent > 0 {
             remarks.push(format!(
@@ -206,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_reviews_is_counted_and_what_is_odd_is_told() {
+    fn labelled_texts_are_counted_and_anomalies_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let train = "0\tbad\n1\tgood film\n1\tgood film\n0\tgood film\n";
         fs::write(folder.path().join("train.tsv"), train).unwrap();
@@ -231,8 +241,8 @@ mod tests {
         assert_eq!(
             checked.remarks,
             [
-                "1 test examples are training examples too",
-                "1 examples are equal to one with another label",
+                "1 test examples are also training examples",
+                "1 examples are equal to an example with another label",
                 "1 of 2 classes do not occur in the test part",
             ]
         );
@@ -246,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn of_running_text_documents_and_characters_are_counted() {
+    fn documents_and_characters_of_running_text_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let mark = "<|endoftext|>";
         let train = format!("One café.\n{mark}\n\nAnother. \n{mark}{mark}One café.");
@@ -267,11 +277,11 @@ mod tests {
             checked.parts,
             [part("training", 3, [8, 9, 9], 1), part("test", 1, [8, 8, 8], 0)]
         );
-        assert_eq!(checked.remarks, ["1 test examples are training examples too"]);
+        assert_eq!(checked.remarks, ["1 test examples are also training examples"]);
     }
 
     #[test]
-    fn the_real_data_is_what_its_sources_say() {
+    fn counts_of_real_data_match_the_published_ones() {
         let counts = |name: &str| {
             let path = mantissa_testing::real_data(name)?;
             let checked = check(&path, &ColumnNames::default()).unwrap();
@@ -288,7 +298,7 @@ mod tests {
             assert_eq!(classes, [[12_500, 12_500], [12_500, 12_500]]);
             assert!(
                 imdb.iter().all(|(_, repeated)| *repeated > 0),
-                "it is known to repeat itself"
+                "IMDb has duplicate reviews"
             );
         }
         if let Some(sst2) = counts("sst2") {

@@ -50,7 +50,7 @@ impl KnownClasses {
     /// # Errors
     /// A message that lists the labels and the classes of the checkpoint if the labels match none of these rules.
     pub(super) fn number(&self, labels: &BTreeSet<&str>) -> Result<Numbered, String> {
-        let mut notes = twins(labels);
+        let mut notes = equivalent_labels(labels);
         notes.extend(missing_label(labels));
         let list = |labels: &mut dyn Iterator<Item = &str>| {
             let some: Vec<String> = labels.take(12).map(|label| format!("`{label}`")).collect();
@@ -73,7 +73,7 @@ impl KnownClasses {
         }
         if let Some((last, name)) = self.names.iter().next_back().filter(|(last, _)| **last >= count) {
             return Err(format!(
-                "`id2label` has class {last}, `{name}`, and the output head {count} classes"
+                "`id2label` has class {last} (`{name}`), but the output head has {count} classes"
             ));
         }
         if let Some(numbers) = self.by_name(labels) {
@@ -107,7 +107,7 @@ impl KnownClasses {
                 .iter()
                 .map(|(number, label)| format!("`{label}` is class {number}"));
             notes.push(format!(
-                "the checkpoint does not name its classes, so labels are numbered in order: {}",
+                "the checkpoint has no class names, so labels are numbered in natural order: {}",
                 of.collect::<Vec<_>>().join(", ")
             ));
             return Ok(Numbered { notes, ..numbered });
@@ -120,7 +120,7 @@ impl KnownClasses {
             false => format!("the checkpoint has {count} classes without names"),
         };
         Err(format!(
-            "the labels {} are not those of the checkpoint: {names}\n  hint: use its names, or its numbers from 0",
+            "the labels {} do not match the checkpoint: {names}\n  hint: use the class names of the checkpoint, or its class numbers from 0",
             list(&mut labels.iter().copied())
         ))
     }
@@ -134,7 +134,7 @@ impl KnownClasses {
         self.names.contains_key(&number) && !self.names.iter().any(is_other)
     }
 
-    /// Returns every class with its name: the name in the data, or else the name in the checkpoint, or else the class
+    /// Returns every class with its name: the name in the data, otherwise the name in the checkpoint, otherwise the class
     /// number.
     pub(super) fn named(&self, count: u32, of_data: Vec<(u32, String)>) -> Vec<(u32, String)> {
         let of_data: BTreeMap<u32, String> = of_data.into_iter().collect();
@@ -145,7 +145,7 @@ impl KnownClasses {
         (0..count).map(name).collect()
     }
 
-    /// Maps labels like [`number`](Self::number). Training data may have other labels than the checkpoint, or another number of them: these are
+    /// Maps labels like [`number`](Self::number). If the labels of training data do not match the checkpoint in name or number, they are
     /// numbered in natural order, and the output head is new.
     pub(super) fn number_or_new(
         &self,
@@ -160,7 +160,7 @@ impl KnownClasses {
         let problem = match found {
             Ok(numbered) if count.is_none_or(|count| count == of_data) => return Ok(numbered),
             Ok(_) => format!(
-                "the checkpoint has {} classes and the data {of_data}",
+                "the checkpoint has {} classes, but the data has {of_data}",
                 count.unwrap_or_default()
             ),
             Err(problem) => problem.lines().next().unwrap_or_default().to_owned(),
@@ -168,7 +168,7 @@ impl KnownClasses {
         let mut numbered = Self::default().number(labels)?;
         numbered
             .notes
-            .push(format!("{problem}; labels are numbered in order"));
+            .push(format!("{problem}; labels are numbered in natural order"));
         Ok(numbered)
     }
 
@@ -211,7 +211,7 @@ pub(super) fn counts(names: &[(u32, String)], parts: [&[u32]; 3]) -> Vec<ClassCo
 pub(super) fn canonical(label: &str) -> String {
     /// 2⁵³: larger integers are not exact in f64.
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    // Files that were joined have a byte order mark in the middle.
+    // Concatenated files have byte order marks in the middle.
     let label = label.trim_matches(|letter: char| letter.is_whitespace() || letter == '\u{feff}');
     if let Ok(number) = label.parse::<i64>() {
         return number.to_string();
@@ -223,8 +223,8 @@ pub(super) fn canonical(label: &str) -> String {
     }
 }
 
-/// Reports labels that differ only in case, in Unicode normalization, or as `true` and `1` do.
-fn twins(labels: &BTreeSet<&str>) -> Vec<String> {
+/// Reports labels that differ only in case, in Unicode normalization, or in notation of a boolean (`true` and `1`).
+fn equivalent_labels(labels: &BTreeSet<&str>) -> Vec<String> {
     let mut same: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let normal = |label: &str| {
         let mut label = NormalizedString::from(label.to_lowercase());
@@ -238,11 +238,11 @@ fn twins(labels: &BTreeSet<&str>) -> Vec<String> {
     for label in labels {
         same.entry(normal(label)).or_default().push(label);
     }
-    let twins = same.into_values().filter(|labels| labels.len() > 1);
-    twins
+    let equivalent = same.into_values().filter(|labels| labels.len() > 1);
+    equivalent
         .map(|labels| {
             format!(
-                "the labels `{}` differ only in how they are written, and are classes of their own",
+                "the labels `{}` differ only in notation and are read as separate classes",
                 labels.join("`, `")
             )
         })
@@ -257,7 +257,7 @@ fn missing_label(labels: &BTreeSet<&str>) -> Option<String> {
         .filter(|label| MARKS.contains(&label.to_lowercase().as_str()));
     marks
         .next()
-        .map(|label| format!("the label `{label}` is read as a class; it may mark examples without a label"))
+        .map(|label| format!("the label `{label}` is read as a class, but may mark examples without a label"))
 }
 
 /// Compares labels in natural order: integers by value, also within names.
@@ -284,13 +284,15 @@ fn natural(a: &str, b: &str) -> Ordering {
 
 /// Splits a text into integers and the text between them.
 fn parts(text: &str) -> impl Iterator<Item = Result<u128, &str>> {
-    let mut rest = text;
+    let mut remaining = text;
     std::iter::from_fn(move || {
-        let first = rest.chars().next()?;
+        let first = remaining.chars().next()?;
         let is_digit = |letter: char| letter.is_ascii_digit() == first.is_ascii_digit();
-        let end = rest.find(|letter| !is_digit(letter)).unwrap_or(rest.len());
-        let (part, after) = rest.split_at(end);
-        rest = after;
+        let end = remaining
+            .find(|letter| !is_digit(letter))
+            .unwrap_or(remaining.len());
+        let (part, after) = remaining.split_at(end);
+        remaining = after;
         Some(part.parse().map_err(|_| part))
     })
 }
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_checkpoint_labels_are_numbered_in_the_order_a_reader_expects() {
+    fn without_a_checkpoint_labels_are_numbered_in_natural_order() {
         assert_eq!(names(&["positive", "negative"]), ["negative", "positive"]);
         assert_eq!(names(&["10", "9", "-1"]), ["-1", "9", "10"]);
         assert_eq!(
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_one_label_however_they_are_written() {
+    fn notations_of_an_integer_are_one_label() {
         for (text, same) in [
             ("1", "1"),
             (" 01 ", "1"),
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_a_checkpoint_decide_and_its_numbers_are_themselves() {
+    fn labels_match_names_and_numbers_of_a_checkpoint() {
         let moods = known(3, &["positive", "negative", "neutral"]);
         let number = |label: &str, number| (label.to_owned(), number);
         let all = numbered(&moods, &["neutral", "Negative", "positive"]).unwrap();
@@ -378,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_that_may_mean_another_class_are_refused() {
+    fn ambiguous_integers_are_rejected() {
         let stars = known(5, &["1 star", "2 stars", "3 stars", "4 stars", "5 stars"]);
         assert!(numbered(&stars, &["1", "4"]).is_err());
         let number = |label: &str, number| (label.to_owned(), number);
@@ -422,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_without_names_takes_numbers_or_as_many_labels_as_it_has_classes() {
+    fn a_checkpoint_without_names_accepts_numbers_or_one_label_per_class() {
         let filler = known(2, &["LABEL_0", "LABEL_1"]);
         let numbered = filler.number(&["good", "bad"].into()).unwrap();
         assert_eq!(numbered.numbers["bad"], 0);
@@ -442,14 +444,14 @@ mod tests {
     }
 
     #[test]
-    fn a_training_with_another_number_of_classes_numbers_them_anew() {
+    fn training_with_another_number_of_classes_renumbers_them() {
         let moods = known(3, &["positive", "negative", "neutral"]);
         let number =
             |labels: &[&str], is_trained| moods.number_or_new(&labels.iter().copied().collect(), is_trained);
         let new = number(&["0", "2"], true).unwrap();
         assert_eq!((new.count, new.numbers["2"]), (2, 1));
         assert!(
-            new.notes[0].contains("the checkpoint has 3 classes and the data 2"),
+            new.notes[0].contains("the checkpoint has 3 classes, but the data has 2"),
             "{:?}",
             new.notes
         );
@@ -475,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_differ_in_case_alone_are_reported() {
+    fn labels_that_differ_only_in_notation_are_reported() {
         let numbered = KnownClasses::default()
             .number(&["Positive", "positive", "bad"].into())
             .unwrap();
@@ -485,9 +487,9 @@ mod tests {
             "{:?}",
             numbered.notes
         );
-        for twins in [["caf\u{e9}", "cafe\u{301}"], ["1", "true"], ["0", "FALSE"]] {
-            let numbered = KnownClasses::default().number(&twins.into()).unwrap();
-            assert_eq!(numbered.notes.len(), 1, "{twins:?}");
+        for labels in [["caf\u{e9}", "cafe\u{301}"], ["1", "true"], ["0", "FALSE"]] {
+            let numbered = KnownClasses::default().number(&labels.into()).unwrap();
+            assert_eq!(numbered.notes.len(), 1, "{labels:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Text for language models: converts files of any size to passages of token ids without holding either in memory.
+//! Text for language models: converts files of any size to passages of token ids, without loading the text or the ids into memory.
 
 use std::{ops::Range, path::Path};
 
@@ -40,15 +40,15 @@ const BLOCK: usize = 4 << 20;
 /// # Errors
 /// An error in a file, with file and line; a split that the data cannot fill; a tokenizer without the special tokens for masking.
 pub fn load_passages(
-    (kind, words): (DatasetKind, LanguageTask),
+    (kind, task): (DatasetKind, LanguageTask),
     wanted: &Wanted,
     sequence: u32,
     reading: &Reading<'_>,
 ) -> Result<Dataset<Tokenized>, DataError> {
-    if sequence < words.least() {
+    if sequence < task.least() {
         return Err(DataError::Passage {
             given: sequence,
-            least: words.least(),
+            least: task.least(),
         });
     }
     let tokenizer = reading.vocabulary.map(TextTokenizer::open).transpose()?;
@@ -56,46 +56,46 @@ pub fn load_passages(
         DatasetKind::Text => {
             let corpus = Corpus::find(reading.data.ok_or(DataError::NoPath)?, &reading.columns)?;
             let tokenizer = tokenizer.ok_or(DataError::NoTokenizer)?;
-            let asking = PredictionTask::new(words, sequence, &tokenizer)?;
-            of_files(wanted, &asking, corpus, &tokenizer, reading.cache)
+            let task = PredictionTask::new(task, sequence, &tokenizer)?;
+            from_files(wanted, &task, corpus, &tokenizer, reading.cache)
         }
         DatasetKind::SyntheticText => {
             let tokenizer = tokenizer.map_or_else(TextTokenizer::synthetic, Ok)?;
-            let asking = PredictionTask::new(words, sequence, &tokenizer)?;
-            synthetic(wanted, &asking, &tokenizer, reading.cache)
+            let task = PredictionTask::new(task, sequence, &tokenizer)?;
+            synthetic(wanted, &task, &tokenizer, reading.cache)
         }
         DatasetKind::SyntheticReviews
         | DatasetKind::Reviews
         | DatasetKind::SyntheticImages
         | DatasetKind::Images
-        | DatasetKind::Own => unreachable!("neither reviews nor images are running text"),
+        | DatasetKind::Own => unreachable!("passages are loaded from running text only"),
     }
 }
 
 /// Prediction task on passages.
 struct PredictionTask {
-    /// Number of tokens of a padded passage.
+    /// Number of tokens in a padded passage.
     sequence: u32,
     vocabulary: u32,
-    cut: PassageLayout,
+    layout: PassageLayout,
     /// Masking of tokens, if the model predicts masked tokens.
     masking: Option<Masking>,
 }
 
 impl PredictionTask {
-    fn new(words: LanguageTask, sequence: u32, tokenizer: &TextTokenizer) -> Result<Self, DataError> {
+    fn new(task: LanguageTask, sequence: u32, tokenizer: &TextTokenizer) -> Result<Self, DataError> {
         Ok(Self {
             sequence,
             vocabulary: tokenizer.vocabulary(),
-            cut: PassageLayout::new(words, sequence, tokenizer.beginning().is_some()),
-            masking: match words {
+            layout: PassageLayout::new(task, sequence, tokenizer.beginning().is_some()),
+            masking: match task {
                 LanguageTask::Next => None,
                 LanguageTask::Masked => Some(Masking::of(tokenizer)?),
             },
         })
     }
 
-    fn about(&self, passages: Tokenized) -> Tokenized {
+    fn with_task(&self, passages: Tokenized) -> Tokenized {
         let passages = passages
             .padded_to(self.sequence as usize)
             .of_vocabulary(self.vocabulary);
@@ -106,9 +106,9 @@ impl PredictionTask {
     }
 }
 
-fn of_files(
+fn from_files(
     wanted: &Wanted,
-    asking: &PredictionTask,
+    task: &PredictionTask,
     corpus: Corpus,
     tokenizer: &TextTokenizer,
     cache: &Path,
@@ -119,26 +119,26 @@ fn of_files(
     let stored = token_file::file_in(cache, &inputs.finalize());
     let (tokens, note) = match tokens(&corpus, tokenizer, &stored, (PIECE, BLOCK)) {
         Err(error @ DataError::Io { verb: "write", .. }) => {
-            // The file stays mapped after its folder is removed.
+            // The file stays mapped after its folder is deleted.
             let folder = tempfile::tempdir().map_err(DataError::write(&std::env::temp_dir()))?;
             let tokens = tokens(&corpus, tokenizer, &folder.path().join("tokens"), (PIECE, BLOCK))?;
             (tokens, Some(cache::not_stored(&error)))
         }
         tokens => (tokens?, None),
     };
-    let passages = Passages::new(&tokens.documents, asking.cut)?;
+    let passages = Passages::new(&tokens.documents, task.layout)?;
     let given = passages.numbers();
     let name = format!("{}{}", corpus.name, wanted.remark(&given));
     let divided = wanted.of(given)?;
     let part = |numbers: Vec<u32>| {
         let places = numbers.into_iter().map(|number| passages.place(number));
-        asking.about(Tokenized::at(tokens.ids.clone(), places.collect()))
+        task.with_task(Tokenized::at(tokens.ids.clone(), places.collect()))
     };
     Ok(Dataset {
         train: part(divided.train),
         validation: part(divided.validation),
         test: part(divided.test),
-        classes: asking.vocabulary,
+        classes: task.vocabulary,
         source: DataSource {
             name,
             hash: short(hash),
@@ -149,7 +149,8 @@ fn of_files(
     })
 }
 
-/// Returns the ids of a corpus, from the file `stored` if possible. Encodes `piece` bytes of text at a time, and `block` bytes in parallel.
+/// Returns the ids of a corpus, from the file `stored` if it exists. Otherwise encodes the text in pieces of `piece` bytes, `block` bytes in
+/// parallel.
 fn tokens(
     corpus: &Corpus,
     tokenizer: &TextTokenizer,
@@ -184,19 +185,19 @@ fn tokens(
     encode(&mut waiting)?;
     writer.finish()?;
     token_file::load(stored).ok_or_else(|| {
-        let gone = std::io::Error::other("it changed as soon as it was written");
-        DataError::read(stored)(gone)
+        let changed = std::io::Error::other("the file changed right after it was written");
+        DataError::read(stored)(changed)
     })
 }
 
 fn synthetic(
     wanted: &Wanted,
-    asking: &PredictionTask,
+    task: &PredictionTask,
     tokenizer: &TextTokenizer,
     folder: &Path,
 ) -> Result<Dataset<Tokenized>, DataError> {
     let (wanted, split) = sizes(wanted);
-    let sequence = asking.sequence;
+    let sequence = task.sequence;
     let count = |size: Option<u32>| size.unwrap_or_default() as usize;
     let training = count(split.train) + split.validation as usize;
     let texts = synthetic_passages(split.seed, training + count(split.test), sequence as usize);
@@ -222,19 +223,19 @@ fn synthetic(
     let entry = cache::entry(&file, make)?;
     source.notes = entry.notes;
     let part = |texts: Tokenized| {
-        let places: Vec<Range<usize>> = texts.places.iter().map(|text| asking.cut.first(text)).collect();
-        asking.about(Tokenized::at(texts.ids, places))
+        let places: Vec<Range<usize>> = texts.places.iter().map(|text| task.layout.first(text)).collect();
+        task.with_task(Tokenized::at(texts.ids, places))
     };
     Ok(Dataset {
         train: part(entry.train),
         validation: part(entry.validation),
         test: part(entry.test),
-        classes: asking.vocabulary,
+        classes: task.vocabulary,
         source,
     })
 }
 
-/// Tokenizes the first tokens of each text, as many as a passage has.
+/// Tokenizes each text and keeps as many tokens as a passage has.
 fn synthetic_entry(
     mut texts: Vec<String>,
     (wanted, split): (&Wanted, &Split),
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_corpus_that_is_read_in_many_blocks_gives_the_same_tokens_as_in_one() {
+    fn the_tokens_of_a_corpus_do_not_depend_on_the_block_size() {
         let text = "the thing that they thought of then <|endoftext|> é the other\n thing ".repeat(40);
         let data = folder(&[("train.txt", text.as_bytes()), ("test.txt", b"the end")]);
         let (cache, tokenizer) = (tempfile::tempdir().unwrap(), tokenizer());
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_read_from_the_key_that_the_user_names() {
+    fn text_is_read_from_the_given_key() {
         let lines = "{\"text\": \"no\", \"story\": \"the\"}\n";
         let (data, cache) = (
             folder(&[("mine.jsonl", lines.as_bytes()), ("mine.txt", b"the")]),
@@ -369,12 +370,12 @@ mod tests {
         assert_ne!(usual.test.ids(0), named.test.ids(0));
         assert_ne!(usual.source.hash, named.source.hash);
         let error = |name, column| load(name, Some(column)).err().unwrap().to_string();
-        assert!(error("mine.jsonl", "title").contains("no column for the text"));
+        assert!(error("mine.jsonl", "title").contains("no text column found"));
         assert!(error("mine.txt", "story").contains("`--text-column` is not read"));
     }
 
     #[test]
-    fn passages_ask_for_the_next_words() {
+    fn passages_predict_the_next_token() {
         let (data, cache) = (folder(&[("mine.txt", b"the")]), tempfile::tempdir().unwrap());
         let data = load(
             &Wanted::Test(None),
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_may_ask_for_hidden_words_where_the_tokenizer_can_hide_them() {
+    fn masked_tokens_need_a_tokenizer_with_a_mask_token() {
         let vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n";
         let files = folder(&[
             ("mine.txt", b"a b c a b c a"),
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_is_drawn_from_the_passages() {
+    fn the_split_is_drawn_from_the_passages() {
         let text = "a b c d e f g h i j k l m n o p q r s t u v w x y z".repeat(4);
         let (data, cache) = (
             folder(&[("train.txt", text.as_bytes())]),
@@ -453,8 +454,12 @@ mod tests {
             .into_iter()
             .flat_map(|part| part.places.iter().map(|place| place.start))
             .collect();
-        assert_eq!(places.len(), 28, "none is there twice");
-        assert_ne!(part(&divided.train), part(&all)[..20], "they are shuffled");
+        assert_eq!(places.len(), 28, "no passage occurs twice");
+        assert_ne!(
+            part(&divided.train),
+            part(&all)[..20],
+            "the training passages are shuffled"
+        );
         assert_eq!(part(&of(&Wanted::Test(Some(7))).test).len(), 7);
         let too_many = Wanted::Divided(Split {
             train: Some(10_000),
@@ -465,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tokenised_is_found_again_and_a_damaged_file_is_made_anew() {
+    fn tokens_are_cached_and_a_damaged_file_is_recreated() {
         let (data, cache) = (
             folder(&[("test.txt", b"the one that")]),
             tempfile::tempdir().unwrap(),
@@ -478,25 +483,27 @@ mod tests {
                 .map(|entry| entry.unwrap().path())
                 .collect::<Vec<_>>()
         };
-        let [file] = &files()[..] else { panic!("one file") };
+        let [file] = &files()[..] else {
+            panic!("expected one file")
+        };
         let whole = fs::read(file).unwrap();
 
         let mut writer = token_file::Writer::new(file).unwrap();
         writer.add(Part::Test, true, &[1, 9, 9]).unwrap();
         writer.finish().unwrap();
-        assert_eq!(load().test.ids(0), [1, 9, 9], "a whole file is used");
+        assert_eq!(load().test.ids(0), [1, 9, 9], "an intact file is used");
 
         fs::remove_file(file).unwrap();
         fs::write(file, &whole[..whole.len() - 1]).unwrap();
-        assert_eq!(load().test, first.test, "a damaged one is not");
-        assert_eq!(fs::read(file).unwrap(), whole, "and is replaced");
+        assert_eq!(load().test, first.test, "a damaged file is not used");
+        assert_eq!(fs::read(file).unwrap(), whole, "a damaged file is replaced");
         fs::write(data.path().join("test.txt"), "another").unwrap();
         assert_ne!(load().source.hash, first.source.hash);
         assert_eq!(files().len(), 2);
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn missing_data_tokenizers_and_tokens_are_errors() {
         let (data, cache) = (folder(&[("test.txt", b"the")]), tempfile::tempdir().unwrap());
         let of = |data: Option<&Path>, sequence| {
             let wanted = Wanted::Test(None);
@@ -574,18 +581,21 @@ mod tests {
     }
 
     #[test]
-    fn synthetic_text_may_have_the_tokens_of_a_model() {
+    fn synthetic_text_can_use_the_tokenizer_of_a_model() {
         let (tokenizer, cache) = (tokenizer(), tempfile::tempdir().unwrap());
         let file = tokenizer.path().join("tok.bin");
         let data = synthetic_of(&Wanted::Test(Some(3)), Some(&file), cache.path());
         assert_eq!(data.classes, opened(&tokenizer).vocabulary());
         assert!((0..3).all(|index| data.test.ids(index).len() == 48 && data.test.ids(index)[0] == 1));
         let words = synthetic_of(&Wanted::Test(Some(3)), None, cache.path());
-        assert_ne!(words.classes, data.classes, "the cache distinguishes them");
+        assert_ne!(
+            words.classes, data.classes,
+            "the cache key depends on the tokenizer"
+        );
     }
 
     #[test]
-    fn real_stories_have_as_many_tokens_to_predict_as_the_script_says() {
+    fn real_stories_have_the_expected_number_of_predicted_tokens() {
         let (Some(text), Some(words)) = (
             mantissa_testing::real_data("llama_tiny/tinystories_sample_cs336.txt"),
             mantissa_testing::real_data("llama_tiny/tok512.bin"),

@@ -129,7 +129,7 @@ impl Dialect {
         found.map(|(dialect, _)| *dialect)
     }
 
-    /// Returns a text for the hash of a data set. It has to stay the same as in records of earlier versions.
+    /// Returns the text that represents the dialect in the hash of a data set. It must not change, because records of earlier versions have the hash.
     pub fn identity(self, gzip: bool) -> String {
         match self {
             _ if self == Self::TABS => format!("Format {{ comma: false, gzip: {gzip} }}"),
@@ -172,7 +172,7 @@ fn is_doubled(field: &str) -> bool {
     inner.is_some_and(|inner| inner.contains("\"\"") && !inner.replace("\"\"", "").contains('"'))
 }
 
-/// Returns true if the names are the same in any case and order.
+/// Returns true if the names are equal, ignoring case and order.
 fn same_names(fields: &[&str], header: &[String]) -> bool {
     let normal = |name: &str| name.trim().to_lowercase();
     let (mut fields, mut header): (Vec<_>, Vec<_>) = (
@@ -204,7 +204,7 @@ fn are_even(sample: &[Vec<String>]) -> bool {
 
 /// Returns true if the first field of every record looks like a label: not empty, short, and repeated in other records.
 fn are_labelled(sample: &[Vec<String>]) -> bool {
-    /// Fewer rows may be running text that happens to contain tabs.
+    /// Minimum number of rows. Fewer may be running text that happens to contain tabs.
     const FEWEST: usize = 4;
     let labels: BTreeMap<&str, usize> = counts(sample, 0);
     are_even(sample)
@@ -260,7 +260,7 @@ pub(super) fn only_one<'a>(
     }
 }
 
-/// Returns every row of a file, and a description of the columns that are not read, if there are any.
+/// Returns every row of a file, and a description of its unused columns, if there are any.
 pub(super) fn rows(
     part: Part,
     (dialect, gzip): (Dialect, bool),
@@ -276,11 +276,11 @@ pub(super) fn rows(
         bytes
     };
     let text = &*with_line_feeds(utf8(bytes, file)?);
-    let undone;
+    let doubled;
     let text = match dialect.quotes {
         true => {
-            undone = with_doubled_quotes(text, dialect.separator);
-            &*undone
+            doubled = with_doubled_quotes(text, dialect.separator);
+            &*doubled
         }
         false => text,
     };
@@ -291,7 +291,7 @@ pub(super) fn rows(
         sample: dialect.sample(text),
         columns: None,
         header: vec![],
-        unread: None,
+        unused: None,
         rows: vec![],
     };
     if dialect.quotes {
@@ -302,7 +302,7 @@ pub(super) fn rows(
     if reader.rows.is_empty() {
         return Err(LineProblem::NoRows.at(file, 1));
     }
-    Ok((reader.rows, reader.unread))
+    Ok((reader.rows, reader.unused))
 }
 
 /// Replaces carriage returns by line feeds in a text without line feeds, as written by old systems.
@@ -343,7 +343,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Returns the name of a column that is read if another column has the same name.
+    /// Returns the name of the label or text column if another column has the same name.
     fn ambiguous(&self, names: &[&str]) -> Option<String> {
         let read = self.text.iter().chain([&self.label]);
         let mut names = read.map(|column| names[*column].trim()).filter(|name| {
@@ -356,8 +356,8 @@ impl Columns {
         names.next().map(str::to_owned)
     }
 
-    /// Describes the columns that are not read, by the names of a `header` or by their numbers.
-    fn unread(&self, header: Option<&[&str]>, file: &Path) -> Option<String> {
+    /// Describes the unused columns, by their names in `header` or by their numbers.
+    fn unused(&self, header: Option<&[&str]>, file: &Path) -> Option<String> {
         let others = (0..self.count).filter(|column| *column != self.label && !self.text.contains(column));
         let names: Vec<String> = others
             .map(|column| {
@@ -374,7 +374,7 @@ impl Columns {
     }
 }
 
-/// Describes the columns of a file that are not read.
+/// Describes the unused columns of a file.
 pub(super) fn skipped_columns(file: &Path, names: Vec<String>) -> Option<String> {
     /// Maximum number of names listed.
     const LISTED: usize = 12;
@@ -384,7 +384,7 @@ pub(super) fn skipped_columns(file: &Path, names: Vec<String>) -> Option<String>
         more => format!(" and {more} more"),
     };
     let listed = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
-    (!names.is_empty()).then(|| format!("columns of `{file}` that are not read: {listed}{more}"))
+    (!names.is_empty()).then(|| format!("unused columns of `{file}`: {listed}{more}"))
 }
 
 struct Reader<'a> {
@@ -395,7 +395,7 @@ struct Reader<'a> {
     columns: Option<Columns>,
     /// Column names of the header line, or empty without one.
     header: Vec<String>,
-    unread: Option<String>,
+    unused: Option<String>,
     rows: Vec<Row>,
 }
 
@@ -404,7 +404,7 @@ impl Reader<'_> {
         let separator = char::from(dialect.separator);
         let lines = text.trim_end_matches(['\r', '\n']).split('\n').zip(1..);
         let lines = lines.map(|(line, number)| (line.strip_suffix('\r').unwrap_or(line), number));
-        // Empty lines before the first row are not rows.
+        // Skip empty lines before the first row.
         for (line, number) in lines.skip_while(|(line, _)| line.is_empty()) {
             if line.contains("\"\"") && line.split(separator).any(is_doubled) {
                 return Err(LineProblem::Quoted.at(&self.file, number));
@@ -415,8 +415,8 @@ impl Reader<'_> {
     }
 
     fn quoted(&mut self, text: &str, dialect: Dialect) -> Result<(), DataError> {
-        // The CSV reader does not report a quote that is never closed, and would read the rest of the file as one field. Append a record to the
-        // file and check that it is returned.
+        // The CSV reader does not report a quote that is never closed: it reads the rest of the file as one field. To detect this, append a record
+        // to the file and check that it is the last one returned.
         const END: &str = "\nend of the file";
         if let Some(line) = quote_in_quotes(text, dialect.separator) {
             return Err(LineProblem::QuoteInQuotes.at(&self.file, line));
@@ -445,7 +445,7 @@ impl Reader<'_> {
             if let Some(name) = header.and_then(|names| columns.ambiguous(names)) {
                 return Err(LineProblem::Ambiguous(name).at(&self.file, line));
             }
-            self.unread = columns.unread(header, &self.file);
+            self.unused = columns.unused(header, &self.file);
             self.columns = Some(columns);
             if is_header {
                 self.header = fields.iter().map(|field| (*field).to_owned()).collect();
@@ -455,7 +455,7 @@ impl Reader<'_> {
         if !self.header.is_empty() && fields.len() == self.header.len() && same_names(fields, &self.header) {
             return Err(LineProblem::HeaderAgain.at(&self.file, line));
         }
-        let columns = self.columns.as_ref().expect("set above");
+        let columns = self.columns.as_ref().expect("the first record sets the columns");
         if fields.len() != columns.count {
             let problem = LineProblem::Columns {
                 found: fields.len(),
@@ -567,13 +567,13 @@ fn quote_in_quotes(text: &str, separator: u8) -> Option<u64> {
     None
 }
 
-/// Returns the line in which a record starts. The position of the CSV reader is before the line ends that it skips.
+/// Returns the line in which a record starts. The position reported by the CSV reader is before the line ends that it skips.
 fn line_of(text: &str, position: &csv::Position) -> u64 {
-    let rest = text
+    let remaining = text
         .as_bytes()
         .get(position.byte() as usize..)
         .unwrap_or_default();
-    let skipped = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    let skipped = remaining.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
     position.line() + skipped.filter(|&&byte| byte == b'\n').count() as u64
 }
 
@@ -589,7 +589,7 @@ fn columns(
         what,
         columns: first.iter().map(|field| field.trim().to_owned()).collect(),
     };
-    let wished = |name: &Option<String>, what| match name {
+    let given_column = |name: &Option<String>, what| match name {
         None => Ok(None),
         Some(name) => match (named(first, &[name]), name.parse::<usize>()) {
             (Some(column), _) => Ok(Some((column, true))),
@@ -597,7 +597,10 @@ fn columns(
             _ => Err(missing(what)),
         },
     };
-    let (label, text) = (wished(&names.label, "label")?, wished(&names.text, "text")?);
+    let (label, text) = (
+        given_column(&names.label, "label")?,
+        given_column(&names.text, "text")?,
+    );
     if let (Some((label, by_name)), Some((text, also_by_name))) = (label, text) {
         let is_header = by_name || also_by_name || is_header(sample, label)?;
         let text = vec![text];
@@ -639,7 +642,7 @@ fn columns(
                 Some(_) => others.next_back(),
                 None => others.next(),
             };
-            let other = other.expect("two columns or more");
+            let other = other.expect("there are at least two columns");
             let (label, text) = if label.is_some() {
                 (given, other)
             } else {
@@ -669,23 +672,24 @@ fn columns(
 /// Returns true if the first record is a header: its label field is not a number and not a label of any other record,
 /// and the other labels are all numbers or all occur at least twice.
 fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
-    let [first, rest @ ..] = sample else {
+    let [first, others @ ..] = sample else {
         return false;
     };
-    let (Some(name), false) = (first.get(label), rest.is_empty()) else {
+    let (Some(name), false) = (first.get(label), others.is_empty()) else {
         return false;
     };
-    let labels = counts(rest, label);
+    let labels = counts(others, label);
     if labels.contains_key(name.as_str()) || is_number(name) {
         return false;
     }
-    labels.keys().all(|label| is_number(label)) || rest.len() >= 4 && labels.values().all(|count| *count > 1)
+    labels.keys().all(|label| is_number(label))
+        || others.len() >= 4 && labels.values().all(|count| *count > 1)
 }
 
 /// Decides whether the first record is a header if the user gave both columns by number.
 ///
 /// # Errors
-/// Its label does not occur in any other record, but its fields do not look like names.
+/// The record is ambiguous: its label does not occur in any other record, but its fields do not look like names.
 fn is_header(sample: &[Vec<String>], label: usize) -> Result<bool, LineProblem> {
     match (
         looks_like_header(sample, label),
@@ -704,7 +708,7 @@ fn is_number(text: &str) -> bool {
 /// while another column has texts of several words.
 fn looks_like_header(sample: &[Vec<String>], label: usize) -> bool {
     const LONGEST_NAME: usize = 32;
-    let [first, rest @ ..] = sample else {
+    let [first, others @ ..] = sample else {
         return false;
     };
     let has_space = |field: &str| field.trim().contains(char::is_whitespace);
@@ -714,12 +718,12 @@ fn looks_like_header(sample: &[Vec<String>], label: usize) -> bool {
     };
     let distinct: BTreeSet<&String> = first.iter().collect();
     let are_names = first.iter().all(is_name) && distinct.len() == first.len();
-    let is_label = |name: &String| counts(rest, label).contains_key(name.as_str());
+    let is_label = |name: &String| counts(others, label).contains_key(name.as_str());
     let is_text = |column: usize| {
-        let texts = rest
+        let texts = others
             .iter()
             .filter(|fields| fields.get(column).is_some_and(|field| has_space(field)));
-        2 * texts.count() > rest.len()
+        2 * texts.count() > others.len()
     };
     are_names && !first.get(label).is_some_and(is_label) && (0..first.len()).any(is_text)
 }
@@ -741,7 +745,7 @@ mod tests {
         } else {
             &*String::from_utf8_lossy(bytes)
         };
-        let dialect = Dialect::of(stem, &with_line_feeds(text)).expect("rows");
+        let dialect = Dialect::of(stem, &with_line_feeds(text)).expect("the text has rows");
         let names = ColumnNames::default();
         let rows = rows(Part::Train, (dialect, gzip), &names, bytes, Path::new(name));
         let (rows, _) = rows.map_err(|error| error.to_string())?;
@@ -771,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_header_the_first_column_is_the_label_and_the_last_the_text() {
+    fn without_a_header_the_first_column_is_the_label_and_the_last_is_the_text() {
         assert_eq!(
             ok("a.tsv", "0\t3\t17\tbad\n1\t9\t18\tgood"),
             [row("0", "bad", 1), row("1", "good", 2)]
@@ -796,12 +800,12 @@ mod tests {
     }
 
     #[test]
-    fn a_header_without_a_known_name_is_an_error_and_no_row() {
+    fn a_header_without_a_known_name_is_an_error() {
         let rows = "a good film,joy\na bad film,anger\nso so,joy\nvery bad,anger\nfine film,calm\n";
         for header in ["text,emotion", "blurb,mood", "author,mood"] {
             let error = error("a.csv", &format!("{header}\n{rows}"));
             assert!(
-                error.starts_with("a.csv:1: no column for the "),
+                error.starts_with("a.csv:1: no ") && error.contains(" column found; the columns are "),
                 "{header}: {error}"
             );
         }
@@ -817,15 +821,15 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_ambiguous_or_comes_again_is_an_error() {
+    fn an_ambiguous_or_repeated_header_is_an_error() {
         let twice = error("a.csv", "label,text,label\n0,bad,1\n");
-        assert_eq!(twice, "a.csv:1: two columns are called `label`");
+        assert_eq!(twice, "a.csv:1: two columns are named `label`");
         let again = error("a.csv", "label,text\n0,bad\nlabel,text\n1,good\n");
-        assert_eq!(again, "a.csv:3: the header line again");
+        assert_eq!(again, "a.csv:3: the header line is repeated");
     }
 
     #[test]
-    fn quotes_around_every_text_and_old_line_ends_are_no_text() {
+    fn quotes_around_every_text_and_old_line_ends_are_not_text() {
         let quoted = ok("a.tsv", "0\t\"bad film\"\n1\t\"so \"\"good\"\"\"\n");
         assert_eq!(quoted, [row("0", "bad film", 1), row("1", "so \"good\"", 2)]);
         for name in ["a.tsv", "a.csv"] {
@@ -840,8 +844,8 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_left_out_are_named() {
-        let unread = |text: &str| {
+    fn unused_columns_are_reported() {
+        let unused = |text: &str| {
             let (dialect, names) = (Dialect::of("a.csv", text).unwrap(), ColumnNames::default());
             rows(
                 Part::Train,
@@ -853,31 +857,31 @@ mod tests {
             .unwrap()
             .1
         };
-        assert_eq!(unread("label,text\n1,good\n0,bad\n"), None);
+        assert_eq!(unused("label,text\n1,good\n0,bad\n"), None);
         assert_eq!(
-            unread("id,label,title,text,\n7,1,none,good,\n8,0,none,bad,\n").unwrap(),
-            "columns of `a.csv` that are not read: `id`, `title`, 5"
+            unused("id,label,title,text,\n7,1,none,good,\n8,0,none,bad,\n").unwrap(),
+            "unused columns of `a.csv`: `id`, `title`, 5"
         );
         // The layout of Sentiment140.
         assert_eq!(
-            unread("0,14,Mon,bad\n4,15,Tue,good\n").unwrap(),
-            "columns of `a.csv` that are not read: 2, 3"
+            unused("0,14,Mon,bad\n4,15,Tue,good\n").unwrap(),
+            "unused columns of `a.csv`: 2, 3"
         );
     }
 
     #[test]
-    fn a_header_with_half_of_the_columns_is_an_error() {
+    fn a_header_without_a_label_or_text_column_is_an_error() {
         assert_eq!(
             error("a.tsv", "index\tsentence\n0\tgood\n"),
-            "a.tsv:1: no column for the label; there are `index`, `sentence`"
+            "a.tsv:1: no label column found; the columns are `index`, `sentence`"
         );
         assert_eq!(
             error("a.csv", "label,remark\n0,good\n"),
-            "a.csv:1: no column for the text; there are `label`, `remark`"
+            "a.csv:1: no text column found; the columns are `label`, `remark`"
         );
         assert_eq!(
             error("a.csv", "just text\n"),
-            "a.csv:1: no column for the text; there are `just text`"
+            "a.csv:1: no text column found; the columns are `just text`"
         );
     }
 
@@ -887,7 +891,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_may_be_windows_ones_and_a_byte_order_mark_is_passed_over() {
+    fn windows_line_ends_and_a_byte_order_mark_are_accepted() {
         let file = "\u{feff}label\tsentence\r\n0\tbad \r\n1\tgood\r\n\r\n";
         assert_eq!(ok("a.tsv", file), [row("0", "bad ", 2), row("1", "good", 3)]);
         assert_eq!(
@@ -897,7 +901,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_are_text_in_tsv_and_quotes_in_csv() {
+    fn quotes_are_literal_in_tsv_and_delimiters_in_csv() {
         assert_eq!(
             ok("a.tsv", "0\t\"bad\" film\n1\t\"open\n"),
             [row("0", "\"bad\" film", 1), row("1", "\"open", 2)]
@@ -910,7 +914,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_never_closed_is_an_error_where_it_opens() {
+    fn an_unclosed_quote_is_an_error_at_its_first_line() {
         let expected = "a.csv:3: a quoted field starts here and is never closed";
         assert_eq!(error("a.csv", "label,text\n0,bad\n1,\"good\n0,dull\n"), expected);
         assert_eq!(error("a.csv", "label,text\n0,bad\n1,\"good"), expected);
@@ -920,15 +924,15 @@ mod tests {
     fn a_row_with_another_number_of_columns_is_an_error_with_its_line() {
         assert_eq!(
             error("a.tsv", "0\tbad\n1\tgo\tod\n"),
-            "a.tsv:2: 3 columns, the first line has 2"
+            "a.tsv:2: 3 columns, but the first line has 2"
         );
         assert_eq!(
             error("a.tsv", "0\tbad\n\n1\tgood\n"),
-            "a.tsv:2: 1 columns, the first line has 2"
+            "a.tsv:2: 1 columns, but the first line has 2"
         );
         assert_eq!(
             error("a.csv", "label,text\n0,so bad, so long\n"),
-            "a.csv:2: 3 columns, the first line has 2"
+            "a.csv:2: 3 columns, but the first line has 2"
         );
     }
 
@@ -957,7 +961,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gzipped_file_that_is_cut_off_anywhere_is_an_error() {
+    fn a_truncated_gzipped_file_is_an_error() {
         let text: String = (0..300)
             .map(|i| format!("{}\treview number {}\n", i % 2, i * i * 7919))
             .collect();
@@ -965,7 +969,7 @@ mod tests {
         for length in 1..whole.len() {
             let error = read("a.tsv.gz", &whole[..length]).unwrap_err();
             assert!(
-                error.contains(": the compressed file is cut off or damaged here: "),
+                error.contains(": the compressed file is truncated or damaged here: "),
                 "{length}: {error}"
             );
         }
@@ -982,7 +986,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_columns_none_is_chosen() {
+    fn several_candidate_columns_are_an_error() {
         let of = |header: &str| format!("{header}\n1\ta film\t0\n0\tanother\t1\n");
         let message = error("a.tsv", &of("sentiment\ttext\tcategory"));
         assert!(
@@ -1005,7 +1009,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_of_csv_in_tabs_and_quotes_that_are_not_doubled_are_seen() {
+    fn csv_quotes_in_tsv_and_escaped_quotes_are_read() {
         // As written by pandas with `sep="\t"`.
         let rows = ok("a.tsv", "label\ttext\n0\t\"\"\"very the movie\"\"\"\n1\ta film\n");
         assert_eq!((&*rows[0].1, &*rows[1].1), ("\"very the movie\"", "a film"));
@@ -1019,7 +1023,7 @@ mod tests {
         assert_eq!((&*rows[0].1, &*rows[1].1), ("a \"b\" c\\\\", "5\\\" pipe"));
         assert_eq!(ok("a.csv", "label,text\n0,\"a film\" \n\"1\" ,b\n")[1].0, "1");
         let message = error("a.csv", "label,text\n0,\"a \"boring\" plot\"\n1,\"b\"\n");
-        assert!(message.contains("goes on behind its closing quote"), "{message}");
+        assert!(message.contains("continues after its closing quote"), "{message}");
         assert_eq!(
             ok("a.csv", "label,text\n0,\"a \"\"b\"\", c\"\n1,5\" pipe\n")[1].1,
             "5\" pipe"
@@ -1027,18 +1031,21 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_seen_again_in_any_case_and_order() {
+    fn a_repeated_header_is_detected_in_any_case_and_order() {
         for again in ["Label,Text", "text,label", " label , text "] {
             let message = error(
                 "a.csv",
                 &format!("label,text\n0,bad film\n{again}\n1,good film\n"),
             );
-            assert!(message.contains("the header line again"), "{again}: {message}");
+            assert!(
+                message.contains("the header line is repeated"),
+                "{again}: {message}"
+            );
         }
     }
 
     #[test]
-    fn columns_by_number_do_not_make_a_row_of_a_header() {
+    fn a_header_is_not_read_as_a_row_if_columns_are_given_by_number() {
         let read = |text: &str| {
             let names = ColumnNames {
                 label: Some("3".into()),

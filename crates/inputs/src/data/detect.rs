@@ -23,11 +23,11 @@ const SAMPLE_BYTES: u64 = 1 << 20;
 pub(super) enum Content {
     /// Records of the binary version of CIFAR-10.
     Batch,
-    /// One picture.
+    /// One image.
     Picture,
     /// Delimited rows, one labelled text per row.
     Rows { dialect: Dialect, gzip: bool },
-    /// One JSON object per line.
+    /// JSON Lines: one JSON object per line.
     Lines { labelled: bool, gzip: bool },
     /// Running text.
     Text { gzip: bool },
@@ -71,7 +71,7 @@ pub(super) fn recognise(path: &Path) -> Result<Content, DataError> {
     read().map_err(DataError::read(path))
 }
 
-/// Returns true for a picture in a supported format.
+/// Returns true for an image in a supported format.
 fn is_picture(head: &[u8]) -> bool {
     image::guess_format(head).is_ok_and(super::image_files::is_read)
 }
@@ -91,12 +91,12 @@ fn batch(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
     }
     if is_called_batch(name) {
         return Some(Content::Other(format!(
-            "a batch of CIFAR-10 of {bytes} bytes, which is not a multiple of the {record} of a record: it is cut off"
+            "a truncated CIFAR-10 batch: its {bytes} bytes are not a multiple of the record size of {record} bytes"
         )));
     }
     is_cifar_100.then(|| {
         Content::Other(format!(
-            "of {bytes} bytes, a multiple of {}: the binary version of CIFAR-100, which is not read",
+            "the binary version of CIFAR-100, which is not supported: its {bytes} bytes are a multiple of {}",
             record + 1
         ))
     })
@@ -114,8 +114,8 @@ fn is_json_array(text: &str, whole: bool) -> bool {
     }
 }
 
-/// Returns true for a pickle of protocol 0, which is text: it begins with an empty dictionary, list or tuple that is stored, or with the name of
-/// a class.
+/// Returns true for a pickle of protocol 0, which is a text format. It begins with a memoized empty dictionary or list, or with the name of a
+/// class.
 fn is_text_pickle(bytes: &[u8]) -> bool {
     let mut lines = bytes.splitn(4, |byte| *byte == b'\n');
     let [first, second, third] = [lines.next(), lines.next(), lines.next()].map(Option::unwrap_or_default);
@@ -125,13 +125,13 @@ fn is_text_pickle(bytes: &[u8]) -> bool {
                 .iter()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(byte))
     };
-    let is_stored = |begin: &[u8]| {
+    let is_memoized = |begin: &[u8]| {
         let number = first.strip_prefix(begin).unwrap_or_default();
         !number.is_empty() && number.iter().all(u8::is_ascii_digit)
     };
     let is_class =
         first.starts_with(b"c") && is_name(first) && is_name(second) && matches!(third, [b'p' | b'(', ..]);
-    is_stored(b"(dp") || is_stored(b"(lp") || is_class
+    is_memoized(b"(dp") || is_memoized(b"(lp") || is_class
 }
 
 /// Detects the content of a text file from its first `bytes`. `whole` is true if they are the complete file.
@@ -141,28 +141,28 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
     }
     if matches!(bytes, [0x80, 2..=5, ..]) || is_text_pickle(bytes) {
         return Content::Other(
-            "a pickle of Python, which is not read\n  hint: CIFAR-10 has a binary version, `cifar-10-batches-bin`".to_owned(),
+            "a Python pickle, which is not supported\n  hint: for CIFAR-10, use the binary version, `cifar-10-batches-bin`".to_owned(),
         );
     }
     if bytes.starts_with(b"PK\x03\x04") {
-        return Content::Other("a ZIP archive, which is not read".to_owned());
+        return Content::Other("a ZIP archive, which is not supported".to_owned());
     }
     let controls = bytes
         .iter()
         .filter(|byte| matches!(byte, 1..=8 | 11 | 14..=31 | 127))
         .count();
     if controls * 10 > bytes.len() {
-        return Content::Other("no text: it has control characters".to_owned());
+        return Content::Other("not text: it has control characters".to_owned());
     }
     let nuls = bytes.iter().filter(|byte| **byte == 0).count();
     if nuls * 4 > bytes.len() {
         return Content::Other(
-            "UTF-16 text, or no text at all\n  hint: `iconv -f utf-16 -t utf-8` turns it into UTF-8"
+            "UTF-16 text, or not text at all\n  hint: convert UTF-16 with `iconv -f utf-16 -t utf-8`"
                 .to_owned(),
         );
     }
     if nuls > 0 {
-        return Content::Other("no text: it has NUL bytes".to_owned());
+        return Content::Other("not text: it has NUL bytes".to_owned());
     }
     // Invalid UTF-8 is reported with its line when the whole file is read.
     let text = String::from_utf8_lossy(bytes);
@@ -175,7 +175,7 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let Some(first) = lines.clone().next() else {
         return match whole {
-            true => Content::Other("nothing but space".to_owned()),
+            true => Content::Other("blank: it contains only whitespace".to_owned()),
             false if json_lines::are_in(name) => Content::Lines {
                 labelled: false,
                 gzip,
@@ -194,7 +194,7 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
                 labelled: false,
                 gzip,
             },
-            Err(problem) => Content::Other(format!("JSON, and its first line is no object: {problem}")),
+            Err(problem) => Content::Other(format!("JSON, but its first line is invalid: {problem}")),
         };
     }
     if json_lines::are_in(name) {
@@ -205,7 +205,7 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
     }
     if first.trim_start().starts_with('[') && is_json_array(text, whole) {
         return Content::Other(
-            "one JSON array\n  hint: `jq -c '.[]'` makes lines of it, an object a line".to_owned(),
+            "one JSON array\n  hint: convert it to JSON Lines with `jq -c '.[]'`".to_owned(),
         );
     }
     match Dialect::of(name, text) {

@@ -25,22 +25,22 @@ pub enum DataError {
         /// Problem with the line.
         problem: LineProblem,
     },
-    /// File of an unknown type.
+    /// File of an unsupported type.
     #[error(
-        "no data in `{}`: it is {is}\n  hint: labelled texts (`.tsv`, `.csv`, `.jsonl`), running text and pictures are read; docs/data.md has \
-         examples",
+        "cannot load data from `{}`: it is {is}\n  hint: supported are labelled texts (`.tsv`, `.csv`, `.jsonl`), running text and images; see \
+         docs/data.md for examples",
         path.display()
     )]
     Unrecognised {
         /// Path from the command line.
         path: PathBuf,
-        /// Description of its content, which completes "it is …".
+        /// Description of its content. It completes the sentence "it is …".
         is: String,
     },
     /// Path without a readable data set.
     #[error(
-        "no data set in `{}`: {reason}\n  hint: give a `.tsv`, `.csv` or `.jsonl` file (also `.gz`), a folder with a `*train*` \
-         and a `*test*` one, or an aclImdb folder",
+        "no data set found in `{}`: {reason}\n  hint: pass a `.tsv`, `.csv` or `.jsonl` file (also `.gz`), a folder with a \
+         `*train*` and a `*test*` file, or an aclImdb folder",
         path.display()
     )]
     NoDataSet {
@@ -50,17 +50,17 @@ pub enum DataError {
         reason: String,
     },
     /// Labelled data without a path.
-    #[error("no data given\n  hint: name a file or a folder with `--data` or `MANTISSA_DATA`")]
+    #[error("no data set given\n  hint: pass a file or a folder with `--data` or `MANTISSA_DATA`")]
     NoPath,
     /// Checkpoint without its vocabulary, which defines the token ids.
     #[error(
-        "weights that were trained elsewhere need the vocabulary that they were trained with\n  hint: name it with `--vocabulary` or `MANTISSA_VOCABULARY`"
+        "pretrained weights need the vocabulary that they were trained with\n  hint: pass it with `--vocabulary` or `MANTISSA_VOCABULARY`"
     )]
     NoVocabulary,
     /// Path without readable running text.
     #[error(
-        "no text in `{}`: {reason}\n  hint: give a `.txt` or `.jsonl` file (also `.gz`), or a folder with a `*train*`, a `*valid*` or a \
-         `*test*` one",
+        "no text found in `{}`: {reason}\n  hint: pass a `.txt` or `.jsonl` file (also `.gz`), or a folder with a `*train*`, `*valid*` or \
+         `*test*` file",
         path.display()
     )]
     NoText {
@@ -71,20 +71,20 @@ pub enum DataError {
     },
     /// Running text without a tokenizer.
     #[error(
-        "running text needs a tokenizer\n  hint: name a `tokenizer.json`, a SentencePiece `.model`, a `tok*.bin` of llama2.c or a \
-         `vocab.txt` of BERT with `--vocabulary` or `MANTISSA_VOCABULARY`"
+        "running text needs a tokenizer\n  hint: pass a `tokenizer.json`, a SentencePiece `.model`, a llama2.c `tok*.bin` or a BERT \
+         `vocab.txt` with `--vocabulary` or `MANTISSA_VOCABULARY`"
     )]
     NoTokenizer,
     /// Tokenizer without the special tokens for masking.
     #[error(
-        "the tokenizer lacks a token before a text, one behind it, or one that hides another\n  hint: name the `vocab.txt` or the \
-         `tokenizer.json` of a BERT with `--vocabulary`"
+        "masked-token prediction needs a tokenizer with a beginning token, an end token and a mask token\n  hint: pass the `vocab.txt` or \
+         `tokenizer.json` of a BERT model with `--vocabulary`"
     )]
     NoMask,
     /// File that is not a tokenizer, or is damaged.
     #[error(
-        "no tokenizer in `{}`: {reason}\n  hint: give a `tokenizer.json` of Hugging Face, a SentencePiece `.model`, a `tok*.bin` of \
-         llama2.c or a `vocab.txt` of BERT",
+        "cannot load a tokenizer from `{}`: {reason}\n  hint: pass a Hugging Face `tokenizer.json`, a SentencePiece `.model`, a llama2.c \
+         `tok*.bin` or a BERT `vocab.txt`",
         path.display()
     )]
     BadTokenizer {
@@ -94,7 +94,9 @@ pub enum DataError {
         reason: String,
     },
     /// Sequence too short to predict a token from another one.
-    #[error("in a sequence of {given} tokens nothing can be predicted\n  hint: give {least} or more")]
+    #[error(
+        "a sequence of {given} tokens is too short to predict a token\n  hint: set `sequence` to {least} or more"
+    )]
     Passage {
         /// Requested number of tokens.
         given: u32,
@@ -102,7 +104,11 @@ pub enum DataError {
         least: u32,
     },
     /// Path without readable images.
-    #[error("no images in `{}`: {reason}\n  hint: give CIFAR-10's binary batches, one of them, or a folder with a folder of images a class, also below `train` and `test`", path.display())]
+    #[error(
+        "cannot load images from `{}`: {reason}\n  hint: pass the binary batches of CIFAR-10, one of them, or a folder with one subfolder of \
+         images per class (also below `train` and `test`)",
+        path.display()
+    )]
     NoImages {
         /// Path from the command line.
         path: PathBuf,
@@ -110,11 +116,14 @@ pub enum DataError {
         reason: String,
     },
     /// More passages than a `u32` can count.
-    #[error("the text makes {0} passages, and {most} are the most\n  hint: longer passages are fewer (`sequence`)", most = u32::MAX)]
+    #[error(
+        "the text has {0} passages, more than the maximum of {most}\n  hint: increase `sequence` to get fewer, longer passages",
+        most = u32::MAX
+    )]
     Passages(u64),
     /// Split that needs more examples than available.
     #[error(
-        "the split requests {asked} {what} examples, the data has {available}\n  hint: lower the split's sizes or give more data"
+        "the split requests {asked} {what} examples, but the data has {available}\n  hint: reduce the sizes of the split or pass more data"
     )]
     TooFew {
         /// Name of the part.
@@ -124,9 +133,9 @@ pub enum DataError {
         /// Available number of examples.
         available: u64,
     },
-    /// Split with neither the size of the training part nor of the test part, of data without a test part.
+    /// Split without a size for the training or the test part, for data without a test part.
     #[error(
-        "the split gives neither `train` nor `test`, and the data has no test part of its own\n  hint: set `train` or `test`"
+        "the split sets neither `train` nor `test`, and the data has no test part\n  hint: set `train` or `test`"
     )]
     OpenSplit,
     /// Labels that do not match the checkpoint.
@@ -134,7 +143,7 @@ pub enum DataError {
     Labels(String),
     /// Training part with fewer than two labels.
     #[error(
-        "all {examples} training examples have the label `{label}`\n  hint: a classifier needs two labels or more"
+        "all {examples} training examples have the label `{label}`\n  hint: a classifier needs at least two labels"
     )]
     OneLabel {
         /// Size of the training part.
@@ -143,7 +152,11 @@ pub enum DataError {
         label: String,
     },
     /// Vocabulary without tokens that every example needs.
-    #[error("the vocabulary `{}` lacks {}\n  hint: one token a line, as in the `vocab.txt` of bert-base-uncased", path.display(), backticked(missing))]
+    #[error(
+        "the vocabulary `{}` lacks {}\n  hint: pass a file with one token per line, such as the `vocab.txt` of bert-base-uncased",
+        path.display(),
+        backticked(missing)
+    )]
     Vocabulary {
         /// Path of the file.
         path: PathBuf,
@@ -160,7 +173,7 @@ pub enum DataError {
     },
     /// Sequence too short for the special tokens of every example.
     #[error(
-        "a sequence of {given} tokens has no room for text\n  hint: `[CLS]` and `[SEP]` take two; give {least} or more"
+        "a sequence of {given} tokens has no room for text\n  hint: `[CLS]` and `[SEP]` take two tokens; set `sequence` to {least} or more"
     )]
     Sequence {
         /// Requested number of tokens.
@@ -178,8 +191,8 @@ pub enum DataError {
 pub enum LineProblem {
     /// NUL character, which text does not contain.
     #[error(
-        "a NUL character\n  hint: UTF-16 that was taken for another encoding has one in every second place: convert the original with \
-             `iconv -f utf-16 -t utf-8`"
+        "the line has a NUL character\n  hint: UTF-16 read as another encoding has one in every second position; convert the original file \
+         with `iconv -f utf-16 -t utf-8`"
     )]
     Nul,
     /// Bytes that are not UTF-8.
@@ -187,12 +200,12 @@ pub enum LineProblem {
     NotUtf8,
     /// Compressed stream that ends or is damaged in this line.
     #[error(
-        "the compressed file is cut off or damaged here: {0}\n  hint: fetch it again; `gzip -t` checks it"
+        "the compressed file is truncated or damaged here: {0}\n  hint: check it with `gzip -t` and download it again"
     )]
     Compression(String),
     /// Compressed file that unpacks to an implausible size.
     #[error(
-        "the compressed file unpacks to more than {most} bytes\n  hint: if that is right, unpack it with `gunzip`"
+        "the compressed file unpacks to more than {most} bytes\n  hint: if this size is correct, unpack the file with `gunzip`"
     )]
     Expansion {
         /// Maximum unpacked size for a file of its size, in bytes.
@@ -203,8 +216,8 @@ pub enum LineProblem {
     NoRows,
     /// Missing column for the label or the text.
     #[error(
-        "no column for the {what}; there are {}\n  hint: `--{what}-column NAME` names it; without a header line, the label comes first and \
-         the text last",
+        "no {what} column found; the columns are {}\n  hint: pass `--{what}-column NAME`; without a header line, the first column is the label \
+         and the last is the text",
         backticked(columns)
     )]
     MissingColumn {
@@ -213,12 +226,14 @@ pub enum LineProblem {
         /// Names of all columns.
         columns: Vec<String>,
     },
-    /// Column that is read and has the same name as another.
-    #[error("two columns are called `{0}`\n  hint: `--label-column` and `--text-column` take numbers, too")]
+    /// Label or text column with the same name as another column.
+    #[error(
+        "two columns are named `{0}`\n  hint: `--label-column` and `--text-column` also accept column numbers"
+    )]
     Ambiguous(String),
     /// Several columns that may be the label or the text.
     #[error(
-        "several columns may be the {what}: {}\n  hint: `--{what}-column` names the one to read",
+        "several columns may be the {what}: {}\n  hint: pass the one to read with `--{what}-column`",
         backticked(columns)
     )]
     SeveralColumns {
@@ -229,8 +244,8 @@ pub enum LineProblem {
     },
     /// Line whose text or label has another key than the first line.
     #[error(
-        "the {what} is in `{found}` here and in `{expected}` in the first line\n  hint: `--{what}-column` names one key for \
-         all lines"
+        "the {what} has the key `{found}` in this line, but `{expected}` in the first line\n  hint: pass one key for all \
+         lines with `--{what}-column`"
     )]
     OtherKey {
         /// `label` or `text`.
@@ -242,31 +257,31 @@ pub enum LineProblem {
     },
     /// First line that may be a header or a row.
     #[error(
-        "this line may be a header or a row\n  hint: name the columns by the names in the header line, or begin with a row \
-         whose label occurs again"
+        "this line may be a header or a row\n  hint: for a header, pass column names instead of numbers; for a row, start the \
+         file with a row whose label occurs again"
     )]
     UnclearHeader,
     /// Field quoted as in CSV in a file whose first lines are not.
-    #[error("a field is quoted as in CSV, and the first lines are not\n  hint: save the file as `.csv`")]
+    #[error("a field is quoted as in CSV, but the first lines are not\n  hint: save the file as `.csv`")]
     Quoted,
     /// Quote inside quotes that is not doubled.
     #[error(
-        "a quoted field goes on behind its closing quote\n  hint: a quote inside quotes is doubled (`\"\"`), not written as `\\\"`"
+        "a quoted field continues after its closing quote\n  hint: write a quote inside quotes as `\"\"`, not as `\\\"`"
     )]
     QuoteInQuotes,
-    /// Header line in the middle of a file, as in files that were joined.
+    /// Header line in the middle of a file, which indicates concatenated files.
     #[error(
-        "the header line again\n  hint: the file is several ones joined; remove all header lines but the first"
+        "the header line is repeated\n  hint: the file may be several files joined; remove all header lines except the first"
     )]
     HeaderAgain,
     /// Label that is not a string, number or boolean.
     #[error("{0} is not a label\n  hint: a label is a string, a number, `true` or `false`")]
     NoLabel(String),
     /// Value in the text column that is not a string.
-    #[error("{0} is not a text")]
+    #[error("the text is {0}, not a string")]
     NoText(String),
     /// Number of columns that differs from the first line.
-    #[error("{found} columns, the first line has {expected}")]
+    #[error("{found} columns, but the first line has {expected}")]
     Columns {
         /// Number of columns in this line.
         found: usize,
@@ -275,18 +290,18 @@ pub enum LineProblem {
     },
     /// Quoted field that starts in this record and is never closed.
     #[error(
-        "a quoted field starts here and is never closed\n  hint: the file is cut off, or a quote inside quotes is not doubled"
+        "a quoted field starts here and is never closed\n  hint: the file is truncated, or a quote inside quotes is not doubled"
     )]
     OpenQuote,
     /// Any other error of the CSV reader.
     #[error("{0}")]
     Csv(String),
     /// Line that is not a JSON object.
-    #[error("no JSON object: {0}")]
+    #[error("not a JSON object: {0}")]
     Json(String),
     /// Line that is too long.
     #[error(
-        "a line of more than {mib} MiB\n  hint: JSON lines have one document a line; a `.txt` may be one line"
+        "the line is longer than {mib} MiB\n  hint: a JSON Lines file has one document per line; a `.txt` file may be a single line"
     )]
     LongLine {
         /// Maximum length of a line, in MiB.
@@ -297,7 +312,8 @@ pub enum LineProblem {
     EmptyLabel,
     /// Label too long for a class name, which indicates mixed up columns.
     #[error(
-        "a label of {bytes} bytes\n  hint: without a header line naming `label` and `text`, the first column is the label and the last the text"
+        "the label is {bytes} bytes long\n  hint: without a header line that names `label` and `text`, the first column is the label and the \
+         last is the text"
     )]
     LongLabel {
         /// Length of the label.

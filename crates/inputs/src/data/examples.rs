@@ -75,10 +75,10 @@ impl Row {
     }
 }
 
-/// Minimum number of rows at which labels with fewer than two rows each, on average, are rejected as texts or ids.
+/// Minimum number of rows for the check that labels occur at least twice on average. Rarer labels are rejected as texts or ids.
 const FEWEST_ROWS: usize = 10;
 
-/// Returns true for marks of a missing label. `none` is not one of them, because it may be a class.
+/// Returns true for markers of a missing label. `none` is not one of them, because it may be a class.
 fn is_missing(label: &str) -> bool {
     const MARKS: [&str; 5] = ["nan", "<na>", "n/a", "#n/a", "null"];
     MARKS.iter().any(|mark| label.eq_ignore_ascii_case(mark))
@@ -86,7 +86,7 @@ fn is_missing(label: &str) -> bool {
 
 /// Numbers the labels and sorts the rows into their parts.
 ///
-/// For a training, and without a checkpoint, the classes are the labels of the training part, or of all rows if there
+/// For training, and without a checkpoint, the classes are the labels of the training part, or of all rows if there
 /// is no training part. Otherwise all labels must be classes of the checkpoint.
 pub(super) fn label(
     rows: Vec<Row>,
@@ -108,7 +108,8 @@ pub(super) fn label(
     let rows_counted = counted().count();
     if (known.is_none() || is_trained) && rows_counted >= FEWEST_ROWS && 2 * labels.len() > rows_counted {
         return Err(DataError::Labels(format!(
-            "there are {} labels for {rows_counted} texts, such as `{}`\n  hint: `--label-column` and `--text-column` name the columns",
+            "the data has {} labels for {rows_counted} texts, such as `{}`\n  \
+             hint: pass the correct columns with `--label-column` and `--text-column`",
             labels.len(),
             labels.first().copied().unwrap_or_default()
         )));
@@ -143,7 +144,7 @@ pub(super) fn label(
             Part::Validation => given.validation.as_mut(),
             Part::Test => given.test.as_mut(),
         };
-        part.expect("made above").push(Example {
+        part.expect("the part has rows").push(Example {
             label: class,
             text: row.text,
         });
@@ -183,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_numbered_in_the_order_of_their_values() {
+    fn integers_are_numbered_by_value() {
         assert_eq!(classes(&["10", "9", "-1", "9"]), [2, 1, 0, 1]);
     }
 
     #[test]
-    fn a_label_that_training_lacks_is_an_error_with_file_and_line() {
+    fn a_label_missing_from_the_training_part_is_an_error_with_file_and_line() {
         let rows = vec![
             row(Part::Train, "0", 1),
             row(Part::Train, "1", 2),
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_for_every_row_and_marks_of_missing_labels_are_refused() {
+    fn a_label_for_every_row_and_markers_of_missing_labels_are_rejected() {
         let names: Vec<String> = (0..12).map(|number| format!("text {number}")).collect();
         let rows = names
             .iter()
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_training_part_with_one_label_is_refused() {
+    fn a_training_part_with_one_label_is_rejected() {
         let error = label(
             vec![row(Part::Train, "1", 1), row(Part::Train, "1", 2)],
             None,
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_labels_and_texts_and_texts_in_the_place_of_labels_are_errors() {
+    fn empty_labels_empty_texts_and_long_labels_are_errors() {
         let file: Arc<Path> = Path::new("x.csv").into();
         let error = |label: &str, text| {
             Row::new(Part::Train, label, text, &file, 3)
@@ -247,6 +248,6 @@ mod tests {
         };
         assert_eq!(error(" ", "text"), "x.csv:3: empty label");
         assert_eq!(error("1", " \u{a0}"), "x.csv:3: empty text");
-        assert!(error(&"word ".repeat(20), "1").starts_with("x.csv:3: a label of 99 bytes\n  hint: "));
+        assert!(error(&"word ".repeat(20), "1").starts_with("x.csv:3: the label is 99 bytes long\n  hint: "));
     }
 }

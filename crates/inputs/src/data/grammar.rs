@@ -1,4 +1,4 @@
-//! Grammar of the synthetic reviews: a table of rules that pass the polarity down.
+//! Grammar of the synthetic reviews: a table of rules that pass the polarity from a phrase to its slots.
 //!
 //! A phrase consists of plain words and slots. `<symbol>` is expanded in the polarity of the phrase that contains it, `<~symbol>` in the
 //! opposite one. A symbol has either one list of phrases for both polarities or one list for each.
@@ -19,7 +19,7 @@ pub(super) enum Phrases {
 use Phrases::{Either, Polar};
 
 /// Phrases of every symbol. A phrase that is listed twice is twice as frequent.
-#[rustfmt::skip] // a table is easier to read with many words per line
+#[rustfmt::skip] // keep many words per line, because the table is long
 pub(super) const RULES: &[(&str, Phrases)] = &[
     // Opinions about the film. The main clause determines the polarity, whatever is conceded before or after it.
     ("opinion", Either(&["<clause>", "<clause>", "<clause>", "<clause>", "<clause>", "<contrast>"])),
@@ -55,7 +55,7 @@ pub(super) const RULES: &[(&str, Phrases)] = &[
         "I did not <~enjoy> the <aspect>",
         "it would be wrong to say that the <aspect> was not <quality>",
     ])),
-    // The verdict, which alone decides the label.
+    // The verdict. It alone determines the label.
     ("verdict", Either(&[
         "in the end , <judgement>",
         "all in all , <judgement>",

@@ -12,7 +12,7 @@ use crate::weights::Mapped;
 #[derive(Clone)]
 pub(super) enum Ids {
     Owned(Vec<u32>),
-    /// Ids in this byte range of a file. Its bounds are multiples of four.
+    /// Ids in this byte range of a file. Both bounds are multiples of four.
     Mapped(Arc<Mapped>, Range<usize>),
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_a_file_are_like_those_in_memory() {
+    fn ids_of_a_file_equal_those_in_memory() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ids");
         let bytes: Vec<u8> = [9_u32, 1, 70_000, 3]

@@ -25,9 +25,9 @@ use crate::contents;
 
 /// Edge of CIFAR images, in pixels.
 const CIFAR_EDGE: usize = 32;
-/// Bytes of a CIFAR-10 record: a label and three planes.
+/// Size of a CIFAR-10 record in bytes: a label and three color planes.
 pub(super) const CIFAR_RECORD: usize = 1 + COLOURS * CIFAR_EDGE * CIFAR_EDGE;
-/// Files of CIFAR-10 next to its batches.
+/// Files of the CIFAR-10 archive that are not batches.
 const CIFAR_DOCUMENTS: [&str; 2] = ["batches.meta.txt", "readme.html"];
 /// Classes of CIFAR-10.
 const CIFAR_CLASSES: u32 = 10;
@@ -41,7 +41,7 @@ struct Found {
 enum Origin {
     /// Record of a CIFAR-10 batch.
     Record { file: usize, index: usize },
-    /// Separate file.
+    /// Image file.
     File(PathBuf),
 }
 
@@ -58,7 +58,7 @@ struct Source {
     batches: Vec<Vec<u8>>,
 }
 
-/// Returns true for a supported picture format.
+/// Returns true for a supported image format.
 pub(super) fn is_read(format: ImageFormat) -> bool {
     matches!(
         format,
@@ -66,7 +66,7 @@ pub(super) fn is_read(format: ImageFormat) -> bool {
     )
 }
 
-/// Returns true if a folder has files with the content or the name of a CIFAR-10 batch, or subfolders with pictures.
+/// Returns true if a folder has files with the content or the name of a CIFAR-10 batch, or subfolders with images.
 pub(super) fn are_at(folder: &Path) -> Result<bool, DataError> {
     let entries = imdb_folder::entries(folder)?;
     for (name, path) in &entries {
@@ -77,7 +77,7 @@ pub(super) fn are_at(folder: &Path) -> Result<bool, DataError> {
     // Class folders are in the folder itself or in one folder per part.
     Ok(entries
         .iter()
-        .any(|(name, path)| !is_hidden(name) && path.is_dir() && has_picture(path, DEEPEST)))
+        .any(|(name, path)| !is_hidden(name) && path.is_dir() && has_picture(path, MAX_DEPTH)))
 }
 
 fn is_batch(path: &Path) -> Result<bool, DataError> {
@@ -93,10 +93,10 @@ pub(super) fn is_called_batch(name: &str) -> bool {
     name.ends_with(".bin") && (name.starts_with("data_batch") || name.starts_with("test_batch"))
 }
 
-/// Maximum depth of folders in which pictures are searched.
-const DEEPEST: u32 = 8;
+/// Maximum depth of the folders that are searched for images.
+const MAX_DEPTH: u32 = 8;
 
-/// Returns true if a folder, or a subfolder at most `depth` levels below, has a picture.
+/// Returns true if a folder, or a subfolder at most `depth` levels below, has an image.
 fn has_picture(folder: &Path, depth: u32) -> bool {
     let entries = imdb_folder::entries(folder).unwrap_or_default();
     // Do not open texts: aclImdb has 50,000 of them.
@@ -109,34 +109,34 @@ fn has_picture(folder: &Path, depth: u32) -> bool {
     })
 }
 
-/// Returns true if a file is a picture in a supported format.
+/// Returns true if a file is an image in a supported format.
 fn is_picture(path: &Path) -> bool {
     contents::head(path).is_ok_and(|head| image::guess_format(&head).is_ok_and(is_read))
 }
 
-/// Returns true if the file extension is that of a supported picture format.
-fn is_called_picture(path: &Path) -> bool {
+/// Returns true for the file extension of a supported image format.
+fn has_picture_extension(path: &Path) -> bool {
     ImageFormat::from_path(path).is_ok_and(is_read)
 }
 
-/// Explains why a file with such an extension is not a picture.
-fn no_picture(path: &Path) -> String {
+/// Explains why a file with the extension of an image is not a supported image.
+fn reason_not_picture(path: &Path) -> String {
     let head = match contents::head(path) {
         Ok(head) => head,
         Err(error) => return error.to_string(),
     };
     match (contents::unsupported(&head), image::guess_format(&head)) {
         (Some(is), _) => format!("it is {is}"),
-        (None, Ok(format)) => format!("it is a picture of the format {format:?}, which is not read"),
+        (None, Ok(format)) => format!("its image format {format:?} is not supported"),
         (None, Err(_)) if head.is_empty() => "it is empty".to_owned(),
-        (None, Err(_)) => "it is not a picture: it does not begin like one".to_owned(),
+        (None, Err(_)) => "it is not an image: its first bytes match no known image format".to_owned(),
     }
 }
 
 /// Lists all files below a folder in sorted order. Adds the names of hidden files and folders to `hidden`.
 ///
 /// # Errors
-/// A link to a folder in `seen`, whose files would be read twice.
+/// A link to a folder in `seen`. Its files would be read twice.
 fn files_below(
     folder: &Path,
     hidden: &mut Vec<String>,
@@ -145,7 +145,7 @@ fn files_below(
     if !seen.insert(fs::canonicalize(folder).map_err(DataError::read(folder))?) {
         return Err(DataError::NoImages {
             path: folder.to_owned(),
-            reason: "it is a link to a folder that is read already".to_owned(),
+            reason: "it is a link to a folder that is already in the data set".to_owned(),
         });
     }
     let mut files = vec![];
@@ -161,10 +161,10 @@ fn files_below(
     Ok(files)
 }
 
-/// Loads the `wanted` part of the images at a path and fits them to `edge` × `edge` pixels as `preparation` describes.
+/// Loads the `wanted` part of the images at a path and resizes and crops them to `edge` × `edge` pixels with `preparation`.
 ///
 /// # Errors
-/// A path without images, a label out of range, or a picture that cannot be decoded, each with its file.
+/// A path without images, a label out of range, or an image that cannot be decoded. The message names the file.
 pub fn load_images(
     (path, known): (&Path, Option<&KnownClasses>),
     wanted: &Wanted,
@@ -251,7 +251,7 @@ pub(super) fn looked_at(path: &Path) -> Result<(String, u32, Vec<String>, Given<
 pub(super) type Look = (u32, u64, [u8; 32]);
 
 fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<Source, DataError> {
-    let none = |reason: String| DataError::NoImages {
+    let invalid = |reason: String| DataError::NoImages {
         path: path.to_owned(),
         reason,
     };
@@ -264,13 +264,12 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
     if path.is_file() {
         return match recognise(path)? {
             Content::Batch => cifar(name, vec![(Part::Train, path.to_owned())]),
-            Content::Other(is) => Err(none(format!("it is {is}"))),
-            Content::Picture => Err(none(
-                "it is one picture\n  hint: a data set is a folder that has a folder for each class"
-                    .to_owned(),
+            Content::Other(is) => Err(invalid(format!("it is {is}"))),
+            Content::Picture => Err(invalid(
+                "it is a single image, but a data set is a folder with one subfolder per class".to_owned(),
             )),
-            _ => Err(none(format!(
-                "its length is not a multiple of {CIFAR_RECORD}, a record of CIFAR-10"
+            _ => Err(invalid(format!(
+                "its size is not a multiple of {CIFAR_RECORD} bytes, the size of a CIFAR-10 record"
             ))),
         };
     }
@@ -281,9 +280,9 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
         if !is_one && is_called_batch(name) {
             let reason = match recognise(path)? {
                 Content::Other(is) => format!("`{name}` is {is}"),
-                _ => format!("`{name}` is not a batch of CIFAR-10"),
+                _ => format!("`{name}` is not a CIFAR-10 batch"),
             };
-            return Err(none(reason));
+            return Err(invalid(reason));
         }
         if is_one {
             batches.push((part_of(name).unwrap_or(Part::Train), path.clone()));
@@ -303,14 +302,14 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
             .collect();
         let is_incomplete = missing.len() < 4;
         let notes = [
-            skipped_note("because they are no batch of CIFAR-10", &unread),
+            skipped_note("because they are not CIFAR-10 batches", &unread),
             (is_incomplete && !missing.is_empty()).then(|| format!("missing: {}", missing.join(", "))),
         ];
         let mut source = cifar(name, batches)?;
         source.notes.extend(notes.into_iter().flatten());
         return Ok(source);
     }
-    // A folder of a part contains class folders. A folder without subfolders is a class.
+    // A part folder contains class folders. A folder without subfolders is a class.
     let has_folders = |path: &Path| {
         let entries = imdb_folder::entries(path).unwrap_or_default();
         entries
@@ -326,8 +325,8 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
     let (mut parts, without): (Vec<(Part, &PathBuf)>, Vec<_>) =
         parts.partition(|(_, path)| has_folders(path));
     if let (false, [(_, part), ..]) = (parts.is_empty(), &without[..]) {
-        return Err(none(format!(
-            "`{}` has no folders of classes, and other parts have",
+        return Err(invalid(format!(
+            "`{}` has no class folders, but other parts have them",
             part.file_name().unwrap_or_default().to_string_lossy()
         )));
     }
@@ -340,8 +339,8 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
                 .to_string_lossy()
                 .into_owned()
         };
-        let names = format!("`{}` or `{}`?", name(pair[0].1), name(pair[1].1));
-        return Err(none(format!("two folders for one part, {names}")));
+        let names = format!("`{}` and `{}`", name(pair[0].1), name(pair[1].1));
+        return Err(invalid(format!("two folders for one part: {names}")));
     }
     let mut loose = vec![];
     let parts = if parts.is_empty() {
@@ -353,13 +352,13 @@ fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<S
         loose.extend(files.filter(|(_, path)| ImageFormat::from_path(path).is_ok()));
         parts
     };
-    // If there are folders of parts, other folders are not read.
+    // If there are part folders, other folders are skipped.
     let is_part = |path: &PathBuf| parts.iter().any(|(_, part)| *part == path || **part == full);
     let no_part = folders_here().filter(|(_, path)| !is_part(path));
     let no_part: Vec<String> = no_part.chain(loose).map(|(name, _)| name.clone()).collect();
     folders(name, (&parts, &no_part), known, is_trained).map_err(|error| match error {
         Unfit::Data(error) => error,
-        Unfit::Classes(reason) => none(reason),
+        Unfit::Classes(reason) => invalid(reason),
     })
 }
 
@@ -370,7 +369,7 @@ fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError>
         classes: CIFAR_CLASSES,
         names: vec![],
         notes: vec![],
-        given: no_images(files.iter().map(|(part, _)| *part)),
+        given: empty_parts(files.iter().map(|(part, _)| *part)),
         batches: vec![],
     };
     for (part, path) in files {
@@ -382,7 +381,7 @@ fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError>
                 return Err(DataError::NoImages {
                     path,
                     reason: format!(
-                        "record {} has label {label}, and CIFAR-10 has {CIFAR_CLASSES} classes",
+                        "record {} has label {label}, but CIFAR-10 has {CIFAR_CLASSES} classes",
                         index + 1
                     ),
                 });
@@ -395,7 +394,8 @@ fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError>
     Ok(source)
 }
 
-fn no_images(parts: impl Iterator<Item = Part> + Clone) -> Given<Found> {
+/// Creates an empty list for the training part, and for each other part that occurs in `parts`.
+fn empty_parts(parts: impl Iterator<Item = Part> + Clone) -> Given<Found> {
     let has = |wanted| parts.clone().any(|part| part == wanted);
     Given {
         train: vec![],
@@ -410,17 +410,17 @@ fn add(given: &mut Given<Found>, part: Part, found: Found) {
         Part::Validation => given.validation.as_mut(),
         Part::Test => given.test.as_mut(),
     };
-    part.expect("made for the parts there are").push(found);
+    part.expect("`empty_parts` created this part").push(found);
 }
 
-/// Reason why folders are not a data set.
+/// Reason why folders are not a valid data set.
 enum Unfit {
     Data(DataError),
     Classes(String),
 }
 
-/// Finds pictures in one folder per class. For training data, and without a checkpoint, the classes are those of the first part.
-/// [`KnownClasses::number_or_new`] numbers them.
+/// Finds images in one folder per class. For training data, and without a checkpoint, the classes are those of the first part.
+/// [`KnownClasses::number_or_new`] assigns their numbers.
 fn folders(
     name: String,
     (parts, no_part): (&[(Part, &PathBuf)], &[String]),
@@ -441,25 +441,25 @@ fn folders(
                 hidden.push(class);
             } else if folder.is_dir() {
                 let files = files_below(&folder, &mut hidden, &mut seen).map_err(Unfit::Data)?;
-                let (pictures, rest): (Vec<_>, Vec<_>) =
+                let (pictures, not_pictures): (Vec<_>, Vec<_>) =
                     files.into_par_iter().partition(|file| is_picture(file));
-                if let Some(damaged) = rest.iter().find(|file| is_called_picture(file)) {
+                if let Some(damaged) = not_pictures.iter().find(|file| has_picture_extension(file)) {
                     return Err(Unfit::Data(DataError::NoImages {
                         path: damaged.clone(),
-                        reason: no_picture(damaged),
+                        reason: reason_not_picture(damaged),
                     }));
                 }
                 let short = |file: &PathBuf| {
                     let name = file.file_name().unwrap_or_default().to_string_lossy();
                     format!("{class}/{name}")
                 };
-                others.extend(rest.iter().map(short));
+                others.extend(not_pictures.iter().map(short));
                 if pictures.is_empty() {
                     return Err(Unfit::Classes(format!(
-                        "`{class}` holds no picture: PNG, JPEG, BMP and WebP are read"
+                        "`{class}` has no images in a supported format (PNG, JPEG, BMP or WebP)"
                     )));
                 }
-                nested.extend(one_class(&class, &folder, &pictures));
+                nested.extend(merged_subfolders(&class, &folder, &pictures));
                 found.push((*part, class, pictures));
             } else if is_picture(&folder) {
                 loose.push(class);
@@ -475,17 +475,19 @@ fn folders(
     let labels: BTreeSet<&str> = labels.map(|(_, class, _)| class.as_str()).collect();
     if labels.len() < 2 && is_new {
         return Err(Unfit::Classes(
-            "it has fewer than two folders of images".to_owned(),
+            "it has fewer than two folders with images".to_owned(),
         ));
     }
     let numbered = known
         .unwrap_or(&KnownClasses::default())
         .number_or_new(&labels, is_trained)
         .map_err(Unfit::Classes)?;
-    let mut given = no_images(parts.iter().map(|(part, _)| *part));
+    let mut given = empty_parts(parts.iter().map(|(part, _)| *part));
     for (part, class, pictures) in &found {
         let Some(label) = numbered.numbers.get(class) else {
-            return Err(Unfit::Classes(format!("`{class}` is a class of one part alone")));
+            return Err(Unfit::Classes(format!(
+                "`{class}` is not a class of the first part, which defines the classes"
+            )));
         };
         for path in pictures {
             let from = Origin::File(path.clone());
@@ -500,12 +502,9 @@ fn folders(
     names.sort();
     let notes = [
         skipped_note("because they are hidden", &hidden),
-        skipped_note("because they are no picture of a format that is read", &others),
-        skipped_note("because they lie in no folder of a class", &loose),
-        skipped_note(
-            "because they are in no folder of a part with folders of classes",
-            no_part,
-        ),
+        skipped_note("because they are not images in a supported format", &others),
+        skipped_note("because they are outside the class folders", &loose),
+        skipped_note("because they are outside the folders of the parts", no_part),
     ];
     Ok(Source {
         name,
@@ -522,8 +521,8 @@ fn folders(
     })
 }
 
-/// Reports a class whose pictures are all in two or more subfolders, which may be the intended classes.
-fn one_class(class: &str, folder: &Path, pictures: &[PathBuf]) -> Option<String> {
+/// Reports a class whose images are all in two or more subfolders, because the subfolders may be the intended classes.
+fn merged_subfolders(class: &str, folder: &Path, pictures: &[PathBuf]) -> Option<String> {
     let subfolder = |picture: &PathBuf| {
         let mut below = picture.strip_prefix(folder).ok()?.components();
         let first = below.next()?.as_os_str().to_string_lossy().into_owned();
@@ -537,12 +536,12 @@ fn one_class(class: &str, folder: &Path, pictures: &[PathBuf]) -> Option<String>
         .map(|name| format!("`{name}`"))
         .collect();
     Some(format!(
-        "the subfolders of `{class}` are one class: {}",
+        "the subfolders of `{class}` are read as one class: {}",
         names.join(", ")
     ))
 }
 
-/// Returns the colour planes of an image, fitted to `edge` × `edge` pixels.
+/// Returns the colour planes of an image, resized and cropped to `edge` × `edge` pixels.
 fn decoded(
     found: &Found,
     batches: &[Vec<u8>],
@@ -559,7 +558,7 @@ fn decoded(
     let image = fitted.map_err(|reason| DataError::NoImages {
         path: match &found.from {
             Origin::File(path) => path.clone(),
-            Origin::Record { .. } => PathBuf::from("a record of CIFAR-10"),
+            Origin::Record { .. } => PathBuf::from("CIFAR-10 record"),
         },
         reason,
     })?;
@@ -596,15 +595,15 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
             // Detect the format from the content, because the name may be wrong.
             let format = image::guess_format(&bytes).map_err(|error| wrong(error.to_string()))?;
             if !is_whole(format, &bytes) {
-                return Err(wrong("it is cut off".to_owned()));
+                return Err(wrong("it is truncated".to_owned()));
             }
             let image = image::load_from_memory_with_format(&bytes, format);
             let image = image.map_err(|error| wrong(error.to_string()))?.to_rgb8();
             let (width, height) = image.dimensions();
-            // Scaling the shorter side to the input size makes the longer side too large for memory.
-            if width.max(height) / width.min(height).max(1) > LONGEST {
+            // After scaling the shorter side to the input size, the longer side would exceed the memory.
+            if width.max(height) / width.min(height).max(1) > MAX_ASPECT_RATIO {
                 return Err(wrong(format!(
-                    "{width} × {height} pixels are a line and no picture"
+                    "its aspect ratio is above {MAX_ASPECT_RATIO}: {width} × {height} pixels"
                 )));
             }
             Ok(image)
@@ -612,7 +611,7 @@ fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataEr
     }
 }
 
-/// Returns false for a truncated picture: some decoders fill in missing data.
+/// Returns false for a truncated image. Some decoders do not report it, but fill in the missing data.
 fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
     let last = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
     let length_at = |at: usize| {
@@ -631,7 +630,7 @@ fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
 }
 
 /// Maximum aspect ratio of an image.
-const LONGEST: u32 = 64;
+const MAX_ASPECT_RATIO: u32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -668,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_cifar_are_normalised_as_the_weights_expect() {
+    fn cifar_batches_are_normalized() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("data_batch_1.bin"), records(&[3, 5, 9])).unwrap();
         fs::write(folder.path().join("test_batch.bin"), records(&[7])).unwrap();
@@ -711,7 +710,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_pictures_are_classes_in_the_order_of_their_names() {
+    fn image_folders_are_classes_in_alphabetical_order() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         picture(&at("train/dog/1.png"), 4, 4, 200);
@@ -738,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_data_set_of_images_is_an_error_that_names_the_file() {
+    fn errors_in_image_data_sets_name_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         let error = |path: &Path| {
@@ -756,21 +755,21 @@ mod tests {
         fs::write(at("bad.bin"), &bad).unwrap();
         assert!(error(&at("bad.bin")).contains("record 2 has label 10"));
         fs::write(at("short.bin"), &bad[..100]).unwrap();
-        assert!(error(&at("short.bin")).contains("its length is not a multiple of 3073"));
+        assert!(error(&at("short.bin")).contains("its size is not a multiple of 3073 bytes"));
         picture(&at("one/only/1.png"), 4, 4, 0);
         assert!(error(&at("one")).contains("fewer than two folders"));
         picture(&at("two/a/1.png"), 4, 4, 0);
         fs::create_dir_all(at("two/b")).unwrap();
         fs::write(at("two/b/notes.txt"), "no picture").unwrap();
-        assert!(error(&at("two")).contains("`b` holds no picture"));
+        assert!(error(&at("two")).contains("`b` has no images in a supported format"));
         for (bytes, reason) in [
-            (&b"no picture"[..], "b/1.png`: it is not a picture"),
+            (&b"no picture"[..], "b/1.png`: it is not an image"),
             (b"", "b/1.png`: it is empty"),
             (
                 b"version https://git-lfs.github.com/spec/v1",
-                "b/1.png`: it is a pointer of Git LFS",
+                "b/1.png`: it is a Git LFS pointer",
             ),
-            (b"GIF89a", "b/1.png`: it is a picture of the format Gif"),
+            (b"GIF89a", "b/1.png`: its image format Gif is not supported"),
         ] {
             fs::write(at("two/b/1.png"), bytes).unwrap();
             assert!(error(&at("two")).contains(reason), "{}", error(&at("two")));
@@ -779,7 +778,7 @@ mod tests {
         for length in [whole.len() - 8, whole.len() / 2] {
             fs::write(at("two/b/1.png"), &whole[..length]).unwrap();
             assert!(
-                error(&at("two")).contains("b/1.png`: it is cut off"),
+                error(&at("two")).contains("b/1.png`: it is truncated"),
                 "{}",
                 error(&at("two"))
             );
@@ -787,12 +786,12 @@ mod tests {
         picture(&at("parts/train/a/1.png"), 4, 4, 0);
         picture(&at("parts/train/b/1.png"), 4, 4, 0);
         picture(&at("parts/test/c/1.png"), 4, 4, 0);
-        assert!(error(&at("parts")).contains("`c` is a class of one part alone"));
+        assert!(error(&at("parts")).contains("`c` is not a class of the first part"));
         assert!(error(&at("absent")).starts_with("cannot read"));
     }
 
     #[test]
-    fn links_back_links_to_nowhere_and_parts_without_classes_are_errors() {
+    fn cyclic_links_broken_links_and_parts_without_classes_are_errors() {
         use std::os::unix::fs::symlink;
         let of = |change: &dyn Fn(&Path)| {
             let folder = tempfile::tempdir().unwrap();
@@ -809,7 +808,7 @@ mod tests {
         for target in [".", ".."] {
             let error = of(&|folder| symlink(target, folder.join("a/back")).unwrap()).unwrap_err();
             assert!(
-                error.contains("a link to a folder that is read already"),
+                error.contains("a link to a folder that is already in the data set"),
                 "{error}"
             );
         }
@@ -828,7 +827,7 @@ mod tests {
             change(folder);
         };
         let error = of(&|folder| in_parts(folder, &|folder| picture(&folder.join("test/1.png"), 2, 2, 0)));
-        assert!(error.unwrap_err().contains("`test` has no folders of classes"));
+        assert!(error.unwrap_err().contains("`test` has no class folders"));
         let notes = of(&|folder| in_parts(folder, &|folder| picture(&folder.join("1.png"), 2, 2, 0)));
         assert!(notes.unwrap().contains("`1.png`"));
     }

@@ -13,10 +13,10 @@ use crate::{contents, weights::Fields};
 
 /// File name of the configuration.
 const NAME: &str = "preprocessor_config.json";
-/// File name of a configuration that contains the one of the image processor. transformers prefers it.
+/// File name of a configuration that includes that of the image processor. transformers prefers this file.
 const WHOLE: &str = "processor_config.json";
 
-/// Image processors with the same steps as that of ViT, without the suffix `Fast`.
+/// Image processors with the same steps as `ViTImageProcessor`, without the suffix `Fast`.
 const KINDS: [&str; 7] = [
     "ViTImageProcessor",
     "ViTFeatureExtractor",
@@ -32,7 +32,7 @@ const BY_SHORTER_SIDE: [&str; 2] = ["Bit", "CLIP"];
 
 /// Maximum shorter side before a crop, in units of the model's edge. Published configurations have at most 1.4. Much larger values would exhaust
 /// the memory.
-const LARGEST: u32 = 2;
+const MAX_SHORTER_SIDE: u32 = 2;
 
 /// Resizing, cropping and normalization of images.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,29 +101,29 @@ impl ImagePreprocessing {
         };
         let whole = path.with_file_name(WHOLE);
         if whole.is_file() {
-            let refused = |reason: String| DataError::Configuration {
+            let invalid = |reason: String| DataError::Configuration {
                 path: whole.clone(),
                 reason,
             };
-            let fields: Map<String, Value> = contents::json(&whole).map_err(refused)?;
+            let fields: Map<String, Value> = contents::json(&whole).map_err(invalid)?;
             match fields.get("image_processor") {
-                Some(Value::Object(fields)) => return Self::read(fields, edge, shades).map_err(refused),
-                Some(_) => return Err(refused("its `image_processor` is not an object".to_owned())),
+                Some(Value::Object(fields)) => return Self::read(fields, edge, shades).map_err(invalid),
+                Some(_) => return Err(invalid("its `image_processor` is not an object".to_owned())),
                 None => {}
             }
         }
         if !path.is_file() {
             return Ok(Self::usual(shades));
         }
-        let refused = |reason: String| DataError::Configuration {
+        let invalid = |reason: String| DataError::Configuration {
             path: path.clone(),
             reason,
         };
-        let fields: Map<String, Value> = contents::json(&path).map_err(refused)?;
-        Self::read(&fields, edge, shades).map_err(refused)
+        let fields: Map<String, Value> = contents::json(&path).map_err(invalid)?;
+        Self::read(&fields, edge, shades).map_err(invalid)
     }
 
-    /// Reads the fields. `shades` has the values of absent ones.
+    /// Reads the fields. `shades` has the default mean and standard deviation.
     fn read(fields: &Map<String, Value>, edge: u32, shades: Normalization) -> Result<Self, String> {
         let fields = Fields::new(fields);
         fields.only("do_rescale", true);
@@ -135,7 +135,7 @@ impl ImagePreprocessing {
             let Some(kind) = kind else { continue };
             let known = kind.as_str().map(|kind| kind.trim_end_matches("Fast"));
             if !known.is_some_and(|kind| KINDS.contains(&kind)) {
-                fields.problem(format!("`{name}` is {kind}; there are {}", KINDS.join(", ")));
+                fields.problem(format!("`{name}` is {kind}; supported are {}", KINDS.join(", ")));
             }
             by_shorter_side |=
                 known.is_some_and(|kind| BY_SHORTER_SIDE.iter().any(|begin| kind.starts_with(begin)));
@@ -143,7 +143,7 @@ impl ImagePreprocessing {
         let kind = kinds.iter().filter_map(|(_, kind)| kind.and_then(Value::as_str));
         let kind = kind.into_iter().find(|kind| !kind.starts_with("ViT"));
         if let Some(kind) = kind {
-            // Here, absent fields have the defaults of ViT.
+            // The defaults of absent fields are those of ViT.
             let absent = EXPLICIT
                 .iter()
                 .filter(|name| !fields.has(name))
@@ -151,22 +151,22 @@ impl ImagePreprocessing {
             let absent: Vec<String> = absent.collect();
             if !absent.is_empty() {
                 fields.problem(format!(
-                    "`{kind}` has values of its own for {}, which are absent",
+                    "{} must be set, because the defaults of `{kind}` are not supported",
                     absent.join(", ")
                 ));
             }
         }
         if let Some(factor) = fields.get("rescale_factor") {
-            let is_usual = factor
+            let is_supported = factor
                 .as_f64()
                 .is_some_and(|factor| (factor * 255.0 - 1.0).abs() < 1e-6);
-            if !is_usual {
-                fields.problem(format!("`rescale_factor` is {factor}; there is 1/255"));
+            if !is_supported {
+                fields.problem(format!("`rescale_factor` is {factor}; only 1/255 is supported"));
             }
         }
-        let triple = |name: &str, usual: [f32; 3]| {
+        let triple = |name: &str, default: [f32; 3]| {
             let Some(value) = fields.get(name) else {
-                return usual;
+                return default;
             };
             let numbers: Option<Vec<f64>> = match value {
                 Value::Array(values) => values.iter().map(Value::as_f64).collect(),
@@ -175,8 +175,8 @@ impl ImagePreprocessing {
             match numbers.as_deref() {
                 Some(&[red, green, blue]) => [red as f32, green as f32, blue as f32],
                 _ => {
-                    fields.problem(format!("`{name}` is {value}, and not three numbers"));
-                    usual
+                    fields.problem(format!("`{name}` is {value}; expected three numbers"));
+                    default
                 }
             }
         };
@@ -185,7 +185,7 @@ impl ImagePreprocessing {
             triple("image_std", shades.deviations()),
         );
         if deviations.iter().any(|deviation| *deviation <= 0.0) {
-            fields.problem("`image_std` is not above 0".to_owned());
+            fields.problem("`image_std` must be above 0".to_owned());
         }
         let shades = match fields.flag_or("do_normalize", true) {
             true => Normalization::new(means, deviations),
@@ -197,7 +197,7 @@ impl ImagePreprocessing {
             Some(2) => FilterType::Triangle,
             Some(3) => FilterType::CatmullRom,
             _ => {
-                fields.problem("`resample` is not 0, 1, 2 or 3".to_owned());
+                fields.problem("`resample` must be 0, 1, 2 or 3".to_owned());
                 FilterType::Triangle
             }
         };
@@ -205,7 +205,7 @@ impl ImagePreprocessing {
         let crop = fields.get("crop_size");
         if crops && crop.is_some_and(|crop| square(crop) != Some(edge)) {
             fields.problem(format!(
-                "`crop_size` is {}; the model takes {edge}",
+                "`crop_size` is {}, but the model expects {edge}",
                 crop.unwrap_or(&Value::Null)
             ));
         }
@@ -223,7 +223,7 @@ impl ImagePreprocessing {
         let fit = match (fields.flag_or("do_resize", true), shortest, square(&size)) {
             (false, ..) if !crops => Fit::Keep,
             (true, Some(shortest), _)
-                if crops && (edge..=edge.saturating_mul(LARGEST)).contains(&shortest) =>
+                if crops && (edge..=edge.saturating_mul(MAX_SHORTER_SIDE)).contains(&shortest) =>
             {
                 Fit::Crop(Some(shortest))
             }
@@ -231,7 +231,7 @@ impl ImagePreprocessing {
             (true, None, Some(size)) if size == edge => Fit::Stretch,
             _ => {
                 fields.problem(format!(
-                    "`size` is {size} with `do_center_crop` {crops}; the model takes images of {edge} × {edge}"
+                    "`size` is {size} with `do_center_crop` {crops}, but the model expects {edge} × {edge} pixels"
                 ));
                 Fit::Keep
             }
@@ -247,7 +247,7 @@ impl ImagePreprocessing {
         (width, height) == (edge, edge) && !matches!(self.fit, Fit::Crop(Some(shorter)) if shorter != edge)
     }
 
-    /// Fits an image to `edge` × `edge` pixels.
+    /// Resizes and crops an image to `edge` × `edge` pixels.
     ///
     /// # Errors
     /// The image has another size and the configuration does not allow resizing.
@@ -263,7 +263,7 @@ impl ImagePreprocessing {
         };
         match self.fit {
             Fit::Keep => Err(format!(
-                "it has {width} × {height} pixels, the model takes {edge} × {edge}, and `{NAME}` does not resize"
+                "it has {width} × {height} pixels, but the model expects {edge} × {edge} and `{NAME}` disables resizing"
             )),
             Fit::Stretch => Ok(resized(edge, edge)),
             Fit::Crop(shorter) => {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_stretched_cropped_or_rejected() {
+    fn images_are_stretched_cropped_or_rejected() {
         let wide = || RgbImage::from_fn(8, 4, |x, _| image::Rgb([if x < 4 { 0 } else { 255 }, 0, 0]));
         let fitted = |value: Value| read(value).unwrap().fitted(wide(), 4);
         let reds = |image: RgbImage| image.pixels().take(4).map(|pixel| pixel.0[0]).collect::<Vec<_>>();
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_an_image_processor_decides_what_an_integer_means() {
+    fn the_image_processor_determines_the_meaning_of_an_integer_size() {
         let config = |kind: &str, more: Value| {
             let mut config = json!({
                 "image_processor_type": kind, "do_resize": true, "size": 4, "resample": 2, "do_center_crop": true,
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_processor_configuration_comes_first() {
+    fn a_processor_configuration_takes_precedence() {
         let folder = tempfile::tempdir().unwrap();
         let put =
             |name: &str, value: Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_resized_as_pillow_does() {
+    fn images_are_resized_like_in_pillow() {
         let picture = RgbImage::from_fn(11, 7, |x, y| {
             image::Rgb([0, 1, 2].map(|colour| ((x * 37 + y * 101 + colour * 53) * 29 % 256) as u8))
         });

@@ -18,7 +18,7 @@ impl Normalization {
         Self { means, deviations }
     }
 
-    /// Returns the means of red, green and blue, in units of the largest value.
+    /// Returns the means of red, green and blue, in units of the largest pixel value.
     pub(super) const fn means(self) -> [f32; COLOURS] {
         self.means
     }
@@ -34,7 +34,7 @@ impl Normalization {
         deviations: [0.229, 0.224, 0.225],
     };
 
-    /// Range from −1 to 1. Published vision transformers were trained with it.
+    /// Maps pixels to the range from −1 to 1. Published vision transformers were trained with it.
     pub const UNIT: Self = Self {
         means: [0.5; COLOURS],
         deviations: [0.5; COLOURS],
@@ -61,7 +61,7 @@ pub(super) enum Pixels {
 /// Batch of images on the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageBatch {
-    /// Normalized values, `[images, colours, edge, edge]` in row-major order.
+    /// Normalized values of shape `[images, colours, edge, edge]` in row-major order.
     pub values: Vec<f32>,
     /// Edge of an image, in pixels.
     pub edge: usize,
@@ -115,10 +115,10 @@ impl Images {
         let range = index * COLOURS * plane..(index + 1) * COLOURS * plane;
         match &self.pixels {
             Pixels::Values(values) => to.extend_from_slice(&values[range]),
-            Pixels::Bytes(bytes, shades) => {
+            Pixels::Bytes(bytes, normalization) => {
                 let planes = bytes[range]
                     .chunks_exact(plane)
-                    .zip(shades.means.iter().zip(shades.deviations));
+                    .zip(normalization.means.iter().zip(normalization.deviations));
                 for (plane, (mean, deviation)) in planes {
                     to.extend(
                         plane

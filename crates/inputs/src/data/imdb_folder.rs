@@ -11,8 +11,8 @@ use super::{
 /// Folder of the 50,000 unlabelled reviews of aclImdb.
 const UNLABELLED: &str = "unsup";
 
-/// Prefixes and suffixes of files in aclImdb that are next to the folders of a part and are not texts.
-const NO_TEXTS: [(&str, &str); 2] = [("urls_", ".txt"), ("", ".feat")];
+/// Prefixes and suffixes of the files of aclImdb that are next to the label folders of a part. They are not texts.
+const METADATA_FILES: [(&str, &str); 2] = [("urls_", ".txt"), ("", ".feat")];
 
 /// Returns true if a folder has a subfolder for the training part.
 pub(super) fn is_one(folder: &Path) -> bool {
@@ -37,7 +37,7 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
             Some(_) if !is_document(&name) => {
                 return Err(no_data_set(
                     folder,
-                    format!("`{name}` is a file, and other parts are folders"),
+                    format!("`{name}` is a file, but other parts are folders"),
                 ));
             }
             None if path.is_dir() => no_part.push(name),
@@ -46,7 +46,7 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
     }
     parts.sort();
     if let Some(pair) = parts.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        let reason = format!("two folders for one part, `{}` or `{}`?", pair[0].1, pair[1].1);
+        let reason = format!("two folders for one part: `{}` and `{}`", pair[0].1, pair[1].1);
         return Err(no_data_set(folder, reason));
     }
     for (part, name, folder) in parts {
@@ -56,7 +56,7 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
                 hidden.push(format!("{name}/{label}"));
             } else if !path.is_dir() {
                 let is_known = |(begin, end): &(&str, &str)| label.starts_with(begin) && label.ends_with(end);
-                others.extend((!NO_TEXTS.iter().any(is_known)).then(|| format!("{name}/{label}")));
+                others.extend((!METADATA_FILES.iter().any(is_known)).then(|| format!("{name}/{label}")));
             } else if label == UNLABELLED {
                 unlabelled.push(format!("{name}/{label}"));
             } else {
@@ -71,23 +71,20 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
             }
         }
         if files.len() == before {
-            let reason = "no `.txt` files in folders named by label, such as `pos` and `neg`".to_owned();
+            let reason = "no `.txt` files in folders named after labels, such as `pos` and `neg`".to_owned();
             return Err(no_data_set(&folder, reason));
         }
     }
     let notes = [
         skipped_note("because they are hidden", &hidden),
         skipped_note("because their texts have no labels", &unlabelled),
-        skipped_note(
-            "because they are no `.txt` file in the folder of a class",
-            &others,
-        ),
-        skipped_note("because their names are not those of a part", &no_part),
+        skipped_note("because they are not `.txt` files in a class folder", &others),
+        skipped_note("because their names do not match a part", &no_part),
     ];
     Ok((files, notes.into_iter().flatten().collect()))
 }
 
-/// Lists a folder, sorted by name, because the order depends on the system.
+/// Lists a folder, sorted by name. The operating system returns the entries in arbitrary order.
 pub(super) fn entries(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>, DataError> {
     let mut entries = vec![];
     for entry in fs::read_dir(folder).map_err(DataError::read(folder))? {
@@ -103,7 +100,7 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>
     Ok(entries)
 }
 
-/// Reads the single row of a file in this layout.
+/// Reads the text of a file in this layout as a row.
 pub(super) fn row(part: Part, label: &str, bytes: &[u8], file: &Path) -> Result<Row, DataError> {
     let file: Arc<Path> = file.into();
     Row::new(
@@ -143,7 +140,7 @@ mod tests {
     ];
 
     #[test]
-    fn reviews_come_in_the_order_of_label_and_file_name() {
+    fn reviews_are_sorted_by_label_and_file_name() {
         let folder = folder(&FILES);
         let parts = Source::read(folder.path())
             .unwrap()
@@ -166,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told_with_its_name() {
+    fn errors_in_a_file_name_the_file() {
         let wrong = |name: &'static str, bytes: &'static [u8]| {
             let folder = folder(&[FILES.as_slice(), &[(name, bytes)]].concat());
             let error = Source::read(folder.path())
@@ -194,7 +191,7 @@ mod tests {
         let folder = folder(&[("train/a.txt", b"text"), ("test/pos/a.txt", b"text")]);
         let error = Source::read(folder.path()).err().unwrap().to_string();
         assert!(
-            error.contains("no `.txt` files in folders named by label"),
+            error.contains("no `.txt` files in folders named after labels"),
             "{error}"
         );
     }

@@ -1,4 +1,4 @@
-//! Reads JSON lines: one object per line, with a text and optionally a label.
+//! Reads JSON Lines files: one object per line, with a text and optionally a label.
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ use super::{
     source::utf8,
 };
 
-/// An object of a file.
+/// JSON object of one line.
 pub(super) struct Line(Map<String, Value>);
 
 impl Line {
@@ -26,7 +26,7 @@ impl Line {
     pub fn text(&self, column: Option<&str>) -> Result<&str, LineProblem> {
         let text = self
             .first("text", column, &TEXT_COLUMNS)?
-            .ok_or_else(|| self.lacks("text"))?;
+            .ok_or_else(|| self.missing("text"))?;
         text.as_str().ok_or_else(|| LineProblem::NoText(text.to_string()))
     }
 
@@ -34,7 +34,7 @@ impl Line {
     pub fn label(&self, column: Option<&str>) -> Result<String, LineProblem> {
         let label = self
             .first("label", column, &LABEL_COLUMNS)?
-            .ok_or_else(|| self.lacks("label"))?;
+            .ok_or_else(|| self.missing("label"))?;
         match label {
             Value::String(label) => Ok(label.clone()),
             Value::Number(label) => Ok(label.to_string()),
@@ -43,7 +43,7 @@ impl Line {
         }
     }
 
-    /// Returns true if the object has a label field, even one whose value cannot be a class.
+    /// Returns true if the object has a label field. Its value may be invalid.
     pub fn has_label(&self) -> bool {
         self.key(None, &LABEL_COLUMNS).is_some()
     }
@@ -80,7 +80,7 @@ impl Line {
         others.map(|key| format!("`{key}`")).collect()
     }
 
-    fn lacks(&self, what: &'static str) -> LineProblem {
+    fn missing(&self, what: &'static str) -> LineProblem {
         LineProblem::MissingColumn {
             what,
             columns: self.0.keys().cloned().collect(),
@@ -88,7 +88,7 @@ impl Line {
     }
 }
 
-/// Checker that the key of the label or the text is the same in all lines.
+/// Checks that the key of the label or the text is the same in all lines.
 pub(super) struct OneKey {
     what: &'static str,
     first: Option<String>,
@@ -99,7 +99,7 @@ impl OneKey {
         Self { what, first: None }
     }
 
-    /// Rejects a key that differs from the first line.
+    /// Returns an error if the key differs from the first line.
     pub fn check(&mut self, key: Option<&String>) -> Result<(), LineProblem> {
         match (&self.first, key) {
             (None, key) => self.first = key.cloned(),
@@ -116,14 +116,14 @@ impl OneKey {
     }
 }
 
-/// Returns true if a file has the name of JSON lines.
+/// Returns true if a file name is that of a JSON Lines file.
 pub(super) fn are_in(name: &str) -> bool {
     let name = name.to_lowercase();
     let stem = name.strip_suffix(".gz").unwrap_or(&name);
     [".jsonl", ".ndjson"].iter().any(|end| stem.ends_with(end))
 }
 
-/// Reads every row of a file. Empty lines are skipped. Also describes the keys that are not read, if there are any.
+/// Reads every row of a file and skips empty lines. Also returns a note on the keys that are not read, if there are any.
 pub(super) fn rows(
     part: Part,
     columns: &ColumnNames,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_all_lines_are_those_of_the_first() {
+    fn all_lines_must_have_the_keys_of_the_first() {
         let first = "{\"text\": \"a\", \"stars\": 1}\n";
         for (line, message) in [
             (
@@ -217,17 +217,21 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_rows_are_errors_with_their_numbers() {
+    fn errors_of_invalid_lines_contain_the_line_number() {
         let error = |line: &str| read(&format!("{{\"text\": \"a\", \"label\": 1}}\n{line}\n")).unwrap_err();
-        assert!(error("{\"text\": \"a\"").starts_with("a.jsonl:2: no JSON object: EOF"));
-        assert!(error("[1]").starts_with("a.jsonl:2: no JSON object: "));
+        assert!(error("{\"text\": \"a\"").starts_with("a.jsonl:2: not a JSON object: EOF"));
+        assert!(error("[1]").starts_with("a.jsonl:2: not a JSON object: "));
         assert!(
             error("{\"label\": 1}")
-                .starts_with("a.jsonl:2: no column for the text; there are `label`\n  hint: ")
+                .starts_with("a.jsonl:2: no text column found; the columns are `label`\n  hint: ")
         );
-        assert_eq!(error("{\"text\": 3, \"label\": 1}"), "a.jsonl:2: 3 is not a text");
+        assert_eq!(
+            error("{\"text\": 3, \"label\": 1}"),
+            "a.jsonl:2: the text is 3, not a string"
+        );
         assert!(
-            error("{\"text\": \"a\"}").starts_with("a.jsonl:2: no column for the label; there are `text`")
+            error("{\"text\": \"a\"}")
+                .starts_with("a.jsonl:2: no label column found; the columns are `text`")
         );
         for label in ["null", "[1]", "{}"] {
             let error = error(&format!("{{\"text\": \"a\", \"label\": {label}}}"));
@@ -241,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn of_several_keys_for_one_column_none_is_chosen() {
+    fn several_keys_for_one_column_are_an_error() {
         let read = |line: &str| read(line).map(|rows| (rows[0].0.clone(), rows[0].1.clone()));
         let error = read(r#"{"text": "a", "sentiment": 1, "stars": 4}"#).unwrap_err();
         assert!(
             error
-                .contains("several columns may be the label: `sentiment`, `stars`\n  hint: `--label-column`"),
+                .contains("several columns may be the label: `sentiment`, `stars`\n  hint: pass the one to read with `--label-column`"),
             "{error}"
         );
         let error = read(r#"{"review": "a", "body": "b", "label": 4}"#).unwrap_err();
@@ -259,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_json_lines() {
+    fn json_lines_files_are_detected_by_name() {
         assert!(["a.jsonl", "A.JSONL.GZ", "a.ndjson"].into_iter().all(are_in));
         assert!(
             ["a.json", "jsonl", "a.jsonl.zip"]

@@ -1,4 +1,4 @@
-//! Interface between a trainer and a labelled data set of any kind.
+//! Traits that connect a trainer with labelled data sets of any kind.
 
 use mantissa_core::DataSource;
 
@@ -21,7 +21,7 @@ pub trait Part {
     /// If an index is out of range.
     fn batch(&self, indices: &[usize]) -> Self::Batch;
 
-    /// Returns the size of the vocabulary if examples are texts.
+    /// Returns the vocabulary size if the examples are texts.
     fn words(&self) -> Option<u32> {
         None
     }
@@ -29,7 +29,7 @@ pub trait Part {
 
 /// Batch of examples with labels.
 pub trait Labelled {
-    /// Returns the labels: the class of every example, from 0, or the tokens to predict.
+    /// Returns the labels: the class of every example, from 0, or the target tokens.
     fn labels(&self) -> &[i32];
 
     /// Returns the number of examples.
@@ -42,7 +42,7 @@ pub trait Labelled {
         vec![Named::whole("labels", vec![self.labels().len()], self.labels())]
     }
 
-    /// Returns the number of labels of each example. Labels are in the order of examples.
+    /// Returns the number of labels of each example, in the order of the examples.
     fn answers(&self) -> Vec<u32> {
         vec![1; self.examples()]
     }

@@ -5,24 +5,24 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::{DataError, subwords::TextTokenizer};
 
-/// Share of a passage's tokens that are predicted.
-const ASKED: f64 = 0.15;
+/// Share of the tokens of a passage that are predicted.
+const PREDICTED: f64 = 0.15;
 /// Share of the predicted tokens that are replaced by the mask.
 const MASKED: f64 = 0.8;
 /// Share of the predicted tokens that are replaced by a random token. The rest are left unchanged.
-const EXCHANGED: f64 = 0.1;
+const RANDOMIZED: f64 = 0.1;
 
 /// Number of special tokens around a passage: one before it and one after it.
 pub(super) const AROUND: usize = 2;
 
 /// Returns the number of predicted tokens in a full sequence of this length.
 pub fn masked_count(sequence: u32) -> usize {
-    asked_of((sequence as usize).saturating_sub(AROUND))
+    predicted_count((sequence as usize).saturating_sub(AROUND))
 }
 
 /// Returns 15 % of the number of tokens, rounded, and at least one.
-fn asked_of(tokens: usize) -> usize {
-    ((ASKED * tokens as f64).round() as usize).clamp(1, tokens.max(1))
+fn predicted_count(tokens: usize) -> usize {
+    ((PREDICTED * tokens as f64).round() as usize).clamp(1, tokens.max(1))
 }
 
 /// Special tokens for masking.
@@ -52,18 +52,18 @@ impl Masking {
         })
     }
 
-    /// Masks some tokens of a passage and returns their positions. A passage that begins at the same token of its corpus always masks the same
-    /// ones, under every setting and in every epoch.
+    /// Masks some tokens of a passage and returns their positions. The choice depends only on the length of the passage and on `begins`, its
+    /// position in the corpus. It is the same under every setting and in every epoch.
     pub fn mask(&self, tokens: &mut [i32], begins: usize) -> Vec<usize> {
-        let mut numbers = ChaCha8Rng::seed_from_u64(begins as u64);
-        let mut places = index::sample(&mut numbers, tokens.len(), asked_of(tokens.len())).into_vec();
+        let mut rng = ChaCha8Rng::seed_from_u64(begins as u64);
+        let mut places = index::sample(&mut rng, tokens.len(), predicted_count(tokens.len())).into_vec();
         places.sort_unstable();
         for &place in &places {
-            let drawn: f64 = numbers.random();
+            let drawn: f64 = rng.random();
             if drawn < MASKED {
                 tokens[place] = self.mask as i32;
-            } else if drawn < MASKED + EXCHANGED {
-                tokens[place] = numbers.random_range(0..self.vocabulary) as i32;
+            } else if drawn < MASKED + RANDOMIZED {
+                tokens[place] = rng.random_range(0..self.vocabulary) as i32;
             }
         }
         places
@@ -82,44 +82,44 @@ mod tests {
     };
 
     #[test]
-    fn the_nearest_number_to_fifteen_percent_is_asked_for_and_one_at_least() {
+    fn fifteen_percent_of_the_tokens_are_predicted_and_at_least_one() {
         let expected = [(1, 1), (3, 1), (9, 1), (10, 2), (20, 3), (126, 19), (510, 77)];
-        for (tokens, asked) in expected {
-            assert_eq!(asked_of(tokens), asked, "of {tokens}");
+        for (tokens, predicted) in expected {
+            assert_eq!(predicted_count(tokens), predicted, "of {tokens} tokens");
         }
     }
 
     #[test]
-    fn a_passage_hides_the_same_tokens_each_time_and_another_hides_others() {
-        let hidden = |begins| {
+    fn masked_positions_are_reproducible_and_differ_between_passages() {
+        let masked = |begins| {
             let mut tokens = [7; 200];
             let places = MASKING.mask(&mut tokens, begins);
             (places, tokens)
         };
-        assert_eq!(hidden(5), hidden(5));
-        assert_ne!(hidden(5).0, hidden(6).0);
-        assert!(hidden(5).0.is_sorted_by(|a, b| a < b));
+        assert_eq!(masked(5), masked(5));
+        assert_ne!(masked(5).0, masked(6).0);
+        assert!(masked(5).0.is_sorted_by(|a, b| a < b));
     }
 
     #[test]
-    fn of_what_is_asked_for_most_is_masked_some_exchanged_and_some_left() {
-        let (mut asked, mut masked, mut exchanged) = (0, 0, 0);
+    fn predicted_tokens_are_masked_replaced_or_unchanged_in_the_ratio_80_10_10() {
+        let (mut predicted, mut masked, mut replaced) = (0, 0, 0);
         for begins in 0..2_000 {
             let mut tokens = [1_500; 100];
             let places = MASKING.mask(&mut tokens, begins);
             assert_eq!(places.len(), 15);
-            asked += places.len();
+            predicted += places.len();
             masked += places.iter().filter(|place| tokens[**place] == 4).count();
-            exchanged += places
+            replaced += places
                 .iter()
                 .filter(|place| ![4, 1_500].contains(&tokens[**place]))
                 .count();
             let changed = tokens.iter().filter(|token| **token != 1_500).count();
-            assert!(changed <= places.len(), "nothing else is changed");
+            assert!(changed <= places.len(), "only predicted tokens may change");
         }
         // The bounds are four standard deviations of a binomial with 30,000 draws.
-        let share = |count: usize| count as f64 / f64::from(asked as u32);
+        let share = |count: usize| count as f64 / f64::from(predicted as u32);
         assert!((share(masked) - 0.8).abs() < 0.01, "{}", share(masked));
-        assert!((share(exchanged) - 0.1).abs() < 0.007, "{}", share(exchanged));
+        assert!((share(replaced) - 0.1).abs() < 0.007, "{}", share(replaced));
     }
 }

@@ -1,7 +1,7 @@
-//! Labelled reviews and images, and running text: read from disk or generated, split into parts, tokenized once and cached.
+//! Labelled texts, labelled images and running text. Data is read from disk or generated, split into parts, tokenized once and cached.
 //!
 //! The entry points are [`load_reviews`], [`load_images`] and [`load_passages`]. An invalid file is an error that names the file and the line.
-//! Skipped parts of a data set are always reported.
+//! Notes report every skipped part of a data set.
 
 mod cache;
 mod casing;
@@ -64,7 +64,7 @@ use mantissa_core::DatasetKind;
 /// Detects the kind of the data at a path from its content.
 ///
 /// # Errors
-/// There is no readable data. The error describes the content.
+/// The path contains no readable data. The error describes the content.
 pub fn kind_of(path: &Path) -> Result<DatasetKind, DataError> {
     if path.is_dir() {
         if image_files::are_at(path)? {

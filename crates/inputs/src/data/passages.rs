@@ -1,4 +1,5 @@
-//! Passages of the documents of a corpus. They are identified by numbers, because there may be millions of passages of which few are used.
+//! Division of the documents of a corpus into passages. A passage is identified by a number, because a corpus may have millions of passages, of
+//! which few are used.
 
 use std::ops::Range;
 
@@ -26,20 +27,20 @@ impl LanguageTask {
 /// Division of a document into passages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassageLayout {
-    /// Number of tokens at the beginning of a document that are not in any passage: its beginning token, if every passage has its own.
+    /// Number of tokens that are skipped at the beginning of a document: its beginning token, if every passage gets its own.
     skipped: usize,
-    /// Number of tokens from the beginning of a passage to that of the next.
+    /// Number of tokens between the beginnings of consecutive passages.
     step: usize,
     /// Number of tokens that a passage shares with the next.
     shared: usize,
 }
 
 impl PassageLayout {
-    /// Creates a division for this sequence length, which must be sufficient. `beginning` is true if the tokenizer puts a token before every
-    /// document.
-    pub fn new(words: LanguageTask, sequence: u32, beginning: bool) -> Self {
+    /// Creates the layout for a sequence length, which must be at least [`LanguageTask::least`]. `beginning` is true if the tokenizer puts a
+    /// token before every document.
+    pub fn new(task: LanguageTask, sequence: u32, beginning: bool) -> Self {
         let sequence = sequence as usize;
-        match words {
+        match task {
             LanguageTask::Next => Self {
                 skipped: 0,
                 step: sequence - 1,
@@ -53,7 +54,7 @@ impl PassageLayout {
         }
     }
 
-    /// Returns the first passage of a document with these tokens, which must be enough for one.
+    /// Returns the first passage of a document with these tokens. The document must have at least one passage.
     pub fn first(self, tokens: &Range<usize>) -> Range<usize> {
         let start = tokens.start + self.skipped;
         start..tokens.end.min(start + self.step + self.shared)
@@ -69,40 +70,40 @@ impl PassageLayout {
 
 /// Passages of documents, numbered in their order.
 pub(super) struct Passages {
-    cut: PassageLayout,
-    documents: Vec<Begun>,
+    layout: PassageLayout,
+    documents: Vec<NumberedDocument>,
 }
 
-/// Document that follows others.
-struct Begun {
+/// Document with the number of its first passage.
+struct NumberedDocument {
     part: Part,
-    /// Number of passages in all documents before this one.
+    /// Number of passages in all earlier documents.
     passages: u32,
     tokens: Range<usize>,
 }
 
 impl Passages {
-    /// Creates the passages of these documents, whose tokens are consecutive.
-    pub fn new(documents: &[Document], cut: PassageLayout) -> Result<Self, DataError> {
+    /// Divides documents into passages. The tokens of the documents are consecutive.
+    pub fn new(documents: &[Document], layout: PassageLayout) -> Result<Self, DataError> {
         let total: u64 = documents
             .iter()
-            .map(|document| cut.count(document.tokens) as u64)
+            .map(|document| layout.count(document.tokens) as u64)
             .sum();
         u32::try_from(total).map_err(|_| DataError::Passages(total))?;
         let (mut passages, mut tokens) = (0, 0);
-        let begun = documents.iter().map(|document| {
-            let begun = Begun {
+        let numbered = documents.iter().map(|document| {
+            let numbered = NumberedDocument {
                 part: document.part,
                 passages,
                 tokens: tokens..tokens + document.tokens,
             };
-            passages += cut.count(document.tokens) as u32;
+            passages += layout.count(document.tokens) as u32;
             tokens += document.tokens;
-            begun
+            numbered
         });
         Ok(Self {
-            documents: begun.collect(),
-            cut,
+            documents: numbered.collect(),
+            layout,
         })
     }
 
@@ -114,7 +115,7 @@ impl Passages {
                 .iter()
                 .filter(move |document| document.part == part);
             own.flat_map(|document| {
-                let count = self.cut.count(document.tokens.len()) as u32;
+                let count = self.layout.count(document.tokens.len()) as u32;
                 document.passages..document.passages + count
             })
         };
@@ -127,18 +128,21 @@ impl Passages {
         }
     }
 
-    /// Returns the position of the tokens of a passage.
+    /// Returns the range of the tokens of a passage.
     ///
     /// # Panics
     /// If the number is out of range.
     pub fn place(&self, number: u32) -> Range<usize> {
-        let behind = self
+        let next = self
             .documents
             .partition_point(|document| document.passages <= number);
-        let document = &self.documents[behind - 1];
-        let start = document.tokens.start + (number - document.passages) as usize * self.cut.step;
-        let place = self.cut.first(&(start..document.tokens.end));
-        assert!(place.len() > self.cut.shared, "no passage {number}");
+        let document = &self.documents[next - 1];
+        let start = document.tokens.start + (number - document.passages) as usize * self.layout.step;
+        let place = self.layout.first(&(start..document.tokens.end));
+        assert!(
+            place.len() > self.layout.shared,
+            "passage {number} is out of range"
+        );
         place
     }
 }
@@ -151,8 +155,8 @@ mod tests {
         Document { part, tokens }
     }
 
-    fn cut(documents: &[Document], words: LanguageTask, sequence: u32) -> Given<Range<usize>> {
-        let passages = Passages::new(documents, PassageLayout::new(words, sequence, true)).unwrap();
+    fn cut(documents: &[Document], task: LanguageTask, sequence: u32) -> Given<Range<usize>> {
+        let passages = Passages::new(documents, PassageLayout::new(task, sequence, true)).unwrap();
         let given = passages.numbers();
         let places = |numbers: Vec<u32>| numbers.into_iter().map(|number| passages.place(number)).collect();
         Given {
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_share_a_token_and_each_token_but_the_first_is_predicted_once() {
+    fn passages_overlap_by_a_token_and_predict_every_token_except_the_first_once() {
         let documents = [
             document(Part::Train, 10),
             document(Part::Test, 4),
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_with_hidden_words_share_none_and_leave_the_token_before_a_document() {
+    fn passages_for_masked_tokens_do_not_overlap_and_skip_the_beginning_token() {
         let documents = [
             document(Part::Test, 6),
             document(Part::Test, 1),
@@ -211,14 +215,16 @@ mod tests {
     }
 
     #[test]
-    fn more_passages_than_have_numbers_are_refused() {
+    fn too_many_passages_are_rejected() {
         let huge = document(Part::Train, 1 << 33);
         let error = Passages::new(&[huge], PassageLayout::new(LanguageTask::Next, 2, true))
             .err()
             .unwrap();
         let text = error.to_string();
         assert!(
-            text.starts_with("the text makes 8589934591 passages, and 4294967295 are the most\n  hint: "),
+            text.starts_with(
+                "the text has 8589934591 passages, more than the maximum of 4294967295\n  hint: "
+            ),
             "{text}"
         );
     }

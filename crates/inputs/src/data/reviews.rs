@@ -15,32 +15,31 @@ use super::{
     vocabulary::Vocabulary,
 };
 
-/// Labelled text before it is split.
+/// Labelled texts before the split.
 enum Corpus {
     Files(Source),
     Synthetic(LabelledParts),
 }
 
-/// Files of texts and options for reading them.
+/// Paths of text data, and options for reading it.
 #[derive(Debug, Clone)]
 pub struct Reading<'a> {
-    /// For labelled texts, a folder like aclImdb, a file of rows or JSON lines (plain or gzip), or a folder with one file
-    /// per part. `None` for synthetic data.
+    /// Path of the data. Labelled texts are a folder like aclImdb, a file of rows or JSON lines (plain or gzip), or a folder with one file per
+    /// part. `None` for synthetic data.
     pub data: Option<&'a Path>,
     /// Column names from the command line.
     pub columns: ColumnNames,
     /// Classes of the checkpoint; `None` without a checkpoint.
     pub known: Option<KnownClasses>,
-    /// For labelled texts, a `vocab.txt`; for running text, any tokenizer. Without it, synthetic reviews use the words of their generator, and
-    /// other data the words of its training part.
+    /// A `vocab.txt` for labelled texts; any tokenizer for running text. `None` uses the words of the generator for synthetic reviews, and the
+    /// words of the training part for other labelled texts.
     pub vocabulary: Option<&'a Path>,
-    /// Cache folder for tokenized data. Entries are found by a hash of everything they depend on; damaged entries are
-    /// recreated.
+    /// Cache folder for tokenized data. The name of an entry is a hash of everything that it depends on. Damaged entries are recreated.
     pub cache: &'a Path,
 }
 
 impl<'a> Reading<'a> {
-    /// Reads `data` with the usual column names and without a checkpoint.
+    /// Options for reading `data` with the default column names and without a checkpoint.
     pub fn new(data: Option<&'a Path>, vocabulary: Option<&'a Path>, cache: &'a Path) -> Self {
         Self {
             data,
@@ -55,7 +54,7 @@ impl<'a> Reading<'a> {
 /// Loads the `wanted` part of the data set `kind`, with at most `sequence` tokens per example.
 ///
 /// # Errors
-/// An error in a file, with file and line; a split that the data cannot fill.
+/// An invalid file, with file and line, or a split that requests more examples than available.
 pub fn load_reviews(
     kind: DatasetKind,
     wanted: &Wanted,
@@ -82,7 +81,7 @@ pub fn load_reviews(
         | DatasetKind::Images
         | DatasetKind::SyntheticText
         | DatasetKind::Text
-        | DatasetKind::Own => unreachable!("neither images nor running text are reviews"),
+        | DatasetKind::Own => unreachable!("`load_reviews` is only called for labelled texts"),
         DatasetKind::Reviews => {
             let files = Source::read(reading.data.ok_or(DataError::NoPath)?)?;
             let source = DataSource {
@@ -145,7 +144,7 @@ pub fn load_reviews(
     })
 }
 
-/// Returns the wanted part of synthetic data, and the split that has to be generated for it.
+/// Returns the wanted part of synthetic data with all sizes set, and the split to generate for it.
 pub(super) fn sizes(wanted: &Wanted) -> (Wanted, Split) {
     match wanted {
         Wanted::Divided(split) => {
@@ -170,7 +169,7 @@ pub(super) fn sizes(wanted: &Wanted) -> (Wanted, Split) {
     }
 }
 
-/// Generates as many synthetic reviews as the split needs, and returns them with their hash.
+/// Generates the synthetic reviews of a split, and returns them with their hash.
 fn synthetic(split: &Split) -> (LabelledParts, String) {
     let (train, test) = (
         split.train.unwrap_or(DEFAULT_TRAIN),
@@ -196,7 +195,7 @@ fn synthetic(split: &Split) -> (LabelledParts, String) {
     (parts, short(hasher.finalize()))
 }
 
-/// Returns the first 16 hex digits, as in records.
+/// Returns the first 16 hex digits of a hash, as in records.
 pub(super) fn short(hash: blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }
@@ -217,6 +216,7 @@ fn inputs(
     hasher.finalize()
 }
 
+/// Parses, splits and tokenizes a corpus.
 fn tokenise(
     corpus: Corpus,
     reading: &Reading<'_>,
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn synthetic_reviews_are_as_many_as_the_split_asks_for_and_say_what_they_are() {
+    fn synthetic_reviews_have_the_sizes_of_the_split() {
         let cache = tempfile::tempdir().unwrap();
         for join in [false, true] {
             let split = Split {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_of_a_synthetic_review_is_unknown() {
+    fn synthetic_reviews_have_no_unknown_words() {
         let cache = tempfile::tempdir().unwrap();
         let data = load(&split(Some(200), 0, Some(10)), None, None, cache.path());
         const UNKNOWN: u32 = 1;
@@ -343,29 +343,29 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tokenised_is_taken_from_the_cache_and_a_damaged_cache_is_made_anew() {
+    fn tokens_are_cached_and_damaged_cache_files_are_recreated() {
         let (data, cache) = (small(), tempfile::tempdir().unwrap());
         let load = || load(&split(None, 10, None), Some(data.path()), None, cache.path());
         let first = load();
         assert_eq!(sizes(&first), [30, 10, 10]);
         assert_eq!(first.source.name, "train.tsv, test.tsv");
         let [file] = &files_in(cache.path())[..] else {
-            panic!("one cache file")
+            panic!("expected one cache file")
         };
 
         let mut planted = cache::load(file).unwrap();
         planted.test = Tokenized::new(0);
         cache::store(file, &planted).unwrap();
-        assert_eq!(sizes(&load()), [30, 10, 0], "a whole file of the cache is used");
+        assert_eq!(sizes(&load()), [30, 10, 0], "an intact cache file is used");
 
         let mut bytes = fs::read(file).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         fs::write(file, bytes).unwrap();
-        assert_eq!(load().test, first.test, "a damaged one is not");
+        assert_eq!(load().test, first.test, "a damaged cache file is not used");
         let replaced = cache::load(file).unwrap().test.padded_to(32);
         let replaced = replaced.of_vocabulary(first.test.vocabulary());
-        assert_eq!(replaced, first.test, "and is replaced");
+        assert_eq!(replaced, first.test, "a damaged cache file is replaced");
     }
 
     #[test]
@@ -436,7 +436,7 @@ mod tests {
             error
                 .unwrap_err()
                 .to_string()
-                .starts_with("no data given\n  hint: ")
+                .starts_with("no data set given\n  hint: ")
         );
     }
 
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn real_imdb_reviews_get_the_ids_that_the_python_package_gives_them() {
+    fn real_imdb_reviews_get_the_ids_of_the_python_package() {
         let (Some(imdb), Some(vocabulary)) = (real("imdb/imdb_train.tsv.gz"), real("bert_vocab/vocab.txt"))
         else {
             return;

@@ -1,4 +1,4 @@
-//! Finds the files of a data set, reads them and hashes their contents.
+//! Finds, reads and hashes the files of a data set.
 
 use std::{
     fs,
@@ -36,23 +36,23 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a file with labelled texts, or an error text that completes the sentence "it is …".
-    fn of(holds: Content) -> Result<Self, String> {
-        match holds {
+    /// Returns the kind of a file of labelled texts. The error completes the sentence "it is …".
+    fn of(content: Content) -> Result<Self, String> {
+        match content {
             Content::Rows { dialect, gzip } => Ok(Self::Rows { dialect, gzip }),
             Content::Lines { gzip, .. } => Ok(Self::Lines { gzip }),
             Content::Text { .. } => Err("running text: its lines do not begin with a label".to_owned()),
-            Content::Batch | Content::Picture => Err("a file of pictures".to_owned()),
+            Content::Batch | Content::Picture => Err("a file of images".to_owned()),
             Content::Other(is) => Err(is),
         }
     }
 }
 
-/// Files of a data set with their bytes, not parsed yet, for a hash of the contents.
+/// Files of a data set with their bytes, not parsed yet.
 pub(super) struct Source {
     /// File names, or name of the folder; never a full path.
     pub name: String,
-    /// Skipped files and the reasons.
+    /// Notes on skipped files.
     notes: Vec<String>,
     files: Vec<(DataFile, Vec<u8>)>,
 }
@@ -79,12 +79,12 @@ impl Source {
         })
     }
 
-    /// Returns everything besides the contents of the files that notes and errors may contain.
+    /// Returns the file names and notes. Together with the contents of the files, they determine all notes and errors.
     pub fn description(&self) -> String {
         format!("{}\n{}", self.name, self.notes.join("\n"))
     }
 
-    /// Returns the BLAKE3 hash over part, label and contents of every file, and the columns given by the user. It does not depend on file names.
+    /// Returns the BLAKE3 hash of part, label and contents of every file, and of the columns given by the user. File names are not hashed.
     pub fn hash(&self, columns: &ColumnNames) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         let hashes: Vec<_> = self
@@ -106,8 +106,7 @@ impl Source {
         hasher.finalize()
     }
 
-    /// Parses all files and numbers the labels, with the classes of a checkpoint if there is one. See
-    /// [`examples::label`].
+    /// Parses all files and maps labels to class numbers, with the classes of a checkpoint if there is one; see [`examples::label`].
     pub fn parse(
         &self,
         columns: &ColumnNames,
@@ -136,7 +135,7 @@ impl Source {
         {
             return Err(DataError::NoDataSet {
                 path: file.path.clone(),
-                reason: "`--label-column` and `--text-column` are not read: folders name the labels"
+                reason: "`--label-column` and `--text-column` do not apply, because the folder names are the labels"
                     .to_owned(),
             });
         }
@@ -165,9 +164,9 @@ pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with('.') || name == "__MACOSX"
 }
 
-/// Describes skipped files. Returns `None` if `names` is empty.
+/// Formats a note on skipped files, or returns `None` if `names` is empty. `why` begins with "because".
 pub(super) fn skipped_note(why: &str, names: &[String]) -> Option<String> {
-    /// Number of names listed. The others are only counted.
+    /// Maximum number of names in a note. The others are only counted.
     const LISTED: usize = 5;
     let more = names.len().saturating_sub(LISTED);
     let listed: Vec<String> = names
@@ -179,9 +178,10 @@ pub(super) fn skipped_note(why: &str, names: &[String]) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    (!names.is_empty()).then(|| format!("left out, {why}: {}{more}", listed.join(", ")))
+    (!names.is_empty()).then(|| format!("skipped {why}: {}{more}", listed.join(", ")))
 }
 
+/// Finds the files of the data set at `path`.
 pub(super) fn find(path: &Path) -> Result<Files, DataError> {
     let no_data_set = |reason: String| DataError::NoDataSet {
         path: path.to_owned(),
@@ -228,7 +228,7 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
             match (Kind::of(recognise(&path)?), part_of(&name)) {
                 (Ok(kind), Some(part)) => files.push(DataFile { part, path, kind }),
                 (Ok(_), None) => no_part.push(name),
-                // Skipping an unreadable `.tsv`, `.csv` or `.jsonl` file would silently drop a part.
+                // Fail, because skipping a malformed `.tsv`, `.csv` or `.jsonl` file would silently drop a part.
                 (Err(is), Some(_)) if !is_document(&name) => {
                     return Err(no_data_set(format!("`{name}` is {is}")));
                 }
@@ -238,23 +238,25 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
     }
     files.sort_by_key(|file| file.part);
     if let Some(pair) = files.windows(2).find(|pair| pair[0].part == pair[1].part) {
-        let names = format!("`{}` or `{}`?", name(&pair[0].path), name(&pair[1].path));
-        return Err(no_data_set(format!("two files for one part, {names}")));
+        let names = format!("`{}` and `{}`", name(&pair[0].path), name(&pair[1].path));
+        return Err(no_data_set(format!(
+            "it has two files for the same part: {names}"
+        )));
     }
     if let ([file, ..], [folder, ..]) = (&files[..], &part_folders[..]) {
         let file = name(&file.path);
         return Err(no_data_set(format!(
-            "`{file}` is a file of a part, and `{folder}` a folder of one"
+            "it has both a file and a folder for a part: `{file}` and `{folder}`"
         )));
     }
     if files.is_empty() {
         return Err(no_data_set(
-            "no file whose name has one of the words `train`, `dev`, `valid` and `test`".into(),
+            "no file name contains the word `train`, `dev`, `valid` or `test`".into(),
         ));
     }
     let names: Vec<_> = files.iter().map(|file| name(&file.path)).collect();
     let notes = [
-        skipped_note("because their names have no word for a part", &no_part),
+        skipped_note("because their names do not indicate a part", &no_part),
         skipped_note("because they are hidden", &hidden),
     ];
     Ok(Files {
@@ -264,7 +266,7 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
     })
 }
 
-/// Returns true if the extension is that of a document that may lie next to data.
+/// Returns true if the extension is that of documentation or code, which often lies next to data.
 pub(super) fn is_document(name: &str) -> bool {
     const EXTENSIONS: [&str; 10] = [
         "md", "rst", "pdf", "html", "py", "ipynb", "sh", "log", "yaml", "toml",
@@ -277,7 +279,7 @@ pub(super) fn is_document(name: &str) -> bool {
     EXTENSIONS.contains(&extension.as_str())
 }
 
-/// Detects the part from a word in the file name.
+/// Returns the part that a word in the file name indicates.
 pub(super) fn part_of(name: &str) -> Option<Part> {
     let name = name.to_lowercase();
     let mut words = name.split(|letter: char| !letter.is_ascii_alphabetic());
@@ -305,7 +307,10 @@ mod tests {
 
     fn error(files: &[(&str, &str)]) -> String {
         let folder = folder(files);
-        let error = Source::read(folder.path()).err().expect("an error").to_string();
+        let error = Source::read(folder.path())
+            .err()
+            .expect("the folder must be rejected")
+            .to_string();
         error
             .split_once(": ")
             .unwrap()
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_gives_the_parts_that_its_file_names_speak_of() {
+    fn file_names_in_a_folder_determine_the_parts() {
         let folder = folder(&[
             ("sst_Test.csv", "0,dull\n"),
             ("train.tsv", ROWS),
@@ -337,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_alone_is_one_part_and_its_path_stays_out_of_the_name() {
+    fn a_single_file_is_one_part_and_its_name_has_no_path() {
         let folder = folder(&[("mine.tsv", ROWS)]);
         let source = Source::read(&folder.path().join("mine.tsv")).unwrap();
         assert_eq!(source.name, "mine.tsv");
@@ -346,16 +351,19 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_doubt_is_refused() {
-        let none = "no file whose name has one of the words `train`, `dev`, `valid` and `test`";
+    fn ambiguous_folders_are_rejected() {
+        let none = "no file name contains the word `train`, `dev`, `valid` or `test`";
         assert_eq!(error(&[("tests.tsv", ROWS)]), none);
         assert_eq!(error(&[]), none);
         let two = error(&[("train.tsv", ROWS), ("train.csv", ROWS)]);
-        assert_eq!(two, "two files for one part, `train.csv` or `train.tsv`?");
+        assert_eq!(
+            two,
+            "it has two files for the same part: `train.csv` and `train.tsv`"
+        );
     }
 
     #[test]
-    fn a_path_that_is_not_there_and_a_file_of_another_kind_are_errors() {
+    fn missing_paths_and_files_of_another_kind_are_errors() {
         let folder = folder(&[("mine.txt", ROWS)]);
         let message = |name| Source::read(&folder.path().join(name)).err().unwrap().to_string();
         assert!(message("absent").starts_with("cannot read `"));
@@ -365,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_of_the_contents_and_not_of_the_names() {
+    fn the_hash_covers_contents_and_not_file_names() {
         let hash = |files: &[(&str, &str)]| {
             Source::read(folder(files).path())
                 .unwrap()

@@ -6,7 +6,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::DataError;
 
-/// Examples in their given parts.
+/// Examples in the parts that the data set defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Given<T> {
     pub train: Vec<T>,
@@ -25,7 +25,7 @@ pub(super) struct Divided<T> {
 /// Part of a data set to load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
-    /// All of it, split for a training.
+    /// All of it, split for training.
     Divided(Split),
     /// Only a test set for a trained model, with at most this many examples.
     Test(Option<u32>),
@@ -54,7 +54,7 @@ impl Wanted {
         }
     }
 
-    /// Returns an addition to the name of the data if its test set is not a part named test.
+    /// Returns a suffix for the name of the data if the test set is not a given test part.
     pub(super) fn remark<T>(&self, given: &Given<T>) -> &'static str {
         match self {
             Self::Test(_) if given.test.is_some() => "",
@@ -65,8 +65,8 @@ impl Wanted {
     }
 }
 
-/// Returns the test set for a model that is not trained here: the given test part, else the validation part, else all examples. Selects at most
-/// `limit` examples, always the same ones.
+/// Returns the test set for a pretrained model: the given test part, else the validation part, else all examples. If there are more than `limit`
+/// examples, selects a fixed sample.
 fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
     let Given {
         train,
@@ -81,7 +81,8 @@ fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
     examples
 }
 
-/// Splits examples, with an optional test part, into training, validation and test. Also returns an addition to the name of the data.
+/// Splits examples, with an optional test part, into training, validation and test. Also returns a suffix for the name of
+/// the data.
 pub fn divided<T>(
     train: Vec<T>,
     test: Option<Vec<T>>,
@@ -101,12 +102,11 @@ pub fn divided<T>(
     Ok(([train, validation, test], remark))
 }
 
-/// Splits the given parts as `split` defines. Every part is shuffled with the split's seed before it is cut, because files are often sorted by
-/// label.
+/// Splits the given parts as `split` defines. Every part is shuffled with the seed of the split first, because files are often sorted by label.
 ///
-/// Without `join`, given parts are kept: `train` and `test` are upper limits, a given validation part is used up to `validation`, and otherwise
-/// exactly `validation` examples are cut from the training part. With `join`, or without a given test part, all examples are pooled, and exactly
-/// the requested sizes are cut from the pool.
+/// Without `join`, given parts are kept: `train` and `test` are upper limits, and so is `validation` if a validation part is given. Otherwise,
+/// exactly `validation` examples are taken from the training part. With `join`, or without a given test part, all examples are pooled, and exactly
+/// the requested sizes are taken from the pool.
 pub(super) fn divide<T>(given: Given<T>, split: &Split) -> Result<Divided<T>, DataError> {
     let Given {
         mut train,
@@ -134,35 +134,35 @@ pub(super) fn divide<T>(given: Given<T>, split: &Split) -> Result<Divided<T>, Da
             })
         }
         (test, _) => {
-            let mut heap = train;
-            heap.extend(validation.into_iter().chain(test).flatten());
-            shuffle(&mut heap, split.seed, 0);
-            cut_heap(heap, split)
+            let mut pool = train;
+            pool.extend(validation.into_iter().chain(test).flatten());
+            shuffle(&mut pool, split.seed, 0);
+            split_pool(pool, split)
         }
     }
 }
 
-fn cut_heap<T>(mut heap: Vec<T>, split: &Split) -> Result<Divided<T>, DataError> {
+fn split_pool<T>(mut pool: Vec<T>, split: &Split) -> Result<Divided<T>, DataError> {
     let sizes = [split.train, Some(split.validation), split.test];
-    let asked: u64 = sizes.into_iter().flatten().map(u64::from).sum();
-    let available = heap.len() as u64;
-    if asked > available {
+    let requested: u64 = sizes.into_iter().flatten().map(u64::from).sum();
+    let available = pool.len() as u64;
+    if requested > available {
         return Err(DataError::TooFew {
             what: "training, validation and test",
-            asked,
+            asked: requested,
             available,
         });
     }
     let test = match (split.train, split.test) {
         (None, None) => return Err(DataError::OpenSplit),
         (_, Some(test)) => test,
-        (Some(_), None) => (available - asked) as u32,
+        (Some(_), None) => (available - requested) as u32,
     };
-    let test = cut(&mut heap, test, "test")?;
-    let validation = cut(&mut heap, split.validation, "validation")?;
-    heap.truncate(split.train.map_or(usize::MAX, |n| n as usize));
+    let test = cut(&mut pool, test, "test")?;
+    let validation = cut(&mut pool, split.validation, "validation")?;
+    pool.truncate(split.train.map_or(usize::MAX, |n| n as usize));
     at_least_one(Divided {
-        train: heap,
+        train: pool,
         validation,
         test,
     })
@@ -170,12 +170,12 @@ fn cut_heap<T>(mut heap: Vec<T>, split: &Split) -> Result<Divided<T>, DataError>
 
 /// Removes `n` examples from the end.
 fn cut<T>(from: &mut Vec<T>, n: u32, what: &'static str) -> Result<Vec<T>, DataError> {
-    let rest = from.len().checked_sub(n as usize).ok_or(DataError::TooFew {
+    let remaining = from.len().checked_sub(n as usize).ok_or(DataError::TooFew {
         what,
         asked: n.into(),
         available: from.len() as u64,
     })?;
-    Ok(from.split_off(rest))
+    Ok(from.split_off(remaining))
 }
 
 fn at_least_one<T>(divided: Divided<T>) -> Result<Divided<T>, DataError> {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joined_split_cuts_every_part_from_one_heap_without_overlap() {
+    fn a_joined_split_takes_every_part_from_one_pool_without_overlap() {
         let divided = divide(
             parts(60, Some(10), Some(30)),
             &split(true, Some(70), 10, Some(20)),
@@ -264,18 +264,18 @@ mod tests {
     }
 
     #[test]
-    fn a_joined_split_that_asks_for_more_than_there_is_states_both_numbers() {
+    fn a_joined_split_larger_than_the_data_is_an_error_with_both_sizes() {
         let error = divide(parts(60, None, Some(30)), &split(true, Some(80), 5, Some(10))).unwrap_err();
-        let expected = "the split requests 95 training, validation and test examples, the data has 90";
+        let expected = "the split requests 95 training, validation and test examples, but the data has 90";
         assert!(error.to_string().starts_with(expected), "{error}");
     }
 
     #[test]
-    fn an_open_size_takes_what_is_left() {
-        let left =
+    fn an_open_size_takes_the_remaining_examples() {
+        let sizes_of =
             |train, test| sizes(&divide(parts(60, None, Some(40)), &split(true, train, 10, test)).unwrap());
-        assert_eq!(left(None, Some(20)), [70, 10, 20]);
-        assert_eq!(left(Some(70), None), [70, 10, 20]);
+        assert_eq!(sizes_of(None, Some(20)), [70, 10, 20]);
+        assert_eq!(sizes_of(Some(70), None), [70, 10, 20]);
         let both = divide(parts(60, None, Some(40)), &split(true, None, 10, None));
         assert!(matches!(both, Err(DataError::OpenSplit)));
         let nothing = divide(parts(60, None, Some(40)), &split(true, Some(90), 10, None));
@@ -293,13 +293,13 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("the split requests 61 validation examples, the data has 60")
+                .starts_with("the split requests 61 validation examples, but the data has 60")
         );
         let error = divide(parts(60, None, Some(30)), &split(false, None, 60, None)).unwrap_err();
         assert!(
             error
                 .to_string()
-                .starts_with("the split requests 1 training examples, the data has 0")
+                .starts_with("the split requests 1 training examples, but the data has 0")
         );
     }
 
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_validation_part_is_used_up_to_the_size_asked_for() {
+    fn a_given_validation_part_is_used_up_to_the_requested_size() {
         let cut = |n| divide(parts(60, Some(12), Some(30)), &split(false, None, n, None)).unwrap();
         assert_eq!(sizes(&cut(10)), [60, 10, 30]);
         assert_eq!(sizes(&cut(100)), [60, 12, 30]);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn data_without_a_test_part_is_one_heap() {
+    fn data_without_a_test_part_is_pooled() {
         let divided = divide(parts(100, None, None), &split(false, Some(60), 10, Some(20))).unwrap();
         assert_eq!(sizes(&divided), [60, 10, 20]);
         let more = divide(parts(100, None, None), &split(false, Some(90), 10, Some(20)));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_alone_decides_the_order() {
+    fn the_order_depends_only_on_the_seed() {
         let order = |seed| {
             let split = Split {
                 seed,

@@ -1,8 +1,8 @@
 //! Seeded generator of labelled movie reviews, for machines without data.
 //!
-//! A review contains several opinions about a film. Its label follows a rule that needs word order: a verdict ("overall , …") alone decides, and
-//! without a verdict the majority of the opinions does. Opinions are negated ("hardly clever") or conceded ("although the acting was superb ,
-//! …", where the main clause counts), and mixed with sentences that do not rate the film or that praise another one.
+//! A review contains several opinions about a film. Its label depends on word order: a verdict ("overall , …") determines the label, and without
+//! a verdict the majority of the opinions does. Opinions may be negated ("hardly clever") or conceded ("although the acting was superb , …", where
+//! the main clause counts). Other sentences do not rate the film, or rate another film.
 
 use rand::{Rng, seq::SliceRandom};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -14,42 +14,42 @@ use super::{Example, grammar};
 pub const DEFAULT_TRAIN: u32 = 4_000;
 /// Number of test examples if a split does not set it.
 pub const DEFAULT_TEST: u32 = 1_000;
-/// Share of reviews with the wrong label. The best possible accuracy is one minus this share.
+/// Share of reviews with a wrong label. The maximum accuracy is one minus this share.
 pub const LABEL_NOISE: f64 = 0.03;
 
 /// Share of reviews with a verdict.
 const VERDICT_SHARE: f64 = 0.5;
 /// Share of verdicts at the beginning. The others are at the end, where a short sequence truncates them.
 const VERDICT_FIRST: f64 = 0.5;
-/// Share of opinions that agree with a verdict. It is above chance, as in real reviews.
+/// Share of opinions that agree with the verdict. Above 0.5, as in real reviews.
 const AGREES_WITH_VERDICT: f64 = 0.8;
-/// Maximum number of opinions in a review, besides the verdict.
+/// Maximum number of opinions in a review, without the verdict.
 const MOST_OPINIONS: usize = 4;
 /// Maximum number of sentences about the story.
 const MOST_PLOT: usize = 3;
 /// Maximum number of remarks about other films.
 const MOST_OTHER: usize = 2;
 
-/// Generates `n` reviews, with label 1 for praise. The same seed produces the same bytes on every machine. The first `m` of them are those of a
-/// shorter list.
+/// Generates `n` reviews, with label 1 for praise. The same seed produces the same bytes on every machine. A shorter list is a prefix of a longer
+/// one.
 pub fn synthetic_reviews(seed: u64, n: usize) -> Vec<Example> {
     let example = |index| {
-        let mut rng = numbers(seed, index);
+        let mut rng = random_stream(seed, index);
         let (text, praise) = review(&mut rng);
-        let wrong = rng.random_bool(LABEL_NOISE);
+        let is_wrong = rng.random_bool(LABEL_NOISE);
         Example {
-            label: u32::from(praise != wrong),
+            label: u32::from(praise != is_wrong),
             text,
         }
     };
     (0..n as u64).into_par_iter().map(example).collect()
 }
 
-/// Generates `n` texts of at least this many words, each a sequence of reviews. The same seed produces the same bytes on every machine. The
-/// first `m` of them are those of a shorter list.
+/// Generates `n` texts of at least this many words, each a sequence of reviews. The same seed produces the same bytes on every machine. A shorter
+/// list is a prefix of a longer one.
 pub(super) fn synthetic_passages(seed: u64, n: usize, words: usize) -> Vec<String> {
     let passage = |index| {
-        let mut rng = numbers(seed, index);
+        let mut rng = random_stream(seed, index);
         let (mut reviews, mut count) = (vec![], 0);
         while count < words {
             let (text, _) = review(&mut rng);
@@ -61,8 +61,8 @@ pub(super) fn synthetic_passages(seed: u64, n: usize, words: usize) -> Vec<Strin
     (0..n as u64).into_par_iter().map(passage).collect()
 }
 
-/// Returns the random stream of a review or text, which is independent of all others.
-fn numbers(seed: u64, index: u64) -> ChaCha8Rng {
+/// Returns the random number generator of a review or text, which is independent of all others.
+fn random_stream(seed: u64, index: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(index);
     rng
@@ -86,14 +86,14 @@ fn review(rng: &mut ChaCha8Rng) -> (String, bool) {
 
     let mut sentences: Vec<_> = opinions
         .into_iter()
-        .map(|says| sentence("opinion", says, rng))
+        .map(|praises| sentence("opinion", praises, rng))
         .collect();
     for _ in 0..rng.random_range(0..=MOST_PLOT) {
         sentences.push(sentence("plot", true, rng));
     }
     for _ in 0..rng.random_range(0..=MOST_OTHER) {
-        let says = rng.random();
-        sentences.push(sentence("other", says, rng));
+        let praises = rng.random();
+        sentences.push(sentence("other", praises, rng));
     }
     sentences.shuffle(rng);
     if let Some(verdict) = verdict {
@@ -107,7 +107,7 @@ fn review(rng: &mut ChaCha8Rng) -> (String, bool) {
     (sentences.join(" "), praise)
 }
 
-/// Generates a sentence with a capital letter and a full stop.
+/// Expands `symbol` to a sentence with a capital letter and a full stop.
 fn sentence(symbol: &str, praise: bool, rng: &mut ChaCha8Rng) -> String {
     let mut text = String::new();
     expand(symbol, praise, rng, &mut text);
@@ -116,7 +116,7 @@ fn sentence(symbol: &str, praise: bool, rng: &mut ChaCha8Rng) -> String {
     text
 }
 
-/// Appends an expansion of `symbol`.
+/// Appends a random expansion of `symbol` to `out`.
 fn expand(symbol: &str, praise: bool, rng: &mut ChaCha8Rng, out: &mut String) {
     let phrases = grammar::phrases(symbol, praise);
     for word in phrases[rng.random_range(0..phrases.len())].split(' ') {
@@ -182,23 +182,23 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_bytes_on_every_machine() {
+    fn the_same_seed_produces_the_same_bytes_on_every_machine() {
         let mut hasher = blake3::Hasher::new();
         for Example { label, text } in synthetic_reviews(1, 200) {
             hasher.update(format!("{label}\t{text}\n").as_bytes());
         }
-        // Golden value: it changes only with the grammar, and old records are then no longer comparable.
+        // Golden value. It changes only with the grammar, which makes results incomparable with old records.
         assert_eq!(hasher.finalize().to_hex()[..16], *"28859076fdfaca86");
     }
 
     #[test]
-    fn a_longer_list_starts_like_a_shorter_one_and_another_seed_does_not() {
+    fn a_shorter_list_is_a_prefix_of_a_longer_one() {
         assert_eq!(synthetic_reviews(3, 50)[..20], synthetic_reviews(3, 20));
         assert_ne!(synthetic_reviews(4, 20), synthetic_reviews(3, 20));
     }
 
     #[test]
-    fn passages_are_long_enough_and_like_those_of_a_shorter_list() {
+    fn passages_have_the_minimum_length_and_do_not_depend_on_their_number() {
         let passages = synthetic_passages(3, 20, 200);
         assert_eq!(passages[..5], synthetic_passages(3, 5, 200));
         assert_ne!(passages[..5], synthetic_passages(4, 5, 200));
@@ -208,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_balanced_and_three_in_a_hundred_are_wrong() {
+    fn labels_are_balanced_and_three_percent_are_wrong() {
         let reviews = synthetic_reviews(5, 20_000);
         let share = |count: usize| count as f64 / reviews.len() as f64;
         let ones = share(reviews.iter().filter(|review| review.label == 1).count());
         let is_wrong = |(index, given): &(u64, &Example)| {
-            let (text, praise) = review(&mut numbers(5, *index));
+            let (text, praise) = review(&mut random_stream(5, *index));
             assert_eq!(text, given.text);
             (given.label == 1) != praise
         };
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_is_in_the_generators_own_list_and_every_word_of_it_comes_up() {
+    fn reviews_use_exactly_the_words_of_the_grammar() {
         let reviews = synthetic_reviews(6, 20_000);
         let mut seen: BTreeSet<String> = reviews.iter().flat_map(|review| words(&review.text)).collect();
         seen.retain(|word| word != "." && word != ",");
@@ -238,7 +238,7 @@ mod tests {
             .collect();
         lengths.sort_unstable();
         let quantiles = [0, 500, 1_000, 1_500, 1_999].map(|at| lengths[at]);
-        println!("words and signs in a review: {quantiles:?}");
+        println!("review length in words and punctuation marks (quartiles): {quantiles:?}");
         let above = |n| lengths.iter().filter(|&&length| length > n).count();
         assert!(
             above(32) > 1_000 && above(96) > 5 && above(160) == 0,
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_main_clause_carries_the_polarity_through_negation_and_concession() {
-        /// Counts praise minus blame in the words, and inverts each for every negation before it in its clause.
+        /// Returns the sign of the praising minus the blaming words. Every earlier negation in the clause inverts a word.
         fn polarity(clause: &str) -> i32 {
             const NEGATIONS: [&str; 9] = [
                 "not", "hardly", "never", "far", "anything", "nobody", "nothing", "cannot", "wrong",
@@ -273,13 +273,13 @@ mod tests {
             let expected = if praise { 1 } else { -1 };
             for symbol in ["clause", "judgement"] {
                 for _ in 0..2_000 {
-                    let said = sentence(symbol, praise, &mut rng);
-                    assert_eq!(polarity(&said), expected, "{said}");
+                    let text = sentence(symbol, praise, &mut rng);
+                    assert_eq!(polarity(&text), expected, "{text}");
                 }
             }
             for _ in 0..2_000 {
-                let said = sentence("contrast", praise, &mut rng).to_lowercase();
-                let clauses: Vec<_> = said.split(", ").collect();
+                let text = sentence("contrast", praise, &mut rng).to_lowercase();
+                let clauses: Vec<_> = text.split(", ").collect();
                 let concedes = |clause: &str| {
                     ["although", "even", "while", "some say"]
                         .iter()
@@ -289,20 +289,23 @@ mod tests {
                     (false, true) => clauses[0],
                     _ => clauses[1], // `…, but …`
                 };
-                assert_eq!(polarity(main), expected, "{said}");
+                assert_eq!(polarity(main), expected, "{text}");
             }
         }
     }
 
     #[test]
-    fn words_without_their_order_fall_well_short_of_the_ceiling() {
+    fn a_bag_of_words_is_far_below_the_maximum_accuracy() {
         let reviews = synthetic_reviews(7, 12_000);
         let (train, test) = reviews.split_at(10_000);
-        let (bag, runs) = (accuracy_of_bags(train, test, 1), accuracy_of_bags(train, test, 4));
-        println!("bag of words {bag:.3}, bag of runs of up to four words {runs:.3}");
-        assert!((0.70..0.85).contains(&bag), "bag of words: {bag}");
-        assert!(runs > bag + 0.03, "runs of words {runs} against words {bag}");
+        let (bag, n_grams) = (accuracy_of_bags(train, test, 1), accuracy_of_bags(train, test, 4));
+        println!("accuracy with a bag of words {bag:.3}, with n-grams of up to four words {n_grams:.3}");
+        assert!((0.70..0.85).contains(&bag), "accuracy with a bag of words: {bag}");
+        assert!(
+            n_grams > bag + 0.03,
+            "accuracy with n-grams {n_grams}, with a bag of words {bag}"
+        );
         let small = accuracy_of_bags(&train[..2_000], test, 1);
-        println!("bag of words from 2,000 examples {small:.3}");
+        println!("accuracy with a bag of words from 2,000 examples {small:.3}");
     }
 }

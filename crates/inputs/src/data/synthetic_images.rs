@@ -1,7 +1,7 @@
 //! Seeded generator of labelled images, for machines without data.
 //!
-//! Each class has a pattern of a few waves per color. An image is the shifted pattern of its class with a random amplitude, plus a weaker
-//! pattern of another class and noise on every pixel.
+//! Each class has a pattern that is a sum of sine waves per color. An image is the pattern of its class with a random shift and amplitude, plus a
+//! weaker pattern of another class and noise in every pixel.
 
 use mantissa_core::{DataSource, Split};
 use rand::Rng;
@@ -20,16 +20,16 @@ pub const DEFAULT_TRAIN_IMAGES: u32 = 2_000;
 pub const DEFAULT_TEST_IMAGES: u32 = 1_000;
 /// Number of classes of synthetic images.
 pub const CLASSES: u32 = 10;
-/// Number of waves of a pattern, in each color.
+/// Number of waves per color of a pattern.
 const WAVES: usize = 3;
-/// Maximum amplitude of the other pattern, relative to the minimum amplitude of an image's own pattern.
+/// Maximum amplitude of the pattern of another class, relative to the minimum amplitude of the pattern of an image's class.
 const DISTRACTION: f64 = 0.8;
-/// Standard deviation of the noise.
+/// Standard deviation of the pixel noise.
 const NOISE: f64 = 0.5;
-/// Random stream of the patterns. The streams of images are their indices.
+/// Random stream of the patterns. The random stream of an image is its index.
 const PATTERNS: u64 = u64::MAX;
 
-/// Generates the wanted number of synthetic images with this edge. The same seed produces the same images.
+/// Generates the wanted number of square synthetic images with this edge length. The same seed produces the same images.
 pub fn synthetic_images(wanted: &Wanted, edge: usize) -> Dataset<Images> {
     let (train, validation, test, seed) = match wanted {
         Wanted::Divided(Split {
@@ -46,13 +46,13 @@ pub fn synthetic_images(wanted: &Wanted, edge: usize) -> Dataset<Images> {
     let mut hasher = blake3::Hasher::new();
     let mut begin = 0;
     let mut part = |count: u32| {
-        let drawn: Vec<_> = (begin..begin + u64::from(count))
+        let images: Vec<_> = (begin..begin + u64::from(count))
             .into_par_iter()
-            .map(|index| image(&patterns, edge, &mut numbers(seed, index)))
+            .map(|index| image(&patterns, edge, &mut random_stream(seed, index)))
             .collect();
         begin += u64::from(count);
         let (mut labels, mut all) = (vec![], vec![]);
-        for (label, values) in drawn {
+        for (label, values) in images {
             hasher.update(&label.to_le_bytes());
             for value in &values {
                 hasher.update(&value.to_le_bytes());
@@ -77,25 +77,25 @@ pub fn synthetic_images(wanted: &Wanted, edge: usize) -> Dataset<Images> {
     }
 }
 
-/// Returns the random stream of an image, which is independent of all others.
-fn numbers(seed: u64, stream: u64) -> ChaCha8Rng {
+/// Returns the random number generator of an image, which is independent of all others.
+fn random_stream(seed: u64, stream: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
     rng
 }
 
-/// Wave over an image: its frequency along each axis, phase and amplitude.
+/// Sine wave over an image: cycles along each axis, phase and amplitude.
 struct Wave {
     rows: f64,
     columns: f64,
     phase: f64,
-    height: f64,
+    amplitude: f64,
 }
 
 impl Wave {
     fn at(&self, edge: f64, row: f64, column: f64) -> f64 {
         let turns = (self.rows * row + self.columns * column) / edge + self.phase;
-        self.height * (std::f64::consts::TAU * turns).sin()
+        self.amplitude * (std::f64::consts::TAU * turns).sin()
     }
 }
 
@@ -103,12 +103,12 @@ impl Wave {
 type Patterns = Vec<[Vec<Wave>; COLOURS]>;
 
 fn patterns(seed: u64) -> Patterns {
-    let mut rng = numbers(seed, PATTERNS);
+    let mut rng = random_stream(seed, PATTERNS);
     let mut wave = || Wave {
         rows: f64::from(rng.random_range(-4..=4)),
         columns: f64::from(rng.random_range(-4..=4)),
         phase: rng.random(),
-        height: rng.random_range(0.3..0.8),
+        amplitude: rng.random_range(0.3..0.8),
     };
     (0..CLASSES)
         .map(|_| [(); COLOURS].map(|()| (0..WAVES).map(|_| wave()).collect()))
@@ -121,11 +121,11 @@ fn image(patterns: &Patterns, edge: usize, rng: &mut ChaCha8Rng) -> (i32, Vec<f3
     const WEAKEST: f64 = 0.5;
     let class = rng.random_range(0..CLASSES);
     let other = (class + rng.random_range(1..CLASSES)) % CLASSES;
-    let mut place = || {
+    let mut random_shift = || {
         let shift = |rng: &mut ChaCha8Rng| f64::from(rng.random_range(-3..=3));
         (shift(rng), shift(rng))
     };
-    let (own_shift, other_shift) = (place(), place());
+    let (own_shift, other_shift) = (random_shift(), random_shift());
     let strength = rng.random_range(WEAKEST..1.0);
     let distraction = rng.random_range(0.0..DISTRACTION * WEAKEST);
     let mut values = Vec::with_capacity(COLOURS * edge * edge);
@@ -134,12 +134,12 @@ fn image(patterns: &Patterns, edge: usize, rng: &mut ChaCha8Rng) -> (i32, Vec<f3
         waves.iter().map(|wave| wave.at(edge as f64, row, column)).sum()
     };
     let colours = patterns[class as usize].iter().zip(&patterns[other as usize]);
-    for (own, beside) in colours {
+    for (own, other) in colours {
         for row in 0..edge {
             for column in 0..edge {
                 let noise: f64 = StandardNormal.sample(rng);
                 let value = strength * pattern(own, own_shift, row, column)
-                    + distraction * pattern(beside, other_shift, row, column)
+                    + distraction * pattern(other, other_shift, row, column)
                     + NOISE * noise;
                 values.push(value as f32);
             }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_images_and_another_seed_others() {
+    fn images_depend_only_on_the_seed() {
         let (first, again, other) = (
             synthetic_images(&wanted(20, 1), EDGE),
             synthetic_images(&wanted(20, 1), EDGE),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_holds_the_images_in_the_order_asked_for() {
+    fn a_batch_has_the_images_in_the_requested_order() {
         let images = synthetic_images(&wanted(8, 1), EDGE).train;
         let batch = images.batch(&[5, 2]);
         assert_eq!(batch.labels, [images.labels()[5], images.labels()[2]]);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_balanced_and_pixels_of_about_unit_size() {
+    fn classes_are_balanced_and_pixels_have_about_unit_variance() {
         let images = synthetic_images(&wanted(1000, 1), EDGE).train;
         for class in 0..CLASSES.cast_signed() {
             let share = images.labels().iter().filter(|label| **label == class).count();
@@ -208,7 +208,7 @@ mod tests {
         let square = values.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / n;
         assert!(
             mean.abs() < 0.05 && (0.5..1.2).contains(&square.sqrt()),
-            "{mean}, {square}"
+            "mean {mean}, mean square {square}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Reads files of running text of any size as documents, in pieces.
+//! Reads running text of any size, document by document and in pieces.
 
 use std::{
     fs,
@@ -24,10 +24,10 @@ use super::{
 pub(super) const MARK: &str = "<|endoftext|>";
 /// Number of bytes that are read from a file at a time.
 const READ: usize = 1 << 20;
-/// Longest line of a file of JSON lines, in bytes.
+/// Maximum length of a line in a JSON Lines file, in bytes.
 const LONGEST_LINE: usize = 64 << 20;
 
-/// Returns true if a folder has parts of text or of unlabelled JSON lines, and no labelled part.
+/// Returns true if a folder has parts with text or unlabelled JSON lines, and no labelled part.
 pub(super) fn is_at(folder: &Path) -> Result<bool, DataError> {
     if imdb_folder::is_one(folder) {
         return Ok(false);
@@ -37,20 +37,23 @@ pub(super) fn is_at(folder: &Path) -> Result<bool, DataError> {
         if path.is_file() && part_of(&name).is_some() && !is_hidden(&name) {
             match recognise(&path)? {
                 Content::Rows { .. } | Content::Lines { labelled: true, .. } => return Ok(false),
-                holds => has_text |= Form::in_folder(&name, &holds).is_some(),
+                content => has_text |= Form::in_folder(&name, &content).is_some(),
             }
         }
     }
     Ok(has_text)
 }
 
-/// Part, number of characters and hash of the text of a document.
-type Looked = (Part, u64, [u8; 32]);
+/// Part, number of characters and text hash of a document.
+type DocumentSummary = (Part, u64, [u8; 32]);
 
-/// Reads a corpus and summarizes every document.
-pub(super) fn looked_at(path: &Path, columns: &ColumnNames) -> Result<(Corpus, Vec<Looked>), DataError> {
+/// Reads a corpus and returns a summary of every document.
+pub(super) fn looked_at(
+    path: &Path,
+    columns: &ColumnNames,
+) -> Result<(Corpus, Vec<DocumentSummary>), DataError> {
     let corpus = Corpus::find(path, columns)?;
-    let mut documents: Vec<Looked> = vec![];
+    let mut documents: Vec<DocumentSummary> = vec![];
     let mut hasher = blake3::Hasher::new();
     corpus.pieces(PIECE, &mut |piece| {
         if piece.begins {
@@ -71,10 +74,10 @@ pub(super) fn looked_at(path: &Path, columns: &ColumnNames) -> Result<(Corpus, V
 pub(super) struct Corpus {
     /// File names; never a full path.
     pub name: String,
-    /// Skipped files and the reasons.
+    /// Notes on skipped files.
     pub notes: Vec<String>,
     files: Vec<TextFile>,
-    /// JSON key of the text, if the user gave one.
+    /// JSON key of the text, if given by the user.
     column: Option<String>,
 }
 
@@ -93,22 +96,22 @@ struct Form {
 }
 
 impl Form {
-    /// Returns the form of running text, or `None` for other content.
-    fn of(holds: &Content) -> Option<Self> {
-        match *holds {
+    /// Returns the format of running text, or `None` for other content.
+    fn of(content: &Content) -> Option<Self> {
+        match *content {
             Content::Text { gzip } => Some(Self { lines: false, gzip }),
             Content::Lines { gzip, .. } => Some(Self { lines: true, gzip }),
             _ => None,
         }
     }
 
-    /// Returns the form like [`of`](Self::of), but requires the file extension of a text, because folders also contain files such as a `README`.
-    fn in_folder(name: &str, holds: &Content) -> Option<Self> {
+    /// Like [`of`](Self::of), but requires the file extension of a text, because folders also contain files such as a `README`.
+    fn in_folder(name: &str, content: &Content) -> Option<Self> {
         let name = name.to_lowercase();
         let stem = name.strip_suffix(".gz").unwrap_or(&name);
         // The files of WikiText are named `wiki.test.tokens` and `wiki.test.raw`.
         let mut ends = [".txt", ".text", ".tokens", ".raw", ".jsonl", ".ndjson", ".json"].iter();
-        ends.any(|end| stem.ends_with(end)).then(|| Self::of(holds))?
+        ends.any(|end| stem.ends_with(end)).then(|| Self::of(content))?
     }
 
     fn open(self, path: &Path) -> std::io::Result<Box<dyn BufRead>> {
@@ -163,7 +166,7 @@ impl Corpus {
                     (None, Some(_)) if !is_document(&name) => {
                         let is = match content {
                             Content::Other(is) => is,
-                            _ => "no running text".to_owned(),
+                            _ => "not running text".to_owned(),
                         };
                         return Err(no_text(format!("`{name}` is {is}")));
                     }
@@ -172,28 +175,27 @@ impl Corpus {
             }
             files.sort_by_key(|file| file.part);
             if let Some(pair) = files.windows(2).find(|pair| pair[0].part == pair[1].part) {
-                let names = format!("`{}` or `{}`?", name(&pair[0].path), name(&pair[1].path));
-                return Err(no_text(format!("two files for one part, {names}")));
+                let names = format!("`{}` and `{}`", name(&pair[0].path), name(&pair[1].path));
+                return Err(no_text(format!("it has two files for the same part: {names}")));
             }
             if let ([file, ..], [folder, ..]) = (&files[..], &part_folders[..]) {
                 let file = name(&file.path);
                 return Err(no_text(format!(
-                    "`{file}` is a file of a part, and `{folder}` a folder of one"
+                    "it has both a file and a folder for a part: `{file}` and `{folder}`"
                 )));
             }
             if files.is_empty() {
                 return Err(no_text(
-                    "no text in a file whose name has one of the words `train`, `valid` and `test`"
-                        .to_owned(),
+                    "no text file has the word `train`, `valid` or `test` in its name".to_owned(),
                 ));
             }
         } else {
-            let holds = recognise(path)?;
-            let form = Form::of(&holds).ok_or_else(|| {
-                no_text(match holds {
+            let content = recognise(path)?;
+            let form = Form::of(&content).ok_or_else(|| {
+                no_text(match content {
                     Content::Other(is) => format!("it is {is}"),
-                    Content::Rows { .. } => "its rows have labels".to_owned(),
-                    _ => "it is a file of pictures".to_owned(),
+                    Content::Rows { .. } => "it contains labelled rows".to_owned(),
+                    _ => "it is a file of images".to_owned(),
                 })
             })?;
             files.push(TextFile {
@@ -203,7 +205,7 @@ impl Corpus {
             });
         }
         let notes = [
-            skipped_note("because their names have no word for a part", &no_part),
+            skipped_note("because their names do not indicate a part", &no_part),
             skipped_note("because they are hidden", &hidden),
         ];
         let unread = files.iter().filter(|file| file.form.lines);
@@ -213,7 +215,7 @@ impl Corpus {
             && let Some(text) = files.iter().find(|file| !file.form.lines)
         {
             let reason = format!(
-                "`--text-column` is not read: `{}` is not a file of JSON lines",
+                "`--text-column` does not apply, because `{}` is not a JSON Lines file",
                 name(&text.path)
             );
             return Err(no_text(reason));
@@ -226,7 +228,7 @@ impl Corpus {
         })
     }
 
-    /// Returns the BLAKE3 hash over part, format and contents of every file, and the key given by the user. It does not depend on file names.
+    /// Returns the BLAKE3 hash of part, format and contents of every file, and of the key given by the user. File names are not hashed.
     pub fn hash(&self) -> Result<blake3::Hash, DataError> {
         let mut all = blake3::Hasher::new();
         for file in &self.files {
@@ -259,7 +261,7 @@ impl Corpus {
             if documents == 0 {
                 return Err(DataError::NoText {
                     path: file.path.clone(),
-                    reason: "there is nothing but space in it".to_owned(),
+                    reason: "it contains only whitespace".to_owned(),
                 });
             }
         }
@@ -272,7 +274,7 @@ impl TextFile {
         self.form.open(&self.path).map_err(DataError::read(&self.path))
     }
 
-    /// Converts a read error after this many lines.
+    /// Converts a read error that occurs after this many lines.
     fn failed(&self, lines: u64) -> impl FnOnce(std::io::Error) -> DataError {
         move |error| match self.form.gzip {
             true => LineProblem::Compression(error.to_string()).at(&self.path, lines + 1),
@@ -280,13 +282,13 @@ impl TextFile {
         }
     }
 
-    /// Describes the keys of the first JSON line that are not read.
+    /// Formats a note on the keys of the first JSON line that are not read.
     fn unread_keys(&self, columns: &ColumnNames) -> Option<String> {
         let mut first = String::new();
         let mut reader = self.open().ok()?.take(LONGEST_LINE as u64);
         while first.trim().is_empty() {
             first.clear();
-            // A malformed line is reported when the file is read.
+            // Ignore errors here. They are reported when the whole file is read.
             if reader.read_line(&mut first).ok()? == 0 {
                 return None;
             }
@@ -337,14 +339,14 @@ impl TextFile {
         Ok(())
     }
 
-    /// Reads documents that are separated by markers.
+    /// Reads documents separated by [`MARK`].
     fn text(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
         let mut reader = self.open()?;
         let mut cutter = Cutter {
             part: self.part,
             limit,
             begun: false,
-            waiting: String::new(),
+            pending: String::new(),
         };
         let (mut bytes, mut lines, mut first) = (vec![], 0, true);
         loop {
@@ -352,7 +354,7 @@ impl TextFile {
             let read = read.map_err(self.failed(lines))?;
             let valid = match str::from_utf8(&bytes) {
                 Ok(text) => text.len(),
-                // The rest of the last character comes with the next read.
+                // The last character is incomplete until the next read.
                 Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
                 Err(error) => {
                     lines += line_ends(&bytes[..error.valid_up_to()]);
@@ -386,29 +388,29 @@ struct Cutter {
     limit: usize,
     /// True if a piece of the current document was emitted.
     begun: bool,
-    /// Text that is not emitted yet, because its end may be unknown.
-    waiting: String,
+    /// Text that is not emitted yet.
+    pending: String,
 }
 
 impl Cutter {
     /// Adds text and emits complete pieces.
     fn add(&mut self, text: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.push_str(text);
-        let mut rest = waiting.as_str();
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.push_str(text);
+        let mut rest = pending.as_str();
         while let Some((document, after)) = rest.split_once(MARK) {
             self.end(document, take)?;
             rest = after;
         }
-        // The text may end within a marker.
+        // Keep enough text back, because it may end within a marker.
         rest = self.pieces(rest, MARK.len(), take)?;
-        self.waiting = rest.to_owned();
+        self.pending = rest.to_owned();
         Ok(())
     }
 
     /// Emits the last document.
     fn finish(mut self, take: &mut Taker<'_>) -> Result<(), DataError> {
-        let rest = std::mem::take(&mut self.waiting);
+        let rest = std::mem::take(&mut self.pending);
         self.end(&rest, take)
     }
 
@@ -416,7 +418,7 @@ impl Cutter {
     fn end(&mut self, rest: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
         let rest = self.pieces(rest, 0, take)?.trim_end();
         if !rest.is_empty() {
-            self.give(rest, take)?;
+            self.emit(rest, take)?;
         }
         self.begun = false;
         Ok(())
@@ -434,14 +436,14 @@ impl Cutter {
         }
         while rest.len() > self.limit + more {
             let (piece, after) = rest.split_at(subwords::end_of_part(rest, self.limit));
-            self.give(piece, take)?;
+            self.emit(piece, take)?;
             rest = after;
         }
         Ok(rest)
     }
 
     /// Emits a piece.
-    fn give(&mut self, text: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
+    fn emit(&mut self, text: &str, take: &mut Taker<'_>) -> Result<(), DataError> {
         let begins = !self.begun;
         self.begun = true;
         take(Piece {
@@ -498,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_at_marks_and_its_documents_are_trimmed() {
+    fn a_text_is_split_at_markers_and_documents_are_trimmed() {
         let of = |text: &str| documents("a.txt", text.as_bytes(), PIECE).unwrap();
         let all = of("\u{feff} One.\n\n<|endoftext|>\nTwo\n lines. <|endoftext|><|endoftext|> \nThree");
         assert_eq!(all, [["One."], ["Two\n lines."], ["Three"]]);
@@ -506,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_a_text_is_cut_for_reading_its_documents_are_the_same() {
+    fn documents_do_not_depend_on_the_read_size() {
         let text =
             "  the first of a few é documents<|endoftext|> and\nthe second 中国 <|endoftext|>last ".repeat(3);
         for limit in [16, 24, 64, PIECE] {
@@ -531,7 +533,7 @@ mod tests {
                     part: Part::Train,
                     limit,
                     begun: false,
-                    waiting: String::new(),
+                    pending: String::new(),
                 };
                 let letters: Vec<char> = text.chars().collect();
                 for some in letters.chunks(size) {
@@ -544,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_two_reads_share_is_whole() {
+    fn a_character_across_two_reads_is_complete() {
         let text = format!("{}é {}", "a".repeat(READ - 1), "b".repeat(READ));
         let all = documents("a.txt", text.as_bytes(), 4 * READ).unwrap();
         assert_eq!(all, [[text]]);
@@ -563,15 +565,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told_with_its_line() {
+    fn errors_contain_the_line_number() {
         let error = |name: &str, bytes: &[u8]| documents(name, bytes, PIECE).unwrap_err();
         assert!(error("a.txt", b"one\ntwo \xff\n").starts_with("a.txt:2: not UTF-8"));
         assert!(error("a.txt", b"one\ntwo \xc3").starts_with("a.txt:2: not UTF-8"));
         assert!(
             error("a.jsonl", b"{\"text\": \"a\"}\n{\"text\": \"\xff\"}").starts_with("a.jsonl:2: not UTF-8")
         );
-        assert!(error("a.jsonl", b"{\"text\": \"a\"}\n{\"text\"").starts_with("a.jsonl:2: no JSON object: "));
-        assert!(error("a.jsonl", b"{\"remark\": \"a\"}").starts_with("a.jsonl:1: no column for the text"));
+        assert!(
+            error("a.jsonl", b"{\"text\": \"a\"}\n{\"text\"").starts_with("a.jsonl:2: not a JSON object: ")
+        );
+        assert!(error("a.jsonl", b"{\"remark\": \"a\"}").starts_with("a.jsonl:1: no text column found"));
         assert!(error("a.txt", b"").contains("it is empty"));
         let nothing: [(&str, &[u8]); 3] = [
             ("a.txt", b" \n"),
@@ -580,23 +584,23 @@ mod tests {
         ];
         for (name, bytes) in nothing {
             let error = error(name, bytes);
-            assert!(error.contains("nothing but space"), "{error}");
+            assert!(error.contains("only whitespace"), "{error}");
         }
         let long = vec![b' '; LONGEST_LINE + 1];
-        assert!(error("a.jsonl", &long).starts_with("a.jsonl:1: a line of more than 64 MiB"));
+        assert!(error("a.jsonl", &long).starts_with("a.jsonl:1: the line is longer than 64 MiB"));
         let text: String = (0..3000u64)
             .map(|i| format!("line {}\n", i * i * 7919 % 10_007))
             .collect();
         let whole = gzip(&text);
         let cut = error("a.txt.gz", &whole[..whole.len() - 9]);
         assert!(
-            cut.contains(": the compressed file is cut off or damaged here: "),
+            cut.contains(": the compressed file is truncated or damaged here: "),
             "{cut}"
         );
     }
 
     #[test]
-    fn a_folder_gives_the_parts_that_its_file_names_speak_of() {
+    fn file_names_in_a_folder_determine_the_parts() {
         let files: [(&str, &[u8]); 4] = [
             ("wiki.test.tokens", b"the test"),
             ("wiki.train.tokens.gz", &gzip("the training")),
@@ -614,18 +618,18 @@ mod tests {
         };
         let two = error(&[("train.txt", b"a"), ("train.jsonl", b"{}")]);
         assert!(
-            two.contains("two files for one part, `train.jsonl` or `train.txt`?"),
+            two.contains("it has two files for the same part: `train.jsonl` and `train.txt`"),
             "{two}"
         );
-        assert!(error(&[]).contains("no text in a file whose name has one of the words"));
+        assert!(error(&[]).contains("no text file has the word"));
         assert_eq!(
             corpus.notes,
-            ["left out, because their names have no word for a part: `README.txt`"]
+            ["skipped because their names do not indicate a part: `README.txt`"]
         );
     }
 
     #[test]
-    fn running_text_is_told_from_reviews_by_its_files() {
+    fn running_text_and_reviews_are_distinguished_by_file_type() {
         let kind = |files: &[(&str, &[u8])]| kind_of(folder(files).path()).unwrap();
         assert_eq!(kind(&[("train.txt", b"a")]), DatasetKind::Text);
         assert_eq!(kind(&[("wiki.valid.raw", b"a")]), DatasetKind::Text);

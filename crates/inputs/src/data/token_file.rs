@@ -1,8 +1,8 @@
-//! Token ids of a corpus on disk, for corpora larger than the memory. They are written as they are produced, and mapped into memory for reading.
+//! Token ids of a corpus on disk, for corpora larger than the memory. Ids are written as they are produced, and memory-mapped for reading.
 //!
-//! A file consists of a magic line, the BLAKE3 hash of the payload, and the payload, all little-endian: every id in 32 bits, then for every
-//! document 64 bits with four times its number of ids plus the number of its part, then the number of documents in 64 bits. It is written under
-//! a temporary name and renamed. A file that does not match its hash is ignored.
+//! A file consists of a magic line, the BLAKE3 hash of the payload, and the payload. The payload is little-endian: every id in 32 bits, then a
+//! 64-bit number per document (four times its number of ids plus the number of its part), then the number of documents in 64 bits. The file is
+//! written under a temporary name and renamed. A file that does not match its hash is ignored.
 
 use std::{
     fs::{self, File},
@@ -20,11 +20,11 @@ use mantissa_core::open_regular;
 use super::{DataError, examples::Part, ids::Ids};
 use crate::weights::Mapped;
 
-/// Change it with the layout of the file, and with any change in tokenization that the key does not cover.
+/// Change this with the layout of the file, and with any change in tokenization that the key does not cover.
 const MAGIC: &[u8; 24] = b"mantissa token stream 2\n";
-/// Offset of the ids.
+/// Offset of the ids in the file.
 const IDS: usize = MAGIC.len() + blake3::OUT_LEN;
-/// Bytes of each number after the ids.
+/// Size of each number after the ids, in bytes.
 const NUMBER: usize = 8;
 /// Parts in the order of their numbers.
 const PARTS: [Part; 3] = [Part::Train, Part::Validation, Part::Test];
@@ -51,14 +51,14 @@ pub(super) fn file_in(folder: &Path, inputs: &blake3::Hash) -> PathBuf {
     folder.join(format!("{}.stream", &inputs.to_hex()[..32]))
 }
 
-/// Starts a hash of inputs. It includes the version of this program.
+/// Returns a hasher for the inputs of a corpus. The hash includes the version of this crate.
 pub(super) fn hasher() -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new();
     hasher.update(MAGIC).update(env!("CARGO_PKG_VERSION").as_bytes());
     hasher
 }
 
-/// Loads the ids in `file`. Returns `None` if the file does not exist or is damaged.
+/// Loads a file. Returns `None` if it does not exist or is damaged.
 pub(super) fn load(file: &Path) -> Option<Tokens> {
     let mut opened = open_regular(file).ok()?;
     let mut head = [0; IDS];
@@ -105,7 +105,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts writing the contents of `file`.
+    /// Creates a temporary file that [`finish`](Self::finish) renames to `file`.
     pub fn new(file: &Path) -> Result<Self, DataError> {
         static WRITES: AtomicU64 = AtomicU64::new(0);
         let folder = file.parent().unwrap_or(Path::new("."));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_come_back_as_they_were_and_leave_no_temporary_file() {
+    fn documents_are_restored_and_temporary_files_are_removed() {
         let (_folder, file) = stored();
         let document = |part, tokens| Document { part, tokens };
         let expected = Tokens {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_and_a_file_cut_off_anywhere_are_noticed() {
+    fn flipped_bits_and_truncation_are_detected() {
         let (_folder, file) = stored();
         let whole = fs::read(&file).unwrap();
         for at in 0..whole.len() {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_is_gone() {
+    fn unfinished_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.stream");
         let mut writer = Writer::new(&file).unwrap();

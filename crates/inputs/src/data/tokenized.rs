@@ -1,4 +1,4 @@
-//! Tokenized examples, and batches of them.
+//! Tokenized examples and their batches.
 
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ pub struct TokenBatch {
 }
 
 impl Tokenized {
-    /// Creates an empty set. `padding` is the id that fills a batch.
+    /// Creates an empty set. `padding` is the id of the padding token.
     pub(super) fn new(padding: u32) -> Self {
         Self {
             padding,
@@ -57,7 +57,7 @@ impl Tokenized {
         }
     }
 
-    /// Creates examples without a class at these ranges of ids.
+    /// Creates examples without classes from ranges of ids.
     pub(super) fn at(ids: Ids, places: Vec<Range<usize>>) -> Self {
         Self {
             ids,
@@ -74,7 +74,7 @@ impl Tokenized {
         self.labels.push(label);
     }
 
-    /// Pads the examples of a batch to `sequence` tokens.
+    /// Sets the number of tokens to which examples are padded in a batch.
     pub fn padded_to(self, sequence: usize) -> Self {
         Self { sequence, ..self }
     }
@@ -84,7 +84,7 @@ impl Tokenized {
         Self { vocabulary, ..self }
     }
 
-    /// Sets the task to predicting the next token after each token.
+    /// Sets the task to next-token prediction.
     pub fn with_next_token_task(self) -> Self {
         Self {
             asked: Target::NextToken,
@@ -92,7 +92,7 @@ impl Tokenized {
         }
     }
 
-    /// Sets the task to predicting masked tokens, with each example enclosed in two special tokens.
+    /// Sets the task to masked-token prediction. A batch encloses each example in two special tokens.
     pub(super) fn with_masked_token_task(self, masking: Masking) -> Self {
         Self {
             asked: Target::MaskedToken(masking),
@@ -159,7 +159,7 @@ impl Part for Tokenized {
     /// Returns the examples with these indices, in this order, padded.
     ///
     /// # Panics
-    /// If an index is out of range, or an example is longer than a batch's sequence.
+    /// If an index is out of range, or an example is longer than the sequence of a batch.
     fn batch(&self, indices: &[usize]) -> TokenBatch {
         let sequence = self.sequence;
         let mut batch = TokenBatch {
@@ -177,10 +177,10 @@ impl Part for Tokenized {
             let length = ids.len() + around;
             assert!(
                 length <= sequence,
-                "example {index} has {length} tokens, the batch {sequence}"
+                "example {index} has {length} tokens, but the batch has {sequence}"
             );
-            let shown = &mut batch.ids[row * sequence..][..length];
-            for (to, &id) in shown[around / 2..].iter_mut().zip(ids) {
+            let row_ids = &mut batch.ids[row * sequence..][..length];
+            for (to, &id) in row_ids[around / 2..].iter_mut().zip(ids) {
                 *to = id as i32;
             }
             batch.lengths.push(length as i32);
@@ -195,12 +195,12 @@ impl Part for Tokenized {
                     batch.labels.extend(ids[1..].iter().map(|&id| id as i32));
                 }
                 Target::MaskedToken(masking) => {
-                    (shown[0], shown[length - 1]) = (masking.before as i32, masking.behind as i32);
-                    let hidden = masking.mask(&mut shown[1..length - 1], self.places[index].start);
+                    (row_ids[0], row_ids[length - 1]) = (masking.before as i32, masking.behind as i32);
+                    let masked = masking.mask(&mut row_ids[1..length - 1], self.places[index].start);
                     batch
                         .rows
-                        .extend(hidden.iter().map(|place| first + 1 + *place as i32));
-                    batch.labels.extend(hidden.iter().map(|place| ids[*place] as i32));
+                        .extend(masked.iter().map(|place| first + 1 + *place as i32));
+                    batch.labels.extend(masked.iter().map(|place| ids[*place] as i32));
                 }
             }
         }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_holds_the_examples_in_the_order_asked_for_and_pads_them() {
+    fn a_batch_has_the_padded_examples_in_the_requested_order() {
         let batch = three().padded_to(4).batch(&[2, 0]);
         assert_eq!(batch.ids, [1, 7, 2, 9, 1, 2, 9, 9]);
         assert_eq!(batch.lengths, [3, 2]);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn of_words_each_token_but_the_first_is_asked_for_and_no_padding() {
+    fn next_token_targets_are_all_tokens_except_the_first_and_no_padding() {
         let batch = three().padded_to(4).with_next_token_task().batch(&[2, 1]);
         assert_eq!(batch.answers(), [2, 3]);
         assert_eq!(batch.rows, [0, 1, 4, 5, 6]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_words_are_asked_for_where_they_stand_and_a_passage_stands_between_two_tokens() {
+    fn masked_tokens_are_targets_and_passages_are_enclosed_in_special_tokens() {
         let masking = Masking::of(&TextTokenizer::synthetic().unwrap()).unwrap();
         let (before, behind) = (masking.before as i32, masking.behind as i32);
         let mut tokens = Tokenized::new(9);
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!((batch.ids[44], batch.ids[46], batch.ids[47]), (before, behind, 9));
         assert_eq!((batch.rows[6], batch.labels[6]), (44 + 1, 77));
         for (row, label) in batch.rows[..6].iter().zip(&batch.labels) {
-            assert_eq!(*label, 100 + row - 1, "the targets are the original tokens");
+            assert_eq!(*label, 100 + row - 1, "targets must be the original tokens");
         }
         let changed = (1..41).filter(|at| batch.ids[*at as usize] != 100 + at - 1);
         assert!(changed.clone().count() > 0);
@@ -269,8 +269,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "example 1 has 4 tokens, the batch 3")]
-    fn an_example_is_never_cut_by_a_batch() {
+    #[should_panic(expected = "example 1 has 4 tokens, but the batch has 3")]
+    fn a_batch_never_truncates_an_example() {
         three().padded_to(3).batch(&[1]);
     }
 }

@@ -9,20 +9,23 @@ use tokenizers::{
 
 use super::{DataError, Example, Tokenized, vocabulary::Vocabulary};
 
-/// Minimum sequence length: `[CLS]`, one token of the text, `[SEP]`.
+/// Minimum sequence length: `[CLS]`, one token of text, `[SEP]`.
 pub(super) const LEAST_SEQUENCE: u32 = 3;
 
 /// Tokenizer type of the `tokenizers` library.
 pub(super) type WordPieces =
     TokenizerImpl<WordPiece, BertNormalizer, BertPreTokenizer, BertProcessing, Decoder>;
 
-/// Creates a WordPiece tokenizer with this vocabulary, for texts of any length.
+/// Creates a WordPiece tokenizer with this vocabulary and without truncation.
 pub(super) fn word_pieces(vocabulary: &Vocabulary) -> Result<WordPieces, DataError> {
     let ids = WordPiece::read_bytes(vocabulary.text().as_bytes()).map_err(failed)?;
     let model = WordPiece::builder().vocab(ids).build().map_err(failed)?;
     let special = |token: &str| {
         let id = model.token_to_id(token);
-        (token.to_owned(), id.expect("a vocabulary has the special tokens"))
+        (
+            token.to_owned(),
+            id.expect("every vocabulary contains the special tokens"),
+        )
     };
     let processing = BertProcessing::new(special("[SEP]"), special("[CLS]"));
 
@@ -31,7 +34,7 @@ pub(super) fn word_pieces(vocabulary: &Vocabulary) -> Result<WordPieces, DataErr
     inner.with_pre_tokenizer(Some(BertPreTokenizer));
     inner.with_post_processor(Some(processing));
     inner.with_decoder(Some(Decoder::default()));
-    // As in Hugging Face, the text of a special token is encoded as this token.
+    // As in Hugging Face tokenizers, the text of a special token is encoded as the token.
     let special = vocabulary.special().map(|token| AddedToken::from(token, true));
     inner.add_special_tokens(&special.collect::<Vec<_>>());
     Ok(inner)
@@ -45,7 +48,7 @@ pub(super) struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Creates a tokenizer with this vocabulary that returns at most `sequence` tokens.
+    /// Creates a tokenizer with this vocabulary that truncates to `sequence` tokens.
     pub fn new(vocabulary: &Vocabulary, sequence: u32) -> Result<Self, DataError> {
         if sequence < LEAST_SEQUENCE {
             return Err(DataError::Sequence {
@@ -67,9 +70,9 @@ impl Tokenizer {
         })
     }
 
-    /// Returns the ids of every example, in order.
+    /// Tokenizes every example, in order.
     pub fn tokenize(&self, examples: &[Example]) -> Result<Tokenized, DataError> {
-        // Encode one text at a time, because a batch of encodings, with offsets and token strings, is about fifty times as large as the ids.
+        // Do not use batch encoding, because encodings with offsets and token strings need about fifty times the memory of the ids.
         let ids = |example: &Example| -> Result<Vec<u32>, DataError> {
             let text = beginning(&example.text, self.sequence);
             let encoding = self.inner.encode_fast(text, true).map_err(failed)?;
@@ -84,8 +87,8 @@ impl Tokenizer {
     }
 }
 
-/// Returns a prefix of a text that fills `sequence` tokens, to avoid normalizing the rest of a long review. A word with an ASCII letter or digit
-/// is at least one token.
+/// Returns a prefix of a text with at least `sequence` tokens, or all of a shorter text. This avoids normalizing the rest of a long review. A word
+/// with an ASCII letter or digit is at least one token.
 fn beginning(text: &str, sequence: usize) -> &str {
     let is_token = |word: &&str| word.contains(|c: char| c.is_ascii_alphanumeric());
     match text.split_whitespace().filter(is_token).nth(sequence) {
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn tricky_sentences_get_the_ids_that_the_python_package_gives_them() {
+    fn special_cases_get_the_ids_of_the_python_package() {
         let golden: Golden = serde_json::from_str(include_str!("golden/tokenizer.json")).unwrap();
         let tokenizer = Tokenizer::new(&vocabulary(&golden.vocabulary), golden.sequence).unwrap();
         for Case { text, ids } in golden.cases {
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_to_the_sequence_and_still_ends_with_its_separator() {
+    fn a_truncated_text_still_ends_with_the_separator() {
         let tokens = ["[UNK]", "[SEP]", "[CLS]", "[PAD]", "a", "b"].map(str::to_owned);
         let tokenizer = Tokenizer::new(&vocabulary(&tokens), 4).unwrap();
         let examples = ["a b a b a", "b"].map(|text| Example {
@@ -151,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_normalised_no_further_than_the_sequence_needs() {
+    fn only_the_needed_prefix_of_a_long_text_is_normalized() {
         assert_eq!(beginning("one , – two three four", 2), "one , – two ");
         assert_eq!(beginning("one two", 2), "one two");
         assert_eq!(beginning("中 国 電 影", 2), "中 国 電 影");
     }
 
     #[test]
-    fn a_sequence_without_room_for_text_is_refused() {
+    fn a_sequence_without_room_for_text_is_rejected() {
         let tokens = ["[UNK]", "[SEP]", "[CLS]", "[PAD]"].map(str::to_owned);
         let error = Tokenizer::new(&vocabulary(&tokens), 2).err().unwrap();
         assert!(

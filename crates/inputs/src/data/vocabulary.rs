@@ -1,4 +1,4 @@
-//! Vocabulary of a tokenizer: from a file, from the words of the generator, or from the words of the training part.
+//! WordPiece vocabulary: from a file, from the words of the generator, or from the words of the training part.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,18 +17,18 @@ use crate::contents;
 
 /// Tokens that every vocabulary needs.
 const REQUIRED: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
-/// Optional token of Hugging Face models. A text that contains it is encoded with this token.
+/// Optional special token of Hugging Face models.
 const MASK: &str = "[MASK]";
 /// Number of words of a learned vocabulary. It covers 97.6 % of the running words of the 25,000 IMDb training reviews.
 const LEARNED_WORDS: usize = 16_384;
-/// Minimum count of a character in the training part to get its own piece. It excludes rare scripts and stray symbols.
+/// Minimum count of a character in the training part for a piece of its own. Excludes rare scripts and stray symbols.
 const LEAST_CHARACTER_COUNT: u64 = 10;
 
 /// Tokens by id.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Vocabulary {
     tokens: Vec<String>,
-    /// Text normalization before words are looked up.
+    /// Text normalization before the vocabulary lookup.
     pub casing: Casing,
 }
 
@@ -71,17 +71,16 @@ impl Vocabulary {
         })
     }
 
-    /// Returns the words of the synthetic reviews, and the alphabet.
+    /// Builds the vocabulary of the synthetic reviews: their words and the alphabet.
     pub fn synthetic() -> Self {
         let punctuation = [",", "."].map(str::to_owned);
         Self::of_words(punctuation.into_iter().chain(grammar::words()), 'a'..='z')
     }
 
-    /// Returns the most frequent words of these examples, ties in alphabetical order, and the characters of all words, to keep unknown words
-    /// rare.
+    /// Builds a vocabulary of the most frequent words of these examples, with ties in alphabetical order, and of their frequent characters, which
+    /// keep unknown words rare.
     ///
-    /// Does not use `WordPieceTrainer`, because its ids and its ties between merges follow the order of a hash map, and may differ between
-    /// machines.
+    /// Does not use `WordPieceTrainer`, because its ids and tie-breaking depend on the order of a hash map and may differ between machines.
     pub fn learn(examples: &[Example]) -> Result<Self, DataError> {
         let count = |mut counts: HashMap<String, u64>, example: &Example| {
             for word in words(&example.text)? {
@@ -145,12 +144,12 @@ impl Vocabulary {
         self.tokens.len() as u32
     }
 
-    /// Returns the text of a `vocab.txt`: one token per line. If a token occurs twice, its id is the last line.
+    /// Returns the text of a `vocab.txt`: one token per line. A token that occurs twice gets the id of its last line.
     pub fn text(&self) -> String {
         self.tokens.join("\n")
     }
 
-    /// Returns everything that determines the ids of a text.
+    /// Returns a cache key with everything that determines the ids of a text.
     pub fn key(&self) -> String {
         format!("{:?}\n{}", self.casing, self.text())
     }
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_special_tokens_is_refused_with_the_list_of_them() {
+    fn a_file_without_special_tokens_is_rejected_with_a_list_of_them() {
         let error = Vocabulary::from_file(b"[PAD]\nthe\n[CLS]\n", Path::new("vocab.txt"))
             .unwrap_err()
             .to_string();
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_line_numbers_from_zero_whatever_the_line_ends() {
+    fn ids_are_line_numbers_from_zero_with_any_line_ends() {
         let vocabulary =
             Vocabulary::from_file(b"[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\nthe\r\n", Path::new("v")).unwrap();
         assert_eq!(vocabulary.len(), 5);
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_synthetic_vocabulary_is_small_and_has_no_token_twice() {
+    fn the_synthetic_vocabulary_is_small_and_without_duplicates() {
         let tokens = Vocabulary::synthetic().tokens;
         assert_eq!(tokens.iter().collect::<BTreeSet<_>>().len(), tokens.len());
         assert!((400..=800).contains(&tokens.len()), "{}", tokens.len());

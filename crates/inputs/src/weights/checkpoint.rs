@@ -1,4 +1,4 @@
-//! Checkpoints: `safetensors` and PyTorch files, whole or in shards, and llama2.c files.
+//! Checkpoints: safetensors and PyTorch files, single or sharded, and llama2.c files.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,12 +17,12 @@ use super::{
 };
 use crate::contents;
 
-/// Reason why a checkpoint is rejected.
+/// Error of a checkpoint.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WeightsError(pub String);
 
-/// File, or folder of files, with tensors by name.
+/// Checkpoint in a file or folder, with its tensors by name.
 pub struct Checkpoint {
     path: PathBuf,
     files: Vec<Mapped>,
@@ -31,7 +31,7 @@ pub struct Checkpoint {
     notes: Vec<String>,
 }
 
-/// Tensor that is not read yet.
+/// Stored tensor whose values are not read yet.
 pub struct Stored(Place);
 
 enum Place {
@@ -59,10 +59,10 @@ impl Index {
 }
 
 impl Checkpoint {
-    /// Finds the tensors of a file, or of a folder in the layout of Hugging Face.
+    /// Opens a file, or a folder in the layout of Hugging Face, and finds its tensors. Does not read their values.
     ///
     /// # Errors
-    /// An invalid file. The values of tensors are not read.
+    /// An invalid file.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let mut checkpoint = Self {
             path: path.to_owned(),
@@ -86,7 +86,7 @@ impl Checkpoint {
     fn add(&mut self, path: &Path, may_be_index: bool) -> Result<(), String> {
         match Form::of(path)? {
             Form::Index if may_be_index => self.add_shards(path),
-            Form::Index => Err("it is a file of JSON".to_owned()),
+            Form::Index => Err("it is a JSON file, not a shard".to_owned()),
             Form::Safetensors => self.add_mapped(path, Mapped::safetensors),
             Form::Llama2c => self.add_mapped(path, llama2c::tensors),
             Form::PyTorch => {
@@ -111,7 +111,7 @@ impl Checkpoint {
     fn insert(&mut self, name: String, stored: Stored) -> Result<(), String> {
         match self.tensors.insert(name.clone(), stored) {
             None => Ok(()),
-            Some(_) => Err(format!("two files hold `{name}`")),
+            Some(_) => Err(format!("tensor `{name}` is in more than one file")),
         }
     }
 
@@ -120,26 +120,26 @@ impl Checkpoint {
         let index_file = Index::read(index)?;
         let weight_map = &index_file.weight_map;
         let folder = index.parent().unwrap_or(Path::new(""));
-        let mut lacking = vec![];
+        let mut missing = vec![];
         for shard in &index_file.shards() {
             let mut parts = Path::new(shard).components();
             if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
-                return Err(format!("`{shard}` is no file of its own folder"));
+                return Err(format!("shard `{shard}` is not in the folder of the index"));
             }
             let before: BTreeSet<String> = self.tensors.keys().cloned().collect();
             self.add(&folder.join(shard), false)
                 .map_err(|error| format!("`{shard}`: {error}"))?;
             let of_shard = weight_map.iter().filter(|(_, of)| *of == shard);
-            let there = |name: &String| self.tensors.contains_key(name) && !before.contains(name);
-            let not_there = of_shard.filter(|(name, _)| !there(name));
-            lacking.extend(not_there.map(|(name, _)| format!("`{name}` is not in `{shard}`")));
+            let was_added = |name: &String| self.tensors.contains_key(name) && !before.contains(name);
+            let absent = of_shard.filter(|(name, _)| !was_added(name));
+            missing.extend(absent.map(|(name, _)| format!("`{name}` is not in `{shard}`")));
         }
-        if lacking.is_empty() {
+        if missing.is_empty() {
             return Ok(());
         }
         Err(format!(
-            "the index does not fit its files\n  {}",
-            lacking.join("\n  ")
+            "the index does not match its shards\n  {}",
+            missing.join("\n  ")
         ))
     }
 
@@ -153,17 +153,17 @@ impl Checkpoint {
         &self.tensors
     }
 
-    /// Returns the keys of a PyTorch file whose values are dictionaries. The names of their tensors begin with these keys.
+    /// Returns the keys of a PyTorch file whose values are dictionaries or lists. The names of the tensors in them begin with these keys.
     pub fn sections(&self) -> &BTreeSet<String> {
         &self.sections
     }
 
-    /// Returns notes for the report on how the checkpoint was read.
+    /// Returns notes for the report, such as files that were ignored.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Returns the number of rows of a tensor, ignoring prefixes of its name in the checkpoint.
+    /// Returns the number of rows of a tensor. Its name in the checkpoint may have a prefix that ends with a dot.
     pub fn rows(&self, name: &str) -> Option<usize> {
         let ends = |other: &&String| {
             other
@@ -177,7 +177,7 @@ impl Checkpoint {
     /// Reads the values of a tensor of floats: in f64 if it is stored in f64 and `wide` is true, otherwise in f32.
     ///
     /// # Errors
-    /// The file cannot be read, or the tensor is not of floats.
+    /// The file cannot be read, or the dtype is not a supported float.
     ///
     /// # Panics
     /// The checkpoint has no tensor of this name.
@@ -190,7 +190,7 @@ impl Checkpoint {
     }
 }
 
-/// Returns the file that a path refers to, and notes about files that are not read. For a folder, it is the file that transformers reads.
+/// Returns the checkpoint file at a path, and notes about ignored files. In a folder, selects the file that transformers would load.
 fn file_of(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
     const NAMES: [&str; 4] = [
         "model.safetensors",
@@ -201,7 +201,7 @@ fn file_of(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
     if !path.is_dir() {
         return match path.exists() {
             true => Ok((path.to_owned(), vec![])),
-            false => Err("there is no such file".to_owned()),
+            false => Err("file not found".to_owned()),
         };
     }
     const ADAPTERS: [&str; 3] = [
@@ -211,19 +211,23 @@ fn file_of(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
     ];
     if let Some(adapter) = ADAPTERS.iter().find(|name| path.join(name).is_file()) {
         return Err(format!(
-            "it holds an adapter (`{adapter}`), which is not applied\n  hint: merge it into the weights and save them as `{}`",
+            "the folder contains an adapter (`{adapter}`); adapters are not supported\n  hint: merge it into the weights and save them as `{}`",
             NAMES[0]
         ));
     }
-    let mut there = NAMES.iter().filter(|name| path.join(name).exists());
-    let Some(first) = there.next() else {
-        return Err(format!("the folder has none of `{}`", NAMES.join("`, `")));
+    let mut found = NAMES.iter().filter(|name| path.join(name).exists());
+    let Some(first) = found.next() else {
+        return Err(format!(
+            "the folder contains no checkpoint; expected one of `{}`",
+            NAMES.join("`, `")
+        ));
     };
-    let notes = there.map(|other| format!("`{first}` is read and `{other}` is not, as by transformers"));
+    let notes = found
+        .map(|other| format!("`{other}` is ignored because `{first}` takes precedence, as in transformers"));
     Ok((path.join(first), notes.collect()))
 }
 
-/// Describes shards in a folder that do not belong to the files that are `read`.
+/// Describes the shards in a folder that are not among the files that are `read`.
 fn stray_shards(folder: &Path, read: &[PathBuf]) -> Option<String> {
     let is_shard = |name: &str| {
         let begins = ["model-", "pytorch_model-"]
@@ -237,10 +241,10 @@ fn stray_shards(folder: &Path, read: &[PathBuf]) -> Option<String> {
         .filter(|name| is_shard(name) && !read.contains(&folder.join(name)))
         .collect();
     names.sort();
-    (!names.is_empty()).then(|| format!("not read, because no index names them: `{}`", names.join("`, `")))
+    (!names.is_empty()).then(|| format!("shards that no index lists are ignored: `{}`", names.join("`, `")))
 }
 
-/// Returns the files of a checkpoint, a file or a folder: one file, or an index and its shards.
+/// Returns the files of the checkpoint at a path (a file or a folder): one file, or an index and its shards.
 ///
 /// # Errors
 /// A path without a checkpoint, or a malformed index.
@@ -257,7 +261,7 @@ pub fn weight_files(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok([vec![file], shards].concat())
 }
 
-/// Reads every tensor of floats in a checkpoint: its name, its shape and its row-major values.
+/// Reads every float tensor of a checkpoint: name, shape and row-major values. Skips other tensors.
 ///
 /// # Errors
 /// An invalid file.

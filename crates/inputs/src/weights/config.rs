@@ -1,4 +1,4 @@
-//! Sizes of models from the files next to their weights: Hugging Face's `config.json`, or the header of a llama2.c checkpoint.
+//! Reads model sizes from the Hugging Face `config.json` next to the weights, or from the header of a llama2.c checkpoint.
 
 use std::{
     collections::BTreeMap,
@@ -22,10 +22,10 @@ use crate::contents;
 /// File name of the configuration.
 const NAME: &str = "config.json";
 
-/// Returns the model of a checkpoint, or of a configuration without one. Returns `None` if there is no configuration, or for a ResNet.
+/// Reads the model and its size from a checkpoint, or from a `config.json` alone. Returns `None` for a ResNet, and without a configuration.
 ///
 /// # Errors
-/// A malformed configuration, or one with values that are not implemented. The message lists all problems.
+/// A malformed configuration, or one with unsupported values. The message lists all problems.
 pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
     let wrong = |at: &Path, error: String| format!("`{}`: {error}", at.display());
     let is_config = path.file_name() == Some(OsStr::new(NAME));
@@ -45,11 +45,11 @@ pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
     read().map_err(|error| wrong(&config, error))
 }
 
-/// Returns the class names of a checkpoint by number, from its configuration. Empty without a configuration. `count` is the
-/// number of classes of its output head.
+/// Returns the class names of a checkpoint by class number, or an empty map without a configuration. `count` is the number of classes of its
+/// output head.
 ///
 /// # Errors
-/// A malformed configuration, or one whose `id2label`, `label2id`, `num_labels` and output head differ.
+/// A malformed configuration, or an inconsistency between `id2label`, `label2id`, `num_labels` and the output head.
 pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, String>, String> {
     let Some(config) = config_of(path) else {
         return Ok(BTreeMap::new());
@@ -68,14 +68,19 @@ pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, Stri
         };
         table.iter().map(name).collect::<Option<BTreeMap<u32, String>>>()
     };
-    let unread = |name: &str| wrong(format!("`{name}` is no table of classes and their names"));
+    let malformed = |name: &str| wrong(format!("`{name}` does not map class numbers to names"));
     let table = |name: &str| match value.get(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_object().map(Some).ok_or_else(|| unread(name)),
+        Some(value) => value.as_object().map(Some).ok_or_else(|| malformed(name)),
     };
-    let names = table("id2label")?.map(|table| by_number(table).ok_or_else(|| unread("id2label")));
-    let numbers = table("label2id")?.map(|table| by_name(table).ok_or_else(|| unread("label2id")));
-    let names = match (names.transpose()?, numbers.transpose()?) {
+    let names = table("id2label")?.map(|table| by_number(table).ok_or_else(|| malformed("id2label")));
+    let numbers = table("label2id")?.map(|table| by_name(table).ok_or_else(|| malformed("label2id")));
+    let (names, numbers) = (names.transpose()?, numbers.transpose()?);
+    let table_has = match names {
+        Some(_) => "`id2label` has",
+        None => "`label2id` has",
+    };
+    let names = match (names, numbers) {
         (Some(names), Some(numbers)) if names != numbers => {
             return Err(wrong("`id2label` and `label2id` differ".to_owned()));
         }
@@ -85,13 +90,12 @@ pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, Stri
         return Ok(names);
     };
     let named = (!names.is_empty()).then_some(names.len() as u64);
-    let others = [
-        (count.map(u64::from), "the output head has"),
-        (named, "`id2label` has"),
-    ];
-    for (other, of) in others {
+    let others = [(count.map(u64::from), "the output head has"), (named, table_has)];
+    for (other, source) in others {
         if let Some(other) = other.filter(|other| number.as_u64() != Some(*other)) {
-            return Err(wrong(format!("`num_labels` is {number}, and {of} {other}")));
+            return Err(wrong(format!(
+                "`num_labels` is {number}, but {source} {other} classes"
+            )));
         }
     }
     Ok(names)
@@ -100,7 +104,7 @@ pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, Stri
 /// Checks `vocab_size` of the configuration against the rows of the embedding table.
 ///
 /// # Errors
-/// A malformed configuration, or another number.
+/// A malformed configuration, or a different number.
 pub fn check_vocabulary_size(path: &Path, rows: u32) -> Result<(), String> {
     let Some(config) = config_of(path) else {
         return Ok(());
@@ -109,13 +113,13 @@ pub fn check_vocabulary_size(path: &Path, rows: u32) -> Result<(), String> {
     let fields: Map<String, Value> = contents::json(&config).map_err(wrong)?;
     match fields.get("vocab_size") {
         Some(size) if size.as_u64() != Some(rows.into()) => Err(wrong(format!(
-            "`vocab_size` is {size}, and the embedding table has {rows} rows"
+            "`vocab_size` is {size}, but the embedding table has {rows} rows"
         ))),
         _ => Ok(()),
     }
 }
 
-/// Returns the configuration in a folder, or next to a file.
+/// Returns the path of the `config.json` in a folder, or next to a file.
 fn config_of(path: &Path) -> Option<PathBuf> {
     let config = if path.file_name() == Some(OsStr::new(NAME)) {
         path.to_owned()
@@ -130,11 +134,12 @@ fn config_of(path: &Path) -> Option<PathBuf> {
 fn llama2c(header: &Header) -> Result<Model, String> {
     if !(header.dim / header.n_heads).is_multiple_of(2) {
         return Err(format!(
-            "a width of {} with {} heads: their elements turn in pairs",
+            "width {} with {} heads has an odd head dimension; rotary embedding needs an even one",
             header.dim, header.n_heads
         ));
     }
-    let whole = |number: usize| u32::try_from(number).map_err(|_| format!("{number} is no size of a model"));
+    let whole =
+        |number: usize| u32::try_from(number).map_err(|_| format!("{number} is too large for a model size"));
     Ok(Model::Llama(LlamaSize {
         vocab_size: whole(header.vocab_size)?,
         hidden_size: whole(header.dim)?,
@@ -155,9 +160,11 @@ fn llama2c(header: &Header) -> Result<Model, String> {
 
 fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     let Some(kind) = fields.get("model_type").and_then(Value::as_str) else {
-        return Err("it has no `model_type`\n  hint: name the model as transformers does, such as `\"model_type\": \"bert\"`, or \
-                    move the file away and give the size in the suite"
-            .to_owned());
+        return Err(
+            "`model_type` is missing or not a string\n  hint: add the name that transformers uses, such as \
+                    `\"model_type\": \"bert\"`, or move the file away and set the size in the suite"
+                .to_owned(),
+        );
     };
     let fields = Fields::new(fields);
     for (name, usual) in [
@@ -170,12 +177,14 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     ] {
         fields.only(name, usual);
     }
-    tasks(&fields, kind);
+    check_architectures(&fields, kind);
     if matches!(kind, "bert" | "distilbert")
         && let Some(class) = fields.get("tokenizer_class")
         && !class.as_str().is_some_and(is_bert_tokenizer)
     {
-        fields.problem(format!("`tokenizer_class` is {class}; there is `BertTokenizer`"));
+        fields.problem(format!(
+            "`tokenizer_class` is {class}; only `BertTokenizer` and its variants are supported"
+        ));
     }
     let model = match kind {
         "llama" => Model::Llama(llama(&fields)),
@@ -188,25 +197,29 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
         "resnet" => return Ok(None),
         other => {
             return Err(format!(
-                "no model is a `{other}`\n  hint: there are `bert`, `bloom`, `distilbert`, `gpt2`, `llama` and `vit`"
+                "model type `{other}` is not supported\n  hint: use `bert`, `bloom`, `distilbert`, `gpt2`, `llama` or `vit`"
             ));
         }
     };
     if model.layers() > Model::MOST_LAYERS {
-        fields.problem(format!("{} layers", model.layers()));
+        fields.problem(format!(
+            "the model has {} layers; the maximum is {}",
+            model.layers(),
+            Model::MOST_LAYERS
+        ));
     }
-    let problems = fields.finish(&[IGNORED, beside(kind)].concat());
+    let problems = fields.finish(&[IGNORED, ignored_fields(kind)].concat());
     if problems.is_empty() {
         return Ok(Some(model));
     }
     Err(format!(
-        "a `{kind}` of this kind is not computed here\n  {}",
+        "this configuration of `{kind}` is not supported\n  {}",
         problems.join("\n  ")
     ))
 }
 
-/// Reports classes of transformers that use the output head differently.
-fn tasks(fields: &Fields<'_>, kind: &str) {
+/// Reports `architectures` of another model, or with an unsupported output head.
+fn check_architectures(fields: &Fields<'_>, kind: &str) {
     const KNOWN: [&str; 8] = [
         "Model",
         "LMHeadModel",
@@ -225,17 +238,19 @@ fn tasks(fields: &Fields<'_>, kind: &str) {
         let name = class.as_str().unwrap_or_default();
         let is_of_family = name.to_lowercase().starts_with(kind);
         if !is_of_family {
-            fields.problem(format!("`architectures` has {class}, which is not a `{kind}`"));
+            fields.problem(format!(
+                "`architectures` contains {class}, which is not a `{kind}` class"
+            ));
         } else if !KNOWN.iter().any(|task| name.ends_with(task)) {
             fields.problem(format!(
-                "`architectures` has {class}, whose output is not computed here"
+                "`architectures` contains {class}, whose output head is not supported"
             ));
         }
     }
 }
 
-/// Returns the fields of one kind of model that do not affect results.
-fn beside(kind: &str) -> &'static [&'static str] {
+/// Returns the fields of a model type that do not affect results.
+fn ignored_fields(kind: &str) -> &'static [&'static str] {
     match kind {
         "gpt2" => &[
             "n_ctx",
@@ -273,12 +288,12 @@ fn llama(fields: &Fields<'_>) -> LlamaSize {
     fields.only("mlp_bias", false);
     fields.only("pretraining_tp", 1);
     let (width, heads) = (fields.whole("hidden_size"), fields.whole("num_attention_heads"));
-    // Since version 5 of transformers, a single table contains all of it.
+    // transformers 5 writes `rope_theta` and the scaling into `rope_parameters`.
     let [new, old] = ["rope_parameters", "rope_scaling"].map(|name| {
         let value = fields.get(name)?;
         let table = value.as_object();
         if table.is_none() {
-            fields.problem(format!("`{name}` is {value}, and no table"));
+            fields.problem(format!("`{name}` is {value}; expected a JSON object"));
         }
         table
     });
@@ -286,24 +301,23 @@ fn llama(fields: &Fields<'_>) -> LlamaSize {
         fields.problem("`rope_parameters` and `rope_scaling` differ".to_owned());
     }
     let rope = new.or(old);
-    let outside = fields.number_or("rope_theta", 10_000.0);
+    let table = match new {
+        Some(_) => "rope_parameters",
+        None => "rope_scaling",
+    };
+    let top_level_theta = fields.number_or("rope_theta", 10_000.0);
     let theta = match rope.and_then(|rope| rope.get("rope_theta")) {
-        None => outside,
+        None => top_level_theta,
         Some(theta) => theta.as_f64().unwrap_or_else(|| {
-            let table = if new.is_some() {
-                "rope_parameters"
-            } else {
-                "rope_scaling"
-            };
-            fields.problem(format!("`rope_theta` of `{table}` is {theta}, and no number"));
-            outside
+            fields.problem(format!("`rope_theta` of `{table}` is {theta}; expected a number"));
+            top_level_theta
         }),
     };
     if !(theta > 0.0 && theta.is_finite()) {
-        fields.problem(format!("`rope_theta` is {theta}, and no number above 0"));
+        fields.problem(format!("`rope_theta` is {theta}; expected a number above 0"));
     }
-    let shared = fields.whole_or("num_key_value_heads", heads);
-    fields.divides((heads, "num_attention_heads"), (shared, "num_key_value_heads"));
+    let kv_heads = fields.whole_or("num_key_value_heads", heads);
+    fields.divides((heads, "num_attention_heads"), (kv_heads, "num_key_value_heads"));
     let head_dim = match fields.get("head_dim") {
         Some(_) => fields.whole("head_dim"),
         None => {
@@ -312,7 +326,9 @@ fn llama(fields: &Fields<'_>) -> LlamaSize {
         }
     };
     if head_dim == 0 || !head_dim.is_multiple_of(2) {
-        fields.problem(format!("a head is {head_dim} wide: its elements turn in pairs"));
+        fields.problem(format!(
+            "the head dimension is {head_dim}; rotary embedding needs an even number above 0"
+        ));
     }
     LlamaSize {
         vocab_size: fields.whole("vocab_size"),
@@ -320,47 +336,56 @@ fn llama(fields: &Fields<'_>) -> LlamaSize {
         intermediate_size: fields.whole("intermediate_size"),
         num_hidden_layers: fields.whole("num_hidden_layers"),
         num_attention_heads: heads,
-        num_key_value_heads: shared,
+        num_key_value_heads: kv_heads,
         head_dim,
         max_position_embeddings: fields.whole_or("max_position_embeddings", 2048),
         rms_norm_eps: fields.number_or("rms_norm_eps", 1e-6),
         rope_theta: theta,
-        rope_scaling: rope.and_then(|rope| scaling(fields, rope)),
+        rope_scaling: rope.and_then(|rope| scaling(fields, table, rope)),
         rope_interleaved: false,
         tie_word_embeddings: fields.flag_or("tie_word_embeddings", false),
     }
 }
 
-fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling> {
-    let kind = rope.get("rope_type").or_else(|| rope.get("type"));
-    let beyond = |known: &[&str]| {
+/// Reads the scaling of rotary embedding from `table`, the field `name`.
+fn scaling(fields: &Fields<'_>, table: &str, rope: &Map<String, Value>) -> Option<RopeScaling> {
+    let report_unknown = |known: &[&str]| {
         for name in rope.keys().filter(|name| !known.contains(&name.as_str())) {
             fields.problem(format!(
-                "`rope_scaling` has `{name}`, which is not known here: it may change numbers"
+                "`{table}` contains the unknown field `{name}`, which may change results"
             ));
         }
     };
-    let kind = match kind {
+    let kind = match rope.get("rope_type").or_else(|| rope.get("type")) {
         None => None,
-        Some(kind) => Some(kind.as_str().unwrap_or("that is not a text")),
+        Some(Value::String(kind)) => Some(kind.as_str()),
+        Some(other) => {
+            fields.problem(format!("the type of `{table}` is {other}; expected a string"));
+            return None;
+        }
     };
     match kind {
         None | Some("default") => {
-            beyond(&["rope_type", "type", "rope_theta"]);
+            report_unknown(&["rope_type", "type", "rope_theta"]);
             None
         }
         Some("llama3") => {
             let number = |name: &str| {
-                let number = rope
-                    .get(name)
+                let value = rope.get(name);
+                let number = value
                     .and_then(Value::as_f64)
                     .filter(|x| x.is_finite() && *x > 0.0);
                 number.unwrap_or_else(|| {
-                    fields.problem(format!("`rope_scaling` has no `{name}`"));
+                    fields.problem(match value {
+                        Some(value) => {
+                            format!("`{name}` of `{table}` is {value}; expected a number above 0")
+                        }
+                        None => format!("`{name}` of `{table}` is missing"),
+                    });
                     1.0
                 })
             };
-            beyond(&[
+            report_unknown(&[
                 "rope_type",
                 "type",
                 "rope_theta",
@@ -373,9 +398,9 @@ fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling
                 .get("original_max_position_embeddings")
                 .and_then(Value::as_f64);
             if original.is_some_and(|original| original.fract() != 0.0) {
-                fields.problem(
-                    "`original_max_position_embeddings` of `rope_scaling` is not an integer".to_owned(),
-                );
+                fields.problem(format!(
+                    "`original_max_position_embeddings` of `{table}` is not an integer"
+                ));
             }
             let (low, high) = (number("low_freq_factor"), number("high_freq_factor"));
             if low >= high {
@@ -392,7 +417,7 @@ fn scaling(fields: &Fields<'_>, rope: &Map<String, Value>) -> Option<RopeScaling
         }
         Some(other) => {
             fields.problem(format!(
-                "`rope_scaling` of the type `{other}`; there are `default` and `llama3`"
+                "`{table}` has the type `{other}`; only `default` and `llama3` are supported"
             ));
             None
         }
@@ -429,11 +454,11 @@ fn bloom(fields: &Fields<'_>) -> BloomSize {
     fields.only("slow_but_exact", false);
     fields.only("tie_word_embeddings", true);
     // Older files use the names of GPT-2 or other names.
-    let of = |names: [&str; 2]| match names.map(|name| fields.has(name)) {
+    let size_of = |names: [&str; 2]| match names.map(|name| fields.has(name)) {
         [true, true] => {
             let [size, other] = names.map(|name| fields.whole(name));
             if size != other {
-                fields.problem(format!("`{}` is {size}, and `{}` {other}", names[0], names[1]));
+                fields.problem(format!("`{}` is {size}, but `{}` is {other}", names[0], names[1]));
             }
             size
         }
@@ -441,14 +466,14 @@ fn bloom(fields: &Fields<'_>) -> BloomSize {
         _ => fields.whole(names[0]),
     };
     let (width, heads) = (
-        of(["hidden_size", "n_embed"]),
-        of(["n_head", "num_attention_heads"]),
+        size_of(["hidden_size", "n_embed"]),
+        size_of(["n_head", "num_attention_heads"]),
     );
     fields.divides((width, "hidden_size"), (heads, "n_head"));
     BloomSize {
         vocab_size: fields.whole("vocab_size"),
         hidden_size: width,
-        n_layer: of(["n_layer", "num_hidden_layers"]),
+        n_layer: size_of(["n_layer", "num_hidden_layers"]),
         n_head: heads,
         layer_norm_epsilon: fields.number_or("layer_norm_epsilon", 1e-5),
         hidden_dropout: fields.share_or("hidden_dropout", 0.0),
@@ -529,13 +554,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(NAME), config.to_string()).unwrap();
         let shown = folder.path().display().to_string();
-        let beside = model_of(&folder.path().join("model.safetensors"));
-        assert_eq!(model_of(folder.path()), beside);
-        beside.map_err(|error| error.replace(&shown, "…"))
+        let next_to_file = model_of(&folder.path().join("model.safetensors"));
+        assert_eq!(model_of(folder.path()), next_to_file);
+        next_to_file.map_err(|error| error.replace(&shown, "…"))
     }
 
     #[test]
-    fn published_configurations_are_the_published_models() {
+    fn published_configurations_have_the_published_sizes() {
         let llama = json!({
             "model_type": "llama", "hidden_act": "silu", "hidden_size": 4096, "intermediate_size": 11008,
             "max_position_embeddings": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
@@ -563,7 +588,7 @@ mod tests {
         assert!(
             read(differ)
                 .unwrap_err()
-                .contains("`hidden_size` is 512, and `n_embed` 1024")
+                .contains("`hidden_size` is 512, but `n_embed` is 1024")
         );
         let bert = json!({
             "model_type": "bert", "attention_probs_dropout_prob": 0.1, "hidden_act": "gelu",
@@ -590,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scaling_of_llama_3_is_read_from_both_places() {
+    fn the_scaling_of_llama_3_is_read_from_rope_scaling_and_rope_parameters() {
         let mut config = json!({
             "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
             "num_hidden_layers": 1, "num_key_value_heads": 2, "vocab_size": 40, "rope_theta": 500000.0,
@@ -600,7 +625,7 @@ mod tests {
             }
         });
         let Ok(Some(Model::Llama(old))) = read(config.clone()) else {
-            panic!("it is a llama")
+            panic!("expected a llama")
         };
         let scaling = old.rope_scaling.as_ref().unwrap();
         assert_eq!((scaling.factor, old.rope_theta, old.head_dim), (8.0, 5e5, 16));
@@ -612,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_not_computed_is_told_at_once() {
+    fn all_unsupported_values_are_reported_at_once() {
         let error = read(json!({
             "model_type": "llama", "hidden_act": "gelu", "hidden_size": "wide", "intermediate_size": 0,
             "num_attention_heads": 4, "num_hidden_layers": 1, "num_key_value_heads": 3, "attention_bias": true,
@@ -620,21 +645,21 @@ mod tests {
         }));
         let error = error.unwrap_err();
         for part in [
-            "a `llama` of this kind is not computed here",
-            r#"`hidden_act` is "gelu"; there is "silu""#,
-            "`attention_bias` is true; there is false",
-            r#"`hidden_size` is "wide", and no size"#,
-            "`intermediate_size` is 0, and no size",
+            "this configuration of `llama` is not supported",
+            r#"`hidden_act` is "gelu"; only "silu" is supported"#,
+            "`attention_bias` is true; only false is supported",
+            r#"`hidden_size` is "wide"; expected an integer"#,
+            "`intermediate_size` is 0; expected an integer",
             "`vocab_size` is missing",
             "`num_attention_heads` 4 is not a multiple of `num_key_value_heads` 3",
-            "`rope_scaling` of the type `yarn`",
+            "`rope_scaling` has the type `yarn`",
         ] {
             assert!(error.contains(part), "{part} in {error}");
         }
         assert!(
             read(json!({ "model_type": "mamba" }))
                 .unwrap_err()
-                .contains("no model is a `mamba`")
+                .contains("model type `mamba` is not supported")
         );
         assert!(read(json!([])).unwrap_err().ends_with("it is not a JSON object"));
         assert_eq!(read(json!({ "model_type": "resnet" })), Ok(None));
@@ -664,8 +689,8 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_may_change_a_number_is_read_or_refused_by_its_name() {
-        // A field, an implemented value, and one that is not implemented.
+    fn fields_that_may_change_results_are_read_or_rejected() {
+        // Model, field, supported value, unsupported value.
         let known = [
             ("bert", "layer_norm_eps", json!(1e-5), json!("small")),
             ("vit", "layer_norm_eps", json!(1e-3), json!(-1.0)),
@@ -709,7 +734,7 @@ mod tests {
             ("vit", "qkv_bias", json!(true), json!(false)),
             ("distilbert", "sinusoidal_pos_embds", json!(false), json!(true)),
         ];
-        for (kind, name, computed, refused) in known {
+        for (kind, name, supported, rejected) in known {
             let with = |value: &Value| {
                 let mut config = small(kind);
                 // Only ViT reads images.
@@ -722,11 +747,11 @@ mod tests {
                 read(config)
             };
             assert!(
-                with(&computed).is_ok(),
-                "{kind} {name} {computed}: {:?}",
-                with(&computed)
+                with(&supported).is_ok(),
+                "{kind} {name} {supported}: {:?}",
+                with(&supported)
             );
-            let error = with(&refused).expect_err(name);
+            let error = with(&rejected).expect_err(name);
             assert!(error.contains(name), "{kind} {name}: {error}");
         }
         for kind in ["llama", "gpt2", "bloom", "distilbert", "vit"] {
@@ -738,14 +763,14 @@ mod tests {
             config["logit_scale"] = json!(0.0625);
             let error = read(config).unwrap_err();
             assert!(
-                error.contains("`logit_scale` is 0.0625, and is not known here"),
+                error.contains("`logit_scale` is 0.0625; this field is unknown"),
                 "{error}"
             );
         }
     }
 
     #[test]
-    fn classes_of_another_model_and_another_number_of_labels_are_refused() {
+    fn classes_of_another_model_and_another_number_of_labels_are_rejected() {
         let with = |kind: &str, class: &str| {
             let mut config = small(kind);
             config["architectures"] = json!([class]);
@@ -762,7 +787,7 @@ mod tests {
         ] {
             let error = with(kind, class).unwrap_err();
             assert!(
-                error.contains(&format!("`architectures` has \"{class}\"")),
+                error.contains(&format!("`architectures` contains \"{class}\"")),
                 "{error}"
             );
         }
@@ -777,18 +802,18 @@ mod tests {
         assert!(
             names(three, Some(2))
                 .unwrap_err()
-                .contains("`num_labels` is 3, and the output head has 2")
+                .contains("`num_labels` is 3, but the output head has 2")
         );
         let two = json!({ "num_labels": 2, "id2label": { "0": "a", "1": "b", "2": "c" } });
         assert!(
             names(two, None)
                 .unwrap_err()
-                .contains("`num_labels` is 2, and `id2label` has 3")
+                .contains("`num_labels` is 2, but `id2label` has 3")
         );
     }
 
     #[test]
-    fn a_folder_without_a_configuration_says_nothing_and_llama2c_says_it_in_its_header() {
+    fn sizes_come_from_the_header_of_llama2c_and_are_none_without_a_configuration() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(model_of(folder.path()), Ok(None));
         let path = folder.path().join("tiny.bin");
@@ -796,7 +821,7 @@ mod tests {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         fs::write(&path, bytes).unwrap();
         let Ok(Some(Model::Llama(size))) = model_of(&path) else {
-            panic!("it is a llama")
+            panic!("expected a llama")
         };
         assert!(size.rope_interleaved && size.tie_word_embeddings);
         assert_eq!((size.head_dim, size.num_key_value_heads), (8, 4));

@@ -56,7 +56,7 @@ pub(super) const IGNORED: &[&str] = &[
     "top_p",
 ];
 
-/// Returns true for a class of transformers that tokenizes like BERT.
+/// Returns true for a tokenizer class of transformers that tokenizes like BERT.
 pub(crate) fn is_bert_tokenizer(class: &str) -> bool {
     const KNOWN: [&str; 4] = [
         "BertTokenizer",
@@ -70,8 +70,8 @@ pub(crate) fn is_bert_tokenizer(class: &str) -> bool {
 /// A configuration with the problems found so far.
 pub(crate) struct Fields<'a> {
     fields: &'a Map<String, Value>,
-    /// Fields that were read.
-    asked: RefCell<BTreeSet<String>>,
+    /// Names of the fields that were read.
+    used: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<String>>,
 }
 
@@ -79,24 +79,24 @@ impl<'a> Fields<'a> {
     pub(crate) fn new(fields: &'a Map<String, Value>) -> Self {
         Self {
             fields,
-            asked: RefCell::default(),
+            used: RefCell::default(),
             problems: RefCell::default(),
         }
     }
 
-    /// Returns all problems, including unknown fields: those that were neither read nor listed in `beside`.
-    pub(crate) fn finish(self, beside: &[&str]) -> Vec<String> {
-        let asked = self.asked.borrow();
-        let known = |name: &str| asked.contains(name) || name.starts_with('_') || beside.contains(&name);
+    /// Returns all problems. Fields that were neither read nor listed in `ignored` are reported as unknown.
+    pub(crate) fn finish(self, ignored: &[&str]) -> Vec<String> {
+        let used = self.used.borrow();
+        let known = |name: &str| used.contains(name) || name.starts_with('_') || ignored.contains(&name);
         let unknown = self
             .fields
             .iter()
             .filter(|(name, value)| !value.is_null() && !known(name));
         let unknown = unknown.map(|(name, value)| {
-            format!("`{name}` is {value}, and is not known here: it may change numbers")
+            format!("`{name}` is {value}; this field is unknown and may change results")
         });
         let unknown: Vec<String> = unknown.collect();
-        drop(asked);
+        drop(used);
         let mut problems = self.problems.into_inner();
         problems.extend(unknown);
         problems
@@ -113,7 +113,7 @@ impl<'a> Fields<'a> {
 
     /// Returns a field unless it is absent or `null`.
     pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
-        self.asked.borrow_mut().insert(name.to_owned());
+        self.used.borrow_mut().insert(name.to_owned());
         self.fields.get(name).filter(|value| !value.is_null())
     }
 
@@ -128,49 +128,49 @@ impl<'a> Fields<'a> {
         let whole = value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
         whole.filter(|n| *n > 0).unwrap_or_else(|| {
             self.problem(match value {
-                Some(value) => format!("`{name}` is {value}, and no size"),
+                Some(value) => format!("`{name}` is {value}; expected an integer from 1 to {}", u32::MAX),
                 None => format!("`{name}` is missing"),
             });
             1
         })
     }
 
-    pub(crate) fn whole_or(&self, name: &str, absent: u32) -> u32 {
-        self.get(name).map_or(absent, |_| self.whole(name))
+    pub(crate) fn whole_or(&self, name: &str, default: u32) -> u32 {
+        self.get(name).map_or(default, |_| self.whole(name))
     }
 
     /// Returns a number of 0 or more.
-    pub(crate) fn number_or(&self, name: &str, absent: f64) -> f64 {
+    pub(crate) fn number_or(&self, name: &str, default: f64) -> f64 {
         let Some(value) = self.get(name) else {
-            return absent;
+            return default;
         };
         let number = value.as_f64().filter(|x| x.is_finite() && *x >= 0.0);
         number.unwrap_or_else(|| {
-            self.problem(format!("`{name}` is {value}, and no number of 0 or more"));
-            absent
+            self.problem(format!("`{name}` is {value}; expected a number of 0 or more"));
+            default
         })
     }
 
     /// Returns a number of 0 or more and below 1.
-    pub(crate) fn share_or(&self, name: &str, absent: f64) -> f64 {
-        let share = self.number_or(name, absent);
+    pub(crate) fn share_or(&self, name: &str, default: f64) -> f64 {
+        let share = self.number_or(name, default);
         if share >= 1.0 {
-            self.problem(format!("`{name}` is {share}, and no share below 1"));
-            return absent;
+            self.problem(format!("`{name}` is {share}; expected a number below 1"));
+            return default;
         }
         share
     }
 
-    pub(crate) fn flag_or(&self, name: &str, absent: bool) -> bool {
-        self.get(name).map_or(absent, |value| {
+    pub(crate) fn flag_or(&self, name: &str, default: bool) -> bool {
+        self.get(name).map_or(default, |value| {
             value.as_bool().unwrap_or_else(|| {
-                self.problem(format!("`{name}` is {value}, and neither true nor false"));
-                absent
+                self.problem(format!("`{name}` is {value}; expected true or false"));
+                default
             })
         })
     }
 
-    /// Reports a field with any value other than the implemented one.
+    /// Reports a field unless it is absent or has the only supported value.
     pub(crate) fn only(&self, name: &str, value: impl Into<Value>) {
         let value = value.into();
         let same = |other: &Value| match (other.as_f64(), value.as_f64()) {
@@ -178,10 +178,11 @@ impl<'a> Fields<'a> {
             _ => *other == value,
         };
         if let Some(other) = self.get(name).filter(|other| !same(other)) {
-            self.problem(format!("`{name}` is {other}; there is {value}"));
+            self.problem(format!("`{name}` is {other}; only {value} is supported"));
         }
     }
 
+    /// Reports a number that is not a multiple of the other.
     pub(crate) fn divides(&self, (n, name): (u32, &str), (part, of): (u32, &str)) {
         if !n.is_multiple_of(part) {
             self.problem(format!("`{name}` {n} is not a multiple of `{of}` {part}"));

@@ -8,7 +8,7 @@ use crate::contents;
 /// Format of a checkpoint file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Index of a sharded checkpoint.
+    /// Index of a sharded checkpoint, in JSON.
     Index,
     /// <https://huggingface.co/docs/safetensors>.
     Safetensors,
@@ -28,8 +28,7 @@ impl Form {
         Self::of_head(&head).ok_or_else(|| match contents::unsupported(&head) {
             Some(is) => format!("it is {is}"),
             None => {
-                "it is not a checkpoint: its first bytes are those of neither safetensors, PyTorch nor llama2.c"
-                    .to_owned()
+                "it is not a checkpoint in a supported format: safetensors, PyTorch or llama2.c".to_owned()
             }
         })
     }
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_bytes_tell_forms_and_names_do_not() {
+    fn formats_are_detected_from_the_first_bytes() {
         let header = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
         assert_eq!(Form::of_head(&header("{\"a\":1}")), Some(Form::Safetensors));
         assert_eq!(Form::of_head(b"PK\x03\x04"), Some(Form::PyTorch));

@@ -1,5 +1,5 @@
-//! `generation_config.json` next to the weights. The suite defines how tokens are generated, and no value of the file is used. Values that the
-//! suite replaces are reported, and values that no suite can request are errors.
+//! Checks `generation_config.json` next to the weights. The suite defines how tokens are generated, and the values in the file are not used.
+//! Values that the suite overrides are reported. Values that a suite cannot express are errors.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::contents;
 /// File name of the configuration.
 const NAME: &str = "generation_config.json";
 
-/// Fields that a suite sets or fixes: greedy decoding or a temperature, and the number of new tokens.
+/// Fields whose values the suite defines: greedy decoding or a temperature, and the number of new tokens.
 const OF_SUITE: &[&str] = &[
     "do_sample",
     "max_length",
@@ -45,10 +45,10 @@ const IGNORED: &[&str] = &[
     "use_cache",
 ];
 
-/// Reads the configuration next to a checkpoint, a file or a folder. Returns a note if it has values that a suite replaces.
+/// Checks the configuration next to a checkpoint, which is a file or a folder. Returns a note if it contains values that the suite overrides.
 ///
 /// # Errors
-/// A malformed configuration, or one that chooses tokens in a way that is not implemented; the message names the fields.
+/// A malformed configuration, or one with unsupported generation settings. The message names the fields.
 pub fn generation_note(weights: &Path) -> Result<Option<String>, String> {
     let path = match weights.is_dir() {
         true => weights.join(NAME),
@@ -77,7 +77,7 @@ fn note(fields: &Map<String, Value>) -> Result<Option<String>, String> {
         ("renormalize_logits", json!(false)),
         ("repetition_penalty", json!(1.0)),
         ("typical_p", json!(1.0)),
-        // Both affect only searches with more than one beam.
+        // Both only affect beam search.
         ("early_stopping", json!(false)),
         ("length_penalty", json!(1.0)),
     ] {
@@ -91,7 +91,7 @@ fn note(fields: &Map<String, Value>) -> Result<Option<String>, String> {
         problems if !problems.is_empty() => Err(problems.join("\n  ")),
         _ => Ok((!given.is_empty()).then(|| {
             format!(
-                "`{NAME}` is not used, because the suite selects the sampling of tokens: {}",
+                "`{NAME}` is ignored because the suite defines the sampling; ignored values: {}",
                 given.join(", ")
             )
         })),
@@ -107,13 +107,13 @@ mod tests {
     fn read(text: &str) -> Result<Option<String>, String> {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(NAME), text).unwrap();
-        let beside_a_file = generation_note(&folder.path().join("model.safetensors"));
-        assert_eq!(generation_note(folder.path()), beside_a_file);
-        beside_a_file.map_err(|error| error.split_once("`: ").unwrap().1.to_owned())
+        let next_to_file = generation_note(&folder.path().join("model.safetensors"));
+        assert_eq!(generation_note(folder.path()), next_to_file);
+        next_to_file.map_err(|error| error.split_once("`: ").unwrap().1.to_owned())
     }
 
     #[test]
-    fn sampling_of_the_file_is_reported_and_left_to_the_suite() {
+    fn sampling_values_are_reported_as_ignored() {
         assert_eq!(generation_note(Path::new("/nowhere")), Ok(None));
         // The file of Llama 3.2 1B.
         let llama = r#"{"_from_model_config": true, "bos_token_id": 128000, "do_sample": true, "eos_token_id": 128001,
@@ -127,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn what_no_suite_can_ask_for_is_refused_by_name() {
+    fn settings_that_a_suite_cannot_express_are_rejected() {
         for field in [
             r#""repetition_penalty": 1.1"#,
             r#""num_beams": 4"#,
             r#""suppress_tokens": [1, 2]"#,
-            r#""a_field_of_tomorrow": 1"#,
+            r#""an_unknown_field": 1"#,
         ] {
             let name = field.split('"').nth(1).unwrap();
             let error = read(&format!("{{{field}}}")).unwrap_err();

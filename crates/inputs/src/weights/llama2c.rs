@@ -1,17 +1,17 @@
 //! Checkpoints of llama2.c, as written by its `export.py` with `--version 0` and `--version 1`: a header, then every f32 tensor in a fixed
-//! order. Names are those of Hugging Face. The rows of queries and keys are in the order of llama2.c, with neighbouring pairs.
+//! order. Tensors get the names of Hugging Face. The rows of queries and keys stay in the order of llama2.c, which rotates neighbouring pairs.
 
 use safetensors::Dtype;
 
 use super::tensors::{Mapped, Span, Spans};
 
-/// Upper limit of the number of blocks, above that of any model.
+/// Maximum number of blocks in a valid header.
 const MOST_LAYERS: usize = 10_000;
 
-/// Size of the numbers in a header, all `i32`, in bytes.
+/// Size of the seven `i32` numbers in a header, in bytes.
 const NUMBERS: usize = 7 * 4;
 
-/// First bytes of all versions except 0: "ak42".
+/// First bytes of every version except 0: "ak42" as a little-endian `u32`.
 const MAGIC: [u8; 4] = 0x616b_3432_u32.to_le_bytes();
 
 /// Supported versions of `export.py`.
@@ -19,7 +19,7 @@ const MAGIC: [u8; 4] = 0x616b_3432_u32.to_le_bytes();
 enum Version {
     /// The numbers, then tensors that include tables of cosines and sines.
     Zero,
-    /// The magic, the version, the numbers, the flag of tied embeddings, zeros up to 256 bytes, then vectors before matrices.
+    /// The magic, the version, the numbers, a flag for tied embeddings, zeros up to 256 bytes, then vectors before matrices.
     One,
 }
 
@@ -60,20 +60,20 @@ impl Header {
     /// Implausible numbers, or an unsupported version.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let short = || "it is shorter than the header of a llama2.c checkpoint".to_owned();
-        let (version, numbers, shared) = match bytes.strip_prefix(&MAGIC) {
+        let (version, numbers, tied) = match bytes.strip_prefix(&MAGIC) {
             None => (Version::Zero, bytes.get(..NUMBERS).ok_or_else(short)?, None),
             Some(rest) => {
                 let (version, rest) = rest.split_first_chunk().ok_or_else(short)?;
                 match i32::from_le_bytes(*version) {
                     1 => {}
                     2 => {
-                        return Err("it is a llama2.c checkpoint of version 2, whose weights are 8-bit integers\n  hint: \
-                                    `export.py --version 1` writes f32"
+                        return Err("llama2.c checkpoints of version 2 (8-bit integer weights) are not supported\n  hint: export \
+                                    f32 weights with `export.py --version 1`"
                             .to_owned());
                     }
                     other => {
                         return Err(format!(
-                            "it is a llama2.c checkpoint of version {other}, which is not read"
+                            "llama2.c checkpoints of version {other} are not supported"
                         ));
                     }
                 }
@@ -86,9 +86,10 @@ impl Header {
             let number = usize::try_from(numbers[index].unsigned_abs()).unwrap_or(0);
             // In version 0, a negative vocabulary size means that the head is a separate matrix.
             let signed = index == 5 && version == Version::Zero;
-            let sane = (1..1 << 24).contains(&number) && (signed || numbers[index] > 0);
-            sane.then_some(number)
-                .ok_or_else(|| format!("{} is no size of a llama2.c checkpoint", numbers[index]))
+            let is_valid = (1..1 << 24).contains(&number) && (signed || numbers[index] > 0);
+            is_valid
+                .then_some(number)
+                .ok_or_else(|| format!("the llama2.c header contains the invalid size {}", numbers[index]))
         };
         let header = Self {
             version,
@@ -99,14 +100,17 @@ impl Header {
             n_kv_heads: number(4)?,
             vocab_size: number(5)?,
             seq_len: number(6)?,
-            tied: shared.map_or(numbers[5] > 0, |shared| shared != 0),
+            tied: tied.map_or(numbers[5] > 0, |flag| flag != 0),
         };
         if header.n_layers > MOST_LAYERS {
-            return Err(format!("{} layers are no llama2.c checkpoint", header.n_layers));
+            return Err(format!(
+                "the llama2.c header has {} layers; the maximum is {MOST_LAYERS}",
+                header.n_layers
+            ));
         }
         if !(header.dim.is_multiple_of(header.n_heads) && header.n_heads.is_multiple_of(header.n_kv_heads)) {
             return Err(format!(
-                "a width of {} with {} heads over {} is no llama2.c checkpoint",
+                "invalid llama2.c header: width {} with {} heads and {} key-value heads, which do not divide evenly",
                 header.dim, header.n_heads, header.n_kv_heads
             ));
         }
@@ -124,9 +128,9 @@ impl Header {
         ]
         .map(|n| n as u128);
         let head = dim / self.n_heads as u128;
-        let shared = head * self.n_kv_heads as u128;
+        let kv = head * self.n_kv_heads as u128;
         let tables = if self.tied { 1 } else { 2 };
-        let of_layer = 2 * dim + 2 * dim * dim + 2 * shared * dim + 3 * hidden * dim;
+        let of_layer = 2 * dim + 2 * dim * dim + 2 * kv * dim + 3 * hidden * dim;
         let angles = match self.version {
             Version::Zero => 2 * positions * (head / 2),
             Version::One => 0,
@@ -166,7 +170,7 @@ impl Header {
         let [before_attention, before_feed_forward] = norms;
         match self.version {
             Version::Zero => {
-                // Cosines and sines are computed again instead.
+                // Not read: cosines and sines are recomputed.
                 let angles = vec![(None, vec![self.seq_len, dim / self.n_heads / 2]); 2];
                 [
                     table,
@@ -194,12 +198,12 @@ impl Header {
     }
 }
 
-/// Returns the position of each tensor in a file.
+/// Returns the position of every tensor in a file.
 pub(super) fn tensors(file: &Mapped) -> Result<Spans, String> {
     let header = Header::read(file.bytes())?;
     if header.bytes() != file.bytes().len() as u128 {
         return Err(format!(
-            "a llama2.c checkpoint with this header has {} bytes, and it has {}",
+            "a llama2.c checkpoint with this header has {} bytes, but the file has {}",
             header.bytes(),
             file.bytes().len()
         ));
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_the_tensors_that_its_header_says_and_no_others() {
+    fn a_file_has_exactly_the_tensors_of_its_header() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.bin");
         let found = |bytes: &[u8]| {
@@ -240,8 +244,8 @@ mod tests {
         };
         // Width 4, inner width 3, one layer, two heads with one key-value head, five tokens, two positions; tied and untied.
         let count = 5 * 4 + (4 + 16 + 8 + 8 + 16) + (4 + 12 + 12 + 12) + 4 + 2 * 2;
-        let file = |words: i32, values: usize| {
-            let mut bytes = header([4, 3, 1, 2, 1, words, 2]);
+        let file = |vocabulary: i32, values: usize| {
+            let mut bytes = header([4, 3, 1, 2, 1, vocabulary, 2]);
             bytes.extend((0..values).flat_map(|value| (value as f32).to_le_bytes()));
             bytes
         };
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_has_its_vectors_first_and_no_tables_of_angles() {
+    fn version_1_stores_vectors_first_and_no_cosines_and_sines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.bin");
         let file = |version: i32, shared: u8, values: usize| {

@@ -13,21 +13,21 @@ use safetensors::Dtype;
 
 use super::tensors::floats;
 
-/// Returns the unread tensors by name, and the keys of the file whose values are dictionaries. A name consists of the keys on the path to a
-/// tensor, joined by dots.
+/// Returns the tensors by name, without reading their values, and the top-level keys whose values are dictionaries or lists. A name consists of
+/// the keys on the path to a tensor, joined by dots.
 pub(super) fn tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, BTreeSet<String>), String> {
     if has_negative_views(path).map_err(|error| error.to_string())? {
-        return Err("it holds a negated view of a tensor, whose sign is not read\n  hint: save `tensor.resolve_neg()`".to_owned());
+        return Err("it contains a negated view of a tensor, which is not supported\n  hint: save `tensor.resolve_neg()` instead".to_owned());
     }
     let reader = PytorchReader::new(path).map_err(|error| error.to_string())?;
     if reader.is_empty() {
-        return Err("it holds no tensors".to_owned());
+        return Err("it contains no tensors".to_owned());
     }
     let sections = match PytorchReader::read_pickle_data(path, None) {
         Ok(PickleValue::Dict(values)) => {
-            let holds_others =
+            let is_container =
                 |value: &PickleValue| matches!(value, PickleValue::Dict(_) | PickleValue::List(_));
-            let sections = values.into_iter().filter(|(_, value)| holds_others(value));
+            let sections = values.into_iter().filter(|(_, value)| is_container(value));
             sections.map(|(key, _)| key).collect()
         }
         _ => BTreeSet::new(),
@@ -35,13 +35,13 @@ pub(super) fn tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, BTreeSet
     Ok((reader.into_tensors().into_iter().collect(), sections))
 }
 
-/// Returns true if a file has the key `neg`, by which `torch.save` marks a tensor as negated on reading.
+/// Returns true if a file contains `neg: True`, with which `torch.save` marks tensors that are negated on loading.
 fn has_negative_views(path: &Path) -> std::io::Result<bool> {
-    /// Number of bytes at the beginning of the file that contain the pickle.
+    /// Number of bytes searched at the beginning of the file, where the pickle is.
     const BEGINNING: u64 = 16 << 20;
     let mut bytes = vec![];
     open_regular(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
-    // The key, its position in the memo, and `True`.
+    // The key is followed by its memo index and `True`.
     let key = b"X\x03\x00\x00\x00neg";
     let is_true = |after: &[u8]| matches!(after, [b'q', _, 0x88, ..] | [b'r', _, _, _, _, 0x88, ..]);
     let mut keys = (0..bytes.len().saturating_sub(key.len())).filter(|at| bytes[*at..].starts_with(key));
@@ -61,9 +61,9 @@ pub(super) fn dtype(tensor: &Tensor) -> Option<Dtype> {
 
 /// Returns the values of a tensor in row-major order; see [`super::Mapped::values`].
 pub(super) fn values(tensor: &Tensor, wide: bool) -> Result<Values, String> {
-    let dtype = dtype(tensor).ok_or("no floats")?;
+    let dtype = dtype(tensor).ok_or("the dtype is not a supported float")?;
     let bytes = tensor.read().map_err(|error| error.to_string())?;
-    floats(dtype, &bytes, wide).ok_or_else(|| "no floats".to_owned())
+    floats(dtype, &bytes, wide).ok_or_else(|| "the dtype is not a supported float".to_owned())
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn archives_and_pickles_of_pytorch_are_read_whatever_they_are_nested_in() {
+    fn archives_and_pickles_are_read_with_nested_dictionaries() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         for name in ["archive.pth", "pickle.pth"] {
             let (found, sections) = tensors(&folder.join(name)).unwrap();
@@ -84,8 +84,8 @@ mod tests {
             let single = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
             let more = |by: f32| Ok(Values::F32(single.iter().map(|x| x + by).collect()));
             assert_eq!(of("module.single"), (vec![2, 3], more(0.0)), "{name}");
-            let turned = Ok(Values::F32(vec![0.0, 2.0, 4.0, 1.0, 3.0, 5.0]));
-            assert_eq!(of("module.half"), (vec![2, 3], turned), "{name}");
+            let transposed = Ok(Values::F32(vec![0.0, 2.0, 4.0, 1.0, 3.0, 5.0]));
+            assert_eq!(of("module.half"), (vec![2, 3], transposed), "{name}");
             assert_eq!(of("module.brain"), (vec![6], more(1.0)), "{name}");
             assert_eq!(of("module.double"), (vec![6], more(2.0)), "{name}");
             let (_, double) = end_of("module.double");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_or_none_is_an_error() {
+    fn truncated_files_and_other_files_are_errors() {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/archive.pth");
         let good = std::fs::read(golden).unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tensors in files: the header is mapped into memory and gives the position of each tensor, and the values are read.
+//! Tensors in files. The file is memory-mapped to find the position of each tensor; values are read with ordinary reads.
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path};
 
@@ -30,9 +30,9 @@ impl Mapped {
     /// Maps a file.
     pub(crate) fn open(path: &Path) -> std::io::Result<Self> {
         let file = open_regular(path)?;
-        // SAFETY: another process may change the file while it is read. This can only change numbers: offsets are checked against the length of
-        // the map, and truncating the file ends the process by a signal.
-        #[expect(unsafe_code, reason = "a map is no slice like others")]
+        // SAFETY: another process may modify the file while it is mapped. A modification only changes values, because offsets are checked
+        // against the length of the map. Truncation kills the process with a signal.
+        #[expect(unsafe_code, reason = "another process may modify a mapped file")]
         let map = unsafe { Mmap::map(&file) }?;
         Ok(Self { file, map })
     }
@@ -43,7 +43,7 @@ impl Mapped {
 
     /// Returns the tensors of a safetensors file by name, in the order of the file.
     pub(super) fn safetensors(&self) -> Result<Spans, String> {
-        // `deserialize` checks that the header is within the file, and that tensors fill the rest without a gap or an overlap.
+        // `deserialize` checks that the header is within the file, and that the tensors fill the rest without gaps and overlaps.
         SafeTensors::deserialize(&self.map).map_err(|error| error.to_string())?;
         let (header, metadata) = SafeTensors::read_metadata(&self.map).map_err(|error| error.to_string())?;
         /// Size of the header's length field, which precedes the header.
@@ -69,22 +69,22 @@ impl Mapped {
     /// Reads the values of a tensor: in f64 if it is stored in f64 and `wide` is true, otherwise in f32.
     ///
     /// # Errors
-    /// They are not floats, or cannot be read.
+    /// The values are not floats, or cannot be read.
     pub(super) fn values(&self, place: &Span, wide: bool) -> Result<Values, String> {
         let bytes = &place.bytes;
         let values = match place.dtype {
             Dtype::F32 => self.read(bytes).map(Values::F32),
-            Dtype::F16 => self.read(bytes).map(|halves| widened::<half::f16>(&halves)),
-            Dtype::BF16 => self.read(bytes).map(|halves| widened::<half::bf16>(&halves)),
+            Dtype::F16 => self.read(bytes).map(|values| widened::<half::f16>(&values)),
+            Dtype::BF16 => self.read(bytes).map(|values| widened::<half::bf16>(&values)),
             Dtype::F64 => self.read(bytes).map(|values| narrowed(values, wide)),
-            _ => return Err("no floats".to_owned()),
+            _ => return Err("the dtype is not a supported float".to_owned()),
         };
         values.map_err(|error| error.to_string())
     }
 
-    /// Reads these bytes directly into the result instead of copying from the map, which would make pages resident twice.
+    /// Reads bytes directly into the result. Copying from the map would keep the pages resident twice.
     fn read<T: bytemuck::Pod>(&self, bytes: &Range<usize>) -> std::io::Result<Vec<T>> {
-        /// Number of bytes that each core reads at a time.
+        /// Number of bytes in one read. The cores read in parallel.
         const PIECE: usize = 8 << 20;
         let mut values: Vec<T> = bytemuck::zeroed_vec(bytes.len() / size_of::<T>());
         let pieces = bytemuck::cast_slice_mut(&mut values).par_chunks_mut(PIECE);
@@ -107,7 +107,7 @@ pub(super) fn floats(dtype: Dtype, bytes: &[u8], wide: bool) -> Option<Values> {
     }
 }
 
-/// Copies values from any alignment. Bytes are little-endian, like every machine that burn supports.
+/// Copies values from bytes of any alignment. The bytes are little-endian, as on every machine that burn supports.
 fn aligned<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
     bytemuck::pod_collect_to_vec(bytes)
 }
@@ -119,11 +119,11 @@ fn narrowed(values: Vec<f64>, wide: bool) -> Values {
     }
 }
 
-fn widened<T>(halves: &[T]) -> Values
+fn widened<T>(stored: &[T]) -> Values
 where
     [T]: HalfFloatSliceExt,
 {
-    let mut values = vec![0.0; halves.len()];
-    halves.convert_to_f32_slice(&mut values);
+    let mut values = vec![0.0; stored.len()];
+    stored.convert_to_f32_slice(&mut values);
     Values::F32(values)
 }

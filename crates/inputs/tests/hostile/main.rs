@@ -1,4 +1,4 @@
-//! Manipulated data, tokenizers and checkpoints are read or rejected without a crash.
+//! Tests that modified data, tokenizers and checkpoints are read or rejected without a crash.
 
 mod readers;
 
@@ -17,12 +17,12 @@ use mantissa_testing::{
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Number of modified files of each kind.
+/// Number of modified files per format.
 const FILES: u64 = 2000;
 /// Memory limit for reading a small file, in bytes.
-const MUCH: usize = 64 << 20;
-/// Memory limit for decoders of pictures: half a GiB each, for two pictures, which are then copied into three colors.
-const OF_PICTURES: usize = 3 << 30;
+const SMALL_FILE_LIMIT: usize = 64 << 20;
+/// Memory limit for decoding two images, in bytes: a decoder uses up to 512 MiB, and each image is copied into three colors.
+const IMAGE_LIMIT: usize = 3 << 30;
 
 fn file(path: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
@@ -44,7 +44,7 @@ fn huggingface() -> serde_json::Value {
     golden["tokenizer"].clone()
 }
 
-/// Creates a PNG of one color.
+/// Encodes a grayscale PNG of one color.
 fn png(width: u32, height: u32) -> Vec<u8> {
     let mut bytes = vec![];
     let pixels = vec![7_u8; (width * height) as usize];
@@ -61,15 +61,15 @@ fn header(numbers: [i32; 7]) -> Vec<u8> {
 }
 
 /// Checks that a reader rejects a file with a message.
-fn refused(read: impl Fn(&[u8]) -> Result<(), String>, bytes: &[u8]) {
-    let error = read(bytes).expect_err("it is no valid file");
-    assert!(!error.trim().is_empty());
+fn assert_rejected(read: impl Fn(&[u8]) -> Result<(), String>, bytes: &[u8]) {
+    let error = read(bytes).expect_err("an invalid file must be rejected");
+    assert!(!error.trim().is_empty(), "the error message must not be empty");
 }
 
 #[test]
 fn tokenizers() {
     let models = ["unigram.model", "pairs.model"].map(|name| file(&format!("src/data/golden/{name}")));
-    assert_robust("a SentencePiece model", &models, FILES, readers::tokenizer);
+    assert_robust("SentencePiece model", &models, FILES, readers::tokenizer);
     assert_robust(
         "tok.bin",
         &[readers::llama2c_tokenizer()],
@@ -80,20 +80,20 @@ fn tokenizers() {
     assert_robust("tokenizer.json", &[json], FILES, readers::tokenizer);
 }
 
-/// Files that are valid JSON and inconsistent.
+/// Checks tokenizer files that are valid JSON but inconsistent, and truncated files.
 #[test]
-fn a_tokenizer_that_its_library_trips_over_is_refused() {
+fn a_tokenizer_that_makes_the_library_panic_is_rejected() {
     let with = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut json = huggingface();
         change(&mut json);
         json.to_string().into_bytes()
     };
     let prefixed = with(&|json| json["model"]["continuing_subword_prefix"] = "##".into());
-    refused(readers::tokenizer, &prefixed);
+    assert_rejected(readers::tokenizer, &prefixed);
     // Normalization rules with an empty table, or one that ends where it is indexed.
     for rules in ["AAAAAA==", "BAAAAAAAAAA="] {
         let normalizer = serde_json::json!({"type": "Precompiled", "precompiled_charsmap": rules});
-        refused(
+        assert_rejected(
             readers::tokenizer,
             &with(&|json| json["normalizer"] = normalizer.clone()),
         );
@@ -102,17 +102,17 @@ fn a_tokenizer_that_its_library_trips_over_is_refused() {
     let whole = huggingface().to_string();
     let decoder = whole.find("\"decoder\"").unwrap();
     for end in decoder..decoder + 60 {
-        refused(readers::tokenizer, &whole.as_bytes()[..end]);
+        assert_rejected(readers::tokenizer, &whole.as_bytes()[..end]);
     }
 }
 
 #[test]
 fn vocabularies() {
-    let words = ["[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nfilm\nbad\n##s\nc\n##a\n"];
-    assert_robust("vocab.txt", &texts(words), FILES, readers::vocabulary);
+    let vocabulary = ["[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\ngood\nfilm\nbad\n##s\nc\n##a\n"];
+    assert_robust("vocab.txt", &texts(vocabulary), FILES, readers::vocabulary);
     assert_robust(
-        "vocab.txt of running text",
-        &texts(words),
+        "vocab.txt for running text",
+        &texts(vocabulary),
         FILES,
         readers::tokenizer,
     );
@@ -153,13 +153,13 @@ fn running_text() {
 fn caches() {
     // Any existing cache file is replaced.
     assert_robust(
-        "a stream of tokens",
+        "token stream",
         &texts(["mantissa token stream 1\n", "\0\0\0\0"]),
         200,
         readers::token_stream,
     );
     assert_robust(
-        "tokens",
+        "cached tokens",
         &texts(["mantissa tokens 1\n", "\0\0\0\0"]),
         200,
         readers::tokens,
@@ -172,21 +172,21 @@ fn pictures() {
         .map(|at| if at % 3073 == 0 { 3 } else { at as u8 })
         .collect();
     assert_robust("CIFAR-10", &[batch], 500, readers::cifar);
-    endures_within(OF_PICTURES, "png", &[png(9, 8), png(8, 8)], FILES, readers::png);
+    endures_within(IMAGE_LIMIT, "png", &[png(9, 8), png(8, 8)], FILES, readers::png);
     let mut photograph = vec![];
     let mut encoder = codecs::jpeg::JpegEncoder::new(&mut photograph);
     encoder
         .encode(&[100; 12 * 10], 12, 10, image::ColorType::L8)
         .unwrap();
-    endures_within(OF_PICTURES, "jpeg", &[photograph], FILES, readers::jpeg);
+    endures_within(IMAGE_LIMIT, "jpeg", &[photograph], FILES, readers::jpeg);
 }
 
-/// Checks pictures of a few kilobytes that would need gigabytes if their shorter side were scaled to the input size.
+/// Checks images of a few kilobytes that would need gigabytes if their shorter side were scaled to the input size.
 #[test]
-fn a_picture_that_is_far_too_long_is_refused_or_stays_small() {
+fn a_very_long_image_is_rejected_or_needs_little_memory() {
     for picture in [png(1, 40_000), png(40_000, 1)] {
-        let taken = peak_of(|| drop(readers::png(&picture)));
-        assert!(taken < MUCH, "{taken} bytes");
+        let peak = peak_of(|| drop(readers::png(&picture)));
+        assert!(peak < SMALL_FILE_LIMIT, "peak memory: {peak} bytes");
     }
 }
 
@@ -209,7 +209,7 @@ fn configurations() {
 #[test]
 fn checkpoints() {
     let tensors = file("../workloads/tests/golden/distilbert-tiny.safetensors");
-    // Only the header of this file can be inconsistent. Most modifications leave it a header.
+    // Only the header of this file can be inconsistent. Most modifications keep the header valid.
     assert_robust("safetensors", &[tensors], FILES, readers::safetensors);
     let small = [
         r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F16","shape":[2,2],"data_offsets":[8,16]}}"#,
@@ -223,13 +223,13 @@ fn checkpoints() {
     });
     assert_robust("small safetensors", &small, FILES, readers::safetensors);
     let index = [r#"{"metadata": {"total_size": 0}, "weight_map": {}}"#];
-    assert_robust("an index", &texts(index), FILES, readers::index);
+    assert_robust("shard index", &texts(index), FILES, readers::index);
     let pytorch = ["archive.pth", "pickle.pth"].map(|name| file(&format!("tests/golden/{name}")));
     assert_robust("torch.save", &pytorch, FILES, readers::pytorch);
     assert_robust("llama2.c", &[llama2c()], FILES, readers::llama2c);
 }
 
-/// Files whose type is detected from their content, and the configurations next to them.
+/// Checks files whose type is detected from their content, and the configurations next to them.
 #[test]
 fn recognizers() {
     let any = [
@@ -240,7 +240,7 @@ fn recognizers() {
         "spam\ta\nham\tb\nspam\tc\nham\td\n",
     ];
     let any = [texts(any), vec![packed("0,bad\n1,good\n"), png(3, 2)]].concat();
-    assert_robust("a file without a telling name", &any, FILES, readers::recognized);
+    assert_robust("file of unknown type", &any, FILES, readers::recognized);
     let header = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
     let safetensors = [
         &(header.len() as u64).to_le_bytes()[..],
@@ -280,9 +280,9 @@ fn llama2c() -> Vec<u8> {
     llama
 }
 
-/// Checks headers of 28 bytes that declare sixteen million layers, and more bytes than an integer can count.
+/// Checks headers of 28 bytes that declare up to 16 million layers, or sizes that overflow an integer.
 #[test]
-fn a_header_of_a_model_that_cannot_be_is_refused_at_once() {
+fn a_header_with_impossible_sizes_is_rejected_with_little_memory() {
     const MOST: i32 = (1 << 24) - 1;
     for numbers in [
         [16, 16, MOST, 1, 1, 1, 1],
@@ -290,18 +290,19 @@ fn a_header_of_a_model_that_cannot_be_is_refused_at_once() {
         [MOST; 7],
     ] {
         let bytes = header(numbers);
-        let taken = peak_of(|| refused(readers::llama2c, &bytes));
-        assert!(taken < MUCH, "{numbers:?}: {taken} bytes");
+        let peak = peak_of(|| assert_rejected(readers::llama2c, &bytes));
+        assert!(peak < SMALL_FILE_LIMIT, "{numbers:?}: peak memory: {peak} bytes");
     }
 }
 
-/// Reads 200,000 rows with half as many labels in less than 20 s.
+/// Checks that 200,000 rows with half as many labels are read in less than 20 s.
 #[test]
-fn a_label_a_row_is_read_in_time() {
+fn many_different_labels_are_read_in_time() {
     let rows: String = (0..200_000)
         .map(|n| format!("kind {}\tsome words\n", n / 2))
         .collect();
-    let begun = Instant::now();
+    let start = Instant::now();
     readers::tsv(rows.as_bytes()).unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let elapsed = start.elapsed();
+    assert!(elapsed < Duration::from_secs(20), "reading took {elapsed:?}");
 }

@@ -1,4 +1,4 @@
-//! Readers of data, tokenizers and models, each from bytes to its error. The fuzz targets call the same functions.
+//! Readers of data, tokenizers and models. Each takes bytes and returns the error message. The fuzz targets call the same functions.
 
 use std::{
     fmt::Display,
@@ -16,7 +16,7 @@ use mantissa_inputs::{
     weights::{model_of, weights_in},
 };
 
-/// Inputs of a tokenizer.
+/// Texts that are encoded with every tokenizer.
 const TEXTS: [&str; 4] = [
     "",
     "ab  b",
@@ -25,10 +25,10 @@ const TEXTS: [&str; 4] = [
 ];
 /// Maximum sequence length, in tokens.
 const SEQUENCE: u32 = 8;
-/// Number of rows and columns of a model's input image.
+/// Height and width of the input image of a model.
 const EDGE: usize = 8;
 
-/// Temporary folder that contains a file under a fixed name.
+/// Temporary folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -43,8 +43,8 @@ impl Folder {
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
         let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(said)?;
-        fs::write(&path, bytes).map_err(said)?;
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(message)?;
+        fs::write(&path, bytes).map_err(message)?;
         Ok(path)
     }
 
@@ -59,11 +59,12 @@ impl Drop for Folder {
     }
 }
 
-fn said(error: impl Display) -> String {
+fn message(error: impl Display) -> String {
     error.to_string()
 }
 
-fn halves() -> Wanted {
+/// Returns a split with one training and one test example.
+fn equal_parts() -> Wanted {
     Wanted::Divided(Split {
         join: true,
         train: Some(1),
@@ -76,7 +77,7 @@ fn halves() -> Wanted {
 /// Reads `tokenizer.json`, a SentencePiece `.model` or a `tok*.bin`.
 pub fn tokenizer(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("tokenizer", bytes)?;
-    let tokenizer = TextTokenizer::open(&folder.at("tokenizer")).map_err(said)?;
+    let tokenizer = TextTokenizer::open(&folder.at("tokenizer")).map_err(message)?;
     let _ = (
         tokenizer.vocabulary(),
         tokenizer.beginning(),
@@ -99,7 +100,7 @@ pub fn vocabulary(bytes: &[u8]) -> Result<(), String> {
     let data = folder.put("train.tsv", "0\tbad film\n1\tGood film, café\n".as_bytes())?;
     let (vocabulary, cache) = (folder.at("vocab.txt"), folder.at("cache"));
     let data = reviews(&data, Some(&vocabulary), &cache);
-    data.map(drop).map_err(said)
+    data.map(drop).map_err(message)
 }
 
 fn reviews(data: &Path, vocabulary: Option<&Path>, cache: &Path) -> Result<Dataset<Tokenized>, DataError> {
@@ -110,13 +111,13 @@ fn reviews(data: &Path, vocabulary: Option<&Path>, cache: &Path) -> Result<Datas
         vocabulary,
         cache,
     };
-    load_reviews(DatasetKind::Reviews, &halves(), SEQUENCE, &reading)
+    load_reviews(DatasetKind::Reviews, &equal_parts(), SEQUENCE, &reading)
 }
 
-/// Reads a file of a data set whose name determines its format. Checks that `check` and the loader of a training read the same.
+/// Checks a data set file. `name` determines its format.
 fn data(name: &str, bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with(name, bytes)?;
-    let checked = check(&folder.at(name), &ColumnNames::default()).map_err(said)?;
+    let checked = check(&folder.at(name), &ColumnNames::default()).map_err(message)?;
     assert!(!checked.parts.is_empty() && checked.parts.iter().all(|part| part.examples > 0));
     Ok(())
 }
@@ -151,14 +152,14 @@ pub fn packed_text(bytes: &[u8]) -> Result<(), String> {
     data("text.txt.gz", bytes)
 }
 
-/// Reads a text of aclImdb, among others.
+/// Reads a text in a folder like aclImdb, next to two valid ones.
 pub fn imdb(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("imdb/train/pos/0_9.txt", bytes)?;
     folder.put("imdb/train/neg/0_1.txt", b"bad")?;
     folder.put("imdb/test/neg/0_2.txt", b"dull")?;
     check(&folder.at("imdb"), &ColumnNames::default())
         .map(drop)
-        .map_err(said)
+        .map_err(message)
 }
 
 /// Reads a CIFAR-10 batch.
@@ -167,12 +168,12 @@ pub fn cifar(bytes: &[u8]) -> Result<(), String> {
     images(&folder.at("data_batch_1.bin"))
 }
 
-/// Reads a PNG, among other pictures.
+/// Reads a folder of images with two copies of a PNG.
 pub fn png(bytes: &[u8]) -> Result<(), String> {
     picture("0.png", bytes)
 }
 
-/// Reads a JPEG, among other pictures.
+/// Reads a folder of images with two copies of a JPEG.
 pub fn jpeg(bytes: &[u8]) -> Result<(), String> {
     picture("0.jpg", bytes)
 }
@@ -190,23 +191,23 @@ fn images(path: &Path) -> Result<(), String> {
         EDGE,
         &ImagePreprocessing::usual(Normalization::UNIT),
     )
-    .map_err(said)?;
+    .map_err(message)?;
     assert!(loaded.classes >= 2);
-    check(path, &ColumnNames::default()).map(drop).map_err(said)
+    check(path, &ColumnNames::default()).map(drop).map_err(message)
 }
 
 /// Reads the cache file of a corpus.
 pub fn token_stream(bytes: &[u8]) -> Result<(), String> {
-    kept(DatasetKind::Text, bytes)
+    cached(DatasetKind::Text, bytes)
 }
 
 /// Reads the cache file of reviews.
 pub fn tokens(bytes: &[u8]) -> Result<(), String> {
-    kept(DatasetKind::Reviews, bytes)
+    cached(DatasetKind::Reviews, bytes)
 }
 
-/// Loads data, replaces every cache file by these bytes, and loads the data again. Both results have to be equal.
-fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
+/// Loads data, overwrites every cache file with these bytes, and loads the data again. Both results must be equal.
+fn cached(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("tok.bin", &llama2c_tokenizer())?;
     let text = folder.put("text.txt", "a b ab<|endoftext|>ab ab b a".as_bytes())?;
     let reviews = folder.put("train.tsv", "0\tbad film\n1\tgood film\n".as_bytes())?;
@@ -214,26 +215,26 @@ fn kept(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
     let load = || match kind {
         DatasetKind::Text => load_passages(
             (kind, LanguageTask::Next),
-            &halves(),
+            &equal_parts(),
             SEQUENCE,
             &Reading::new(Some(&text), Some(&folder.at("tok.bin")), &cache),
         ),
         _ => self::reviews(&reviews, None, &cache),
     };
-    let seen = |data: Dataset<Tokenized>| {
+    let all_ids = |data: Dataset<Tokenized>| {
         let ids =
             |part: &Tokenized| -> Vec<Vec<u32>> { (0..part.len()).map(|n| part.ids(n).to_vec()).collect() };
         [&data.train, &data.validation, &data.test].map(ids)
     };
-    let first = load().map(seen).map_err(said)?;
-    for entry in fs::read_dir(&cache).map_err(said)? {
-        fs::write(entry.map_err(said)?.path(), bytes).map_err(said)?;
+    let first = load().map(all_ids).map_err(message)?;
+    for entry in fs::read_dir(&cache).map_err(message)? {
+        fs::write(entry.map_err(message)?.path(), bytes).map_err(message)?;
     }
-    assert_eq!(load().map(seen).map_err(said)?, first);
+    assert_eq!(load().map(all_ids).map_err(message)?, first);
     Ok(())
 }
 
-/// Creates a llama2.c tokenizer of bytes and a few pieces.
+/// Creates a llama2.c tokenizer with the bytes and a few pieces.
 pub fn llama2c_tokenizer() -> Vec<u8> {
     let bytes: Vec<String> = (0..=u8::MAX).map(|byte| format!("<0x{byte:02X}>")).collect();
     let special = ["<unk>", "\n<s>\n", "\n</s>\n"].into_iter();
@@ -287,11 +288,11 @@ pub fn pytorch(bytes: &[u8]) -> Result<(), String> {
     weights(&folder.at("model.pth"))
 }
 
-/// Reads a data file whose name does not indicate its format. A detected file must be readable completely, or be rejected.
+/// Reads a data file whose name may not match its content. The detected kind and the kind that `check` reports must be equal.
 pub fn recognized(bytes: &[u8]) -> Result<(), String> {
     for name in ["file", "file.bin", "file.txt", "file.csv", "file.jsonl"] {
         let folder = Folder::with(name, bytes)?;
-        let kind = kind_of(&folder.at(name)).map_err(said)?;
+        let kind = kind_of(&folder.at(name)).map_err(message)?;
         if let Ok(checked) = check(&folder.at(name), &ColumnNames::default()) {
             assert_eq!(checked.kind, kind, "{name}");
         }
@@ -311,23 +312,23 @@ pub fn tokenizer_config(bytes: &[u8]) -> Result<(), String> {
     let vocabulary = folder.put("vocab.txt", b"[PAD]\n[UNK]\n[CLS]\n[SEP]\nbad\nfilm\n")?;
     let data = folder.put("train.tsv", b"0\tbad film\n1\tGood film\n")?;
     let data = reviews(&data, Some(&vocabulary), &folder.at("cache"));
-    data.map(drop).map_err(said)
+    data.map(drop).map_err(message)
 }
 
 /// Reads `preprocessor_config.json` next to a checkpoint.
 pub fn preprocessor_config(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("preprocessor_config.json", bytes)?;
     let preparation =
-        ImagePreprocessing::beside(&folder.0, EDGE as u32, Normalization::UNIT).map_err(said)?;
+        ImagePreprocessing::beside(&folder.0, EDGE as u32, Normalization::UNIT).map_err(message)?;
     let mut record = vec![7; 3073];
     record[0] = 1;
     let data = folder.put("data_batch_1.bin", &record)?;
     let loaded = load_images((&data, None), &Wanted::Test(None), EDGE, &preparation);
-    loaded.map(drop).map_err(said)
+    loaded.map(drop).map_err(message)
 }
 
 fn weights(path: &Path) -> Result<(), String> {
-    for (name, shape, values) in weights_in(path).map_err(said)? {
+    for (name, shape, values) in weights_in(path).map_err(message)? {
         assert_eq!(shape.iter().product::<usize>(), values.len(), "{name:?}");
     }
     Ok(())

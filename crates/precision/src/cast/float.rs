@@ -11,7 +11,10 @@ use burn::{
     tensor::{BoolDType, DType, Scalar},
 };
 
-use super::replay::{Replay, rounded};
+use super::{
+    layers::refused,
+    replay::{Replay, rounded},
+};
 use crate::{
     autocast::OpClass,
     compute::{inside, primitive, tensor_of},
@@ -403,7 +406,7 @@ impl Replay {
                     Dispatch::float_argsort(x, op.dim, op.descending, format)
                 });
             }
-            Op::IntRandom(_) => unreachable!("integers are random in operations on integers"),
+            Op::IntRandom(_) => unreachable!("burn records random integers as an operation on integers"),
         }
     }
 
@@ -487,9 +490,7 @@ impl Replay {
             Op::Floor(op) => self.unchanged([&op.input, &op.out], Dispatch::float_floor),
             Op::Ceil(op) => self.unchanged([&op.input, &op.out], Dispatch::float_ceil),
             Op::Trunc(op) => self.unchanged([&op.input, &op.out], Dispatch::float_trunc),
-            Op::Quantize(_) | Op::Dequantize(_) => {
-                panic!("there is no setting of integers: nothing is quantised here")
-            }
+            Op::Quantize(_) | Op::Dequantize(_) => refused("quantization"),
         }
     }
 }

@@ -388,7 +388,7 @@ impl Replay {
             Op::AllDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::bool_all_dim(x, op.axis)),
             Op::AnyDim(op) => self.unchanged([&op.input, &op.out], |x| Dispatch::bool_any_dim(x, op.axis)),
             Op::Cast(_) | Op::ScatterNd(_) | Op::GatherNd(_) | Op::Scatter(_) | Op::SelectAssign(_) => {
-                unreachable!("burn has no such operation on truth values")
+                unreachable!("burn does not record this operation for booleans")
             }
         }
     }

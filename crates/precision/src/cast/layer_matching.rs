@@ -49,16 +49,16 @@ pub(super) fn layers(
         *reads.entry(tensor.id).or_default() += 1;
     }
     let mut layers = vec![];
-    let mut rest = computed.as_slice();
-    while let [first, ..] = rest {
+    let mut remaining = computed.as_slice();
+    while let [first, ..] = remaining {
         let steps = Steps {
-            operations: rest,
+            operations: remaining,
             values,
             reads: &reads,
         };
         let (operation, count) = steps.layer().unwrap_or_else(|| (first.clone(), 1));
         layers.push(operation);
-        rest = &rest[count..];
+        remaining = &remaining[count..];
     }
     layers
 }
@@ -508,7 +508,7 @@ impl Expected {
                 drop(output);
                 complete
             });
-            let CapturedGraph { graph, values } = captured.expect("burn records its own layers");
+            let CapturedGraph { graph, values } = captured.expect("burn can record its own layers");
             let (inputs, output) = ids.expect("the scope has run");
             let computed = graph.operations.into_iter().skip(inputs.len());
             Self {

@@ -25,7 +25,7 @@ use crate::{
 
 /// Rejects an operation whose precision would depend on the backend.
 pub(super) fn refused(what: &str) -> ! {
-    panic!("{what} has no controlled precision here, and is refused")
+    panic!("{what} is not supported: its precision cannot be controlled")
 }
 
 /// Pads images `[n, c, h, w]` with zeros: pairs of (before, after), by rows and by columns.
@@ -228,7 +228,7 @@ impl Replay {
             Op::ReluBackward(_)
             | Op::GeluBackward(_)
             | Op::SigmoidBackward(_)
-            | Op::LogSigmoidBackward(_) => refused("a gradient inside of a module"),
+            | Op::LogSigmoidBackward(_) => refused("a gradient inside a module"),
         }
     }
 
@@ -315,7 +315,7 @@ impl Replay {
                     refused("a dilated convolution");
                 }
                 if op.options.stride[0] != op.options.stride[1] {
-                    refused("a convolution with two strides");
+                    refused("a convolution with different strides for rows and columns");
                 }
                 let operands = [self.take(&op.x), self.take(&op.weight)].map(tensor_of);
                 let bias = self.take_if_any(op.bias.as_ref());
@@ -391,14 +391,14 @@ impl Replay {
                 self.put(&op.out, output);
             }
 
-            Op::DeformableConv2d(_) => refused("a deformed convolution"),
-            Op::Conv3d(_) => refused("a convolution in three dimensions"),
+            Op::DeformableConv2d(_) => refused("a deformable convolution"),
+            Op::Conv3d(_) => refused("a three-dimensional convolution"),
             Op::ConvTranspose1d(_) | Op::ConvTranspose2d(_) | Op::ConvTranspose3d(_) => {
                 refused("a transposed convolution")
             }
             Op::CtcLoss(_) => refused("a CTC loss"),
             // Gradients come from the replayed operations.
-            _ => refused("a gradient inside of a module"),
+            _ => refused("a gradient inside a module"),
         }
     }
 }

@@ -11,7 +11,10 @@ mod layers;
 mod record;
 mod replay;
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "what modules call")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests call the functions that modules call"
+)]
 mod tests;
 
 use burn::tensor::{Device, Tensor};
@@ -36,7 +39,7 @@ use crate::Compute;
 /// assert_eq!(output.dtype(), DType::BF16);
 /// ```
 ///
-/// Matmuls and convolutions without controlled precision are rejected: transposed, deformed, dilated and three-dimensional convolutions
+/// Matmuls and convolutions without controlled precision are rejected: transposed, deformable, dilated and three-dimensional convolutions
 /// panic, and so do strides that differ between rows and columns, since their precision would depend on the backend's kernel.
 /// Operations of backend extensions panic, too.
 ///

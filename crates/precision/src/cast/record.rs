@@ -21,15 +21,15 @@ thread_local! {
 /// Passes an idle capture device to `work`. A device records one graph at a time.
 pub(super) fn on_capture_device<T>(work: impl FnOnce(&Device) -> T) -> T {
     /// Returns the device, also after a panic.
-    struct Lent(Device);
-    impl Drop for Lent {
+    struct Borrowed(Device);
+    impl Drop for Borrowed {
         fn drop(&mut self) {
             DEVICES.with_borrow_mut(|devices| devices.push(self.0.clone()));
         }
     }
     let idle = DEVICES.with_borrow_mut(Vec::pop);
-    let lent = Lent(idle.unwrap_or_else(capture_device));
-    work(&lent.0)
+    let borrowed = Borrowed(idle.unwrap_or_else(capture_device));
+    work(&borrowed.0)
 }
 
 /// Creates a capture device whose default float format is f64. A module's cast to another format is then recorded, whereas
@@ -43,7 +43,7 @@ fn capture_device() -> Device {
         }
         scope.complete([], [])
     });
-    configured.expect("nothing is recorded on a new device");
+    configured.expect("a new capture device can be configured");
     device
 }
 
@@ -158,7 +158,7 @@ pub(super) fn record<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) 
             complete
         });
         let CapturedGraph { graph, values } =
-            captured.unwrap_or_else(|error| panic!("the module cannot be recorded: {error}"));
+            captured.unwrap_or_else(|error| panic!("cannot record the module: {error}"));
         Recording {
             operations: graph.operations,
             values,
@@ -180,7 +180,7 @@ pub(super) fn id(tensor: DispatchTensor) -> TensorId {
     };
     let DispatchTensorKind::Capture(tensor) = kind else {
         panic!(
-            "the output of a module comes from {:?}, expected the device of the recorder",
+            "the output of the module is on {:?}, expected the device of the recorder",
             kind.device()
         );
     };

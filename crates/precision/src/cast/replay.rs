@@ -204,7 +204,7 @@ impl Replay {
     fn take_id(&mut self, id: TensorId) -> DispatchTensor {
         if !self.tensors.contains_key(&id) {
             let data = self.values.remove(&id);
-            let data = data.unwrap_or_else(|| panic!("tensor {id} is read and was not recorded"));
+            let data = data.unwrap_or_else(|| panic!("tensor {id} is read but was not recorded"));
             let tensor = self.uploaded(data);
             self.put_id(id, tensor);
         }
@@ -214,7 +214,7 @@ impl Replay {
             0 => self.tensors.remove(&id),
             _ => self.tensors.get(&id).cloned(),
         }
-        .expect("the tensor was found")
+        .expect("the tensor was computed or uploaded")
     }
 
     /// Stores the output of an operation.

@@ -55,7 +55,7 @@ fn run<const D: usize>(compute: impl Into<Compute>, work: impl FnOnce(&Recorder)
 }
 
 #[test]
-fn a_module_computes_what_a_model_of_ours_does_in_every_precision() {
+fn a_module_matches_a_built_in_model_in_every_precision() {
     let device = Device::flex().autodiff();
     for (precision, trains) in Precision::ALL
         .iter()
@@ -156,7 +156,7 @@ fn operations_run_in_the_format_of_their_class() {
 }
 
 #[test]
-fn a_mean_of_many_halves_is_summed_in_f32() {
+fn a_mean_of_16_bit_values_is_summed_in_f32() {
     let ones = Tensor::<1>::ones([4096], &Device::flex()).cast(FloatDType::BF16);
     let [sum, mean] = [Tensor::sum, Tensor::mean].map(|reduce| {
         let reduced = run(Precision::TrueBf16, |recorder| {
@@ -169,7 +169,7 @@ fn a_mean_of_many_halves_is_summed_in_f32() {
 }
 
 #[test]
-fn groups_paddings_and_lines_of_one_row_are_those_of_burn() {
+fn grouped_padded_and_one_dimensional_convolutions_match_burn() {
     let device = Device::flex();
     device.seed(3);
     for padding in [PaddingConfig1d::Explicit(1, 1), PaddingConfig1d::Explicit(2, 0)] {
@@ -193,7 +193,7 @@ fn groups_paddings_and_lines_of_one_row_are_those_of_burn() {
 }
 
 #[test]
-fn rows_of_a_table_sum_their_gradients_in_f32() {
+fn gradients_of_embedding_rows_are_summed_in_f32() {
     let device = Device::flex().autodiff();
     let table: Embedding = EmbeddingConfig::new(2, 1).init(&device);
     let table = table.map(&mut To(FloatDType::BF16));
@@ -208,7 +208,7 @@ fn rows_of_a_table_sum_their_gradients_in_f32() {
 }
 
 #[test]
-fn a_factor_meets_halves_in_f32() {
+fn scalar_factors_are_applied_in_f32() {
     let product = |precision: Precision, factor: f64| {
         let product = run(precision, |recorder| {
             let x = Tensor::<1>::full([1], 256.0, recorder.device());
@@ -225,7 +225,7 @@ fn a_factor_meets_halves_in_f32() {
 }
 
 #[test]
-fn a_true_setting_makes_tensors_in_its_one_format_and_leaves_what_a_module_widened() {
+fn true_settings_create_tensors_in_their_format_and_keep_widened_tensors() {
     let dtypes = |precision: Precision| {
         let made = |device: &Device| Tensor::<1>::from_floats([300.0], device);
         let counted = |device: &Device| Tensor::<1, Int>::from_ints([3], device).float();
@@ -254,7 +254,7 @@ fn a_true_setting_makes_tensors_in_its_one_format_and_leaves_what_a_module_widen
 }
 
 #[test]
-fn what_a_module_widens_and_narrows_again_has_its_first_format() {
+fn a_tensor_widened_and_narrowed_by_a_module_has_its_original_format() {
     let half = Tensor::<1>::ones([1], &Device::flex()).cast(FloatDType::BF16);
     let there_and_back = |precision: Precision| {
         let output = run(precision, |recorder| {
@@ -269,7 +269,7 @@ fn what_a_module_widens_and_narrows_again_has_its_first_format() {
 }
 
 #[test]
-fn attention_is_ours_and_zero_for_a_query_without_visible_keys() {
+fn attention_matches_compute_and_is_zero_without_visible_keys() {
     let device = Device::flex();
     device.seed(5);
     for (precision, trains) in Precision::ALL
@@ -306,7 +306,7 @@ fn attention_is_ours_and_zero_for_a_query_without_visible_keys() {
 }
 
 #[test]
-fn a_softmax_may_run_over_any_dimension() {
+fn softmax_over_any_dimension() {
     let values = Tensor::<2>::from_floats([[0.0, 1.0], [2.0, -3.0]], &Device::flex());
     let values = values.cast(FloatDType::F64);
     let columns = run(Precision::True64, |recorder| {
@@ -324,7 +324,7 @@ fn a_softmax_may_run_over_any_dimension() {
 }
 
 #[test]
-fn an_unfolding_with_padding_rounds_nothing() {
+fn unfolding_with_padding_is_exact() {
     // Needs more bits than TF32 and bf16 have.
     let x = 1.0 + 2f32.powi(-20);
     let compute = Compute::new(
@@ -360,7 +360,7 @@ fn a_sigmoid_in_f64_is_one() {
 }
 
 #[test]
-fn a_mask_of_the_lowest_number_stays_finite() {
+fn masking_with_the_lowest_number_is_finite() {
     for precision in [Precision::True16, Precision::TrueBf16, Precision::True32] {
         let masked = run(precision, |recorder| {
             let x = Tensor::<1>::zeros([1], recorder.device());
@@ -373,7 +373,7 @@ fn a_mask_of_the_lowest_number_stays_finite() {
 }
 
 #[test]
-fn dropout_is_ours_in_training_and_nothing_elsewhere() {
+fn dropout_matches_compute_in_training_and_is_the_identity_otherwise() {
     let device = Device::flex();
     for precision in [Precision::True32, Precision::MixedBf16, Precision::TrueBf16] {
         let compute = Compute::from(precision);
@@ -399,7 +399,7 @@ fn operations<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) -> Tens
 }
 
 #[test]
-fn layers_that_burn_takes_apart_are_put_together_again() {
+fn layers_that_burn_decomposes_are_matched() {
     use ActivationOperationIr as A;
     use ModuleOperationIr as M;
 
@@ -522,7 +522,7 @@ fn layers_that_burn_takes_apart_are_put_together_again() {
 }
 
 #[test]
-fn steps_that_something_else_reads_stay_steps() {
+fn steps_with_other_readers_are_not_matched() {
     let found = operations(true, |recorder| {
         let device = recorder.device();
         let [x, weight] = [(); 2].map(|()| Tensor::<2>::empty([3, 3], device));
@@ -537,7 +537,7 @@ fn steps_that_something_else_reads_stay_steps() {
 }
 
 #[test]
-fn tensors_that_a_module_is_made_with_are_drawn_once() {
+fn random_constants_of_a_module_are_drawn_once() {
     let device = Device::flex();
     let constants = Constants::new(4);
     let drawn = |constants: &Constants| {
@@ -554,7 +554,7 @@ fn tensors_that_a_module_is_made_with_are_drawn_once() {
 }
 
 #[test]
-fn a_batch_norm_has_the_statistics_that_it_is_given() {
+fn a_batch_norm_uses_the_given_statistics() {
     let device = Device::flex();
     let norm = BatchNormConfig::new(2).init(&device);
     let images = random([2, 2, 3, 3], &device);
@@ -569,8 +569,8 @@ fn a_batch_norm_has_the_statistics_that_it_is_given() {
 }
 
 #[test]
-#[should_panic(expected = "a transposed convolution has no controlled precision here")]
-fn a_transposed_convolution_is_refused() {
+#[should_panic(expected = "a transposed convolution is not supported")]
+fn a_transposed_convolution_is_rejected() {
     run(Precision::True32, |recorder| {
         let layer = ConvTranspose2dConfig::new([1, 1], [2, 2]).init(recorder.device());
         layer.forward(Tensor::ones([1, 1, 3, 3], recorder.device()))
@@ -578,8 +578,8 @@ fn a_transposed_convolution_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "a convolution in three dimensions has no controlled precision here")]
-fn a_convolution_in_three_dimensions_is_refused() {
+#[should_panic(expected = "a three-dimensional convolution is not supported")]
+fn a_three_dimensional_convolution_is_rejected() {
     run(Precision::True32, |recorder| {
         let layer = Conv3dConfig::new([1, 1], [2, 2, 2]).init(recorder.device());
         layer.forward(Tensor::ones([1, 1, 3, 3, 3], recorder.device()))
@@ -587,8 +587,8 @@ fn a_convolution_in_three_dimensions_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "a dilated convolution has no controlled precision here")]
-fn a_dilated_convolution_is_refused() {
+#[should_panic(expected = "a dilated convolution is not supported")]
+fn a_dilated_convolution_is_rejected() {
     run(Precision::True32, |recorder| {
         let layer = Conv2dConfig::new([1, 1], [2, 2]).with_dilation([2, 2]);
         layer
@@ -599,7 +599,7 @@ fn a_dilated_convolution_is_refused() {
 
 #[test]
 #[should_panic(expected = "Cannot move a tensor to a capture device")]
-fn a_batch_norm_with_running_statistics_is_not_trained() {
+fn training_with_running_statistics_is_rejected() {
     let autocast = Autocast::new(Precision::True32.into()).training(true);
     autocast.run(&Device::flex(), |recorder| {
         let norm = BatchNormConfig::new(2).init(recorder.device());

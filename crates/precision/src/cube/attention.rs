@@ -1,4 +1,4 @@
-//! Attention in one kernel on GPUs.
+//! Fused attention on GPUs.
 //!
 //! burn's autotuner also considers two matmuls and a softmax, whose precision is not controlled. Here only fused
 //! kernels compete: on the matrix units, for which cubek uses f16 tiles and therefore supports only f16 inputs, or on

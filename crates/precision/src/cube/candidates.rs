@@ -450,7 +450,7 @@ mod lavapipe_full {
     }
 
     #[test]
-    fn every_kernel_multiplies_alike_whatever_the_length_of_its_sums_and_the_layout_of_its_operands() {
+    fn every_kernel_is_correct_for_every_sum_length_and_layout() {
         let Some(device) = vulkan() else { return };
         let mut wrong = vec![];
         // An odd number of stages, an even one, a fractional one, and less than one.
@@ -481,10 +481,10 @@ mod lavapipe_full {
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
-    fn refusing(name: &str) -> Candidate {
+    fn failing(name: &str) -> Candidate {
         Candidate {
             name: name.into(),
-            launch: Box::new(|_| Err("it does not launch".into())),
+            launch: Box::new(|_| Err("the kernel does not launch".into())),
         }
     }
 
@@ -499,7 +499,7 @@ mod lavapipe_full {
     }
 
     #[test]
-    fn a_kernel_that_does_not_launch_gives_way_to_the_next_and_without_any_there_is_no_product() {
+    fn the_next_candidate_runs_if_a_kernel_does_not_launch() {
         let Some(device) = vulkan() else { return };
         static SOME: Tuner = local_tuner!("some-launch");
         static NONE: Tuner = local_tuner!("none-launches");
@@ -510,7 +510,7 @@ mod lavapipe_full {
             let first = TuneGroup::new("first", |_: &MatmulAutotuneKey| 1);
             let last = TuneGroup::new("last", |_: &MatmulAutotuneKey| 0);
             let naive = ordinary(Accumulator::F32).remove(0);
-            tunables(vec![naive, refusing("one"), refusing("another")])
+            tunables(vec![naive, failing("one"), failing("another")])
                 .zip([&last, &first, &first])
                 .fold(empty_set(), |set, (tunable, group)| {
                     set.with(tunable.group(group, |_| 0))
@@ -519,24 +519,24 @@ mod lavapipe_full {
         let out = fastest(&SOME, Vec::new, some, lhs.clone(), rhs.clone(), DType::F32);
         assert_eq!(download::<f32>(out), wanted);
 
-        let none = |_| tunables(vec![refusing("one"), refusing("another")]).fold(empty_set(), Set::with);
+        let none = |_| tunables(vec![failing("one"), failing("another")]).fold(empty_set(), Set::with);
         let product = std::panic::AssertUnwindSafe(|| fastest(&NONE, Vec::new, none, lhs, rhs, DType::F32));
         assert!(
             std::panic::catch_unwind(product).is_err(),
-            "an output that nothing wrote"
+            "expected a panic, because no kernel wrote the output"
         );
     }
 
     #[test]
-    fn a_kernel_that_was_chosen_for_a_shape_gives_way_where_it_does_not_launch_for_one_that_is_alike() {
+    fn another_candidate_runs_if_the_tuned_one_does_not_launch_for_a_shape() {
         let Some(device) = vulkan() else { return };
         static ALIKE: Tuner = local_tuner!("alike");
         let (lhs, rhs, wanted) = product(&device);
         // A tuner with a single candidate chooses it without a trial. This one launches only in trials.
         let set = |_| {
             let naive = ordinary(Accumulator::F32).remove(0);
-            let mut tunables = tunables(vec![naive, refusing("chosen")]);
-            empty_set().with(tunables.nth(1).expect("there are two"))
+            let mut tunables = tunables(vec![naive, failing("chosen")]);
+            empty_set().with(tunables.nth(1).expect("there are two candidates"))
         };
         let out = fastest(&ALIKE, Vec::new, set, lhs, rhs, DType::F32);
         assert_eq!(download::<f32>(out), wanted);

@@ -25,7 +25,7 @@ pub(super) fn tanh_packed(input: CubeTensor) -> CubeTensor {
     assert_eq!(
         dtype.size() * PAIR,
         Format::F32.storage_bytes() as usize,
-        "16-bit values"
+        "packed GELU supports only 16-bit formats"
     );
     let elements = input.shape().num_elements();
     if elements == 0 {

@@ -96,7 +96,7 @@ pub(crate) fn permit_only(candidate: &str) -> &'static Trial {
     };
     match RULE.get_or_init(|| Rule::Only(trial)) {
         Rule::Only(trial) => trial,
-        Rule::Passed(_) => unreachable!("a process checks one candidate, or runs one cell"),
+        Rule::Passed(_) => unreachable!("a process either checks a candidate or runs a cell"),
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn check(operation: CheckedOperation, operands: DType, candidate: &st
                 .is_some_and(|passed| passed.contains(candidate)) =>
         {
             Err(format!(
-                "{candidate}: it has not passed `mantissa check-kernels` for {operands:?} operands"
+                "{candidate} has not passed `mantissa check-kernels` for {operands:?} operands"
             ))
         }
         _ => Ok(()),
@@ -133,13 +133,13 @@ pub(super) fn check(operation: CheckedOperation, operands: DType, candidate: &st
 /// Returns true unless [`WITHOUT`] excludes a candidate.
 pub(crate) fn is_wanted(candidate: &str) -> bool {
     static UNWANTED: OnceLock<Vec<String>> = OnceLock::new();
-    let unwanted = UNWANTED.get_or_init(|| words(&std::env::var(WITHOUT).unwrap_or_default()));
-    !unwanted.iter().any(|word| candidate.contains(word.as_str()))
+    let unwanted = UNWANTED.get_or_init(|| parse_list(&std::env::var(WITHOUT).unwrap_or_default()));
+    !unwanted.iter().any(|part| candidate.contains(part.as_str()))
 }
 
-fn words(list: &str) -> Vec<String> {
-    let words = list.split(',').map(str::trim);
-    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+fn parse_list(list: &str) -> Vec<String> {
+    let parts = list.split(',').map(str::trim);
+    parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -156,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_words_has_no_empty_ones() {
-        assert_eq!(words("tma, specialized,"), ["tma", "specialized"]);
-        assert_eq!(words(""), [""; 0]);
+    fn a_list_is_parsed_without_empty_parts() {
+        assert_eq!(parse_list("tma, specialized,"), ["tma", "specialized"]);
+        assert_eq!(parse_list(""), [""; 0]);
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> Cube
     let (left, right) = (lhs.meta.shape(), rhs.meta.shape());
     if left.num_elements() == 0 || right.num_elements() == 0 {
         // A sum without terms is 0, and no kernel can be launched on empty tensors.
-        let shape = calculate_matmul_output(left, right).expect("the shapes were checked where they came in");
+        let shape = calculate_matmul_output(left, right).expect("operands have compatible shapes");
         return zeros_client(lhs.client, lhs.device, shape, out);
     }
     if let Some(format) = matrix_unit(&lhs, mode) {

@@ -79,8 +79,12 @@ fn instructions(kernel: &str, operands: ElemType, sums: ElemType) -> Option<&'st
 }
 
 /// Returns the formats of a matmul's registers: both operands and the sums.
-fn registers(held: &MatmulElems) -> [ElemType; 3] {
-    [held.lhs_register, held.rhs_register, held.acc_register]
+fn registers(elements: &MatmulElems) -> [ElemType; 3] {
+    [
+        elements.lhs_register,
+        elements.rhs_register,
+        elements.acc_register,
+    ]
 }
 
 impl PrecisionBackend for CubeBackend {

@@ -123,7 +123,7 @@ mod lavapipe {
     use crate::cube::testing::{download, upload, vulkan};
 
     #[test]
-    fn operands_are_rounded_by_the_definition_of_their_format_ties_and_specials_too() {
+    fn rounding_of_operands_matches_the_definition_of_the_format() {
         let Some(device) = vulkan() else { return };
         // Every exponent with fractions at, above and below a tie of either format, of both signs.
         let fractions = [

@@ -183,8 +183,12 @@ impl<A: AttentionRoutine> AttentionRoutine for Controlled<A> {
         };
         let prepared = A::prepare(problem, settings, inner)?;
         // Both matmuls of a kernel have the same tiles: queries with keys, and the softmax with values.
-        let held = &prepared.dtypes;
-        EXPANDED.set(Some([held.query_tile, held.key_value_tile, held.accumulator]));
+        let dtypes = &prepared.dtypes;
+        EXPANDED.set(Some([
+            dtypes.query_tile,
+            dtypes.key_value_tile,
+            dtypes.accumulator,
+        ]));
         Ok(prepared)
     }
 }

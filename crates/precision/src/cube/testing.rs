@@ -19,7 +19,7 @@ pub(super) fn vulkan() -> Option<CubeDevice> {
     }
     match Device::vulkan(DeviceKind::DefaultDevice).as_dispatch() {
         DispatchDevice::Cube(device) => Some(device.clone()),
-        other => unreachable!("a Vulkan device is one of CubeCL, not {other:?}"),
+        other => unreachable!("expected a CubeCL device, found {other:?}"),
     }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn vulkan() -> Option<CubeDevice> {
 pub(super) fn computes_in_f64(device: &CubeDevice) -> bool {
     let found = CubeBackend::dtype_usage(device, DType::F64).contains(DTypeUsage::Arithmetic);
     if !found {
-        println!("skipped: no f64 there");
+        println!("skipped: the device does not support f64");
     }
     found
 }

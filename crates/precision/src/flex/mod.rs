@@ -206,7 +206,7 @@ fn attention_launch(dtype: DType) -> Launch {
 fn note_packed_gelu() {
     note(Launch {
         kernel: "gelu_tanh_packed".into(),
-        arithmetic: "halves in f32 lanes, rounded after each operation; tanh in f32".into(),
+        arithmetic: "16-bit values in f32 lanes, rounded after each operation; tanh in f32".into(),
         instructions: None,
         emulated: true,
     });

@@ -10,7 +10,7 @@ use mantissa_cpu_kernels::MOST_ROWS;
 use crate::{Accumulator, Compute, MatmulPrecision, Precision, PrecisionBackend, rotation::turn};
 
 #[test]
-fn what_relu_makes_zero_passes_no_gradient_on_and_nan_stays() {
+fn relu_has_no_gradient_at_zero_and_propagates_nan() {
     let device = Device::flex().autodiff();
     let values = Tensor::<1>::from_data([-1.0, -0.0, 2.0, f32::NAN], &device).require_grad();
     let rectified = Dispatch::relu_forward(values.clone().into_dispatch());
@@ -26,7 +26,7 @@ fn what_relu_makes_zero_passes_no_gradient_on_and_nan_stays() {
 }
 
 #[test]
-fn what_is_hidden_passes_no_gradient_on() {
+fn masked_elements_have_no_gradient() {
     let device = Device::flex().autodiff();
     let values = Tensor::<2>::ones([2, 3], &device).require_grad();
     let hidden = [[true, false, false], [true, true, true]];
@@ -141,7 +141,7 @@ fn apart(precision: Precision, matmul: MatmulPrecision, m: usize) -> f64 {
 }
 
 #[test]
-fn few_rows_give_what_many_do_in_every_precision() {
+fn few_rows_match_many_rows_in_every_precision() {
     for m in [1, 3, MOST_ROWS] {
         let of = |precision, matmul| apart(precision, matmul, m);
         assert!(of(Precision::True64, MatmulPrecision::Highest) < 1e-14);

@@ -1,19 +1,21 @@
-//! Inference of the arithmetic of attention from its results on chosen numbers. Independent of backends: the attention
-//! is a function argument.
+//! Infers the arithmetic of attention from its results on chosen inputs. The attention is a function argument, so this
+//! module does not depend on a backend.
 //!
-//! The softmax lies between inputs and outputs, so each measurement uses a form that passes through it. A key with all
-//! the weight returns its value as the kernel reads it. Two groups of keys share the weight according to a score that is
-//! 4 if a digit survives and 0 if not. Equal weights add up values.
+//! The output depends on queries and keys only through the softmax. The measurements use three kinds of heads. In the first,
+//! one key has all the attention weight: the output is its value as the kernel reads it. In the second, two groups of keys
+//! share the weight: the score of one group is 4 if the tested bit survives, otherwise 0. In the third, all weights are equal:
+//! the output is a sum of values.
 
 use mantissa_core::Format;
 
 use super::observe::{Observation, Subnormals, leading, operand_rounding, power};
 
-/// Positions of a sequence, and the width of a head: whole tiles of every kernel.
+/// Positions of a sequence: a multiple of the tile size of every kernel.
 pub(super) const SEQUENCE: usize = 64;
+/// Width of a head: a multiple of the tile size of every kernel.
 pub(super) const WIDTH: usize = 64;
 
-/// Factor of the scores: one over the root of [`WIDTH`].
+/// Factor of the scores: `1 / √`[`WIDTH`].
 const SCALE: f64 = 0.125;
 
 /// One head over one sequence with identical queries.
@@ -51,9 +53,9 @@ impl Head {
         head
     }
 
-    /// Returns a head whose first half of keys scores the sum of some products, and the others 0. The output is the
-    /// weight of the first half.
-    fn of_two_camps(products: &[(usize, f64, f64)]) -> Self {
+    /// Returns a head in which the score of the first half of the keys is the sum of `products`, and that of the others is 0.
+    /// The output is the attention weight of the first half.
+    fn of_two_groups(products: &[(usize, f64, f64)]) -> Self {
         let mut head = Self::blank();
         for &(column, query, key) in products {
             head.query[column] = query;
@@ -77,7 +79,7 @@ impl Head {
     }
 }
 
-/// Positions of a large number, a small one and the negative of the large one in a sum of 64 terms.
+/// Positions of a large number, a small number and the negative of the large number in a sum of 64 terms.
 const PLACES: [[usize; 3]; 8] = [
     [0, 1, 2],
     [2, 1, 0],
@@ -97,18 +99,18 @@ fn factors(n: i32) -> (f64, f64) {
     (power(n.div_euclid(2)), power(n - n.div_euclid(2)))
 }
 
-/// Exponent of the score of a digit that survived: 4 after scaling.
-const TELLING: i32 = 5;
+/// Exponent of the score that indicates a surviving bit: 4 after scaling.
+const SCORE_EXPONENT: i32 = 5;
 
 /// Infers the arithmetic of `attend`, whose inputs are stored in `format`.
 ///
 /// # Errors
 /// Any error of `attend`.
 pub(super) fn observe(format: Format, attend: &mut Attend<'_>) -> Result<Observation, String> {
-    debug_assert_eq!(power(TELLING) * SCALE, 4.0);
-    let digits = format.significand_bits() as i32 - 1;
-    let operand_bits = value_bits(digits, attend)?.min(score_bits(digits, attend)?);
-    // A small number needs one digit only, but must be within the range of the inputs.
+    debug_assert_eq!(power(SCORE_EXPONENT) * SCALE, 4.0);
+    let fraction_bits = format.significand_bits() as i32 - 1;
+    let operand_bits = value_bits(fraction_bits, attend)?.min(score_bits(fraction_bits, attend)?);
+    // A small number has one significant bit, but must be within the range of the inputs.
     let of_sums = if format == Format::F16 { 25 } else { 52 };
     let accumulator_bits = value_sum_bits(of_sums, attend)?.min(score_sum_bits(of_sums, attend)?);
     let exponent_bits = exponent_bits(attend)?;
@@ -140,65 +142,65 @@ pub(super) fn observe(format: Format, attend: &mut Attend<'_>) -> Result<Observa
     })
 }
 
-/// Counts the digits of a value that the kernel reads: `1 + 2⁻ᵖ` is returned unchanged as long as it reads `p` digits.
-fn value_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
+/// Counts the significand bits of values: `1 + 2⁻ᵖ` is returned unchanged if the kernel reads at least `p` fraction bits.
+fn value_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let value = |column: usize| 1.0 + power(-(column as i32 + 1));
     let got = attend(&[Head::of_one_key(value)])?;
     Ok(leading(
-        (0..digits as usize).map(|column| got[column] == value(column)),
+        (0..fraction_bits as usize).map(|column| got[column] == value(column)),
     ))
 }
 
-/// Counts the digits of queries and keys that the kernel reads: `(1 + 2⁻ᵖ) · L − L` is the score of [`TELLING`] as long
-/// as it reads `p` digits.
-fn score_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
-    let camps = |p: i32, of_key: bool| {
-        let (a, b) = factors(p + TELLING);
+/// Counts the significand bits of queries and keys: `(1 + 2⁻ᵖ) · L − L` is the score of [`SCORE_EXPONENT`] if the kernel reads at
+/// least `p` fraction bits.
+fn score_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
+    let groups = |p: i32, of_key: bool| {
+        let (a, b) = factors(p + SCORE_EXPONENT);
         let more = 1.0 + power(-p);
         let (query, key) = if of_key { (a, b * more) } else { (a * more, b) };
-        Head::of_two_camps(&[(0, query, key), (1, a, -b)])
+        Head::of_two_groups(&[(0, query, key), (1, a, -b)])
     };
     let mut fewest = u32::MAX;
     for of_key in [false, true] {
-        let heads: Vec<Head> = (1..=digits).map(|p| camps(p, of_key)).collect();
-        fewest = fewest.min(told(&attend(&heads)?));
+        let heads: Vec<Head> = (1..=fraction_bits).map(|p| groups(p, of_key)).collect();
+        fewest = fewest.min(surviving_bits(&attend(&heads)?));
     }
     Ok(fewest)
 }
 
-/// Counts the digits that a sum of products keeps: `L + s − L` is the score of [`TELLING`] as long as it keeps the
-/// digits of `s` next to `L`. Returns the minimum over all orders.
-fn score_sum_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
+/// Counts the accumulator bits of the scores: `L + s − L` is the score of [`SCORE_EXPONENT`] if the accumulator is wide enough for
+/// `L + s`. Returns the minimum over all orders.
+fn score_sum_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let mut fewest = u32::MAX;
     for [large, small, back] in PLACES {
-        let camps = |q: i32| {
-            let ((a, b), (c, d)) = (factors(q + TELLING), factors(TELLING));
-            Head::of_two_camps(&[(large, a, b), (small, c, d), (back, a, -b)])
+        let groups = |q: i32| {
+            let ((a, b), (c, d)) = (factors(q + SCORE_EXPONENT), factors(SCORE_EXPONENT));
+            Head::of_two_groups(&[(large, a, b), (small, c, d), (back, a, -b)])
         };
-        let heads: Vec<Head> = (1..=digits).map(camps).collect();
-        fewest = fewest.min(told(&attend(&heads)?));
+        let heads: Vec<Head> = (1..=fraction_bits).map(groups).collect();
+        fewest = fewest.min(surviving_bits(&attend(&heads)?));
     }
     Ok(fewest)
 }
 
-/// Counts the leading heads whose digit survived: nearly all the weight is in the group with the score.
-fn told(shares: &[f64]) -> u32 {
+/// Counts the leading heads whose bit survived: nearly all the weight is in the group with the score of [`SCORE_EXPONENT`].
+fn surviving_bits(shares: &[f64]) -> u32 {
     leading(shares.chunks_exact(WIDTH).map(|head| head[0] > 0.9))
 }
 
-/// Does the same as [`score_sum_bits`], for the sum of weighted values.
-fn value_sum_bits(digits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
+/// Counts the accumulator bits of the sum of weighted values, like [`score_sum_bits`].
+fn value_sum_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
     let small = |column: usize| power(LARGE - 1 - column as i32);
     let heads =
         PLACES.map(|places| Head::of_a_sum(places, |column| [power(LARGE), small(column), -power(LARGE)]));
     let got = attend(&heads)?;
     let of_head = |head: &[f64]| {
-        leading((0..digits as usize).map(|column| head[column] == small(column) / SEQUENCE as f64))
+        leading((0..fraction_bits as usize).map(|column| head[column] == small(column) / SEQUENCE as f64))
     };
     Ok(got.chunks_exact(WIDTH).map(of_head).min().unwrap_or(0))
 }
 
-/// Determines the exponent bits: `2ᵉ` and `2⁻ᵉ` are returned unchanged as long as both are within the exponent range.
+/// Determines the exponent bits: `2ᵉ` and `2⁻ᵉ` are returned unchanged if both are within the exponent range.
 fn exponent_bits(attend: &mut Attend<'_>) -> Result<u32, String> {
     const WITHIN: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
     for (bits, e) in WITHIN {
@@ -217,8 +219,8 @@ mod tests {
     use super::*;
     use crate::Rounding;
 
-    /// Reference attention: inputs rounded to a format, sums in another, the softmax between them exact.
-    fn on_paper(operand: Format, sums: Format) -> impl FnMut(&[Head]) -> Result<Vec<f64>, String> {
+    /// Computes attention as a reference: rounds inputs to one format and sums to another; the softmax is exact.
+    fn reference(operand: Format, sums: Format) -> impl FnMut(&[Head]) -> Result<Vec<f64>, String> {
         move |heads| {
             let see = |x: f64| operand.round(x).value;
             let add = |sum: f64, term: f64| sums.round(sum + term).value;
@@ -246,11 +248,11 @@ mod tests {
     }
 
     fn seen(stored: Format, operand: Format, sums: Format) -> Observation {
-        observe(stored, &mut on_paper(operand, sums)).unwrap()
+        observe(stored, &mut reference(operand, sums)).unwrap()
     }
 
     #[test]
-    fn f16_tiles_under_f32_inputs_are_seen() {
+    fn f16_tiles_for_f32_inputs_are_detected() {
         let seen = seen(Format::F32, Format::F16, Format::F32);
         assert_eq!((seen.operand_bits, seen.exponent_bits), (11, 5));
         assert_eq!(seen.accumulator(), "f32");
@@ -259,19 +261,19 @@ mod tests {
     }
 
     #[test]
-    fn honest_formats_are_recognised() {
+    fn true_formats_are_detected() {
         for format in [Format::F64, Format::F32] {
             let seen = seen(format, format, format);
             assert_eq!(seen.operand_bits, format.significand_bits(), "{format}");
             assert_eq!(seen.accumulator(), format.name());
             assert_eq!(seen.operand_rounding, None);
         }
-        let halves = seen(Format::Bf16, Format::Bf16, Format::F32);
-        assert_eq!((halves.operand_bits, halves.exponent_bits), (8, 8));
+        let bf16 = seen(Format::Bf16, Format::Bf16, Format::F32);
+        assert_eq!((bf16.operand_bits, bf16.exponent_bits), (8, 8));
     }
 
     #[test]
-    fn sums_in_f16_are_told_from_sums_in_f32() {
+    fn f16_sums_are_distinguished_from_f32() {
         assert_eq!(seen(Format::F16, Format::F16, Format::F16).accumulator(), "f16");
         assert_eq!(seen(Format::F16, Format::F16, Format::F32).accumulator(), "f32");
         assert_eq!(seen(Format::Bf16, Format::Bf16, Format::F32).accumulator(), "f32");

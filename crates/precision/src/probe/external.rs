@@ -20,14 +20,14 @@ pub fn probe_external(
     multiply: &mut Elsewhere<'_>,
 ) -> Result<Executed, String> {
     let format = compute.precision().parameters();
-    let (mut seen, mut unseen) = (vec![], None);
+    let (mut seen, mut not_observed) = (vec![], None);
     for operation in operations {
         let passes: &[&'static str] = match operation {
             Operation::Matmul => &["forward", "backward", "linear", "weight's gradient"],
             Operation::Convolution => &["convolution", "images' gradient", "filters' gradient"],
             Operation::FewRows => &["few rows"],
             Operation::FusedAttention => {
-                unseen = Some("attention in one kernel of another framework is not looked at");
+                not_observed = Some("not observed: fused attention of another framework");
                 &[]
             }
         };
@@ -37,9 +37,11 @@ pub fn probe_external(
         }
     }
     let mut executed = executed(&seen, &compute.requested());
-    if let Some(unseen) = unseen {
-        let told = executed.rounding.filter(|_| !seen.is_empty());
-        executed.rounding = Some(told.map_or(unseen.to_owned(), |told| format!("{told}; {unseen}")));
+    if let Some(not_observed) = not_observed {
+        let observed = executed.rounding.filter(|_| !seen.is_empty());
+        executed.rounding = Some(observed.map_or(not_observed.to_owned(), |observed| {
+            format!("{observed}; {not_observed}")
+        }));
         if executed.verdict == ExecutedVerdict::AsRequested {
             executed.verdict = ExecutedVerdict::Unverified;
         }
@@ -80,24 +82,28 @@ mod tests {
         use super::*;
 
         #[test]
-        fn one_pass_that_is_wider_or_narrower_is_what_is_told() {
+        fn a_pass_with_wider_or_narrower_arithmetic_is_reported() {
             use ExecutedVerdict::{AsRequested, Differs, Unverified};
             let all = [Operation::Matmul, Operation::Convolution, Operation::FewRows];
-            let told = seen(&all, |_| 8);
+            let executed = seen(&all, |_| 8);
             assert_eq!(
-                (told.verdict, told.operand_bits),
+                (executed.verdict, executed.operand_bits),
                 (AsRequested, Some(8)),
-                "{told:?}"
+                "{executed:?}"
             );
             for pass in ["weight's gradient", "filters' gradient", "few rows"] {
                 for bits in [7, 11, 24] {
-                    let told = seen(&all, |of| if of == pass { bits } else { 8 });
-                    assert_eq!((told.verdict, told.operand_bits), (Differs, Some(bits)), "{pass}");
+                    let executed = seen(&all, |of| if of == pass { bits } else { 8 });
+                    assert_eq!(
+                        (executed.verdict, executed.operand_bits),
+                        (Differs, Some(bits)),
+                        "{pass}"
+                    );
                 }
             }
             for (bits, verdict) in [(8, Unverified), (11, Differs)] {
-                let beside = seen(&[Operation::Matmul, Operation::FusedAttention], |_| bits);
-                assert_eq!((beside.verdict, beside.operand_bits), (verdict, Some(bits)));
+                let both = seen(&[Operation::Matmul, Operation::FusedAttention], |_| bits);
+                assert_eq!((both.verdict, both.operand_bits), (verdict, Some(bits)));
                 let alone = seen(&[Operation::FusedAttention], |_| bits);
                 assert_eq!((alone.verdict, alone.operand_bits), (Unverified, None));
             }
@@ -106,11 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn a_framework_that_cannot_says_why() {
+    fn errors_of_the_framework_are_returned() {
         let compute = Compute::new(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
-        let refuse = &mut |_: &str, _, _| Err("no".to_owned());
+        let failing = &mut |_: &str, _, _| Err("no".to_owned());
         assert_eq!(
-            probe_external(&[Operation::Matmul], compute, refuse).unwrap_err(),
+            probe_external(&[Operation::Matmul], compute, failing).unwrap_err(),
             "no"
         );
     }

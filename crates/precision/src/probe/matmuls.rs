@@ -1,4 +1,4 @@
-//! Functions that the probe observes: the passes of matmuls and convolutions.
+//! Observation of matmuls and convolutions: each pass as a function that the probe can call.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -19,7 +19,7 @@ pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String
         let data = TensorData::new(values, [EDGE; 2]);
         Tensor::<2>::from_data(data, (device, dtype(format)))
     };
-    // Both operands have the layout of a linear layer's: the right one is a transposed view.
+    // The layout is that of a linear layer: the right operand is a transposed view.
     let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
         download(compute.matmul_by_columns(upload(lhs), upload(rhs_transposed)))
     };
@@ -31,7 +31,7 @@ pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String
         let product = compute.matmul_by_columns(x.clone(), w);
         let grad = round(Tensor::from_inner(upload(grad)), product.dtype());
         let grads = (product * grad).sum().backward();
-        download(x.grad(&grads).ok_or("no gradient came back")?)
+        download(x.grad(&grads).ok_or("the backward pass returned no gradient")?)
     };
     let bias = || {
         let data = TensorData::new(vec![0.0; EDGE], [EDGE]);
@@ -44,14 +44,18 @@ pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String
     let mut weight = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; rhs_transposed.len()];
         let weight = Tensor::<2>::from_inner(upload(zeros)).require_grad();
-        let input = Tensor::from_inner(upload(turned(&rhs_transposed)));
+        let input = Tensor::from_inner(upload(transposed(&rhs_transposed)));
         let output = compute.linear(input, weight.clone(), Tensor::from_inner(bias()));
         let grad = round(
-            Tensor::from_inner(upload(turned(&grad_transposed))),
+            Tensor::from_inner(upload(transposed(&grad_transposed))),
             output.dtype(),
         );
         let grads = (output * grad).sum().backward();
-        download(weight.grad(&grads).ok_or("no gradient came back")?)
+        download(
+            weight
+                .grad(&grads)
+                .ok_or("the backward pass returned no gradient")?,
+        )
     };
     Ok(vec![
         ("forward", observe(format, &mut forward)?),
@@ -106,24 +110,32 @@ pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, S
     let mut images = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; grad.len()];
         let images = Tensor::<4>::from_inner(windows(zeros)).require_grad();
-        let filters = Tensor::from_inner(windows(turned(&rhs_transposed)));
+        let filters = Tensor::from_inner(windows(transposed(&rhs_transposed)));
         let output = compute.convolution(images.clone(), filters, 1, 0);
         let grad = round(Tensor::from_inner(results(grad)), output.dtype());
         let grads = (output * grad).sum().backward();
-        download(images.grad(&grads).ok_or("no gradient came back")?)
+        download(
+            images
+                .grad(&grads)
+                .ok_or("the backward pass returned no gradient")?,
+        )
     };
     // `gradᵀ · images`, where a row of `images` is an image.
     let mut filters = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; rhs_transposed.len()];
         let filters = Tensor::<4>::from_inner(windows(zeros)).require_grad();
-        let images = Tensor::from_inner(windows(turned(&rhs_transposed)));
+        let images = Tensor::from_inner(windows(transposed(&rhs_transposed)));
         let output = compute.convolution(images, filters.clone(), 1, 0);
         let grad = round(
-            Tensor::from_inner(results(turned(&grad_transposed))),
+            Tensor::from_inner(results(transposed(&grad_transposed))),
             output.dtype(),
         );
         let grads = (output * grad).sum().backward();
-        download(filters.grad(&grads).ok_or("no gradient came back")?)
+        download(
+            filters
+                .grad(&grads)
+                .ok_or("the backward pass returned no gradient")?,
+        )
     };
     Ok(vec![
         ("convolution", observe(format, &mut forward)?),
@@ -133,7 +145,7 @@ pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, S
 }
 
 /// Transposes a matrix of [`EDGE`] × [`EDGE`].
-fn turned(matrix: &[f64]) -> Vec<f64> {
+fn transposed(matrix: &[f64]) -> Vec<f64> {
     (0..EDGE * EDGE)
         .map(|at| matrix[at % EDGE * EDGE + at / EDGE])
         .collect()

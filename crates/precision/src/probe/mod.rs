@@ -1,4 +1,4 @@
-//! Probe that infers the executed arithmetic of a matmul from its results.
+//! Probe: infers the executed arithmetic of a matmul from its results.
 //!
 //! A configuration defines the requested arithmetic. Libraries, autotuners and compilers may do something else: multiply
 //! f32 operands as TF32, sum in f16, flush subnormals. The probe multiplies chosen numbers on the device, with the code
@@ -42,19 +42,19 @@ impl Probed {
             (Differs, _) | (_, Differs) => Differs,
             (Unverified, Unverified) => Unverified,
         };
-        let told = if (first.verdict, second.verdict) == (AsRequested, Differs) {
+        let reported = if (first.verdict, second.verdict) == (AsRequested, Differs) {
             second
         } else {
             first
         };
-        let words = |of: &Executed| of.rounding.clone().unwrap_or_default();
+        let text = |of: &Executed| of.rounding.clone().unwrap_or_default();
         self.launches.extend(other.launches);
         self.executed = Executed {
             verdict,
-            rounding: Some(format!("{}; {what}: {}", words(first), words(second))),
+            rounding: Some(format!("{}; {what}: {}", text(first), text(second))),
             emulated: first.emulated || second.emulated,
             kernel: launched_kernels::names(&self.launches),
-            ..told.clone()
+            ..reported.clone()
         };
         self
     }
@@ -126,16 +126,16 @@ pub fn probe(
 
 /// Returns the result of the observations, without kernels.
 fn executed(seen: &[(&str, Observation)], requested: &Requested) -> Executed {
-    let Some((told, verdict)) = reported(seen, requested) else {
+    let Some((observation, verdict)) = reported(seen, requested) else {
         return Executed {
-            rounding: Some("no products are summed whose bits could be looked at".to_owned()),
+            rounding: Some("not observed: the operation has no sums of products".to_owned()),
             ..Executed::unverified()
         };
     };
     Executed {
-        operand_bits: Some(told.operand_bits),
-        exponent_bits: Some(told.exponent_bits),
-        accumulator: Some(told.accumulator()),
+        operand_bits: Some(observation.operand_bits),
+        exponent_bits: Some(observation.exponent_bits),
+        accumulator: Some(observation.accumulator()),
         rounding: Some(rounding(seen)),
         kernel: None,
         emulated: false,
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_in_another_precision_are_judged_with_the_rest_and_told_if_they_alone_differ() {
+    fn layers_in_another_precision_are_part_of_the_verdict() {
         use ExecutedVerdict::{AsRequested, Differs, Unverified};
         let probed = |operand_bits, verdict| Probed {
             executed: Executed {
@@ -219,7 +219,7 @@ mod tests {
             },
             launches: BTreeSet::new(),
         };
-        for (of_model, of_kept, verdict, told) in [
+        for (of_model, of_kept, verdict, operand_bits) in [
             (AsRequested, AsRequested, AsRequested, 8),
             (AsRequested, Differs, Differs, 11),
             (Differs, AsRequested, Differs, 8),
@@ -228,27 +228,27 @@ mod tests {
             (Unverified, Differs, Differs, 8),
         ] {
             let both = probed(8, of_model).beside("kept", probed(11, of_kept)).executed;
-            assert_eq!((both.verdict, both.operand_bits), (verdict, Some(told)));
+            assert_eq!((both.verdict, both.operand_bits), (verdict, Some(operand_bits)));
             assert_eq!(both.rounding.as_deref(), Some("8 bits; kept: 11 bits"));
         }
     }
 
     #[test]
-    fn a_backward_pass_wider_or_narrower_than_its_forward_pass_is_not_what_was_asked_for() {
+    fn a_pass_with_wider_or_narrower_arithmetic_differs_from_the_request() {
         let of = |precision, matmul, sums| {
             let compute = Compute::new(precision, matmul, sums);
             let seen = matmuls::matmul(compute, &Device::flex()).unwrap();
             (seen, compute.requested())
         };
         let single = |matmul| of(Precision::True32, matmul, Accumulator::F32);
-        let halves = |sums| of(Precision::Mixed16, MatmulPrecision::Highest, sums);
-        for (asked, other) in [
+        let mixed16 = |sums| of(Precision::Mixed16, MatmulPrecision::Highest, sums);
+        for (requested, other) in [
             (single(MatmulPrecision::High), single(MatmulPrecision::Highest)),
             (single(MatmulPrecision::High), single(MatmulPrecision::Medium)),
-            (halves(Accumulator::F16), halves(Accumulator::F32)),
-            (halves(Accumulator::F32), halves(Accumulator::F16)),
+            (mixed16(Accumulator::F16), mixed16(Accumulator::F32)),
+            (mixed16(Accumulator::F32), mixed16(Accumulator::F16)),
         ] {
-            let (seen, requested) = asked;
+            let (seen, requested) = requested;
             let passes: Vec<&str> = seen.iter().map(|(pass, _)| *pass).collect();
             assert_eq!(passes, ["forward", "backward", "linear", "weight's gradient"]);
             assert_eq!(
@@ -258,9 +258,12 @@ mod tests {
             for pass in 0..seen.len() {
                 let mut mixed = seen.clone();
                 mixed[pass] = other.0[pass].clone();
-                let (told, verdict) = reported(&mixed, &requested).unwrap();
+                let (observation, verdict) = reported(&mixed, &requested).unwrap();
                 assert_eq!(verdict, ExecutedVerdict::Differs, "{mixed:?}");
-                assert_eq!(told, mixed[pass].1, "the report names the difference");
+                assert_eq!(
+                    observation, mixed[pass].1,
+                    "expected the observation of the pass that differs"
+                );
             }
         }
     }

@@ -1,27 +1,27 @@
-//! Inference of the arithmetic of a matmul from its results on chosen numbers. Independent of backends: the matmul is a
-//! function argument.
+//! Infers the arithmetic of a matmul from its results on chosen operands. The matmul is a function argument, so this module
+//! does not depend on a backend.
 
 use mantissa_core::Format;
 
-/// Edge of the probe's square matrices: whole tiles of every kernel.
+/// Rows and columns of the probe's square matrices: a multiple of the tile size of every kernel.
 pub(super) const EDGE: usize = 128;
 
-/// Rounding of a number between two representable ones.
+/// Rounding mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounding {
-    /// To nearest; a tie to the one with an even last digit.
+    /// To nearest, ties to even.
     NearestEven,
-    /// To nearest; a tie away from zero.
+    /// To nearest, ties away from zero.
     NearestAway,
-    /// To nearest; ties in another way.
+    /// To nearest, with another rule for ties.
     Nearest,
-    /// Truncation of further digits.
+    /// Toward zero (truncation).
     TowardZero,
-    /// To the larger number.
+    /// Toward +∞.
     Up,
-    /// To the smaller number.
+    /// Toward −∞.
     Down,
-    /// Varies.
+    /// Differs between orders of summation.
     Mixed,
 }
 
@@ -35,42 +35,43 @@ impl Rounding {
             Self::TowardZero => "toward zero",
             Self::Up => "up",
             Self::Down => "down",
-            Self::Mixed => "in mixed ways",
+            Self::Mixed => "with mixed rounding",
         }
     }
 }
 
-/// Treatment of numbers below the smallest normal one.
+/// Treatment of subnormal numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnormals {
-    /// True if subnormal operands are multiplied as they are, and not as zero.
+    /// True if subnormal operands are not flushed to zero.
     pub operands_kept: bool,
-    /// True if a subnormal result is returned, and not zero.
+    /// True if subnormal results are not flushed to zero.
     pub results_kept: bool,
 }
 
 /// Arithmetic of a matmul.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// Significand bits of the operands, including the implicit one: the smaller number of both sides.
+    /// Significand bits of the operands, including the implicit bit: the minimum of the left and the right operand.
     pub operand_bits: u32,
     /// Exponent bits of the operands.
     pub exponent_bits: u32,
-    /// Significand bits of a small addend that a sum keeps until a later addend cancels the larger part, in the worst
-    /// order found.
+    /// Significand bits of the accumulator: the bits of a small addend that survive the addition to a large one. The
+    /// minimum over the tested orders of summation.
     pub accumulator_bits: u32,
-    /// True if a product enters the sum with all its digits. Detected only if the sum is wide enough; otherwise true.
+    /// True if products are summed without rounding. Detected only if the accumulator is wide enough; otherwise true.
     pub exact_products: bool,
     /// Rounding of operands before the multiplication; `None` if they are not rounded.
     pub operand_rounding: Option<Rounding>,
-    /// Rounding of sums; `None` if it was not observed in any order.
+    /// Rounding of sums; `None` if it was not observed in any order of summation.
     pub sum_rounding: Option<Rounding>,
     /// Treatment of subnormal numbers.
     pub subnormals: Subnormals,
 }
 
 impl Observation {
-    /// Combines two observations: the narrower one in every respect that [`mantissa_core::Requested`] names.
+    /// Combines two observations: the minimum of each number of bits, and exact products only if both have them. Roundings and
+    /// subnormals are those of `self`.
     pub(super) fn worst(&self, other: &Self) -> Self {
         Self {
             operand_bits: self.operand_bits.min(other.operand_bits),
@@ -81,8 +82,8 @@ impl Observation {
         }
     }
 
-    /// Returns the format whose significand the accumulator has. If products are rounded before they are summed, this is
-    /// at most the format of the operands, because the digits that a wider accumulator would keep are already lost.
+    /// Returns the widest format whose significand fits into the accumulator. If products are rounded before they are summed,
+    /// this is at most the format of the operands, because the bits that a wider accumulator would keep are already lost.
     pub fn accumulator(&self) -> String {
         let bits = if self.exact_products {
             self.accumulator_bits
@@ -95,19 +96,19 @@ impl Observation {
             .map_or_else(|| format!("{bits} bits"), |format| format.name().to_owned())
     }
 
-    /// Describes rounding and subnormals.
+    /// Describes the rounding and the treatment of subnormals, for records.
     pub fn rounding(&self) -> String {
-        let mut words = Vec::new();
+        let mut parts = Vec::new();
         if let Some(rounding) = self.operand_rounding {
-            words.push(format!("operands {}", rounding.name()));
+            parts.push(format!("operands {}", rounding.name()));
         }
         if let Some(rounding) = self.sum_rounding {
-            words.push(format!("sums {}", rounding.name()));
+            parts.push(format!("sums {}", rounding.name()));
         }
         if !self.exact_products {
-            words.push("products rounded before the sum".to_owned());
+            parts.push("products rounded before the sum".to_owned());
         }
-        words.push(
+        parts.push(
             match (self.subnormals.operands_kept, self.subnormals.results_kept) {
                 (true, true) => "subnormals kept",
                 (false, false) => "subnormals flushed",
@@ -116,11 +117,11 @@ impl Observation {
             }
             .to_owned(),
         );
-        words.join(", ")
+        parts.join(", ")
     }
 }
 
-/// Terms of one inner product: index along the inner dimension, left factor, right factor.
+/// Terms of one dot product: index along the inner dimension, left factor, right factor.
 pub(super) type Dot = Vec<(usize, f64, f64)>;
 
 /// Function that multiplies a left matrix, stored row by row, with a right one stored column by column, both [`EDGE`] ×
@@ -151,24 +152,25 @@ pub(super) fn observe(format: Format, multiply: &mut Multiply<'_>) -> Result<Obs
     })
 }
 
-/// Computes inner products on the diagonal of a matmul: row `i` of the left matrix and column `i` of the right one
-/// contain the terms of the `i`-th. Other elements are ignored.
+/// Computes dot products as the diagonal of a matmul: row `i` of the left matrix and column `i` of the right matrix contain
+/// the terms of dot product `i`. The other elements of the result are ignored.
 fn run(dots: &[Dot], multiply: &mut Multiply<'_>) -> Result<Vec<f64>, String> {
     let mut results = Vec::with_capacity(dots.len());
-    for some in dots.chunks(EDGE) {
+    for chunk in dots.chunks(EDGE) {
         let (mut lhs, mut rhs) = (vec![0.0; EDGE * EDGE], vec![0.0; EDGE * EDGE]);
-        for (row, dot) in some.iter().enumerate() {
+        for (row, dot) in chunk.iter().enumerate() {
             for &(k, a, b) in dot {
                 lhs[row * EDGE + k] = a;
                 rhs[row * EDGE + k] = b;
             }
         }
         let product = multiply(lhs, rhs)?;
-        results.extend((0..some.len()).map(|row| product[row * EDGE + row]));
+        results.extend((0..chunk.len()).map(|row| product[row * EDGE + row]));
     }
     Ok(results)
 }
 
+/// Function that computes dot products.
 pub(super) type Run<'a> = dyn FnMut(&[Dot]) -> Result<Vec<f64>, String> + 'a;
 
 /// Returns `2ⁿ`, exactly.
@@ -180,16 +182,16 @@ pub(super) fn power(n: i32) -> f64 {
     }
 }
 
-/// Maximum number of digits to look for: those of f64 after the first.
+/// Maximum number of fraction bits to test: those of f64.
 const DIGITS: i32 = 52;
 
-/// Counts the leading elements that satisfy a condition, plus one for the implicit bit.
+/// Counts the leading `true` values, plus one for the implicit bit.
 pub(super) fn leading(holds: impl Iterator<Item = bool>) -> u32 {
     1 + holds.take_while(|holds| *holds).count() as u32
 }
 
-/// Determines the operand bits: `(1 + 2⁻ᵖ) · 1` is unchanged as long as the multiplier reads `p` digits after the
-/// first.
+/// Determines the significand bits of the operands: `(1 + 2⁻ᵖ) · 1` is returned unchanged if the multiplier reads at least
+/// `p` fraction bits.
 fn operand_bits(run: &mut Run<'_>) -> Result<u32, String> {
     let value = |p: i32| 1.0 + power(-p);
     let left: Vec<Dot> = (1..=DIGITS).map(|p| vec![(0, value(p), 1.0)]).collect();
@@ -199,7 +201,7 @@ fn operand_bits(run: &mut Run<'_>) -> Result<u32, String> {
     Ok(bits(left).min(bits(right)))
 }
 
-/// Determines the exponent bits: `2ᵉ · 2⁻ᵉ` is 1 as long as both are within the exponent range.
+/// Determines the exponent bits: `2ᵉ · 2⁻ᵉ` is 1 if both factors are within the exponent range.
 fn exponent_bits(run: &mut Run<'_>) -> Result<u32, String> {
     const WITHIN: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
     let dots = |e: i32| vec![vec![(0, power(e), power(-e))], vec![(0, power(-e), power(e))]];
@@ -211,8 +213,8 @@ fn exponent_bits(run: &mut Run<'_>) -> Result<u32, String> {
     Ok(0)
 }
 
-/// Positions along the inner dimension of a large number, a small one and the negative of the large one: next to each
-/// other, in neighbouring vectors, blocks and tiles, and in the reverse order.
+/// Positions along the inner dimension of a large number, a small number and the negative of the large number: adjacent, in
+/// neighbouring vectors, blocks and tiles, and in reverse order.
 const PLACES: [[usize; 3]; 12] = [
     [0, 1, 2],
     [2, 1, 0],
@@ -228,18 +230,18 @@ const PLACES: [[usize; 3]; 12] = [
     [5, 70, 71],
 ];
 
-/// Exponent of the large number. The number is a product of two factors that every format can represent, and leaves
-/// room below for the small one and its trace in the result.
+/// Exponent of the large number. Every format can represent both of its factors, and the exponent range below it is large
+/// enough for the small number and the result.
 const LARGE: i32 = 14;
 
-/// Returns a term `factor · 2ⁿ`, its magnitude split between both factors to fit into narrow formats.
+/// Returns the term `factor · 2ⁿ`. The power of two is split between both operands, so that they fit into narrow formats.
 fn term(at: usize, factor: f64, n: i32) -> (usize, f64, f64) {
     let half = n.div_euclid(2);
     (at, factor * power(half), power(n - half))
 }
 
-/// Determines the accumulator bits: `L + s − L` is `s` as long as the sum keeps the digits of `s` next to `L`. Returns
-/// the minimum over all orders.
+/// Determines the accumulator bits: `L + s − L` is `s` if the accumulator is wide enough for `L + s`. Returns the minimum
+/// over all orders.
 fn accumulator_bits(run: &mut Run<'_>) -> Result<u32, String> {
     let mut fewest = u32::MAX;
     for [large, small, back] in PLACES {
@@ -259,8 +261,8 @@ fn accumulator_bits(run: &mut Run<'_>) -> Result<u32, String> {
     Ok(fewest)
 }
 
-/// Tests if products are exact: `(1 + u)² − (1 + 2u)` is `u²` if the product keeps the digits that its factors do not
-/// have. Returns true if the sum is too narrow for this test.
+/// Tests if products are exact: `(1 + u)² − (1 + 2u)` is `u²` if the product is not rounded to the format of its factors.
+/// Returns true if the accumulator is too narrow for this test.
 fn exact_products(operand_bits: u32, accumulator_bits: u32, run: &mut Run<'_>) -> Result<bool, String> {
     if 2 * operand_bits > accumulator_bits {
         return Ok(true);
@@ -270,8 +272,8 @@ fn exact_products(operand_bits: u32, accumulator_bits: u32, run: &mut Run<'_>) -
     Ok(run(&dots)? == [u * u])
 }
 
-/// Determines the rounding of operands from `1 + ¾u`, `1 + ½u`, `1 + 1½u` and `−1 − ¾u`, where `u` is the operand's
-/// last digit.
+/// Determines the rounding of operands from `1 + ¾u`, `1 + ½u`, `1 + 1½u` and `−1 − ¾u`, where `u` is the unit in the last
+/// place of 1.
 pub(super) fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding, String> {
     let u = power(1 - bits as i32);
     let dots: Vec<Dot> = [1.0 + 0.75 * u, -1.0 - 0.75 * u, 1.0 + 0.5 * u, 1.0 + 1.5 * u]
@@ -291,8 +293,8 @@ pub(super) fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding,
     }))
 }
 
-/// Returns the direction, given whether three quarters of a unit were rounded away from zero for positive and negative
-/// numbers.
+/// Returns the rounding mode. The arguments are true if ¾ of a unit in the last place was rounded away from zero for a
+/// positive and a negative number; `nearest` determines the rule for ties.
 fn direction(positive_away: bool, negative_away: bool, nearest: impl FnOnce() -> Rounding) -> Rounding {
     match (positive_away, negative_away) {
         (true, true) => nearest(),
@@ -302,11 +304,10 @@ fn direction(positive_away: bool, negative_away: bool, nearest: impl FnOnce() ->
     }
 }
 
-/// Determines the rounding of sums from `L + s − L`, where `s` is three quarters, or half, of the last digit of `L`:
-/// the result is zero or one whole digit. Orders of summation that return `s` itself are skipped, because they did not
-/// round.
+/// Determines the rounding of sums from `L + s − L`, where `s` is ¾ or ½ of a unit in the last place of `L`: the result is
+/// zero or one unit. Orders of summation that return `s` itself are skipped, because they do not round.
 fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String> {
-    let digit = LARGE + 1 - bits as i32;
+    let last_place = LARGE + 1 - bits as i32;
     let mut found: Option<Rounding> = None;
     for [large, small, back] in PLACES {
         let dot = |sign: f64, factor: f64, n: i32| {
@@ -317,16 +318,16 @@ fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String
             ]
         };
         let got = run(&[
-            dot(1.0, 3.0, digit - 2),
-            dot(-1.0, 3.0, digit - 2),
-            dot(1.0, 1.0, digit - 1),
+            dot(1.0, 3.0, last_place - 2),
+            dot(-1.0, 3.0, last_place - 2),
+            dot(1.0, 1.0, last_place - 1),
         ])?;
-        let whole = power(digit);
-        let rounded = |x: f64| x == 0.0 || x.abs() == whole;
+        let unit = power(last_place);
+        let rounded = |x: f64| x == 0.0 || x.abs() == unit;
         if !got.iter().copied().all(rounded) {
             continue;
         }
-        let seen = direction(got[0] == whole, got[1] == -whole, || {
+        let mode = direction(got[0] == unit, got[1] == -unit, || {
             if got[2] == 0.0 {
                 Rounding::NearestEven
             } else {
@@ -334,16 +335,16 @@ fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String
             }
         });
         match found {
-            None => found = Some(seen),
-            Some(before) if before != seen => return Ok(Some(Rounding::Mixed)),
+            None => found = Some(mode),
+            Some(other) if other != mode => return Ok(Some(Rounding::Mixed)),
             Some(_) => {}
         }
     }
     Ok(found)
 }
 
-/// Tests subnormals: half of the smallest normal operand, scaled up; and two normal operands whose product is half the
-/// smallest normal number.
+/// Tests subnormal operands with half of the smallest normal number, scaled up, and subnormal results with two normal
+/// operands whose product is half of the smallest normal number.
 fn subnormals(exponent_bits: u32, run: &mut Run<'_>) -> Result<Subnormals, String> {
     let Some(smallest) = (exponent_bits > 1).then(|| 2 - (1i32 << (exponent_bits - 1))) else {
         return Ok(Subnormals {
@@ -351,17 +352,17 @@ fn subnormals(exponent_bits: u32, run: &mut Run<'_>) -> Result<Subnormals, Strin
             results_kept: false,
         });
     };
-    let below = smallest - 1;
-    let scale = -below * 3 / 4;
-    let halves = (below.div_euclid(2), below - below.div_euclid(2));
+    let subnormal = smallest - 1;
+    let scale = -subnormal * 3 / 4;
+    let factors = (subnormal.div_euclid(2), subnormal - subnormal.div_euclid(2));
     let got = run(&[
-        vec![(0, power(below), power(scale))],
-        vec![(0, power(scale), power(below))],
-        vec![(0, power(halves.0), power(halves.1))],
+        vec![(0, power(subnormal), power(scale))],
+        vec![(0, power(scale), power(subnormal))],
+        vec![(0, power(factors.0), power(factors.1))],
     ])?;
     Ok(Subnormals {
-        operands_kept: got[..2] == [power(below + scale); 2],
-        results_kept: got[2] == power(below),
+        operands_kept: got[..2] == [power(subnormal + scale); 2],
+        results_kept: got[2] == power(subnormal),
     })
 }
 
@@ -369,15 +370,15 @@ fn subnormals(exponent_bits: u32, run: &mut Run<'_>) -> Result<Subnormals, Strin
 mod tests {
     use super::*;
 
-    /// Reference multiplier: operands rounded to a format, products summed one after the other in another.
-    struct Paper {
+    /// Reference matmul: rounds operands to one format, and sums products in sequence in another.
+    struct Reference {
         operand: fn(f64) -> f64,
         add: fn(f64, f64) -> f64,
         product: fn(f64) -> f64,
         output: fn(f64) -> f64,
     }
 
-    impl Paper {
+    impl Reference {
         fn observe(&self, stored: Format) -> Observation {
             let mut multiply = |lhs: Vec<f64>, rhs: Vec<f64>| {
                 let store = |values: Vec<f64>| -> Vec<f64> {
@@ -410,51 +411,54 @@ mod tests {
         f64::from(x as f32)
     }
 
-    /// f32 with every operation rounded once.
-    const HONEST: Paper = Paper {
+    /// f32 matmul in which every operation is rounded once.
+    const TRUE_F32: Reference = Reference {
         operand: |x| x,
         add: f32_sum,
         product: as_f32,
         output: |x| x,
     };
 
-    /// Keeps the top bits of an f32 and drops the rest.
+    /// Truncates an f32: sets its lowest `dropped` bits to zero.
     fn chop(x: f64, dropped: u32) -> f64 {
         f64::from(f32::from_bits((x as f32).to_bits() >> dropped << dropped))
     }
 
     #[test]
-    fn honest_f32_is_recognised() {
-        let seen = HONEST.observe(Format::F32);
-        assert_eq!((seen.operand_bits, seen.exponent_bits), (24, 8));
-        assert_eq!(seen.accumulator(), "f32");
-        assert_eq!(seen.rounding(), "sums to nearest even, subnormals kept");
+    fn true_f32_is_detected() {
+        let observed = TRUE_F32.observe(Format::F32);
+        assert_eq!((observed.operand_bits, observed.exponent_bits), (24, 8));
+        assert_eq!(observed.accumulator(), "f32");
+        assert_eq!(observed.rounding(), "sums to nearest even, subnormals kept");
     }
 
     #[test]
-    fn honest_f64_is_recognised() {
-        let seen = Paper {
+    fn true_f64_is_detected() {
+        let observed = Reference {
             add: |a, b| a + b,
             product: |x| x,
-            ..HONEST
+            ..TRUE_F32
         }
         .observe(Format::F64);
-        assert_eq!((seen.operand_bits, seen.exponent_bits), (53, 11));
-        assert_eq!(seen.accumulator(), "f64");
+        assert_eq!((observed.operand_bits, observed.exponent_bits), (53, 11));
+        assert_eq!(observed.accumulator(), "f64");
     }
 
     #[test]
-    fn f16_operands_with_f32_sums_are_recognised() {
-        let seen = Paper {
+    fn f16_operands_with_f32_sums_are_detected() {
+        let observed = Reference {
             product: |x| x,
             output: |x| Format::F16.round(x).value,
-            ..HONEST
+            ..TRUE_F32
         }
         .observe(Format::F16);
-        assert_eq!((seen.operand_bits, seen.exponent_bits), (11, 5));
-        assert_eq!((seen.accumulator().as_str(), seen.exact_products), ("f32", true));
+        assert_eq!((observed.operand_bits, observed.exponent_bits), (11, 5));
         assert_eq!(
-            seen.subnormals,
+            (observed.accumulator().as_str(), observed.exact_products),
+            ("f32", true)
+        );
+        assert_eq!(
+            observed.subnormals,
             Subnormals {
                 operands_kept: true,
                 results_kept: true
@@ -463,55 +467,61 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_tf32_multiplier_is_told_from_f32() {
-        let seen = Paper {
+    fn tf32_operands_are_distinguished_from_f32() {
+        let observed = Reference {
             operand: |x| Format::Tf32.round(x).value,
-            ..HONEST
+            ..TRUE_F32
         }
         .observe(Format::F32);
-        assert_eq!((seen.operand_bits, seen.exponent_bits), (11, 8));
-        assert_eq!(seen.operand_rounding, Some(Rounding::NearestEven));
-        assert_eq!(seen.accumulator(), "f32");
+        assert_eq!((observed.operand_bits, observed.exponent_bits), (11, 8));
+        assert_eq!(observed.operand_rounding, Some(Rounding::NearestEven));
+        assert_eq!(observed.accumulator(), "f32");
     }
 
     #[test]
-    fn planted_f16_sums_are_told_from_f32_ones() {
-        let seen = Paper {
+    fn f16_sums_are_distinguished_from_f32_sums() {
+        let observed = Reference {
             add: |a, b| Format::F16.round(a + b).value,
             product: |x| x,
-            ..HONEST
+            ..TRUE_F32
         }
         .observe(Format::F16);
-        assert_eq!((seen.operand_bits, seen.accumulator().as_str()), (11, "f16"));
-        assert_eq!(seen.sum_rounding, Some(Rounding::NearestEven));
+        assert_eq!(
+            (observed.operand_bits, observed.accumulator().as_str()),
+            (11, "f16")
+        );
+        assert_eq!(observed.sum_rounding, Some(Rounding::NearestEven));
     }
 
     #[test]
     fn products_that_are_rounded_before_the_sum_count_as_a_narrow_accumulator() {
-        let seen = Paper {
+        let observed = Reference {
             product: |x| Format::Bf16.round(x).value,
-            ..HONEST
+            ..TRUE_F32
         }
         .observe(Format::Bf16);
-        assert_eq!((seen.operand_bits, seen.accumulator_bits), (8, 24));
-        assert!(!seen.exact_products);
-        assert_eq!(seen.accumulator(), "bf16");
+        assert_eq!((observed.operand_bits, observed.accumulator_bits), (8, 24));
+        assert!(!observed.exact_products);
+        assert_eq!(observed.accumulator(), "bf16");
     }
 
     #[test]
-    fn rounding_is_told_from_its_neighbours() {
+    fn rounding_modes_are_distinguished() {
         let dropped = |x: f64| chop(x, 13);
         let away = |x: f64| {
             let bits = (x as f32).to_bits();
             f64::from(f32::from_bits(bits.wrapping_add(1 << 12) >> 13 << 13))
         };
-        let operands =
-            |operand: fn(f64) -> f64| Paper { operand, ..HONEST }.observe(Format::F32).operand_rounding;
+        let operands = |operand: fn(f64) -> f64| {
+            Reference { operand, ..TRUE_F32 }
+                .observe(Format::F32)
+                .operand_rounding
+        };
         assert_eq!(operands(dropped), Some(Rounding::TowardZero));
         assert_eq!(operands(away), Some(Rounding::NearestAway));
         assert_eq!(operands(|x| x), None);
 
-        let truncating = Paper {
+        let truncating = Reference {
             add: |a, b| {
                 let sum = a + b;
                 let near = sum as f32;
@@ -522,17 +532,17 @@ mod tests {
                     near
                 })
             },
-            ..HONEST
+            ..TRUE_F32
         };
-        let seen = truncating.observe(Format::F32);
+        let observed = truncating.observe(Format::F32);
         assert_eq!(
-            (seen.accumulator().as_str(), seen.sum_rounding),
+            (observed.accumulator().as_str(), observed.sum_rounding),
             ("f32", Some(Rounding::TowardZero))
         );
     }
 
     #[test]
-    fn flushed_subnormals_are_seen_on_either_side() {
+    fn flushed_subnormal_operands_and_results_are_detected() {
         let flush = |x: f64| {
             if x.abs() < f64::from(f32::MIN_POSITIVE) {
                 0.0
@@ -541,10 +551,10 @@ mod tests {
             }
         };
         let kept = |operand: fn(f64) -> f64, output: fn(f64) -> f64| {
-            Paper {
+            Reference {
                 operand,
                 output,
-                ..HONEST
+                ..TRUE_F32
             }
             .observe(Format::F32)
             .rounding()
@@ -555,14 +565,14 @@ mod tests {
     }
 
     #[test]
-    fn forward_and_backward_are_judged_by_the_narrower() {
-        let honest = HONEST.observe(Format::F32);
-        let narrow = Paper {
+    fn the_narrower_of_two_observations_is_reported() {
+        let exact = TRUE_F32.observe(Format::F32);
+        let narrow = Reference {
             operand: |x| chop(x, 13),
-            ..HONEST
+            ..TRUE_F32
         }
         .observe(Format::F32);
-        assert_eq!(honest.worst(&narrow).operand_bits, 11);
-        assert_eq!(narrow.worst(&honest).operand_bits, 11);
+        assert_eq!(exact.worst(&narrow).operand_bits, 11);
+        assert_eq!(narrow.worst(&exact).operand_bits, 11);
     }
 }

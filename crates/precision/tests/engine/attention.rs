@@ -67,7 +67,7 @@ fn difference([math, fused]: &[Vec<Vec<f64>>; 2]) -> f64 {
 }
 
 #[test]
-fn one_kernel_attends_as_the_written_out_operations_do_and_so_do_its_gradients() {
+fn fused_attention_and_its_gradients_match_separate_steps() {
     let device = Device::flex();
     let f64s = difference(&both_ways(&device, Precision::True64, DType::F64));
     let f32s = difference(&both_ways(&device, Precision::True32, DType::F32));
@@ -79,7 +79,7 @@ mod lavapipe {
     use super::*;
 
     #[test]
-    fn one_kernel_on_a_gpu_attends_as_the_written_out_operations_do() {
+    fn fused_attention_on_a_gpu_matches_separate_steps() {
         let Some(device) = crate::vulkan(false) else {
             return;
         };

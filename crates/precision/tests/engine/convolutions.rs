@@ -123,7 +123,7 @@ fn of(precision: Precision, matmul: MatmulPrecision) -> Compute {
 
 proptest! {
     #[test]
-    fn convolutions_and_gradients_are_exact_where_every_number_is_a_small_whole_one(problem in problems()) {
+    fn convolutions_and_gradients_of_small_integers_are_exact(problem in problems()) {
         let device = Device::flex();
         agrees(&device, &problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
         agrees(&device, &problem, of(Precision::True16, MatmulPrecision::Highest), DType::F16)?;
@@ -149,7 +149,7 @@ fn an_odd_number_of_single_values_is_multiplied() {
 }
 
 #[test]
-fn a_batch_too_large_to_unfold_at_once_is_taken_in_parts() {
+fn a_large_batch_is_unfolded_in_parts() {
     // 40 × 40 windows of 3 × 3 × 64 values are 3.7 MB per image: 20 images do not fit.
     let problem = Problem {
         images: [20, 64, 40, 40],
@@ -261,14 +261,14 @@ mod lavapipe_full {
     }
 
     #[test]
-    fn a_gpu_makes_zeros_of_no_images() {
+    fn convolutions_of_no_images_on_a_gpu_are_zero() {
         if let Some(device) = crate::vulkan(false) {
             no_images_make_zeros(&device);
         }
     }
 
     #[test]
-    fn fused_kernels_make_zeros_of_no_images() {
+    fn convolutions_of_no_images_in_fused_kernels_are_zero() {
         alone(|| {
             if let Some(device) = crate::vulkan(true) {
                 no_images_make_zeros(&device);

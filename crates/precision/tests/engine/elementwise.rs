@@ -128,7 +128,10 @@ fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)
         // Operations on 16-bit values round one after the other: the largest error over all inputs up to 4 is 1.7.
         let got = compute.gelu_as(Gelu::TanhPacked, input());
         let packed = of(got, x.iter().map(|x| by_tanh(*x)).collect());
-        assert!(packed > 1.02, "the packed form rounds at every step: {packed}");
+        assert!(
+            packed > 1.02,
+            "packed GELU must round after every operation: error {packed}"
+        );
         errors.push(("packed gelu", packed, 2.0));
     }
     errors
@@ -138,13 +141,13 @@ fn assert_near(device: &Device, precision: Precision) {
     for (name, error, most) in errors(device, precision) {
         assert!(
             error <= most,
-            "{name} in {precision}: {error} is more than {most}"
+            "{name} in {precision}: error {error} exceeds {most}"
         );
     }
 }
 
 #[test]
-fn every_operation_is_right_to_the_last_digit_or_so_on_the_cpu() {
+fn every_operation_on_the_cpu_is_within_its_tolerance() {
     for precision in TRUE {
         assert_near(&Device::flex(), precision);
     }
@@ -167,7 +170,7 @@ fn the_tail_of_gelu_keeps_its_digits() {
 }
 
 #[test]
-fn what_is_not_finite_very_large_or_subnormal_comes_out_as_the_formula_has_it() {
+fn non_finite_very_large_and_subnormal_values_match_the_formula() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let device = Device::flex();
     for precision in TRUE {
@@ -253,24 +256,44 @@ fn gradients_agree(device: &Device, precision: Precision, most: f64) {
     let weight = || upload::<2>(&grad, ROWS, options);
     let largest = |got: Vec<f64>, want: Vec<f64>, what: &str| {
         let off = error(&got, &want, format);
-        assert!(off <= most, "{what} in {precision}: {off}");
+        assert!(off <= most, "{what} in {precision}: error {off}");
     };
     let input = upload::<2>(&x, ROWS, options).require_grad();
     let factors = upload::<1>(&scale, [ROWS[1]], options).require_grad();
     let output = compute.rms_norm(input.clone(), factors.clone(), 1e-5);
     let grads = (output * weight()).sum().backward();
     let [of_x, of_scale, _] = norm_gradients(&x, &scale, &grad, false);
-    largest(list(input.grad(&grads).unwrap()), of_x, "RMS norm");
-    largest(list(factors.grad(&grads).unwrap()), of_scale, "its scale");
+    largest(
+        list(input.grad(&grads).unwrap()),
+        of_x,
+        "gradient of the input of RMS norm",
+    );
+    largest(
+        list(factors.grad(&grads).unwrap()),
+        of_scale,
+        "gradient of the scale",
+    );
 
     let [input, factors] = [input, factors.unsqueeze()].map(|tensor| tensor.detach().require_grad());
     let shift = upload::<1>(&scale, [ROWS[1]], options).require_grad();
     let output = compute.layer_norm(input.clone(), factors.clone().squeeze_dim(0), shift.clone(), 1e-5);
     let grads = (output * weight()).sum().backward();
     let [of_x, of_scale, of_shift] = norm_gradients(&x, &scale, &grad, true);
-    largest(list(input.grad(&grads).unwrap()), of_x, "layer norm");
-    largest(list(factors.grad(&grads).unwrap()), of_scale, "its scale");
-    largest(list(shift.grad(&grads).unwrap()), of_shift, "its shift");
+    largest(
+        list(input.grad(&grads).unwrap()),
+        of_x,
+        "gradient of the input of layer norm",
+    );
+    largest(
+        list(factors.grad(&grads).unwrap()),
+        of_scale,
+        "gradient of the scale",
+    );
+    largest(
+        list(shift.grad(&grads).unwrap()),
+        of_shift,
+        "gradient of the shift",
+    );
 
     for form in [Gelu::Exact, Gelu::Tanh] {
         let input = upload::<2>(&x, ROWS, options).require_grad();
@@ -294,7 +317,7 @@ fn gradients_are_those_of_the_formulas() {
 }
 
 #[test]
-fn a_mean_that_is_large_beside_the_deviation_leaves_layer_norm_its_digits() {
+fn layer_norm_is_accurate_for_a_mean_much_larger_than_the_deviation() {
     let format = Format::F32;
     let options = (&Device::flex(), format);
     let x: Vec<f64> = values(ROWS[0] * ROWS[1], 7, format);
@@ -318,7 +341,7 @@ fn a_mean_that_is_large_beside_the_deviation_leaves_layer_norm_its_digits() {
 }
 
 #[test]
-fn a_row_comes_to_the_same_beside_many_others() {
+fn a_row_does_not_depend_on_the_number_of_rows() {
     const MANY: usize = 1500;
     let width = ROWS[1];
     let device = Device::flex();
@@ -417,7 +440,7 @@ proptest! {
 }
 
 #[test]
-fn a_copy_holds_the_same_values_in_a_place_of_its_own() {
+fn a_copy_has_the_same_values_in_another_buffer() {
     let options = (&Device::flex(), Format::Bf16);
     let tensor = upload::<2>(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], options);
     let turned = tensor.swap_dims(0, 1);
@@ -438,20 +461,20 @@ mod lavapipe {
             if supports(precision.parameters(), device) {
                 assert_near(device, precision);
             } else {
-                println!("skipped: no {} there", precision.parameters());
+                println!("skipped: the device does not support {}", precision.parameters());
             }
         }
     }
 
     #[test]
-    fn every_operation_is_right_to_the_last_digit_or_so() {
+    fn every_operation_is_within_its_tolerance() {
         if let Some(device) = crate::vulkan(false) {
             assert_near_in_supported_formats(&device);
         }
     }
 
     #[test]
-    fn every_operation_is_right_to_the_last_digit_or_so_in_fused_kernels() {
+    fn every_operation_in_fused_kernels_is_within_its_tolerance() {
         alone(|| {
             if let Some(device) = crate::vulkan(true) {
                 assert_near_in_supported_formats(&device);

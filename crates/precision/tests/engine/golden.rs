@@ -77,7 +77,7 @@ fn every_rounding_is_pytorchs_bit_for_bit() {
 }
 
 #[test]
-fn products_are_those_of_operands_rounded_as_asked() {
+fn matmuls_match_exact_products_of_rounded_operands() {
     let device = Device::flex();
     let double = compute(Precision::True64, MatmulPrecision::Highest);
     let single = |matmul, want| distance(&device, compute(Precision::True32, matmul), DType::F32, want);
@@ -92,7 +92,7 @@ fn products_are_those_of_operands_rounded_as_asked() {
 }
 
 #[test]
-fn half_products_sum_in_f32_and_round_once() {
+fn bf16_matmul_sums_in_f32_and_rounds_once() {
     let mixed = compute(Precision::MixedBf16, MatmulPrecision::Highest);
     // A single rounding to 8 bits: at most 2⁻⁸ for each element, about 2⁻⁸/√3 in the norm.
     let error = distance(&Device::flex(), mixed, DType::F32, "bf16");
@@ -108,7 +108,7 @@ fn fingerprint(bytes: impl Iterator<Item = u8>) -> String {
 }
 
 #[test]
-fn a_million_values_are_narrowed_and_every_half_is_widened_as_pytorch_does() {
+fn casts_to_and_from_16_bit_formats_match_pytorch() {
     use half::{bf16, f16};
 
     let golden = read(include_str!("numbers/rounding.json"));

@@ -149,7 +149,7 @@ fn of(precision: Precision, matmul: MatmulPrecision) -> Compute {
 
 proptest! {
     #[test]
-    fn products_and_gradients_are_exact_where_every_number_is_a_small_whole_one(problem in problems()) {
+    fn matmuls_and_gradients_of_small_integers_are_exact(problem in problems()) {
         let device = Device::flex();
         agrees(&device, &problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
         for &matmul in MatmulPrecision::ALL {
@@ -171,7 +171,7 @@ proptest! {
 
 /// Checks that a sum without terms is 0, and not the previous content of the buffer, and that empty operands yield
 /// empty results.
-fn nothing_makes_zeros(device: &Device, compute: Compute, dtype: DType) {
+fn empty_matmuls_are_zero(device: &Device, compute: Compute, dtype: DType) {
     let device = device.clone().autodiff();
     for [m, k, n] in [[3, 0, 5], [0, 3, 5], [4, 3, 0]] {
         let ones = |shape| Tensor::<3>::ones(shape, (&device, dtype)).require_grad();
@@ -191,11 +191,11 @@ fn nothing_makes_zeros(device: &Device, compute: Compute, dtype: DType) {
 }
 
 #[test]
-fn so_does_the_cpu() {
+fn empty_matmuls_on_the_cpu_are_zero() {
     let device = Device::flex();
     let highest = |precision| of(precision, MatmulPrecision::Highest);
-    nothing_makes_zeros(&device, highest(Precision::True32), DType::F32);
-    nothing_makes_zeros(&device, highest(Precision::TrueBf16), DType::BF16);
+    empty_matmuls_are_zero(&device, highest(Precision::True32), DType::F32);
+    empty_matmuls_are_zero(&device, highest(Precision::TrueBf16), DType::BF16);
     // No rows, and enough weights for the kernel for few rows.
     let [inputs, weights] = [[0, 1024], [64, 1024]].map(|shape| Tensor::<2>::ones(shape, &device));
     let product = highest(Precision::True32).matmul_by_columns(inputs, weights);
@@ -231,11 +231,11 @@ fn a_bias_is_added_before_the_rounding(device: &Device, precision: Precision, dt
 
 #[test]
 fn a_linear_layer_rounds_once() {
-    let halves = [
+    let cases = [
         (Precision::True16, DType::F16, 2048.0),
         (Precision::TrueBf16, DType::BF16, 256.0),
     ];
-    for (precision, dtype, last) in halves {
+    for (precision, dtype, last) in cases {
         a_bias_is_added_before_the_rounding(&Device::flex(), precision, dtype, last);
     }
 }
@@ -246,24 +246,24 @@ mod lavapipe_full {
 
     use super::*;
 
-    fn nothing_makes_zeros_in_f32_and_f16(device: &Device) {
+    fn empty_matmuls_are_zero_in_f32_and_f16(device: &Device) {
         for (precision, dtype) in [(Precision::True32, DType::F32), (Precision::True16, DType::F16)] {
-            nothing_makes_zeros(device, of(precision, MatmulPrecision::Highest), dtype);
+            empty_matmuls_are_zero(device, of(precision, MatmulPrecision::Highest), dtype);
         }
     }
 
     #[test]
-    fn a_gpu_makes_zeros_of_nothing() {
+    fn empty_matmuls_on_a_gpu_are_zero() {
         if let Some(device) = crate::vulkan(false) {
-            nothing_makes_zeros_in_f32_and_f16(&device);
+            empty_matmuls_are_zero_in_f32_and_f16(&device);
         }
     }
 
     #[test]
-    fn fused_kernels_make_zeros_of_nothing() {
+    fn empty_matmuls_in_fused_kernels_are_zero() {
         alone(|| {
             if let Some(device) = crate::vulkan(true) {
-                nothing_makes_zeros_in_f32_and_f16(&device);
+                empty_matmuls_are_zero_in_f32_and_f16(&device);
             }
         });
     }

@@ -63,10 +63,10 @@ impl Training {
         let (compute, device) = (self.compute, &self.device);
         let working = self.parameters.working(&compute, |name| name.contains('.'));
         let mut gradients = GradientSum::new(SHAPES.len());
-        let mut rest = examples;
+        let mut remaining = examples;
         for &size in sizes {
-            let (batch, others) = rest.split_at(size);
-            rest = others;
+            let (batch, others) = remaining.split_at(size);
+            remaining = others;
             let inputs: Vec<f64> = batch.iter().flat_map(|(inputs, _)| inputs.clone()).collect();
             let classes: Vec<i32> = batch.iter().map(|(_, class)| *class).collect();
             let leaves = working.track();
@@ -189,12 +189,12 @@ fn one_decision(device: &Device) {
     assert_eq!(
         change,
         ScaleChange::BackedOff(512.0),
-        "once for four micro-batches"
+        "the loss scale must be updated once for four micro-batches"
     );
     assert_eq!(
         training.values(),
         before,
-        "the good micro-batches are skipped as well"
+        "the micro-batches without overflow must be skipped as well"
     );
 
     let good: Vec<_> = [0, 1, 3].map(|i| problem.examples[i].clone()).to_vec();
@@ -202,13 +202,13 @@ fn one_decision(device: &Device) {
     let want = [ScaleChange::Kept, ScaleChange::Grew(1024.0), ScaleChange::Kept];
     assert_eq!(
         changes, want,
-        "steps count towards the interval, not micro-batches"
+        "the growth interval must count steps, not micro-batches"
     );
     assert_ne!(training.values(), before);
 }
 
 #[test]
-fn gradients_arrive_in_f32_under_mixed_settings() {
+fn gradients_are_f32_under_mixed_settings() {
     let problem = overflowing();
     for precision in [Precision::MixedBf16, Precision::Mixed16] {
         let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.1);

@@ -49,7 +49,7 @@ fn the_table_has_every_operation_of_pytorchs_lists_in_its_class() {
     assert_eq!(
         names.len(),
         names.iter().collect::<BTreeSet<_>>().len(),
-        "one row each"
+        "expected one row per operation"
     );
     assert!(of(OpClass::Inputs).is_subset(&unlisted));
 }
@@ -128,7 +128,7 @@ fn every_method_returns_the_format_that_pytorchs_autocast_does() {
 }
 
 #[test]
-fn what_no_method_does_is_f32_under_a_mixed_setting_and_the_one_format_under_a_true_one() {
+fn full_casts_to_the_format_of_the_parameters() {
     let device = Device::flex();
     for (precision, want) in [
         (Precision::MixedBf16, DType::F32),
@@ -157,7 +157,7 @@ fn documented(class: OpClass) -> String {
 }
 
 #[test]
-fn the_documentation_has_the_table_that_runs() {
+fn the_documentation_contains_the_table() {
     let mut wrong = String::new();
     for class in OpClass::ALL {
         let expected = format!("<!-- {class:?} -->\n{}\n", documented(class));
@@ -169,7 +169,7 @@ fn the_documentation_has_the_table_that_runs() {
 }
 
 #[test]
-fn the_widest_of_both_halves_is_f32() {
+fn the_widest_of_f16_and_bf16_is_f32() {
     let widest = |a, b| OpClass::Widest.dtype(Precision::Mixed16, &[a, b]);
     assert_eq!(widest(DType::F16, DType::BF16), DType::F32);
     assert_eq!(widest(DType::BF16, DType::BF16), DType::BF16);

@@ -31,7 +31,7 @@ fn assert_close(what: &str, got: &[f64], wanted: &Value, share: f64) {
         let off = (got - wanted).abs();
         assert!(
             off <= share * largest,
-            "{what}: {got} and not {wanted}, of at most {largest}"
+            "{what}: {got}, expected {wanted} (largest value {largest})"
         );
     }
 }
@@ -115,10 +115,10 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
     }
 }
 
-/// Checks the purpose of the scaled momentum: if all micro-batches are alike, it yields the same statistics as one whole
-/// batch, and the unscaled momentum does not.
+/// If all micro-batches are alike, the scaled momentum must yield the same statistics as one whole batch, and the unscaled
+/// momentum must not.
 #[test]
-fn a_scaled_momentum_leaves_after_all_micro_batches_what_a_whole_batch_leaves() {
+fn scaled_momentum_yields_the_statistics_of_a_whole_batch() {
     let device = Device::flex();
     let batch = || Moments {
         mean: Tensor::from_data(TensorData::from([3.0_f64]), (&device, DType::F64)),

@@ -1,7 +1,7 @@
 //! Tests of the dependencies of this crate, which must be usable without the rest of Mantissa.
 
 #[test]
-fn of_mantissa_the_crate_needs_the_names_of_formats_alone() {
+fn the_crate_depends_only_on_mantissa_core() {
     let manifest = include_str!("../../Cargo.toml");
     // Dependencies of its own tests and examples do not affect users of the crate.
     let (for_others, _) = manifest.split_once("[dev-dependencies]").unwrap();

@@ -132,7 +132,7 @@ fn others(got: &[Vec<f64>], want: &Value) -> usize {
 /// Factors must not be rounded to 16-bit formats: in bf16 Adam's 0.999 would be 1, and the mean of squares would never
 /// decay.
 #[test]
-fn halves_are_pytorchs_bit_for_bit_after_every_step_of_every_optimizer() {
+fn optimizers_in_16_bit_formats_match_pytorch_bit_for_bit() {
     let (golden, device) = (golden(), Device::flex());
     for (format, runs) in HALVES {
         for want in golden[runs].as_array().unwrap() {
@@ -153,7 +153,7 @@ fn halves_are_pytorchs_bit_for_bit_after_every_step_of_every_optimizer() {
 }
 
 #[test]
-fn a_wrong_constant_of_an_optimizer_is_far_outside_the_tolerance() {
+fn a_wrong_optimizer_constant_exceeds_the_tolerance() {
     let golden = golden();
     type Fault = fn(&mut OptimizerSettings);
     let faults: [(&str, Fault); 9] = [
@@ -204,7 +204,7 @@ mod lavapipe_full {
     }
 
     #[test]
-    fn halves_are_pytorchs_in_fused_kernels() {
+    fn optimizers_in_f16_match_pytorch_in_fused_kernels() {
         alone(|| {
             if let Some(device) = crate::vulkan_with_f16(true) {
                 f16s_are_pytorchs(&device);

@@ -34,7 +34,7 @@ impl Default for Budget {
 }
 
 impl fmt::Display for Budget {
-    /// Formats the budget: `Goal: least time, at most 1 point of accuracy lost, a peak of at most 24.00 GB.`
+    /// Formats the budget: `Goal: minimum time, at most 1 point of accuracy loss, peak memory at most 24.00 GB.`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let goal = match self.minimise {
             Goal::Time => "time",
@@ -43,15 +43,18 @@ impl fmt::Display for Budget {
         };
         let points = 100.0 * self.accuracy_loss;
         let unit = if points == 1.0 { "point" } else { "points" };
-        write!(f, "Goal: least {goal}, at most {points} {unit} of accuracy lost")?;
+        write!(
+            f,
+            "Goal: minimum {goal}, at most {points} {unit} of accuracy loss"
+        )?;
         if let Some(error) = self.error {
-            write!(f, ", a relative error of at most {}", units::scientific(error))?;
+            write!(f, ", relative error at most {}", units::scientific(error))?;
         }
         if let Some(bytes) = self.memory_bytes {
             let metric = MetricName::HostPeakBytes;
             write!(
                 f,
-                ", a peak of at most {}",
+                ", peak memory at most {}",
                 units::Scale::of(metric, bytes).text(bytes)
             )?;
         }
@@ -63,7 +66,7 @@ impl fmt::Display for Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Goal {
-    /// Time that the work takes.
+    /// Time of the work.
     Time,
     /// Energy.
     Energy,
@@ -76,8 +79,8 @@ impl Goal {
     pub(crate) fn superlative(self) -> &'static str {
         match self {
             Self::Time => "Fastest",
-            Self::Energy => "Most frugal",
-            Self::Memory => "Leanest",
+            Self::Energy => "Most energy-efficient",
+            Self::Memory => "Most memory-efficient",
         }
     }
 
@@ -85,8 +88,8 @@ impl Goal {
     pub(crate) fn comparative(self) -> &'static str {
         match self {
             Self::Time => "faster",
-            Self::Energy => "more frugal",
-            Self::Memory => "leaner",
+            Self::Energy => "more energy-efficient",
+            Self::Memory => "more memory-efficient",
         }
     }
 }
@@ -96,17 +99,19 @@ impl Goal {
 pub enum BudgetError {
     /// Not a number, or not between 0 and 100.
     #[error(
-        "`{0}` is no loss of accuracy\n  hint: give points of percent from 0 to 100: 0.5 lets 92.0 % become 91.5 %"
+        "`{0}` is not a valid accuracy loss\n  hint: pass percentage points from 0 to 100; 0.5 allows a drop from 92.0 % to 91.5 %"
     )]
     Points(String),
     /// Not a number, or not a positive finite number.
-    #[error("`{0}` is no relative error\n  hint: give a number above 0, e.g. 1e-3")]
+    #[error("`{0}` is not a valid relative error\n  hint: pass a number above 0, e.g. 1e-3")]
     Error(String),
     /// The amount before the unit is not a positive finite number.
-    #[error("`{0}` is no amount of memory\n  hint: give a number above 0 with its unit, e.g. 24GiB or 40GB")]
+    #[error(
+        "`{0}` is not a valid amount of memory\n  hint: pass a number above 0 with a unit, e.g. 24GiB or 40GB"
+    )]
     Memory(String),
-    /// Unknown unit of memory.
-    #[error("`{given}` has no unit of memory that is known\n  hint: {hint}")]
+    /// Unknown or missing unit of memory.
+    #[error("unknown or missing memory unit in `{given}`\n  hint: {hint}")]
     Unit {
         /// Text as given.
         given: String,
@@ -118,16 +123,16 @@ pub enum BudgetError {
 /// Parses percentage points as a share: `0.5` is 0.005.
 pub fn parse_points(given: &str) -> Result<f64, BudgetError> {
     let points = given.trim().parse::<f64>().ok();
-    let sensible = points.filter(|points| (0.0..=100.0).contains(points));
-    let share = sensible.map(|points| points / 100.0);
+    let valid = points.filter(|points| (0.0..=100.0).contains(points));
+    let share = valid.map(|points| points / 100.0);
     share.ok_or_else(|| BudgetError::Points(given.to_owned()))
 }
 
 /// Parses a relative error.
 pub fn parse_error(given: &str) -> Result<f64, BudgetError> {
     let error = given.trim().parse::<f64>().ok();
-    let sensible = error.filter(|error| *error > 0.0 && error.is_finite());
-    sensible.ok_or_else(|| BudgetError::Error(given.to_owned()))
+    let valid = error.filter(|error| *error > 0.0 && error.is_finite());
+    valid.ok_or_else(|| BudgetError::Error(given.to_owned()))
 }
 
 /// Units of memory and their size in bytes.
@@ -168,7 +173,7 @@ fn hint(number: &str, unit: &str) -> String {
     };
     match near {
         Some(near) => format!("did you mean `{number}{near}`?"),
-        None => format!("units are `{}`", names.join("`, `")),
+        None => format!("valid units are `{}`", names.join("`, `")),
     }
 }
 
@@ -186,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_amount_is_answered_with_what_may_have_been_meant() {
+    fn an_invalid_amount_suggests_a_correction() {
         let text = |given| parse_memory(given).unwrap_err().to_string();
         assert!(text("24").contains("did you mean `24GB`?"));
-        assert!(text("24Gb/s").contains("no amount of memory"));
+        assert!(text("24Gb/s").contains("is not a valid amount of memory"));
         assert!(text("24G").contains("did you mean `24GB`?"), "{}", text("24G"));
         assert!(
-            text("3lightyears").contains("units are `GB`"),
+            text("3lightyears").contains("valid units are `GB`"),
             "{}",
             text("3lightyears")
         );
@@ -202,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn points_become_a_share_and_only_those_of_a_percentage() {
+    fn points_from_0_to_100_become_a_share() {
         assert_eq!(parse_points("0.5"), Ok(0.005));
         assert_eq!(parse_points("0"), Ok(0.0));
         for given in ["-1", "NaN", "101", "inf", "one", ""] {
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_above_zero() {
+    fn a_relative_error_must_be_above_zero() {
         assert_eq!(parse_error("1e-3"), Ok(1e-3));
         for given in ["0", "-1e-3", "NaN", "inf", "small"] {
             assert_eq!(parse_error(given), Err(BudgetError::Error(given.into())));

@@ -26,7 +26,7 @@ pub(crate) struct Candidate<'r, 'a> {
     /// Name within the work.
     pub label: String,
     rows: Vec<&'r Row<'a>>,
-    /// Row of the baseline under the seed of each row; `None` if the baseline did not finish under that seed.
+    /// Baseline row with the seed of each row; `None` if the baseline did not finish for that seed.
     bases: Vec<Option<&'r Row<'a>>>,
     /// `true` if the others are compared with this setting.
     pub is_baseline: bool,
@@ -63,18 +63,18 @@ pub(crate) fn works<'r, 'a>(group: &'r Group<'a>) -> Vec<Work<'r, 'a>> {
     works
 }
 
-/// Sets the baseline row of each setting, seed by seed. All baseline rows belong to one setting: if it failed under a seed, no other
+/// Sets the baseline row of each setting, seed by seed. All baseline rows belong to one setting: if it failed for a seed, no other
 /// setting replaces it.
 fn compare(candidates: &mut [Candidate<'_, '_>]) {
     let Some(base) = baseline(candidates) else { return };
     let sound = candidates[base].rows.iter().filter(|row| row.is_ok());
     let sound: Vec<&Row<'_>> = sound.copied().collect();
     for (index, candidate) in candidates.iter_mut().enumerate() {
-        let under_its_seed = |row: &&Row<'_>| {
+        let with_same_seed = |row: &&Row<'_>| {
             let found = sound.iter().find(|base| base.cell.seed == row.cell.seed);
             found.copied()
         };
-        candidate.bases = candidate.rows.iter().map(under_its_seed).collect();
+        candidate.bases = candidate.rows.iter().map(with_same_seed).collect();
         candidate.is_baseline = index == base;
     }
 }
@@ -156,19 +156,19 @@ impl<'r, 'a> Candidate<'r, 'a> {
         self.values(metric).into_iter().max_by(f64::total_cmp)
     }
 
-    /// Returns each row with its baseline row, for the seeds under which the baseline finished.
+    /// Returns each row with its baseline row. Skips the seeds for which the baseline did not finish.
     pub fn pairs(&self) -> impl Iterator<Item = (&'r Row<'a>, &'r Row<'a>)> {
         let rows = self.rows.iter().zip(&self.bases);
         rows.filter_map(|(row, base)| Some((*row, (*base)?)))
     }
 
-    /// Returns the number of seeds under which the baseline did not finish.
+    /// Returns the number of seeds for which the baseline did not finish.
     pub fn without_baseline(&self) -> usize {
         self.rows.len() - self.pairs().count()
     }
 
-    /// Returns the values of a metric from the setting and from its baseline, under the same seeds.
-    fn beside(&self, metric: MetricName) -> (Vec<f64>, Vec<f64>) {
+    /// Returns the values of a metric from the setting and from its baseline, for the same seeds.
+    fn values_with_baseline(&self, metric: MetricName) -> (Vec<f64>, Vec<f64>) {
         let mine = self.pairs().flat_map(|(row, _)| row.values(metric)).collect();
         let theirs = self.pairs().flat_map(|(_, base)| base.values(metric)).collect();
         (mine, theirs)
@@ -176,13 +176,13 @@ impl<'r, 'a> Candidate<'r, 'a> {
 
     /// Returns the ratio of a metric to the baseline's.
     pub fn ratio(&self, metric: MetricName) -> Option<Estimate> {
-        let (mine, theirs) = self.beside(metric);
+        let (mine, theirs) = self.values_with_baseline(metric);
         hodges_lehmann_ratio(&mine, &theirs)
     }
 
     /// Returns how many times as fast, or as cheap, the setting is as its baseline.
     pub fn advantage(&self, metric: MetricName) -> Option<Estimate> {
-        let (mine, theirs) = self.beside(metric);
+        let (mine, theirs) = self.values_with_baseline(metric);
         match metric.better() {
             Better::Higher => hodges_lehmann_ratio(&mine, &theirs),
             Better::Lower => hodges_lehmann_ratio(&theirs, &mine),
@@ -218,11 +218,11 @@ impl<'r, 'a> Candidate<'r, 'a> {
 
     /// Returns the status and reason of the first seed that did not finish; `None` if all finished.
     pub fn ended(&self) -> Option<String> {
-        let short: Vec<&&Row<'_>> = self.rows.iter().filter(|row| !row.is_ok()).collect();
-        let first = short.first()?;
+        let unfinished: Vec<&&Row<'_>> = self.rows.iter().filter(|row| !row.is_ok()).collect();
+        let first = unfinished.first()?;
         let of_seeds = match self.rows.len() {
             1 => String::new(),
-            seeds => format!(" under {} of {seeds} seeds", short.len()),
+            seeds => format!(" for {} of {seeds} seeds", unfinished.len()),
         };
         let why = first
             .reason

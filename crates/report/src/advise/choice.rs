@@ -59,10 +59,10 @@ impl Choice<'_, '_> {
     /// Returns `true` if the chosen setting is the baseline or is shown to be cheaper than it. If the baseline is not within the budget,
     /// returns `true` if every other setting is shown to be costlier or equal.
     pub fn is_shown(&self) -> bool {
-        self.is_shown_beside(self.chosen, &self.rivals)
+        self.is_shown_against(self.chosen, &self.rivals)
     }
 
-    fn is_shown_beside(&self, chosen: Option<usize>, rivals: &[(usize, Verdict)]) -> bool {
+    fn is_shown_against(&self, chosen: Option<usize>, rivals: &[(usize, Verdict)]) -> bool {
         let is_baseline = |index: usize| self.assessed[index].candidate.is_baseline;
         let base = rivals.iter().find(|(index, _)| is_baseline(*index));
         match base {
@@ -138,18 +138,18 @@ fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
     let Some(cheapest) = cheapest(choice, cost, |one| one.is_kept()) else {
         return;
     };
-    let beside = rivals(choice, cost, cheapest);
-    let ties = beside
+    let rivals_of_cheapest = rivals(choice, cost, cheapest);
+    let ties = rivals_of_cheapest
         .iter()
         .filter(|(_, verdict)| *verdict == Verdict::Unchanged);
     let ties = ties.map(|(index, _)| *index).chain([cheapest]);
     let distance = |index: &usize| (choice.assessed[*index].candidate.distance(), *index);
     let nearest = ties.min_by_key(distance).unwrap_or(cheapest);
-    let beside_nearest = rivals(choice, cost, nearest);
-    choice.is_nearest = choice.is_shown_beside(Some(nearest), &beside_nearest);
+    let rivals_of_nearest = rivals(choice, cost, nearest);
+    choice.is_nearest = choice.is_shown_against(Some(nearest), &rivals_of_nearest);
     let (chosen, rivals) = match choice.is_nearest {
-        true => (nearest, beside_nearest),
-        false => (cheapest, beside),
+        true => (nearest, rivals_of_nearest),
+        false => (cheapest, rivals_of_cheapest),
     };
     (choice.chosen, choice.rivals) = (Some(chosen), rivals);
 }
@@ -164,7 +164,7 @@ fn assess<'r, 'a>(
     let loss = candidate.loss().filter(|_| !is_kernel);
     let mut doubts: Vec<String> = candidate.ended().into_iter().collect();
     if doubts.is_empty() {
-        doubts.extend(otherwise_than_asked(&candidate));
+        doubts.extend(precision_deviation(&candidate));
         if is_kernel {
             let most = budget.error.filter(|_| is_judged);
             doubts.extend(most.and_then(|most| too_wrong(&candidate, most)));
@@ -187,7 +187,7 @@ fn assess<'r, 'a>(
 }
 
 /// Describes deviations from the suite's expectation or from the requested precision.
-fn otherwise_than_asked(candidate: &Candidate<'_, '_>) -> Option<String> {
+fn precision_deviation(candidate: &Candidate<'_, '_>) -> Option<String> {
     let of_row = |row: &&Row<'_>| {
         let differs = |record: &&&Record| record.executed.verdict == ExecutedVerdict::Differs;
         let (differ, all) = (row.records.iter().filter(differs).count(), row.records.len());
@@ -219,15 +219,15 @@ fn too_inaccurate(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, most: 
     let unshown = |why: String| Some(format!("not shown to keep accuracy: {why}"));
     let Some(loss) = loss else {
         return unshown(match (candidate.without_baseline(), candidate.rows().len()) {
-            (0, _) | (_, 1) => "none was measured that could be compared".to_owned(),
+            (0, _) | (_, 1) => "no comparable accuracy was measured".to_owned(),
             (without, seeds) => {
-                format!("the baseline did not run to its end under {without} of {seeds} seeds")
+                format!("the baseline did not finish for {without} of {seeds} seeds")
             }
         });
     };
     match loss.interval {
         None => unshown(format!(
-            "its change of {} has no interval ({})",
+            "its change of {} has no confidence interval ({})",
             sentences::accuracy_change(loss),
             loss.method
         )),
@@ -252,7 +252,7 @@ fn too_large(group: &Group<'_>, candidate: &Candidate<'_, '_>, most: f64) -> Opt
         return Some("its memory was not measured".to_owned());
     };
     let text = |bytes| units::Scale::of(metric, bytes).text(bytes);
-    (peak > most).then(|| format!("it peaks at {}, above {}", text(peak), text(most)))
+    (peak > most).then(|| format!("its peak memory of {} is above {}", text(peak), text(most)))
 }
 
 /// Returns the cheapest finished setting that matches the predicate, the first one in a tie.

@@ -22,10 +22,10 @@ pub(crate) fn gaps(report: &Report<'_>, group: &Group<'_>, choices: &[Choice<'_,
     gaps.extend(not_run(group));
     gaps.extend(repeats(choices));
     gaps.extend(seeds(group));
-    gaps.extend(held(group));
+    gaps.extend(fixed_axes(group));
     gaps.extend(unverified(group));
     if report.run.environment.backend == Backend::Flex {
-        gaps.push("A GPU: what is fast on this CPU may be slow there.".to_owned());
+        gaps.push("A GPU: settings that are fast on this CPU may be slow on a GPU.".to_owned());
     }
     let data = group
         .rows
@@ -33,10 +33,10 @@ pub(crate) fn gaps(report: &Report<'_>, group: &Group<'_>, choices: &[Choice<'_,
         .flat_map(|row| &row.records)
         .filter_map(|record| record.data.as_ref());
     if let Some(data) = data.into_iter().find(|data| data.synthetic) {
-        gaps.push(format!("Real data: it was {}.", data.name));
+        gaps.push(format!("Real data: the run used {}.", data.name));
     }
     if matches!(group.kind, TaskKind::Train | TaskKind::Evaluate) && cost(group, Goal::Energy).is_none() {
-        gaps.push("Energy: none was recorded.".to_owned());
+        gaps.push("Energy: not recorded.".to_owned());
     }
     gaps
 }
@@ -56,7 +56,7 @@ fn settings(group: &Group<'_>) -> Option<String> {
         .map(|row| arithmetic(&row.cell.setting))
         .collect();
     let mut missing = Vec::new();
-    for setting in every(like) {
+    for setting in arithmetic_variants(like) {
         let (precision, matmul, accumulator) = arithmetic(&setting);
         if done.contains(&(precision, matmul, accumulator)) {
             continue;
@@ -66,28 +66,28 @@ fn settings(group: &Group<'_>) -> Option<String> {
             name = format!("{name} · {matmul}");
         }
         if accumulator == Accumulator::F16 {
-            name += " with sums in f16";
+            name += " with f16 accumulation";
         }
         missing.push(name);
     }
     (!missing.is_empty()).then(|| {
         format!(
-            "{} of arithmetic: {}.",
-            settings_of(missing.len()),
+            "{}: {}.",
+            arithmetic_settings(missing.len()),
             listed(&missing, ", ")
         )
     })
 }
 
-fn settings_of(count: usize) -> String {
+fn arithmetic_settings(count: usize) -> String {
     match count {
-        1 => "1 setting".to_owned(),
-        count => format!("{count} settings"),
+        1 => "1 arithmetic setting".to_owned(),
+        count => format!("{count} arithmetic settings"),
     }
 }
 
 /// Returns the settings that differ from the given one only in their arithmetic and that can run.
-fn every(like: &Setting) -> Vec<Setting> {
+fn arithmetic_variants(like: &Setting) -> Vec<Setting> {
     let mut settings = Vec::new();
     for precision in Precision::ALL {
         for matmul in MatmulPrecision::ALL {
@@ -114,18 +114,18 @@ fn every(like: &Setting) -> Vec<Setting> {
 /// Counts the planned cells that did not run, by reason.
 fn not_run(group: &Group<'_>) -> Vec<String> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    // Combinations that are undefined cannot be tested.
-    let meant = group.rows.iter().filter(|row| !ran(row) && !is_undefined(row));
-    for row in meant {
+    // Undefined combinations cannot be tested.
+    let untested = group.rows.iter().filter(|row| !ran(row) && !is_undefined(row));
+    for row in untested {
         *reasons
             .entry(row.reason.as_deref().unwrap_or("no reason given"))
             .or_default() += 1;
     }
-    let told = |(reason, count): (&str, usize)| match count {
+    let gap = |(reason, count): (&str, usize)| match count {
         1 => format!("1 planned cell: {reason}."),
         count => format!("{count} planned cells: {reason}."),
     };
-    reasons.into_iter().map(told).collect()
+    reasons.into_iter().map(gap).collect()
 }
 
 fn is_undefined(row: &Row<'_>) -> bool {
@@ -136,7 +136,7 @@ fn is_undefined(row: &Row<'_>) -> bool {
     !setting.precision().allows(setting.matmul()) || sums
 }
 
-/// Reports that the settings ran in too few processes, over their seeds, for an interval between processes.
+/// Reports that no setting ran in enough processes for an interval between processes. Processes are counted over all seeds.
 fn repeats(choices: &[Choice<'_, '_>]) -> Option<String> {
     let settings = choices.iter().flat_map(|choice| &choice.assessed);
     let ran = settings
@@ -149,7 +149,7 @@ fn repeats(choices: &[Choice<'_, '_>]) -> Option<String> {
     };
     (most < MIN_PROCESSES).then(|| {
         format!(
-            "How much processes differ: a setting ran in {processes}, and an interval between them takes {MIN_PROCESSES} \
+            "Variation between processes: no setting ran in more than {processes}; an interval needs {MIN_PROCESSES} \
              (`--repeats`)."
         )
     })
@@ -158,22 +158,20 @@ fn repeats(choices: &[Choice<'_, '_>]) -> Option<String> {
 /// Reports a training with a single seed. Evaluations of given weights do not depend on the seed.
 fn seeds(group: &Group<'_>) -> Option<String> {
     let single = group.kind == TaskKind::Train && !group.varies(Axis::Seed) && group.ok().next().is_some();
-    single.then(|| {
-        "Other seeds: how much the accuracy of one setting changes from seed to seed is not known.".to_owned()
-    })
+    single.then(|| "Other seeds: the variation of accuracy between seeds is unknown.".to_owned())
 }
 
 fn unverified(group: &Group<'_>) -> Option<String> {
     let is = |row: &&Row<'_>| row.verdict() == Some(ExecutedVerdict::Unverified);
     match group.ok().filter(is).count() {
         0 => None,
-        1 => Some("Of 1 cell, which precision the hardware used.".to_owned()),
-        count => Some(format!("Of {count} cells, which precision the hardware used.")),
+        1 => Some("The executed precision of 1 cell.".to_owned()),
+        count => Some(format!("The executed precision of {count} cells.")),
     }
 }
 
 /// Lists the axes that affect speed or memory and have one value in the whole run.
-fn held(group: &Group<'_>) -> Option<String> {
+fn fixed_axes(group: &Group<'_>) -> Option<String> {
     const DECIDE: [Axis; 5] = [
         Axis::Batch,
         Axis::Accumulate,
@@ -182,9 +180,9 @@ fn held(group: &Group<'_>) -> Option<String> {
         Axis::Fusion,
     ];
     let row = group.rows.first()?;
-    let held = DECIDE.iter().filter(|axis| !group.varies(**axis));
-    let held: Vec<String> = held
+    let fixed = DECIDE.iter().filter(|axis| !group.varies(**axis));
+    let fixed: Vec<String> = fixed
         .filter_map(|axis| Some(format!("{axis} {}", row.cell.setting.get(*axis)?)))
         .collect();
-    (!held.is_empty()).then(|| format!("Other values of what was held: {}.", held.join(", ")))
+    (!fixed.is_empty()).then(|| format!("Other values of the fixed axes: {}.", fixed.join(", ")))
 }

@@ -137,12 +137,12 @@ pub fn advise(report: &Report<'_>, budget: &Budget) -> Advice {
     let mut warnings = warnings(&report.banners);
     if report.run.environment.backend == Backend::Flex {
         let text = format!(
-            "What is cheapest on {} need not be cheapest on a GPU; accuracy and error are those of the formats.",
+            "The cheapest setting on {} is not necessarily the cheapest on a GPU; accuracies and errors are properties of the formats.",
             this_machine(report.run)
         );
         warnings.push(Banner {
             level: "warning",
-            title: "This is advice about this CPU.".to_owned(),
+            title: "This advice applies to this CPU.".to_owned(),
             text,
         });
     }

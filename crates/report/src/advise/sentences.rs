@@ -12,7 +12,7 @@ use super::{
 use crate::{Group, baseline::SPEED_MATTERS, units};
 
 /// Reason why no setting is within the budget if the quality was not measured.
-pub(crate) const UNJUDGED: &str = "the quality of its results is not known";
+pub(crate) const UNJUDGED: &str = "its quality was not measured";
 
 /// Returns the recommendation as sentences that can be read on their own.
 pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> Vec<String> {
@@ -54,15 +54,15 @@ fn unmeasured(group: &Group<'_>, goal: Goal) -> String {
     };
     match (goal, group.kind) {
         (Goal::Energy, TaskKind::Kernel | TaskKind::Generate) => {
-            "Energy here is that of as many launches as were sampled, which differ between settings, so none is chosen by it.".to_owned()
+            "Energy covers all sampled launches, and their number differs between settings, so energy cannot rank settings.".to_owned()
         }
-        _ => format!("No {what} was recorded, so no setting can be chosen by it."),
+        _ => format!("No {what} was recorded, so no setting can be chosen by {what}."),
     }
 }
 
 fn keep_baseline(one: &Assessed<'_, '_>, budget: &Budget) -> String {
     format!(
-        "Stay with {}: no other setting that is shown to be within the budget is shown to be {}.",
+        "Keep {}: no other setting that is shown to be within the budget is shown to be {}.",
         one.candidate.label,
         budget.minimise.comparative()
     )
@@ -74,7 +74,7 @@ fn recommend(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Bu
     if candidate.is_baseline {
         let error = error_of(candidate).map(|error| format!("relative error {error}; "));
         return format!(
-            "Use {}: {}nothing else within the budget is shown to be {}.",
+            "Use {}: {}no other setting within the budget is shown to be {}.",
             candidate.label,
             error.unwrap_or_default(),
             budget.minimise.comparative()
@@ -93,7 +93,7 @@ fn recommend(group: &Group<'_>, one: &Assessed<'_, '_>, shown: bool, budget: &Bu
     let facts = facts.join(", ");
     match shown {
         true => format!("Use {}: {facts}.", candidate.label),
-        false => format!("By its median, {} is cheapest: {facts}.", candidate.label),
+        false => format!("{} has the lowest median cost: {facts}.", candidate.label),
     }
 }
 
@@ -105,8 +105,8 @@ fn costs(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Vec<String> {
     let memory = group.memory.and_then(|metric| candidate.ratio(metric));
     let facts = [
         speed.map(|ratio| format!("{} as fast as {base}", times(&ratio))),
-        energy.map(|ratio| format!("{} its energy", times(&ratio))),
-        memory.map(|ratio| format!("{} its peak memory", times(&ratio))),
+        energy.map(|ratio| format!("{} the energy", times(&ratio))),
+        memory.map(|ratio| format!("{} the peak memory", times(&ratio))),
     ];
     facts.into_iter().flatten().collect()
 }
@@ -115,20 +115,20 @@ fn costs(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> Vec<String> {
 fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<String> {
     let what = match group.kind {
         TaskKind::Kernel => "no error was measured",
-        TaskKind::Generate => "what is written here is timed and not judged",
+        TaskKind::Generate => "generated text is timed, not evaluated",
         TaskKind::Train | TaskKind::Evaluate => "no accuracy was measured",
     };
     let mut sentences = vec![format!(
-        "The quality of the results is not known for any setting ({what}), so none is recommended."
+        "No setting is recommended, because the quality of the results is unknown: {what}."
     )];
     let Some(one) = choice.chosen() else {
-        sentences.push("Nor is any shown to be within the rest of the budget.".to_owned());
+        sentences.push("No setting is shown to be within the other limits of the budget.".to_owned());
         return sentences;
     };
     let candidate = &one.candidate;
-    let median = if choice.is_shown() { "" } else { " by its median" };
+    let median = if choice.is_shown() { "" } else { " by median" };
     let facts = match candidate.is_baseline {
-        true => "what the others are compared with".to_owned(),
+        true => "the baseline".to_owned(),
         false => costs(group, candidate).join(", "),
     };
     sentences.push(format!(
@@ -192,11 +192,11 @@ fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
     match verdict {
         Verdict::Regressed => None,
         Verdict::Unchanged => Some(format!(
-            "To within {:.0} % it is no {better} than {base}, so that changing buys next to nothing.",
+            "Its difference from {base} is within {:.0} %, so a change has almost no benefit.",
             100.0 * SPEED_MATTERS
         )),
         Verdict::Improved | Verdict::Inconclusive(_) => Some(format!(
-            "That it is {better} than {base} is not shown, so that nothing yet speaks against {base}: {}.",
+            "It is not shown to be {better} than {base} ({}), so there is no evidence against {base} yet.",
             doubt(*verdict)
         )),
     }
@@ -221,42 +221,42 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
         let rivals = choice.rivals.iter().filter(|(_, verdict)| is(*verdict));
         let others = rivals.map(|(index, _)| &choice.assessed[*index].candidate);
         let others = others.filter(|candidate| !candidate.is_baseline);
-        let told = others.map(|candidate| match candidate.advantage(cost) {
-            Some(ratio) => format!("{} ({})", candidate.label, beside(goal, &ratio)),
+        let names = others.map(|candidate| match candidate.advantage(cost) {
+            Some(ratio) => format!("{} ({})", candidate.label, relative_cost(goal, &ratio)),
             None => candidate.label.clone(),
         });
-        told.collect()
+        names.collect()
     };
     let same = of(|verdict| verdict == Verdict::Unchanged);
     let unsure = of(|verdict| !matches!(verdict, Verdict::Unchanged | Verdict::Regressed));
     let (much, what) = match goal {
         Goal::Time => ("as fast as", "speed"),
-        Goal::Energy => ("as frugal as", "energy"),
-        Goal::Memory => ("as lean as", "memory"),
+        Goal::Energy => ("as energy-efficient as", "energy"),
+        Goal::Memory => ("as memory-efficient as", "memory"),
     };
     let (name, base) = (&chosen.label, base_label(group, chosen));
-    let brackets = format!("in brackets the {what} over that of {base}");
+    let brackets = format!("in brackets: {what} relative to {base}");
     let mut sentences = Vec::new();
     if !same.is_empty() {
         let rule = match choice.is_nearest {
             true => {
-                "it gives up the fewest bits of the baseline's weights and operands, or else changes the fewest axes"
+                "it is nearest to the baseline: fewest bits lost in weights and operands, then fewest changed axes"
             }
-            false => "its median is the least",
+            false => "it has the lowest median cost",
         };
         sentences.push(format!(
-            "Shown to be {much} {name} to within {:.0} % ({brackets}): {}. Of these {name} is named because {rule}.",
+            "Shown to be {much} {name} within {:.0} % ({brackets}): {}. Of these, {name} is chosen because {rule}.",
             100.0 * SPEED_MATTERS,
             listed(&same, ", ")
         ));
     }
     if !unsure.is_empty() {
         let rule = match same.is_empty() && !chosen.is_baseline {
-            true => format!(" Of these {name} is named because its median is the least."),
+            true => format!(" Of these, {name} is chosen because it has the lowest median cost."),
             false => String::new(),
         };
         sentences.push(format!(
-            "Within the budget too, and not shown to cost more than {name} ({brackets}): {}.{rule}",
+            "Also within the budget and not shown to cost more than {name} ({brackets}): {}.{rule}",
             listed(&unsure, ", ")
         ));
     }
@@ -264,7 +264,7 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
 }
 
 /// Formats a speed or a cost relative to the baseline, given the advantage over it.
-fn beside(goal: Goal, advantage: &Estimate) -> String {
+fn relative_cost(goal: Goal, advantage: &Estimate) -> String {
     units::times(match goal {
         Goal::Time => advantage.value,
         Goal::Energy | Goal::Memory => 1.0 / advantage.value,
@@ -291,11 +291,12 @@ fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal
     }
     let ratio = one.candidate.advantage(cost);
     let by = ratio.map(|ratio| match goal {
-        Goal::Time => format!(" ({} as fast as its baseline)", beside(goal, &ratio)),
-        Goal::Energy | Goal::Memory => format!(" ({} of its baseline's)", beside(goal, &ratio)),
+        Goal::Time => format!(" ({} as fast as its baseline)", relative_cost(goal, &ratio)),
+        Goal::Energy => format!(" ({} the energy of its baseline)", relative_cost(goal, &ratio)),
+        Goal::Memory => format!(" ({} the memory of its baseline)", relative_cost(goal, &ratio)),
     });
     Some(format!(
-        "Of all that ran, {} costs least{}, and is not within the budget: {}.",
+        "The cheapest setting that ran, {}{}, is not within the budget: {}.",
         one.candidate.label,
         by.unwrap_or_default(),
         one.doubts.join("; ")
@@ -309,7 +310,7 @@ fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> 
     let usual = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
     (!usual && !is_kernel(group)).then(|| {
         format!(
-            "Accuracies are compared with {}: no setting under 32-true and highest ran to its end.",
+            "Accuracies are compared with {}, because no 32-true setting with matmul highest finished.",
             base.candidate.label
         )
     })
@@ -318,14 +319,14 @@ fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> 
 /// Warns that the accuracy comes from one seed. An interval over test examples does not cover the variation between seeds.
 fn one_seed(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
     let chosen = &choice.chosen()?.candidate;
-    let rests = group.kind == TaskKind::Train && chosen.rows().len() == 1 && !chosen.is_baseline;
-    rests.then(|| {
-        "Its accuracy is that of one seed: another seed may change it by more than this interval.".to_owned()
+    let single_seed = group.kind == TaskKind::Train && chosen.rows().len() == 1 && !chosen.is_baseline;
+    single_seed.then(|| {
+        "Its accuracy comes from one seed; another seed may change it by more than this interval.".to_owned()
     })
 }
 
 fn of_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
-    let told = |index: &usize| {
+    let point = |index: &usize| {
         let candidate = &choice.assessed[*index].candidate;
         let speed = candidate.median(group.speed);
         let speed = speed.map(|value| group.scale(group.speed, value).text(value));
@@ -336,12 +337,12 @@ fn of_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
             error_of(candidate).unwrap_or_default()
         )
     };
-    let settings: Vec<String> = choice.front.iter().map(told).collect();
+    let settings: Vec<String> = choice.front.iter().map(point).collect();
     if settings.is_empty() {
         return vec!["No setting has both a speed and an error, so no setting is recommended.".to_owned()];
     }
     vec![format!(
-        "No error limit was given (`--error`), so no setting is recommended. No other setting is both as fast and as right as: {}.",
+        "No error limit was given (`--error`), so no setting is recommended. Pareto front of speed and error: {}.",
         listed(&settings, ", ")
     )]
 }

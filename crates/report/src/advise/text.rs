@@ -18,7 +18,7 @@ impl Advice {
             blocks.push(format!("{} ({})", group.suite, group.workload));
             blocks.extend(group.warnings.iter().map(banner));
             if group.choices.is_empty() {
-                blocks.push("Nothing of it ran, so there is nothing to advise.".to_owned());
+                blocks.push("No setting of this workload ran, so no setting is recommended.".to_owned());
             }
             for work in &group.choices {
                 let place = match work.work.as_str() {
@@ -27,11 +27,11 @@ impl Advice {
                 };
                 blocks.push(format!("{place}{}", work.answer.join(" ")));
                 blocks.push(draw(&table(group, work)));
-                blocks.extend(bullets("Out of the budget", out(work)));
+                blocks.extend(bullets("Outside the budget", outside_budget(work)));
             }
             blocks.extend(bullets("Not tested", group.untested.clone()));
             blocks.extend(bullets(
-                "Best practices that these records bear out",
+                "Best practices supported by these records",
                 group.rules.iter().map(rule).collect(),
             ));
         }
@@ -48,21 +48,21 @@ fn bullets(title: &str, lines: Vec<String>) -> Option<String> {
     (!lines.is_empty()).then(|| format!("{title}:\n{}", lines.join("\n")))
 }
 
-fn out(work: &WorkAdvice) -> Vec<String> {
-    let fallen = work.evidence.iter().filter(|one| !one.kept);
+fn outside_budget(work: &WorkAdvice) -> Vec<String> {
+    let outside = work.evidence.iter().filter(|one| !one.kept);
     // The headline already reports that the quality was not measured.
-    let fallen = fallen.filter(|one| one.reasons != [UNJUDGED]);
-    fallen
+    let outside = outside.filter(|one| one.reasons != [UNJUDGED]);
+    outside
         .map(|one| format!("{}: {}.", one.setting, one.reasons.join("; ")))
         .collect()
 }
 
 fn rule(fired: &FiredRule) -> String {
     format!(
-        "{} ({})\n    {}\n    Seen: {}.\n    {}",
+        "{} ({})\n    {}\n    Evidence: {}.\n    {}",
         fired.advice,
         fired.rule,
-        format_args!("When {}.", fired.when),
+        format_args!("Condition: {}.", fired.when),
         listed(&fired.evidence, "; "),
         fired.sources.join("\n    ")
     )
@@ -125,17 +125,17 @@ fn columns<'t>(group: &'t WorkloadAdvice, work: &'t WorkAdvice) -> Vec<Column<'t
 
 fn verdict(work: &WorkAdvice, one: &Evidence) -> &'static str {
     if work.chosen.as_ref() == Some(&one.setting) && work.shown {
-        "advised"
+        "recommended"
     } else if [&work.chosen, &work.unjudged].contains(&&Some(one.setting.clone())) {
         "cheapest"
     } else if work.equals.contains(&one.setting) {
         "tie"
     } else if one.kept {
-        "kept"
+        "within"
     } else if one.reasons == [UNJUDGED] {
-        "not judged"
+        "quality unknown"
     } else {
-        "out"
+        "outside"
     }
 }
 
@@ -143,7 +143,7 @@ fn ratio(measured: &EstimateRecord) -> String {
     times(&measured.estimate())
 }
 
-/// Omits the unit, which is in the column title.
+/// Formats a change of accuracy without its unit, which is in the column title.
 fn change(measured: &EstimateRecord) -> String {
     accuracy_change(&measured.estimate()).replacen(" points", "", 1)
 }

@@ -1,38 +1,38 @@
-//! Comparison of generated text with the baseline's, based on the only text that a generation records.
+//! Comparison of generated text with that of the baseline. A generation records only its first text.
 
 use mantissa_core::{EventKind, Record};
 
 use super::candidate::Candidate;
 use crate::Row;
 
-/// Describes how many leading tokens of the first text equal the baseline's. `None` for the baseline itself, and if either setting wrote
-/// no text.
+/// Describes how many leading tokens of the first text match those of the baseline. Returns `None` for the baseline itself, and if either
+/// setting recorded no text.
 pub(crate) fn alike(candidate: &Candidate<'_, '_>, base: &str) -> Option<String> {
     if candidate.is_baseline {
         return None;
     }
     let (row, other) = candidate.pairs().next()?;
-    let (mine, theirs) = (text(row)?, text(other)?);
+    let (mine, theirs) = (first_text(row)?, first_text(other)?);
     let all = mine.len().max(theirs.len());
-    let alike = mine.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
-    let told = match alike {
-        _ if alike == all => format!("all {all} tokens are those"),
-        0 => "not even the first token is that".to_owned(),
-        1 => format!("the first of {all} tokens is that"),
-        _ => format!("the first {alike} of {all} tokens are those"),
+    let matching = mine.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
+    let comparison = match matching {
+        _ if matching == all => format!("all {all} tokens match {base}"),
+        0 => format!("the first token already differs from {base}"),
+        1 => format!("only the first of {all} tokens matches {base}"),
+        _ => format!("the first {matching} of {all} tokens match {base}"),
     };
     Some(format!(
-        "Of the first text that it wrote {told} of {base}; one text is no measure of quality."
+        "In its first generated text, {comparison}; one text does not measure quality."
     ))
 }
 
-/// Returns the tokens of the first text from the first process that wrote one.
-fn text<'a>(row: &Row<'a>) -> Option<Vec<&'a str>> {
+/// Returns the tokens of the text from the first process that recorded one.
+fn first_text<'a>(row: &Row<'a>) -> Option<Vec<&'a str>> {
     row.measured.iter().find_map(|(record, _)| tokens(record))
 }
 
 fn tokens(record: &Record) -> Option<Vec<&str>> {
-    let said = record.events.iter().find(|event| event.kind == EventKind::Text)?;
-    let tokens = said.detail.strip_prefix("token ids")?.split_whitespace();
+    let text = record.events.iter().find(|event| event.kind == EventKind::Text)?;
+    let tokens = text.detail.strip_prefix("token ids")?.split_whitespace();
     Some(tokens.collect()).filter(|tokens: &Vec<_>| !tokens.is_empty())
 }

@@ -56,18 +56,18 @@ fn always_the_same(rows: &[&Row<'_>]) -> bool {
     let pairs = (0..all.len()).flat_map(|at| (0..at).map(move |before| (at, before)));
     pairs.into_iter().all(|(at, before)| {
         let ((data, first), (same, second)) = (all[at], all[before]);
-        data == same && either_alike_or_apart(first, second)
+        data == same && identical_or_disjoint(first, second)
     })
 }
 
-fn either_alike_or_apart(first: &Correct, second: &Correct) -> bool {
+fn identical_or_disjoint(first: &Correct, second: &Correct) -> bool {
     let (hits, others) = (first.hits(), second.hits());
-    let says_something = hits < first.examples() && hits + others > 0;
-    let apart = first.apart(second).filter(|_| says_something);
+    let is_informative = hits < first.examples() && hits + others > 0;
+    let apart = first.apart(second).filter(|_| is_informative);
     apart.is_some_and(|apart| apart == (0, 0) || apart == (hits, others))
 }
 
-/// Returns `true` for trainings. Given weights predict the same under every seed.
+/// Returns `true` for trainings. Evaluations of given weights do not depend on the seed.
 fn is_trained(row: &Row<'_>) -> bool {
     matches!(row.cell.workload.task, Task::Train(_))
 }
@@ -77,13 +77,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_that_are_always_predicted_are_told_from_what_was_learnt() {
+    fn constant_predictions_are_detected() {
         let of =
-            |first: &str, second: &str| either_alike_or_apart(&Correct::new(first), &Correct::new(second));
+            |first: &str, second: &str| identical_or_disjoint(&Correct::new(first), &Correct::new(second));
         assert!(of("1101", "1101"), "the same class");
         assert!(of("1101", "0010"), "the other class");
         assert!(!of("1101", "0101"));
-        assert!(!of("1111", "1111"), "all right");
-        assert!(!of("0000", "0000"), "nothing is right, so that nothing is told");
+        assert!(!of("1111", "1111"), "all predictions are correct");
+        assert!(!of("0000", "0000"), "no correct prediction is not evidence");
     }
 }

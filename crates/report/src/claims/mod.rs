@@ -1,4 +1,4 @@
-//! Tests the claims of the articles on the cells of a run: pairs of cells, their measurements, and the verdict in words.
+//! Tests the claims of the articles on the cells of a run: pairs of cells, their measurements, and the verdict as text.
 //! `mantissa-analysis` decides whether an interval confirms or refutes a claim.
 
 mod chance_accuracy;

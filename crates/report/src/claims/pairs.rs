@@ -22,7 +22,7 @@ pub(crate) struct Pair<'g, 'a> {
 pub(crate) struct PairMeasurement {
     pub evidence: Evidence,
     pub metric: MetricName,
-    /// Number of seeds under which both settings finished, and of all seeds.
+    /// Number of usable seeds (both settings finished and executed the requested precision), and of all seeds.
     pub seeds: (usize, usize),
     /// `Some(true)` if either setting learned more than chance; `None` if unknown or if the metric is not learned.
     pub learnt: Option<bool>,
@@ -41,7 +41,7 @@ pub(crate) fn setting_key(row: &Row<'_>, left_out: impl Fn(Axis) -> bool) -> Str
     kept.map(|(axis, value)| format!("{axis}={value} ")).collect()
 }
 
-/// Groups the matching rows that `rest` does not distinguish, in plan order.
+/// Groups the matching rows that differ only in the seed and in the axes `left_out`, in plan order.
 pub(crate) fn group_rows<'g, 'a>(
     group: &'g Group<'a>,
     fits: impl Fn(&Row<'a>) -> bool,
@@ -92,7 +92,7 @@ impl<'g, 'a> Pair<'g, 'a> {
         self.of.iter().chain(&self.against).copied()
     }
 
-    /// Returns the measurements of both settings under the same seeds, or the reason why they cannot be compared.
+    /// Returns the measurements of both settings for the same seeds, or the reason why they cannot be compared.
     pub fn measured(&self, comparison: &Comparison) -> Result<PairMeasurement, String> {
         let same: Vec<(&Row<'a>, &Row<'a>)> = self
             .of
@@ -126,7 +126,10 @@ impl<'g, 'a> Pair<'g, 'a> {
         };
         let Some(&metric) = comparison.metrics.iter().find(has) else {
             let names: Vec<&str> = comparison.metrics.iter().map(|metric| metric.name()).collect();
-            return Err(format!("{} was not recorded of both", names.join(" or ")));
+            return Err(format!(
+                "{} was not recorded for both settings",
+                names.join(" or ")
+            ));
         };
         Ok(PairMeasurement {
             evidence: evidence(&sound, metric),

@@ -11,18 +11,18 @@ use crate::{Run, banner::this_machine, claims::status::Endings, units};
 pub(crate) fn heading(run: &Run) -> String {
     let sizes = match run.plan.profile {
         Profile::Full => String::new(),
-        profile => format!(", in the sizes of profile {profile}, which are not the articles'"),
+        profile => format!(", with the sizes of profile {profile}, which differ from those of the articles"),
     };
     format!(
-        "On {}{sizes}. Confirmed: the whole 95 % interval lies within what is claimed; refuted: wholly beyond; inconclusive: \
-         neither, or there is no interval. Where a claim has several pairs of settings, which differ in nothing but what it \
-         names, they are one family of tests (Holm's correction). That a setting ends in some way is said of most of its trainings: \
-         confirmed where the exact interval of their share lies above one half, refuted where below.",
+        "On {}{sizes}. Confirmed: the whole 95 % interval lies within the claimed range. Refuted: the whole interval lies outside. \
+         Inconclusive: neither, or there is no interval. The pairs of settings of a claim differ only in the axes that the claim \
+         names; they are one family of tests (Holm's correction). A claim about how a setting ends concerns most of its trainings: \
+         confirmed if the exact interval of their share lies above one half, refuted if it lies below.",
         this_machine(run)
     )
 }
 
-/// Formats the tested statement: `peak memory of bf16-mixed over that of 32-true: below 0.60×`.
+/// Formats the tested statement: `peak memory of bf16-mixed relative to 32-true: below 0.60×`.
 pub(crate) fn tested_as(claim: &Claim) -> String {
     let of = setting(&claim.of);
     match &claim.claimed {
@@ -31,13 +31,13 @@ pub(crate) fn tested_as(claim: &Claim) -> String {
             format!("{of} mostly ends as {}", names.join(" or "))
         }
         Claimed::Ratio(comparison) => format!(
-            "{} of {of} over that of {}: {}",
+            "{} of {of} relative to {}: {}",
             quantity(comparison),
             setting(&comparison.against),
             bounds(comparison.within, &|bound| units::times(bound))
         ),
         Claimed::Difference(comparison) => format!(
-            "{} of {of} less that of {}: {}",
+            "{} of {of} minus that of {}: {}",
             quantity(comparison),
             setting(&comparison.against),
             bounds(comparison.within, &|bound| difference(first(comparison), bound))
@@ -58,11 +58,11 @@ fn quantity(comparison: &Comparison) -> String {
 }
 
 fn setting(values: &BTreeMap<Axis, AxisValue>) -> String {
-    let word = |(axis, value): (&Axis, &AxisValue)| match axis {
+    let part = |(axis, value): (&Axis, &AxisValue)| match axis {
         Axis::Precision | Axis::Optimizer | Axis::Backend | Axis::Gelu => value.to_string(),
         axis => format!("{} {value}", axis.name().replace('_', " ")),
     };
-    values.iter().map(word).collect::<Vec<_>>().join(" · ")
+    values.iter().map(part).collect::<Vec<_>>().join(" · ")
 }
 
 fn bounds(within: Bounds, text: &dyn Fn(f64) -> String) -> String {
@@ -104,8 +104,8 @@ pub(crate) fn evidence(pair: &Evidence, metric: MetricName, tested: &Tested, fam
     let unit = if metric.is_learned() { unit(metric) } else { "" };
     let Some(estimate) = &tested.estimate else {
         return match metric.is_learned() {
-            true => "no difference: a value is absent".to_owned(),
-            false => "no ratio: a value is 0, negative or absent".to_owned(),
+            true => "no difference: a value is missing".to_owned(),
+            false => "no ratio: a value is 0, negative or missing".to_owned(),
         };
     };
     let interval = estimate
@@ -114,7 +114,7 @@ pub(crate) fn evidence(pair: &Evidence, metric: MetricName, tested: &Tested, fam
     let basis = basis(pair, estimate.interval.is_some());
     let doubt = match tested.finding {
         Finding::Inconclusive if tested.withheld => {
-            format!("; not beyond chance among {family} pairs")
+            format!("; not significant among {family} pairs")
         }
         _ => String::new(),
     };
@@ -131,8 +131,10 @@ fn basis(pair: &Evidence, has_interval: bool) -> String {
     const ENOUGH_PROCESSES: usize = 4;
     let unless = |text: String| if has_interval { String::new() } else { text };
     match pair {
-        Evidence::Counted(_) => "counted, which takes one process".to_owned(),
-        Evidence::Examples { examples, .. } => format!("{} examples, one by one", units::count(*examples)),
+        Evidence::Counted(_) => "counted exactly, so one process is enough".to_owned(),
+        Evidence::Examples { examples, .. } => {
+            format!("{} examples, compared one by one", units::count(*examples))
+        }
         Evidence::Processes(seeds) => {
             let (of, against): (usize, usize) = (
                 seeds.iter().map(|seed| seed.0.len()).sum(),
@@ -143,19 +145,17 @@ fn basis(pair: &Evidence, has_interval: bool) -> String {
                 false => format!("{of} and {against} processes"),
             };
             match seeds.len() {
-                1 => count + &unless(format!(": no interval below {ENOUGH_PROCESSES} each")),
+                1 => count + &unless(format!("; an interval needs {ENOUGH_PROCESSES} each")),
                 seeds => format!(
-                    "{count} under {seeds} seeds, compared within a seed{}",
-                    unless(": too few for an interval".to_owned())
+                    "{count} over {seeds} seeds, compared within each seed{}",
+                    unless("; too few for an interval".to_owned())
                 ),
             }
         }
         Evidence::Given(estimate) if has_interval => {
-            format!("the same weights on the same data, from the {}", estimate.method)
+            format!("same weights and data, from the {}", estimate.method)
         }
-        Evidence::Given(_) => {
-            "the same weights on the same data; how sure that is has not been estimated".to_owned()
-        }
+        Evidence::Given(_) => "same weights and data; the uncertainty was not estimated".to_owned(),
         Evidence::Seeds {
             differences,
             same_examples,
@@ -168,16 +168,16 @@ fn over_seeds(seeds: usize, has_interval: bool, same_examples: bool) -> String {
     let basis = match (seeds, has_interval) {
         (MIN_SEEDS.., true) if same_examples => " on the same test examples".to_owned(),
         (MIN_SEEDS.., true) => String::new(),
-        (MIN_SEEDS.., false) => ": how much their test examples leave open has not been estimated".to_owned(),
-        (1, true) => format!(
-            ", which leaves the interval of its test examples alone: no verdict below {MIN_SEEDS} seeds"
-        ),
-        _ => format!(": no verdict below {MIN_SEEDS} seeds"),
+        (MIN_SEEDS.., false) => "; the uncertainty from the test examples was not estimated".to_owned(),
+        (1, true) => {
+            format!(", so the interval covers its test examples only; a verdict needs {MIN_SEEDS} seeds")
+        }
+        _ => format!("; a verdict needs {MIN_SEEDS} seeds"),
     };
     plural(seeds, "seed", "seeds") + &basis
 }
 
-/// Describes how the cells of a setting ended, and how many would be needed for a verdict.
+/// Formats the statuses of the cells of a setting, and the number of cells needed for a verdict.
 pub(crate) fn endings(endings: &Endings, tested: &Tested, family: usize) -> String {
     let Endings {
         of_seeds,
@@ -205,11 +205,11 @@ pub(crate) fn endings(endings: &Endings, tested: &Tested, family: usize) -> Stri
     let doubt = match tested.finding {
         Finding::Inconclusive if missing > 0 => {
             format!(
-                "; {} would decide, if the further ones end as most did",
+                "; a verdict needs {} if the additional ones end like the majority",
                 units(all + missing)
             )
         }
-        Finding::Inconclusive => format!("; not beyond chance among {family} settings"),
+        Finding::Inconclusive => format!("; not significant among {family} settings"),
         _ => String::new(),
     };
     format!(
@@ -222,7 +222,7 @@ pub(crate) fn endings(endings: &Endings, tested: &Tested, family: usize) -> Stri
 /// Returns the name of the test behind a verdict.
 pub(crate) fn test(evidence: &Evidence, within: Bounds, of_seeds: bool) -> String {
     match evidence {
-        Evidence::Counted(_) => "counted, no test".to_owned(),
+        Evidence::Counted(_) => "exact count, no test".to_owned(),
         Evidence::Processes(seeds) if seeds.len() > 1 => "Mann–Whitney within seeds".to_owned(),
         Evidence::Processes(_) => "Mann–Whitney".to_owned(),
         Evidence::Examples { .. } if within.ends().all(|bound| bound == 0.0) => "exact McNemar".to_owned(),

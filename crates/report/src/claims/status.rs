@@ -1,4 +1,4 @@
-//! Tests claims about how cells end. Such a claim concerns most trainings; a single training shows only that an ending is possible.
+//! Tests claims about the status of cells. Such a claim concerns most trainings; a single training shows only that a status is possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +20,13 @@ const MOST: Bounds = Bounds {
     below: None,
 };
 
-/// Counts of how the cells of a setting ended.
+/// Counts of the statuses of a setting's cells.
 pub(crate) struct Endings {
     /// `true` if seeds are counted, as for trainings; for other tasks, each process is counted.
     pub of_seeds: bool,
     pub as_claimed: u64,
     pub otherwise: u64,
+    /// Seeds whose processes ended partly as claimed and partly otherwise.
     pub torn: u64,
     /// Each status and its number of processes.
     pub statuses: Vec<(Status, usize)>,
@@ -74,7 +75,7 @@ where
             outcome: match endings {
                 Err(why) => ClaimOutcome::NotTested(why),
                 Ok(endings) => tested.next().map_or_else(
-                    || ClaimOutcome::NotTested("nothing ran".to_owned()),
+                    || ClaimOutcome::NotTested("no process ran".to_owned()),
                     |tested| ClaimOutcome::Tested {
                         finding: tested.finding,
                         test: sentences::test(&endings.evidence(), MOST, endings.of_seeds),
@@ -91,7 +92,7 @@ where
 
 fn endings(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Result<Endings, String> {
     let fits = |row: &&&Row<'_>| row.verdict() != Some(ExecutedVerdict::Differs);
-    let counts = |record: &&&Record| claimed.contains(&record.status) || shows_how_it_ends(record.status);
+    let counts = |record: &&&Record| claimed.contains(&record.status) || is_evidence(record.status);
     let of_rows: Vec<Vec<&Record>> = rows
         .iter()
         .filter(fits)
@@ -100,7 +101,7 @@ fn endings(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Result<E
     let all: Vec<&Record> = of_rows.iter().flatten().copied().collect();
     if all.is_empty() {
         let why = rows.iter().find_map(|row| unfit(group, row));
-        return Err(why.unwrap_or_else(|| "nothing ran".to_owned()));
+        return Err(why.unwrap_or_else(|| "no process ran".to_owned()));
     }
     let of_seeds = rows.iter().all(|row| row.cell.workload.kind() == TaskKind::Train);
     let units: Vec<Vec<&Record>> = if of_seeds {
@@ -111,11 +112,11 @@ fn endings(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Result<E
     } else {
         all.iter().map(|record| vec![*record]).collect()
     };
-    let ends = |unit: &&Vec<&Record>, so: bool| {
+    let ends = |unit: &&Vec<&Record>, expected: bool| {
         let mut records = unit.iter();
-        records.all(|record| claimed.contains(&record.status) == so)
+        records.all(|record| claimed.contains(&record.status) == expected)
     };
-    let count = |so: bool| units.iter().filter(|unit| ends(unit, so)).count();
+    let count = |expected: bool| units.iter().filter(|unit| ends(unit, expected)).count();
     let (as_claimed, otherwise) = (count(true), count(false));
     let statuses: BTreeSet<Status> = all.iter().map(|record| record.status).collect();
     let of_status = |status: Status| all.iter().filter(|record| record.status == status).count();
@@ -133,6 +134,6 @@ fn endings(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Result<E
 
 /// Returns `true` if the status of a process results from its arithmetic. A process that was killed, ran out of memory or timed out gives
 /// no evidence.
-fn shows_how_it_ends(status: Status) -> bool {
+fn is_evidence(status: Status) -> bool {
     matches!(status, Status::Ok | Status::Diverged)
 }

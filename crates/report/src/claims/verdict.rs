@@ -17,15 +17,15 @@ use crate::{
 pub struct ClaimVerdict<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// Tested statement in words.
+    /// Tested statement as text.
     pub tested_as: String,
     /// Overall verdict.
     pub standing: OverallVerdict,
-    /// Overall verdict in words: `confirmed`, or `confirmed in 3 of 4 pairs, refuted in 1`.
+    /// Overall verdict as text: `confirmed`, or `confirmed in 3 of 4 pairs, refuted in 1`.
     pub verdict: String,
     /// Names of the tests without duplicates, such as `exact McNemar`; empty if nothing was tested.
     pub tests: Vec<String>,
-    /// One line per pair, refuting pairs first, or the reason why there is not any pair.
+    /// One line per pair, refuting pairs first, or the reason why no pair exists.
     pub evidence: Vec<String>,
     /// Limitations of the verdict.
     pub remarks: Vec<String>,
@@ -154,17 +154,18 @@ fn outcome(
     family: usize,
 ) -> ClaimOutcome {
     let Some(tested) = tested else {
-        return ClaimOutcome::NotTested("nothing was measured".to_owned());
+        return ClaimOutcome::NotTested("no metric was measured".to_owned());
     };
     let mut evidence = sentences::evidence(&measured.evidence, measured.metric, &tested, family);
     let (sound, all) = measured.seeds;
     if sound < all {
-        evidence += &format!("; under {sound} of {all} seeds, the others did not run to their end");
+        evidence +=
+            &format!("; {sound} of {all} seeds, the others did not finish or executed another precision");
     }
-    // Settings that both guess are equal regardless of their formats.
+    // Two settings that both guess are equal, regardless of their formats.
     let guessed = measured.learnt == Some(false);
     if guessed {
-        evidence += "; neither learnt more than chance";
+        evidence += "; neither setting is more accurate than chance";
     }
     ClaimOutcome::Tested {
         finding: if guessed {
@@ -230,7 +231,7 @@ fn lines(subjects: &[Subject<'_, '_>], what: &str) -> Vec<String> {
     /// Maximum number of lines shown with a claim.
     const MOST: usize = 8;
     if subjects.is_empty() {
-        return vec![format!("no cells of this run are such {what}")];
+        return vec![format!("no {what} of this run match the claim")];
     }
     let place = |subject: &Subject<'_, '_>| match subject.outcome.finding() {
         Some(Finding::Refuted) => 0,
@@ -267,40 +268,42 @@ fn remarks(run: &Run, claim: &Claim, subjects: &[Subject<'_, '_>]) -> Vec<String
     let mut remarks = Vec::new();
     if run.environment.backend == Backend::Flex && !tested.is_empty() {
         remarks.push(match &claim.source.hardware {
-            Some(hardware) => format!("The source measured on {hardware}, this run on a CPU."),
-            None => "What the source measured on is not recorded here; this run is on a CPU.".to_owned(),
+            Some(hardware) => format!("The source used {hardware}; this run used a CPU."),
+            None => "The hardware of the source is unknown; this run used a CPU.".to_owned(),
         });
     }
     let unknown = |subject: &&Subject<'_, '_>| {
         subject.learnt.is_none() && subject.metric.is_some_and(MetricName::is_learned)
     };
     if tested.iter().any(unknown) {
-        let text = "The chance level is not known: the records do not contain the number of classes.";
+        let text =
+            "The chance accuracy is unknown, because the records do not contain the number of classes.";
         remarks.push(text.to_owned());
     }
     let mut data = rows()
         .flat_map(|row| &row.records)
         .filter_map(|record| record.data.as_ref());
     if data.any(|data| data.synthetic) {
-        remarks.push("The data here is synthetic.".to_owned());
+        remarks.push("The data is synthetic.".to_owned());
     }
-    let told_by_numbers = tested.iter().all(|subject| {
+    let is_hardware_independent = tested.iter().all(|subject| {
         subject
             .metric
             .is_none_or(|metric| metric.is_learned() || metric.is_counted())
     });
-    if !told_by_numbers && rows().any(|row| row.records.iter().any(|record| record.executed.emulated)) {
-        let text = "A format is emulated here: its products are rounded by program, which takes time and memory of its own.";
+    if !is_hardware_independent && rows().any(|row| row.records.iter().any(|record| record.executed.emulated))
+    {
+        let text = "A format is emulated: its matmuls are rounded in software, which costs additional time and memory.";
         remarks.push(text.to_owned());
     }
     if rows().any(|row| row.verdict() == Some(ExecutedVerdict::Unverified)) {
-        remarks.push("Which precision the hardware used was not observed.".to_owned());
+        remarks.push("The executed precision was not observed.".to_owned());
     }
     if tested
         .iter()
         .any(|subject| subject.metric == Some(MetricName::HostPeakBytes))
     {
-        let text = "Memory here is the host's peak of the worker process, the program included.";
+        let text = "Memory is the peak host memory of the worker process, including the program itself.";
         remarks.push(text.to_owned());
     }
     remarks

@@ -10,13 +10,13 @@ use super::{
 };
 use crate::facts::of_data;
 
-type Say = dyn for<'a> Fn(&Line<'a>) -> Value<'a>;
+type ValueOf = dyn for<'a> Fn(&Line<'a>) -> Value<'a>;
 
 /// A column of an export.
 pub(super) struct Column {
     pub name: String,
     pub kind: Kind,
-    say: Box<Say>,
+    say: Box<ValueOf>,
 }
 
 impl fmt::Debug for Column {
@@ -77,7 +77,7 @@ pub(super) fn of_cell() -> Vec<Column> {
 
 /// Returns the columns that describe the metric of a line.
 pub(super) fn of_metric() -> Vec<Column> {
-    fn told<'a>(line: &Line<'a>) -> Option<MetricValue<'a>> {
+    fn estimate<'a>(line: &Line<'a>) -> Option<MetricValue<'a>> {
         line.value(line.metric?)
     }
     vec![
@@ -85,11 +85,19 @@ pub(super) fn of_metric() -> Vec<Column> {
         text("unit", |line| {
             line.metric.map(|metric| metric.unit().name()).into()
         }),
-        number("value", |line| told(line).and_then(|told| told.value).into()),
-        number("low", |line| told(line).and_then(|told| told.low).into()),
-        number("high", |line| told(line).and_then(|told| told.high).into()),
-        integer("n", |line| told(line).and_then(|told| told.n).into()),
-        text("method", |line| told(line).map(|told| told.method).into()),
+        number("value", |line| {
+            estimate(line).and_then(|estimate| estimate.value).into()
+        }),
+        number("low", |line| {
+            estimate(line).and_then(|estimate| estimate.low).into()
+        }),
+        number("high", |line| {
+            estimate(line).and_then(|estimate| estimate.high).into()
+        }),
+        integer("n", |line| estimate(line).and_then(|estimate| estimate.n).into()),
+        text("method", |line| {
+            estimate(line).map(|estimate| estimate.method).into()
+        }),
         text("better", |line| {
             line.metric.map(|metric| metric.better().name()).into()
         }),
@@ -104,37 +112,39 @@ pub(super) fn wide(metric: MetricName) -> [Column; 3] {
         })
     };
     [
-        column("", |told| told.value),
-        column("_low", |told| told.low),
-        column("_high", |told| told.high),
+        column("", |estimate| estimate.value),
+        column("_low", |estimate| estimate.low),
+        column("_high", |estimate| estimate.high),
     ]
 }
 
-/// Returns the columns for run, machine and software. Two values are comparable only if these agree.
+/// Returns the columns for run, machine and software. Only values with the same machine and software are comparable.
 fn of_run() -> Vec<Column> {
-    fn told<'a>(line: &Line<'a>, of: fn(&'a Fingerprint) -> Option<&'a str>) -> Value<'a> {
+    fn of_machines<'a>(line: &Line<'a>, of: fn(&'a Fingerprint) -> Option<&'a str>) -> Value<'a> {
         joined(&line.machines(of))
     }
     vec![
         text("run", |line| line.run.name.as_str().into()),
         text("profile", |line| line.run.plan.profile.name().into()),
         text("gpu", |line| {
-            told(line, |machine| Some(&machine.gpu.as_ref()?.name))
+            of_machines(line, |machine| Some(&machine.gpu.as_ref()?.name))
         }),
         text("driver", |line| {
-            told(line, |machine| machine.gpu.as_ref()?.driver.as_deref())
+            of_machines(line, |machine| machine.gpu.as_ref()?.driver.as_deref())
         }),
-        text("cpu", |line| told(line, |machine| machine.cpu.as_deref())),
+        text("cpu", |line| of_machines(line, |machine| machine.cpu.as_deref())),
         integer("cores", |line| same(&line.machines(|machine| machine.cores))),
-        text("mantissa", |line| told(line, |machine| Some(&machine.mantissa))),
+        text("mantissa", |line| {
+            of_machines(line, |machine| Some(&machine.mantissa))
+        }),
         text("revision", |line| {
-            told(line, |machine| machine.revision.as_deref())
+            of_machines(line, |machine| machine.revision.as_deref())
         }),
-        text("burn", |line| told(line, |machine| Some(&machine.burn))),
+        text("burn", |line| of_machines(line, |machine| Some(&machine.burn))),
         text("framework", |line| {
-            told(line, |machine| Some(machine.peer.as_deref().unwrap_or("burn")))
+            of_machines(line, |machine| Some(machine.peer.as_deref().unwrap_or("burn")))
         }),
-        text("build", |line| told(line, |machine| Some(&machine.build))),
+        text("build", |line| of_machines(line, |machine| Some(&machine.build))),
     ]
 }
 
@@ -142,21 +152,21 @@ fn of_run() -> Vec<Column> {
 const UNKNOWN: &str = "unknown";
 
 /// Joins the distinct values of processes; absent if no process has one.
-fn joined<'a>(answers: &[Option<&'a str>]) -> Value<'a> {
-    match answers {
+fn joined<'a>(values: &[Option<&'a str>]) -> Value<'a> {
+    match values {
         [] | [None] => Value::Absent,
-        [Some(answer)] => (*answer).into(),
-        answers => {
-            let told: Vec<&str> = answers.iter().map(|answer| answer.unwrap_or(UNKNOWN)).collect();
-            told.join("; ").into()
+        [Some(value)] => (*value).into(),
+        values => {
+            let values: Vec<&str> = values.iter().map(|value| value.unwrap_or(UNKNOWN)).collect();
+            values.join("; ").into()
         }
     }
 }
 
 /// Returns the value shared by all processes; absent if they differ.
-fn same<'a, T: Copy + Into<Value<'a>>>(answers: &[T]) -> Value<'a> {
-    match answers {
-        [answer] => (*answer).into(),
+fn same<'a, T: Copy + Into<Value<'a>>>(values: &[T]) -> Value<'a> {
+    match values {
+        [value] => (*value).into(),
         _ => Value::Absent,
     }
 }
@@ -256,10 +266,10 @@ pub(super) fn data() -> Column {
         match names.iter().any(is_twice) {
             // Only their hashes distinguish them.
             true => {
-                let told = data
+                let with_hashes = data
                     .iter()
                     .map(|data| data.map_or_else(|| UNKNOWN.to_owned(), of_data));
-                told.collect::<Vec<_>>().join("; ").into()
+                with_hashes.collect::<Vec<_>>().join("; ").into()
             }
             false => joined(&names),
         }

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_looks_like_a_formula_is_made_inert_and_a_negative_number_is_not() {
+    fn formulas_are_prefixed_with_an_apostrophe_and_negative_numbers_are_not() {
         for text in [
             "=HYPERLINK(\"x\")",
             "+1",

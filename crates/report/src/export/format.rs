@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_is_read_by_its_name_and_a_slip_is_answered_with_the_nearest_one() {
+    fn formats_are_parsed_by_name_and_a_typo_suggests_the_nearest() {
         for format in ExportFormat::ALL {
             assert_eq!(format.name().parse(), Ok(*format));
         }

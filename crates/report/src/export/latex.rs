@@ -131,24 +131,23 @@ fn measured_metric(metric: MetricName, group: &Group<'_>, row: &Row<'_>, field: 
         format!(" [{}, {}]", scale.number(low), scale.number(high))
     };
     let below = ends.map(|(scale, interval)| scale.range(interval));
-    let rest: Vec<&str> = field
+    let details: Vec<&str> = field
         .detail
-        .split(BETWEEN)
+        .split(SEPARATOR)
         .filter(|part| !part.is_empty() && *part != units::ABSENT && Some(*part) != below.as_deref())
         .collect();
-    let rest = match rest.as_slice() {
+    let details = match details.as_slice() {
         [] => String::new(),
-        rest => format!(" ({})", rest.join("; ")),
+        details => format!(" ({})", details.join("; ")),
     };
-    field.text + &ends.map(brackets).unwrap_or_default() + &rest
+    field.text + &ends.map(brackets).unwrap_or_default() + &details
 }
 
 /// Separator between the details of a field.
-const BETWEEN: &str = " · ";
+const SEPARATOR: &str = " · ";
 
-/// Remark on rows whose notes do not fit into a table for papers.
-const OF_SAMPLES: &str =
-    "What its samples show beyond the median (drift, outliers, a clock held back) is in the report.";
+/// Remark on rows with notes about their samples, which do not fit into a table for papers.
+const OF_SAMPLES: &str = "The report lists drift, outliers and throttling of its samples.";
 
 fn plain(field: &Field) -> String {
     match (escape(&field.text), field.detail.as_str()) {
@@ -160,10 +159,10 @@ fn plain(field: &Field) -> String {
 /// Replaces thousands separators by thin spaces, because commas separate the bounds of intervals.
 fn thin(number: &str) -> String {
     let mut out = String::with_capacity(number.len());
-    let mut rest = number.chars().peekable();
-    while let Some(c) = rest.next() {
+    let mut characters = number.chars().peekable();
+    while let Some(c) = characters.next() {
         match c {
-            ',' if rest.peek().is_some_and(char::is_ascii_digit) => out.push_str("\\,"),
+            ',' if characters.peek().is_some_and(char::is_ascii_digit) => out.push_str("\\,"),
             c => out.push(c),
         }
     }
@@ -216,8 +215,8 @@ struct Remarks(Vec<String>);
 impl Remarks {
     /// Returns the superscript numbers of the non-empty remarks: `1,2`.
     fn marks(&mut self, remarks: &[&str]) -> String {
-        let made = remarks.iter().filter(|remark| !remark.is_empty());
-        let numbers: Vec<String> = made.map(|remark| self.number(remark).to_string()).collect();
+        let present = remarks.iter().filter(|remark| !remark.is_empty());
+        let numbers: Vec<String> = present.map(|remark| self.number(remark).to_string()).collect();
         match numbers.is_empty() {
             true => String::new(),
             false => format!("\\textsuperscript{{{}}}", numbers.join(",")),
@@ -244,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_parted_by_thin_spaces_and_intervals_by_commas() {
+    fn thousands_are_separated_by_thin_spaces_and_intervals_by_commas() {
         assert_eq!(
             thin("12,345 {[}12,300, 12,400]"),
             "12\\,345 {[}12\\,300, 12\\,400]"
@@ -258,9 +257,9 @@ mod tests {
     }
 
     #[test]
-    fn a_remark_has_one_number_however_often_it_is_made() {
+    fn equal_remarks_share_one_number() {
         let mut remarks = Remarks::default();
-        let marks = [&["a", "b"][..], &["", "a"], &[""]].map(|made| remarks.marks(made));
+        let marks = [&["a", "b"][..], &["", "a"], &[""]].map(|given| remarks.marks(given));
         assert_eq!(marks, ["\\textsuperscript{1,2}", "\\textsuperscript{1}", ""]);
         let lines: Vec<String> = remarks.lines().collect();
         assert_eq!(lines, ["\\textsuperscript{1} a", "\\textsuperscript{2} b"]);

@@ -40,8 +40,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns the distinct values of a field in the record of the line's process, or in the non-skipped records behind the cell's
-    /// metrics.
+    /// Returns the distinct values of a field: in the record of the line's process, or else in the records from which the cell's metrics
+    /// are computed, without skipped ones.
     pub fn answers<T: PartialEq>(&self, of: impl Fn(&'a Record) -> T) -> Vec<T> {
         let behind = self.row.measured.iter().map(|(record, _)| *record);
         let records = behind.filter(|record| record.status != Status::Skipped);
@@ -54,10 +54,10 @@ impl<'a> Line<'a> {
     /// Returns the distinct values of a fingerprint field in the cell's records, or the run's value if the cell has no records.
     pub fn machines<T: PartialEq>(&self, of: impl Fn(&'a Fingerprint) -> T) -> Vec<T> {
         let records = self.row.records.iter();
-        let answers = different(records.map(|record| of(&record.fingerprint)));
-        match answers.is_empty() {
+        let values = different(records.map(|record| of(&record.fingerprint)));
+        match values.is_empty() {
             true => vec![of(&self.run.environment.fingerprint)],
-            false => answers,
+            false => values,
         }
     }
 
@@ -67,13 +67,13 @@ impl<'a> Line<'a> {
             return process.metrics.get(&metric).map(recorded);
         }
         let mut records = self.row.measured.iter();
-        let told = records
+        let metric_of_any = records
             .clone()
             .find_map(|(record, _)| record.metrics.get(&metric));
         let Some(estimate) = self.row.metric(metric) else {
-            return told.map(recorded);
+            return metric_of_any.map(recorded);
         };
-        // With a single process, its recorded method describes the estimate.
+        // If only one process has a value, its recorded method describes the estimate.
         let mut with_value = records.by_ref().filter_map(|(record, _)| {
             let metric = record.metrics.get(&metric)?;
             metric.value.is_some_and(f64::is_finite).then_some(metric)
@@ -89,13 +89,13 @@ impl<'a> Line<'a> {
 
 /// Removes duplicates and keeps the order.
 fn different<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut answers = Vec::new();
-    for answer in all {
-        if !answers.contains(&answer) {
-            answers.push(answer);
+    let mut distinct = Vec::new();
+    for value in all {
+        if !distinct.contains(&value) {
+            distinct.push(value);
         }
     }
-    answers
+    distinct
 }
 
 fn recorded(metric: &Metric) -> MetricValue<'_> {
@@ -127,8 +127,8 @@ pub(super) fn of_cells<'a>(reports: &'a [Report<'a>]) -> Vec<Line<'a>> {
     lines.collect()
 }
 
-/// Returns one line per cell and recorded metric, restricted to `chosen` unless that is empty. A cell without such metrics has one line
-/// and is never missing.
+/// Returns one line per cell and recorded metric, restricted to `chosen` unless that is empty. A cell without such metrics has one
+/// line without a metric.
 pub(super) fn of_metrics<'a>(reports: &'a [Report<'a>], chosen: &[MetricName]) -> Vec<Line<'a>> {
     let mut lines = Vec::new();
     for line in of_cells(reports) {

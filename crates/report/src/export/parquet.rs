@@ -80,7 +80,7 @@ const ROWS_OF_A_GROUP: usize = 1 << 18;
 
 /// Writes a file with these rows; every column is nullable.
 pub(super) fn write<L>(columns: &[impl Typed<L>], lines: &[L]) -> Result<Vec<u8>, ReportError> {
-    // The default names the build of the parquet library, but the same records must produce the same bytes.
+    // The default is the build of the parquet library, which would change the bytes for the same records.
     let properties = WriterProperties::builder()
         .set_created_by(concat!("mantissa version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::GZIP(GzipLevel::default()))
@@ -91,7 +91,8 @@ pub(super) fn write<L>(columns: &[impl Typed<L>], lines: &[L]) -> Result<Vec<u8>
         let mut group = writer.next_row_group()?;
         for column in columns {
             let place = group.next_column()?;
-            let mut place = place.ok_or_else(|| ParquetError::General("a column too many".to_owned()))?;
+            let mut place =
+                place.ok_or_else(|| ParquetError::General("the schema has too few columns".to_owned()))?;
             write_column(&mut place, column, lines)?;
             place.close()?;
         }
@@ -150,18 +151,18 @@ fn put<T: DataType, L>(
     lines: &[L],
     take: fn(&Value<'_>) -> Option<T::T>,
 ) -> Result<()> {
-    let (mut there, mut levels) = (Vec::new(), Vec::with_capacity(lines.len()));
+    let (mut present, mut levels) = (Vec::new(), Vec::with_capacity(lines.len()));
     for line in lines {
         let value = column.value(line);
         levels.push(i16::from(value != Value::Absent));
         if value != Value::Absent {
-            there.push(take(&value).ok_or_else(|| unlike(column.name(), &value))?);
+            present.push(take(&value).ok_or_else(|| unfit(column.name(), &value))?);
         }
     }
-    place.typed::<T>().write_batch(&there, Some(&levels), None)?;
+    place.typed::<T>().write_batch(&present, Some(&levels), None)?;
     Ok(())
 }
 
-fn unlike(column: &str, value: &Value<'_>) -> ParquetError {
-    ParquetError::General(format!("column `{column}` cannot hold {value:?}"))
+fn unfit(column: &str, value: &Value<'_>) -> ParquetError {
+    ParquetError::General(format!("{value:?} does not fit the type of column `{column}`"))
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Report, ReportError};
 
-/// Returns the results as CSV (RFC 4180, UTF-8). Metrics are in their recorded units, and an absent value is an empty field.
+/// Returns the results as CSV (RFC 4180, UTF-8). Metrics have their recorded units; an absent value is an empty field.
 pub fn csv(report: &Report<'_>) -> Result<Vec<u8>, ReportError> {
     let mut bytes = Vec::new();
     csv_to(report, &mut bytes)?;
@@ -51,7 +51,7 @@ fn columns(report: &Report<'_>) -> Vec<Column> {
     for metric in recorded.copied().collect::<BTreeSet<MetricName>>() {
         columns.extend(column::wide(metric));
         columns.push(Column::new(format!("{metric}_n"), Kind::Integer, move |line| {
-            line.value(metric).and_then(|told| told.n).into()
+            line.value(metric).and_then(|value| value.n).into()
         }));
     }
     columns.push(Column::new("command", Kind::Text, |line| {

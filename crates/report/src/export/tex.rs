@@ -7,20 +7,20 @@ use std::fmt::Write as _;
 /// commands. All other characters become their code point, which keeps names in other scripts identifiable and the document compilable.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
         if superscript(c).is_some() {
             let mut digits = String::new();
             digits.extend(superscript(c));
-            while let Some(digit) = rest.peek().copied().and_then(superscript) {
+            while let Some(digit) = characters.peek().copied().and_then(superscript) {
                 digits.push(digit);
-                rest.next();
+                characters.next();
             }
             let _ = write!(escaped, "$^{{{digits}}}$");
         } else if escaped.is_empty() && matches!(c, '[' | '*') {
             // After the end of a row, they would be parsed as its arguments.
             let _ = write!(escaped, "{{{c}}}");
-        } else if c == '-' && rest.peek() == Some(&'-') {
+        } else if c == '-' && characters.peek() == Some(&'-') {
             // Two hyphens would become one dash.
             escaped.push_str("-{}");
         } else if let Some(command) = command(c) {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_a_command_is_text() {
+    fn commands_are_escaped() {
         assert_eq!(
             escape("\\input{/etc/passwd} $x_1^2$ 100% #1 a&b ~"),
             "\\textbackslash{}input\\{/etc/passwd\\} \\$x\\_1\\textasciicircum{}2\\$ 100\\% \\#1 a\\&b \\textasciitilde{}"
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_no_standard_font_has_are_named_by_their_code_point() {
+    fn letters_that_no_standard_font_has_are_replaced_by_their_code_point() {
         assert_eq!(escape("Grüße ß"), "Grüße ß");
         assert_eq!(escape("中þ"), "(U+4E2D)(U+00FE)");
     }

@@ -17,7 +17,7 @@ pub enum Kind {
     Truth,
 }
 
-/// A field value. Unknown and non-finite values are absent; they are never written as 0 or as a word in a numeric column.
+/// A field value. Unknown and non-finite values are absent; they are never written as 0 or as text in a numeric column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
     /// Unknown value.
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_finite_is_absent_and_zero_is_zero() {
+    fn non_finite_numbers_are_absent_and_zero_is_zero() {
         for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(Value::from(number), Value::Absent);
         }

@@ -15,7 +15,7 @@ use crate::{
     units::{self, Scale},
 };
 
-/// Returns `true` if a group sweeps the micro-batch or the accumulation steps of a training and does not form a ladder.
+/// Returns `true` if a training sweeps the micro-batch or the accumulation steps and its rows do not form a ladder.
 pub fn applies(group: &Group<'_>) -> bool {
     let swept = group.varies(Axis::Batch) || group.varies(Axis::Accumulate);
     group.kind == TaskKind::Train && swept && ladder::rungs(group).is_none()
@@ -49,7 +49,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     .map(|(metric, title, kind)| panel(settings, metric, title, kind))
     .collect();
     let caption = format!(
-        "Training time, test accuracy and peak memory of {} by micro-batch and number of accumulation steps, {}. {}",
+        "Training time, test accuracy and peak memory of {} by micro-batch and number of accumulation steps ({}). {}",
         group.workload,
         settings_of(settings.len(), few.all),
         about_whiskers(settings)
@@ -67,15 +67,15 @@ fn effective(row: &Row<'_>) -> u64 {
 }
 
 /// Returns the label of a row without micro-batch, accumulation steps and seed.
-fn rest(group: &Group<'_>, row: &Row<'_>) -> String {
+fn other_axes(group: &Group<'_>, row: &Row<'_>) -> String {
     group.label(row, &[Axis::Batch, Axis::Accumulate, Axis::Seed])
 }
 
 fn label(group: &Group<'_>, row: &Row<'_>) -> String {
     let product = format!("{} = {}", product(row), effective(row));
-    match rest(group, row) {
-        nothing if nothing.is_empty() => product,
-        rest => format!("{product} · {rest}"),
+    match other_axes(group, row) {
+        others if others.is_empty() => product,
+        others => format!("{product} · {others}"),
     }
 }
 
@@ -112,8 +112,8 @@ fn panel(settings: &[Setting<'_, '_>], metric: MetricName, title: &str, kind: Ki
     }
 }
 
-/// Formats the time and memory of the smallest micro-batch relative to the largest one with the same effective batch and otherwise
-/// equal setting.
+/// Formats the time and memory of the smallest micro-batch relative to the largest one. Both have the same effective batch and
+/// otherwise equal settings.
 fn finding(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
     let memory = group.memory?;
     let value =
@@ -130,19 +130,19 @@ fn finding(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
     let alike = || ran().filter(|other| is_alike(group, large.row(), other.row()));
     let large = alike().max_by_key(|setting| setting.row().cell.setting.batch())?;
     let small = alike().min_by_key(|setting| setting.row().cell.setting.batch())?;
-    let rest = match rest(group, small.row()) {
-        nothing if nothing.is_empty() => nothing,
-        rest => format!("{rest}: "),
+    let others = match other_axes(group, small.row()) {
+        others if others.is_empty() => others,
+        others => format!("{others}: "),
     };
     Some(format!(
-        "{rest}{} took {} the time of {} and {} its memory",
+        "{others}{} takes {} the time and {} the memory of {}",
         product(small.row()),
         ratio(small, large, MetricName::TrainSeconds)?,
-        product(large.row()),
-        ratio(small, large, memory)?
+        ratio(small, large, memory)?,
+        product(large.row())
     ))
 }
 
 fn is_alike(group: &Group<'_>, a: &Row<'_>, b: &Row<'_>) -> bool {
-    effective(a) == effective(b) && rest(group, a) == rest(group, b)
+    effective(a) == effective(b) && other_axes(group, a) == other_axes(group, b)
 }

@@ -25,15 +25,15 @@ const PRECISION_WIDTH: f64 = 104.0;
 const ACCURACY_RIGHT: f64 = 786.0;
 const MEMORY_RIGHT: f64 = WIDTH - MARGIN;
 
-/// Draws the chart of a training workload. `None` for kernels, if no cell was tried, and if the accumulation figure already shows
-/// the same because neither precision nor matmul differ.
+/// Draws the chart of a training workload. Returns `None` for other tasks, if no cell was tried, and if neither precision nor matmul
+/// vary and the accumulation figure shows the same values.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let tried = Setting::all(group, |row| {
         row.status.is_some_and(|status| status != Status::Skipped)
     });
     let of_precision = group.varies(SettingAxis::Precision) || group.varies(SettingAxis::Matmul);
-    let elsewhere = accumulation::applies(group) && !of_precision;
-    if group.kind != TaskKind::Train || tried.is_empty() || elsewhere {
+    let in_accumulation_figure = accumulation::applies(group) && !of_precision;
+    if group.kind != TaskKind::Train || tried.is_empty() || in_accumulation_figure {
         return None;
     }
     let few = Selection::fastest(group, tried);
@@ -156,13 +156,13 @@ fn draw_axis(canvas: &mut Canvas, axis: Axis, longest: f64, unit: &str, (top, bo
 
 fn columns(canvas: &mut Canvas, group: &Group<'_>, seeds: bool, top: f64) {
     let style = TextStyle::new(11.5).colour(MUTED).anchor(Anchor::End);
-    canvas.text((ACCURACY_RIGHT, top - 30.0), "Predictive acc.", style);
-    let of_what = if seeds {
-        "(± half the seeds' range)"
+    canvas.text((ACCURACY_RIGHT, top - 30.0), "Test accuracy", style);
+    let below = if seeds {
+        "(± half the range over seeds)"
     } else {
-        "(test set, 95 %)"
+        "(95 % interval)"
     };
-    canvas.text((ACCURACY_RIGHT, top - 16.0), of_what, style);
+    canvas.text((ACCURACY_RIGHT, top - 16.0), below, style);
     if let Some(memory) = group.memory {
         canvas.text((MEMORY_RIGHT, top - 30.0), "Peak memory", style);
         canvas.text(
@@ -212,14 +212,14 @@ fn draw_row(
         let limit = ACCURACY_RIGHT - 128.0;
         let x = status_at.min(limit - style.width(&name));
         if x < status_at - 1.0 {
-            // Without room next to the bar, draw the status over its end, on a patch in the colour of the sheet.
+            // There is no room next to the bar: draw the status over its end, on a background in the colour of the sheet.
             canvas.rectangle((x - 6.0, y + 4.0), (limit, y + BAR - 4.0), palette::CARD);
         }
         canvas.text_centred((x, middle), &name, style);
     }
     let figure = TextStyle::new(12.5).anchor(Anchor::End);
     let accuracy = setting.spot(|row| row.metric(MetricName::TestAccuracy));
-    // All whiskers of the column have one meaning: intervals over examples, or ranges of seeds.
+    // Show one kind of whiskers in the column: intervals over test examples or, with several seeds, ranges over seeds.
     let whiskers = accuracy.and_then(|spot| spot.whiskers);
     let whiskers = whiskers.filter(|_| seeds == (setting.effective_seeds().count() > 1));
     let half = whiskers.map(|(low, high)| format!(" ± {:.1}", (high - low) * 50.0));

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_tell_ticks_apart_and_no_more() {
+    fn decimals_are_just_enough_to_distinguish_ticks() {
         assert_eq!(tick_decimals(&[0.0, 5.0]), 0);
         assert_eq!(tick_decimals(&[0.0, 0.25]), 2);
     }

@@ -19,7 +19,7 @@ pub enum Anchor {
 /// Style of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TextStyle {
-    /// Pixels an em.
+    /// Font size in pixels per em.
     pub size: f64,
     /// Weight.
     pub weight: Weight,
@@ -30,7 +30,7 @@ pub struct TextStyle {
 }
 
 impl TextStyle {
-    /// Creates regular text in ink, anchored at its left end.
+    /// Creates a style for regular text in the colour [`INK`], anchored at its left end.
     pub const fn new(size: f64) -> Self {
         Self {
             size,
@@ -106,7 +106,7 @@ pub struct Canvas {
     pub(super) width: f64,
     pub(super) height: f64,
     pub(super) shapes: Vec<Shape>,
-    /// Downward shift of all content, below a head of more than two lines.
+    /// Downward shift of the content if the title or the subtitle has several lines.
     lift: f64,
 }
 
@@ -131,8 +131,8 @@ impl Canvas {
         }
     }
 
-    /// Creates a sheet with a title and a subtitle, each broken into at most three lines. The content always begins at
-    /// [`Canvas::CONTENT_TOP`]: additional lines make the sheet higher than `height`.
+    /// Creates a sheet with a title and a subtitle of at most three lines each. Callers draw the content from
+    /// [`Canvas::CONTENT_TOP`] on; additional lines shift it down and make the sheet higher than `height`.
     pub fn titled(height: f64, title: &str, subtitle: &str) -> Self {
         const LINES: usize = 3;
         let (head, below) = (TextStyle::new(18.0).bold(), TextStyle::new(12.5).colour(MUTED));

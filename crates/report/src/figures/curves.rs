@@ -7,7 +7,7 @@ use crate::{Group, Row, Run, SampleSelection};
 
 /// Maximum number of points of a line. More than one point per logical pixel would not be visible.
 const MAX_POINTS: usize = 400;
-/// Width of the smoothing window as a share of a curve, which averages out the noise of micro-batches.
+/// Width of the smoothing window as a share of a curve. Smoothing averages out the noise of micro-batches.
 pub const SMOOTHING: f64 = 0.04;
 
 /// Points of step and loss.
@@ -22,13 +22,13 @@ pub struct Curve {
     pub seeds: usize,
     /// Loss as recorded; empty for several seeds.
     pub raw: Points,
-    /// Smoothed loss: the mean over the seeds whose loss stayed finite. If no loss did, the mean over all seeds for as long as all
-    /// are finite.
+    /// Smoothed loss: the mean over the seeds whose loss stayed finite. If there are none, the mean over all seeds at the steps at
+    /// which all losses are finite.
     pub smooth: Points,
     /// Smoothed minimum and maximum over several seeds; empty for one seed.
     pub low: Points,
     pub high: Points,
-    /// First step at which a loss stopped being finite, and the number of seeds whose loss did.
+    /// First step at which the loss of a seed became non-finite, and the number of such seeds.
     pub lost: Option<(f64, usize)>,
     /// Steps at which the loss scale fell.
     pub overflows: Vec<f64>,
@@ -84,7 +84,7 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
         *count += 1;
         *spread = Some(match spread.take() {
             None => points.into_iter().map(Spread::of).collect(),
-            Some(earlier) => together(earlier, &points),
+            Some(earlier) => merge_seed(earlier, &points),
         });
     }
     let [whole, lost] = spreads;
@@ -122,7 +122,7 @@ impl Spread {
 }
 
 /// Adds a seed and keeps only the steps that all seeds have. Both inputs are sorted by step.
-fn together(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
+fn merge_seed(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
     let mut points = points.iter().peekable();
     let join = |at: Spread| {
         while points.next_if(|point| point.0 < at.step).is_some() {}
@@ -137,7 +137,7 @@ fn together(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
     earlier.into_iter().filter_map(join).collect()
 }
 
-/// Returns the finite losses by step, and the step at which the loss stopped being finite.
+/// Returns the finite losses by step, and the step from which on the loss is not finite.
 fn loss(samples: Samples) -> Option<(Points, Option<f64>)> {
     // A record may have a million steps: free the series that are not needed.
     let mut series = samples.series.into_iter();
@@ -145,7 +145,7 @@ fn loss(samples: Samples) -> Option<(Points, Option<f64>)> {
     (!points.is_empty() || lost.is_some()).then_some((points, lost))
 }
 
-/// Separates the finite points from the step at which the loss was lost for good. A gap between finite points is a step without a
+/// Returns the finite points, and the step from which on the loss is not finite. A gap between finite points is a step without a
 /// recorded loss.
 fn split(series: &Series) -> (Points, Option<f64>) {
     let points = || series.x.iter().copied().zip(series.y.iter().copied());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_no_loss_lost_and_an_end_without_values_is() {
+    fn a_loss_is_not_finite_from_its_last_value_on_and_gaps_before_are_ignored() {
         let mut series = Series::new(SeriesName::TrainLoss);
         for (step, loss) in [
             (1.0, 0.7),
@@ -222,16 +222,16 @@ mod tests {
     }
 
     #[test]
-    fn seeds_are_taken_together_where_all_of_them_have_a_loss() {
+    fn seeds_are_merged_at_the_steps_at_which_all_have_a_loss() {
         let first: Vec<_> = [(1.0, 4.0), (2.0, 2.0), (4.0, 1.0)].map(Spread::of).into();
-        let both = together(first, &[(2.0, 6.0), (3.0, 9.0), (4.0, 0.5)]);
+        let both = merge_seed(first, &[(2.0, 6.0), (3.0, 9.0), (4.0, 0.5)]);
         let expected = [(2.0, 8.0, 2.0, 6.0), (4.0, 1.5, 0.5, 1.0)];
         assert_eq!(
             both,
             expected.map(|(step, sum, low, high)| Spread { step, sum, low, high })
         );
-        // A seed whose loss is lost at the first step leaves no common steps.
-        assert_eq!(together(both, &[]), []);
+        // A seed without a finite loss leaves no common steps.
+        assert_eq!(merge_seed(both, &[]), []);
     }
 
     #[test]

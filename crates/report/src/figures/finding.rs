@@ -5,8 +5,8 @@ use mantissa_analysis::Verdict;
 use super::setting::Setting;
 use crate::{Group, headline::accuracy_differs, launches, units};
 
-/// Names the setting with the highest speed relative to its baseline among those whose accuracy does not differ from the
-/// baseline's, and notes when the difference may be chance. `None` if there is no comparison.
+/// Names the setting with the highest speed relative to its baseline, among those whose accuracy does not differ significantly from
+/// the baseline's. The title mentions if the speed difference may be chance. `None` if there is no comparison.
 pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
     let baseline = |setting: &Setting<'_, '_>| {
         let base = setting.row().baseline.map(|index| &group.rows[index].cell.id);
@@ -30,10 +30,10 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
             .zip(&base.seeds)
             .any(|(a, b)| accuracy_differs(a, b))
     });
-    let equal = if compared.len() < all {
-        "Accuracy inconclusive: "
+    let (among, no) = if compared.len() < all {
+        ("With no significant accuracy difference, ", "no")
     } else {
-        ""
+        ("", "No")
     };
     let slower = |setting: &Setting<'_, '_>| {
         matches!(
@@ -48,7 +48,7 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
         .filter(|(setting, ..)| setting.speed_verdict() == Some(Verdict::Improved));
     if let Some((setting, base, ratio)) = sure.next() {
         return Some(format!(
-            "{equal}{} is {} as fast as {}",
+            "{among}{} is {} as fast as {}",
             setting.label,
             units::times(*ratio),
             base.label
@@ -58,20 +58,20 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
     let (name, base, times) = (&setting.label, &base.label, units::times(*ratio));
     Some(match setting.speed_verdict() {
         Some(Verdict::Unchanged) if none_faster => {
-            format!("{equal}No setting is faster than {base}; {name} is as fast")
+            format!("{among}{no} setting is faster than {base}; {name} is as fast")
         }
-        _ if *ratio > 1.0 => format!("{equal}{name} ran {times} as fast as {base}, which may be chance"),
-        _ => format!("{equal}No setting ran faster than {base}; the closest is {name} at {times}"),
+        _ if *ratio > 1.0 => format!("{among}{name} ran {times} as fast as {base}, which may be chance"),
+        _ => format!("{among}{no} setting ran faster than {base}; the closest is {name} at {times}"),
     })
 }
 
-/// Names the fastest setting of a kernel at its largest size. See [`speed`].
+/// Names the fastest setting of a kernel at its largest size, as [`speed`] does.
 pub fn speed_at_largest(group: &Group<'_>) -> Option<String> {
     let size = group.ok().map(|row| row.cell.setting.size()).max()?;
     let settings = Setting::all(group, |row| row.is_ok() && row.cell.setting.size() == size);
     let found = speed(group, &settings)?;
     let found = match found.strip_prefix("No ") {
-        Some(rest) => format!("no {rest}"),
+        Some(after) => format!("no {after}"),
         None => found,
     };
     Some(format!("At size {} {found}", units::count(size.into())))

@@ -1,7 +1,7 @@
 //! Text in figures in an embedded font, which looks the same on a machine without fonts.
 //!
-//! Glyphs are placed here instead of by plotters, which drops the side bearing of every glyph and rounds every advance to whole
-//! pixels. The rasteriser is the one that plotters uses.
+//! This module places the glyphs, because plotters drops the side bearing of every glyph and rounds every advance to whole pixels.
+//! The rasteriser is that of plotters.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,7 @@ static REGULAR: LazyLock<FontRef<'static>> = LazyLock::new(|| embedded(REGULAR_F
 static SEMI_BOLD: LazyLock<FontRef<'static>> = LazyLock::new(|| embedded(SEMI_BOLD_FILE));
 
 fn embedded(bytes: &'static [u8]) -> FontRef<'static> {
-    FontRef::try_from_slice(bytes).expect("the embedded font is an OpenType font, which a test checks")
+    FontRef::try_from_slice(bytes).expect("the embedded font is a valid OpenType font")
 }
 
 /// Returns the style rules that embed the font in which SVG text was measured. Text in another font may overlap its neighbours.
@@ -75,7 +75,7 @@ pub fn fit(text: &str, size: f64, weight: Weight, room: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Breaks a text between words into lines of `room` pixels. If it needs more than `most` lines, the last one is shortened.
+/// Breaks a text between words into at most `most` lines of `room` pixels. Lines that are still too wide end in an ellipsis.
 pub fn wrap(text: &str, size: f64, weight: Weight, room: f64, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -146,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_fits_is_left_alone_and_a_longer_one_is_cut_to_fit() {
+    fn a_text_that_fits_is_unchanged_and_a_longer_one_is_shortened() {
         assert_eq!(fit("highest", 12.0, Weight::Regular, 100.0), "highest");
         let cut = fit(&"wide ".repeat(30), 12.0, Weight::Regular, 100.0);
         assert!(cut.ends_with('…') && width(&cut, 12.0, Weight::Regular) <= 100.0);
     }
 
     #[test]
-    fn a_long_text_is_broken_between_words_and_only_what_no_line_holds_is_cut() {
+    fn a_long_text_is_broken_between_words_and_shortened_only_if_too_wide() {
         let wrapped = |text: &str| wrap(text, 12.0, Weight::Regular, 100.0, 2);
         assert_eq!(wrapped("highest"), ["highest"]);
         assert_eq!(
@@ -170,7 +170,7 @@ mod tests {
     fn text_leaves_ink_above_its_baseline() {
         let mut ink = 0.0;
         rasterise("H", (2.0, 20.0), 20.0, Weight::Regular, |_, y, coverage| {
-            assert!(y < 21, "an H does not reach below the baseline");
+            assert!(y < 21, "an H has no pixels below the baseline");
             ink += coverage;
         });
         assert!(ink > 20.0, "{ink}");

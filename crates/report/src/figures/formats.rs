@@ -22,8 +22,8 @@ pub fn draw() -> (Canvas, String) {
     let top = Canvas::CONTENT_TOP + 30.0;
     let mut canvas = Canvas::titled(
         top + Format::ALL.len() as f64 * ROW,
-        "Bits of a number",
-        "More exponent bits reach further, more fraction bits lie closer together. TF32 keeps 19 bits of a stored 32.",
+        "Bit layouts of the number formats",
+        "Exponent bits determine the range, fraction bits the precision. TF32 is stored in 32 bits and uses 19 of them.",
     );
     legend(&mut canvas);
     for (index, format) in Format::ALL.iter().enumerate() {
@@ -84,5 +84,5 @@ fn legend(canvas: &mut Canvas) {
         x += 36.0 + style.width(name);
     }
     canvas.outline((x + 0.5, y - 5.5), (x + 11.5, y + 5.5), GREY);
-    canvas.text_centred((x + 18.0, y), "stored, not used", style);
+    canvas.text_centred((x + 18.0, y), "stored but unused", style);
 }

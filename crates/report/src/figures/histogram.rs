@@ -1,4 +1,4 @@
-//! Histograms over powers of two, one per panel. Shares are on a logarithmic axis because the tails matter most.
+//! Histograms over powers of two, one per panel. Shares are on a logarithmic axis, which makes the tails visible.
 
 use super::{
     axis::Axis,
@@ -23,7 +23,7 @@ pub struct Histogram {
     pub note: String,
     /// Exponents with their shares, in ascending order of the exponent.
     pub bars: Vec<(i64, f64)>,
-    /// Exponents below the first value, and from the second on, are highlighted as out of range.
+    /// Shaded exponents, which are out of range: those below the first value, and those from the second value on.
     pub trouble: (Option<i64>, Option<i64>),
 }
 

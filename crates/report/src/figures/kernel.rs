@@ -29,8 +29,8 @@ struct Line<'r, 'a> {
     rows: Vec<&'r Row<'a>>,
 }
 
-/// Draws error and throughput, or only the error per kind of input values if those vary. `None` for training, if all cells have one
-/// size, and if no cell has an error or a throughput.
+/// Draws error and throughput or, if the distribution of the input values varies, the error per distribution. `None` for other tasks,
+/// if all cells have the same size, and if no cell has an error or a throughput.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let kernel = shape::kernel(&group.rows.first()?.cell.workload)?;
     let edge = shape::free_edge(kernel)?;
@@ -64,11 +64,11 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let exact = exact(&lines).map(|text| format!(" · {text}")).unwrap_or_default();
     let fitted = shape::sums_grow(kernel);
     let fit = match fitted {
-        true => " · bands: powers of the size, with the exponent at the right",
+        true => " · bands: power-law fits with their exponents",
         false => "",
     };
     let subtitle = format!(
-        "{} · against float64 on the same quantised inputs{fit}{exact}{capped}",
+        "{} · errors against float64 on the same quantised inputs{fit}{exact}{capped}",
         group.workload
     );
     let panels = panels(group, fitted);
@@ -91,7 +91,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((canvas, format!("{}, {shown}.", group.workload)))
 }
 
-/// States the growth of the errors with the size if input values vary, else the fastest setting at the largest size.
+/// Returns the title: the growth of the errors with the size if input values vary, else the fastest setting at the largest size.
 fn finding(group: &Group<'_>, panels: &[Panel], lines: &[Line<'_, '_>]) -> Option<String> {
     if !group.varies(SettingAxis::Distribution) {
         return finding::speed_at_largest(group);
@@ -103,7 +103,7 @@ fn finding(group: &Group<'_>, panels: &[Panel], lines: &[Line<'_, '_>]) -> Optio
     exponents.sort_by(f64::total_cmp);
     let (least, most) = (exponents.first()?, exponents.last()?);
     Some(format!(
-        "The relative error goes with the size to the power of {least:.2} to {most:.2}"
+        "The relative error scales as size^{least:.2} to size^{most:.2}"
     ))
 }
 
@@ -141,7 +141,7 @@ fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
     let speed = match group.has(MetricName::BytesPerSecond) {
         true => panel(
             MetricName::BytesPerSecond,
-            "Bytes moved; grey: by a copy (higher is better)",
+            "Memory bandwidth; grey: a copy (higher is better)",
         ),
         false => panel(group.speed, &throughput_title(group)),
     };
@@ -153,7 +153,7 @@ fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
 fn throughput_title(group: &Group<'_>) -> String {
     let sheet = group.ok().any(|row| row.sheet_peak().is_some());
     let limits = [
-        (sheet, "dashed: data sheet"),
+        (sheet, "dashed: data-sheet peak"),
         (group.has(MetricName::CublasFlopsPerSecond), "bands: cuBLASLt"),
     ];
     let limits: Vec<&str> = limits
@@ -195,7 +195,7 @@ fn draw_key(canvas: &mut Canvas, lines: &[Line<'_, '_>]) {
     }
 }
 
-/// Draws one of four shapes in turn, which distinguishes lines without colour.
+/// Draws one of four shapes by index. The shapes distinguish lines without colour.
 fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colour: Colour) {
     match index % 4 {
         0 => canvas.disc((x, y), 4.0, colour),

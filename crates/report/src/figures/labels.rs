@@ -37,7 +37,7 @@ pub struct Labels {
 /// A placed label.
 struct Name {
     place: Box4,
-    /// Its point, if a connecting line is needed.
+    /// Labelled point, if a line must connect it with the label.
     from: Option<(f64, f64)>,
     text: String,
     style: TextStyle,
@@ -141,7 +141,7 @@ mod tests {
     const STYLE: TextStyle = TextStyle::new(11.0);
 
     #[test]
-    fn no_name_lies_over_another_or_over_a_point_and_none_leaves_the_frame() {
+    fn labels_overlap_neither_each_other_nor_points_and_stay_in_the_frame() {
         let points: Vec<_> = (0..12)
             .map(|i| (100.0 + f64::from(i % 3), 100.0 + 7.0 * f64::from(i / 3)))
             .collect();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_room_is_left_out() {
+    fn a_label_without_room_is_left_out() {
         let mut labels = Labels::new((0.0, 0.0, 20.0, 20.0), &[(10.0, 10.0)]);
         assert!(!labels.place((10.0, 10.0), "much too long a name", STYLE));
     }

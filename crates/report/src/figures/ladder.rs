@@ -15,7 +15,7 @@ use crate::{
     view::MEMORY,
 };
 
-/// Minimum number of rungs. Fewer rows are a plain comparison.
+/// Minimum number of rungs.
 const FROM_RUNGS: usize = 3;
 
 /// Maps an axis to its technique: the number format, the division of the batch, or the axis itself.
@@ -27,8 +27,8 @@ fn technique(axis: Axis) -> Axis {
     }
 }
 
-/// Axes whose values are added to a setting. Any other axis replaces its previous value, as one format replaces another.
-const BESIDES: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion, Axis::KeepF32];
+/// Axes whose new value is an addition to the setting (`+`). A change of any other axis is a replacement (`→`).
+const ADDITIVE: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion, Axis::KeepF32];
 
 /// Returns the rungs of a training in which every row changes one technique of the row above and no technique recurs.
 pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
@@ -82,17 +82,17 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         _ => added(group, rungs[index - 1].row(), rung.row()),
     });
     let capped = shown_of(rungs.len(), all.len()).map(|text| format!(" · {text} rungs"));
-    let beside = match (any_published, group.memory.zip(their_memory)) {
+    let published_note = match (any_published, group.memory.zip(their_memory)) {
         (false, _) => String::new(),
         (true, Some((ours, theirs))) if ours != theirs => format!(
-            " · grey: as published, memory of another kind ({}; ours: {})",
+            " · grey: published values, with another memory metric ({}; here: {})",
             units::memory_title(theirs),
             units::memory_title(ours)
         ),
-        (true, _) => " · grey: as published".to_owned(),
+        (true, _) => " · grey: published values".to_owned(),
     };
     let subtitle = format!(
-        "{} · each row changes what it names (→ instead, + besides); bars: as multiples of the first row{beside}{}",
+        "{} · each row adds (+) or replaces (→) the named technique; bars: relative to the first row{published_note}{}",
         group.workload,
         capped.unwrap_or_default()
     );
@@ -104,14 +104,14 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .collect();
     let sources = match any_published {
         true => format!(
-            " Grey: {}; its bars are multiples of its own first row.",
+            " Grey: published ({}); the grey bars are relative to the published first row.",
             sources.join("; ")
         ),
         false => String::new(),
     };
     let caption = format!(
-        "Peak memory, training time and test accuracy of {}, one technique after the other, {}; ratios are those of processes, as \
-         in the tables. {}{sources}",
+        "Peak memory, training time and test accuracy of {}, with one more technique in each row ({}). Ratios are between \
+         processes, as in the tables. {}{sources}",
         group.workload,
         settings_of(rungs.len(), all.len()),
         about_whiskers(rungs)
@@ -135,7 +135,7 @@ fn published<'s>(suite: &'s Suite<'_>, row: &Row<'_>) -> Option<&'s Published> {
         .find(is)
 }
 
-/// Returns the kind of memory to compare with the published rungs: ours if the first published rung has it, else one that it has.
+/// Returns the memory metric of the published rungs: `ours` if the first published rung has it, else the first one that it has.
 fn memory_of_theirs(ours: MetricName, published: &[Option<&Published>]) -> Option<MetricName> {
     let first = published.first().copied().flatten()?;
     let known = |kind: &MetricName| first.metrics.contains_key(kind);
@@ -149,12 +149,13 @@ fn added(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
         .copied()
         .filter(|axis| before.axis(*axis) == row.axis(*axis));
     let alike: Vec<Axis> = alike.chain([Axis::Seed]).collect();
-    let besides = BESIDES.iter().any(|axis| !alike.contains(axis));
-    let sign = if besides { "+" } else { "→" };
+    let adds = ADDITIVE.iter().any(|axis| !alike.contains(axis));
+    let sign = if adds { "+" } else { "→" };
     format!("{sign} {}", group.label(row, &alike))
 }
 
-/// Creates a panel with values relative to the first rung. Ours and the published ones are each relative to their own first rung.
+/// Creates a panel with values relative to the first rung: measured values relative to the measured first rung, published values to
+/// the published one.
 fn shares(
     title: &str,
     (metric, of_theirs): (MetricName, Option<MetricName>),
@@ -249,7 +250,7 @@ fn finding(group: &Group<'_>, rungs: &[Setting<'_, '_>]) -> Option<String> {
     }
     let (memory, time) = (ratio(group.memory?)?, ratio(MetricName::TrainSeconds)?);
     Some(format!(
-        "By the estimates all rows together take {} the memory and {} the time",
+        "All techniques together take {} the memory and {} the time (point estimates)",
         units::times(memory),
         units::times(time)
     ))

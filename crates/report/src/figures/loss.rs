@@ -70,14 +70,17 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some(draw_panels(group, &panels, shown_of(shown, all)))
 }
 
-/// Names the precisions under which the loss was lost.
+/// Names the precisions under which a loss became non-finite.
 fn finding(panels: &[Panel]) -> String {
     let lost = |panel: &&Panel| panel.curves.iter().any(|curve| curve.lost.is_some());
     let names: Vec<&str> = panels.iter().filter(lost).map(|panel| panel.title).collect();
     match names.split_last() {
         None => "Every training loss stays finite".to_owned(),
-        Some((only, [])) => format!("The training loss is lost under {only}"),
-        Some((last, rest)) => format!("The training loss is lost under {} and {last}", rest.join(", ")),
+        Some((only, [])) => format!("The training loss becomes non-finite under {only}"),
+        Some((last, others)) => format!(
+            "The training loss becomes non-finite under {} and {last}",
+            others.join(", ")
+        ),
     }
 }
 
@@ -104,13 +107,13 @@ fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (
         _ => (
             format!("mean and range of {up_to}{seeds} seeds, "),
             format!(
-                "Lines are means of {up_to}{seeds} seeds, or of those whose loss was not lost; bands reach from the \
-                 lowest to the highest."
+                "Lines are means of {up_to}{seeds} seeds, without those whose loss becomes non-finite unless all do; bands \
+                 reach from the lowest to the highest seed."
             ),
         ),
     };
     let subtitle = format!(
-        "{} · by optimizer step, {lines}smoothed; cross: no longer finite; tick: loss scale fell{capped}",
+        "{} · by optimizer step, {lines}smoothed; cross: loss not finite; tick: loss scale lowered{capped}",
         group.workload
     );
     let mut canvas = Canvas::titled(height, &finding(panels), &subtitle);
@@ -166,7 +169,7 @@ fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (
         );
     }
     let caption = format!(
-        "Training loss of {} by optimizer step, smoothed over {:.0} % of a curve, a panel a precision. {over}",
+        "Training loss of {} by optimizer step, smoothed over {:.0} % of each curve, one panel per precision. {over}",
         group.workload,
         SMOOTHING * 100.0
     );

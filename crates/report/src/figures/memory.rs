@@ -1,4 +1,4 @@
-//! Memory of a training: one stacked bar of parts per setting, above a thin bar of the estimates from shapes.
+//! Memory breakdown of a training: one stacked bar per setting, above a thin bar of the estimates from shapes.
 
 use mantissa_analysis::Sample;
 use mantissa_core::{Axis as SettingAxis, MetricName};
@@ -53,15 +53,12 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         metric.value.map(|_| format!(" · {}", metric.method))
     });
     let subtitle = format!(
-        "{} · what the memory holds, read part by part in one step, not all there at once{}{}",
+        "{} · parts measured one by one within a step; not all are allocated at the same time{}{}",
         group.workload,
         source.unwrap_or_default(),
         few.below_title()
     );
-    let title = saving_in_short(group).map_or_else(
-        || format!("{}: what the memory holds", suite.info.title),
-        |found| format!("Memory: {found}"),
-    );
+    let title = saving_in_short(group).unwrap_or_else(|| format!("{}: memory breakdown", suite.info.title));
     let mut canvas = Canvas::titled(bottom + 44.0, &title, &subtitle);
     let is_estimated = settings
         .iter()
@@ -93,15 +90,15 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         draw_bar(&mut canvas, setting, axis, middle, scale);
     }
     let strip = match is_estimated {
-        true => " The strip below a bar is what was estimated from shapes.",
+        true => " The strip below each bar is the estimate from shapes.",
         false => "",
     };
     let seeds = match settings.iter().map(|setting| setting.seeds.len()).max() {
-        Some(most) if most > 1 => format!("; each the median over {most} seeds at most"),
+        Some(most) if most > 1 => format!("; medians over up to {most} seeds"),
         _ => String::new(),
     };
     let caption = format!(
-        "What the memory of {} holds by setting ({}): weights, optimizer state, gradients, copies of weights, activations{seeds}.{strip}",
+        "Memory breakdown of {} by setting ({}): weights, optimizer state, gradients, copies of weights, activations{seeds}.{strip}",
         group.workload,
         settings_of(settings.len(), few.all)
     );

@@ -54,7 +54,7 @@ pub struct Figure {
     pub canvas: Canvas,
 }
 
-/// Maximum number of traces, and of sample plots, on a page. Each shows one process of one cell.
+/// Maximum number of figures of each kind in [`OF_ONE_PROCESS`].
 const MAX_OF_ONE_PROCESS: usize = 3;
 
 /// Draws every figure of a report, in the order of its page. Figures without data are left out.
@@ -69,28 +69,28 @@ pub fn figures(report: &Report<'_>) -> Vec<Figure> {
     }
 }
 
-/// Passes the figures to `take` one by one. The data behind one figure is freed before the next is drawn.
+/// Passes the figures to `take` one by one. The data of a figure is freed before the next one is drawn.
 pub(crate) fn each_figure<E>(
     report: &Report<'_>,
     mut take: impl FnMut(Figure) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut index = 0;
-    let mut give = |of, kind, folded, drawing: Option<(Canvas, String)>| {
-        let given = drawing.map(|drawing| take(figure(of, (kind, index), folded, drawing)));
-        index += usize::from(given.is_some());
-        given.unwrap_or(Ok(()))
+    let mut add = |of, kind, folded, drawing: Option<(Canvas, String)>| {
+        let added = drawing.map(|drawing| take(figure(of, (kind, index), folded, drawing)));
+        index += usize::from(added.is_some());
+        added.unwrap_or(Ok(()))
     };
     for of @ (suite, group) in groups(report) {
-        give(of, "times", false, article::draw(suite, group))?;
-        give(of, "ladder", false, ladder::draw(suite, group))?;
-        give(of, "accumulation", false, accumulation::draw(suite, group))?;
-        give(of, "quality", false, quality::draw(suite, group))?;
-        give(of, "speed", false, speed::draw(suite, group))?;
-        give(of, "pareto", false, pareto::draw(group))?;
-        give(of, "memory", false, memory::draw(suite, group))?;
-        give(of, "loss", false, loss::draw(report.run, group))?;
-        give(of, "kernel", false, kernel::draw(suite, group))?;
-        give(of, "ulps", false, ulps::draw(report.run, group))?;
+        add(of, "times", false, article::draw(suite, group))?;
+        add(of, "ladder", false, ladder::draw(suite, group))?;
+        add(of, "accumulation", false, accumulation::draw(suite, group))?;
+        add(of, "quality", false, quality::draw(suite, group))?;
+        add(of, "speed", false, speed::draw(suite, group))?;
+        add(of, "pareto", false, pareto::draw(group))?;
+        add(of, "memory", false, memory::draw(suite, group))?;
+        add(of, "loss", false, loss::draw(report.run, group))?;
+        add(of, "kernel", false, kernel::draw(suite, group))?;
+        add(of, "ulps", false, ulps::draw(report.run, group))?;
     }
     for (kind, choose, draw) in OF_ONE_PROCESS {
         let chosen = groups(report).filter_map(|(suite, group)| {
@@ -101,7 +101,7 @@ pub(crate) fn each_figure<E>(
         chosen.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, suite, group, row, record) in chosen.into_iter().take(MAX_OF_ONE_PROCESS) {
             let drawing = draw(report.run, suite, group, row, record);
-            give((suite, group), kind, true, drawing)?;
+            add((suite, group), kind, true, drawing)?;
         }
     }
     let (canvas, caption) = formats::draw();
@@ -117,7 +117,8 @@ pub(crate) fn each_figure<E>(
 type Choose = for<'r> fn(&Run, &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)>;
 type Draw = fn(&Run, &Suite<'_>, &Group<'_>, &Row<'_>, &Record) -> Option<(Canvas, String)>;
 
-/// Figures of one process each: kind, choice of the group's most informative process with a score, and drawing.
+/// Figures that show one process of one cell: kind, function that chooses the group's most informative process with a score, and
+/// function that draws it.
 const OF_ONE_PROCESS: [(&str, Choose, Draw); 3] = [
     ("ranges", ranges::choose, ranges::draw),
     ("trace", timeline::choose, timeline::draw),
@@ -159,21 +160,21 @@ fn conditions(group: &Group<'_>) -> String {
         .filter(|processes| *processes > 0);
     let (fewest, most) = processes.fold((usize::MAX, 0), |(fewest, most), n| (fewest.min(n), most.max(n)));
     let processes = match (fewest, most) {
-        (1, 1) => "One process a setting".to_owned(),
-        (fewest, most) if fewest >= most => format!("{most} processes a setting"),
-        (fewest, most) => format!("{fewest} to {most} processes a setting"),
+        (1, 1) => "One process per setting".to_owned(),
+        (fewest, most) if fewest >= most => format!("{most} processes per setting"),
+        (fewest, most) => format!("{fewest} to {most} processes per setting"),
     };
     let records = || group.rows.iter().flat_map(|row| &row.records);
     let is_cpu = records().any(|record| record.cell.setting.backend() == Backend::Flex);
     let synthetic = records().any(|record| record.data.as_ref().is_some_and(|data| data.synthetic));
-    let cpu = if is_cpu { "; times of a CPU" } else { "" };
+    let cpu = if is_cpu { "; CPU times" } else { "" };
     format!(
         "{processes}{cpu}{}.",
         if synthetic { "; synthetic data" } else { "" }
     )
 }
 
-/// Returns a file name that is valid on every system. If a character was replaced, `index` keeps the name unique.
+/// Returns a file name that is valid on every system. `index` is appended if a character was replaced, which keeps the name unique.
 pub(crate) fn file_name(name: &str, index: usize) -> String {
     let safe: String = name
         .chars()

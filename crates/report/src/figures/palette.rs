@@ -1,4 +1,4 @@
-//! Colours. The page's style sheet matches the neutral ones by their value and replaces them in dark mode.
+//! Colours. In dark mode, the page's style sheet matches the neutral colours by value and replaces them.
 
 use mantissa_core::MatmulPrecision;
 
@@ -19,7 +19,7 @@ pub const FAINT: Colour = (0xDD, 0xE1, 0xE6);
 pub const ALARM: Colour = (0xC2, 0x41, 0x0C);
 /// Background of throttled time spans and of out-of-range values.
 pub const ALARM_WASH: Colour = (0xFB, 0xE3, 0xD6);
-/// Text on dark bars. The value differs from [`CARD`], which keeps dark mode from replacing it.
+/// Text on dark bars. The value differs from [`CARD`], because dark mode must not replace it.
 pub const ON_DARK: Colour = (0xFE, 0xFE, 0xFE);
 /// Text on light bars. The value differs from [`INK`] for the same reason.
 pub const ON_LIGHT: Colour = (0x11, 0x14, 0x18);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_colour_that_means_something_stands_out_from_light_and_dark_sheets() {
+    fn every_meaningful_colour_has_enough_contrast_with_light_and_dark_sheets() {
         let [light, dark] = of_page("--card");
         assert_eq!(light, CARD);
         let matmuls = MatmulPrecision::ALL.iter().map(|precision| matmul(*precision));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_pressed_is_outlined_and_text_can_be_read_on_pages_and_bars() {
+    fn outlines_of_controls_and_texts_have_enough_contrast() {
         for (name, least) in [
             ("--edge", OF_SHAPES),
             ("--ink", OF_TEXT),

@@ -25,7 +25,7 @@ const VALUE: TextStyle = TextStyle::new(11.5);
 pub enum Kind {
     /// Bars from zero.
     Bars,
-    /// Points on a range of their own, for differences that bars from zero would hide.
+    /// Points on an axis that need not start at zero, for small differences.
     Points,
     /// Text without a drawing.
     Words,
@@ -64,7 +64,7 @@ pub struct Panel {
     pub note: &'static str,
     /// Marks, one per row.
     pub marks: Vec<Mark>,
-    /// Vertical reference lines: value, first row, and row behind the last one.
+    /// Vertical reference lines: value, first row, and the row after the last one.
     pub guides: Vec<(f64, usize, usize)>,
 }
 
@@ -84,20 +84,20 @@ pub fn draw(title: &str, subtitle: &str, labels: &[String], panels: &[Panel]) ->
     }
     let mut left = MARGIN + label_width + 24.0;
     let gaps = panels.len().saturating_sub(1) as f64 * PANEL_GAP;
-    let words: f64 = panels
+    let text_widths: f64 = panels
         .iter()
         .filter(|panel| panel.kind == Kind::Words)
-        .map(Panel::texts)
+        .map(Panel::text_width)
         .sum();
     let drawn = panels
         .iter()
         .filter(|panel| panel.kind != Kind::Words)
         .count()
         .max(1);
-    let share = (WIDTH - MARGIN - left - gaps - words) / drawn as f64;
+    let share = (WIDTH - MARGIN - left - gaps - text_widths) / drawn as f64;
     for panel in panels {
         let width = match panel.kind {
-            Kind::Words => panel.texts(),
+            Kind::Words => panel.text_width(),
             Kind::Bars | Kind::Points => share,
         };
         panel.draw(&mut canvas, (left, width), (top, bottom));
@@ -112,7 +112,7 @@ fn middle(top: f64, row: usize) -> f64 {
 
 impl Panel {
     /// Returns the width of the widest text.
-    fn texts(&self) -> f64 {
+    fn text_width(&self) -> f64 {
         let widths = self.marks.iter().map(|mark| VALUE.bold().width(&mark.text));
         widths.fold(TextStyle::new(12.0).bold().width(&self.title).min(90.0), f64::max)
     }
@@ -134,7 +134,7 @@ impl Panel {
             return;
         }
         let right = left + width;
-        let axis = self.axis(canvas, (left, right - self.texts() - 12.0), (top, bottom));
+        let axis = self.axis(canvas, (left, right - self.text_width() - 12.0), (top, bottom));
         let guides = || {
             self.guides
                 .iter()

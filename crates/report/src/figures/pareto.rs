@@ -19,7 +19,7 @@ use crate::{
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 92.0;
 const GAP: f64 = 84.0;
 
-/// Axes that change the work.
+/// Axes whose values determine the work. Settings are compared only if these are equal.
 const WORK: [SettingAxis; 3] = [
     SettingAxis::Size,
     SettingAxis::Sequence,
@@ -64,7 +64,7 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
         .map(|axis| format!(" · {} {}", axis.name(), first.axis(*axis)))
         .collect();
     let subtitle = format!(
-        "{}{only} · the line joins what no other setting beats in both; grey: beaten in both, or equalled in one{}",
+        "{}{only} · line: Pareto front; grey: dominated settings{}",
         group.workload,
         few.below_title()
     );
@@ -73,32 +73,32 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let top = Canvas::CONTENT_TOP + 40.0;
     let mut canvas = Canvas::titled(top + rows as f64 * PANEL_HEIGHT - 16.0, &title, &subtitle);
     let width = (WIDTH - 2.0 * MARGIN - LABELS - (columns - 1) as f64 * GAP) / columns as f64;
-    let mut nameless = 0;
+    let mut unlabelled = 0;
     for (index, panel) in panels.iter().enumerate() {
         let left = MARGIN + LABELS + (index % columns) as f64 * (width + GAP);
         let top = top + (index / columns) as f64 * PANEL_HEIGHT;
-        nameless += panel.draw(&mut canvas, (left, top, width));
+        unlabelled += panel.draw(&mut canvas, (left, top, width));
     }
-    let nameless = match nameless {
+    let unlabelled = match unlabelled {
         0 => String::new(),
-        _ => format!(" {nameless} points had no room for a name; the table has them."),
+        _ => format!(" {unlabelled} points have no label for lack of space; the table lists them."),
     };
     let caption = format!(
-        "What quality costs under {} of {}. Grey goes by the estimates alone: where whiskers overlap it may be \
-         chance. {}{nameless}",
+        "Quality against cost of {} of {}. The Pareto front is that of the point estimates: where whiskers overlap, \
+         the order may be chance. {}{unlabelled}",
         settings_of(settings.len(), few.all),
         group.workload,
         about_whiskers(settings)
     );
-    let itself = if qualities
+    let reference = if qualities
         .iter()
         .any(|(metric, _)| *metric == MetricName::Agreement)
     {
-        " The setting that agreement is with agrees with itself."
+        " The reference of the agreement is drawn at 100 %."
     } else {
         ""
     };
-    Some((canvas, caption + itself))
+    Some((canvas, caption + reference))
 }
 
 /// Returns the values of the axes that define the work of a row.
@@ -110,7 +110,7 @@ fn work(row: &Row<'_>) -> [String; 3] {
 fn costs(group: &Group<'_>) -> Vec<Cost> {
     let rate = group.speed.better() == Better::Higher;
     let time = Cost {
-        title: if rate { "Time of a sample" } else { "Training time" },
+        title: if rate { "Time per sample" } else { "Training time" },
         metric: group.speed,
         rate,
     };
@@ -161,7 +161,7 @@ fn panel(
             cost: cost.of(setting)?,
             quality: setting
                 .spot(|row| row.metric(*metric))
-                .or_else(|| itself(group, setting, *metric))?,
+                .or_else(|| self_agreement(group, setting, *metric))?,
             label: setting.label.clone(),
         })
     };
@@ -193,18 +193,18 @@ fn panel(
     })
 }
 
-/// Returns an agreement of 1 for the setting that agreement is relative to. Its own agreement is not recorded.
-fn itself(group: &Group<'_>, setting: &Setting<'_, '_>, metric: MetricName) -> Option<Spot> {
+/// Returns an agreement of 1 for the reference setting of the agreement, whose own agreement is not recorded.
+fn self_agreement(group: &Group<'_>, setting: &Setting<'_, '_>, metric: MetricName) -> Option<Spot> {
     let of = &setting.row().cell.setting;
     let is_f32 = of.precision() == Precision::True32 && of.matmul() == MatmulPrecision::Highest;
-    let itself = metric == MetricName::Agreement && is_f32 && setting.is_baseline(group);
-    itself.then_some(Spot {
+    let is_reference = metric == MetricName::Agreement && is_f32 && setting.is_baseline(group);
+    is_reference.then_some(Spot {
         value: 1.0,
         whiskers: None,
     })
 }
 
-/// Names the settings that no other setting dominates.
+/// Returns the title: the settings on the Pareto front.
 fn finding(panel: &Panel) -> String {
     let what = |(title, _): &(String, Scale)| title.split(',').next().unwrap_or(title).to_lowercase();
     let both = format!("{} and {}", what(&panel.y), what(&panel.x)).replace("f32", "32-true");
@@ -218,20 +218,20 @@ fn finding(panel: &Panel) -> String {
         let (quality, cost) = (what(&panel.y), what(&panel.x));
         let quality = quality.replace("f32", "32-true");
         return format!(
-            "The intervals of {quality} all overlap; by the estimates {} takes the least {cost}",
+            "The intervals of {quality} all overlap; {} has the lowest {cost} (point estimate)",
             panel.points[*cheapest].label
         );
     }
     match names.as_slice() {
-        [only] => format!("By the estimates {only} beats every other setting in {both}"),
-        names if names.len() == all => format!("None of {all} settings beats another in both {both}"),
+        [only] => format!("{only} is best in both {both} (point estimates)"),
+        names if names.len() == all => format!("None of the {all} settings beats another in both {both}"),
         names if names.len() <= NAMED => {
-            let (last, rest) = names.split_last().unwrap_or((&"", &[]));
-            let rest = rest.join(", ");
-            format!("By the estimates of {both} no setting beats {rest} or {last}")
+            let (last, others) = names.split_last().unwrap_or((&"", &[]));
+            let others = others.join(", ");
+            format!("Pareto front of {both}: {others} and {last} (point estimates)")
         }
         names => format!(
-            "By the estimates of {both} {} of {all} settings are not beaten",
+            "{} of {all} settings are on the Pareto front of {both} (point estimates)",
             names.len()
         ),
     }

@@ -21,7 +21,8 @@ const SVG_STEPS: f64 = 4.0;
 const PNG_SCALE: usize = 2;
 /// Samples per PNG pixel and axis, because plotters does not antialias polygons.
 const OVERSAMPLING: usize = 2;
-/// Number of PNG rows sampled at a time. Sampling all rows of a tall figure would dominate the memory of a report.
+/// Number of PNG rows sampled at a time. Sampling all rows of a tall figure at once would dominate the peak memory of rendering a
+/// report.
 const BAND: usize = 128;
 
 /// Mapping from logical pixels to the samples of a backend.
@@ -31,7 +32,7 @@ struct Grid {
     scale: f64,
     /// Row of samples at the top of the backend.
     top: i32,
-    /// `true` if colours are blended with the sheet in advance and thick lines are filled shapes.
+    /// `true` if colours are blended with the sheet in advance and thick lines are drawn as filled shapes.
     flat: bool,
 }
 
@@ -113,7 +114,7 @@ impl Canvas {
     }
 }
 
-/// Returns the vertical extent of a shape in logical pixels, as an upper bound.
+/// Returns an upper bound of the vertical extent of a shape, in logical pixels.
 fn reach(shape: &Shape) -> (f64, f64) {
     /// Maximum error of rounding to whole samples.
     const ROUNDING: f64 = 2.0;
@@ -362,8 +363,8 @@ mod tests {
     use crate::figures::{canvas::TextStyle, palette::SERIES};
 
     #[test]
-    fn a_picture_is_the_same_however_many_rows_are_sampled_at_a_time() {
-        let mut canvas = Canvas::titled(330.0, "Every shape crosses a seam", "of some band");
+    fn a_png_does_not_depend_on_the_number_of_rows_sampled_at_a_time() {
+        let mut canvas = Canvas::titled(330.0, "Every shape crosses a band", "subtitle");
         for step in 0..40 {
             let (x, y) = (20.0 + 22.3 * f64::from(step), 70.0 + 6.1 * f64::from(step));
             let colour = SERIES[step as usize % SERIES.len()];

@@ -28,7 +28,7 @@ impl PowerLaw {
     }
 }
 
-/// Draws bands from the first size to the last, and each exponent that fits at the right.
+/// Draws a band per power law from the first size to the last, with its exponent on the right if there is room.
 pub fn draw(canvas: &mut Canvas, laws: &[(PowerLaw, Colour)], (x, y): (Axis, Axis), sizes: (f64, f64)) {
     const APART: f64 = 13.0;
     let end = |law: &PowerLaw| y.at(law.at(sizes.1));
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exponent_of_a_power_is_found_and_two_points_are_no_law() {
+    fn an_exponent_is_fitted_to_three_points_and_not_to_two() {
         let root = |size: f64| (size, 3e-7 * size.sqrt());
         let law = PowerLaw::through([64.0, 256.0, 1024.0].map(root).into_iter()).unwrap();
         assert!((law.exponent - 0.5).abs() < 1e-12 && (law.at(4.0) - 6e-7).abs() < 1e-18);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantity_without_a_logarithm_is_no_law() {
+    fn a_quantity_of_zero_has_no_power_law() {
         let values = [(1.0, 0.0), (2.0, 1.0), (4.0, 2.0)];
         assert_eq!(PowerLaw::through(values.into_iter()), None);
     }

@@ -18,7 +18,7 @@ const QUALITIES: [(MetricName, &str); 3] = [
     (MetricName::Agreement, "Agreement with f32"),
 ];
 
-/// Returns the qualities that at least two rows of a group have: perplexity instead of accuracy if tokens are predicted.
+/// Returns the quality metrics that at least two rows of a group have: perplexity instead of accuracy if the model predicts tokens.
 pub fn of_group(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
     let of_two = |metric: MetricName| {
         group
@@ -28,10 +28,10 @@ pub fn of_group(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
             .count()
             > 1
     };
-    let words = of_two(MetricName::Perplexity);
+    let has_perplexity = of_two(MetricName::Perplexity);
     let known = QUALITIES.into_iter().filter(|(metric, _)| of_two(*metric));
     known
-        .filter(|(metric, _)| !(words && *metric == MetricName::TestAccuracy))
+        .filter(|(metric, _)| !(has_perplexity && *metric == MetricName::TestAccuracy))
         .collect()
 }
 
@@ -54,23 +54,27 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .iter()
         .filter_map(|row| Some(row.metric(qualities[0].0)?.n));
     let examples = crate::units::count(examples.min().unwrap_or(0));
-    let what = if words(group) { "words" } else { "test examples" };
+    let what = if predicts_tokens(group) {
+        "tokens"
+    } else {
+        "test examples"
+    };
     let subtitle = format!(
-        "{} · {examples} {what} · lines: the baseline of the same work{}",
+        "{} · {examples} {what} · vertical lines: baselines{}",
         group.workload,
         few.below_title()
     );
     let title = finding(settings).unwrap_or_else(|| suite.info.title.clone());
     let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
     let names: Vec<String> = qualities.iter().map(|(_, title)| title.to_lowercase()).collect();
-    let drawn_from = if words(group) {
+    let drawn_from = if predicts_tokens(group) {
         "whole passages"
     } else {
         "the test examples"
     };
     let caption = format!(
-        "{} of {} by setting ({}), over {examples} {what}. {} They come from {drawn_from}, which all settings share: where they \
-         overlap, or do not, is no test of a difference.",
+        "{} of {} by setting ({}), over {examples} {what}. {} They are computed over {drawn_from}, which all settings share: \
+         whether they overlap is not a test of a difference.",
         capitalised(&names.join(" and ")),
         group.workload,
         settings_of(settings.len(), few.all),
@@ -79,7 +83,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }
 
-fn words(group: &Group<'_>) -> bool {
+fn predicts_tokens(group: &Group<'_>) -> bool {
     group.rows.iter().any(|row| row.cell.workload.predicts_tokens())
 }
 
@@ -146,7 +150,7 @@ fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (Metr
     }
 }
 
-/// Returns a line at the value of each baseline, along the settings that are compared with it.
+/// Returns a vertical line at the value of each baseline, along the settings that are compared with it.
 fn guides<'g, 'r>(
     settings: &[Setting<'g, 'r>],
     value: impl Fn(&Setting<'g, 'r>) -> Option<f64>,
@@ -181,7 +185,7 @@ fn finding(settings: &[Setting<'_, '_>]) -> Option<String> {
         return Some(match *least >= 1.0 {
             true => "No setting changes a prediction".to_owned(),
             false => format!(
-                "{label} changes the most predictions: {:.2} % are not those of f32",
+                "{label} changes the most predictions: {:.2} % differ from f32",
                 100.0 * (1.0 - least)
             ),
         });
@@ -190,7 +194,7 @@ fn finding(settings: &[Setting<'_, '_>]) -> Option<String> {
     let ((worst, low), (best, high)) = (*accuracies.first()?, *accuracies.last()?);
     (accuracies.len() > 1).then(|| {
         format!(
-            "Test accuracy lies between {:.2} % ({worst}) and {:.2} % ({best})",
+            "Test accuracy ranges from {:.2} % ({worst}) to {:.2} % ({best})",
             100.0 * low,
             100.0 * high
         )

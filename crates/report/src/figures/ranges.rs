@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{Group, Row, Run, SampleSelection, Suite, units};
 
-/// Shares of the observed values that were lost, or nearly lost.
+/// Shares of the observed values that overflowed, underflowed or became subnormal.
 const SHARES: [MetricName; 3] = [
     MetricName::OverflowShare,
     MetricName::UnderflowShare,
@@ -19,7 +19,7 @@ const SHARES: [MetricName; 3] = [
 /// Exponents of the finite values of f64.
 const EXPONENTS: std::ops::RangeInclusive<i64> = -1_074..=1_023;
 
-/// Returns the record of a group with the largest share of lost values, and that share.
+/// Returns the record of the row with the largest sum of [`SHARES`], and that sum.
 pub fn choose<'r>(_: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
     let of_row = |row: &'r Row<'r>| {
         row.metric(MetricName::UnderflowShare)?;
@@ -67,15 +67,15 @@ pub fn draw(
     let title = match worst.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((share, class)) if share > 0.0 => {
             format!(
-                "{name}: {} of {} become 0 or leave the range",
+                "{name}: {} of {} underflow to 0 or overflow",
                 percent(share),
                 plural(class)
             )
         }
-        _ => format!("{name}: no observed value leaves the range of its format"),
+        _ => format!("{name}: no observed value underflows to 0 or overflows"),
     };
     let subtitle = format!(
-        "{} · share of values by power of two, in a wider format; shaded: below the smallest normal value or beyond the largest · {}",
+        "{} · share of values by power of two, observed in a wider format; shaded: below the smallest normal or above the largest value · {}",
         group.workload,
         match steps.len() {
             1 => "1 observed step".to_owned(),
@@ -83,8 +83,8 @@ pub fn draw(
         }
     );
     let caption = format!(
-        "How large the values of {} are under {name}, in one process: the share of values at each power of two, all layers and \
-         observed steps together, as a wider format sees them. A change of a parameter becomes 0 where the parameter is much larger.",
+        "Magnitudes of the values of {} under {name}, in one process: the share of values at each power of two over all layers and \
+         observed steps, observed in a wider format. A weight update becomes 0 if the weight is much larger.",
         group.workload
     );
     Some((
@@ -116,7 +116,7 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
     let note = match most {
         None => "none lost".to_owned(),
         Some((share, layer)) => format!(
-            "{} lost; {} in {}",
+            "{} lost; up to {} in {}",
             percent(lost(ranges)),
             percent(share),
             tail(layer)
@@ -133,7 +133,7 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
     })
 }
 
-/// Returns the share of values that became zero, infinite or NaN.
+/// Returns the share of values that underflowed to 0 or overflowed.
 fn lost(ranges: &[&TensorRange]) -> f64 {
     let sum = |of: &dyn Fn(&TensorRange) -> u64| ranges.iter().map(|range| of(range) as f64).sum::<f64>();
     let lost = sum(&|range| range.counts.overflow) + sum(&|range| range.counts.underflow);
@@ -163,6 +163,6 @@ fn plural(class: TensorClass) -> &'static str {
         TensorClass::Activation => "activations",
         TensorClass::Gradient => "gradients",
         TensorClass::OptimizerState => "optimizer state",
-        TensorClass::WeightUpdate => "changes of parameters",
+        TensorClass::WeightUpdate => "weight updates",
     }
 }

@@ -43,7 +43,7 @@ pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Typical,
-    Far,
+    Outlier,
     Throttled,
 }
 
@@ -67,7 +67,7 @@ pub fn draw(
         let these = marked.iter().filter(|(.., this)| *this == mark);
         these.map(|(x, y, _)| (*x, *y)).collect()
     };
-    let (typical, far, throttled) = (of(Mark::Typical), of(Mark::Far), of(Mark::Throttled));
+    let (typical, outlying, throttled) = (of(Mark::Typical), of(Mark::Outlier), of(Mark::Throttled));
     let ends = |points: &[(f64, f64)]| {
         points
             .iter()
@@ -75,14 +75,14 @@ pub fn draw(
                 (low.min(*y), high.max(*y))
             })
     };
-    // Outliers must not compress the others: beyond three times the range of the others, they are drawn at the edge.
+    // Limit the axis to three times the range of the typical times on either side. Other times are drawn at its edge.
     let (low, high) = ends(if typical.is_empty() { &throttled } else { &typical });
     let room = 3.0 * (high - low).max(0.002 * median);
     let (least, most) = ends(&marked.iter().map(|(x, y, _)| (*x, *y)).collect::<Vec<_>>());
     let shown = (least.max(low - room), most.min(high + room));
     let beyond = least < shown.0 || most > shown.1;
 
-    let (what, whats) = if series.name == SeriesName::LaunchSeconds {
+    let (singular, plural) = if series.name == SeriesName::LaunchSeconds {
         ("launch", "launches")
     } else {
         ("optimizer step", "optimizer steps")
@@ -93,27 +93,30 @@ pub fn draw(
         group.label(row, &[]),
         record.repeat + 1,
         if beyond {
-            "; what lies beyond stands at the edge"
+            "; values beyond the axis are drawn at its edge"
         } else {
             ""
         }
     );
     let top = Canvas::CONTENT_TOP + 40.0;
     let bottom = top + PLOT_HEIGHT;
-    let odd = [(far.len(), "far off"), (throttled.len(), "throttled")];
-    let odd = odd
+    let unusual = [
+        (outlying.len(), outliers_of(outlying.len())),
+        (throttled.len(), "throttled"),
+    ];
+    let unusual = unusual
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, how)| format!("{} {how}", units::count(*count as u64)));
-    let (count, odd) = (units::count(marked.len() as u64), odd.collect::<Vec<_>>());
-    let found = if odd.is_empty() {
-        format!("none of {count} {whats} stands out")
+        .map(|(count, kind)| format!("{} {kind}", units::count(*count as u64)));
+    let (count, unusual) = (units::count(marked.len() as u64), unusual.collect::<Vec<_>>());
+    let found = if unusual.is_empty() {
+        format!("{count} {plural}, none an outlier or throttled")
     } else {
-        format!("{count} {whats}, {}", odd.join(", "))
+        format!("{count} {plural}, {}", unusual.join(", "))
     };
     let title = format!("{}: {found}", suite.info.title);
     let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
-    draw_key(&mut canvas, [typical.len(), far.len(), throttled.len()]);
+    draw_key(&mut canvas, [typical.len(), outlying.len(), throttled.len()]);
 
     let range = rounded((shown.0 * scale.factor, shown.1 * scale.factor), 5);
     let y = Axis::linear(range, (bottom, top));
@@ -135,13 +138,13 @@ pub fn draw(
     }
     canvas.text(
         ((left + right) / 2.0, bottom + 38.0),
-        what,
+        singular,
         style.anchor(Anchor::Middle),
     );
     let middle = y.at(median * scale.factor);
     for (points, mark) in [
         (typical, Mark::Typical),
-        (far, Mark::Far),
+        (outlying, Mark::Outlier),
         (throttled, Mark::Throttled),
     ] {
         for (at, seconds) in thin(&points, MAX_MARKS) {
@@ -150,7 +153,7 @@ pub fn draw(
     }
     canvas.line(vec![(left, middle), (right, middle)], 1.5, INK);
     let caption = format!(
-        "Every {what} of one process of {} under {}; the median of them all is {}.",
+        "Time of every {singular} of one process of {} under {}. The median of all of them is {}.",
         group.workload,
         group.label(row, &[]),
         scale.text(median)
@@ -166,26 +169,34 @@ fn marks(series: &Series, throttled: Option<&Series>) -> Option<Vec<(f64, f64, M
         .enumerate()
         .filter_map(|(index, time)| Some((index, (*time)?)))
         .collect();
-    let far = outliers(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>())?;
-    let held_back = |index: usize| {
+    let is_outlier = outliers(&times.iter().map(|(_, time)| *time).collect::<Vec<_>>())?;
+    let is_throttled = |index: usize| {
         let mark = throttled.and_then(|marks| *marks.y.get(index)?);
         mark.is_some_and(|mark| mark > 0.0)
     };
-    let mark = |((index, time), far): ((usize, f64), bool)| {
-        let mark = match (held_back(index), far) {
+    let mark = |((index, time), is_outlier): ((usize, f64), bool)| {
+        let mark = match (is_throttled(index), is_outlier) {
             (true, _) => Mark::Throttled,
-            (false, true) => Mark::Far,
+            (false, true) => Mark::Outlier,
             (false, false) => Mark::Typical,
         };
         (series.x[index], time, mark)
     };
-    Some(times.into_iter().zip(far).map(mark).collect())
+    Some(times.into_iter().zip(is_outlier).map(mark).collect())
+}
+
+/// Returns the noun for a number of outliers.
+fn outliers_of(count: usize) -> &'static str {
+    match count {
+        1 => "outlier",
+        _ => "outliers",
+    }
 }
 
 fn draw_mark(canvas: &mut Canvas, (x, y): (f64, f64), mark: Mark) {
     match mark {
         Mark::Typical => canvas.disc((x, y), 2.0, palette::SERIES[0]),
-        Mark::Far => canvas.polygon(
+        Mark::Outlier => canvas.polygon(
             vec![(x, y - 5.0), (x + 4.5, y + 3.0), (x - 4.5, y + 3.0)],
             palette::SERIES[4],
         ),
@@ -198,9 +209,9 @@ fn draw_key(canvas: &mut Canvas, counts: [usize; 3]) {
     let y = Canvas::CONTENT_TOP + 6.0;
     let mut x = MARGIN;
     let kinds = [
-        (Mark::Typical, "as most"),
-        (Mark::Far, "far off, kept"),
-        (Mark::Throttled, "under a throttled clock"),
+        (Mark::Typical, "typical"),
+        (Mark::Outlier, outliers_of(counts[1])),
+        (Mark::Throttled, "throttled"),
     ];
     for ((mark, name), count) in kinds.into_iter().zip(counts) {
         if count > 0 {

@@ -10,7 +10,7 @@ use super::{
 use crate::units::Scale;
 
 pub const PLOT_HEIGHT: f64 = 250.0;
-/// Width of the numbers of the vertical axis.
+/// Width reserved for the numbers of the vertical axis.
 pub const LABELS: f64 = 58.0;
 
 /// Point of a setting.
@@ -100,7 +100,7 @@ impl Panel {
                 labels.avoid(from, to);
             }
         }
-        let nameless = self.place_names(&mut labels, &places);
+        let unlabelled = self.place_labels(&mut labels, &places);
         labels.draw(canvas);
         // Draw grey points first, below the others.
         for grey in [true, false] {
@@ -111,21 +111,21 @@ impl Panel {
                 .filter(|(_, dominated)| **dominated == grey);
             these.for_each(|(place, _)| canvas.disc(*place, 5.0, colour));
         }
-        nameless
+        unlabelled
     }
 
     /// Places the labels, those of the Pareto front first, and returns the number of points without a label.
-    fn place_names(&self, labels: &mut Labels, places: &[(f64, f64)]) -> usize {
+    fn place_labels(&self, labels: &mut Labels, places: &[(f64, f64)]) -> usize {
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by_key(|index| self.dominated[*index]);
         let style = |index: usize| match self.dominated[index] {
             true => TextStyle::new(11.0).colour(MUTED),
             false => TextStyle::new(11.0).bold().colour(INK),
         };
-        let nameless = order
+        let unlabelled = order
             .iter()
             .filter(|index| !labels.place(places[**index], &self.points[**index].label, style(**index)));
-        nameless.count()
+        unlabelled.count()
     }
 }
 

@@ -12,7 +12,7 @@ pub const MAX_ROWS: usize = 40;
 pub struct Selection<'g, 'r> {
     pub settings: Vec<Setting<'g, 'r>>,
     /// Description of the selection, if settings are left out.
-    pub told: Option<String>,
+    pub description: Option<String>,
     /// Number of settings before the selection.
     pub all: usize,
 }
@@ -24,7 +24,7 @@ impl<'g, 'r> Selection<'g, 'r> {
         if all <= MAX_ROWS {
             return Self {
                 settings,
-                told: None,
+                description: None,
                 all,
             };
         }
@@ -44,27 +44,27 @@ impl<'g, 'r> Selection<'g, 'r> {
             )
         };
         order.sort_by(|a, b| {
-            let ((a_rest, a), (b_rest, b)) = (key(*a), key(*b));
-            a_rest.cmp(&b_rest).then(a.total_cmp(&b))
+            let ((a_other, a), (b_other, b)) = (key(*a), key(*b));
+            a_other.cmp(&b_other).then(a.total_cmp(&b))
         });
         order.truncate(MAX_ROWS);
-        let told = match order.iter().all(|at| known[*at].is_some()) {
-            true => Some(told(baselines, all)),
+        let description = match order.iter().all(|at| known[*at].is_some()) {
+            true => Some(describe(baselines, all)),
             false => shown_of(MAX_ROWS, all).map(|text| format!("{text} settings")),
         };
         let settings = settings.into_iter().enumerate();
         let settings = settings.filter(|(at, _)| order.contains(at));
         Self {
             settings: settings.map(|(_, setting)| setting).collect(),
-            told,
+            description,
             all,
         }
     }
 
     /// Formats the selection for a subtitle: ` · the 40 fastest of 1,000 settings`; empty if no setting is left out.
     pub fn below_title(&self) -> String {
-        let told = self.told.as_ref().map(|told| format!(" · {told}"));
-        told.unwrap_or_default()
+        let description = self.description.as_ref();
+        description.map_or_else(String::new, |text| format!(" · {text}"))
     }
 }
 
@@ -77,7 +77,8 @@ fn slowness(group: &Group<'_>, setting: &Setting<'_, '_>) -> Option<f64> {
     })
 }
 
-fn told(baselines: usize, all: usize) -> String {
+/// Describes a selection of baselines and of the fastest other settings.
+fn describe(baselines: usize, all: usize) -> String {
     let fastest = MAX_ROWS - baselines;
     let all = units::count(all as u64);
     match baselines {

@@ -95,7 +95,7 @@ impl<'g, 'r> Setting<'g, 'r> {
         self.seeds[0]
     }
 
-    /// Aggregates an estimate over the seeds that ran to their end, or over all if none did.
+    /// Aggregates an estimate over the seeds that finished, or over all seeds if none did.
     pub fn spot<'e>(&self, estimate: impl Fn(&'g Row<'r>) -> Option<&'e Estimate>) -> Option<Spot>
     where
         'g: 'e,
@@ -104,7 +104,7 @@ impl<'g, 'r> Setting<'g, 'r> {
         Spot::over(&spots.collect::<Vec<_>>())
     }
 
-    /// Returns the seeds that ran to their end, or all if none did.
+    /// Returns the seeds that finished, or all seeds if none did.
     pub fn effective_seeds(&self) -> impl Iterator<Item = &'g Row<'r>> {
         let any = self.seeds.iter().any(|row| row.is_ok());
         let seeds = self.seeds.iter().copied();
@@ -126,23 +126,23 @@ impl<'g, 'r> Setting<'g, 'r> {
         Spot::over(&spots.collect::<Vec<_>>())
     }
 
-    /// Returns the status of the first seed that did not run to its end.
+    /// Returns the status of the first seed that did not finish.
     pub fn failure(&self) -> Option<&'static str> {
-        let fallen = self.seeds.iter().find(|row| !row.is_ok());
-        fallen.map(|row| row.status_name())
+        let failed = self.seeds.iter().find(|row| !row.is_ok());
+        failed.map(|row| row.status_name())
     }
 
     /// Formats the status from [`Self::failure`], with a count for several seeds: `1 of 3 diverged`.
     pub fn failure_text(&self) -> Option<String> {
-        let trouble = self.failure()?;
-        let fallen = self
+        let status = self.failure()?;
+        let count = self
             .seeds
             .iter()
-            .filter(|row| row.status_name() == trouble)
+            .filter(|row| row.status_name() == status)
             .count();
         Some(match self.seeds.len() {
-            1 => trouble.to_owned(),
-            all => format!("{fallen} of {all} {trouble}"),
+            1 => status.to_owned(),
+            all => format!("{count} of {all} {status}"),
         })
     }
 
@@ -160,10 +160,10 @@ impl<'g, 'r> Setting<'g, 'r> {
     }
 }
 
-/// Returns the label of a row without the axes `left_out`, or its precision if the label is empty.
+/// Returns the label of a row without the axes `left_out`. An empty label is replaced by the precision.
 fn label(group: &Group<'_>, row: &Row<'_>, left_out: &[Axis]) -> String {
     match group.label(row, left_out) {
-        nothing if nothing.is_empty() => row.cell.setting.precision().name().to_owned(),
+        empty if empty.is_empty() => row.cell.setting.precision().name().to_owned(),
         label => label,
     }
 }
@@ -175,11 +175,11 @@ pub fn about_whiskers(settings: &[Setting<'_, '_>]) -> String {
         1 => "Whiskers are 95 % intervals; marks without whiskers have too few processes or samples."
             .to_owned(),
         most => format!(
-            "Medians over {most} seeds{}; whiskers reach from the lowest seed to the highest and are no intervals.",
+            "Medians over {}{most} seeds. Whiskers reach from the lowest seed to the highest and are not confidence intervals.",
             if settings.iter().all(|setting| setting.seeds.len() == most) {
                 ""
             } else {
-                " at most"
+                "up to "
             }
         ),
     }
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_are_their_median_and_range_and_one_keeps_its_interval() {
+    fn several_seeds_become_a_median_with_a_range_and_one_keeps_its_interval() {
         let one = spot(2.0, Some((1.5, 2.5)));
         assert_eq!(Spot::over(&[one]), Some(one));
         let three = [one, spot(4.0, None), spot(3.0, Some((0.0, 9.0)))];
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_becomes_a_time_with_its_whiskers_turned_and_none_that_is_endless() {
+    fn the_inverse_of_a_rate_swaps_its_whiskers_and_drops_infinite_ones() {
         let rate = spot(4.0, Some((2.0, 8.0)));
         assert_eq!(rate.map(|rate| 1.0 / rate), Some(spot(0.25, Some((0.125, 0.5)))));
         let from_zero = spot(4.0, Some((0.0, 8.0)));

@@ -15,7 +15,7 @@ use crate::{Group, Row, Suite, units};
 
 const FASTER: Colour = palette::SERIES[0];
 const SLOWER: Colour = palette::SERIES[1];
-/// Colour of settings that cannot be distinguished from the baseline.
+/// Colour of settings that do not differ significantly from the baseline.
 const WITHIN_NOISE: Colour = palette::GREY;
 
 /// Draws one bar per setting, for kernels only at the largest size. `None` if no setting is compared with another.
@@ -40,7 +40,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     }
     let mut bars = Panel {
         kind: Kind::Bars,
-        title: "Speed, times the baseline's".to_owned(),
+        title: "Speed relative to the baseline".to_owned(),
         note: "(higher is better)",
         marks: settings.iter().map(|setting| bar(group, setting)).collect(),
         guides: vec![(1.0, 0, settings.len())],
@@ -57,9 +57,9 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     }
     let title = title.unwrap_or_else(|| suite.info.title.clone());
     let size = of_kernel && group.varies(Axis::Size);
-    let at = size.then(|| format!(" · size {}, the largest", units::count(largest.into())));
+    let at = size.then(|| format!(" · size {} (largest)", units::count(largest.into())));
     let subtitle = format!(
-        "{} · by {}; the line is the baseline{}{}",
+        "{} · by {}; line: baseline{}{}",
         group.workload,
         speed_in_words(group),
         at.unwrap_or_default(),
@@ -67,8 +67,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     );
     let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
     let caption = format!(
-        "Speed of {} of {} as a multiple of their baseline's. Blue: faster, orange: slower, both by more than \
-         chance and corrected for all comparisons of the table; grey: not told from the baseline. {}",
+        "Speed of {} of {} relative to their baselines. Blue: significantly faster; orange: significantly slower \
+         (corrected for all comparisons of the table); grey: not shown to be faster or slower. {}",
         settings_of(settings.len(), few.all),
         group.workload,
         about_whiskers(settings)
@@ -112,7 +112,7 @@ fn verdict(group: &Group<'_>, setting: &Setting<'_, '_>) -> Mark {
         (_, Some(Verdict::Inconclusive(Doubt::NoRatio))) => "no ratio",
         (_, Some(Verdict::Inconclusive(Doubt::TooNoisy | Doubt::Shared))) => "within noise",
         (_, None) if setting.is_baseline(group) => "baseline",
-        (_, None) => "seeds differ",
+        (_, None) => "seeds disagree",
     };
     Mark {
         text: text.to_owned(),

@@ -94,7 +94,7 @@ const QUANTITIES: [Quantity; 5] = [
 
 /// Returns the record of a group with the most informative trace, and its score: one with a throttled clock, else the longest.
 pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
-    /// Added to the score of a throttled record: two weeks, longer than any cell.
+    /// Score that is added to throttled records: two weeks in seconds, longer than any cell.
     const BEFORE_ANY_OTHER: f64 = 1.2e6;
     let score = |row: &'r Row<'r>| {
         let of_record = |record: &&'r Record| {
@@ -137,42 +137,42 @@ pub fn draw(
         .filter_map(|(_, series)| series.x.last())
         .copied()
         .reduce(f64::max)?;
-    let held_back = samples.get(THROTTLE).map(throttled_spans).unwrap_or_default();
+    let throttled = samples.get(THROTTLE).map(throttled_spans).unwrap_or_default();
     let subtitle = format!(
-        "{} · {} · process {} · over seconds since its start{}",
+        "{} · {} · process {} · by seconds since its start{}",
         group.workload,
         group.label(row, &[]),
         record.repeat + 1,
-        if held_back.is_empty() {
+        if throttled.is_empty() {
             ""
         } else {
-            "; shaded: the clock was held back"
+            "; shaded: throttled clock"
         }
     );
     let top = Canvas::CONTENT_TOP + 24.0;
     let height = top + panels.len() as f64 * (PANEL_HEIGHT + PANEL_GAP) + 6.0;
-    let held: f64 = held_back.iter().map(|(from, to)| to - from).sum();
-    let found = if held_back.is_empty() {
-        "what the sensors read".to_owned()
+    let seconds_throttled: f64 = throttled.iter().map(|(from, to)| to - from).sum();
+    let found = if throttled.is_empty() {
+        "sensor readings".to_owned()
     } else {
-        format!("the clock was held back for {held:.1} of {end:.1} s")
+        format!("clock throttled for {seconds_throttled:.1} of {end:.1} s")
     };
     let title = format!("{}: {found}", suite.info.title);
     let mut canvas = Canvas::titled(height, &title, &subtitle);
     let x = Axis::linear((0.0, end), (MARGIN + LABELS, WIDTH - MARGIN));
     for (index, (quantity, series)) in panels.iter().enumerate() {
         let top = top + index as f64 * (PANEL_HEIGHT + PANEL_GAP);
-        for (from, to) in &held_back {
-            // Draw at least one pixel, which keeps short spans visible.
+        for (from, to) in &throttled {
+            // Draw at least one pixel to keep short spans visible.
             let right = x.at(*to).max(x.at(*from) + 1.0);
             canvas.rectangle((x.at(*from), top), (right, top + PANEL_HEIGHT), ALARM_WASH);
         }
         draw_panel(&mut canvas, quantity, series, x, top);
         seconds(&mut canvas, x, end, top + PANEL_HEIGHT, index + 1 == panels.len());
     }
-    let what: Vec<&str> = panels
+    let quantities: Vec<String> = panels
         .iter()
-        .filter_map(|(quantity, _)| quantity.title.split(',').next())
+        .filter_map(|(quantity, _)| Some(quantity.title.split(',').next()?.to_lowercase()))
         .collect();
     let events = record
         .events
@@ -183,10 +183,10 @@ pub fn draw(
         .map(|event| format!(" {}: {}.", event.kind, event.detail))
         .collect();
     let caption = format!(
-        "{} of {} under {} while it ran.{}",
-        what.join(", "),
+        "Sensor readings of {} under {}: {}.{}",
         group.workload,
         group.label(row, &[]),
+        quantities.join(", "),
         events.concat()
     );
     Some((canvas, caption))
@@ -280,16 +280,16 @@ fn throttled_spans(reasons: &Series) -> Vec<(f64, f64)> {
     let mut stretches: Vec<(f64, f64)> = Vec::new();
     let mut before = None;
     for (seconds, bits) in reasons.x.iter().zip(&reasons.y) {
-        let held = bits.is_some_and(|bits| bits as u64 & THROTTLE_MASK != 0);
+        let throttled = bits.is_some_and(|bits| bits as u64 & THROTTLE_MASK != 0);
         if before == Some(true)
             && let Some(last) = stretches.last_mut()
         {
             last.1 = *seconds;
         }
-        if held && before != Some(true) {
+        if throttled && before != Some(true) {
             stretches.push((*seconds, *seconds));
         }
-        before = Some(held);
+        before = Some(throttled);
     }
     stretches
 }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_held_back_until_a_reading_says_otherwise_and_an_idle_one_is_not() {
+    fn a_clock_is_throttled_until_the_next_reading_without_a_reason_and_idle_is_not_throttled() {
         let reasons = series(&[
             (0.0, 1.0),
             (1.0, 4.0),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_could_not_be_had_breaks_the_line() {
+    fn a_missing_reading_breaks_the_line() {
         let broken = series(&[
             (0.0, 1.0),
             (1.0, 2.0),

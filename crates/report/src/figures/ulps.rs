@@ -39,11 +39,11 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     // The title does not compare settings, because the units of different formats differ in size.
     let farthest = panels.iter().filter_map(|panel| Some(panel.bars.last()?.0));
     let title = format!(
-        "Results lie up to {} ULP of their own formats from float64",
+        "Results differ from float64 by up to {} ULP of their own formats",
         edge(farthest.max()?)
     );
     let at = match group.varies(Axis::Size) {
-        true => format!(" · size {}, the largest", units::count(size.into())),
+        true => format!(" · size {} (largest)", units::count(size.into())),
         false => String::new(),
     };
     let values = if group.varies(Axis::Distribution) {
@@ -53,13 +53,13 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     };
     let capped = shown_of(panels.len(), all.len()).map(|text| format!(" · {text} settings"));
     let subtitle = format!(
-        "{}{at}{values} · share of results by distance in units in the last place, at most{}",
+        "{}{at}{values} · share of results by upper bound of the distance in units in the last place (ULP){}",
         group.workload,
         capped.unwrap_or_default()
     );
     let caption = format!(
-        "How far results of {} lie from those in float64, in units in the last place of the output's format, in the first \
-         process of a setting. A result that is rounded once lies within 0.5.",
+        "Distances of the results of {} from those in float64, in units in the last place (ULP) of the output format, in the \
+         first process of each setting. A result that is rounded once is within 0.5 ULP.",
         group.workload
     );
     Some((histogram::draw(&title, &subtitle, &panels, edge), caption))

@@ -28,9 +28,9 @@ pub(super) struct Entry<'r, 'a> {
     pub accuracy_p: Option<f64>,
     /// Training losses compared with those of the first run.
     pub losses: Option<Losses>,
-    /// `true` if work and data equal those of the first run and both runs finished.
+    /// `true` if the work and the data are those of the first run and both runs finished.
     pub same_work: bool,
-    /// `true` if it executed another precision than the first run.
+    /// `true` if the run executed another precision than the first run.
     pub other_arithmetic: bool,
     /// Remarks for the table.
     pub remarks: Vec<String>,
@@ -50,7 +50,7 @@ pub(super) fn compare<'r, 'a>(
     speed: MetricName,
     memory: Option<MetricName>,
 ) -> Vec<Vec<Entry<'r, 'a>>> {
-    let mut entries: Vec<Vec<Entry<'r, 'a>>> = lines.iter().map(beside_first).collect();
+    let mut entries: Vec<Vec<Entry<'r, 'a>>> = lines.iter().map(entries_of).collect();
     judge_speeds(&mut entries, speed);
     judge_accuracies(&mut entries);
     for line in &mut entries {
@@ -69,7 +69,8 @@ pub(super) fn compare<'r, 'a>(
     entries
 }
 
-fn beside_first<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
+/// Returns the entries of a line without results of statistical tests.
+fn entries_of<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
     let first = line.rows.first().copied().flatten();
     let entry = |(run, row): (usize, &Option<&'r Row<'a>>)| {
         let (here, there) = (letter(run), letter(0));

@@ -1,9 +1,9 @@
-//! Environments of several runs: which facts are shared, which differ, and how a difference affects the ratios.
+//! Environments of several runs: the facts that are shared, those that differ, and banners on the meaning of the ratios.
 
 use super::matching::letter;
 use crate::{Banner, Report, Run, banner, facts::facts, units};
 
-/// Facts about the machine; the others describe the software and the work.
+/// Names of the facts about the machine. Other facts describe the software or the work.
 const MACHINE: [&str; 7] = [
     "CPU",
     "Cores",
@@ -13,9 +13,9 @@ const MACHINE: [&str; 7] = [
     "GPU UUID",
     "Compute capability",
 ];
-/// Backend that executed the work. It may use another device of the same machine.
+/// Name of the fact about the backend. Backends may use different devices of the same machine.
 const BACKEND: &str = "Backend";
-/// Facts about the work, as opposed to machine and software.
+/// Names of the facts about the work.
 const WORK: [&str; 5] = ["Profile", "Data", "Files", "Classes", "While reading"];
 
 /// Environment facts of several runs.
@@ -67,23 +67,23 @@ impl Environments {
         let named = [machine.clone(), software.clone()].concat().join(", ");
         if !machine.is_empty() {
             let text = format!(
-                "They differ in: {named}. A ratio of speed or memory tells of machines with everything that runs on them; \
-                 that a run is slower is no regression."
+                "They differ in: {named}. Ratios of speed and memory compare whole machines with their software; a slower run is \
+                 not a regression."
             );
             Banner::warning("The machines differ.", text)
         } else if software.is_empty() {
-            let text = "Machine and software are the same, as far as the records tell. What else ran beside them, and how warm \
-                        the machine was, they do not.";
-            Banner::note("The same fingerprint in all runs.", text.to_owned())
+            let text = "The machine and the software are the same according to the fingerprints, which do not include other \
+                        processes and the temperature of the machine.";
+            Banner::note("All runs have the same fingerprint.", text.to_owned())
         } else if software.contains(&BACKEND) {
             let text = format!(
-                "They differ in: {named}. A ratio of speed or memory tells of all of these together; that a run is slower is no \
+                "They differ in: {named}. Ratios of speed and memory include the effect of all of them; a slower run is not a \
                  regression."
             );
             Banner::warning("The backends differ.", text)
         } else {
-            let text = format!("They differ in: {named}. A ratio includes the effect of all of them.");
-            Banner::note("The same machine, with other software.", text)
+            let text = format!("They differ in: {named}. Ratios include the effect of all of them.");
+            Banner::note("The machine is the same, the software differs.", text)
         }
     }
 }
@@ -105,20 +105,20 @@ pub(super) fn banners(reports: &[Report<'_>], environments: &Environments) -> Ve
             (&other.run.environment, &other.run.records) == (&report.run.environment, &report.run.records)
         });
         if let Some(other) = same {
-            let text = "One is a copy of the other: their agreement is not evidence.".to_owned();
-            let title = format!("{} and {here} hold the same records.", letter(other));
+            let text = "One is a copy of the other, so their agreement is not evidence.".to_owned();
+            let title = format!("{} and {here} contain the same records.", letter(other));
             banners.push(Banner::warning(&title, text));
         }
         let own = &report.run.environment.fingerprint;
-        let elsewhere = report.run.records.iter();
-        let elsewhere = elsewhere.filter(|record| record.fingerprint != *own).count();
-        if elsewhere > 0 {
+        let foreign = report.run.records.iter();
+        let foreign = foreign.filter(|record| record.fingerprint != *own).count();
+        if foreign > 0 {
             let text = format!(
-                "{elsewhere} of {} records have another fingerprint than their run.",
+                "{foreign} of {} records have another fingerprint than their run.",
                 report.run.records.len()
             );
             banners.push(Banner::warning(
-                &format!("{here} was not made in one place."),
+                &format!("{here} was not recorded in one environment."),
                 text,
             ));
         }
@@ -131,12 +131,12 @@ pub(super) fn banners(reports: &[Report<'_>], environments: &Environments) -> Ve
     let all = reports
         .iter()
         .map(|report| [report.banners.clone(), of_suites(report)].concat());
-    banners.extend(together(all.collect()));
+    banners.extend(merge(all.collect()));
     banners
 }
 
 /// Merges equal banners of several runs and prefixes each with the letters of its runs.
-fn together(all: Vec<Vec<Banner>>) -> Vec<Banner> {
+fn merge(all: Vec<Vec<Banner>>) -> Vec<Banner> {
     let mut merged: Vec<(Banner, String)> = Vec::new();
     for (run, banner) in all
         .into_iter()

@@ -28,7 +28,7 @@ enum Of {
     Speed,
     Ratio,
     Memory(MetricName),
-    Worth(MetricName),
+    Quality(MetricName),
 }
 
 fn columns(table: &Comparison<'_, '_>, run: usize) -> Vec<Of> {
@@ -38,7 +38,7 @@ fn columns(table: &Comparison<'_, '_>, run: usize) -> Vec<Of> {
     let mut columns = vec![Of::Speed];
     columns.extend((run > 0).then_some(Of::Ratio));
     columns.extend(table.memory.map(Of::Memory));
-    columns.extend(table.worth.map(Of::Worth));
+    columns.extend(table.worth.map(Of::Quality));
     columns
 }
 
@@ -58,9 +58,9 @@ pub(super) fn headings(table: &Comparison<'_, '_>) -> Vec<Heading> {
         columns(table, run).into_iter().map(move |column| {
             let (title, below) = match column {
                 Of::Speed => Column::Metric(table.speed).title(table.group),
-                Of::Ratio => ("speed".to_owned(), "of A's"),
+                Of::Ratio => ("speed".to_owned(), "relative to A"),
                 Of::Memory(metric) => ("peak memory".to_owned(), units::memory_title(metric)),
-                Of::Worth(metric) => Column::Metric(metric).title(table.group),
+                Of::Quality(metric) => Column::Metric(metric).title(table.group),
             };
             Heading {
                 run: letter(run).to_string(),
@@ -116,12 +116,12 @@ fn field(table: &Comparison<'_, '_>, line: &[Entry<'_, '_>], entry: &Entry<'_, '
         }
         Of::Ratio => match entry.verdict {
             Some(verdict) => {
-                let unlike = if entry.other_arithmetic {
+                let note = if entry.other_arithmetic {
                     "another precision"
                 } else {
                     ""
                 };
-                Field::ratio(entry.speed.as_ref()).and(word(verdict)).and(unlike)
+                Field::ratio(entry.speed.as_ref()).and(word(verdict)).and(note)
             }
             None => Field::absent(),
         },
@@ -129,10 +129,10 @@ fn field(table: &Comparison<'_, '_>, line: &[Entry<'_, '_>], entry: &Entry<'_, '
             detail: entry.memory.as_ref().map(of_first).unwrap_or_default(),
             ..measured(row, metric, table.scale(metric, line))
         },
-        Of::Worth(metric) => {
+        Of::Quality(metric) => {
             let field = measured(row, metric, table.scale(metric, line));
             match entry.is_apart() {
-                true => field.and("not A's"),
+                true => field.and("differs from A"),
                 false => field,
             }
         }
@@ -147,11 +147,11 @@ fn measured(row: &Row<'_>, metric: MetricName, scale: Scale) -> Field {
     Field::estimate(estimate, scale, row.processes() > 1 && !of_samples)
 }
 
-/// Formats a ratio to the first run: `1.02× A's, 0.99–1.05`.
+/// Formats a ratio to the first run: `1.02× of A, 0.99–1.05`.
 fn of_first(ratio: &Estimate) -> String {
     let interval = ratio.interval.map(|i| format!(", {:.2}–{:.2}", i.low, i.high));
     format!(
-        "{} A's{}",
+        "{} of A{}",
         units::times(ratio.value),
         interval.unwrap_or_default()
     )

@@ -24,7 +24,7 @@ const NUMBER: f64 = 150.0;
 const LABEL: TextStyle = TextStyle::new(12.5);
 const SMALL: TextStyle = TextStyle::new(11.5).colour(MUTED);
 
-/// Draws the bar chart; `None` if no setting has a speed. `names` are the names of the runs, and `index` makes the file name unique.
+/// Draws the bar chart; `None` if no setting has a speed. `names` are the names of the runs; `index` makes the file name unique.
 pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> Option<Figure> {
     let runs: Vec<usize> = (0..names.len()).filter(|run| !table.lacks(*run)).collect();
     let speed = table.speed;
@@ -109,7 +109,7 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
         }
     }
     let caption = format!(
-        "{title} of {} settings of {}, a bar for each of {} runs; lines are 95 % intervals, where there are any.",
+        "{title} of {} settings of {}, one bar for each of {} runs. Lines are 95 % intervals, where available.",
         lines.len(),
         table.group.workload,
         runs.len()

@@ -28,8 +28,8 @@ pub(super) struct RunFacts<'a> {
     pub command: String,
 }
 
-/// Returns the facts that head the page, in the order of the runs.
-pub(super) fn runs<'r>(beside: &'r RunComparison<'_, '_>) -> Vec<RunFacts<'r>> {
+/// Returns the facts at the top of the page, one item per run.
+pub(super) fn runs<'r>(comparison: &'r RunComparison<'_, '_>) -> Vec<RunFacts<'r>> {
     let facts = |(index, report): (usize, &'r crate::Report<'_>)| RunFacts {
         letter: letter(index),
         name: &report.run.name,
@@ -39,7 +39,7 @@ pub(super) fn runs<'r>(beside: &'r RunComparison<'_, '_>) -> Vec<RunFacts<'r>> {
         started: &report.run.environment.started,
         command: command_line(&report.run.environment.command),
     };
-    beside.reports.iter().enumerate().map(facts).collect()
+    comparison.reports.iter().enumerate().map(facts).collect()
 }
 
 /// A group heading that spans several columns.
@@ -78,22 +78,22 @@ struct Page<'a> {
 
 /// Renders the page, with a figure for each table that has one.
 pub(super) fn html(
-    beside: &RunComparison<'_, '_>,
+    comparison: &RunComparison<'_, '_>,
     figures: &[Option<(Figure, String)>],
 ) -> Result<String, ReportError> {
-    let tables = beside.tables.iter().zip(figures).enumerate();
+    let tables = comparison.tables.iter().zip(figures).enumerate();
     let page = Page {
         css: font_faces() + include_str!("../../assets/page.css"),
         js: include_str!("../../assets/page.js"),
         version: env!("CARGO_PKG_VERSION"),
-        banners: &beside.banners,
-        runs: runs(beside),
-        shared: &beside.environments.shared,
-        differing: &beside.environments.differing,
+        banners: &comparison.banners,
+        runs: runs(comparison),
+        shared: &comparison.environments.shared,
+        differing: &comparison.environments.differing,
         tables: tables
             .map(|(index, (table, figure))| table_page(table, index, figure.as_ref()))
             .collect(),
-        alone: &beside.alone,
+        alone: &comparison.alone,
     };
     let mut environment = Environment::new();
     add_macros(&mut environment)?;

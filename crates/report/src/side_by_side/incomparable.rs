@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use crate::{Row, facts::of_data, row::operands};
 
-/// Returns the reason why the ratios of two rows are meaningless: their work or their data differ. `here` and `there` are the letters of
-/// their runs.
+/// Returns the reason why two rows cannot be compared: their work or their data differ. `here` and `there` are the letters of their runs.
 pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, char)) -> Option<String> {
     let changes = changes(&first.cell.workload, &row.cell.workload);
     if let Some((name, theirs, mine)) = changes.first() {
@@ -15,15 +14,15 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
             all => format!(" and {} more", all - 1),
         };
         return Some(format!(
-            "other work: `{name}` is {theirs} in {there}, {mine} in {here}{more}"
+            "different work: `{name}` is {theirs} in {there}, {mine} in {here}{more}"
         ));
     }
     if let Some(differs) = input_difference(inputs(first), inputs(row)) {
-        return Some(format!("other files: {differs} ({there} against {here})"));
+        return Some(format!("different files: {differs} ({there} against {here})"));
     }
     match (data(first), data(row)) {
         (Some(theirs), Some(mine)) if theirs.hash != mine.hash => Some(format!(
-            "other data: {} in {there}, {} in {here}",
+            "different data: {} in {there}, {} in {here}",
             of_data(theirs),
             of_data(mine)
         )),
@@ -35,7 +34,7 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
                 (here, there)
             };
             Some(format!(
-                "other data: {} in {one}, not recorded in {other}",
+                "different data: {} in {one}, not recorded in {other}",
                 of_data(known)
             ))
         }
@@ -51,7 +50,7 @@ fn data<'a>(row: &Row<'a>) -> Option<&'a mantissa_core::DataSource> {
     row.records.iter().find_map(|record| record.data.as_ref())
 }
 
-/// Describes how the executed precision differs from the first run's, if both were observed.
+/// Describes the difference between the executed precisions of two rows, if both were observed.
 pub(super) fn other_arithmetic(
     row: &Row<'_>,
     first: &Row<'_>,
@@ -91,7 +90,7 @@ fn differ(name: &str, there: &Value, here: &Value, found: &mut Vec<(String, Stri
     } else if there != here {
         let text = |value: &Value| match value {
             Value::Null => "absent".to_owned(),
-            Value::Object(_) => "there".to_owned(),
+            Value::Object(_) => "present".to_owned(),
             other => other.to_string().replace('"', ""),
         };
         found.push((name.to_owned(), text(there), text(here)));

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use crate::{ReportError, Run, load};
 
-/// Maximum number of runs, limited by the columns of a readable table and by the distinguishable colours.
+/// Maximum number of runs, limited by the width of the table and the number of distinguishable colours.
 pub const MOST_RUNS: usize = 8;
 
 /// Reads the folders of several runs, in the given order.
 ///
 /// # Errors
-/// Fails if there are fewer than two or more than [`MOST_RUNS`] folders, if a folder is given twice (by whichever path), or if one of them
-/// cannot be read.
+/// Fails if there are fewer than two or more than [`MOST_RUNS`] folders, if a folder is given twice (even by different paths), or if one of
+/// them cannot be read.
 pub fn load_beside(folders: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
     match folders {
         [] | [_] => return Err(ReportError::OneRun),

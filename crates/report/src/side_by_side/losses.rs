@@ -14,12 +14,12 @@ pub(super) enum Losses {
     Beside {
         /// Number of leading steps for which both runs have a finite loss.
         steps: usize,
-        /// Maximum difference of two losses of a step, as a share of the larger one.
+        /// Maximum difference between the losses of a step, relative to the larger one.
         apart: f64,
-        /// The step after those, if only one run has a finite loss there.
+        /// The next step, if only one of the runs has a finite loss there.
         lost: Option<Lost>,
     },
-    /// Dropout may drop different values in each run.
+    /// The losses are not comparable, because dropout may zero different values in each run.
     OtherMasks,
 }
 
@@ -32,8 +32,8 @@ pub(super) struct Lost {
     pub first: bool,
 }
 
-/// Compares the losses of a row with those of the first run. `None` if either has no loss curve, or if neither has a finite loss at the
-/// same first step.
+/// Compares the losses of a row with those of the first run. `None` if either has no loss curve, if their first steps differ, or if
+/// neither has a finite loss at the first step.
 pub(super) fn beside(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Option<Losses> {
     let (my_losses, their_losses) = (first(mine)?, first(theirs)?);
     if !same_masks(mine, theirs) {
@@ -59,8 +59,8 @@ pub(super) fn beside(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Option
     (steps > 0 || lost.is_some()).then_some(Losses::Beside { steps, apart, lost })
 }
 
-/// Returns `true` if both runs drop the same values: they have no dropout, or use the same random number generator with
-/// the same seed.
+/// Returns `true` if dropout zeroes the same values in both runs: the model has no dropout, or both runs use the same random number
+/// generator with the same seed.
 fn same_masks((run, row): (&Run, &Row<'_>), (other_run, other_row): (&Run, &Row<'_>)) -> bool {
     let generator = |run: &Run, row: &Row<'_>| {
         (

@@ -14,9 +14,9 @@ use crate::{
 };
 
 /// Renders the comparison as GitHub-flavoured Markdown.
-pub(super) fn markdown(beside: &RunComparison<'_, '_>) -> String {
+pub(super) fn markdown(comparison: &RunComparison<'_, '_>) -> String {
     let mut out = "# Side by side\n\n".to_owned();
-    for run in runs(beside) {
+    for run in runs(comparison) {
         let facts = [
             run.machine.as_str(),
             &format!("{} backend", run.backend),
@@ -27,14 +27,14 @@ pub(super) fn markdown(beside: &RunComparison<'_, '_>) -> String {
         out += &format!("- **{}** {}: {facts}\n", run.letter, escape(run.name));
     }
     out.push('\n');
-    banners(&mut out, &beside.banners);
-    environment(&mut out, beside);
-    for comparison in &beside.tables {
-        table(&mut out, comparison);
+    banners(&mut out, &comparison.banners);
+    environment(&mut out, comparison);
+    for of_workload in &comparison.tables {
+        table(&mut out, of_workload);
     }
-    if !beside.alone.is_empty() {
-        line(&mut out, "## In one run alone");
-        for text in &beside.alone {
+    if !comparison.alone.is_empty() {
+        line(&mut out, "## Settings in only one run");
+        for text in &comparison.alone {
             out += &format!("- {}\n", escape(text));
         }
     }
@@ -43,15 +43,15 @@ pub(super) fn markdown(beside: &RunComparison<'_, '_>) -> String {
     out
 }
 
-fn environment(out: &mut String, beside: &RunComparison<'_, '_>) {
-    let runs = runs(beside);
-    if !beside.environments.differing.is_empty() {
+fn environment(out: &mut String, comparison: &RunComparison<'_, '_>) {
+    let runs = runs(comparison);
+    if !comparison.environments.differing.is_empty() {
         row(
             out,
             iter::once("differs".to_owned()).chain(runs.iter().map(|run| run.letter.to_string())),
         );
         row(out, iter::repeat_n("---".to_owned(), 1 + runs.len()));
-        for (name, values) in &beside.environments.differing {
+        for (name, values) in &comparison.environments.differing {
             row(
                 out,
                 iter::once(*name)
@@ -61,11 +61,11 @@ fn environment(out: &mut String, beside: &RunComparison<'_, '_>) {
         }
         out.push('\n');
     }
-    let shared = beside.environments.shared.iter();
+    let shared = comparison.environments.shared.iter();
     let shared: Vec<String> = shared
         .map(|(name, value)| format!("{name} {}", escape(value)))
         .collect();
-    line(out, &format!("The same in all: {}.", shared.join("; ")));
+    line(out, &format!("Same in all runs: {}.", shared.join("; ")));
 }
 
 fn table(out: &mut String, table: &Comparison<'_, '_>) {
@@ -76,7 +76,7 @@ fn table(out: &mut String, table: &Comparison<'_, '_>) {
     if let Some(text) = shown_of(shown.len(), table.lines.len()) {
         line(
             out,
-            &format!("The table is {text} settings; `results.csv` of each run has them all."),
+            &format!("The table is {text} settings; `results.csv` of each run contains all of them."),
         );
     }
     let headings = headings(table);

@@ -25,7 +25,7 @@ impl<'r, 'a> Line<'r, 'a> {
     }
 }
 
-/// Returns `true` if the run tried the cell: it was neither skipped nor left out.
+/// Returns `true` if the run tried the cell, which means that it has a status other than `skipped`.
 pub(super) fn is_tried(row: &Row<'_>) -> bool {
     row.status
         .is_some_and(|status| status != mantissa_core::Status::Skipped)
@@ -62,7 +62,7 @@ impl<'r, 'a> Matched<'r, 'a> {
         all
     }
 
-    /// Returns the axes that describe how a machine computes, as opposed to the work, unless a run sweeps them.
+    /// Returns the axes that depend on the backend instead of the work, without those that a run sweeps.
     pub fn of_backend(&self) -> Vec<Axis> {
         let swept = |axis: &Axis| self.groups.iter().flatten().any(|group| group.varies(*axis));
         let axes = [Axis::Backend, Axis::Fusion].into_iter();
@@ -82,7 +82,7 @@ impl<'r, 'a> Matched<'r, 'a> {
             let mut seen: HashMap<String, usize> = HashMap::new();
             for row in group.iter().flat_map(|group| &group.rows) {
                 let key = key(row, &of_backend);
-                // A second cell with the same setting does other work under the same name and gets its own line.
+                // A second cell of a run with the same setting belongs to a different workload of the same name and gets its own line.
                 let nth = seen.entry(key.clone()).or_default();
                 let at = *place.entry((key, *nth)).or_insert_with(|| {
                     lines.push(Line {

@@ -1,4 +1,4 @@
-//! Comparison of several runs in one report: two GPUs, two frameworks, before and after.
+//! Comparison of several runs in one report, such as two GPUs, two frameworks, or the states before and after a change.
 //!
 //! [`load_beside`] reads the folders, [`RunComparison`] matches their settings and compares every run with the first one, and [`render_beside`]
 //! writes the page, the summary and the figures.

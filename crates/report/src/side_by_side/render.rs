@@ -9,16 +9,16 @@ use crate::{Rendered, Report, ReportError, Run, render::Writer};
 /// nothing if the runs have no setting in common.
 pub fn render_beside(runs: &[Run], folder: &Path) -> Result<Rendered, ReportError> {
     let reports = runs.iter().map(Report::new).collect::<Result<Vec<_>, _>>()?;
-    let beside = RunComparison::new(&reports)?;
+    let comparison = RunComparison::new(&reports)?;
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     let mut writer = Writer::new(folder);
-    let mut pictures = Vec::with_capacity(beside.tables.len());
-    for (index, table) in beside.tables.iter().enumerate() {
+    let mut pictures = Vec::with_capacity(comparison.tables.len());
+    for (index, table) in comparison.tables.iter().enumerate() {
         let drawn = figure::draw(table, &names, index);
         let with_svg = drawn.map(|figure| writer.figure(&figure).map(|svg| (figure, svg)));
         pictures.push(with_svg.transpose()?);
     }
-    writer.write("side-by-side.md", markdown(&beside).as_bytes())?;
-    writer.write("side-by-side.html", html(&beside, &pictures)?.as_bytes())?;
+    writer.write("side-by-side.md", markdown(&comparison).as_bytes())?;
+    writer.write("side-by-side.html", html(&comparison, &pictures)?.as_bytes())?;
     Ok(writer.done("side-by-side.html"))
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{baseline::SPEED_MATTERS, units};
 
-/// Returns the wording of a verdict. It describes machines, so nothing improves or regresses.
+/// Returns the text of a verdict. A difference between machines is not an improvement or a regression.
 pub(super) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Improved => "faster",
@@ -32,36 +32,36 @@ pub(super) fn answer(table: &Comparison<'_, '_>) -> Vec<String> {
 fn of_run(table: &Comparison<'_, '_>, run: usize) -> Vec<String> {
     let here = letter(run);
     if table.lacks(run) {
-        return vec![format!("{here} has none of these settings.")];
+        return vec![format!("{here} does not contain any of these settings.")];
     }
     let entries: Vec<&Entry<'_, '_>> = table.lines.iter().map(|line| &line[run]).collect();
     let same = entries.iter().filter(|entry| entry.same_work).count();
     if same == 0 {
-        let text = "did no work to its end that A did too, so that nothing can be compared.";
-        return vec![format!("{here} {text}")];
+        let text = "finished no setting with the same work and data, so nothing can be compared.";
+        return vec![format!("A and {here} {text}")];
     }
-    let mut said = Vec::new();
-    said.extend(speed(&entries).map(|text| format!("{here} is {text}")));
+    let mut sentences = Vec::new();
+    sentences.extend(speed(&entries).map(|text| format!("{here} is {text}")));
     let ratios = entries.iter().filter_map(|entry| entry.memory.as_ref());
     let ratios: Vec<f64> = ratios.map(|ratio| ratio.value).collect();
-    said.extend(range(&ratios).map(|text| format!("Peak memory of {here} is {text} that of A.")));
-    said.extend(losses(table, run, &entries));
-    said.extend(worth(table, run, &entries));
+    sentences.extend(range(&ratios).map(|text| format!("Peak memory of {here} is {text} that of A.")));
+    sentences.extend(losses(table, run, &entries));
+    sentences.extend(quality(table, run, &entries));
     let other = entries.iter().filter(|entry| entry.other_arithmetic).count();
     if other > 0 {
-        said.push(format!(
-            "In {} {here} executed another precision than A: their times and errors are of unlike arithmetic.",
+        sentences.push(format!(
+            "In {} {here} executed another precision than A: their times and errors are not of the same arithmetic.",
             settings(other)
         ));
     }
     if same < entries.len() {
-        said.push(format!(
-            "{} of {} not compared; the remarks give the reasons.",
+        sentences.push(format!(
+            "Not compared: {} of {}; the remarks give the reasons.",
             units::count((entries.len() - same) as u64),
             settings(entries.len())
         ));
     }
-    said
+    sentences
 }
 
 /// Formats the speed: `1.42× as fast as A in the median of 12 settings (0.98× to 2.20×): 3 faster, 9 as fast.`
@@ -116,11 +116,11 @@ fn range(ratios: &[f64]) -> Option<String> {
 }
 
 /// Formats the differences in loss:
-/// `Losses of B and A are at most 1.70×10⁻⁷ (32-true), 1.10×10⁻² (bf16-mixed) apart in the first 20 steps, as a share of the larger one.`
+/// `Losses of B and A differ by at most 1.70×10⁻⁷ (32-true), 1.10×10⁻² (bf16-mixed) in the first 20 steps, relative to the larger one.`
 fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Vec<String> {
     let here = letter(run);
     let mut most: Vec<(String, f64)> = Vec::new();
-    let (mut said, mut steps, mut other_masks) = (vec![], vec![], 0);
+    let (mut sentences, mut steps, mut other_masks) = (vec![], vec![], 0);
     for (row, losses) in entries.iter().filter_map(|entry| entry.row.zip(entry.losses)) {
         let Losses::Beside {
             steps: compared,
@@ -134,8 +134,8 @@ fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) ->
         let arithmetic = table.arithmetic(row);
         if let Some(Lost { step, first }) = lost {
             let (one, other) = if first { ('A', here) } else { (here, 'A') };
-            said.push(format!(
-                "{one} has no finite loss in step {step} of {}, where {other} has one.",
+            sentences.push(format!(
+                "At step {step} of {} the loss of {other} is finite and that of {one} is not.",
                 table.label(row)
             ));
         }
@@ -149,8 +149,8 @@ fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) ->
         }
     }
     if other_masks > 0 {
-        said.push(format!(
-            "Losses of {} are not compared: {here} and A may drop other values at random.",
+        sentences.push(format!(
+            "Losses of {} are not compared: dropout may zero different values in {here} and A.",
             settings(other_masks)
         ));
     }
@@ -164,16 +164,18 @@ fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) ->
             .iter()
             .map(|(arithmetic, apart)| format!("{} ({arithmetic})", units::scientific(*apart)));
         let apart = apart.collect::<Vec<_>>().join(", ");
-        said.insert(
+        sentences.insert(
             0,
-            format!("Losses of {here} and A are at most {apart} apart in the {steps}, as a share of the larger one."),
+            format!(
+                "Losses of {here} and A differ by at most {apart} in the {steps}, relative to the larger one."
+            ),
         );
     }
-    said
+    sentences
 }
 
 /// Describes the difference in quality: test accuracy, perplexity or relative error.
-fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Option<String> {
+fn quality(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Option<String> {
     let metric = table.worth?;
     let name = match metric {
         MetricName::TestAccuracy => "Test accuracies",
@@ -194,33 +196,31 @@ fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> 
     }
     if equal == values.len() {
         let of = settings(values.len());
-        return Some(format!(
-            "{name} of {here} are those of A to the last digit, in {of}."
-        ));
+        return Some(format!("{name} of {here} and A are identical in {of}."));
     }
     let apart = entries.iter().filter(|entry| entry.is_apart()).count();
     let tested = entries.iter().filter(|entry| entry.accuracy_p.is_some()).count();
     Some(if metric == MetricName::TestAccuracy {
         let points = values.iter().map(|(mine, theirs)| 100.0 * (mine - theirs).abs());
         let most = points.fold(0.0, f64::max);
-        let text = format!("{name} of {here} and A are at most {most:.2} points apart");
+        let text = format!("{name} of {here} and A differ by at most {most:.2} points");
         match (tested, apart) {
             (0, _) => format!("{text}."),
             (_, 0) => format!(
-                "{text}; example by example, none of {} compared differ significantly.",
+                "{text}; compared example by example, none of {} differs significantly.",
                 settings(tested)
             ),
-            _ => format!("{text}, in {apart} of {} by more than chance.", settings(tested)),
+            _ => format!("{text}; {apart} of {} differ significantly.", settings(tested)),
         }
     } else {
         // A relative difference to 0 is undefined.
-        let from_none = values
+        let from_zero = values
             .iter()
             .filter(|(mine, theirs)| *theirs == 0.0 && mine != theirs);
-        if from_none.clone().count() > 0 {
-            let count = settings(from_none.count());
+        if from_zero.clone().count() > 0 {
+            let count = settings(from_zero.count());
             return Some(format!(
-                "{name} of {here} are not 0 in {count} in which those of A are."
+                "{name} of {here} are not 0 in {count} in which those of A are 0."
             ));
         }
         let known = values.iter().filter(|(_, theirs)| *theirs != 0.0);
@@ -228,12 +228,12 @@ fn worth(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> 
         let most = shares.fold(0.0, f64::max);
         match most < 0.01 {
             true => format!("{name} of {here} and A differ by less than 0.01 %."),
-            false => format!("{name} of {here} and A differ by {most:.2} % at most."),
+            false => format!("{name} of {here} and A differ by at most {most:.2} %."),
         }
     })
 }
 
-/// Explains the statistics of the ratios and how many processes they would need.
+/// Returns notes on the statistics of the ratios, with the number of processes that a verdict would need.
 pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
     /// Upper limit of the search; larger numbers of processes are impractical.
     const MOST: usize = 100;
@@ -242,7 +242,7 @@ pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
     let compared = verdicts.clone().count();
     let mut notes = Vec::new();
     if table.memory.is_none() {
-        notes.push("No kind of memory was measured in all runs.".to_owned());
+        notes.push("No memory metric was measured in all runs.".to_owned());
     }
     if compared == 0 {
         return notes;
@@ -253,9 +253,9 @@ pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
     };
     let beyond = 100.0 * SPEED_MATTERS;
     notes.push(format!(
-        "Speeds are Hodges–Lehmann ratios over processes, with 95 % intervals where there are processes enough. Faster and \
-         slower: by more than {beyond:.0} % and not by chance (Mann–Whitney, Holm's correction for {comparisons}); as fast: \
-         within {beyond:.0} %."
+        "Speeds are Hodges–Lehmann ratios over processes, with 95 % intervals if there are enough processes. Faster and slower: \
+         significantly, by more than {beyond:.0} % (Mann–Whitney, Holm's correction for {comparisons}); as fast: within \
+         {beyond:.0} %."
     ));
     let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
     if verdicts.clone().any(|verdict| verdict == few) {
@@ -266,7 +266,8 @@ pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
         notes.push(format!("Too few processes to detect a difference{needed}."));
     }
     if entries().any(|entry| entry.accuracy_p.is_some()) {
-        let text = "Which test examples were right is compared one by one (McNemar's exact test, Holm's correction).";
+        let text =
+            "Correct predictions are compared example by example (McNemar's exact test, Holm's correction).";
         notes.push(text.to_owned());
     }
     notes

@@ -42,7 +42,7 @@ pub(super) struct Comparison<'r, 'a> {
     pub axes: Vec<Axis>,
     /// Metric by which speed is compared.
     pub speed: MetricName,
-    /// First of allocator, device and host memory that every run recorded.
+    /// Memory metric: the first of allocator, device and host memory that every run recorded.
     pub memory: Option<MetricName>,
     /// Quality metric: test accuracy, perplexity or relative error.
     pub worth: Option<MetricName>,
@@ -60,15 +60,15 @@ impl<'r, 'a> RunComparison<'r, 'a> {
     /// Compares two or more runs with the first of them.
     ///
     /// # Errors
-    /// Fails if no setting was tried by two of the runs.
+    /// Fails if no setting was tried by at least two runs.
     pub fn new(reports: &'r [Report<'a>]) -> Result<Self, ReportError> {
         let (mut tables, mut alone) = (Vec::new(), Vec::new());
         let all = Matched::of(reports);
         let runs: Vec<&Run> = reports.iter().map(|report| report.run).collect();
         for matched in &all {
-            let (common, rest): (Vec<_>, Vec<_>) =
+            let (common, single): (Vec<_>, Vec<_>) =
                 matched.lines().into_iter().partition(|line| line.tried() > 1);
-            alone.extend(alone_in(matched, &rest));
+            alone.extend(alone_in(matched, &single));
             if !common.is_empty() {
                 let of_suite = all.iter().filter(|other| other.suite.name == matched.suite.name);
                 tables.push(Comparison::new(&runs, matched, &common, of_suite.count() > 1));
@@ -158,7 +158,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
     }
 }
 
-/// Returns precision and the axes in which these rows differ, except those that follow from a backend.
+/// Returns the precision axis and the axes in which these rows differ, without those that depend on the backend.
 fn axes(matched: &Matched<'_, '_>, rows: &[&Row<'_>]) -> Vec<Axis> {
     let left_out = matched.of_backend();
     let varies = |axis: Axis| {
@@ -189,7 +189,7 @@ fn alone_in(matched: &Matched<'_, '_>, lines: &[Line<'_, '_>]) -> Vec<String> {
     let axes = axes(matched, &rows.collect::<Vec<_>>());
     /// Maximum number of settings listed; the others are counted.
     const MOST: usize = 100;
-    let told = |line: &Line<'_, '_>| {
+    let describe = |line: &Line<'_, '_>| {
         let run = line.rows.iter().position(|row| row.is_some_and(is_tried))?;
         let row = line.rows[run]?;
         let why = |other: usize| match line.rows[other] {
@@ -199,9 +199,9 @@ fn alone_in(matched: &Matched<'_, '_>, lines: &[Line<'_, '_>]) -> Vec<String> {
         let others = (0..line.rows.len()).filter(|other| *other != run);
         let why: Vec<String> = others.map(why).collect();
         let label = format!("{} {}", row.cell.workload.name, label(&axes, row));
-        Some(format!("{label}: {} alone ({})", letter(run), why.join("; ")))
+        Some(format!("{label}: only in {} ({})", letter(run), why.join("; ")))
     };
-    let mut all: Vec<String> = lines.iter().filter_map(told).collect();
+    let mut all: Vec<String> = lines.iter().filter_map(describe).collect();
     let more = all.len().saturating_sub(MOST);
     if more > 0 {
         all.truncate(MOST);

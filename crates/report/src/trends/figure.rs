@@ -17,7 +17,7 @@ const PLOT: f64 = 190.0;
 /// Width reserved for the numbers next to the axis.
 const NUMBERS: f64 = 70.0;
 const NAME_ROW: f64 = 18.0;
-/// Maximum number of change points with a name. The latest ones are named.
+/// Maximum number of change points with a label. The latest ones are labelled.
 const NAMED: usize = 5;
 /// Maximum number of points of a line, and maximum number of points drawn as dots.
 const MAX_POINTS: usize = 400;
@@ -146,7 +146,7 @@ impl Values {
     fn new(line: &TrendLine, (low, high): (f64, f64), pixels: (f64, f64)) -> Self {
         let scale = line.scale();
         let largest = low.abs().max(high.abs()) * scale.factor;
-        // A common power of ten is shown next to the axis.
+        // Very large and very small values get a common power of ten, which is shown next to the axis.
         let power = match largest {
             shown if shown > 0.0 && !(0.01..1e6).contains(&shown) => shown.log10().floor() as i32,
             _ => 0,
@@ -233,7 +233,7 @@ fn runs(canvas: &mut Canvas, line: &TrendLine, x: Axis, bottom: f64) {
     let middle = (MARGIN + NUMBERS + WIDTH - MARGIN) / 2.0;
     canvas.text(
         (middle, bottom + 36.0),
-        "runs, the oldest first",
+        "runs, oldest first",
         LABEL.anchor(Anchor::Middle),
     );
 }
@@ -272,31 +272,31 @@ fn mark(
 }
 
 fn titles(line: &TrendLine, many_machines: bool) -> (String, String) {
-    let from = |turn: &TrendChangePoint| line.run(turn).map_or("", |run| &run.run);
+    let first_run = |turn: &TrendChangePoint| line.run(turn).map_or("", |run| &run.run);
     let title = match (line.worse(), line.turns.last()) {
         (Some((turn, now)), _) => format!(
-            "{} is worse from {} on: {}",
+            "{} is worse since {}: {}",
             line.metric,
-            from(turn),
+            first_run(turn),
             line.moved(turn.before, now)
         ),
         (None, Some(turn)) => {
             let moved = line.moved(turn.before, turn.after);
             match turn.towards {
                 Direction::Neither => format!(
-                    "{} is {moved} from {} on, too little to matter",
+                    "{} is {moved} since {}, which is too small to matter",
                     line.metric,
-                    from(turn)
+                    first_run(turn)
                 ),
                 towards => format!(
-                    "{} is {} from {} on: {moved}",
+                    "{} is {} since {}: {moved}",
                     line.metric,
                     towards.name(),
-                    from(turn)
+                    first_run(turn)
                 ),
             }
         }
-        (None, None) => format!("{}: no turn", line.metric),
+        (None, None) => format!("{}: no change point", line.metric),
     };
     let machine = if many_machines {
         format!(" · {}", line.machine)
@@ -313,7 +313,7 @@ fn titles(line: &TrendLine, many_machines: bool) -> (String, String) {
 fn caption(line: &TrendLine, unnamed: usize) -> String {
     let turns = line.turns.iter().filter_map(|turn| {
         Some(format!(
-            "From run {} on {} ({}; p {})",
+            "Since run {}: {} ({}; p {})",
             super::sentences::named(line.run(turn)?),
             line.moved(turn.before, turn.after),
             turn.towards.name(),
@@ -321,19 +321,19 @@ fn caption(line: &TrendLine, unnamed: usize) -> String {
         ))
     });
     let band = match line.fence {
-        Some(fence) if fence > line.floor => format!("{}, as far as it moves by itself", line.noise(fence)),
+        Some(fence) if fence > line.floor => format!("{}, the noise between runs", line.noise(fence)),
         Some(_) => format!(
-            "{}, the smallest change that matters; by itself it moves less",
+            "{}, the smallest change that matters; the noise between runs is smaller",
             line.noise(line.floor)
         ),
         None => format!(
-            "{}, the smallest change that matters; too few runs to estimate its variation",
+            "{}, the smallest change that matters; there are too few runs to estimate the noise",
             line.noise(line.floor)
         ),
     };
     let named = match unnamed {
         0 => String::new(),
-        n => format!(" The {n} earliest turns are drawn without their names."),
+        n => format!(" The {n} earliest change points are drawn without labels."),
     };
     format!(
         "{} of {} over {} runs. {}. The band is {band}.{named}",
@@ -346,7 +346,7 @@ fn caption(line: &TrendLine, unnamed: usize) -> String {
 
 fn p_value(p: f64) -> String {
     if p < 0.001 {
-        "below 0.001".to_owned()
+        "< 0.001".to_owned()
     } else {
         format!("{p:.3}")
     }

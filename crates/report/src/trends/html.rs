@@ -60,9 +60,9 @@ impl Trends {
         let many = self.many_machines();
         let mut lines: Vec<&TrendLine> = self.lines.iter().collect();
         lines.sort_by(|a, b| a.by_gravity(b));
-        let turned = lines.iter().filter(|line| !line.turns.is_empty());
-        let all = turned.clone().count();
-        let figures = turned
+        let changed = lines.iter().filter(|line| !line.turns.is_empty());
+        let all = changed.clone().count();
+        let figures = changed
             .take(MOST_FIGURES)
             .enumerate()
             .filter_map(|(index, line)| drawn(index, line, many).transpose())
@@ -76,7 +76,7 @@ impl Trends {
             answer: self.answer(),
             left_out: (all > MOST_FIGURES).then(|| {
                 format!(
-                    "{} trends turned; these are the {MOST_FIGURES} gravest, and the table below has the others.",
+                    "{} trends have change points. The figures show the {MOST_FIGURES} most severe; the table below lists all of them.",
                     units::count(all as u64)
                 )
             }),
@@ -132,8 +132,8 @@ fn headings(many: bool) -> Vec<Heading> {
         heading("metric", "", Align::Left),
         heading("runs", "", Align::Right),
         heading("latest", "", Align::Right),
-        heading("fence", "moves by itself", Align::Right),
-        heading("turn", "first run", Align::Left),
+        heading("fence", "noise between runs", Align::Right),
+        heading("change point", "first run", Align::Left),
     ];
     if many {
         headings.insert(2, heading("machine", "", Align::Left));
@@ -168,7 +168,7 @@ fn fields(line: &TrendLine, many: bool) -> Vec<Field> {
         number(units::count(line.runs.len() as u64), Some(line.runs.len() as f64)),
         number(shown, latest),
         number(fence, line.fence),
-        turned(line).unwrap_or_else(|| text("none")),
+        change_point(line).unwrap_or_else(|| text("none")),
     ];
     if many {
         fields.insert(2, text(&line.machine));
@@ -176,9 +176,9 @@ fn fields(line: &TrendLine, many: bool) -> Vec<Field> {
     fields
 }
 
-/// Formats the change point since which the metric has been worse, or else the latest one. The sort key is the change in multiples of the
-/// smallest relevant change, negative for an improvement.
-fn turned(line: &TrendLine) -> Option<Field> {
+/// Formats the change point since which the metric has been worse, or else the latest one. The sort key is the size of the change in
+/// multiples of the smallest relevant change: negative for an improvement, 0 for an irrelevant change.
+fn change_point(line: &TrendLine) -> Option<Field> {
     let last = line.turns.last()?;
     let (turn, now, towards) = match line.worse() {
         Some((turn, now)) => (turn, now, Direction::Worse),
@@ -191,13 +191,13 @@ fn turned(line: &TrendLine) -> Option<Field> {
         Direction::Neither => ("skipped", 0.0),
     };
     let named = |turn: &TrendChangePoint| line.run(turn).map(super::sentences::named).unwrap_or_default();
-    let again = match last.first == turn.first {
+    let latest = match last.first == turn.first {
         true => String::new(),
-        false => format!("; turned last at {}: {}", named(last), last.towards.name()),
+        false => format!("; latest change at {}: {}", named(last), last.towards.name()),
     };
     Some(Field {
         text: format!("{}: {}", towards.name(), line.moved(turn.before, now)),
-        detail: format!("from {} on{again}", named(turn)),
+        detail: format!("since {}{latest}", named(turn)),
         sort: Some(sort).filter(|sort| sort.is_finite()),
         status: true,
         class,

@@ -8,8 +8,9 @@ use crate::{
     units::{self, Scale},
 };
 
-/// Maximum number of metrics in a sentence, and maximum number of runs with a sentence.
+/// Maximum number of metrics in a sentence.
 const NAMED: usize = 5;
+/// Maximum number of runs with a sentence.
 const RUNS: usize = 8;
 
 impl TrendLine {
@@ -50,7 +51,7 @@ impl TrendLine {
     }
 
     /// Formats a regression in short: `matmul bf16-true: step_seconds 11.0 % higher (1.20 ms → 1.33 ms)`.
-    fn told(&self) -> Option<String> {
+    fn regression(&self) -> Option<String> {
         let (turn, now) = self.worse()?;
         let scale = self.scale();
         let (before, after) = (digits::text(scale, turn.before), digits::text(scale, now));
@@ -59,7 +60,7 @@ impl TrendLine {
             .rfind(|later| later.towards == Direction::Worse && self.run(later).is_some());
         let again = again
             .and_then(|later| self.run(later))
-            .map(|run| format!(", and worse again from {}", named(run)));
+            .map(|run| format!(", and worse again since {}", named(run)));
         Some(format!(
             "{}: {} {} ({before} → {after}){}",
             self.name(),
@@ -79,24 +80,24 @@ pub(super) fn named(run: &TrendRun) -> String {
 }
 
 impl Trends {
-    /// Returns the summary: which metrics got worse and stayed worse, and from which run on, latest run first.
+    /// Returns the summary: the metrics that regressed and did not recover, by the run of the regression, latest run first.
     pub(super) fn answer(&self) -> Vec<String> {
         let worse: Vec<&TrendLine> = self.lines.iter().filter(|line| line.worse().is_some()).collect();
         let mut answer = vec![self.headline(worse.len())];
         answer.extend(self.sentences(&worse));
         let has = |line: &TrendLine, towards| line.turns.iter().any(|turn| turn.towards == towards);
-        let for_a_while = |line: &&TrendLine| line.worse().is_none() && has(line, Direction::Worse);
-        let better = |line: &&TrendLine| {
+        let recovered = |line: &&TrendLine| line.worse().is_none() && has(line, Direction::Worse);
+        let improved = |line: &&TrendLine| {
             line.worse().is_none() && !has(line, Direction::Worse) && has(line, Direction::Better)
         };
         let counted = |count: usize, what: &str| (count > 0).then(|| format!("{} {what}", metrics(count)));
         answer.extend(counted(
-            self.lines.iter().filter(for_a_while).count(),
-            "turned for the worse and then back.",
+            self.lines.iter().filter(recovered).count(),
+            "regressed and recovered.",
         ));
         answer.extend(counted(
-            self.lines.iter().filter(better).count(),
-            "got better, and none of these got worse.",
+            self.lines.iter().filter(improved).count(),
+            "improved without a regression.",
         ));
         answer
     }
@@ -104,17 +105,20 @@ impl Trends {
     fn headline(&self, worse: usize) -> String {
         let runs = units::count(self.runs as u64);
         match (self.runs, worse) {
-            (0, _) => "The history holds no run yet.".to_owned(),
-            (1, _) => "The history holds one run: nothing can have turned yet.".to_owned(),
+            (0, _) => "The history contains no runs.".to_owned(),
+            (1, _) => "The history contains one run, so there are no changes yet.".to_owned(),
             (_, 0) if self.lines.is_empty() => {
-                format!("None of the {runs} runs has a metric that the gate judges.")
+                format!("None of the {runs} runs has a metric that the gate compares.")
             }
-            (_, 0) => format!("Nothing turned for the worse and stayed so in {runs} runs."),
-            (_, worse) => format!("{} got worse and stayed so, in {runs} runs.", metrics(worse)),
+            (_, 0) => format!("No metric is worse than before, over {runs} runs."),
+            (_, worse) => format!(
+                "{} regressed and did not recover, over {runs} runs.",
+                metrics(worse)
+            ),
         }
     }
 
-    /// Returns one sentence per run from which on a metric is worse.
+    /// Returns one sentence per run since which a metric is worse.
     fn sentences(&self, worse: &[&TrendLine]) -> Vec<String> {
         let mut runs: BTreeMap<(&str, &str, &str), Vec<&TrendLine>> = BTreeMap::new();
         for line in worse {
@@ -128,7 +132,8 @@ impl Trends {
         let sentence = |((_, _, machine), mut lines): ((&str, &str, &str), Vec<&TrendLine>)| {
             lines.sort_by(|a, b| a.by_gravity(b));
             let run = lines.first().and_then(|line| line.run(line.worse()?.0))?;
-            let told: Vec<String> = lines.iter().take(NAMED).filter_map(|line| line.told()).collect();
+            let regressions = lines.iter().take(NAMED).filter_map(|line| line.regression());
+            let regressions: Vec<String> = regressions.collect();
             let more = match lines.len().saturating_sub(NAMED) {
                 0 => String::new(),
                 more => format!("; and {} more", units::count(more as u64)),
@@ -139,15 +144,15 @@ impl Trends {
                 String::new()
             };
             Some(format!(
-                "From run {} on{on}: {}{more}.",
+                "Since run {}{on}: {}{more}.",
                 named(run),
-                told.join("; ")
+                regressions.join("; ")
             ))
         };
         let mut sentences: Vec<String> = runs.into_iter().rev().take(RUNS).filter_map(sentence).collect();
         if all > RUNS {
             sentences.push(format!(
-                "And from {} earlier runs on; the table below has them all.",
+                "Other metrics are worse since {} earlier runs; the table below lists all of them.",
                 units::count((all - RUNS) as u64)
             ));
         }

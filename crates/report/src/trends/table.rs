@@ -25,13 +25,13 @@ impl Trends {
         });
         let left = |title: &str| (title.to_owned(), Align::Left);
         let mut header = [
-            "turned",
+            "direction",
             "first run",
             "revision",
             "workload",
             "setting",
             "metric",
-            "moved",
+            "change",
             "before → after",
         ]
         .map(left)

@@ -62,9 +62,9 @@ pub struct TrendRun {
 pub struct TrendChangePoint {
     /// Index of the first run after the change.
     pub first: usize,
-    /// Level before the change, back to the previous change point.
+    /// Level between the previous change point and this one.
     pub before: f64,
-    /// Level after the change, up to the next change point.
+    /// Level between this change point and the next one.
     pub after: f64,
     /// p-value: share of shuffled histories with an equally clear change.
     pub p: f64,
@@ -133,8 +133,8 @@ impl TrendLine {
         }
     }
 
-    /// Orders by severity, most severe first: currently worse, temporarily worse, better, irrelevant changes. Within these, larger changes
-    /// come first.
+    /// Orders by severity, most severe first: currently worse, temporarily worse, better, changed by an irrelevant amount. Within each
+    /// kind, larger changes come first.
     pub(super) fn by_gravity(&self, other: &Self) -> Ordering {
         let (ours, theirs) = (self.gravity(), other.gravity());
         theirs.0.cmp(&ours.0).then(theirs.1.total_cmp(&ours.1))

@@ -12,28 +12,29 @@ use crate::{
 };
 
 #[test]
-fn the_fastest_setting_whose_loss_is_shown_to_be_within_the_budget_is_advised() {
+fn the_fastest_setting_shown_to_be_within_the_budget_is_recommended() {
     let work = chosen(&a_faster_setting(), &points(1.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · high"));
     assert!(work.shown && work.equals.is_empty(), "{work:?}");
     let answer = work.answer.join(" ");
     assert!(
         answer.starts_with(
-            "Use 32-true · high: 2.00× (1.99–2.01) as fast as 32-true · highest, 1.00× (1.00–1.00) its \
+            "Use 32-true · high: 2.00× (1.99–2.01) as fast as 32-true · highest, 1.00× (1.00–1.00) the \
              peak memory, accuracy −0.40 points (−0.88 to 0.08)."
         ),
         "{answer}"
     );
     // A faster setting that is not advised is named with the reason.
     assert!(
-        answer.contains("bf16-mixed · highest costs least") && answer.contains("−10.0 points"),
+        answer.contains("The cheapest setting that ran, bf16-mixed · highest ")
+            && answer.contains("−10.0 points"),
         "{answer}"
     );
     assert!(answer.contains("one seed"), "{answer}");
 }
 
 #[test]
-fn the_end_of_the_interval_counts_and_not_the_estimate() {
+fn the_end_of_the_interval_is_compared_with_the_budget() {
     let work = chosen(&a_faster_setting(), &points(0.5));
     assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
     let high = setting(&work, "32-true · high");
@@ -45,7 +46,7 @@ fn the_end_of_the_interval_counts_and_not_the_estimate() {
 }
 
 #[test]
-fn without_an_interval_nothing_is_shown() {
+fn a_loss_without_an_interval_is_not_shown_to_be_within_the_budget() {
     let mut run = empty();
     tried(&mut run, F32, |_| ());
     tried(&mut run, HIGH, |record| {
@@ -57,12 +58,14 @@ fn without_an_interval_nothing_is_shown() {
     });
     let work = chosen(&run, &points(100.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
-    assert!(setting(&work, "32-true · high").reasons[0].contains("has no interval"));
-    assert!(setting(&work, "bf16-mixed · highest").reasons[0].contains("none was measured"));
+    assert!(setting(&work, "32-true · high").reasons[0].contains("has no confidence interval"));
+    assert!(
+        setting(&work, "bf16-mixed · highest").reasons[0].contains("no comparable accuracy was measured")
+    );
 }
 
 #[test]
-fn equal_predictions_are_equally_right() {
+fn the_agreement_bounds_the_accuracy_loss() {
     let mut run = empty();
     tried(&mut run, F32, |_| ());
     tried(&mut run, HIGH, |record| {
@@ -100,7 +103,7 @@ fn memory_is_limited_by_the_highest_peak() {
     );
     assert_eq!(
         setting(&work, "32-true · high").reasons,
-        ["it peaks at 4.00 GB, above 3.00 GB"]
+        ["its peak memory of 4.00 GB is above 3.00 GB"]
     );
     let mut run = a_faster_setting();
     let last = run
@@ -116,7 +119,7 @@ fn memory_is_limited_by_the_highest_peak() {
 }
 
 #[test]
-fn the_leanest_is_advised_where_memory_is_to_be_little_and_no_energy_is_said_to_be_none() {
+fn the_setting_with_the_least_memory_is_recommended_and_missing_energy_is_reported() {
     let goal = |minimise| Budget {
         minimise,
         ..points(20.0)
@@ -131,13 +134,13 @@ fn the_leanest_is_advised_where_memory_is_to_be_little_and_no_energy_is_said_to_
         (work.chosen, work.answer.join(" ")),
         (
             None,
-            "No energy was recorded, so no setting can be chosen by it.".into()
+            "No energy was recorded, so no setting can be chosen by energy.".into()
         )
     );
 }
 
 #[test]
-fn energy_decides_where_it_was_recorded() {
+fn recorded_energy_can_be_minimised() {
     let mut run = empty();
     for (axes, joules) in [(F32, 900.0), (HIGH, 300.0)] {
         tried(&mut run, axes, |record| {
@@ -150,11 +153,11 @@ fn energy_decides_where_it_was_recorded() {
     };
     let work = chosen(&run, &budget);
     assert_eq!(work.chosen.as_deref(), Some("32-true · high"));
-    assert!(work.answer[0].contains("0.33× its energy"), "{:?}", work.answer);
+    assert!(work.answer[0].contains("0.33× the energy"), "{:?}", work.answer);
 }
 
 #[test]
-fn what_diverged_or_was_another_arithmetic_is_out() {
+fn settings_that_diverged_or_executed_another_precision_are_excluded() {
     let mut run = a_faster_setting();
     tried(&mut run, HALF, |record| {
         record.status = Status::Diverged;
@@ -175,7 +178,7 @@ fn what_diverged_or_was_another_arithmetic_is_out() {
     assert_eq!(
         (diverged.speed.as_ref(), diverged.cost),
         (None, None),
-        "no number of what did not end"
+        "a setting that did not finish has no numbers"
     );
     assert_eq!(
         setting(&work, "16-mixed · highest").reasons,
@@ -184,7 +187,7 @@ fn what_diverged_or_was_another_arithmetic_is_out() {
 }
 
 #[test]
-fn one_process_that_executed_another_precision_is_enough_to_be_out() {
+fn one_process_that_executed_another_precision_excludes_its_setting() {
     let mut run = a_faster_setting();
     let high = run
         .records
@@ -200,7 +203,7 @@ fn one_process_that_executed_another_precision_is_enough_to_be_out() {
 }
 
 #[test]
-fn a_run_without_an_end_has_no_advice() {
+fn a_run_without_finished_settings_has_no_recommendation() {
     let mut run = empty();
     tried(&mut run, F32, |record| record.status = Status::Oom);
     let work = chosen(&run, &points(1.0));
@@ -223,6 +226,6 @@ fn a_run_without_an_end_has_no_advice() {
     assert!(
         advice(&run, &points(1.0))
             .text(|_| String::new())
-            .contains("nothing to advise")
+            .contains("so no setting is recommended")
     );
 }

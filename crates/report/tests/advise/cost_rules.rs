@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn matmul_high_is_told_where_it_is_faster_and_keeps_accuracy() {
+fn matmul_high_is_recommended_if_it_is_faster_and_keeps_accuracy() {
     let with = |seconds, wrong| {
         let mut run = empty();
         trained(&mut run, F32, 10.0, 100, 1e9);
@@ -18,7 +18,7 @@ fn matmul_high_is_told_where_it_is_faster_and_keeps_accuracy() {
     };
     assert_eq!(
         with(5.0, 100).unwrap(),
-        ["32-true · high: 2.00× (1.99–2.01) as fast as highest"]
+        ["32-true · high: 2.00× (1.99–2.01) as fast as with matmul highest"]
     );
     assert_eq!(with(11.0, 100), None);
     assert_eq!(with(9.99, 100), None, "as fast");
@@ -26,7 +26,7 @@ fn matmul_high_is_told_where_it_is_faster_and_keeps_accuracy() {
     assert!(fired(&products(), "matmul-high").is_none());
 }
 
-fn held(run: &mut Run, axes: Axes<'_>, weights: f64, activations: f64) {
+fn with_memory(run: &mut Run, axes: Axes<'_>, weights: f64, activations: f64) {
     let parts = [
         (MetricName::WeightsBytes, weights),
         (MetricName::WeightCopiesBytes, 0.0),
@@ -45,15 +45,15 @@ fn held(run: &mut Run, axes: Axes<'_>, weights: f64, activations: f64) {
 fn mixed_precision_that_saves_less_than_half_is_explained() {
     let with = |of_mixed| {
         let mut run = empty();
-        held(&mut run, F32, 100.0, 600.0);
-        held(&mut run, MIXED, of_mixed, 300.0);
+        with_memory(&mut run, F32, 100.0, 600.0);
+        with_memory(&mut run, MIXED, of_mixed, 300.0);
         fired(&run, "mixed-memory").map(|fired| fired.evidence)
     };
     assert_eq!(
         with(100.0).unwrap(),
         [
-            "16-mixed · highest: 0.70× of what 32-true · highest holds; 57 % of it are weights, gradients and optimizer \
-             state in f32, 0 % copies of weights"
+            "16-mixed · highest: 0.70× the memory of 32-true · highest; 57 % of its own memory is weights, gradients and optimizer \
+             state in f32, 0 % is copies of weights"
         ]
     );
     assert_eq!(with(40.0), None);
@@ -75,7 +75,7 @@ fn batches(rule: &str, axes: [Axes<'_>; 2], bytes: f64, factors: &[f64]) -> Opti
 }
 
 #[test]
-fn accumulation_that_lowers_memory_is_told_with_its_time() {
+fn accumulation_that_lowers_memory_is_recommended_with_its_time() {
     const WHOLE: Axes<'static> = &[(Axis::Batch, "16"), (Axis::Accumulate, "1")];
     const PARTS: Axes<'static> = &[(Axis::Batch, "4"), (Axis::Accumulate, "4")];
     const FEWER: Axes<'static> = &[(Axis::Batch, "4"), (Axis::Accumulate, "2")];
@@ -83,7 +83,7 @@ fn accumulation_that_lowers_memory_is_told_with_its_time() {
     assert_eq!(
         with(PARTS, 0.5e9).unwrap(),
         [
-            "accumulate 4 · batch 4: 0.50× (0.50–0.50) the peak memory of accumulate 1 · batch 16; it takes 1.30× (1.30–1.30) its \
+            "accumulate 4 · batch 4: 0.50× (0.50–0.50) the peak memory of accumulate 1 · batch 16; 1.30× (1.30–1.30) the \
              time"
         ]
     );
@@ -95,19 +95,19 @@ const OFF: Axes<'static> = &[(Axis::Checkpointing, "off")];
 const ON: Axes<'static> = &[(Axis::Checkpointing, "on")];
 
 #[test]
-fn checkpointing_that_lowers_memory_is_told_with_its_time() {
+fn checkpointing_that_lowers_memory_is_recommended_with_its_time() {
     let with = |bytes| batches("checkpointing", [OFF, ON], bytes, &FIVE);
     assert_eq!(
         with(0.5e9).unwrap(),
         [
-            "checkpointing on: 0.50× (0.50–0.50) the peak memory of checkpointing off; it takes 1.30× (1.30–1.30) its time"
+            "checkpointing on: 0.50× (0.50–0.50) the peak memory of checkpointing off; 1.30× (1.30–1.30) the time"
         ]
     );
     assert_eq!(with(1e9), None);
 }
 
 #[test]
-fn a_peak_of_the_host_takes_processes_and_what_an_allocator_counted_takes_one() {
+fn a_host_peak_needs_several_processes_and_an_allocator_count_needs_one() {
     assert_eq!(batches("checkpointing", [OFF, ON], 0.5e9, &[1.0]), None);
     let mut run = empty();
     for (axes, bytes) in [(OFF, 1e9), (ON, 0.5e9)] {
@@ -119,7 +119,7 @@ fn a_peak_of_the_host_takes_processes_and_what_an_allocator_counted_takes_one() 
     assert_eq!(
         counted(&run),
         [
-            "checkpointing on: 0.50× the peak memory of checkpointing off; what it costs in time is not shown: too few processes to \
+            "checkpointing on: 0.50× the peak memory of checkpointing off; the change in time is inconclusive: too few processes to \
              detect a difference"
         ]
     );
@@ -133,7 +133,7 @@ fn a_peak_of_the_host_takes_processes_and_what_an_allocator_counted_takes_one() 
 }
 
 #[test]
-fn no_advice_speaks_of_a_time_that_its_evidence_may_not_show() {
+fn advice_does_not_mention_a_time_without_evidence() {
     let counted = |record: &mut mantissa_core::Record, bytes| {
         set(record, MetricName::AllocatorReservedPeakBytes, bytes);
     };
@@ -145,7 +145,7 @@ fn no_advice_speaks_of_a_time_that_its_evidence_may_not_show() {
 }
 
 #[test]
-fn every_rule_has_a_source_and_stands_on_cells() {
+fn every_rule_has_sources_cells_and_evidence() {
     let mut run = empty();
     let workload: Workload = workload("w");
     support::article(&mut run, &workload);

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Creates a workload that generates text.
-fn writing() -> Workload {
+fn generation() -> Workload {
     let task = GenerateTask {
         model: Model::Llama(LlamaSize::LLAMA2_7B),
         prompt_tokens: 4,
@@ -23,7 +23,7 @@ fn writing() -> Workload {
         max_noise: 0.1,
     };
     Workload {
-        name: "writes".into(),
+        name: "generates".into(),
         task: Task::Generate(task),
     }
 }
@@ -33,7 +33,7 @@ fn text(ids: &str) -> Event {
 }
 
 /// Creates generations under three settings, each in one process per factor.
-fn written(factors: &[f64], narrow_ids: &str) -> Run {
+fn generated(factors: &[f64], narrow_ids: &str) -> Run {
     let mut run = empty();
     let settings = [
         ("32-true", 10.0, "7 8 9 1"),
@@ -41,7 +41,7 @@ fn written(factors: &[f64], narrow_ids: &str) -> Run {
         ("16-true", 20.0, "7 8 9 1"),
     ];
     for (precision, rate, ids) in settings {
-        let cell: Cell = cell("s", &writing(), &[(Axis::Precision, precision)]);
+        let cell: Cell = cell("s", &generation(), &[(Axis::Precision, precision)]);
         run.plan(&cell, None);
         for (repeat, factor) in (0..).zip(factors) {
             let mut record = record(&cell, Status::Ok, None);
@@ -70,7 +70,7 @@ fn kernels_are_chosen_by_their_error() {
     // f16 is slower than bf16 here and not more accurate.
     assert!(
         work.answer[0].ends_with(
-            "as: bf16-true (4.00 GFLOP/s, error 2.00×10⁻³), \
+            "error: bf16-true (4.00 GFLOP/s, error 2.00×10⁻³), \
              32-true · highest (1.00 GFLOP/s, error 1.00×10⁻⁷), 64-true (0.50 GFLOP/s, error 1.00×10⁻¹⁶)."
         ),
         "{:?}",
@@ -79,8 +79,8 @@ fn kernels_are_chosen_by_their_error() {
 }
 
 #[test]
-fn a_generation_is_not_judged_and_its_fastest_setting_is_named_with_how_its_text_begins() {
-    let work: WorkAdvice = chosen(&written(&FIVE, "7 8 3 1"), &points(100.0));
+fn the_fastest_generation_is_named_with_its_matching_tokens_and_not_recommended() {
+    let work: WorkAdvice = chosen(&generated(&FIVE, "7 8 3 1"), &points(100.0));
     assert_eq!(
         (work.chosen.as_deref(), work.unjudged.as_deref()),
         (None, Some("bf16-true"))
@@ -89,57 +89,58 @@ fn a_generation_is_not_judged_and_its_fastest_setting_is_named_with_how_its_text
     let answer = work.answer.join(" ");
     assert!(
         answer.starts_with(
-            "The quality of the results is not known for any setting (what is written here is timed and not judged), so none is \
-             recommended. Fastest, quality not measured: bf16-true, 3.00× (2.99–3.01) as fast as 32-true · highest, "
+            "No setting is recommended, because the quality of the results is unknown: generated text is timed, not evaluated. \
+             Fastest, quality not measured: bf16-true, 3.00× (2.99–3.01) as fast as 32-true · highest, "
         ),
         "{answer}"
     );
     assert!(
-        answer.contains(
-            "Of the first text that it wrote the first 2 of 4 tokens are those of 32-true · highest;"
-        ),
+        answer.contains("In its first generated text, the first 2 of 4 tokens match 32-true · highest;"),
         "{answer}"
     );
-    assert!(!answer.contains("Stay") && !answer.contains("Use"), "{answer}");
+    assert!(!answer.contains("Keep") && !answer.contains("Use"), "{answer}");
     let half = setting(&work, "16-true");
     assert_eq!((half.kept, half.reasons.len()), (false, 1), "{half:?}");
-    let text = advice(&written(&FIVE, "7"), &points(1.0))
+    let text = advice(&generated(&FIVE, "7"), &points(1.0))
         .text(|table| table.rows.iter().map(|row| row.join("|") + "\n").collect());
     assert!(
         text.contains("bf16-true|cheapest|")
-            && text.contains("16-true|not judged|")
-            && !text.contains("Out of the budget"),
+            && text.contains("16-true|quality unknown|")
+            && !text.contains("Outside the budget"),
         "{text}"
     );
 }
 
 #[test]
-fn the_beginnings_of_texts_are_counted() {
-    let answer = |ids| chosen(&written(&[1.0], ids), &points(1.0)).answer.join(" ");
-    assert!(answer("7 8 9 1").contains("wrote all 4 tokens are those of 32-true · highest"));
-    assert!(answer("7 1 9 1").contains("wrote the first of 4 tokens is that of"));
-    assert!(answer("1 8 9 1").contains("wrote not even the first token is that of"));
-    assert!(answer("7 8 9").contains("wrote the first 3 of 4 tokens are those of"));
-    assert!(answer("7").contains("Fastest by its median, quality not measured: bf16-true"));
-    assert!(!answer("").contains("wrote"), "of nothing, nothing is told");
-}
-
-#[test]
-fn memory_is_limited_where_nothing_is_judged() {
-    let budget = Budget {
-        memory_bytes: Some(0.5e9),
-        ..Budget::default()
-    };
-    let work = chosen(&written(&[1.0], "7 8 9 1"), &budget);
-    assert_eq!((work.chosen, work.unjudged), (None, None));
-    assert_eq!(
-        work.answer[1],
-        "Nor is any shown to be within the rest of the budget."
+fn matching_tokens_at_the_start_of_texts_are_counted() {
+    let answer = |ids| chosen(&generated(&[1.0], ids), &points(1.0)).answer.join(" ");
+    assert!(answer("7 8 9 1").contains("In its first generated text, all 4 tokens match 32-true · highest"));
+    assert!(answer("7 1 9 1").contains("only the first of 4 tokens matches 32-true"));
+    assert!(answer("1 8 9 1").contains("the first token already differs from 32-true"));
+    assert!(answer("7 8 9").contains("the first 3 of 4 tokens match 32-true"));
+    assert!(answer("7").contains("Fastest by median, quality not measured: bf16-true"));
+    assert!(
+        !answer("").contains("generated text, "),
+        "an empty text is not compared"
     );
 }
 
 #[test]
-fn random_weights_and_kernels_without_an_error_are_not_judged() {
+fn memory_is_limited_if_the_quality_is_unknown() {
+    let budget = Budget {
+        memory_bytes: Some(0.5e9),
+        ..Budget::default()
+    };
+    let work = chosen(&generated(&[1.0], "7 8 9 1"), &budget);
+    assert_eq!((work.chosen, work.unjudged), (None, None));
+    assert_eq!(
+        work.answer[1],
+        "No setting is shown to be within the other limits of the budget."
+    );
+}
+
+#[test]
+fn the_quality_of_random_weights_and_of_kernels_without_an_error_is_unknown() {
     let mut run = empty();
     for (axes, seconds) in [(F32, 10.0), (HIGH, 5.0)] {
         tried(&mut run, axes, |record| {
@@ -150,7 +151,10 @@ fn random_weights_and_kernels_without_an_error_are_not_judged() {
     }
     let work = chosen(&run, &points(1.0));
     assert_eq!(work.unjudged.as_deref(), Some("32-true · high"));
-    assert!(work.answer[0].contains("(no accuracy was measured)"), "{work:?}");
+    assert!(
+        work.answer[0].contains("is unknown: no accuracy was measured."),
+        "{work:?}"
+    );
 
     let mut run = products();
     for record in &mut run.records {
@@ -166,6 +170,9 @@ fn random_weights_and_kernels_without_an_error_are_not_judged() {
             (work.chosen.as_deref(), work.unjudged.as_deref()),
             (None, Some("bf16-true"))
         );
-        assert!(work.answer[0].contains("(no error was measured)"), "{work:?}");
+        assert!(
+            work.answer[0].contains("is unknown: no error was measured."),
+            "{work:?}"
+        );
     }
 }

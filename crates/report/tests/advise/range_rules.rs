@@ -12,7 +12,7 @@ use crate::{
 const EPSILON: &str = "`adam_eps=1e-8` is 0 in f16: an update may be zero over zero";
 
 #[test]
-fn overflow_of_f16_speaks_for_bf16() {
+fn overflow_in_f16_recommends_bf16() {
     let rule = "overflow-to-bf16";
     let shares = |axes, share| of_one(axes, rule, |record| set(record, MetricName::OverflowShare, share));
     assert_eq!(
@@ -21,7 +21,7 @@ fn overflow_of_f16_speaks_for_bf16() {
     );
     assert_eq!(shares(HALF, 0.0), None);
     assert_eq!(shares(BF16, 0.02), None);
-    // Loss scaling provokes overflow on purpose.
+    // Loss scaling causes overflow deliberately.
     assert_eq!(shares(MIXED, 0.02), None);
     let scale = |to| {
         of_one(MIXED, rule, |record| {
@@ -34,13 +34,13 @@ fn overflow_of_f16_speaks_for_bf16() {
         diverge(record);
         record.events.push(event(EventKind::Warning, 1e-8, EPSILON));
     });
-    assert_eq!(epsilon, None, "that has another cause");
+    assert_eq!(epsilon, None, "the epsilon is the cause");
 }
 
 #[test]
-fn a_divergence_speaks_for_bf16_where_f32_does_not_diverge_and_ran() {
+fn divergence_recommends_bf16_if_f32_finished_without_divergence() {
     let rule = "overflow-to-bf16";
-    let beside = |f32: Option<fn(&mut Record)>, half: fn(&mut Record)| {
+    let with_f32 = |f32: Option<fn(&mut Record)>, half: fn(&mut Record)| {
         let mut run = empty();
         if let Some(change) = f32 {
             tried(&mut run, F32, change);
@@ -49,27 +49,27 @@ fn a_divergence_speaks_for_bf16_where_f32_does_not_diverge_and_ran() {
         fired(&run, rule).map(|fired| fired.evidence)
     };
     assert_eq!(
-        beside(Some(|_| ()), diverge).unwrap(),
-        ["16-true: diverged: not finite; 32-true · highest ran to its end"]
+        with_f32(Some(|_| ()), diverge).unwrap(),
+        ["16-true: diverged: not finite; 32-true · highest finished"]
     );
-    assert_eq!(beside(Some(diverge), diverge), None, "f32 diverged, too");
-    assert_eq!(beside(None, diverge), None, "the effect of f32 is not known");
+    assert_eq!(with_f32(Some(diverge), diverge), None, "f32 also diverged");
+    assert_eq!(with_f32(None, diverge), None, "the effect of f32 is unknown");
     let overflow: fn(&mut Record) = |record| set(record, MetricName::OverflowShare, 0.1);
-    assert!(beside(Some(|_| ()), overflow).is_some());
-    assert_eq!(beside(Some(overflow), overflow), None, "f32 overflows, too");
-    assert_eq!(beside(Some(diverge), overflow), None);
+    assert!(with_f32(Some(|_| ()), overflow).is_some());
+    assert_eq!(with_f32(Some(overflow), overflow), None, "f32 also overflows");
+    assert_eq!(with_f32(Some(diverge), overflow), None);
 }
 
 #[test]
-fn an_epsilon_that_vanishes_is_told_with_how_it_ended() {
+fn a_vanishing_epsilon_is_reported_with_the_status() {
     let rule = "vanishing-epsilon";
-    let told = of_one(HALF, rule, |record| {
+    let evidence = of_one(HALF, rule, |record| {
         diverge(record);
         record.events.push(event(EventKind::Warning, 1e-8, EPSILON));
     });
     assert_eq!(
-        told.unwrap(),
-        [format!("16-true: {EPSILON}; it diverged: not finite")]
+        evidence.unwrap(),
+        [format!("16-true: {EPSILON}; status diverged: not finite")]
     );
     assert_eq!(
         of_one(HALF, rule, |record| record.events.push(event(
@@ -117,16 +117,16 @@ fn lost(axes: Axes<'_>, gradients: u64, state: u64, change: fn(&mut Record)) -> 
 }
 
 #[test]
-fn gradients_that_vanish_without_a_loss_scale_speak_for_one() {
+fn vanishing_gradients_recommend_loss_scaling() {
     assert_eq!(
         lost(HALF, 60, 0, |_| ()).unwrap(),
-        ["16-true: 6.0 % of observed gradients became 0"]
+        ["16-true: 6.0 % of observed gradients underflowed to 0"]
     );
     assert_eq!(lost(HALF, 50, 0, |_| ()), None);
     assert_eq!(
         lost(HALF, 10, 900, |_| ()),
         None,
-        "no scale lifts the optimizer's state"
+        "loss scaling does not affect the optimizer state"
     );
     assert_eq!(lost(MIXED, 60, 0, |_| ()), None);
     let overflowed = lost(HALF, 60, 0, |record| set(record, MetricName::OverflowShare, 0.1));
@@ -134,11 +134,11 @@ fn gradients_that_vanish_without_a_loss_scale_speak_for_one() {
     let unseen = of_one(HALF, "loss-scaling", |record| {
         set(record, MetricName::UnderflowShare, 0.9);
     });
-    assert_eq!(unseen, None, "whose values they were is not known");
+    assert_eq!(unseen, None, "the tensors are unknown");
 }
 
 #[test]
-fn lost_changes_speak_for_weights_in_f32() {
+fn lost_weight_updates_recommend_weights_in_f32() {
     let share = |axes, share| {
         of_one(axes, "f32-weights", |record| {
             set(record, MetricName::LostUpdateShare, share)
@@ -146,7 +146,7 @@ fn lost_changes_speak_for_weights_in_f32() {
     };
     assert_eq!(
         share(HALF, 0.7).unwrap(),
-        ["16-true: 70.0 % of the changes were lost"]
+        ["16-true: 70.0 % of the weight updates were lost"]
     );
     assert_eq!(share(HALF, 0.5), None);
     assert_eq!(share(MIXED, 0.7), None);
@@ -154,7 +154,7 @@ fn lost_changes_speak_for_weights_in_f32() {
 }
 
 #[test]
-fn another_precision_than_asked_for_is_told() {
+fn another_precision_than_requested_is_reported() {
     let verdict = |verdict| {
         of_one(HIGH, "executed-differs", |record| {
             record.executed.operand_bits = Some(24);

@@ -19,7 +19,7 @@ fn seeded(run: &mut Run, seed: u64, axes: Axes<'_>, (seconds, wrong): (f64, usiz
 }
 
 #[test]
-fn seeds_of_a_setting_are_one_candidate_and_their_spread_counts() {
+fn seeds_of_a_setting_are_one_candidate_with_an_interval_over_seeds() {
     let mut run = empty();
     // Under the three seeds, 0, 10 and 20 more examples are wrong: 1 point on average, standard deviation 1, interval ± 2.48.
     for (seed, lost) in [(1, 0), (2, 10), (3, 20)] {
@@ -40,7 +40,7 @@ fn seeds_of_a_setting_are_one_candidate_and_their_spread_counts() {
 }
 
 #[test]
-fn where_the_baseline_failed_nothing_takes_its_place() {
+fn a_failed_baseline_is_not_replaced() {
     let mut run = empty();
     for seed in [1, 2, 3] {
         let base = if seed == 2 { Status::Diverged } else { Status::Ok };
@@ -56,10 +56,10 @@ fn where_the_baseline_failed_nothing_takes_its_place() {
         assert!(!one.baseline && one.accuracy_loss.is_none(), "{one:?}");
         assert_eq!(
             one.reasons,
-            ["not shown to keep accuracy: the baseline did not run to its end under 1 of 3 seeds"]
+            ["not shown to keep accuracy: the baseline did not finish for 1 of 3 seeds"]
         );
     }
-    // If seed 2 compared the setting with itself, the speed would be below 2.
+    // The speed would be below 2 if seed 2 were compared with itself.
     let speed = setting(&work, "32-true · high").speed.as_ref().unwrap();
     assert!((speed.value - 2.0).abs() < 1e-9, "{speed:?}");
 }

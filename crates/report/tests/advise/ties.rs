@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn what_costs_as_much_is_named_beside_the_choice() {
+fn settings_of_equal_cost_are_named_with_the_choice() {
     let mut run = empty();
     trained(&mut run, F32, 10.0, 100, 1e9);
     trained(&mut run, HIGH, 5.0, 100, 1e9);
@@ -19,8 +19,8 @@ fn what_costs_as_much_is_named_beside_the_choice() {
     assert_eq!(work.equals, ["bf16-mixed · highest"]);
     assert!(
         work.answer[1].starts_with(
-            "Shown to be as fast as 32-true · high to within 2 % (in brackets the speed over that of 32-true · highest): \
-             bf16-mixed · highest (2.00×). Of these 32-true · high is named because it gives up the fewest bits"
+            "Shown to be as fast as 32-true · high within 2 % (in brackets: speed relative to 32-true · highest): bf16-mixed · \
+             highest (2.00×). Of these, 32-true · high is chosen because it is nearest to the baseline: fewest bits lost"
         ),
         "{:?}",
         work.answer
@@ -28,7 +28,7 @@ fn what_costs_as_much_is_named_beside_the_choice() {
 }
 
 #[test]
-fn of_settings_shown_to_cost_as_much_the_one_nearest_to_the_baseline_is_named() {
+fn the_setting_nearest_to_the_baseline_is_chosen_from_those_of_equal_cost() {
     let mut run = empty();
     trained(&mut run, F32, 10.0, 100, 1e9);
     trained(&mut run, BF16, 5.0, 100, 1e9);
@@ -40,25 +40,21 @@ fn of_settings_shown_to_cost_as_much_the_one_nearest_to_the_baseline_is_named() 
 }
 
 #[test]
-fn nothing_is_changed_for_what_is_shown_to_buy_nothing() {
+fn the_baseline_is_kept_if_no_setting_is_cheaper() {
     let mut run = empty();
     trained(&mut run, F32, 10.0, 100, 1e9);
     trained(&mut run, HIGH, 9.99, 100, 1e9);
     let work = chosen(&run, &points(1.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
+    assert!(work.answer[0].starts_with("Keep 32-true · highest"), "{work:?}");
     assert!(
-        work.answer[0].starts_with("Stay with 32-true · highest"),
-        "{work:?}"
-    );
-    assert!(
-        work.answer[1]
-            .contains("(in brackets the speed over that of 32-true · highest): 32-true · high (1.00×)"),
+        work.answer[1].contains("(in brackets: speed relative to 32-true · highest): 32-true · high (1.00×)"),
         "{work:?}"
     );
 }
 
 #[test]
-fn ties_are_said_to_be_ties_where_the_baseline_does_not_fit() {
+fn ties_are_reported_if_the_baseline_exceeds_the_budget() {
     let budget = Budget {
         memory_bytes: Some(2e9),
         ..points(100.0)
@@ -79,9 +75,9 @@ fn ties_are_said_to_be_ties_where_the_baseline_does_not_fit() {
     );
     let answer = one.answer.join(" ");
     assert!(
-        answer.starts_with("By its median, bf16-mixed · highest is cheapest")
+        answer.starts_with("bf16-mixed · highest has the lowest median cost")
             && answer.contains("not shown to cost more than bf16-mixed · highest")
-            && answer.contains("32-true · high (2.00×). Of these bf16-mixed · highest is named because its median is the least."),
+            && answer.contains("32-true · high (2.00×). Of these, bf16-mixed · highest is chosen because it has the lowest median cost."),
         "{answer}"
     );
     // By the medians of five processes, 32-true · high is 1 % slower: equally fast, and closer to the baseline.
@@ -98,7 +94,7 @@ fn ties_are_said_to_be_ties_where_the_baseline_does_not_fit() {
 }
 
 #[test]
-fn one_process_shows_nothing_to_be_faster() {
+fn one_process_cannot_show_a_lower_cost() {
     let mut run = empty();
     tried(&mut run, F32, |_| ());
     tried(&mut run, HIGH, |record| {
@@ -112,11 +108,11 @@ fn one_process_shows_nothing_to_be_faster() {
     assert_eq!(work.equals, ["32-true · highest"]);
     let answer = work.answer.join(" ");
     assert!(
-        answer.starts_with("By its median, 32-true · high is cheapest"),
+        answer.starts_with("32-true · high has the lowest median cost"),
         "{answer}"
     );
     assert!(
-        answer.contains("is not shown, so that nothing yet speaks against 32-true · highest"),
+        answer.contains("so there is no evidence against 32-true · highest yet."),
         "{answer}"
     );
 }

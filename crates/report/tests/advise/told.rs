@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn what_was_not_tested_is_listed() {
+fn untested_settings_are_listed() {
     let mut run = a_faster_setting();
     let undefined = cell(
         "s",
@@ -19,7 +19,7 @@ fn what_was_not_tested_is_listed() {
     let gaps = first(&run, &points(1.0)).untested;
     // Three of twelve settings ran.
     assert!(
-        gaps[0].starts_with("9 settings of arithmetic: 64-true, 32-true · medium, 16-mixed · highest"),
+        gaps[0].starts_with("9 arithmetic settings: 64-true, 32-true · medium, 16-mixed · highest"),
         "{gaps:?}"
     );
     let all = gaps.join(" ");
@@ -27,20 +27,20 @@ fn what_was_not_tested_is_listed() {
         "Other seeds",
         "batch 8",
         "A GPU",
-        "Real data: it was synthetic reviews",
+        "Real data: the run used synthetic reviews",
         "Energy",
-        "which precision the hardware used",
+        "The executed precision of ",
     ] {
         assert!(all.contains(gap), "{gap}: {all}");
     }
     assert!(
-        !all.contains("not defined") && !all.contains("How much processes differ"),
+        !all.contains("not defined") && !all.contains("Variation between processes"),
         "{all}"
     );
 }
 
 #[test]
-fn what_the_advice_is_about_stands_above_it() {
+fn warnings_are_above_the_advice() {
     let run = a_faster_setting();
     let advice = advice(&run, &points(1.0));
     let titles: Vec<&str> = advice
@@ -48,12 +48,15 @@ fn what_the_advice_is_about_stands_above_it() {
         .iter()
         .map(|banner| banner.title.as_str())
         .collect();
-    assert_eq!(titles, ["These are CPU times.", "This is advice about this CPU."]);
+    assert_eq!(
+        titles,
+        ["These are CPU times.", "This advice applies to this CPU."]
+    );
     assert_eq!(advice.workloads[0].warnings[0].title, "The data is synthetic.");
     let text = advice.text(|table| table.rows.iter().map(|row| row.join("|") + "\n").collect());
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-    assert!(place("This is advice about this CPU.") < place("Use 32-true · high"));
-    assert!(place("32-true · high|advised|") < place("Not tested:"));
+    assert!(place("This advice applies to this CPU.") < place("Use 32-true · high"));
+    assert!(place("32-true · high|recommended|") < place("Not tested:"));
     assert_eq!(
         text,
         crate::advice::advice(&run, &points(1.0)).text(|table| table

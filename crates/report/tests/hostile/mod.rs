@@ -21,7 +21,7 @@ fn every_file_of_a_run_folder() {
 }
 
 #[test]
-fn samples_as_they_lie_on_the_disk() {
+fn packed_samples() {
     alone(|| {
         let [.., samples] = readers::valid();
         let mut packed = GzEncoder::new(vec![], Compression::fast());

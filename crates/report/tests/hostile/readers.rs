@@ -1,4 +1,4 @@
-//! Readers of a run folder, which take the bytes of one file and return the error. The fuzz targets call them too.
+//! Functions that read a run folder with the given bytes as one of its files. The fuzz targets call them too.
 
 use std::{
     fmt::Display,
@@ -55,7 +55,7 @@ impl Drop for Folder {
     }
 }
 
-fn said(error: impl Display) -> String {
+fn message(error: impl Display) -> String {
     error.to_string()
 }
 
@@ -68,8 +68,8 @@ pub fn file(number: usize, bytes: &[u8]) -> Result<(), String> {
     let mut files = valid();
     files[number] = bytes.to_vec();
     let mut packed = GzEncoder::new(vec![], Compression::fast());
-    packed.write_all(&files[3]).map_err(said)?;
-    files[3] = packed.finish().map_err(said)?;
+    packed.write_all(&files[3]).map_err(message)?;
+    files[3] = packed.finish().map_err(message)?;
     put(&folder.0, &files)
 }
 
@@ -84,18 +84,18 @@ pub fn packed_samples(bytes: &[u8]) -> Result<(), String> {
 fn put(folder: &Path, files: &[Vec<u8>; 4]) -> Result<(), String> {
     for (name, bytes) in FILES.iter().zip(files) {
         let path = folder.join(name);
-        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(said)?;
-        fs::write(path, bytes).map_err(said)?;
+        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(message)?;
+        fs::write(path, bytes).map_err(message)?;
     }
-    let run = load(folder).map_err(said)?;
-    // Fuzzing calls this a million times, which would take days with reports.
+    let run = load(folder).map_err(message)?;
+    // A fuzz target calls this a million times, which would take days if it rendered reports.
     if std::env::var_os("MANTISSA_HOSTILE_PARSE_ONLY").is_some() {
         return Ok(());
     }
-    let report = Report::new(&run).map_err(said)?;
+    let report = Report::new(&run).map_err(message)?;
     assert!(!markdown(&report).is_empty());
-    csv(&report).map_err(said)?;
-    let reports = [Report::new(&run).map_err(said)?, report];
+    csv(&report).map_err(message)?;
+    let reports = [Report::new(&run).map_err(message)?, report];
     if let Err(error) = RunComparison::new(&reports) {
         let error = error.to_string();
         assert!(error.starts_with("the runs have no cell in common"), "{error}");
@@ -103,7 +103,7 @@ fn put(folder: &Path, files: &[Vec<u8>; 4]) -> Result<(), String> {
     drop(reports);
     let runs = [run];
     for format in ExportFormat::ALL {
-        export(&runs, *format, &[]).map_err(said)?;
+        export(&runs, *format, &[]).map_err(message)?;
     }
     Ok(())
 }

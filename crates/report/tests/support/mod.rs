@@ -187,7 +187,7 @@ pub trait Add {
     fn measured(&mut self, record: Record, samples: Option<Samples>);
 }
 
-/// Sets time, accuracy (of 1,000 examples) and memory of a training cell.
+/// Sets time, accuracy (over 1,000 examples) and memory of a training cell.
 pub fn train_metrics(record: &mut Record, seconds: f64, hits: u64, bytes: f64) {
     let accuracy = mantissa_analysis::wilson(hits, 1_000).unwrap();
     let time = (seconds * 0.985, seconds * 1.015);
@@ -212,7 +212,7 @@ pub fn train_metrics(record: &mut Record, seconds: f64, hits: u64, bytes: f64) {
     record.data = Some(synthetic());
 }
 
-/// Sets the memory of a training by part, for weights of 60 MB in f32 with Adam's two moments.
+/// Sets the memory breakdown of a training with 60 MB of f32 weights and the two moments of Adam.
 pub fn memory_parts(record: &mut Record, precision: &str) {
     let (weight, copies, activations) = match precision {
         "64-true" => (120e6, 0.0, 800e6),

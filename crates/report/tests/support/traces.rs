@@ -19,25 +19,25 @@ pub fn trace() -> Vec<Series> {
     .map(Series::new);
     for tick in 0..600_u32 {
         let seconds = f64::from(tick) / 10.0;
-        let works = seconds > 4.0;
-        let held = (35.0..41.0).contains(&seconds);
+        let busy = seconds > 4.0;
+        let throttled = (35.0..41.0).contains(&seconds);
         let wave = (seconds * 2.0).sin();
-        let in_use = if works { 3.1e9 + 0.4e9 * wave } else { 0.2e9 };
+        let in_use = if busy { 3.1e9 + 0.4e9 * wave } else { 0.2e9 };
         let readings = [
             0.9e9 + 4e6 * seconds,
-            if works { 5.2e9 } else { 0.6e9 },
-            if works { 4.6e9 } else { 0.1e9 },
+            if busy { 5.2e9 } else { 0.6e9 },
+            if busy { 4.6e9 } else { 0.1e9 },
             in_use,
-            if works { 610.0 + 60.0 * wave } else { 80.0 },
-            if held { 1.2e9 } else { 1.98e9 },
+            if busy { 610.0 + 60.0 * wave } else { 80.0 },
+            if throttled { 1.2e9 } else { 1.98e9 },
             2.6e9,
             34.0 + 40.0 * (1.0 - (-seconds / 15.0).exp()),
-            if held { 4.0 } else { 0.0 },
-            if works { 0.97 } else { 0.03 },
+            if throttled { 4.0 } else { 0.0 },
+            if busy { 0.97 } else { 0.03 },
         ];
         for (series, reading) in series.iter_mut().zip(readings) {
-            let lost = series.name == SeriesName::PowerWatts && (200..230).contains(&tick);
-            series.push(seconds, if lost { f64::NAN } else { reading });
+            let missing = series.name == SeriesName::PowerWatts && (200..230).contains(&tick);
+            series.push(seconds, if missing { f64::NAN } else { reading });
         }
     }
     series.into()
@@ -49,11 +49,11 @@ pub fn launches() -> Vec<Series> {
     let mut throttled = Series::new(SeriesName::Throttled);
     for launch in 1..=400_u32 {
         let noise = f64::from(launch * 7_919 % 1_000) / 1_000.0;
-        let held = (200..212).contains(&launch);
-        let far = [57, 58, 333].contains(&launch);
-        let seconds = 2e-3 * (1.0 + 0.04 * noise) * if held { 1.3 } else { 1.0 };
-        times.push(f64::from(launch), if far { 0.011 } else { seconds });
-        throttled.push(f64::from(launch), f64::from(u8::from(held)));
+        let is_throttled = (200..212).contains(&launch);
+        let is_outlier = [57, 58, 333].contains(&launch);
+        let seconds = 2e-3 * (1.0 + 0.04 * noise) * if is_throttled { 1.3 } else { 1.0 };
+        times.push(f64::from(launch), if is_outlier { 0.011 } else { seconds });
+        throttled.push(f64::from(launch), f64::from(u8::from(is_throttled)));
     }
     vec![times, throttled]
 }

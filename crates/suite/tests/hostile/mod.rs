@@ -30,7 +30,7 @@ fn record() -> Record {
         repeat: 0,
         attempt: 1,
         status: Status::Failed,
-        reason: Some("it was tampered with".to_owned()),
+        reason: Some("invented reason".to_owned()),
         executed: Executed::unverified(),
         metrics: Default::default(),
         events: vec![mantissa_core::Event {

@@ -9,16 +9,16 @@ use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
 const LONGEST_PLANNED: usize = 1500;
 
 fn text(bytes: &[u8]) -> Result<&str, String> {
-    str::from_utf8(bytes).map_err(said)
+    str::from_utf8(bytes).map_err(message)
 }
 
-fn said(error: impl Display) -> String {
+fn message(error: impl Display) -> String {
     error.to_string()
 }
 
 /// Parses a suite file. Short valid suites are planned too.
 pub fn suite(bytes: &[u8]) -> Result<(), String> {
-    let suite = parse("hostile", "hostile.toml", text(bytes)?).map_err(said)?;
+    let suite = parse("hostile", "hostile.toml", text(bytes)?).map_err(message)?;
     // A long suite can have millions of cells.
     if bytes.len() > LONGEST_PLANNED {
         return Ok(());
@@ -33,7 +33,7 @@ pub fn suite(bytes: &[u8]) -> Result<(), String> {
             models: Default::default(),
             filter: None,
         };
-        plan(std::slice::from_ref(&suite), &options).map_err(said)?;
+        plan(std::slice::from_ref(&suite), &options).map_err(message)?;
     }
     Ok(())
 }
@@ -41,7 +41,7 @@ pub fn suite(bytes: &[u8]) -> Result<(), String> {
 /// Parses `axis=value,value` and `axis+axis=value:value`. Checks that values survive a round trip through text.
 pub fn axes(bytes: &[u8]) -> Result<(), String> {
     let text = text(bytes)?;
-    let sweep = parse_override(text).map_err(said)?;
+    let sweep = parse_override(text).map_err(message)?;
     for (axis, value) in sweep.rows.iter().flat_map(|row| sweep.axes.iter().zip(row)) {
         // A pattern can contain separators of the command line.
         if !matches!(value, AxisValue::List(_)) {
@@ -55,13 +55,13 @@ pub fn axes(bytes: &[u8]) -> Result<(), String> {
 pub fn value(bytes: &[u8]) -> Result<(), String> {
     let text = text(bytes)?;
     let read = Axis::ALL.iter().map(|axis| axis.parse(text));
-    let errors: Vec<String> = read.filter_map(Result::err).map(said).collect();
+    let errors: Vec<String> = read.filter_map(Result::err).map(message).collect();
     errors.first().map_or(Ok(()), |error| Err(error.clone()))
 }
 
 /// Parses the name of a layout.
 pub fn layout(bytes: &[u8]) -> Result<(), String> {
-    let layout: Layout = text(bytes)?.parse().map_err(said)?;
+    let layout: Layout = text(bytes)?.parse().map_err(message)?;
     assert_eq!(layout.to_string().parse(), Ok(layout));
     assert!(layout.max_finite().is_finite() && layout.round(1.0) == 1.0);
     Ok(())
@@ -72,17 +72,17 @@ pub fn records(bytes: &[u8]) -> Result<(), String> {
     let mut reader = RecordReader::new(bytes);
     let streamed: Result<Vec<_>, _> = reader.by_ref().collect();
     assert!(reader.whole_bytes() <= bytes.len() as u64);
-    let streamed = streamed.map_err(said)?;
+    let streamed = streamed.map_err(message)?;
     // A truncated tail can be invalid UTF-8.
     let Ok(text) = str::from_utf8(bytes) else {
         return Ok(());
     };
     let ParsedRecords {
         records, whole_bytes, ..
-    } = parse_records(text).map_err(said)?;
+    } = parse_records(text).map_err(message)?;
     assert_eq!(records, streamed);
     assert_eq!(
-        parse_records(&text[..whole_bytes]).map_err(said)?.records,
+        parse_records(&text[..whole_bytes]).map_err(message)?.records,
         streamed
     );
     Ok(())

@@ -20,8 +20,8 @@ pub(super) struct Found {
     pub(super) whole: Option<&'static str>,
 }
 
-const A_SLICE: &str = "a MIG slice has no sensor of its own, and the sensor of its GPU counts every slice";
-const SLICED: &str = "MIG is on, and the GPU's own reading counts every slice";
+const A_SLICE: &str = "a MIG slice has no sensors, and those of its GPU measure all slices";
+const SLICED: &str = "MIG is on, so the readings of the GPU include all slices";
 
 impl Library {
     /// Finds a device by its UUID (`GPU-…`, `MIG-…`) or PCI bus id (`0000:17:00.0`), as reported by CUDA.

@@ -54,8 +54,8 @@ pub fn unavailable() -> Option<&'static str> {
 /// Formats an error for a record, without paths of the machine.
 pub(super) fn reason(error: &NvmlError) -> String {
     match error {
-        NvmlError::LibloadingError(_) => format!("the library `{}` is not there", NAMES[0]),
-        NvmlError::FailedToLoadSymbol(_) => "this driver has no such function".into(),
+        NvmlError::LibloadingError(_) => format!("library `{}` not found", NAMES[0]),
+        NvmlError::FailedToLoadSymbol(_) => "the driver does not have this function".into(),
         NvmlError::UnexpectedVariant(code) => format!("NVML error {code}"),
         other => other.to_string(),
     }
@@ -68,6 +68,6 @@ mod tests {
     #[test]
     fn a_library_that_is_not_there_is_named_without_its_path() {
         let missing = Library::at(Path::new("/no/such/folder/libnvidia-ml.so.1")).unwrap_err();
-        assert_eq!(missing, "the library `libnvidia-ml.so.1` is not there");
+        assert_eq!(missing, "library `libnvidia-ml.so.1` not found");
     }
 }

@@ -26,7 +26,7 @@ struct Quantity {
     /// Number of failures after the first successful reading.
     failures: usize,
     /// True if the quantity can never be read, so further calls would only take time.
-    hopeless: bool,
+    unsupported: bool,
 }
 
 impl Notes {
@@ -43,7 +43,7 @@ impl Notes {
         call: impl FnOnce() -> Result<T, NvmlError>,
     ) -> Option<T> {
         let quantity = self.quantities.entry(what).or_default();
-        if quantity.hopeless || self.lost.is_some() {
+        if quantity.unsupported || self.lost.is_some() {
             return None;
         }
         match call() {
@@ -56,7 +56,7 @@ impl Notes {
                 if matches!(error, NvmlError::GpuLost | NvmlError::ResetRequired) {
                     self.lost = Some((now, reason(&error)));
                 }
-                quantity.hopeless = !quantity.seen
+                quantity.unsupported = !quantity.seen
                     && matches!(error, NvmlError::NotSupported | NvmlError::FailedToLoadSymbol(_));
                 quantity.fail(now, reason(&error));
                 None
@@ -81,7 +81,7 @@ impl Notes {
     pub(super) fn refuse(&mut self, quantities: &[&'static str], reason: &str) {
         for what in quantities {
             let quantity = self.quantities.entry(what).or_default();
-            quantity.hopeless = true;
+            quantity.unsupported = true;
             quantity.failed = Some((0.0, reason.into()));
         }
     }
@@ -94,7 +94,7 @@ impl Notes {
             let (_, reason) = quantity.failed.as_ref()?;
             match (quantity.seen, quantity.failing) {
                 (false, _) => Some(format!("{what}: {reason}")),
-                (true, Some(since)) => Some(format!("{what}: not since {since:.2} s: {reason}")),
+                (true, Some(since)) => Some(format!("{what}: unavailable since {since:.2} s: {reason}")),
                 (true, None) => None,
             }
         });
@@ -183,7 +183,10 @@ mod tests {
             notes.missing(),
             ["power: the requested operation is not available on the target device"]
         );
-        assert!(notes.events().is_empty(), "it never worked");
+        assert!(
+            notes.events().is_empty(),
+            "a quantity that was never read has no event"
+        );
     }
 
     #[test]
@@ -194,7 +197,7 @@ mod tests {
         fail(&mut notes, 3.0, NvmlError::Timeout);
         assert_eq!(
             notes.missing(),
-            ["power: not since 2.00 s: an internal driver error occurred"]
+            ["power: unavailable since 2.00 s: an internal driver error occurred"]
         );
         assert_eq!(
             notes.events()[0].detail,

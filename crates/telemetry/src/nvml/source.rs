@@ -120,7 +120,7 @@ impl Source for GpuSource {
         let throttle = || board.current_throttle_reasons();
         reading.throttle = notes.ask(THROTTLE, now, throttle).map(|reasons| reasons.bits());
         if !reading.brief {
-            seldom(found, &self.own, notes, reading);
+            read_slow_quantities(found, &self.own, notes, reading);
         }
     }
 
@@ -137,7 +137,7 @@ impl Source for GpuSource {
 }
 
 /// Reads the quantities that brief readings leave out.
-fn seldom(found: &Found, own: &[u32], notes: &mut Notes, reading: &mut Reading) {
+fn read_slow_quantities(found: &Found, own: &[u32], notes: &mut Notes, reading: &mut Reading) {
     let now = reading.seconds;
     let utilisation = || found.device.utilization_rates();
     reading.utilisation = notes

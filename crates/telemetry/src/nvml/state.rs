@@ -81,7 +81,7 @@ impl Library {
                 let names = others.iter().chain([&last]);
                 let names = names.map(|gpu| gpu.uuid.as_deref().unwrap_or(&gpu.name));
                 Err(format!(
-                    "NVML lists {} devices and it is not known which one is used: {}",
+                    "NVML lists {} devices, and the one in use is unknown: {}",
                     others.len() + 1,
                     names.collect::<Vec<_>>().join(", ")
                 ))
@@ -115,40 +115,40 @@ impl Library {
     }
 
     fn now(self, device: &Result<NvmlDevice<'_>, NvmlError>) -> Device {
-        let asked = device.as_ref().ok();
-        let clock_bits = asked.and_then(|device| device.current_throttle_reasons().ok());
+        let available = device.as_ref().ok();
+        let clock_bits = available.and_then(|device| device.current_throttle_reasons().ok());
         let clock_bits = clock_bits.as_ref().map(ThrottleReasons::bits);
-        let processes = asked.and_then(|device| device.running_compute_processes().ok());
+        let processes = available.and_then(|device| device.running_compute_processes().ok());
         Device {
             gpu: self.describe(device),
-            pci_bus_id: asked
+            pci_bus_id: available
                 .and_then(|device| device.pci_info().ok())
                 .map(|pci| pci.bus_id),
-            used_bytes: asked
+            used_bytes: available
                 .and_then(|device| device.memory_info().ok())
                 .map(|memory| memory.used),
-            power_watts: asked.and_then(|device| device.power_usage().ok()).map(watts),
-            power_limit_default_watts: asked
+            power_watts: available.and_then(|device| device.power_usage().ok()).map(watts),
+            power_limit_default_watts: available
                 .and_then(|device| device.power_management_limit_default().ok())
                 .map(watts),
-            sm_clock_hz: asked
+            sm_clock_hz: available
                 .and_then(|device| device.clock_info(Clock::SM).ok())
                 .map(hertz),
-            memory_clock_hz: asked
+            memory_clock_hz: available
                 .and_then(|device| device.clock_info(Clock::Memory).ok())
                 .map(hertz),
-            temperature_celsius: asked
+            temperature_celsius: available
                 .and_then(|device| device.temperature(TemperatureSensor::Gpu).ok())
                 .map(f64::from),
             clock_bits,
             throttle: clock_bits.map(throttle_reasons).unwrap_or_default(),
             processes: processes.map(|processes| processes.len()),
-            ecc_uncorrected: asked.and_then(|device| {
+            ecc_uncorrected: available.and_then(|device| {
                 device
                     .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
                     .ok()
             }),
-            mig: asked
+            mig: available
                 .and_then(|device| device.mig_mode().ok())
                 .map(|mode| mode.current != 0),
         }
@@ -156,16 +156,16 @@ impl Library {
 
     fn describe(self, device: &Result<NvmlDevice<'_>, NvmlError>) -> Gpu {
         let cuda = self.nvml.sys_cuda_driver_version().ok();
-        let asked = device.as_ref().ok();
-        let capability = asked.and_then(|device| device.cuda_compute_capability().ok());
+        let available = device.as_ref().ok();
+        let capability = available.and_then(|device| device.cuda_compute_capability().ok());
         let name = match device {
             Ok(device) => device.name().map_err(|error| reason(&error)),
             Err(error) => Err(reason(error)),
         };
         Gpu {
             name: name.unwrap_or_else(|reason| format!("unnamed device ({reason})")),
-            uuid: asked.and_then(|device| device.uuid().ok()),
-            memory_bytes: asked
+            uuid: available.and_then(|device| device.uuid().ok()),
+            memory_bytes: available
                 .and_then(|device| device.memory_info().ok())
                 .map(|memory| memory.total),
             compute_capability: capability.map(|version| format!("{}.{}", version.major, version.minor)),
@@ -177,16 +177,16 @@ impl Library {
                     cuda_driver_version_minor(v)
                 )
             }),
-            sm_clock_max_hz: asked
+            sm_clock_max_hz: available
                 .and_then(|device| device.max_clock_info(Clock::SM).ok())
                 .map(hertz),
-            power_limit_watts: asked
+            power_limit_watts: available
                 .and_then(|device| device.enforced_power_limit().ok())
                 .map(watts),
-            ecc: asked
+            ecc: available
                 .and_then(|device| device.is_ecc_enabled().ok())
                 .map(|ecc| ecc.currently_enabled),
-            persistence: asked.and_then(|device| device.is_in_persistent_mode().ok()),
+            persistence: available.and_then(|device| device.is_in_persistent_mode().ok()),
         }
     }
 }

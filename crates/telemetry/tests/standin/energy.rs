@@ -125,7 +125,7 @@ fn power_that_may_be_averaged_over_a_second_takes_a_longer_window() {
     let Some(short) = energy("power 300000", 5.0..15.0) else {
         return;
     };
-    assert!(short.integral_joules.unwrap_err().contains("takes 20 s"));
+    assert!(short.integral_joules.unwrap_err().contains("needs 20 s"));
     let long = energy("power 300000", 5.0..28.0).unwrap();
     assert!(near(&long.integral_joules, 6900.0), "{long:?}");
 }

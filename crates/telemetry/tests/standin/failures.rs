@@ -38,7 +38,7 @@ fn a_call_that_starts_failing_is_absent_from_then_on_and_the_rest_goes_on() {
     assert_eq!(of(SeriesName::SmClockHz).values().count(), 1001);
     assert_eq!(
         source.missing(),
-        ["temperature: not since 3.00 s: an internal driver error occurred"]
+        ["temperature: unavailable since 3.00 s: an internal driver error occurred"]
     );
     assert_eq!(
         source.events()[0].detail,
@@ -58,7 +58,7 @@ fn the_peak_of_memory_is_none_once_memory_cannot_be_read() {
     assert!(
         reason(&source.missing(), "device memory")
             .unwrap()
-            .starts_with("not since 2.99 s")
+            .starts_with("unavailable since 2.99 s")
     );
 }
 

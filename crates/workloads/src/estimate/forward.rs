@@ -10,25 +10,25 @@ use crate::data::masked_count;
 use super::{
     bytes, kept,
     ledger::{SavedTensor, SavedTensors},
-    of_products,
+    matmul_format,
 };
 
 /// Colour channels of an image.
 const COLOURS: u64 = 3;
 
 /// Returns the bytes that the forward pass of a micro-batch saves for its backward pass. With checkpointing, only the hidden states between
-/// segments count. The vocabulary size (`words`) and the number of `classes` are parameters because they depend on the data.
-pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32, u32)) -> u64 {
+/// segments count. `vocabulary_size` and `classes` are parameters because they depend on the data.
+pub(super) fn activations(cell: &Cell, task: &TrainTask, (vocabulary_size, classes): (u32, u32)) -> u64 {
     let setting = &cell.setting;
     let examples = task.split.train.unwrap_or(u32::MAX).min(setting.batch());
     let mut forward = Forward {
         ledger: SavedTensors::new(setting, kept(cell)),
         n: examples.into(),
         sequence: setting.sequence().into(),
-        words: words.into(),
+        vocabulary_size: vocabulary_size.into(),
         classes: classes.into(),
         predicts_tokens: cell.workload.predicts_tokens(),
-        words_asked: words_asked(&task.model, setting.sequence()),
+        predicted_tokens: predicted_tokens(&task.model, setting.sequence()),
     };
     let hidden = match &task.model {
         Model::Distilbert(size) => forward.distilbert(size),
@@ -39,7 +39,7 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
         Model::Llama(size) => forward.llama(size),
         Model::Resnet(size) => forward.resnet(size),
         Model::ResnetImagenet(size) => forward.resnet_imagenet(size),
-        Model::Own => unreachable!("nothing is estimated of a model of the user's own"),
+        Model::Own => unreachable!("only built-in models are estimated"),
     };
     match setting.checkpointing() {
         true => hidden.iter().map(SavedTensor::bytes).sum::<u64>() + forward.ledger.moments(),
@@ -47,15 +47,15 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (words, classes): (u32,
     }
 }
 
-/// Returns the number of tokens to predict in a full passage.
-fn words_asked(model: &Model, sequence: u32) -> u64 {
+/// Returns the number of tokens to predict in a passage of `sequence` tokens.
+fn predicted_tokens(model: &Model, sequence: u32) -> u64 {
     match model.is_causal() {
         true => u64::from(sequence).saturating_sub(1),
         false => masked_count(sequence) as u64,
     }
 }
 
-/// Returns the bytes of keys and values once the last token is generated. That token itself is not read any more.
+/// Returns the bytes of the cached keys and values after the last token is generated. The model does not read the last token itself.
 pub(super) fn keys_and_values(cell: &Cell, task: &GenerateTask) -> u64 {
     let (layers, width, name): (u32, u64, fn(u32) -> [String; 2]) = match &task.model {
         Model::Llama(size) => (
@@ -73,10 +73,10 @@ pub(super) fn keys_and_values(cell: &Cell, task: &GenerateTask) -> u64 {
     };
     let (kept, precision) = (kept(cell), cell.setting.precision());
     // Keys and values have the format of the layers that compute them.
-    let a_value = |layer: String| bytes(of_products(precision, kept.contains(&layer)));
-    let values_bytes: u64 = (0..layers).flat_map(name).map(a_value).sum();
+    let value_bytes = |layer: String| bytes(matmul_format(precision, kept.contains(&layer)));
+    let layer_bytes: u64 = (0..layers).flat_map(name).map(value_bytes).sum();
     let tokens = u64::from(task.prompt_tokens) + u64::from(task.new_tokens.saturating_sub(1));
-    u64::from(cell.setting.batch()) * tokens * width * values_bytes
+    u64::from(cell.setting.batch()) * tokens * width * layer_bytes
 }
 
 /// Forward pass over a micro-batch.
@@ -86,20 +86,20 @@ struct Forward {
     n: u64,
     /// Tokens per example.
     sequence: u64,
-    /// Vocabulary size, if the data determines it.
-    words: u64,
+    /// Vocabulary size of the data. Only models whose vocabulary depends on the data use it.
+    vocabulary_size: u64,
     classes: u64,
     /// True if the head predicts tokens of running text instead of classes.
     predicts_tokens: bool,
     /// Number of tokens to predict per example.
-    words_asked: u64,
+    predicted_tokens: u64,
 }
 
 /// Transformer block in which every head has its own keys and values.
 struct Block {
-    /// Layers that project to queries, keys and values: three, or one for all.
+    /// Layers that project to queries, keys and values: three layers, or one fused layer.
     projections: Vec<String>,
-    /// Name under which the attention matmuls are kept in f32.
+    /// Name under which a setting can keep the attention matmuls in f32.
     attention: String,
     /// Output projection, and the two layers of the feed-forward part.
     layers: [String; 3],
@@ -129,7 +129,7 @@ impl Forward {
         let values = tokens * block.width;
         let parts = match block.projections.as_slice() {
             [query, key, value] => [query, key, value].map(|layer| self.ledger.layer(hidden, layer, values)),
-            // Views of a fused projection share its whole buffer, so each part is a copy.
+            // A view of the fused projection would keep the whole buffer in memory, so each part is a copy.
             layers => {
                 let fused = self.ledger.layer(hidden, &layers[0], 3 * values);
                 [(); 3].map(|()| self.ledger.part(fused, values))
@@ -143,7 +143,7 @@ impl Forward {
         self.ledger.dropout(attended, block.dropout[1])
     }
 
-    /// Adds two layers with an activation between them.
+    /// Adds the feed-forward part: two layers with an activation between them.
     fn fed_forward(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
         let [_, first, second] = &block.layers;
@@ -186,23 +186,28 @@ impl Forward {
         self.ledger.cross_entropy(logits, self.n);
     }
 
-    /// Adds the rows for which tokens are predicted, of width `width`: for causal models, all but the last token.
-    fn asked(&mut self, hidden: SavedTensor, width: u32) -> (SavedTensor, u64) {
-        let rows = self.n * self.words_asked;
+    /// Gathers the hidden states, of width `width`, from which tokens are predicted: for causal models, all but the last of each example.
+    fn predicted_rows(&mut self, hidden: SavedTensor, width: u32) -> (SavedTensor, u64) {
+        let rows = self.n * self.predicted_tokens;
         self.ledger.indices(rows);
         (self.ledger.part(hidden, rows * u64::from(width)), rows)
     }
 
     /// Adds the head that is tied to the embedding table, and the loss.
-    fn told(&mut self, (features, rows): (SavedTensor, u64), name: &str, (words, width): (u64, u32)) {
-        let sizes = (rows * words, words * u64::from(width));
+    fn tied_head(
+        &mut self,
+        (features, rows): (SavedTensor, u64),
+        name: &str,
+        (vocabulary_size, width): (u64, u32),
+    ) {
+        let sizes = (rows * vocabulary_size, vocabulary_size * u64::from(width));
         let logits = self.ledger.tied(features, name, sizes);
         self.ledger.cross_entropy(logits, rows);
     }
 
     fn distilbert(&mut self, size: &DistilBertSize) -> Vec<SavedTensor> {
-        let words = self.embedded(size.dim);
-        let normal = self.ledger.layer_norm(words, self.tokens());
+        let embedded = self.embedded(size.dim);
+        let normal = self.ledger.layer_norm(embedded, self.tokens());
         let mut hidden = vec![self.ledger.dropout(normal, size.dropout)];
         for layer in 0..size.n_layers {
             let name = |part: &str| format!("distilbert.transformer.layer.{layer}.{part}");
@@ -231,8 +236,8 @@ impl Forward {
 
     fn bert(&mut self, size: &BertSize) -> Vec<SavedTensor> {
         let (width, dropout) = (size.hidden_size, size.hidden_dropout_prob);
-        let words = self.embedded(width);
-        let normal = self.ledger.layer_norm(words, self.tokens());
+        let embedded = self.embedded(width);
+        let normal = self.ledger.layer_norm(embedded, self.tokens());
         let mut hidden = vec![self.ledger.dropout(normal, dropout)];
         for layer in 0..size.num_hidden_layers {
             let name = |part: &str| format!("bert.encoder.layer.{layer}.{part}");
@@ -251,14 +256,18 @@ impl Forward {
         }
         let last = hidden[size.num_hidden_layers as usize];
         if self.predicts_tokens {
-            let (asked, rows) = self.asked(last, width);
+            let (predicted, rows) = self.predicted_rows(last, width);
             let values = rows * u64::from(width);
             let transformed = self
                 .ledger
-                .layer(asked, "cls.predictions.transform.dense", values);
+                .layer(predicted, "cls.predictions.transform.dense", values);
             let transformed = self.ledger.activation(transformed);
             let normal = self.ledger.layer_norm(transformed, rows);
-            self.told((normal, rows), "cls.predictions.decoder", (self.words, width));
+            self.tied_head(
+                (normal, rows),
+                "cls.predictions.decoder",
+                (self.vocabulary_size, width),
+            );
         } else {
             let first = self.first(last, width);
             let pooled = self
@@ -323,15 +332,15 @@ impl Forward {
         }
         let last = hidden[size.n_layer as usize];
         let normal = self.ledger.layer_norm(last, self.tokens());
-        let asked = self.asked(normal, size.n_embd);
-        self.told(asked, "lm_head", (size.vocab_size.into(), size.n_embd));
+        let predicted = self.predicted_rows(normal, size.n_embd);
+        self.tied_head(predicted, "lm_head", (size.vocab_size.into(), size.n_embd));
         hidden
     }
 
     fn bloom(&mut self, size: &BloomSize) -> Vec<SavedTensor> {
         let width = size.hidden_size;
-        let words = self.embedded(width);
-        let mut hidden = vec![self.ledger.layer_norm(words, self.tokens())];
+        let embedded = self.embedded(width);
+        let mut hidden = vec![self.ledger.layer_norm(embedded, self.tokens())];
         self.causal();
         for layer in 0..size.n_layer {
             let name = |part: &str| format!("transformer.h.{layer}.{part}");
@@ -349,12 +358,12 @@ impl Forward {
         let last = hidden[size.n_layer as usize];
         let normal = self.ledger.layer_norm(last, self.tokens());
         if self.predicts_tokens {
-            let asked = self.asked(normal, width);
-            self.told(asked, "lm_head", (size.vocab_size.into(), width));
+            let predicted = self.predicted_rows(normal, width);
+            self.tied_head(predicted, "lm_head", (size.vocab_size.into(), width));
         } else {
             self.ledger.indices(self.n);
-            let asked = self.first(normal, width);
-            self.classified(asked, "score");
+            let last_tokens = self.first(normal, width);
+            self.classified(last_tokens, "score");
         }
         hidden
     }
@@ -369,7 +378,7 @@ impl Forward {
         let values = tokens * u64::from(width);
         let mut hidden = vec![self.embedded(width)];
         self.causal();
-        // Cosines and sines, by which queries and keys are multiplied.
+        // Cosines and sines of the rotary embedding.
         self.ledger.constants(self.sequence * head_dim);
         for layer in 0..size.num_hidden_layers {
             let name = |part: &str| format!("model.layers.{layer}.{part}");
@@ -398,12 +407,12 @@ impl Forward {
         }
         let last = hidden[size.num_hidden_layers as usize];
         let normal = self.ledger.rms_norm(last, tokens);
-        let (asked, rows) = self.asked(normal, width);
-        let words = u64::from(size.vocab_size);
+        let (predicted, rows) = self.predicted_rows(normal, width);
+        let vocabulary_size = u64::from(size.vocab_size);
         if size.tie_word_embeddings {
-            self.told((asked, rows), "lm_head", (words, width));
+            self.tied_head((predicted, rows), "lm_head", (vocabulary_size, width));
         } else {
-            let logits = self.ledger.layer(asked, "lm_head", rows * words);
+            let logits = self.ledger.layer(predicted, "lm_head", rows * vocabulary_size);
             self.ledger.cross_entropy(logits, rows);
         }
         hidden
@@ -414,19 +423,19 @@ impl Forward {
         self.ledger.mask(self.sequence * self.sequence);
     }
 
-    /// Adds images of three colour channels with this edge.
+    /// Adds images of three colour channels, `edge` pixels high and wide.
     fn images(&mut self, edge: u64) -> SavedTensor {
         self.ledger.tensor(self.n * COLOURS * edge * edge, Format::F32)
     }
 
-    /// Adds a convolution and its batch norm, with an output of `channels` and this edge.
+    /// Adds a convolution and its batch norm. The output has `channels` channels and is `edge` pixels high and wide.
     fn convolved(&mut self, images: SavedTensor, name: &str, [channels, edge]: [u64; 2]) -> SavedTensor {
         let values = self.n * channels * edge * edge;
         let images = self.ledger.layer(images, name, values);
         self.ledger.batch_norm(images, channels)
     }
 
-    /// Adds the mean of each channel, and the classification layer.
+    /// Adds average pooling of each channel, and the classification layer.
     fn pooled(&mut self, channels: u64, name: &str) {
         let pooled = self.ledger.full(self.n * channels);
         self.classified(pooled, name);

@@ -3,12 +3,12 @@
 
 use mantissa_core::{Attention, Format, Precision, Setting};
 
-use super::{bytes, of_products, wide};
+use super::{bytes, matmul_format, wide};
 use crate::models::F32Layers;
 
 /// Bytes of an index on a device.
 const INDEX: u64 = 4;
-/// Bytes of a flag of a mask.
+/// Bytes of a mask element.
 const FLAG: u64 = 1;
 
 /// Tensor that a forward pass computes. Clones and views share its buffer, so they count as the same tensor.
@@ -34,7 +34,7 @@ pub(super) struct SavedTensors {
     /// For each computed tensor, true if it is saved.
     made: Vec<bool>,
     bytes: u64,
-    /// Bytes of the moments of batch norms, which are saved with checkpointing, too.
+    /// Bytes of the batch-norm moments, which are saved even with checkpointing.
     moments: u64,
 }
 
@@ -93,15 +93,15 @@ impl SavedTensors {
         }
     }
 
-    /// Saves a buffer. A buffer is counted once.
+    /// Saves a buffer. Each buffer is counted once.
     fn keep(&mut self, tensor: SavedTensor) {
         if !std::mem::replace(&mut self.made[tensor.number], true) {
             self.bytes += tensor.bytes();
         }
     }
 
-    fn products(&self, layer: &str) -> Format {
-        of_products(self.precision, self.kept.contains(layer))
+    fn matmul_format(&self, layer: &str) -> Format {
+        matmul_format(self.precision, self.kept.contains(layer))
     }
 
     /// Saves the indices of an embedding lookup.
@@ -119,31 +119,31 @@ impl SavedTensors {
         self.bytes += values * bytes(wide(self.precision.parameters()));
     }
 
-    /// Adds a layer with weights. The gradient of the weights needs the input in the format of the matmul: a copy for each layer if that format
-    /// differs. The weights themselves are parameters or their low-precision copies.
+    /// Adds a layer with weights. The gradient of the weights needs the input in the matmul format: if the input has another format, each layer
+    /// saves its own cast copy. The weights are already counted as parameters or low-precision copies.
     pub(super) fn layer(&mut self, input: SavedTensor, name: &str, values: u64) -> SavedTensor {
-        let format = self.products(name);
+        let format = self.matmul_format(name);
         let input = self.cast(input, format);
         self.keep(input);
         self.tensor(values, format)
     }
 
-    /// Adds a layer whose weights are the embedding table of `table` values. The table is not among the cached copies, since lookups read the
-    /// original.
+    /// Adds a layer whose weights are the embedding table of `table` values. The cached low-precision copies do not contain the table, since
+    /// lookups read the original.
     pub(super) fn tied(
         &mut self,
         input: SavedTensor,
         name: &str,
         (values, table): (u64, u64),
     ) -> SavedTensor {
-        let format = self.products(name);
+        let format = self.matmul_format(name);
         if format != self.precision.parameters() {
             self.bytes += table * bytes(format);
         }
         self.layer(input, name, values)
     }
 
-    /// Adds attention with so many `scores`. The fused kernel repeats each key and value for the `group` heads that share it.
+    /// Adds attention with `scores` attention scores. The fused kernel repeats each key and value for the `group` heads that share it.
     pub(super) fn attention(
         &mut self,
         [query, key, value]: [SavedTensor; 3],
@@ -151,7 +151,7 @@ impl SavedTensors {
         (scores, group): (u64, u64),
         dropout: f64,
     ) -> SavedTensor {
-        let format = self.products(name);
+        let format = self.matmul_format(name);
         // The first matmul saves queries and keys, the second one values. The fused kernel saves all three.
         let inputs = match self.attention {
             Attention::Fused if group > 1 => {
@@ -184,12 +184,12 @@ impl SavedTensors {
         self.like(input)
     }
 
-    /// Adds a layer norm over `rows` rows, which saves its input, means and inverse deviations.
+    /// Adds a layer norm over `rows` rows, which saves its input, means and inverse standard deviations.
     pub(super) fn layer_norm(&mut self, input: SavedTensor, rows: u64) -> SavedTensor {
         self.norm(input, 2 * rows)
     }
 
-    /// Adds an RMS norm over `rows` rows, which saves its input and the inverse roots.
+    /// Adds an RMS norm over `rows` rows, which saves its input and the inverse root mean squares.
     pub(super) fn rms_norm(&mut self, input: SavedTensor, rows: u64) -> SavedTensor {
         self.norm(input, rows)
     }
@@ -239,8 +239,8 @@ impl SavedTensors {
         self.like(input)
     }
 
-    /// Adds a batch norm of `channels` channels. It consists of burn's own operations, in at least f32: the division saves the centred values,
-    /// the multiplication by the scale saves the normalized values. Per channel, the variance and its root are saved, and the moments for the
+    /// Adds a batch norm of `channels` channels, composed of burn operations in at least f32. The division saves the centred values, and the
+    /// multiplication by the scale saves the normalized values. Per channel, it also saves the variance, its root, and the moments for the
     /// running statistics.
     pub(super) fn batch_norm(&mut self, images: SavedTensor, channels: u64) -> SavedTensor {
         let wide = wide(images.format);
@@ -253,7 +253,7 @@ impl SavedTensors {
         self.like(images)
     }
 
-    /// Adds a max pooling with so many `windows`, which saves its input in at least f32 and the indices of the maxima.
+    /// Adds a max pooling over `windows` windows, which saves its input in at least f32 and the indices of the maxima.
     pub(super) fn max_pool(&mut self, images: SavedTensor, windows: u64) -> SavedTensor {
         let wide = self.cast(images, wide(images.format));
         self.keep(wide);

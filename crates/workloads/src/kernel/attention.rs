@@ -77,13 +77,13 @@ impl Operation for Attention {
             let query = &self.parts[0][row * width..][..width];
             let [keys, values] = [1, 2].map(|part: usize| &self.parts[part][of_head.clone()]);
             let reference = attend(query, keys, values);
-            let of_seen = if formats.round_operands() {
+            let of_rounded = if formats.round_operands() {
                 let operand = |values: &[f64]| rounded(values, formats.operand);
                 attend(&operand(query), &operand(keys), &operand(values))
             } else {
                 reference.clone()
             };
-            (reference, of_seen)
+            (reference, of_rounded)
         })
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_takes_of_the_values_as_its_scores_say() {
+    fn values_are_weighted_by_the_softmax_of_the_scores() {
         // The scores are ln 3 and 0 after division by the root of the width, so the weights are three quarters and one quarter.
         let query = [3f64.ln() * 2f64.sqrt(), 0.0];
         let mixed = attend(&query, &[1.0, 0.0, 0.0, 1.0], &[4.0, 8.0, 0.0, 4.0]);

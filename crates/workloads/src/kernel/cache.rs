@@ -1,4 +1,4 @@
-//! Rotating copies of inputs, so that the device's cache does not contain the inputs of the next launch.
+//! Rotating copies of inputs, which keep the inputs of the next launch out of the device's cache.
 
 use mantissa_core::{Backend, CacheState, Event, EventKind};
 use mantissa_precision::device;
@@ -6,12 +6,12 @@ use mantissa_precision::device;
 /// Assumed size of an unknown last-level cache: the largest of a GPU so far (Infinity Cache of an MI300X).
 const UNKNOWN_CACHE_BYTES: u64 = 256 << 20;
 
-/// Total size of the copies, as a multiple of the cache. Whatever the replacement policy, little of a copy is left in the cache at its next
-/// turn.
+/// Total size of the copies, as a multiple of the cache size. At two, little of a copy is still cached when it is used again, whatever the
+/// replacement policy.
 const TIMES_THE_CACHE: u64 = 2;
 
-/// Maximum number of copies. With smaller inputs, the upload would take longer than the measurement.
-const MOST_COPIES: u64 = 4096;
+/// Maximum number of copies. The upload of more copies would take longer than the measurement.
+const MAX_COPIES: u64 = 4096;
 
 /// Copies of a launch's inputs on the device, which are used in rotation.
 pub(super) struct RotatingCopies<T> {
@@ -66,7 +66,7 @@ impl Copies {
 
     fn around(cache: Option<u64>, bytes: u64) -> Self {
         let wanted = TIMES_THE_CACHE * cache.unwrap_or(UNKNOWN_CACHE_BYTES);
-        let count = wanted.div_ceil(bytes.max(1)).clamp(1, MOST_COPIES);
+        let count = wanted.div_ceil(bytes.max(1)).clamp(1, MAX_COPIES);
         Self {
             count: usize::try_from(count).unwrap_or(usize::MAX),
             bytes,
@@ -82,21 +82,25 @@ impl Copies {
     /// Returns the event that describes the copies in the record.
     pub(super) fn event(&self) -> Event {
         let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
-        let held = self.bytes * self.count as u64;
+        let total = self.bytes * self.count as u64;
         let detail = match self.cache {
-            None => format!("warm: every launch has the same inputs, {}", megabytes(held)),
+            None => format!("warm: every launch reads the same inputs of {}", megabytes(total)),
             Some(known) => {
                 let cache = match known {
-                    Some(bytes) => format!("the last-level cache has {}", megabytes(bytes)),
-                    None => "the size of the cache is not known".to_owned(),
+                    Some(bytes) => format!("last-level cache {}", megabytes(bytes)),
+                    None => "last-level cache of unknown size".to_owned(),
                 };
-                let still_held = known.is_some_and(|bytes| held <= bytes);
-                let but = if still_held { ", and may hold them all" } else { "" };
-                let what = match self.count {
-                    1 => "the inputs take".to_owned(),
-                    count => format!("{count} copies of the inputs take turns, together"),
+                let fits = known.is_some_and(|bytes| total <= bytes);
+                let warning = if fits {
+                    ", which can contain all inputs"
+                } else {
+                    ""
                 };
-                format!("cold: {what} {}; {cache}{but}", megabytes(held))
+                let inputs = match self.count {
+                    1 => "inputs".to_owned(),
+                    count => format!("{count} rotating copies of the inputs, in total"),
+                };
+                format!("cold: {inputs} {}; {cache}{warning}", megabytes(total))
             }
         };
         Event {
@@ -118,24 +122,27 @@ mod tests {
         assert_eq!(copies.count, 64);
         assert_eq!(
             copies.event().detail,
-            "cold: 64 copies of the inputs take turns, together 67.1 MB; the last-level cache has 33.6 MB"
+            "cold: 64 rotating copies of the inputs, in total 67.1 MB; last-level cache 33.6 MB"
         );
         assert_eq!(
             Copies::around(Some(32 << 20), 1 << 30).count,
             1,
-            "large inputs displace themselves"
+            "one copy of large inputs already exceeds the cache"
         );
         assert_eq!(Copies::around(None, 1 << 20).count, 512);
     }
 
     #[test]
-    fn inputs_too_small_for_that_say_so() {
+    fn copies_that_fit_into_the_cache_are_reported() {
         let detail = Copies::around(Some(32 << 20), 64).event().detail;
-        assert!(detail.ends_with("33.6 MB, and may hold them all"), "{detail}");
+        assert!(
+            detail.ends_with("33.6 MB, which can contain all inputs"),
+            "{detail}"
+        );
     }
 
     #[test]
-    fn launches_go_round_their_copies() {
+    fn launches_rotate_the_copies() {
         let mut next = 1..3;
         let mut turns = RotatingCopies::new(0, Copies::around(Some(3), 2), || next.next().unwrap());
         assert_eq!([(); 5].map(|()| *turns.next()), [0, 1, 2, 0, 1]);

@@ -34,7 +34,7 @@ impl Convolution {
         (self.size + 2 * padding - edge) / self.shape.stride as usize + 1
     }
 
-    /// Returns the number of values in a window.
+    /// Returns the number of products that are summed for one value of the result.
     fn terms(&self) -> usize {
         self.shape.channels as usize * (self.shape.edge as usize).pow(2)
     }
@@ -110,13 +110,13 @@ impl Operation for Convolution {
             let windows = self.windows(row / filters);
             let filter = &self.filters[row % filters * terms..][..terms];
             let reference = exact(filter, &windows, columns, formats.needs_more_than_f64());
-            let of_seen = if formats.round_operands() {
+            let of_rounded = if formats.round_operands() {
                 let operand = |values: &[f64]| rounded(values, formats.operand);
                 exact(&operand(filter), &operand(&windows), columns, false)
             } else {
                 reference.clone()
             };
-            (reference, of_seen)
+            (reference, of_rounded)
         })
     }
 }

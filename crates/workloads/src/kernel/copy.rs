@@ -1,4 +1,4 @@
-//! Copy of as many bytes as a memory-bound kernel moves: an upper bound of the kernel's speed.
+//! Times a copy that moves as many bytes as a memory-bound kernel, as an upper bound of the kernel's speed.
 
 use std::{ops::Range, time::Instant};
 
@@ -31,7 +31,7 @@ pub(super) struct CopyTimes {
     pub(super) events: Vec<Event>,
 }
 
-/// Size of a copy: as many bytes as a kernel moves, half of them read and half written.
+/// Size of a copy that moves as many bytes as a kernel: half of them are read and half are written.
 #[derive(Clone, Copy)]
 pub(super) struct Copied {
     /// Number of values that are read.
@@ -54,8 +54,7 @@ impl Copied {
         }
     }
 
-    /// Times the copy by the same rules as the kernel, to measure the bandwidth of the memory. `launch` also returns true if the clock was
-    /// throttled.
+    /// Times the copy by the same rules as the kernel, to measure the memory bandwidth. `launch` also returns true if the device was throttled.
     pub(super) fn time(
         self,
         task: &KernelTask,
@@ -67,14 +66,14 @@ impl Copied {
         let read = timing.read(&sampled.launches);
         let times = read.series.into_iter().next();
         let events = warm.into_iter().chain(sampled.events).map(|event| Event {
-            detail: format!("the copy beside it: {}", event.detail),
+            detail: format!("copy benchmark: {}", event.detail),
             ..event
         });
         Ok(CopyTimes {
             bytes: 2 * self.values * self.width,
             series: Series {
                 name: SeriesName::CopySeconds,
-                ..times.expect("the times by the clock that was read")
+                ..times.expect("the clock returns a series of times")
             },
             clock: read.clock,
             windows: windows(sampled.launches),
@@ -89,7 +88,7 @@ pub(super) fn by_burn(
     inputs: &Inputs<'_>,
     task: &KernelTask,
     timing: &Timing,
-    held_back: impl Fn(Instant) -> bool,
+    throttled: impl Fn(Instant) -> bool,
 ) -> Result<CopyTimes, WorkloadError> {
     let (device, copied) = (inputs.device, Copied::of(traffic, inputs, task));
     // The values do not affect the speed of a copy, as long as they are not all zeros.
@@ -105,8 +104,8 @@ pub(super) fn by_burn(
         let values = turns.next().clone();
         let (result, launch) = timing.time(device, || mantissa_precision::copied(values))?;
         last = Some(result);
-        let held_back = held_back(launch.window.start);
-        Ok((launch, held_back))
+        let throttled = throttled(launch.window.start);
+        Ok((launch, throttled))
     })?;
     if let Some(last) = last {
         let _: Vec<f64> = read(last)?;

@@ -1,4 +1,4 @@
-//! The same matmul with cuBLASLt: the speed of NVIDIA's library with the same operands on the same GPU.
+//! Times the matmul of a kernel cell with NVIDIA's cuBLASLt, with the same operands on the same GPU.
 
 use std::{ops::Range, time::Instant};
 
@@ -38,20 +38,20 @@ pub(super) struct CublasTimes {
     pub(super) events: Vec<Event>,
 }
 
-/// Times the matmul of an operation by the same rules as the kernel. Returns `None` if the operation is not a matmul or if there is no CUDA
-/// device or cuBLASLt, and the reason if cuBLASLt cannot compute it.
+/// Times the matmul of an operation by the same rules as the kernel. Returns `None` if the operation is not a matmul, if the backend is not CUDA
+/// or if cuBLASLt is not installed, and the reason if cuBLASLt cannot compute the matmul.
 pub(super) fn beside(
     operation: &impl Operation,
     inputs: &Inputs<'_>,
     task: &KernelTask,
     timing: &Timing,
-    held_back: impl Fn(Instant) -> bool,
+    throttled: impl Fn(Instant) -> bool,
 ) -> Option<Result<CublasTimes, String>> {
     let product = operation
         .product()
         .filter(|_| inputs.setting.backend() == Backend::Cuda)?;
     let cublas = CublasProduct::find(&Compute::of(inputs.setting), product.shape)?;
-    Some(cublas.and_then(|cublas| time(cublas, operation, &product, (inputs, task, timing), held_back)))
+    Some(cublas.and_then(|cublas| time(cublas, operation, &product, (inputs, task, timing), throttled)))
 }
 
 fn time(
@@ -59,7 +59,7 @@ fn time(
     operation: &impl Operation,
     product: &Product<'_>,
     (inputs, task, timing): (&Inputs<'_>, &KernelTask, &Timing),
-    held_back: impl Fn(Instant) -> bool,
+    throttled: impl Fn(Instant) -> bool,
 ) -> Result<CublasTimes, String> {
     let width = u64::from(inputs.setting.precision().compute().storage_bytes());
     let bytes = (product.lhs.len() + product.rhs.len()) as u64 * width;
@@ -78,8 +78,8 @@ fn time(
         let begun = Instant::now();
         let timed = cublas.time(turns.next()).map_err(WorkloadError::Device)?;
         let window = begun..Instant::now();
-        let held_back = held_back(window.start);
-        Ok((Launch { window, timed }, held_back))
+        let throttled = throttled(window.start);
+        Ok((Launch { window, timed }, throttled))
     };
     let reason = |error: WorkloadError| error.to_string();
     let warm = warm_up(task, || Ok(launch()?.0.seconds())).map_err(reason)?;
@@ -102,7 +102,7 @@ fn time(
     Ok(CublasTimes {
         series: Series {
             name: SeriesName::CublasSeconds,
-            ..times.expect("the times by the clock that was read")
+            ..times.expect("the clock returns a series of times")
         },
         clock: read.clock,
         windows: windows(sampled.launches),

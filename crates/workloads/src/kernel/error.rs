@@ -7,34 +7,34 @@
 use mantissa_core::{Format, KernelKind, Series, SeriesName, Setting};
 use rayon::prelude::*;
 
-/// Number of rows that are compared. The reference of all rows of a large result would take longer than all measurements.
+/// Number of rows that are compared. Computing the reference for all rows of a large result would take longer than all measurements.
 const COMPARED_ROWS: usize = 256;
-/// Number of compared rows if the reference has to be summed in twice the precision of f64.
+/// Number of compared rows for f64 inputs, whose reference is computed in twice the precision of f64.
 const COMPARED_ROWS_OF_F64: usize = 32;
 
-/// Difference between a result and its reference. Errors are Frobenius norms relative to that of the reference.
+/// Difference between a result and its reference. Each error is a Frobenius norm divided by that of the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResultError {
     /// Total error.
     pub(crate) relative: f64,
-    /// Error from rounding the operands: that of an exact matmul of the rounded operands.
+    /// Error from rounding the operands: the error of an exact matmul of the rounded operands.
     pub(crate) quantisation: f64,
     /// Error from rounding an exact result to the format of the output.
     pub(crate) rounding: f64,
     /// Remaining error, from the accumulation.
     pub(crate) accumulation: f64,
-    /// Sum of the excess of magnitudes over the sum of magnitudes. Negative if magnitudes are too small, as after truncation.
+    /// Sum of `|result| - |reference|`, divided by the sum of `|reference|`. Negative if results are too small, as after truncation.
     pub(crate) bias: f64,
     /// Largest distance in units in the last place of the reference, in the output's format.
     pub(crate) max_ulp: f64,
-    /// Number of results within 0.5, 1, 2, 4, … units in the last place, each without the bins before.
+    /// Histogram of distances with the upper edges 0.5, 1, 2, 4, … units in the last place.
     pub(crate) ulps: Vec<u64>,
     /// True if every compared result is finite.
     pub(crate) finite: bool,
 }
 
 impl ResultError {
-    /// Returns the histogram of distances over the upper edges of its bins.
+    /// Returns the histogram of distances as a series: counts over the upper edges of the bins.
     pub(crate) fn series(&self) -> Series {
         let mut series = Series::new(SeriesName::UlpDistance);
         for (bin, count) in self.ulps.iter().enumerate() {
@@ -79,13 +79,13 @@ impl Formats {
             stored: setting.precision().parameters(),
             operand: match computed {
                 Format::F32 => setting.matmul().operand(),
-                half_or_double => half_or_double,
+                other => other,
             },
             output: computed,
         }
     }
 
-    /// Returns true if operands lose digits on their way to the multiplier.
+    /// Returns true if operands are rounded before the multiplication.
     pub(crate) fn round_operands(&self) -> bool {
         self.operand.significand_bits() < self.stored.significand_bits()
     }
@@ -130,8 +130,8 @@ impl Part {
     }
 }
 
-/// Compares evenly spaced rows of a result of `[rows, columns]` with the expected rows. `wanted` returns an expected row twice: computed from
-/// the stored inputs, and from the rounded operands.
+/// Compares evenly spaced rows of a result `[rows, columns]` with expected rows. For a row, `wanted` returns the row computed from the stored
+/// inputs, and the row computed from the rounded operands.
 pub(crate) fn compare(
     result: &[f64],
     [rows, columns]: [usize; 2],
@@ -147,9 +147,9 @@ pub(crate) fn compare(
     let parts: Vec<Part> = rows
         .par_iter()
         .map(|&row| {
-            let (reference, of_seen) = wanted(row);
+            let (reference, of_rounded) = wanted(row);
             let got = &result[row * columns..][..columns];
-            part(got, &reference, &of_seen, formats.output)
+            part(got, &reference, &of_rounded, formats.output)
         })
         .collect();
     let all = parts.iter().fold(Part::default(), Part::and);
@@ -171,9 +171,9 @@ pub(crate) fn rounded(values: &[f64], format: Format) -> Vec<f64> {
     values.iter().map(|x| format.round(*x).value).collect()
 }
 
-fn part(got: &[f64], reference: &[f64], of_seen: &[f64], output: Format) -> Part {
+fn part(got: &[f64], reference: &[f64], of_rounded: &[f64], output: Format) -> Part {
     let mut part = Part::default();
-    for ((&got, &want), &seen) in got.iter().zip(reference).zip(of_seen) {
+    for ((&got, &want), &seen) in got.iter().zip(reference).zip(of_rounded) {
         if !got.is_finite() {
             part.infinite = true;
             continue;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distance_that_no_number_tells_has_a_bin_with_an_edge() {
+    fn infinite_distances_have_a_bin_with_a_finite_edge() {
         assert!(edge(bin(f64::INFINITY)).is_finite());
         assert!(edge(bin(1e300)) >= 1e300 / 2.0);
         assert_eq!(
@@ -269,26 +269,26 @@ mod tests {
     }
 
     #[test]
-    fn each_source_gets_its_own_share() {
+    fn each_error_source_is_measured_separately() {
         // 1 + 2⁻⁹ is 1 in bf16, so the whole error comes from the operand.
         let x = 1.0 + 2f64.powi(-9);
         let error = of_row(&[1.0], &[x], &[1.0], in_f32(Format::Bf16));
         assert_eq!((error.quantisation, error.accumulation), (2f64.powi(-9) / x, 0.0));
-        // The same value with an f16 output that was truncated: the error of the last digit comes from the sum.
-        let halves = Formats {
+        // A result that was truncated to f16 instead of rounded: the error of the last digit counts as accumulation error.
+        let f16_output = Formats {
             stored: Format::F32,
             operand: Format::F32,
             output: Format::F16,
         };
         let x = 1.0 + 0.75 * Format::F16.epsilon();
-        let error = of_row(&[1.0], &[x], &[x], halves);
+        let error = of_row(&[1.0], &[x], &[x], f16_output);
         assert_eq!(error.rounding, 0.25 * Format::F16.epsilon() / x);
         assert_eq!(error.accumulation, Format::F16.epsilon() / x);
         assert!(error.bias < 0.0);
     }
 
     #[test]
-    fn the_reference_of_f64_keeps_what_f64_loses() {
+    fn the_compensated_reference_is_more_precise_than_f64() {
         // 1 + 2⁻⁶⁰ − 1.
         let (lhs, rhs) = ([1.0, 1.0, 1.0, 0.0], [1.0, 2f64.powi(-60), -1.0, 0.0]);
         let column = |values: [f64; 4]| {

@@ -5,8 +5,8 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
-/// Remainder of two cancelling products, relative to either.
-const LEFT: f64 = 1.0 / 64.0;
+/// Sum of two cancelling products, relative to one of them.
+const REMAINDER: f64 = 1.0 / 64.0;
 
 /// Draws independent values of a distribution. For [`Distribution::Cancellation`], the values are normal until [`cancel`] changes them.
 pub(super) fn draw(count: usize, distribution: Distribution, rng: &mut ChaCha8Rng) -> Vec<f64> {
@@ -29,7 +29,7 @@ pub(super) fn cancel(lhs: &mut [f64], rhs: &mut [f64], [n, k]: [usize; 2]) {
     for pair in rhs.chunks_exact_mut(2 * n) {
         let (first, second) = pair.split_at_mut(n);
         for (a, b) in first.iter().zip(second) {
-            *b = -a * (1.0 + LEFT * *b);
+            *b = -a * (1.0 + REMAINDER * *b);
         }
     }
 }

@@ -72,11 +72,11 @@ impl Operation for Operands {
             let lhs = &self.lhs[row * k..][..k];
             let matrix = row / m * k * n..(row / m + 1) * k * n;
             let reference = exact(lhs, &self.rhs[matrix.clone()], n, formats.needs_more_than_f64());
-            let of_seen = match &seen {
+            let of_rounded = match &seen {
                 Some(rhs) => exact(&rounded(lhs, formats.operand), &rhs[matrix], n, false),
                 None => reference.clone(),
             };
-            (reference, of_seen)
+            (reference, of_rounded)
         })
     }
 }

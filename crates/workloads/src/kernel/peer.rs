@@ -1,4 +1,4 @@
-//! Times a kernel of another framework, with the same operands and the same stopping rule.
+//! Times a kernel of another framework with the same operands and the same stopping rule.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ use crate::{
     timing::Timing,
 };
 
-/// Runs a kernel cell with the program of a session.
+/// Runs a kernel cell with the peer program of a session.
 pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Outcome, WorkloadError> {
     let cell: &Cell = session.cell;
     let mut inputs = Inputs {
@@ -35,8 +35,8 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
     let operation = of_task(task, &mut inputs);
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, cell.setting.backend(), bytes);
-    let handed = hand_over_operands(&session.handing(), &operation.inputs())?;
-    let loaded = session.load(&handed)?;
+    let cell_file = hand_over_operands(&session.handing(), &operation.inputs())?;
+    let loaded = session.load(&cell_file)?;
 
     session.progress(Phase::WarmUp, 0, 1);
     let empty: Result<Vec<_>, _> = (0..Timing::EMPTY)
@@ -58,9 +58,9 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
     let warmup_seconds = first.timed().wall + started.elapsed().as_secs_f64();
     let sampled = sample(task, |number| {
         let launch = session.launch(What::Kernel)?.at(&session.peer);
-        let held_back = session.observer.is_throttled(launch.window.start);
+        let throttled = session.observer.is_throttled(launch.window.start);
         session.progress(Phase::Measure, number.into(), task.max_samples.into());
-        Ok((launch, held_back))
+        Ok((launch, throttled))
     })?;
     session.progress(Phase::Evaluate, 0, 1);
 
@@ -73,8 +73,8 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
         })?;
         let times = copied.time(task, &timing, || {
             let launch = session.launch(What::Copy)?.at(&session.peer);
-            let held_back = session.observer.is_throttled(launch.window.start);
-            Ok((launch, held_back))
+            let throttled = session.observer.is_throttled(launch.window.start);
+            Ok((launch, throttled))
         })?;
         copy = Some((traffic, times));
     }

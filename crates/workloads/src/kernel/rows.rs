@@ -1,4 +1,4 @@
-//! Memory-bound kernels without matmuls, on rows of values. Each computes the minimum number of bytes that it moves.
+//! Memory-bound kernels on rows of values: GELU, softmax, norms, casts and an AdamW step.
 
 use std::cell::RefCell;
 
@@ -87,7 +87,7 @@ impl Rows {
                     .collect()
             }
             KernelKind::Cast => row.to_vec(),
-            other => unreachable!("`{other}` has a shape of its own"),
+            other => unreachable!("`{other}` does not operate on rows"),
         };
         (result.clone(), result)
     }
@@ -128,7 +128,7 @@ impl OnBurn<2> for Rows {
             KernelKind::LayerNorm => compute.layer_norm(values, scale.clone(), shift.clone(), EPSILON),
             KernelKind::RmsNorm => compute.rms_norm(values, scale.clone(), RMS_EPSILON),
             KernelKind::Cast => compute.operand(values),
-            other => unreachable!("`{other}` has a shape of its own"),
+            other => unreachable!("`{other}` does not operate on rows"),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Operation for Rows {
     }
 }
 
-/// AdamW step over a tensor of parameters. It is the second step, so there are moments to read.
+/// AdamW step on one parameter tensor. It is the second step, so that the step reads existing moments.
 pub(super) struct AdamW {
     /// `[rows, width]`.
     shape: [usize; 2],
@@ -186,7 +186,7 @@ impl AdamW {
     }
 }
 
-/// Parameters and optimizer, which a step changes, and the gradients of that step.
+/// Parameters, optimizer and the gradients of the next step.
 pub(super) struct Training {
     state: RefCell<(ParameterSet, Optimizer)>,
     gradients: GradientSum,
@@ -217,7 +217,7 @@ impl OnBurn<1> for AdamW {
         let (parameters, optimizer) = &mut *training.state.borrow_mut();
         optimizer.step(parameters, training.gradients.clone());
         let mut values = parameters.iter().map(|(_, value)| value.clone());
-        values.next().expect("there is one parameter")
+        values.next().expect("the set has one parameter")
     }
 }
 
@@ -234,7 +234,7 @@ impl Operation for AdamW {
             .into()
     }
 
-    /// Counts the parameters, a gradient, and two moments in the format of the parameters.
+    /// Counts the parameters, one gradient and two moments.
     fn values(&self) -> usize {
         4 * self.parameters.len()
     }
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_are_those_of_the_textbook() {
+    fn references_match_textbook_values() {
         assert!((gelu(1.0) - 0.841_344_746_068_542_9).abs() < 1e-15);
         assert!((gelu_by_tanh(1.0) - 0.841_191_990_608_276_8).abs() < 1e-15);
         let quarter = softmax(&[3f64.ln(), 0.0]);

@@ -1,7 +1,7 @@
 //! BERT for sequence classification and masked language modelling (arXiv 1810.04805), the architecture of `bert-base-uncased`.
 //!
-//! Post-norm encoder blocks with learned positions and exact GELU. All tokens have the first type. The classification head reads the first token
-//! through a layer with tanh. The language-model head reads the masked positions, transforms them and multiplies them by the embedding table.
+//! Post-norm encoder blocks with learned positions and exact GELU. All tokens have token type 0. The classification head applies a linear layer
+//! and tanh to the first token. The language-model head transforms the masked positions and multiplies them by the embedding table.
 
 use burn::tensor::{Device, Tensor, activation};
 use mantissa_core::BertSize;
@@ -15,7 +15,7 @@ const INIT_DEVIATION: f64 = 0.02;
 const TYPES: usize = 2;
 
 /// Name of the embedding table.
-const WORDS: &str = "bert.embeddings.word_embeddings.weight";
+const EMBEDDINGS: &str = "bert.embeddings.word_embeddings.weight";
 /// Name prefix of the layers that transform hidden states before the decoder.
 const TRANSFORM: &str = "cls.predictions.transform";
 /// Name of the decoder, which is tied to the embedding table.
@@ -55,8 +55,8 @@ impl Network for Bert {
         let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
         let embeddings = "bert.embeddings";
-        let words = Init::NormalZeroFirstRow(INIT_DEVIATION);
-        specs.add(WORDS, &[self.vocabulary, dim], words);
+        let token_init = Init::NormalZeroFirstRow(INIT_DEVIATION);
+        specs.add(EMBEDDINGS, &[self.vocabulary, dim], token_init);
         let positions = self.size.max_position_embeddings as usize;
         specs.add(
             format!("{embeddings}.position_embeddings.weight"),
@@ -135,7 +135,7 @@ impl Network for Bert {
     }
 
     fn tied_head(&self) -> Option<(&'static str, &'static str)> {
-        (self.head == TextHead::Words).then_some((DECODER, WORDS))
+        (self.head == TextHead::Words).then_some((DECODER, EMBEDDINGS))
     }
 
     fn kept(&self) -> &F32Layers {
@@ -160,15 +160,15 @@ impl Network for Bert {
             pass.parameters
                 .matrix(&format!("bert.embeddings.{kind}_embeddings.weight"))
         };
-        let words = pass
+        let tokens = pass
             .compute
             .embedding(table("word"), input.ids.clone().flatten(0, 1));
         let first = pass
             .compute
             .repeated(table("token_type").narrow(0, 0, 1), n * sequence);
-        let places = pass.compute.repeated(table("position").narrow(0, 0, sequence), n);
-        let typed = pass.compute.add(words, first.flatten(0, 1));
-        let rows = pass.compute.add(typed, places.flatten(0, 1));
+        let positions = pass.compute.repeated(table("position").narrow(0, 0, sequence), n);
+        let typed = pass.compute.add(tokens, first.flatten(0, 1));
+        let rows = pass.compute.add(typed, positions.flatten(0, 1));
         let normal = pass.layer_norm(rows, "bert.embeddings.LayerNorm", self.size.layer_norm_eps);
         pass.dropout(normal, self.size.hidden_dropout_prob)
     }
@@ -196,14 +196,14 @@ impl Network for Bert {
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
         match self.head {
             TextHead::Classes(_) => self.class(pass, hidden, input.ids.dims()),
-            TextHead::Words => words(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
+            TextHead::Words => token_logits(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
         }
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matmul.
+/// Hidden states have the shape `[n · sequence, dim]`, so that every linear layer is one matmul.
 impl Bert {
-    /// Returns the logits of every class, from the first tokens of texts of this shape.
+    /// Returns the class logits, computed from the first token of each text.
     fn class(&self, pass: &Pass<'_>, hidden: Tensor<2>, [n, sequence]: [usize; 2]) -> Tensor<2> {
         let first = hidden
             .reshape([n, sequence, self.size.hidden_size as usize])
@@ -214,14 +214,14 @@ impl Bert {
     }
 }
 
-/// Returns the logits of every token of the vocabulary, from hidden states `[positions, dim]`.
-fn words(pass: &Pass<'_>, hidden: Tensor<2>, epsilon: f64) -> Tensor<2> {
+/// Returns the logits of all tokens of the vocabulary, computed from hidden states `[positions, dim]`.
+fn token_logits(pass: &Pass<'_>, hidden: Tensor<2>, epsilon: f64) -> Tensor<2> {
     let [dense, activation, norm] =
         ["dense", "transform_act_fn", "LayerNorm"].map(|part| format!("{TRANSFORM}.{part}"));
     let transformed = pass.products(&dense).gelu(pass.linear(hidden, &dense));
     let normal = pass.layer_norm(pass.record(&activation, transformed), &norm, epsilon);
     let (table, bias) = (
-        pass.parameters.matrix(WORDS),
+        pass.parameters.matrix(EMBEDDINGS),
         pass.parameters.vector(DECODER_BIAS),
     );
     pass.record(DECODER, pass.products(DECODER).linear(normal, table, bias))
@@ -251,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_words_is_looked_up_as_it_is_and_is_a_layer_of_the_head() {
+    fn the_embedding_table_is_not_cast_for_lookups_and_is_a_layer_of_the_head() {
         let model = base(TextHead::Words);
         let layers = model.layers();
         // Six layers with weights and the attention in each block, the transform and the decoder.
         assert_eq!(layers.len(), 12 * 7 + 2);
         assert!(layers.iter().any(|layer| layer == DECODER));
-        // The decoder rounds its table at the matmul, and does not round it if it is kept in f32.
-        assert!(!model.multiplies(WORDS) && !model.multiplies(DECODER_BIAS));
+        // The decoder rounds its table at the matmul, unless the decoder is kept in f32.
+        assert!(!model.multiplies(EMBEDDINGS) && !model.multiplies(DECODER_BIAS));
         assert!(
             !base(TextHead::Classes(2))
                 .layers()

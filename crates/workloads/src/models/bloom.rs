@@ -1,8 +1,8 @@
 //! BLOOM (arXiv 2211.05100), the architecture of `bloom-560m`.
 //!
-//! Pre-norm causal blocks, with a bias of the scores instead of positions (ALiBi, arXiv 2108.12409) and the tanh approximation of GELU. The head
-//! is tied to the embedding table, or classifies the last token. Dropout is applied where the reference applies it: to the attention weights,
-//! and after the last layer of attention and feed-forward part.
+//! Pre-norm causal blocks with ALiBi (arXiv 2108.12409) instead of position embeddings, and the tanh approximation of GELU. The head is tied to
+//! the embedding table, or classifies the last token. Dropout is applied as in the reference: to the attention weights, and after the last layer
+//! of attention and feed-forward part.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{BloomSize, Gelu};
@@ -15,7 +15,7 @@ use crate::{data::Tokenized, weights::Naming};
 const INIT_DEVIATION: f64 = 0.02;
 
 /// Name of the embedding table.
-const WORDS: &str = "transformer.word_embeddings.weight";
+const EMBEDDINGS: &str = "transformer.word_embeddings.weight";
 /// Name of the norm after the embedding.
 const FIRST_NORM: &str = "transformer.word_embeddings_layernorm";
 /// Name of the last norm.
@@ -57,7 +57,7 @@ impl Network for Bloom {
         let inner = 4 * width;
         let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
-        specs.add(WORDS, &[size.vocab_size as usize, width], normal);
+        specs.add(EMBEDDINGS, &[size.vocab_size as usize, width], normal);
         specs.norm(FIRST_NORM, width);
         for layer in (0..size.n_layer).map(layer_name) {
             specs.norm(&format!("{layer}.input_layernorm"), width);
@@ -114,7 +114,7 @@ impl Network for Bloom {
     }
 
     fn tied_head(&self) -> Option<(&'static str, &'static str)> {
-        (self.head == TextHead::Words).then_some((HEAD, WORDS))
+        (self.head == TextHead::Words).then_some((HEAD, EMBEDDINGS))
     }
 
     fn kept(&self) -> &F32Layers {
@@ -134,9 +134,9 @@ impl Network for Bloom {
     }
 
     fn embed(&self, pass: &Pass<'_>, input: &CausalInput) -> Tensor<2> {
-        let table = pass.parameters.matrix(WORDS);
-        let words = pass.compute.embedding(table, input.ids.clone().flatten(0, 1));
-        pass.layer_norm(words, FIRST_NORM, self.size.layer_norm_epsilon)
+        let table = pass.parameters.matrix(EMBEDDINGS);
+        let tokens = pass.compute.embedding(table, input.ids.clone().flatten(0, 1));
+        pass.layer_norm(tokens, FIRST_NORM, self.size.layer_norm_epsilon)
     }
 
     fn block(&self, pass: &Pass<'_>, block: u32, input: &CausalInput, hidden: Tensor<2>) -> Tensor<2> {
@@ -158,15 +158,15 @@ impl Network for Bloom {
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.layer_norm(hidden, LAST_NORM, self.size.layer_norm_epsilon);
-        let asked = pass.rows(normal, &input.rows);
+        let rows = pass.rows(normal, &input.rows);
         match self.head {
-            TextHead::Classes(_) => pass.unbiased(asked, SCORE),
-            TextHead::Words => pass.tied(asked, WORDS, HEAD),
+            TextHead::Classes(_) => pass.unbiased(rows, SCORE),
+            TextHead::Words => pass.tied(rows, EMBEDDINGS, HEAD),
         }
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matmul.
+/// Hidden states have the shape `[n · sequence, width]`, so that every linear layer is one matmul.
 impl Bloom {
     /// Computes causal self-attention of hidden states `[n · sequence, width]`, in the same shape.
     fn attention(
@@ -191,8 +191,8 @@ impl Bloom {
         pass.linear(mixed, &format!("{name}.dense"))
     }
 
-    /// Returns the bias of the scores, `[heads, keys]`: the slope of the head times the position of the key. The position is equivalent to the
-    /// distance, since a softmax ignores what all keys of a query have in common.
+    /// Returns the ALiBi bias of the scores, `[heads, keys]`: the slope of the head times the position of the key. The position is equivalent to
+    /// the distance, since a softmax ignores a constant that is added to all scores of a query.
     fn bias(&self, keys: usize, (device, dtype): (&Device, DType)) -> Tensor<2> {
         let dtype = match dtype {
             DType::F64 => DType::F64,
@@ -202,16 +202,16 @@ impl Bloom {
         let shape = [slopes.len(), keys];
         let rows = slopes
             .into_iter()
-            .flat_map(|slope| (0..keys).map(move |place| slope * place as f64));
+            .flat_map(|slope| (0..keys).map(move |position| slope * position as f64));
         let data = TensorData::new(rows.collect::<Vec<f64>>(), shape);
         Tensor::from_data(data.convert_dtype(dtype), (device, dtype))
     }
 }
 
-/// Returns the increase of a head's score from one position to the next, for each head.
+/// Returns the ALiBi slope of each head: the increase of its score from one position to the next.
 fn slopes(heads: u32) -> Vec<f64> {
     let power = 1u32 << heads.ilog2();
-    let slope = |halves: u32| 2f64.powf(-4.0 * f64::from(halves) / f64::from(power));
+    let slope = |half_steps: u32| 2f64.powf(-4.0 * f64::from(half_steps) / f64::from(power));
     let first = (1..=power).map(|head| slope(2 * head));
     // If the number of heads is not a power of two, the remaining heads use every other slope of twice as many heads.
     let others = (0..heads - power).map(|head| slope(2 * head + 1));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_multiplies_is_a_layer_and_what_is_looked_up_or_normalised_is_not() {
+    fn matmuls_are_layers_and_embeddings_and_norms_are_not() {
         for (head, name) in [(TextHead::Words, HEAD), (TextHead::Classes(2), SCORE)] {
             let layers = published(head).layers();
             // Four layers with weights and the attention in each block, and the head.
@@ -258,24 +258,27 @@ mod tests {
                     .iter()
                     .any(|layer| layer.contains("norm") || layer.contains("ln_f"))
             );
-            assert!(!published(head).multiplies(WORDS));
+            assert!(!published(head).multiplies(EMBEDDINGS));
         }
     }
 
     #[test]
-    fn slopes_are_powers_of_two_and_those_between_them() {
-        let near = |got: Vec<f64>, wanted: &[f64]| {
+    fn slopes_match_the_reference() {
+        let assert_near = |got: Vec<f64>, wanted: &[f64]| {
             assert_eq!(got.len(), wanted.len());
             for (got, wanted) in got.iter().zip(wanted) {
-                assert!((got / wanted - 1.0).abs() < 1e-15, "{got} and not {wanted}");
+                assert!(
+                    (got / wanted - 1.0).abs() < 1e-15,
+                    "slope {got}, expected {wanted}"
+                );
             }
         };
-        near(slopes(1), &[2f64.powi(-8)]);
-        near(slopes(3), &[2f64.powi(-4), 2f64.powi(-8), 2f64.powi(-2)]);
-        near(slopes(4), &[-2, -4, -6, -8].map(|power| 2f64.powi(power)));
+        assert_near(slopes(1), &[2f64.powi(-8)]);
+        assert_near(slopes(3), &[2f64.powi(-4), 2f64.powi(-8), 2f64.powi(-2)]);
+        assert_near(slopes(4), &[-2, -4, -6, -8].map(|power| 2f64.powi(power)));
         // The slopes of eight heads, and four of the slopes of sixteen.
         let eight = [-1, -2, -3, -4, -5, -6, -7, -8].map(|power| 2f64.powi(power));
         let between = [-0.5, -1.5, -2.5, -3.5].map(|power: f64| 2f64.powf(power));
-        near(slopes(12), &[&eight[..], &between[..]].concat());
+        assert_near(slopes(12), &[&eight[..], &between[..]].concat());
     }
 }

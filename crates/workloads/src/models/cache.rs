@@ -1,10 +1,10 @@
-//! Cached keys and values of tokens that were already read.
+//! Key-value cache of generation.
 
 use std::collections::BTreeMap;
 
 use burn::tensor::Tensor;
 
-/// Keys and values of the tokens so far, by layer, in the format in which they were computed.
+/// Keys and values of the tokens read so far, by layer, in the format in which they were computed.
 #[derive(Default)]
 pub(crate) struct KvCache {
     /// Keys and values, each `[n, key-value heads, tokens, width]`.

@@ -1,4 +1,4 @@
-//! Common parts of text models that predict tokens.
+//! Inputs and heads of text models that predict tokens.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -7,13 +7,13 @@ use crate::data::TokenBatch;
 /// Head of a text model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextHead {
-    /// Classifies a text into so many classes.
+    /// Classifies a text. The value is the number of classes.
     Classes(u32),
     /// Predicts tokens at some positions of a text.
     Words,
 }
 
-/// Micro-batch for a causal model. Padding is at the end, where no token attends to it.
+/// Micro-batch for a causal model. Padding is at the end, so that no other token attends to it.
 pub(crate) struct CausalInput {
     /// Token ids, `[n, sequence]`.
     pub ids: Tensor<2, Int>,

@@ -1,7 +1,8 @@
 //! DistilBERT for sequence classification (arXiv 1910.01108), the architecture of `distilbert-base-uncased`.
 //!
-//! Post-norm encoder blocks with learned positions and exact GELU; the head reads the first token. Dropout is applied where the reference
-//! applies it: after the embeddings' norm, to the attention weights, after the feed-forward layer, and before the classifier.
+//! Post-norm encoder blocks with learned positions and exact GELU. The head reads the first token. Dropout is applied as in the reference: after
+//! the embeddings' norm, to the attention weights, after the feed-forward layer, and before the classifier. Hidden states have the shape
+//! `[n · sequence, dim]`, so that every linear layer is one matmul.
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use mantissa_core::DistilBertSize;
@@ -76,11 +77,11 @@ impl Network for DistilBert {
         let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
         let embeddings = "distilbert.embeddings";
-        let words = Init::NormalZeroFirstRow(INIT_DEVIATION);
+        let token_init = Init::NormalZeroFirstRow(INIT_DEVIATION);
         specs.add(
             format!("{embeddings}.word_embeddings.weight"),
             &[self.vocabulary, dim],
-            words,
+            token_init,
         );
         let positions = self.size.max_position_embeddings as usize;
         specs.add(
@@ -153,15 +154,15 @@ impl Network for DistilBert {
 
     fn embed(&self, pass: &Pass<'_>, input: &TextInput) -> Tensor<2> {
         let [n, sequence] = input.ids.dims();
-        let words = pass
+        let table = pass
             .parameters
             .matrix("distilbert.embeddings.word_embeddings.weight");
         let positions = pass
             .parameters
             .matrix("distilbert.embeddings.position_embeddings.weight");
-        let words = pass.compute.embedding(words, input.ids.clone().flatten(0, 1));
-        let places = pass.compute.repeated(positions.narrow(0, 0, sequence), n);
-        let rows = pass.compute.add(words, places.flatten(0, 1));
+        let tokens = pass.compute.embedding(table, input.ids.clone().flatten(0, 1));
+        let positions = pass.compute.repeated(positions.narrow(0, 0, sequence), n);
+        let rows = pass.compute.add(tokens, positions.flatten(0, 1));
         let normal = pass.layer_norm(rows, "distilbert.embeddings.LayerNorm", NORM_EPSILON);
         pass.dropout(normal, self.size.dropout)
     }
@@ -199,9 +200,6 @@ impl Network for DistilBert {
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, dim]`, so that every linear layer is one matmul.
-impl DistilBert {}
-
 fn layer_name(layer: u32) -> String {
     format!("distilbert.transformer.layer.{layer}")
 }
@@ -213,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_layers_do_that_are_kept_in_f32_is_their_own_and_not_the_models() {
+    fn kept_operations_are_those_of_the_kept_layers() {
         let size = DistilBertSize {
             n_layers: 2,
             dim: 16,

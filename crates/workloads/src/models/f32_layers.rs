@@ -19,14 +19,14 @@ impl F32Layers {
     /// Creates the set from the patterns of a setting.
     ///
     /// # Errors
-    /// A pattern does not match any layer: it would have no effect, although the record contains it.
+    /// A pattern does not match any layer. It would have no effect, although the record contains it.
     pub(crate) fn new(patterns: &[String], layers: &[String]) -> Result<Self, String> {
         let unknown = patterns
             .iter()
             .find(|pattern| !layers.iter().any(|layer| matches(pattern, layer)));
         match unknown {
             Some(pattern) => Err(format!(
-                "`keep_f32` names no layer by `{pattern}`; there are `{}`",
+                "`keep_f32` pattern `{pattern}` does not match any layer; the layers are `{}`",
                 layers.join("`, `")
             )),
             None => Ok(Self::Matching(patterns.to_vec())),
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_is_a_name_or_its_first_parts_with_any_part_starred() {
+    fn patterns_match_names_prefixes_and_wildcards() {
         let layer = "transformer.layer.1.ffn.lin1";
         for pattern in [
             layer,
@@ -76,12 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_no_layer_is_refused_with_the_layers() {
+    fn a_pattern_without_a_matching_layer_is_rejected_with_a_list_of_layers() {
         let layers = ["pre_classifier", "classifier"].map(str::to_owned);
         let error = F32Layers::new(&["clasifier".to_owned()], &layers).unwrap_err();
         assert_eq!(
             error,
-            "`keep_f32` names no layer by `clasifier`; there are `pre_classifier`, `classifier`"
+            "`keep_f32` pattern `clasifier` does not match any layer; the layers are `pre_classifier`, `classifier`"
         );
         let kept = F32Layers::new(&["classifier".to_owned()], &layers).unwrap();
         assert!(kept.contains("classifier") && !kept.contains("pre_classifier"));

@@ -1,8 +1,7 @@
 //! GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"), the architecture of `gpt2`.
 //!
-//! Pre-norm causal blocks, with learned positions and the tanh approximation of GELU; the head is tied to the embedding table. Dropout is
-//! applied where the reference applies it: after the embeddings, to the attention weights, and after the last layer of attention and
-//! feed-forward part.
+//! Pre-norm causal blocks with learned positions and the tanh approximation of GELU. The head is tied to the embedding table. Dropout is applied
+//! as in the reference: after the embeddings, to the attention weights, and after the last layer of attention and feed-forward part.
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::{Gelu, Gpt2Size};
@@ -15,7 +14,7 @@ use crate::{data::Tokenized, weights::Naming};
 const INIT_DEVIATION: f64 = 0.02;
 
 /// Name of the embedding table.
-const WORDS: &str = "transformer.wte.weight";
+const EMBEDDINGS: &str = "transformer.wte.weight";
 /// Name of the position embeddings.
 const POSITIONS: &str = "transformer.wpe.weight";
 /// Name of the last norm.
@@ -53,27 +52,37 @@ impl Network for Gpt2 {
         let inner = size.n_inner as usize;
         let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
-        // Layers that write to the residual stream are scaled down with their number.
-        let added = Init::Normal(INIT_DEVIATION / f64::from(2 * size.n_layer).sqrt());
-        specs.add(WORDS, &[size.vocab_size as usize, width], normal);
+        // Initial weights of layers that write to the residual stream are smaller in deeper models.
+        let residual = Init::Normal(INIT_DEVIATION / f64::from(2 * size.n_layer).sqrt());
+        specs.add(EMBEDDINGS, &[size.vocab_size as usize, width], normal);
         specs.add(POSITIONS, &[size.n_positions as usize, width], normal);
         // GPT-2 stores matrices as `[inputs, outputs]`.
-        let turned = |specs: &mut Specs, name: String, shape: [usize; 2], init| {
+        let add_transposed = |specs: &mut Specs, name: String, shape: [usize; 2], init| {
             specs.add(format!("{name}.weight"), &shape, init);
             specs.add(format!("{name}.bias"), &shape[1..], Init::Zeros);
         };
         for layer in (0..size.n_layer).map(layer_name) {
             specs.norm(&format!("{layer}.ln_1"), width);
-            turned(
+            add_transposed(
                 &mut specs,
                 format!("{layer}.attn.c_attn"),
                 [width, 3 * width],
                 normal,
             );
-            turned(&mut specs, format!("{layer}.attn.c_proj"), [width, width], added);
+            add_transposed(
+                &mut specs,
+                format!("{layer}.attn.c_proj"),
+                [width, width],
+                residual,
+            );
             specs.norm(&format!("{layer}.ln_2"), width);
-            turned(&mut specs, format!("{layer}.mlp.c_fc"), [width, inner], normal);
-            turned(&mut specs, format!("{layer}.mlp.c_proj"), [inner, width], added);
+            add_transposed(&mut specs, format!("{layer}.mlp.c_fc"), [width, inner], normal);
+            add_transposed(
+                &mut specs,
+                format!("{layer}.mlp.c_proj"),
+                [inner, width],
+                residual,
+            );
         }
         specs.norm(LAST_NORM, width);
         specs.0
@@ -90,7 +99,7 @@ impl Network for Gpt2 {
     }
 
     fn is_multiplied(name: &str) -> bool {
-        ![WORDS, POSITIONS].contains(&name) && !name.contains(".ln_")
+        ![EMBEDDINGS, POSITIONS].contains(&name) && !name.contains(".ln_")
     }
 
     fn drops(&self) -> bool {
@@ -106,7 +115,7 @@ impl Network for Gpt2 {
     }
 
     fn tied_head(&self) -> Option<(&'static str, &'static str)> {
-        Some((HEAD, WORDS))
+        Some((HEAD, EMBEDDINGS))
     }
 
     fn kept(&self) -> &F32Layers {
@@ -127,13 +136,13 @@ impl Network for Gpt2 {
 
     fn embed(&self, pass: &Pass<'_>, input: &CausalInput) -> Tensor<2> {
         let [n, sequence] = input.ids.dims();
-        let words = pass.parameters.matrix(WORDS);
-        let words = pass.compute.embedding(words, input.ids.clone().flatten(0, 1));
+        let table = pass.parameters.matrix(EMBEDDINGS);
+        let tokens = pass.compute.embedding(table, input.ids.clone().flatten(0, 1));
         let positions = pass.parameters.matrix(POSITIONS);
-        let places = positions.narrow(0, pass.place(), sequence);
-        let places = pass.compute.repeated(places, n);
-        let placed = pass.compute.add(words, places.flatten(0, 1));
-        pass.dropout(placed, self.size.embd_pdrop)
+        let positions = positions.narrow(0, pass.place(), sequence);
+        let positions = pass.compute.repeated(positions, n);
+        let embedded = pass.compute.add(tokens, positions.flatten(0, 1));
+        pass.dropout(embedded, self.size.embd_pdrop)
     }
 
     fn block(&self, pass: &Pass<'_>, block: u32, input: &CausalInput, hidden: Tensor<2>) -> Tensor<2> {
@@ -152,11 +161,11 @@ impl Network for Gpt2 {
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.layer_norm(hidden, LAST_NORM, self.size.layer_norm_epsilon);
-        pass.tied(pass.rows(normal, &input.rows), WORDS, HEAD)
+        pass.tied(pass.rows(normal, &input.rows), EMBEDDINGS, HEAD)
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matmul.
+/// Hidden states have the shape `[n · sequence, width]`, so that every linear layer is one matmul.
 impl Gpt2 {
     /// Computes causal self-attention of hidden states `[n · sequence, width]`, in the same shape.
     fn attention(
@@ -205,12 +214,12 @@ mod tests {
     }
 
     #[test]
-    fn what_multiplies_is_a_layer_and_what_is_looked_up_or_normalised_is_not() {
+    fn matmuls_are_layers_and_embeddings_and_norms_are_not() {
         let layers = small().layers();
         // Four layers with weights and the attention in each block, and the head.
         assert_eq!(layers.len(), 12 * 5 + 1);
         assert_eq!(layers.last().unwrap(), HEAD);
         assert!(!layers.iter().any(|layer| layer.contains("ln_")));
-        assert!(!small().multiplies(WORDS) && !small().multiplies(POSITIONS));
+        assert!(!small().multiplies(EMBEDDINGS) && !small().multiplies(POSITIONS));
     }
 }

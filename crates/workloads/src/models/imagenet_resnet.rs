@@ -1,6 +1,6 @@
-//! ResNet for large images (arXiv 1512.03385, table 1): four stages of basic blocks or of bottlenecks with their stride in the 3 × 3 convolution
-//! ("v1.5"). Each stage but the first halves the edge and doubles the channels. Shortcuts project if the shape changes (option B). Names are
-//! those of torchvision.
+//! ResNet for ImageNet (arXiv 1512.03385, table 1): four stages of basic blocks, or of bottlenecks with the stride in the 3 × 3 convolution
+//! ("v1.5"). Each stage but the first halves the image size and doubles the channels. Shortcuts are projections if the shape changes (option B).
+//! Parameter names are those of torchvision.
 
 use std::iter;
 
@@ -67,7 +67,7 @@ impl ImageNetResNet {
         match self.size.depth {
             18 => [2, 2, 2, 2],
             50 => [3, 4, 6, 3],
-            depth => unreachable!("a suite has no ResNet of {depth} layers"),
+            depth => unreachable!("suites reject ResNets of {depth} layers"),
         }
     }
 
@@ -111,7 +111,7 @@ impl ImageNetResNet {
             }
             number -= blocks;
         }
-        unreachable!("there is no block {block}")
+        unreachable!("block {block} does not exist")
     }
 
     fn name(&self, block: u32) -> String {
@@ -131,7 +131,7 @@ impl ImageNetResNet {
     /// Returns the layers of a block in order, and the layer of its shortcut if the shape changes.
     fn layers_of(&self, block: u32) -> (Vec<Layer>, Option<Layer>) {
         let ((stage, number), name) = (self.place(block), self.name(block));
-        // Output of the segment before: segment `block` precedes the segment of the block.
+        // Output channels of the previous segment. Segment 0 is the stem, so block `b` is segment `b + 1`.
         let (from, _) = self.shape(block);
         let (planes, to) = (self.planes(stage), self.channels(stage));
         let stride = if stage > 0 && number == 0 { 2 } else { 1 };
@@ -160,7 +160,7 @@ impl ImageNetResNet {
     }
 
     /// Returns all convolutions with their norms, in the order of checkpoints.
-    fn normed(&self) -> impl Iterator<Item = Layer> {
+    fn convolutions_with_norms(&self) -> impl Iterator<Item = Layer> {
         let blocks = (0..self.segments() - 1).flat_map(move |block| {
             let (layers, shortcut) = self.layers_of(block);
             layers.into_iter().chain(shortcut)
@@ -190,10 +190,10 @@ impl Network for ImageNetResNet {
     type Part = Images;
     type Input = Tensor<4>;
 
-    /// Returns torchvision's initial values, except that `fc` is normal, with the deviation of torchvision's uniform values.
+    /// Uses torchvision's initialization, except for `fc`: its values are normal with the standard deviation of torchvision's uniform values.
     fn parameters(&self) -> Vec<ParameterSpec> {
         let mut specs = Specs::default();
-        for layer in self.normed() {
+        for layer in self.convolutions_with_norms() {
             let ([_, to], [convolution, norm]) = (layer.channels, &layer.names);
             // He initialization that preserves the variance in the backward pass.
             let init = Init::Normal((2.0 / (to * layer.filter * layer.filter) as f64).sqrt());
@@ -201,7 +201,7 @@ impl Network for ImageNetResNet {
             specs.norm(norm, to);
         }
         let features = self.channels(3);
-        // The deviation of a uniform distribution within 1/√features.
+        // Standard deviation of a uniform distribution on ±1/√features.
         let init = Init::Normal((3.0 * features as f64).sqrt().recip());
         specs.add("fc.weight", &[self.classes, features], init);
         specs.add("fc.bias", &[self.classes], init);
@@ -233,7 +233,7 @@ impl Network for ImageNetResNet {
             let ([_, norm], [_, channels]) = (layer.names, layer.channels);
             (norm, channels)
         };
-        self.normed().map(norm).collect()
+        self.convolutions_with_norms().map(norm).collect()
     }
 
     fn upload(batch: &Batch<Self>, device: &Device) -> Tensor<4> {
@@ -258,7 +258,7 @@ impl Network for ImageNetResNet {
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, _: &Tensor<4>) -> Tensor<2> {
         let n = hidden.dims()[0];
         let (channels, edge) = self.shape(self.segments() - 1);
-        // The pooling is a sum: in f32 under a mixed setting, in the only format of a true setting.
+        // Pooling sums values, so a mixed setting computes it in f32.
         let hidden = pass.compute.full(hidden);
         let pooled = hidden.reshape([n, edge * edge, channels]).mean_dim(1);
         pass.linear(pooled.reshape([n, channels]), "fc")
@@ -280,7 +280,7 @@ mod tests {
             let specs = model.parameters().into_iter();
             let count: usize = specs.map(|spec| spec.shape.iter().product::<usize>()).sum();
             assert_eq!(count, parameters, "{depth}");
-            // Shortcuts are layers, too, and each layer but the last has a norm.
+            // Shortcuts count as layers, and each layer but the last has a norm.
             assert_eq!(model.layers().len(), layers, "{depth}");
             assert_eq!(model.norms().len(), layers - 1, "{depth}");
             assert_eq!(model.shape(model.segments() - 1).1, 7, "{depth}");

@@ -16,7 +16,7 @@ use crate::{data::Tokenized, weights::Naming};
 const INIT_DEVIATION: f64 = 0.02;
 
 /// Name of the embedding table.
-const WORDS: &str = "model.embed_tokens.weight";
+const EMBEDDINGS: &str = "model.embed_tokens.weight";
 /// Name of the head, which has its own matrix or is tied to the embedding table.
 const HEAD: &str = "lm_head";
 
@@ -48,7 +48,7 @@ impl Network for Llama {
         let mut specs = Specs::default();
         let normal = Init::Normal(INIT_DEVIATION);
         let table = [size.vocab_size as usize, width];
-        specs.add(WORDS, &table, normal);
+        specs.add(EMBEDDINGS, &table, normal);
         for layer in (0..size.num_hidden_layers).map(layer_name) {
             let linear = [
                 ("self_attn.q_proj", width, queries),
@@ -86,7 +86,7 @@ impl Network for Llama {
     }
 
     fn is_multiplied(name: &str) -> bool {
-        name != WORDS && !name.contains("norm")
+        name != EMBEDDINGS && !name.contains("norm")
     }
 
     fn weightless(&self) -> Vec<String> {
@@ -95,7 +95,7 @@ impl Network for Llama {
     }
 
     fn tied_head(&self) -> Option<(&'static str, &'static str)> {
-        self.size.tie_word_embeddings.then_some((HEAD, WORDS))
+        self.size.tie_word_embeddings.then_some((HEAD, EMBEDDINGS))
     }
 
     fn kept(&self) -> &F32Layers {
@@ -115,7 +115,7 @@ impl Network for Llama {
     }
 
     fn embed(&self, pass: &Pass<'_>, input: &CausalInput) -> Tensor<2> {
-        let table = pass.parameters.matrix(WORDS);
+        let table = pass.parameters.matrix(EMBEDDINGS);
         pass.compute.embedding(table, input.ids.clone().flatten(0, 1))
     }
 
@@ -127,21 +127,21 @@ impl Network for Llama {
         let hidden = pass.compute.add(attended, hidden);
         let name = format!("{layer}.post_attention_layernorm");
         let normal = pass.rms_norm(hidden.clone(), &name, epsilon);
-        let narrow = gated(pass, normal, &format!("{layer}.mlp"));
+        let narrow = gated_feed_forward(pass, normal, &format!("{layer}.mlp"));
         pass.compute.add(narrow, hidden)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.rms_norm(hidden, "model.norm", self.size.rms_norm_eps);
-        let asked = pass.rows(normal, &input.rows);
+        let rows = pass.rows(normal, &input.rows);
         match self.size.tie_word_embeddings {
-            true => pass.tied(asked, WORDS, HEAD),
-            false => pass.unbiased(asked, HEAD),
+            true => pass.tied(rows, EMBEDDINGS, HEAD),
+            false => pass.unbiased(rows, HEAD),
         }
     }
 }
 
-/// The parts of a pass. Hidden states are `[n · sequence, width]`, so that every linear layer is one matmul.
+/// Hidden states have the shape `[n · sequence, width]`, so that every linear layer is one matmul.
 impl Llama {
     /// Computes causal self-attention of hidden states `[n · sequence, width]`, in the same shape.
     fn attention(
@@ -161,9 +161,9 @@ impl Llama {
         let key = part("k_proj", size.num_key_value_heads);
         let value = part("v_proj", size.num_key_value_heads);
         let rotation = pass.rotation(|| {
-            let places = pass.place()..pass.place() + sequence;
+            let positions = pass.place()..pass.place() + sequence;
             let kind = (&hidden.device(), hidden.dtype());
-            Rotation::new(&frequencies(size), places, size.rope_interleaved, kind)
+            Rotation::new(&frequencies(size), positions, size.rope_interleaved, kind)
         });
         let [query, key] = [query, key].map(|part| pass.products(name).rotary(part, rotation));
         let mixed = pass.causal_attention([query, key, value], (name, 0.0), None);
@@ -171,8 +171,8 @@ impl Llama {
     }
 }
 
-/// Computes the feed-forward layer, in which one projection gates the other.
-fn gated(pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
+/// Computes the gated feed-forward layer.
+fn gated_feed_forward(pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
     let [gate, up, down] = ["gate_proj", "up_proj", "down_proj"].map(|part| format!("{layer}.{part}"));
     let products = pass.products(&gate);
     let open = products.silu(pass.unbiased(hidden.clone(), &gate));
@@ -187,15 +187,15 @@ fn frequencies(size: &LlamaSize) -> Vec<f64> {
         let share = f64::from(2 * pair) / f64::from(size.head_dim);
         let frequency = size.rope_theta.powf(share).recip();
         match &size.rope_scaling {
-            Some(scaling) => slowed(frequency, scaling),
+            Some(scaling) => scaled(frequency, scaling),
             None => frequency,
         }
     };
     (0..size.head_dim / 2).map(frequency).collect()
 }
 
-/// Scales a frequency as in LLaMA 3.1: it is reduced if it makes few turns within the original context length.
-fn slowed(frequency: f64, scaling: &RopeScaling) -> f64 {
+/// Scales a frequency as in LLaMA 3.1: frequencies with few turns within the original context length are reduced.
+fn scaled(frequency: f64, scaling: &RopeScaling) -> f64 {
     let turns = f64::from(scaling.original_max_position_embeddings) * frequency / TAU;
     let (low, high) = (scaling.low_freq_factor, scaling.high_freq_factor);
     let kept = ((turns - low) / (high - low)).clamp(0.0, 1.0);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_a_layer_whether_or_not_it_has_a_matrix_of_its_own() {
+    fn the_head_is_a_layer_with_and_without_tied_embeddings() {
         let of = |tied| {
             Llama::new(LlamaSize {
                 tie_word_embeddings: tied,
@@ -244,7 +244,7 @@ mod tests {
             );
             assert!(!layers.iter().any(|layer| layer.contains("norm")));
             // The embedding lookup reads the table in its original format.
-            assert!(!of(tied).multiplies(WORDS));
+            assert!(!of(tied).multiplies(EMBEDDINGS));
         }
         let heads = |tied| {
             let specs = of(tied).parameters().into_iter();
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!((heads(false), heads(true)), (1, 0));
     }
 
-    /// Returns the size and the frequencies of transformers for a head of this width.
+    /// Returns the model size and the frequencies that transformers computes for heads of width `head_dim`.
     fn wanted(golden: &Value, head_dim: u32) -> (LlamaSize, Vec<f64>) {
         let config = &golden["config"];
         let size = LlamaSize {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn frequencies_are_those_of_transformers_slowed_down_and_not() {
+    fn frequencies_match_transformers_with_and_without_scaling() {
         let golden = |text: &str| -> Value {
             let mut golden: Value = serde_json::from_str(text).unwrap();
             let table = golden["float64"]["inverse_frequencies"].clone();
@@ -286,15 +286,18 @@ mod tests {
                 (head_dim as usize / 2, head_dim as usize / 2)
             );
             for (got, wanted) in got.iter().zip(&wanted) {
-                assert!((got / wanted - 1.0).abs() < 1e-13, "{got} and not {wanted}");
+                assert!(
+                    (got / wanted - 1.0).abs() < 1e-13,
+                    "frequency {got}, expected {wanted}"
+                );
             }
         }
         let plain = LlamaSize {
             rope_scaling: None,
             ..wanted(published, 128).0
         };
-        let (slowed, plain) = (frequencies(&wanted(published, 128).0), frequencies(&plain));
-        assert_eq!(slowed[..20], plain[..20]);
-        assert_eq!(slowed[63], plain[63] / 8.0);
+        let (scaled, plain) = (frequencies(&wanted(published, 128).0), frequencies(&plain));
+        assert_eq!(scaled[..20], plain[..20]);
+        assert_eq!(scaled[63], plain[63] / 8.0);
     }
 }

@@ -35,17 +35,17 @@ pub(crate) use pass::{Norms, Pass, Seen, Stage};
 pub(crate) use resnet::ResNet;
 pub(crate) use vit::Vit;
 
-/// Model that predicts classes or tokens, with the interface of the trainer: a sequence of segments and a head. Each segment depends only on the
-/// hidden states of the segment before. Hidden states between segments are matrices, with a row per token or image.
+/// Model that predicts classes or tokens. A model is a sequence of segments and a head, so that the trainer can checkpoint segments. Each segment
+/// depends only on the input and the hidden states of the previous segment. Hidden states are matrices with a row per token or image.
 pub(crate) trait Network: Clone {
     /// Data of the model.
     type Part: Part;
     /// Micro-batch on the device.
     type Input;
-    /// True if weights of four dimensions are the filters of convolutions. Patches of images may be multiplied as rows instead.
+    /// True if four-dimensional weights are filters of convolutions. False if the model computes its patch projection as a matmul.
     const CONVOLVES: bool = true;
 
-    /// Returns every parameter, with the names and in the order of published checkpoints.
+    /// Returns all parameters, with the names and in the order of published checkpoints.
     fn parameters(&self) -> Vec<ParameterSpec>;
 
     /// Returns the initial weights without a checkpoint.
@@ -86,7 +86,7 @@ pub(crate) trait Network: Clone {
     /// Returns the hidden states after the first segment.
     fn embed(&self, pass: &Pass<'_>, input: &Self::Input) -> Tensor<2>;
 
-    /// Returns the hidden states after a block, from those before it.
+    /// Returns the hidden states after a block. `hidden` are the hidden states before it.
     fn block(&self, pass: &Pass<'_>, block: u32, input: &Self::Input, hidden: Tensor<2>) -> Tensor<2>;
 
     /// Number of segments: one before the blocks, and one per block.
@@ -94,7 +94,7 @@ pub(crate) trait Network: Clone {
         1 + self.block_count()
     }
 
-    /// Returns the hidden states after a segment, from those before it; the first segment does not need any.
+    /// Returns the hidden states after a segment. `hidden` are the hidden states before it, `None` for the first segment.
     fn segment(
         &self,
         pass: &Pass<'_>,
@@ -108,7 +108,7 @@ pub(crate) trait Network: Clone {
         }
     }
 
-    /// Returns logits `[labels, classes]` from the hidden states after the last segment: a row for every label of a micro-batch.
+    /// Returns logits `[labels, classes]`, with a row per label of the micro-batch. `hidden` are the hidden states after the last segment.
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &Self::Input) -> Tensor<2>;
 
     /// Returns the model with the layers that match `patterns` kept in f32.
@@ -125,7 +125,7 @@ pub(crate) trait Network: Clone {
         self.with_kept(F32Layers::AllBut(layer.to_owned()))
     }
 
-    /// Returns the names of all layers that compute matmuls or convolutions, with and without a weight matrix.
+    /// Returns the names of all layers that compute matmuls or convolutions, including attention, which has no weight matrix.
     fn layers(&self) -> Vec<String> {
         let multiplied = |spec: ParameterSpec| {
             let layer = spec.name.strip_suffix(".weight")?;
@@ -159,7 +159,7 @@ pub(crate) trait Network: Clone {
         all
     }
 
-    /// Returns the names of matmuls of hidden states with each other (attention).
+    /// Returns the names of the attention layers, which multiply hidden states with each other instead of with weights.
     fn weightless(&self) -> Vec<String> {
         vec![]
     }
@@ -169,7 +169,7 @@ pub(crate) trait Network: Clone {
         None
     }
 
-    /// Returns true if a forward pass reads the parameter in the format of matmuls, which is a low-precision copy under a mixed setting.
+    /// Returns true if a forward pass reads the parameter in the matmul format. Under a mixed setting, this is a low-precision copy.
     fn multiplies(&self, name: &str) -> bool {
         let layer = name.rsplit_once('.').map_or(name, |(layer, _)| layer);
         Self::is_multiplied(name) && !self.kept().contains(layer)
@@ -180,8 +180,8 @@ pub(crate) trait Network: Clone {
         Pass::new(parameters, compute, self.kept(), stage)
     }
 
-    /// Computes logits `[labels, classes]`. Dropout in training uses the backend's generator. `before` is called with the index of every
-    /// segment, and with the number of segments before the head.
+    /// Computes logits `[labels, classes]`. Dropout in training uses the backend's generator. Calls `before` with the index of each segment
+    /// before it is computed, and with the number of segments before the head is computed.
     fn forward(&self, pass: &Pass<'_>, input: &Self::Input, mut before: impl FnMut(u32)) -> Tensor<2> {
         before(0);
         let mut hidden = self.segment(pass, 0, input, None);
@@ -197,7 +197,7 @@ pub(crate) trait Network: Clone {
 /// Batch of a model's examples in host memory.
 pub(crate) type Batch<M> = <<M as Network>::Part as Part>::Batch;
 
-/// Parameter of a model: its name in published checkpoints, and its initial values.
+/// Name, shape and initial values of a model parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ParameterSpec {
     /// Name in checkpoints.

@@ -1,4 +1,4 @@
-//! Forward pass over a model: the layers that models share, each in the precision that the setting assigns to its name.
+//! Forward pass and the layers that models share. The setting and the layer's name determine the precision of each layer.
 
 use std::cell::{OnceCell, RefCell};
 
@@ -13,7 +13,7 @@ pub(crate) type Seen = RefCell<Vec<(String, Tensor<1>)>>;
 /// Moments of batch norms by name.
 pub(crate) type Norms = Vec<(String, Moments)>;
 
-/// Stage of a pass, which selects dropout and the statistics of batch norms.
+/// Stage of a pass, which determines dropout and the statistics of batch norms.
 pub(crate) enum Stage<'a> {
     /// Dropout is active. Batches are normalized by their own moments, which are recorded.
     Training(&'a RefCell<Norms>),
@@ -30,13 +30,13 @@ pub(crate) struct Pass<'a> {
     kept: &'a F32Layers,
     stage: Stage<'a>,
     seen: Option<&'a Seen>,
-    /// Keys and values of earlier tokens, and the number of these tokens.
+    /// Key-value cache, and the number of tokens in it before this pass.
     cache: Option<(&'a RefCell<KvCache>, usize)>,
     /// Embedding table in the format of the head's matmul, if it was cast beforehand.
     head: Option<&'a Tensor<2>>,
     /// Rotary embedding of the tokens' positions, shared by all layers.
     rotation: OnceCell<Rotation>,
-    sight: OnceCell<AttentionMask>,
+    mask: OnceCell<AttentionMask>,
 }
 
 impl<'a> Pass<'a> {
@@ -55,11 +55,11 @@ impl<'a> Pass<'a> {
             cache: None,
             head: None,
             rotation: OnceCell::new(),
-            sight: OnceCell::new(),
+            mask: OnceCell::new(),
         }
     }
 
-    /// Returns a pass over tokens that follow those in a cache; the pass adds its tokens to the cache.
+    /// Returns the pass with a key-value cache. Its tokens follow those in the cache, and are added to the cache.
     pub(crate) fn with_cache(self, cache: &'a RefCell<KvCache>) -> Self {
         let place = cache.borrow().tokens();
         Self {
@@ -73,7 +73,7 @@ impl<'a> Pass<'a> {
         self.rotation.get_or_init(make)
     }
 
-    /// Returns the pass with the embedding table in the format of a tied head, so that it is not cast again for every token.
+    /// Returns the pass with the embedding table already cast to the format of a tied head, to avoid a cast per token.
     pub(crate) fn with_head(self, head: Option<&'a Tensor<2>>) -> Self {
         Self { head, ..self }
     }
@@ -126,20 +126,20 @@ impl<'a> Pass<'a> {
         self.compute.dropout(input, self.dropped(share))
     }
 
-    /// Linear layer with a bias.
+    /// Applies a linear layer with a bias.
     pub(super) fn linear(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
         self.record(name, self.products(name).linear(input, weight, bias))
     }
 
-    /// Linear layer without a bias.
+    /// Applies a linear layer without a bias.
     pub(super) fn unbiased(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         self.record(name, self.products(name).matmul_by_columns(input, weight))
     }
 
-    /// Head whose weights `[out, in]` are the embedding table.
+    /// Applies a head whose weights `[out, in]` are the embedding table.
     pub(super) fn tied(&self, input: Tensor<2>, table: &str, name: &str) -> Tensor<2> {
         let weight = self
             .head
@@ -148,7 +148,7 @@ impl<'a> Pass<'a> {
         self.record(name, self.products(name).matmul_by_columns(input, weight))
     }
 
-    /// Linear layer with weights `[in, out]` and a bias.
+    /// Applies a linear layer with weights `[in, out]` and a bias.
     pub(super) fn transposed(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
@@ -189,25 +189,25 @@ impl<'a> Pass<'a> {
             Some((cache, _)) => cache.borrow_mut().extended(name, [key, value]),
             None => [key, value],
         };
-        let sight = self.sight.get_or_init(|| {
+        let mask = self.mask.get_or_init(|| {
             let keys = key.dims()[2];
-            let sight = AttentionMask::causal(query.dims()[2], keys, &query.device());
+            let mask = AttentionMask::causal(query.dims()[2], keys, &query.device());
             match bias {
-                Some(bias) => sight.biased(bias(keys)),
-                None => sight,
+                Some(bias) => mask.biased(bias(keys)),
+                None => mask,
             }
         });
         let parts = [query, key, value];
-        let mixed = self.products(name).attention(parts, sight, self.dropped(dropout));
+        let mixed = self.products(name).attention(parts, mask, self.dropped(dropout));
         rows_of(self.record(name, mixed))
     }
 
-    /// Gathers some rows of hidden states.
+    /// Gathers rows of hidden states.
     pub(super) fn rows(&self, hidden: Tensor<2>, rows: &Tensor<1, Int>) -> Tensor<2> {
         self.compute.embedding(hidden, rows.clone())
     }
 
-    /// Two linear layers with a GELU between them.
+    /// Applies two linear layers with a GELU between them.
     pub(super) fn feed_forward(
         &self,
         hidden: Tensor<2>,
@@ -225,14 +225,14 @@ impl<'a> Pass<'a> {
         self.record(name, normal)
     }
 
-    /// Root-mean-square norm.
+    /// Applies a root-mean-square norm.
     pub(super) fn rms_norm(&self, input: Tensor<2>, name: &str, epsilon: f64) -> Tensor<2> {
         let scale = self.parameters.vector(&format!("{name}.weight"));
         let normal = self.compute.rms_norm(input, scale, epsilon);
         self.record(name, normal)
     }
 
-    /// Convolution without a bias; its filters have the shape `shape`.
+    /// Applies a convolution without a bias. `shape` is the shape of the filters.
     pub(super) fn convolution(
         &self,
         images: Tensor<4>,
@@ -253,12 +253,12 @@ impl<'a> Pass<'a> {
                 let mut norms = running.iter();
                 let (_, running) = norms
                     .find(|(norm, _)| norm == name)
-                    .unwrap_or_else(|| panic!("no running statistics of `{name}`"));
+                    .unwrap_or_else(|| panic!("missing running statistics of `{name}`"));
                 self.compute.batch_norm(images, scale, shift, running, epsilon)
             }
-            Stage::Training(noted) => {
+            Stage::Training(recorded) => {
                 let (normal, moments) = self.compute.batch_norm_training(images, scale, shift, epsilon);
-                noted.borrow_mut().push((name.to_owned(), moments));
+                recorded.borrow_mut().push((name.to_owned(), moments));
                 normal
             }
             Stage::Observing => {
@@ -269,7 +269,7 @@ impl<'a> Pass<'a> {
         self.record(name, normal)
     }
 
-    /// Adds images. Convolutions return them channels-last in memory, and the sum keeps this layout.
+    /// Adds images. Convolutions return images in channels-last layout, and the sum keeps this layout.
     pub(super) fn add_images(&self, one: Tensor<4>, other: Tensor<4>) -> Tensor<4> {
         let [one, other] = [one, other].map(|images| images.permute([0, 2, 3, 1]));
         self.compute.add(one, other).permute([0, 3, 1, 2])

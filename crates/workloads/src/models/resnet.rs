@@ -1,5 +1,5 @@
-//! ResNet for small images (arXiv 1512.03385, section 4.2): 6n + 2 layers in three stages, each of which but the first halves the edge and
-//! doubles the channels, and shortcuts without parameters (option A). Names are those of `akamaster/pytorch_resnet_cifar10`.
+//! ResNet for CIFAR-10 (arXiv 1512.03385, section 4.2): 6n + 2 layers in three stages. Each stage but the first halves the image size and doubles
+//! the channels. Shortcuts do not have parameters (option A). Parameter names are those of `akamaster/pytorch_resnet_cifar10`.
 
 use burn::tensor::{Device, Tensor, TensorData, s};
 use mantissa_core::ResNetSize;
@@ -77,10 +77,10 @@ fn subsampled(images: Tensor<4>, to: usize) -> Tensor<4> {
     let images = images.permute([0, 2, 3, 1]);
     let images = images.slice([s![..], s![..;2], s![..;2], s![..]]);
     let [n, h, w, from] = images.dims();
-    let (before, behind) = ((to - from) / 2, (to - from).div_ceil(2));
+    let (before, after) = ((to - from) / 2, (to - from).div_ceil(2));
     let options = (&images.device(), images.dtype());
     let zeros = |channels| Tensor::<4>::zeros([n, h, w, channels], options);
-    Tensor::cat(vec![zeros(before), images, zeros(behind)], 3).permute([0, 3, 1, 2])
+    Tensor::cat(vec![zeros(before), images, zeros(after)], 3).permute([0, 3, 1, 2])
 }
 
 impl Network for ResNet {
@@ -164,7 +164,7 @@ impl Network for ResNet {
     }
 
     fn block(&self, pass: &Pass<'_>, block: u32, input: &Tensor<4>, hidden: Tensor<2>) -> Tensor<2> {
-        // Stage of the segment before this one.
+        // Stage of the previous segment.
         let stage = block.checked_sub(1).map_or(0, |block| self.place(block).0);
         let (n, edge) = (input.dims()[0], self.edge(stage));
         let images = hidden.reshape([n, edge, edge, self.channels(stage)]);
@@ -174,14 +174,14 @@ impl Network for ResNet {
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, _: &Tensor<4>) -> Tensor<2> {
         let n = hidden.dims()[0];
         let (channels, edge) = (self.channels(STAGES - 1), self.edge(STAGES - 1));
-        // The pooling is a sum: in f32 under a mixed setting, in the only format of a true setting.
+        // Pooling sums values, so a mixed setting computes it in f32.
         let hidden = pass.compute.full(hidden);
         let pooled = hidden.reshape([n, edge * edge, channels]).mean_dim(1);
         pass.linear(pooled.reshape([n, channels]), "linear")
     }
 }
 
-/// Converts images to rows of hidden states: channels last, as they are in memory.
+/// Converts images to rows of hidden states in channels-last order, which is their memory layout.
 pub(super) fn as_rows(images: Tensor<4>) -> Tensor<2> {
     images.permute([0, 2, 3, 1]).flatten(1, 3)
 }

@@ -1,9 +1,9 @@
 //! Vision transformer for image classification (arXiv 2010.11929), the architecture of
 //! `google/vit-base-patch16-224`.
 //!
-//! Pre-norm encoder blocks over patches of the image, preceded by a class token, with learned positions and exact GELU; the head reads the class
-//! token. Dropout is applied where the reference applies it: after the embeddings, to the attention weights, and after the last layer of
-//! attention and feed-forward part.
+//! Pre-norm encoder blocks over a class token and the patches of the image, with learned positions and exact GELU. The head reads the class token.
+//! Dropout is applied as in the reference: after the embeddings, to the attention weights, and after the last layer of attention and feed-forward
+//! part.
 
 use burn::tensor::{Bool, DType, Device, Tensor, TensorData};
 use mantissa_core::VitSize;
@@ -152,15 +152,15 @@ impl Network for Vit {
         let products = pass.products(PROJECTION);
         let projected = products.linear(patches, filters.reshape([width, values]), bias);
         let projected = pass.record(PROJECTION, projected);
-        // The reference concatenates the tokens in the wider format, that of the class token.
+        // The reference concatenates the tokens in the format of the class token, which is the wider one.
         let projected = pass.compute.full(projected).reshape([n, side * side, width]);
         let class = pass.parameters.vector(CLASS_TOKEN).reshape([1, width]);
         let rows = Tensor::cat(vec![pass.compute.repeated(class, n), projected], 1);
         let positions = pass.parameters.vector(POSITIONS);
-        let places = positions.reshape([self.tokens(), width]);
-        let places = pass.compute.repeated(places, n);
-        let placed = pass.compute.add(rows, places).flatten(0, 1);
-        pass.dropout(placed, self.size.hidden_dropout_prob)
+        let positions = positions.reshape([self.tokens(), width]);
+        let positions = pass.compute.repeated(positions, n);
+        let embedded = pass.compute.add(rows, positions).flatten(0, 1);
+        pass.dropout(embedded, self.size.hidden_dropout_prob)
     }
 
     fn block(&self, pass: &Pass<'_>, block: u32, _: &Tensor<4>, hidden: Tensor<2>) -> Tensor<2> {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_multiplies_is_a_layer_and_what_is_added_or_normalised_is_not() {
+    fn matmuls_are_layers_and_embeddings_and_norms_are_not() {
         let layers = base().layers();
         // Six layers with weights and the attention in each block, the projection and the classifier.
         assert_eq!(layers.len(), 12 * 7 + 2);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_layers_do_that_are_kept_in_f32_is_their_own_and_not_the_models() {
+    fn kept_operations_are_those_of_the_kept_layers() {
         let kept = |patterns: &[&str]| {
             let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
             let model = base().keeping(&patterns).unwrap();

@@ -1,9 +1,9 @@
-//! Files from which another framework computes the same cell: initial weights, examples, and the positions to predict.
+//! Files from which another framework computes the same cell: the cell, initial weights, and examples or operands.
 //!
 //! ```text
 //! FOLDER/<cell>.json             the cell, and the names of its files
 //!        weights.safetensors     f32, with the names of published checkpoints; includes the running statistics of batch norms
-//!        train.safetensors       tokens or pixels in the model's format, and the labels; same for validation and test
+//!        train.safetensors       tokens or pixels in the model's format, and the labels; likewise for validation and test
 //!        prompts.safetensors     prompts of a generation cell
 //!        operands.safetensors    operands of a kernel, in f64
 //!        again-<cell>.json       the cell in f32, with the same files, to compare its predictions
@@ -44,7 +44,7 @@ struct WrittenFile<'a> {
     /// File of a kernel's operands.
     #[serde(skip_serializing_if = "Option::is_none")]
     operands: Option<String>,
-    /// Number of classes, if examples have one.
+    /// Number of classes, if examples have classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<u32>,
     /// Vocabulary size, if examples are texts.
@@ -68,7 +68,7 @@ impl<'a> WrittenFile<'a> {
     }
 }
 
-/// Cell to hand over, and the target folder.
+/// Cell to write, its inputs and the target folder.
 #[derive(Clone, Copy)]
 pub(crate) struct CellFiles<'a> {
     pub cell: &'a Cell,
@@ -76,98 +76,98 @@ pub(crate) struct CellFiles<'a> {
     pub folder: &'a Path,
 }
 
-/// Writes the files of a training or evaluation cell. Returns the name of the JSON file, as do the next two functions.
+/// Writes the files of a training or evaluation cell. Returns the name of the JSON file.
 ///
 /// # Errors
 /// The user's weights are invalid, or a file cannot be written.
 pub(super) fn write_files<M: Network>(
-    handing: &CellFiles<'_>,
+    files: &CellFiles<'_>,
     model: &M,
     data: &Dataset<M::Part>,
     purpose: Purpose,
 ) -> Result<String, WorkloadError> {
-    let weights = handing.weights(model, purpose)?;
-    let cell = handing.cell;
+    let weights = files.weights(model, purpose)?;
+    let cell = files.cell;
     let written = WrittenFile {
         weights: Some(weights),
-        train: handing.part("train", &data.train)?,
-        validation: handing.part("validation", &data.validation)?,
-        test: handing.part("test", &data.test)?,
+        train: files.part("train", &data.train)?,
+        validation: files.part("validation", &data.validation)?,
+        test: files.part("test", &data.test)?,
         classes: (!cell.workload.predicts_tokens()).then_some(data.classes),
         words: data.test.words(),
         ..WrittenFile::of(cell)
     };
-    handing.finish(&written)
+    files.finish(&written)
 }
 
-/// Writes the files of a generation cell.
+/// Writes the files of a generation cell. Returns the name of the JSON file.
 ///
 /// # Errors
 /// The user's weights are invalid, or a file cannot be written.
 pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
-    handing: &CellFiles<'_>,
+    files: &CellFiles<'_>,
     model: &M,
     task: &GenerateTask,
 ) -> Result<String, WorkloadError> {
-    let weights = handing.weights(model, Purpose::Testing)?;
-    let n = handing.cell.setting.batch() as usize;
-    let ids = prompts(task, n, handing.cell.seed);
+    let weights = files.weights(model, Purpose::Testing)?;
+    let n = files.cell.setting.batch() as usize;
+    let ids = prompts(task, n, files.cell.seed);
     let shape = vec![n, task.prompt_tokens as usize];
     let bytes = bytes_of(&ids, i32::to_le_bytes);
-    let prompts = handing.write("prompts", vec![("ids".to_owned(), Dtype::I32, shape, bytes)])?;
+    let prompts = files.write("prompts", vec![("ids".to_owned(), Dtype::I32, shape, bytes)])?;
     let written = WrittenFile {
         weights: Some(weights),
         prompts: Some(prompts),
-        ..WrittenFile::of(handing.cell)
+        ..WrittenFile::of(files.cell)
     };
-    handing.finish(&written)
+    files.finish(&written)
 }
 
-/// Writes the files of a kernel cell: its operands, already rounded to the setting's format.
+/// Writes the files of a kernel cell: its operands, already rounded to the setting's format. Returns the name of the JSON file.
 ///
 /// # Errors
 /// A file cannot be written.
 pub(crate) fn hand_over_operands(
-    handing: &CellFiles<'_>,
+    files: &CellFiles<'_>,
     operands: &[(&str, Vec<usize>, &[f64])],
 ) -> Result<String, WorkloadError> {
     let stored = operands.iter().map(|(name, shape, values)| {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         ((*name).to_owned(), Dtype::F64, shape.clone(), bytes)
     });
-    let file = handing.write("operands", stored.collect())?;
+    let file = files.write("operands", stored.collect())?;
     let written = WrittenFile {
         operands: Some(file),
-        ..WrittenFile::of(handing.cell)
+        ..WrittenFile::of(files.cell)
     };
-    handing.finish(&written)
+    files.finish(&written)
 }
 
-/// Writes a cell once more, with the same files in another setting.
+/// Writes a second JSON file for a cell, with the same data files and another setting. Returns the name of the JSON file.
 ///
 /// # Errors
 /// A file cannot be read or written.
 pub(super) fn hand_over_again(
-    handing: &CellFiles<'_>,
-    handed: &str,
+    files: &CellFiles<'_>,
+    cell_file: &str,
     setting: &Setting,
 ) -> Result<String, WorkloadError> {
-    let path = handing.folder.join(handed);
+    let path = files.folder.join(cell_file);
     let written = read_regular(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
-    let mut written: Value = written.map_err(|error| trouble("read", &path, &error))?;
+    let mut written: Value = written.map_err(|error| file_error("read", &path, &error))?;
     written["cell"]["setting"] = json!(setting);
-    let file = format!("again-{handed}");
-    let path = handing.folder.join(&file);
-    fs::write(&path, written.to_string()).map_err(|error| unwritten(&path, &error))?;
+    let file = format!("again-{cell_file}");
+    let path = files.folder.join(&file);
+    fs::write(&path, written.to_string()).map_err(|error| write_error(&path, &error))?;
     Ok(file)
 }
 
-fn unwritten(path: &Path, error: &std::io::Error) -> WorkloadError {
-    trouble("write", path, error)
+fn write_error(path: &Path, error: &std::io::Error) -> WorkloadError {
+    file_error("write", path, error)
 }
 
-fn trouble(doing: &str, path: &Path, error: &std::io::Error) -> WorkloadError {
-    WorkloadError::Data(format!("cannot {doing} `{}`: {error}", path.display()))
+fn file_error(action: &str, path: &Path, error: &std::io::Error) -> WorkloadError {
+    WorkloadError::Data(format!("cannot {action} `{}`: {error}", path.display()))
 }
 
 /// Tensor of a file: name, dtype, shape and little-endian bytes.
@@ -177,8 +177,8 @@ impl CellFiles<'_> {
     fn finish(&self, written: &WrittenFile<'_>) -> Result<String, WorkloadError> {
         let file = format!("{}.json", self.cell.id);
         let path = self.folder.join(&file);
-        let text = serde_json::to_string(written).map_err(|error| unwritten(&path, &error.into()))?;
-        fs::write(&path, text).map_err(|error| unwritten(&path, &error))?;
+        let text = serde_json::to_string(written).map_err(|error| write_error(&path, &error.into()))?;
+        fs::write(&path, text).map_err(|error| write_error(&path, &error))?;
         Ok(file)
     }
 
@@ -250,7 +250,7 @@ impl CellFiles<'_> {
             .collect();
         let file = format!("{name}.safetensors");
         let path = self.folder.join(&file);
-        // The same metadata as in PyTorch's own checkpoints: transformers rejects files without it.
+        // transformers rejects files without this metadata, which PyTorch checkpoints have.
         let format = HashMap::from([("format".to_owned(), "pt".to_owned())]);
         let written = views.and_then(|views| safetensors::serialize_to_file(views, Some(format), &path));
         match written {
@@ -279,9 +279,9 @@ mod tests {
         train::testing::cell,
     };
 
-    struct Giving<'a>(CellFiles<'a>);
+    struct WriteFiles<'a>(CellFiles<'a>);
 
-    impl Work for Giving<'_> {
+    impl Work for WriteFiles<'_> {
         type Output = String;
 
         fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<String, WorkloadError> {
@@ -290,23 +290,23 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_handed_over_with_the_weights_and_the_examples_that_it_takes() {
+    fn files_of_a_cell_contain_its_weights_and_examples() {
         let folder = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             cache: folder.path().join("cache"),
             ..Inputs::default()
         };
         let (cell, task) = cell(&[(Axis::Batch, "4"), (Axis::Accumulate, "2")], false);
-        let handing = CellFiles {
+        let files = CellFiles {
             cell: &cell,
             inputs: &inputs,
             folder: folder.path(),
         };
         let wanted = Wanted::Divided(task.split.clone());
-        let handed = BuiltIn.work(&cell, &wanted, &inputs, Giving(handing)).unwrap();
-        let text = fs::read_to_string(folder.path().join(handed)).unwrap();
-        let handed: Value = serde_json::from_str(&text).unwrap();
-        let file = |name: &str| fs::read(folder.path().join(handed[name].as_str().unwrap())).unwrap();
+        let cell_file = BuiltIn.work(&cell, &wanted, &inputs, WriteFiles(files)).unwrap();
+        let text = fs::read_to_string(folder.path().join(cell_file)).unwrap();
+        let cell_file: Value = serde_json::from_str(&text).unwrap();
+        let file = |name: &str| fs::read(folder.path().join(cell_file[name].as_str().unwrap())).unwrap();
 
         let bytes = file("weights");
         let weights = SafeTensors::deserialize(&bytes).unwrap();
@@ -329,8 +329,8 @@ mod tests {
                 compared.count()
             }
         }
-        let words = handed["words"].as_u64().unwrap() as u32;
-        let classes = handed["classes"].as_u64().unwrap() as u32;
+        let words = cell_file["words"].as_u64().unwrap() as u32;
+        let classes = cell_file["classes"].as_u64().unwrap() as u32;
         let compared =
             crate::model_and_data::asked(&cell, (words, classes), Initial(&values, cell.seed)).unwrap();
         assert!(compared > 10, "{compared}");

@@ -1,4 +1,4 @@
-//! Evaluation by another framework: the same examples in the same micro-batches.
+//! Evaluation by another framework, with the same examples in the same micro-batches.
 
 use std::time::Instant;
 
@@ -26,22 +26,22 @@ impl Work for Testing<'_> {
 
     fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let Self { mut session } = self;
-        let handed = write_files(&session.handing(), &model, &data, Purpose::Testing)?;
-        let loaded = session.load(&handed)?;
+        let cell_file = write_files(&session.handing(), &model, &data, Purpose::Testing)?;
+        let loaded = session.load(&cell_file)?;
 
         let started = Instant::now();
         session.progress(Phase::WarmUp, 0, 1);
         let batches = micro_batches(session.cell, &data.test);
         for indices in [batches.first(), batches.last()].into_iter().flatten() {
-            said(&mut session.peer, &data.test, indices)?;
-            said(&mut session.peer, &data.test, indices)?;
+            request_predictions(&mut session.peer, &data.test, indices)?;
+            request_predictions(&mut session.peer, &data.test, indices)?;
         }
         let warmup_seconds = started.elapsed().as_secs_f64();
 
         let total = batches.len() as u64;
         session.progress(Phase::Measure, 0, total);
         let (cell, part) = (session.cell, &data.test);
-        let predict = |indices: &[usize]| said(&mut session.peer, part, indices);
+        let predict = |indices: &[usize]| request_predictions(&mut session.peer, part, indices);
         let tested = go_through(cell, part, predict, session.observer)?;
         // The comparison with f32 does not count towards the setting's time, energy or memory.
         session.progress(Phase::Evaluate, 0, total);
@@ -51,9 +51,9 @@ impl Work for Testing<'_> {
         let reference = cell.setting.in_f32();
         let mut events = vec![];
         let agreement = if read.is_some() && reference != cell.setting {
-            let handed = hand_over_again(&session.handing(), &handed, &reference)?;
-            let compared = session.load(&handed).and_then(|_| {
-                let predict = |indices: &[usize]| said(&mut session.peer, part, indices);
+            let cell_file = hand_over_again(&session.handing(), &cell_file, &reference)?;
+            let compared = session.load(&cell_file).and_then(|_| {
+                let predict = |indices: &[usize]| request_predictions(&mut session.peer, part, indices);
                 agreement(cell, part, tested.predicted(), predict, session.observer)
             });
             warn_if_failed(compared.map(Some), &mut events)?
@@ -65,19 +65,23 @@ impl Work for Testing<'_> {
     }
 }
 
-/// Requests predictions for some test examples. Rejects a response with a different number of predictions, since all later predictions would be
-/// assigned to the wrong examples.
-fn said<P: Part>(peer: &mut super::Peer, test: &P, examples: &[usize]) -> Result<Predictions, WorkloadError> {
+/// Requests predictions for test examples. Rejects a response with a different number of predictions, which would assign all later predictions
+/// to the wrong examples.
+fn request_predictions<P: Part>(
+    peer: &mut super::Peer,
+    test: &P,
+    examples: &[usize],
+) -> Result<Predictions, WorkloadError> {
     let part = "test";
     let Predicted {
         window,
         predicted,
         losses,
     } = peer.ask(&Request::Predict { part, examples })?;
-    let asked = test.batch(examples).labels().len();
-    if [predicted.len(), losses.len()] != [asked; 2] {
+    let expected = test.batch(examples).labels().len();
+    if [predicted.len(), losses.len()] != [expected; 2] {
         return Err(WorkloadError::Device(format!(
-            "the peer was to return {asked} predictions, and returned {} with {} losses",
+            "the peer returned a wrong number of results: expected {expected} predictions, got {} predictions and {} losses",
             predicted.len(),
             losses.len()
         )));

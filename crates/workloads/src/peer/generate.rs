@@ -1,4 +1,4 @@
-//! Text generation by another framework: the same number of tokens after the same prompts.
+//! Text generation by another framework, with the same number of tokens after the same prompts.
 
 use std::time::Instant;
 
@@ -28,24 +28,24 @@ impl GenerateText for Generating<'_> {
 
     fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
         let Self { mut session, task } = self;
-        let handed = hand_over_prompts(&session.handing(), &model, task)?;
-        let loaded = session.load(&handed)?;
+        let cell_file = hand_over_prompts(&session.handing(), &model, task)?;
+        let loaded = session.load(&cell_file)?;
 
         let started = Instant::now();
         session.progress(Phase::WarmUp, 0, 1);
         let warm = warm_up(task.into(), || write(&mut session))?;
         let warmup_seconds = started.elapsed().as_secs_f64();
 
-        let (n, most) = (session.cell.setting.batch() as usize, task.max_samples);
-        session.progress(Phase::Measure, 0, most.into());
+        let (n, max_samples) = (session.cell.setting.batch() as usize, task.max_samples);
+        session.progress(Phase::Measure, 0, max_samples.into());
         let texts = generate_texts(task, n, |number| {
             let written = write(&mut session)?;
-            session.progress(Phase::Measure, number.into(), most.into());
-            let held_back = session.observer.is_throttled(written.window.start);
-            Ok((written, held_back))
+            session.progress(Phase::Measure, number.into(), max_samples.into());
+            let throttled = session.observer.is_throttled(written.window.start);
+            Ok((written, throttled))
         })?;
         // The following work does not count towards the setting's time, energy or memory.
-        session.progress(Phase::Evaluate, 0, most.into());
+        session.progress(Phase::Evaluate, 0, max_samples.into());
         session.observer.memory_known();
         let read = session.inputs.weights_of(&session.cell.workload.name);
         let read = read.map(|_| ReadWeights::ByAnother);

@@ -1,7 +1,7 @@
-//! Cells that another framework computes, with the same inputs in the same order, and the same records.
+//! Runs cells with another framework, with the same inputs in the same order, and the same records.
 //!
-//! The program of that framework is [started](Peer::start), reads the cell from files, and executes one request after the other. The examples of
-//! each step, the length of warm-up and sampling, and the evaluation of the times are controlled by this crate, with the same code as for burn.
+//! [`Peer::start`] starts the program of the framework, which reads the cell from files and executes requests one by one. This crate selects the
+//! examples of each step, decides when warm-up and sampling end, and evaluates the times, with the same code as for burn.
 
 mod cell_files;
 mod evaluate;
@@ -35,11 +35,12 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     if cell.workload.model() == Some(&Model::Own) {
-        let reason = "no other framework has the model of this program";
+        let reason = "another framework cannot run this program's own model";
         return Err(WorkloadError::Unavailable(reason.to_owned()));
     }
-    let folder = tempfile::tempdir()
-        .map_err(|error| WorkloadError::Data(format!("no folder to hand a cell over in: {error}")))?;
+    let folder = tempfile::tempdir().map_err(|error| {
+        WorkloadError::Data(format!("cannot create a temporary folder for the peer: {error}"))
+    })?;
     let mut session = Session {
         cell,
         inputs,
@@ -49,12 +50,12 @@ pub fn run(
     };
     session.progress(Phase::Prepare, 0, 1);
     let executed = session.executed()?;
-    let mut outcome = computed(session)?;
+    let mut outcome = run_task(session)?;
     outcome.executed = executed;
     Ok(outcome)
 }
 
-fn computed(session: Session<'_>) -> Result<Outcome, WorkloadError> {
+fn run_task(session: Session<'_>) -> Result<Outcome, WorkloadError> {
     let (cell, inputs) = (session.cell, session.inputs);
     match &cell.workload.task {
         Task::Train(task) => {

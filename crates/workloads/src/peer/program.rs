@@ -1,4 +1,4 @@
-//! Process of another framework: starts it, sends it requests, and ends it.
+//! Process of another framework: starts the process, sends requests, and stops it.
 
 use std::{
     io::{BufReader, ErrorKind, Write},
@@ -17,32 +17,32 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::{AllocatorBytes, WorkloadError, timing::Launch};
 
 /// Maximum size of a peer's response, in bytes.
-const LONGEST_ANSWER: u64 = 64 << 20;
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
 
 /// Maximum size of a response quoted in an error, in bytes.
-const LONGEST_QUOTE: usize = 1 << 10;
+const MAX_QUOTE_BYTES: usize = 1 << 10;
 
 /// Maximum size of a peer's error message, in bytes.
-const LONGEST_REASON: usize = 64 << 10;
+const MAX_REASON_BYTES: usize = 64 << 10;
 
 /// Time limit for the exit of the peer after its last response.
-const GRACE: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Polling interval while waiting for the first response.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Program that computes with another framework. It reads requests and writes responses, one JSON document per line.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
     /// True if the peer has its own process group.
-    apart: bool,
+    own_group: bool,
     id: u32,
-    questions: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-    /// A moment on the clock of this process, and on the peer's clock in seconds.
+    requests: Option<ChildStdin>,
+    responses: BufReader<ChildStdout>,
+    /// The same moment on the clock of this process, and on the peer's clock in seconds.
     moment: (Instant, f64),
-    /// Peak of the peer's allocator since it loaded the cell, as of its last response.
+    /// Peak of the peer's allocator since the cell was loaded, from the last response.
     pub(super) allocator: Option<AllocatorBytes>,
 }
 
@@ -54,8 +54,8 @@ pub(crate) enum Request<'a> {
     About,
     /// Read the clock, in seconds.
     Clock,
-    /// Multiply the operands of a file as a pass of an operation does in a setting, and write the product to a file as little-endian f64. The
-    /// response is the reason if this is not possible.
+    /// Multiply the operands of a file as a pass of an operation does in a setting, and write the product to a file as little-endian f64. If this
+    /// is not possible, the response is the reason.
     Multiply {
         setting: &'a Setting,
         pass: &'a str,
@@ -75,7 +75,7 @@ pub(crate) enum Request<'a> {
     Predict { part: &'a str, examples: &'a [usize] },
     /// Generate tokens after the prompts: [`GeneratedText`].
     Write,
-    /// Launch an operation, from an idle device to an idle device: [`Launched`].
+    /// Launch an operation on the idle device and wait for its end: [`Launched`].
     Launch { what: What },
     /// Write the result of the first launch to a file, little-endian f64.
     Result { file: &'a Path },
@@ -93,7 +93,7 @@ pub(crate) enum What {
     Nothing,
     /// The kernel.
     Kernel,
-    /// A copy of the tensor created for it.
+    /// A copy of a tensor of [`Request::LayForCopy`].
     Copy,
 }
 
@@ -110,7 +110,7 @@ pub struct ProgramInfo {
 /// Response when a model is ready.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Loaded {
-    /// Seconds of reading the files and building the model.
+    /// Seconds spent on reading the files and building the model.
     pub seconds: f64,
     /// Reason why the program cannot compute the cell in this setting; absent if it can.
     pub unavailable: Option<String>,
@@ -143,7 +143,7 @@ pub(super) struct Stepped {
     pub skipped: bool,
 }
 
-/// Predictions for some examples.
+/// Predictions for the requested examples.
 #[derive(Debug, Deserialize)]
 pub(super) struct Predicted {
     pub window: Window,
@@ -157,7 +157,7 @@ pub(super) struct Predicted {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Launched {
     window: Window,
-    /// Seconds by the device's own clock, if it has one.
+    /// Seconds by the device clock, if the device has one.
     device: Option<f64>,
 }
 
@@ -181,7 +181,7 @@ pub(super) struct GeneratedText {
     pub window: Window,
     /// Token ids, `[new tokens, n]`.
     pub tokens: Vec<i32>,
-    /// Seconds until each token was on the host, from the start or from the token before.
+    /// Seconds until each token was on the host, since the start or the previous token.
     pub seconds: Vec<f64>,
     /// True if every logit of the last token is finite.
     pub finite: bool,
@@ -192,9 +192,9 @@ struct Response<A> {
     answer: A,
 }
 
-/// Fields next to a response, or instead of it.
+/// Fields of a response besides `answer`.
 #[derive(Deserialize)]
-struct Beside {
+struct ResponseStatus {
     /// Reason why the request failed.
     #[serde(default)]
     failed: Option<String>,
@@ -214,7 +214,7 @@ impl Peer {
     /// # Errors
     /// The program does not exist, or its responses are malformed.
     pub fn start(command: &[String]) -> Result<Self, WorkloadError> {
-        Self::spawn(command, false)?.greeted(command)
+        Self::spawn(command, false)?.connect(command)
     }
 
     /// Starts the program and requests its description. If `give_up` returns true, kills the program with all of its child processes and returns
@@ -229,17 +229,17 @@ impl Peer {
         let peer = Self::spawn(command, true)?;
         let process = peer.process();
         let (sender, answer) = channel();
-        let words = command.to_vec();
+        let command_line = command.to_vec();
         let ask = move || {
-            let answer = peer.greeted(&words).and_then(|mut peer| peer.about());
-            // The program has ended by now.
+            let answer = peer.connect(&command_line).and_then(|mut peer| peer.about());
+            // Ignore the error: the caller gave up and does not wait for the response.
             let _ = sender.send(answer);
         };
         thread::Builder::new()
             .spawn(ask)
             .map_err(|error| WorkloadError::Data(format!("cannot start a thread: {error}")))?;
         loop {
-            match answer.recv_timeout(LOOK) {
+            match answer.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => return answer.map(Some),
                 Err(RecvTimeoutError::Timeout) if !give_up() => {}
                 Err(RecvTimeoutError::Timeout) => {
@@ -247,54 +247,56 @@ impl Peer {
                     return Ok(None);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(WorkloadError::Device("the peer was not understood".to_owned()));
+                    return Err(WorkloadError::Device(
+                        "the thread that reads the peer's response panicked".to_owned(),
+                    ));
                 }
             }
         }
     }
 
-    /// Starts the program, in its own process group if `apart` is true.
-    fn spawn(command: &[String], apart: bool) -> Result<Self, WorkloadError> {
+    /// Starts the program, in its own process group if `own_group` is true.
+    fn spawn(command: &[String], own_group: bool) -> Result<Self, WorkloadError> {
         let [program, arguments @ ..] = command else {
-            return Err(WorkloadError::Data("the command of a peer has no words".into()));
+            return Err(WorkloadError::Data("the peer command is empty".into()));
         };
-        let told = |error: std::io::Error| {
+        let start_error = |error: std::io::Error| {
             let hint = match error.kind() {
-                ErrorKind::NotFound => "\n  hint: peers/README.md describes how to install it",
+                ErrorKind::NotFound => "\n  hint: peers/README.md describes the installation",
                 _ => "",
             };
             WorkloadError::Data(format!("cannot start `{program}`: {error}{hint}"))
         };
         let mut start = Command::new(program);
         #[cfg(unix)]
-        if apart {
+        if own_group {
             std::os::unix::process::CommandExt::process_group(&mut start, 0);
         }
         let mut child = start
             .args(arguments)
-            // As many threads as burn uses here.
+            // Use as many threads as burn in this process.
             .env("OMP_NUM_THREADS", rayon::current_num_threads().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(told)?;
-        let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            unreachable!("both were requested");
+            .map_err(start_error)?;
+        let (Some(requests), Some(responses)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("stdin and stdout are piped");
         };
         Ok(Self {
             id: child.id(),
             child,
-            apart,
-            questions: Some(questions),
-            answers: BufReader::new(answers),
+            own_group,
+            requests: Some(requests),
+            responses: BufReader::new(responses),
             moment: (Instant::now(), 0.0),
             allocator: None,
         })
     }
 
-    /// Sends the first requests.
-    fn greeted(mut self, command: &[String]) -> Result<Self, WorkloadError> {
-        // The first response arrives after all imports.
+    /// Sends the first requests: synchronizes the clocks and reads the process id.
+    fn connect(mut self, command: &[String]) -> Result<Self, WorkloadError> {
+        // The peer responds to its first request after all imports, so do not time this request.
         let _: f64 = self.ask(&Request::Clock).map_err(|error| match error {
             WorkloadError::Device(reason) => {
                 WorkloadError::Data(format!("`{}`: {reason}", command.join(" ")))
@@ -302,8 +304,8 @@ impl Peer {
             error => error,
         })?;
         let before = Instant::now();
-        let shown = self.ask(&Request::Clock)?;
-        self.moment = (before + before.elapsed() / 2, shown);
+        let peer_seconds = self.ask(&Request::Clock)?;
+        self.moment = (before + before.elapsed() / 2, peer_seconds);
         self.id = self.about()?.pid.unwrap_or(self.id);
         Ok(self)
     }
@@ -322,30 +324,37 @@ impl Peer {
     }
 
     /// Sends a request and waits for the response.
-    pub(crate) fn ask<A: DeserializeOwned>(&mut self, question: &Request<'_>) -> Result<A, WorkloadError> {
-        let mut line = serde_json::to_vec(question).expect("questions are plain data");
+    pub(crate) fn ask<A: DeserializeOwned>(&mut self, request: &Request<'_>) -> Result<A, WorkloadError> {
+        let mut line = serde_json::to_vec(request).expect("requests are serializable");
         line.push(b'\n');
-        let questions = self.questions.as_mut().expect("it is taken at the end");
+        let requests = self
+            .requests
+            .as_mut()
+            .expect("stdin is open until the peer is dropped");
         // Ignore the error: the read below detects that the peer has exited.
-        let _ = questions.write_all(&line).and_then(|()| questions.flush());
-        match read_line(&mut self.answers, &mut line, LONGEST_ANSWER) {
-            Ok(0) => return Err(self.gone()),
+        let _ = requests.write_all(&line).and_then(|()| requests.flush());
+        match read_line(&mut self.responses, &mut line, MAX_RESPONSE_BYTES) {
+            Ok(0) => return Err(self.exit_error()),
             Ok(_) => {}
-            Err(error) => return Err(WorkloadError::Device(format!("response of the peer: {error}"))),
+            Err(error) => {
+                return Err(WorkloadError::Device(format!(
+                    "cannot read the response of the peer: {error}"
+                )));
+            }
         }
-        let not_understood = |error: serde_json::Error| {
-            let said = String::from_utf8_lossy(&line[..line.len().min(LONGEST_QUOTE)]);
-            WorkloadError::Device(format!("invalid response of the peer: {error}: {}", said.trim()))
+        let invalid_response = |error: serde_json::Error| {
+            let quote = String::from_utf8_lossy(&line[..line.len().min(MAX_QUOTE_BYTES)]);
+            WorkloadError::Device(format!("invalid response of the peer: {error}: {}", quote.trim()))
         };
-        let beside: Beside = serde_json::from_slice(&line).map_err(not_understood)?;
-        if let Some(Bytes { reserved, in_use }) = beside.allocator {
+        let status: ResponseStatus = serde_json::from_slice(&line).map_err(invalid_response)?;
+        if let Some(Bytes { reserved, in_use }) = status.allocator {
             self.allocator = Some(AllocatorBytes { reserved, in_use });
         }
-        if let Some(mut reason) = beside.failed {
-            reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
+        if let Some(mut reason) = status.failed {
+            reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
             return Err(WorkloadError::Device(reason));
         }
-        let given: Response<A> = serde_json::from_slice(&line).map_err(not_understood)?;
+        let given: Response<A> = serde_json::from_slice(&line).map_err(invalid_response)?;
         Ok(given.answer)
     }
 
@@ -359,21 +368,21 @@ impl Peer {
         at(window.begun)..at(window.ended)
     }
 
-    /// Returns the error of a peer that ended or closed its output.
-    fn gone(&mut self) -> WorkloadError {
-        WorkloadError::Device(match self.ended() {
+    /// Returns the error of a peer that exited or closed its output.
+    fn exit_error(&mut self) -> WorkloadError {
+        WorkloadError::Device(match self.wait_for_exit() {
             Some(status) => format!("the peer exited without a response: {status}"),
             None => "the peer closed its output without a response".to_owned(),
         })
     }
 
-    /// Waits for the exit status, for at most [`GRACE`].
-    fn ended(&mut self) -> Option<ExitStatus> {
+    /// Waits for the exit status, for at most [`EXIT_TIMEOUT`].
+    fn wait_for_exit(&mut self) -> Option<ExitStatus> {
         let begun = Instant::now();
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return Some(status),
-                Ok(None) if begun.elapsed() < GRACE => thread::sleep(Duration::from_millis(5)),
+                Ok(None) if begun.elapsed() < EXIT_TIMEOUT => thread::sleep(Duration::from_millis(5)),
                 _ => return None,
             }
         }
@@ -383,16 +392,16 @@ impl Peer {
         Process {
             #[cfg(unix)]
             id: rustix::process::Pid::from_child(&self.child),
-            apart: self.apart,
+            own_group: self.own_group,
         }
     }
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // The peer ends at the end of its input.
-        drop(self.questions.take());
-        if self.ended().is_none() {
+        // The peer exits at the end of its input.
+        drop(self.requests.take());
+        if self.wait_for_exit().is_none() {
             let _ = self.child.kill();
             self.process().end();
             let _ = self.child.wait();
@@ -400,20 +409,20 @@ impl Drop for Peer {
     }
 }
 
-/// Process of a peer, by its id.
+/// Handle of a peer's process.
 #[derive(Clone, Copy)]
 struct Process {
     #[cfg(unix)]
     id: rustix::process::Pid,
-    apart: bool,
+    own_group: bool,
 }
 
 impl Process {
-    /// Kills the process group if the peer has its own. Otherwise the worker's parent does.
+    /// Kills the process group if the peer has its own. Otherwise, the parent of the worker kills the peer.
     fn end(self) {
         #[cfg(unix)]
-        if self.apart {
-            // An error means that the processes have already ended.
+        if self.own_group {
+            // An error means that the processes have already exited.
             let _ = rustix::process::kill_process_group(self.id, rustix::process::Signal::KILL);
         }
     }

@@ -1,4 +1,4 @@
-//! Session: a cell, the program that computes it, and the folder of its files.
+//! Session with a peer: a cell, the program that computes it, and the folder of its files.
 
 use std::{fs, io, path::Path};
 
@@ -22,7 +22,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Returns the cell with the folder to write it to.
+    /// Returns the cell with its inputs and the folder to write it to.
     pub fn handing(&self) -> CellFiles<'_> {
         CellFiles {
             cell: self.cell,
@@ -31,11 +31,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Makes the program load the files of a cell, given the name of the JSON file.
-    pub fn load(&mut self, handed: &str) -> Result<Loaded, WorkloadError> {
+    /// Loads the files of a cell into the program. `cell_file` is the name of the JSON file.
+    pub fn load(&mut self, cell_file: &str) -> Result<Loaded, WorkloadError> {
         let loaded: Loaded = self.peer.ask(&Request::Load {
             folder: self.folder.path(),
-            cell: handed,
+            cell: cell_file,
         })?;
         match loaded.unavailable {
             Some(reason) => Err(WorkloadError::Unavailable(reason)),
@@ -54,17 +54,17 @@ impl<'a> Session<'a> {
                 .flat_map(|value| value.to_le_bytes())
                 .collect();
             fs::write(&operands, bytes).map_err(|error| error.to_string())?;
-            let question = Request::Multiply {
+            let request = Request::Multiply {
                 setting: &cell.setting,
                 pass,
                 operands: &operands,
                 result: &result,
             };
-            unavailable = self.peer.ask(&question).map_err(|error| error.to_string())?;
+            unavailable = self.peer.ask(&request).map_err(|error| error.to_string())?;
             match &unavailable {
                 Some(reason) => Err(String::clone(reason)),
                 None => values(&result)
-                    .and_then(|values| of_as_many(values, lhs.len()))
+                    .and_then(|values| check_count(values, lhs.len()))
                     .map_err(|error| error.to_string()),
             }
         };
@@ -73,7 +73,7 @@ impl<'a> Session<'a> {
             return Err(WorkloadError::Unavailable(reason));
         }
         let mut executed = executed.map_err(WorkloadError::Device)?;
-        // The probed matmuls were not compiled, so they do not verify a compiled setting.
+        // The probed matmuls are not compiled, so they do not verify a compiled setting.
         if cell.setting.fusion() && executed.verdict == ExecutedVerdict::AsRequested {
             executed.verdict = ExecutedVerdict::Unverified;
         }
@@ -89,7 +89,8 @@ impl<'a> Session<'a> {
     pub fn result(&mut self) -> Result<Vec<f64>, WorkloadError> {
         let file = self.folder.path().join("result");
         self.peer.ask::<()>(&Request::Result { file: &file })?;
-        values(&file).map_err(|error| WorkloadError::Device(format!("the result of the peer: {error}")))
+        values(&file)
+            .map_err(|error| WorkloadError::Device(format!("cannot read the result of the peer: {error}")))
     }
 
     pub fn progress(&mut self, phase: Phase, done: u64, total: u64) {
@@ -103,11 +104,11 @@ impl<'a> Session<'a> {
 }
 
 /// Rejects a result whose number of values does not match its shape.
-fn of_as_many(values: Vec<f64>, count: usize) -> io::Result<Vec<f64>> {
+fn check_count(values: Vec<f64>, count: usize) -> io::Result<Vec<f64>> {
     match values.len() == count {
         true => Ok(values),
         false => Err(io::Error::other(format!(
-            "it has {} values, and its shape {count}",
+            "wrong number of values in the result: expected {count}, got {}",
             values.len()
         ))),
     }

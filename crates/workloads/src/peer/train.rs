@@ -1,4 +1,4 @@
-//! Training by another framework: the same steps in the same order.
+//! Training by another framework, with the same steps in the same order.
 
 use std::time::Instant;
 
@@ -30,8 +30,8 @@ impl Work for Training<'_> {
 
     fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let Self { mut session, task } = self;
-        let handed = write_files(&session.handing(), &model, &data, Purpose::Training)?;
-        let load_seconds = session.load(&handed)?.seconds;
+        let cell_file = write_files(&session.handing(), &model, &data, Purpose::Training)?;
+        let load_seconds = session.load(&cell_file)?.seconds;
 
         let started = Instant::now();
         session.progress(Phase::WarmUp, 0, 1);
@@ -55,11 +55,11 @@ fn warm_up<P: Part>(
 ) -> Result<(), WorkloadError> {
     let setting = &session.cell.setting;
     let (batch, micro_batches) = (setting.batch() as usize, setting.accumulate().min(2) as usize);
-    let mut of_training = sizes(data.train.len(), batch);
+    let mut train_sizes = sizes(data.train.len(), batch);
     if task.drop_last {
-        of_training.truncate(1);
+        train_sizes.truncate(1);
     }
-    for size in of_training {
+    for size in train_sizes {
         let group = vec![first(size); micro_batches];
         for _ in 0..2 {
             step(session, &group, 0.0)?;
@@ -88,12 +88,12 @@ fn run<P: Part>(
         for group in groups {
             let rate = rate.at(log.totals.steps);
             let stepped = step(session, &group, rate)?;
-            let answers = |indices: &Vec<usize>| data.train.batch(indices).labels().len() as u64;
+            let label_count = |indices: &Vec<usize>| data.train.batch(indices).labels().len() as u64;
             let scale = stepped.scales.map(|[_, after]| after);
             let result = StepResult {
                 loss: stepped.loss.unwrap_or(f64::NAN),
                 hits: stepped.hits,
-                answers: group.iter().map(answers).sum(),
+                answers: group.iter().map(label_count).sum(),
                 examples: group.iter().map(Vec::len).sum::<usize>() as u64,
                 scale: change(&stepped),
                 norm: None,
@@ -139,20 +139,23 @@ fn predict(session: &mut Session<'_>, part: &str, examples: &[usize]) -> Result<
 
 /// Predicts every example of a part, in order.
 fn evaluate<P: Part>(session: &mut Session<'_>, name: &str, part: &P) -> Result<Evaluation, WorkloadError> {
-    let words = session.cell.workload.predicts_tokens();
+    let predicts_tokens = session.cell.workload.predicts_tokens();
     let (mut loss, mut passages, mut correct) = (0.0, vec![], String::with_capacity(part.len()));
     for indices in crate::evaluate::micro_batches(session.cell, part) {
         let batch = part.batch(&indices);
-        let said = predict(session, name, &indices)?;
-        loss += said
+        let predictions = predict(session, name, &indices)?;
+        loss += predictions
             .losses
             .iter()
             .map(|loss| loss.unwrap_or(f64::NAN))
             .sum::<f64>();
-        let right = || said.predicted.iter().zip(batch.labels()).map(|(a, b)| a == b);
-        correct.extend(right().map(|right| if right { '1' } else { '0' }));
-        if words {
-            passages.extend(Share::by_passage(&batch.answers(), right()));
+        let is_correct = || {
+            let pairs = predictions.predicted.iter().zip(batch.labels());
+            pairs.map(|(a, b)| a == b)
+        };
+        correct.extend(is_correct().map(|correct| if correct { '1' } else { '0' }));
+        if predicts_tokens {
+            passages.extend(Share::by_passage(&batch.answers(), is_correct()));
         }
     }
     Ok(Evaluation::of(loss, correct, passages))

@@ -1,7 +1,7 @@
-//! Gradient checkpointing: the forward pass saves the hidden states between the segments of the model, and the backward pass recomputes each
+//! Gradient checkpointing: the forward pass saves only the hidden states between segments of the model, and the backward pass recomputes each
 //! segment with its own graph (arXiv 1604.06174).
 //!
-//! burn's own strategy decides for each operation and never recomputes a matmul, which saves little memory.
+//! burn's built-in checkpointing is not used: it decides per operation and never recomputes a matmul, so it saves little memory.
 
 use std::cell::RefCell;
 
@@ -27,8 +27,8 @@ pub(super) fn forward<M: Network>(
     let model = &trainer.model;
     let (input, _) = upload::<M>(batch, trainer.device);
     let parameters = working.freeze();
-    let noted = RefCell::default();
-    let pass = model.pass(&parameters, &trainer.compute, Stage::Training(&noted));
+    let recorded = RefCell::default();
+    let pass = model.pass(&parameters, &trainer.compute, Stage::Training(&recorded));
     let mut hidden: Vec<Tensor<2>> = vec![];
     for segment in 0..model.segments() {
         trainer.draw_masks_of(segment);
@@ -36,7 +36,7 @@ pub(super) fn forward<M: Network>(
     }
     Kept {
         hidden,
-        moments: noted.into_inner(),
+        moments: recorded.into_inner(),
     }
 }
 
@@ -51,13 +51,13 @@ pub(super) fn backward<M: Network>(
 ) -> Loss {
     let (model, compute) = (&trainer.model, &trainer.compute);
     let Kept { mut hidden, moments } = kept;
-    // The recomputation records the same moments again, which are ignored.
-    let noted = RefCell::default();
-    // The head is not recomputed: its first pass already has a graph.
+    // The recomputation records the same moments again. Ignore them.
+    let recorded = RefCell::default();
+    // The head is computed here for the first time, with a graph.
     let (input, labels) = upload::<M>(batch, trainer.device);
     let tracked = working.track();
-    let pass = model.pass(&tracked, compute, Stage::Training(&noted));
-    let last = Tensor::from_inner(hidden.pop().expect("a model has a segment")).require_grad();
+    let pass = model.pass(&tracked, compute, Stage::Training(&recorded));
+    let last = Tensor::from_inner(hidden.pop().expect("every model has a segment")).require_grad();
     trainer.draw_masks_of(model.segments());
     let loss = trainer.loss_of(model.head(&pass, last.clone(), &input), labels, moments);
     let mut grads = loss.summed.clone().mul_scalar(factor).backward();
@@ -68,13 +68,13 @@ pub(super) fn backward<M: Network>(
 
     for segment in (0..model.segments()).rev() {
         let tracked = working.track();
-        let pass = model.pass(&tracked, compute, Stage::Training(&noted));
+        let pass = model.pass(&tracked, compute, Stage::Training(&recorded));
         let before = hidden
             .pop()
             .map(|hidden| Tensor::from_inner(hidden).require_grad());
         trainer.draw_masks_of(segment);
         let after = model.segment(&pass, segment, &input, before.clone());
-        // The gradient of this sum with respect to the segment's output is exactly the incoming gradient `above`.
+        // The gradient of this sum with respect to the segment's output equals `above` exactly.
         let mut grads = (after * above.clone()).sum().backward();
         sum.collect(&mut grads, &tracked);
         if let Some(gradient) = before.and_then(|before| before.grad_remove(&mut grads)) {
@@ -95,7 +95,7 @@ mod tests {
     };
 
     #[test]
-    fn gradients_are_the_same_to_the_last_bit_with_the_same_elements_dropped() {
+    fn gradients_are_bitwise_equal_with_and_without_checkpointing() {
         let (data, _cache) = data(8, 0, 3);
         for precision in ["64-true", "32-true", "16-mixed", "bf16-mixed", "bf16-true"] {
             let of = |checkpointing, batches: &[[usize; 4]]| {
@@ -118,7 +118,7 @@ mod tests {
             assert!(of("on", &two) == of("off", &two), "{precision}");
             assert!(
                 of("on", &one) != of("on", &two),
-                "{precision}: nothing is compared"
+                "{precision}: the second micro-batch does not change the gradients"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Evaluates a labelled part without training on it.
+//! Evaluates a model on the validation or test part.
 
 use super::Trainer;
 use crate::{
@@ -31,7 +31,7 @@ pub(super) fn evaluate<M: Network>(
     let batches = indices.chunks(trainer.cell.setting.batch() as usize);
     let total = batches.len() as u64;
     let parameters = trainer.working().freeze();
-    let words = trainer.cell.workload.predicts_tokens();
+    let predicts_tokens = trainer.cell.workload.predicts_tokens();
     let (mut loss, mut passages, mut correct) = (0.0, vec![], String::with_capacity(part.len()));
     for (done, indices) in batches.enumerate() {
         let batch = part.batch(indices);
@@ -45,9 +45,9 @@ pub(super) fn evaluate<M: Network>(
         loss += read::<f64, _, _>(trainer.compute.cross_entropy_sum(logits, labels))?[0];
         let hits: Vec<i64> = read(predicted)?;
         correct.extend(hits.iter().map(|hit| if *hit == 1 { '1' } else { '0' }));
-        if words {
-            let right = hits.iter().map(|hit| *hit == 1);
-            passages.extend(Share::by_passage(&batch.answers(), right));
+        if predicts_tokens {
+            let correct = hits.iter().map(|hit| *hit == 1);
+            passages.extend(Share::by_passage(&batch.answers(), correct));
         }
         if phase == Phase::Evaluate {
             progress(observer, trainer.device, phase, done as u64 + 1, total);
@@ -57,7 +57,7 @@ pub(super) fn evaluate<M: Network>(
 }
 
 impl Evaluation {
-    /// Creates the result from the summed loss, and `1` or `0` for each class or token.
+    /// Creates the result from the summed loss, and from `1` (correct) or `0` for each class or token.
     pub fn of(summed: f64, correct: String, passages: Vec<Share>) -> Self {
         let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
         let n = correct.len() as u64;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_training_on_words_counts_words_and_texts_apart() {
+    fn language_modelling_counts_tokens_and_texts_separately() {
         let size = Gpt2Size {
             vocab_size: 600,
             n_positions: 16,
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(hits, test.hits);
         assert!(tested_passages.iter().all(|passage| passage.n == 15));
         assert!(outcome.samples.test_correct.is_none());
-        // Nothing is learned: all tokens are about equally likely.
+        // The learning rate is too small to learn, so all tokens stay about equally likely.
         for name in [SeriesName::TrainLoss, SeriesName::ValidationLoss] {
             let series = outcome.samples.get(name).unwrap();
             assert!(series.values().count() > 0);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bert_learns_to_guess_words_that_are_hidden_from_it() {
+    fn bert_learns_to_predict_masked_tokens() {
         let size = BertSize {
             hidden_size: 32,
             num_hidden_layers: 1,
@@ -191,16 +191,16 @@ mod tests {
             attention_probs_dropout_prob: 0.0,
             layer_norm_eps: NORM_EPSILON,
         };
-        // Letters in alphabetical order, repeated: neighbours determine each letter.
+        // The alphabet, repeated: the neighbours of a letter determine it.
         let letters: Vec<String> = ('a'..='z').map(String::from).collect();
         let folder = tempfile::tempdir().unwrap();
-        let put = |name: &str, text: String| {
+        let write_file = |name: &str, text: String| {
             std::fs::write(folder.path().join(name), text).unwrap();
             folder.path().join(name)
         };
         let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].join("\n");
-        let vocabulary = put("vocab.txt", format!("{special}\n{}", letters.join("\n")));
-        let text = put("alphabet.txt", format!("{} ", letters.join(" ")).repeat(200));
+        let vocabulary = write_file("vocab.txt", format!("{special}\n{}", letters.join("\n")));
+        let text = write_file("alphabet.txt", format!("{} ", letters.join(" ")).repeat(200));
         let inputs = Inputs {
             data: [(DatasetKind::Text, text)].into(),
             vocabulary: Some(vocabulary),
@@ -217,7 +217,7 @@ mod tests {
         else {
             panic!("{:?}", outcome.measured)
         };
-        // Two of the fourteen tokens between the first and the last of a passage.
+        // Two of the fourteen tokens between the first and the last token of a passage are masked.
         assert_eq!((*words, train.n, test.n), (true, 330 * 2, 5 * 2));
         assert!(tested_passages.iter().all(|passage| passage.n == 2));
         // The chance level is one in thirty.

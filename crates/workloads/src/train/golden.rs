@@ -1,4 +1,4 @@
-//! Compares training steps with PyTorch and transformers. `peers/pytorch/golden/distilbert.py` computed the expected numbers.
+//! Compares training steps with PyTorch and transformers. The expected numbers are from `peers/pytorch/golden/distilbert.py`.
 
 mod bert;
 mod bloom;
@@ -151,7 +151,7 @@ fn with_trainer<T>(
     with_golden(&task, &axes, (model, "distilbert-tiny.safetensors"), run)
 }
 
-/// Returns a training task of a golden model. Its test ignores the other fields.
+/// Returns a training task of a golden model. The tests ignore the remaining fields.
 fn task(model: Model, learning_rate: f64) -> TrainTask {
     let kinds = [
         DatasetKind::SyntheticReviews,
@@ -161,7 +161,7 @@ fn task(model: Model, learning_rate: f64) -> TrainTask {
     let dataset = kinds.into_iter().find(|kind| model.takes(*kind));
     TrainTask {
         model,
-        dataset: dataset.expect("there is data for every model"),
+        dataset: dataset.expect("every model accepts a synthetic dataset"),
         split: Split {
             join: false,
             train: None,
@@ -208,43 +208,48 @@ fn with_golden<M: Network, T>(
     run(&mut trainer)
 }
 
-fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
+fn assert_close(got: &[f64], want: &[f64], tolerance: f64, context: &str) {
     assert_eq!(got.len(), want.len());
     for (got, want) in got.iter().zip(want) {
         assert!(
             (got - want).abs() <= tolerance,
-            "{what}: {got} is not {want} ± {tolerance}"
+            "{context}: got {got}, expected {want} ± {tolerance}"
         );
     }
 }
 
 /// Returns the row-major offset of an element.
-fn place(index: &[f64], shape: &[f64]) -> usize {
-    let along = index.iter().zip(shape);
-    along.fold(0, |place, (at, length)| place * *length as usize + *at as usize)
+fn offset(index: &[f64], shape: &[f64]) -> usize {
+    let dimensions = index.iter().zip(shape);
+    dimensions.fold(0, |offset, (at, length)| offset * *length as usize + *at as usize)
 }
 
-/// Asserts norm and largest element of the gradient of every parameter, in f64.
+/// Asserts that the norm and the largest element of every gradient are those of the reference in f64.
 fn assert_gradients<M: Network>(trainer: &Trainer<M>, got: &GradientSum, wanted: &Value) {
     let wanted = wanted.as_array().unwrap();
     assert_eq!(trainer.parameters.len(), wanted.len());
     for ((name, _), gradient) in trainer.parameters.iter().zip(got.iter()) {
-        let data = gradient.expect("every parameter is used").clone().into_data();
+        let data = gradient
+            .expect("every parameter has a gradient")
+            .clone()
+            .into_data();
         let values: Vec<f64> = data.iter::<f64>().collect();
         let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
         let mut rows = wanted.iter();
-        let row = rows.find(|row| row["name"] == name).expect("each is recorded");
+        let row = rows
+            .find(|row| row["name"] == name)
+            .expect("the reference contains every parameter");
         let wanted = row["norm"].as_f64().unwrap();
         if name.ends_with("key.bias") {
-            // 0 in exact arithmetic, since it shifts all scores of a query equally.
+            // In exact arithmetic, this gradient is 0: the bias shifts all scores of a query equally.
             assert!(norm < 1e-12 && wanted < 1e-12, "{name}: {norm:e}, {wanted:e}");
             continue;
         }
         assert_close(&[norm], &[wanted], F64 * wanted, name);
         let largest = &row["largest"];
-        let place = place(&floats(&largest["index"]), &floats(&row["shape"]));
+        let offset = offset(&floats(&largest["index"]), &floats(&row["shape"]));
         let wanted = largest["value"].as_f64().unwrap();
-        assert_close(&[values[place]], &[wanted], F64 * wanted.abs(), name);
+        assert_close(&[values[offset]], &[wanted], F64 * wanted.abs(), name);
     }
 }
 
@@ -254,7 +259,7 @@ fn expected(run: &Value) -> Vec<f64> {
     losses
 }
 
-/// Tolerance for rounding in f64. For comparison, a wrong epsilon of the layer norms changes results by 9·10⁻⁷.
+/// Tolerance for rounding in f64. A wrong epsilon of the layer norms would change results by 9·10⁻⁷.
 const F64: f64 = 1e-9;
 
 #[test]
@@ -286,10 +291,10 @@ fn unequal_micro_batches_add_up_to_the_whole_batch() {
         &got,
         &expected(&golden["float64"]["accumulation"]),
         F64,
-        "against PyTorch",
+        "compared with PyTorch",
     );
     let whole = losses(&golden, &axes, ADAM, &WHOLE, 4);
-    assert_close(&got, &whole, 1e-12, "against one batch");
+    assert_close(&got, &whole, 1e-12, "compared with one batch");
 }
 
 #[test]
@@ -303,14 +308,14 @@ fn single_precision_differs_from_pytorch_by_rounding_alone() {
 fn bf16_mixed_follows_pytorchs_autocast_and_is_not_f32() {
     let golden = golden();
     let got = losses(&golden, &[(Axis::Precision, "bf16-mixed")], ADAM, &WHOLE, 6);
-    // Both round at the same places, but each rounding of a logit near 2 may differ by 2⁻⁷.
+    // Both implementations round the same values, but a rounded logit near 2 may differ by 2⁻⁷.
     assert_close(&got, &expected(&golden["bfloat16_autocast"]), 8e-3, "bf16");
     let single = expected(&golden["float32"]);
     assert!(
         got.iter()
             .zip(&single)
-            .any(|(half, single)| (half - single).abs() > 1e-4),
-        "nothing was rounded"
+            .any(|(bf16, single)| (bf16 - single).abs() > 1e-4),
+        "the losses equal those of f32"
     );
 }
 
@@ -325,7 +330,7 @@ fn scaled_f16_gradients_give_the_steps_of_unscaled_f32_ones() {
 }
 
 #[test]
-fn layers_that_are_kept_in_f32_multiply_as_they_do_in_f32() {
+fn layers_kept_in_f32_compute_as_in_f32() {
     let golden = golden();
     let kept = |patterns| {
         let axes = [(Axis::Precision, "bf16-mixed"), (Axis::KeepF32, patterns)];
@@ -335,11 +340,11 @@ fn layers_that_are_kept_in_f32_multiply_as_they_do_in_f32() {
     assert_eq!(
         kept("distilbert+pre_classifier+classifier"),
         single,
-        "all of them"
+        "all layers kept in f32"
     );
     let (none, last) = (kept("none"), kept("classifier"));
     assert!(last != none && last != single);
-    // Attention matmuls are kept in f32 by the name of the attention.
+    // Patterns must match the name of the attention layer to keep its matmuls in f32.
     let but_attention = "distilbert.transformer.layer.*.ffn+distilbert.transformer.layer.*.attention.*";
     assert_ne!(
         kept(&format!("{but_attention}+pre_classifier+classifier")),
@@ -348,12 +353,12 @@ fn layers_that_are_kept_in_f32_multiply_as_they_do_in_f32() {
 }
 
 #[test]
-fn checkpointing_follows_pytorch_and_changes_no_bit() {
+fn checkpointing_follows_pytorch_and_does_not_change_any_bit() {
     let golden = golden();
     let run = &golden["float64"]["training"][2];
     let on = (Axis::Checkpointing, "on");
     let got = losses(&golden, &[(Axis::Precision, "64-true"), on], ADAM, &WHOLE, 6);
-    assert_close(&got, &expected(run), F64, "against PyTorch");
+    assert_close(&got, &expected(run), F64, "compared with PyTorch");
     for precision in ["32-true", "16-mixed", "bf16-true"] {
         let off = (Axis::Precision, precision);
         let plain = losses(&golden, &[off], ADAM, &[(0, 4), (4, 6)], 3);
@@ -363,7 +368,7 @@ fn checkpointing_follows_pytorch_and_changes_no_bit() {
 }
 
 #[test]
-fn checkpointing_drops_the_same_elements_when_it_computes_again() {
+fn checkpointing_draws_the_same_dropout_masks_in_the_recomputation() {
     let golden = golden();
     let rates = Rates { dropout: 0.3, ..ADAM };
     let on = (Axis::Checkpointing, "on");
@@ -373,12 +378,12 @@ fn checkpointing_drops_the_same_elements_when_it_computes_again() {
     assert_ne!(
         plain,
         losses(&golden, &[], ADAM, &[(0, 4), (4, 6)], 4),
-        "nothing was dropped"
+        "dropout does not change the losses"
     );
 }
 
 #[test]
-fn matmul_precision_reaches_every_product_of_the_model() {
+fn matmul_precision_changes_the_losses_of_the_model() {
     let golden = golden();
     let first = |axes: &[(Axis, &str)]| losses(&golden, axes, ADAM, &WHOLE, 1);
     let (highest, high, medium) = (
@@ -395,12 +400,12 @@ fn matmul_precision_reaches_every_product_of_the_model() {
     };
     assert!(
         distance(&high) > 1e-6 && distance(&high) < 2e-3,
-        "TF32 is {}",
+        "TF32 differs by {}",
         distance(&high)
     );
     assert!(
         distance(&medium) > distance(&high) && distance(&medium) < 2e-2,
-        "bf16 is {}",
+        "bf16 differs by {}",
         distance(&medium)
     );
 }
@@ -411,7 +416,7 @@ fn vulkan_is_there() -> bool {
     mantissa_testing::is_available("vulkan", mantissa_precision::device::available(Backend::Vulkan))
 }
 
-/// Opens the Vulkan device. A process either fuses or not, so the tests without fusion run in separate processes.
+/// Opens the Vulkan device. Fusion is a setting of the process, so the tests without fusion run in separate processes.
 #[cfg(feature = "vulkan")]
 fn vulkan(fusion: bool) -> Device {
     mantissa_precision::device::open(Backend::Vulkan, fusion)
@@ -426,7 +431,7 @@ mod lavapipe {
             return;
         }
         let golden = golden();
-        // SGD: Adam's first step is the sign of a gradient, which amplifies rounding if a gradient is near zero.
+        // Use SGD: Adam's first step is the sign of the gradient, which amplifies rounding if a gradient is near zero.
         let (axes, rates) = ([(Axis::Optimizer, "sgd")], sgd(0.1));
         let want = &expected(&golden["float64"]["training"][0])[..3];
         let got = on(vulkan(fusion), || losses(&golden, &axes, rates, &WHOLE, 2));
@@ -456,9 +461,9 @@ mod lavapipe_full {
             return;
         }
         let device = vulkan(true);
-        let halves = supports(Format::F16, &device);
-        let missing = || "Vulkan: the device does not compute in f16".to_owned();
-        if !mantissa_testing::is_available("vulkan", halves.then_some(()).ok_or_else(missing)) {
+        let has_f16 = supports(Format::F16, &device);
+        let missing = || "Vulkan: the device does not support f16".to_owned();
+        if !mantissa_testing::is_available("vulkan", has_f16.then_some(()).ok_or_else(missing)) {
             return;
         }
         let golden = golden();
@@ -466,7 +471,7 @@ mod lavapipe_full {
         let parts = [(0, 4), (4, 6)];
         let want = losses(&golden, &axes, sgd(0.1), &parts, 2);
         let got = on(device, || losses(&golden, &axes, sgd(0.1), &parts, 2));
-        // Each rounding of a logit near 2 may differ by 2⁻¹⁰.
+        // A rounded logit near 2 may differ by 2⁻¹⁰.
         assert_close(&got, &want, 1e-3, "16-mixed");
         let single = losses(&golden, &axes[1..], sgd(0.1), &parts, 2);
         assert_ne!(got, single);

@@ -1,4 +1,4 @@
-//! Memory breakdown of a training, read from the allocator after each part of a separate step that is not timed.
+//! Memory breakdown of a training. The allocator is read after each part of an additional step that is not timed.
 
 use burn::tensor::Device;
 use mantissa_precision::GradientSum;
@@ -11,13 +11,13 @@ use crate::{
     outcome::{allocator, progress, sync},
 };
 
-/// Measures the parts in a step over one micro-batch that does not change the parameters. Returns `None` if bytes are not counted.
+/// Measures the memory breakdown in a step over one micro-batch with a learning rate of 0. Returns `None` if the allocator does not count bytes.
 pub(super) fn parts<M: Network>(
     trainer: &mut Trainer<'_, M>,
     data: &Dataset<M::Part>,
     observer: &mut dyn Observer,
 ) -> Result<Option<MemoryParts>, WorkloadError> {
-    trainer.rest();
+    trainer.disable_learning();
     let Some(mut meter) = Meter::of(trainer.device, observer) else {
         return Ok(None);
     };
@@ -25,7 +25,7 @@ pub(super) fn parts<M: Network>(
         let parameters = trainer.parameters.iter();
         parameters.map(|(_, value)| value.clone() * 1.0).collect()
     };
-    // Twice, because cubecl keeps data that it uploads for the first launch of a kernel.
+    // Copy once before measuring, because cubecl uploads data at the first launch of a kernel and keeps it.
     drop(copies());
     meter.begin()?;
     let copied = copies();
@@ -34,7 +34,7 @@ pub(super) fn parts<M: Network>(
 
     meter.begin()?;
     let working = trainer.working();
-    // If both formats are equal, nothing is copied, and the allocator would count only handles.
+    // If both formats are equal, nothing is copied, and the allocator counts only handles.
     let precision = trainer.compute.precision();
     let specs = trainer.model.parameters();
     let multiplies = specs.iter().any(|spec| trainer.model.multiplies(&spec.name));
@@ -45,20 +45,20 @@ pub(super) fn parts<M: Network>(
     meter.begin()?;
     let activations = if trainer.cell.setting.checkpointing() {
         let kept = checkpointing::forward(trainer, &working, &batch);
-        let held = meter.since_begin()?;
+        let bytes = meter.since_begin()?;
         drop(kept);
-        held
+        bytes
     } else {
         let tracked = working.track();
         let loss = trainer.loss(&tracked, &batch);
-        let held = meter.since_begin()?;
+        let bytes = meter.since_begin()?;
         drop((loss, tracked));
-        held
+        bytes
     };
 
     let mut sum = GradientSum::new(trainer.parameters.len());
     drop(trainer.backward(&working, &batch, 1.0, &mut sum));
-    // A device without enough memory for a tensor reports an error only when the tensor is read.
+    // Read the gradients: an out-of-memory error is reported only when a tensor is read.
     sum.all_finite().map_err(WorkloadError::Device)?;
     let gradients = meter.freed_by(|| drop(sum))?;
 
@@ -66,7 +66,7 @@ pub(super) fn parts<M: Network>(
     drop(trainer.backward(&working, &batch, 1.0, &mut sum));
     drop(working);
     trainer.optimizer.step(&mut trainer.parameters, sum);
-    let optimizer = meter.freed_by(|| trainer.rest())?;
+    let optimizer = meter.freed_by(|| trainer.disable_learning())?;
     Ok(Some(MemoryParts {
         weights,
         weight_copies,
@@ -77,7 +77,7 @@ pub(super) fn parts<M: Network>(
     }))
 }
 
-/// Meter of the bytes in use. It synchronizes with the device before each reading.
+/// Reads the allocated bytes. Synchronizes with the device before each reading.
 struct Meter<'a> {
     device: &'a Device,
     observer: &'a mut dyn Observer,
@@ -86,7 +86,7 @@ struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Returns `None` if bytes are not counted.
+    /// Returns `None` if the allocator does not count bytes.
     fn of(device: &'a Device, observer: &'a mut dyn Observer) -> Option<Self> {
         let source = match allocator(device) {
             Some(_) => "device allocator, in use",
@@ -102,12 +102,12 @@ impl<'a> Meter<'a> {
         })
     }
 
-    /// Returns the bytes in use. Also reports progress, since they may be a peak.
+    /// Returns the bytes in use. Reports progress as well, since the bytes may be a new peak.
     fn read(&mut self) -> Result<u64, WorkloadError> {
         sync(self.device)?;
         progress(self.observer, self.device, Phase::WarmUp, 1, 1);
         let of_device = allocator(self.device).map(|bytes| bytes.in_use);
-        // A counter that was available once stays available.
+        // `of` checked that one of both counters is available.
         Ok(of_device
             .or_else(|| self.observer.heap_bytes())
             .unwrap_or_default())

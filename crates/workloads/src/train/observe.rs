@@ -1,6 +1,6 @@
-//! Observes the value ranges of an optimizer step. The step is computed twice, in the setting's formats and in a wider format, from the same
-//! parameters, optimizer state, micro-batches and loss scale, without dropout, and every pair of tensors is compared. The training itself does
-//! not change.
+//! Observes the value ranges of an optimizer step. The step is computed in the setting's formats and again in a wider reference format, from the
+//! same parameters, optimizer state, micro-batches and loss scale, without dropout. Each tensor is compared with its reference. The observation
+//! does not change the training.
 
 use std::collections::BTreeSet;
 
@@ -25,17 +25,17 @@ pub(super) fn observe<M: Network>(
     step: u64,
     micro_batches: &[Batch<M>],
 ) -> Result<Vec<TensorRange>, WorkloadError> {
-    let wider = wider(trainer.device);
-    let beside = wider.parameters();
+    let reference_precision = reference_precision(trainer.device);
+    let reference_format = reference_precision.parameters();
     let own = Side::new(trainer, trainer.compute, trainer.parameters.clone());
-    let twin = Side::new(
+    let reference = Side::new(
         trainer,
-        Compute::new(wider, MatmulPrecision::Highest, Accumulator::F32),
-        trainer.parameters.in_format(beside),
+        Compute::new(reference_precision, MatmulPrecision::Highest, Accumulator::F32),
+        trainer.parameters.in_format(reference_format),
     );
-    let mut found = Found {
+    let mut comparisons = Comparisons {
         step,
-        beside,
+        reference_format,
         ranges: vec![],
     };
 
@@ -44,16 +44,22 @@ pub(super) fn observe<M: Network>(
     let factor = scale / examples as f64;
     let mut sums = [(); 2].map(|()| GradientSum::new(trainer.parameters.len()));
     for (number, batch) in micro_batches.iter().enumerate() {
-        // Only the first micro-batch is recorded: the others are similar and would fill the records, and their gradients are accumulated in f32.
-        let mut first = (number == 0).then_some(&mut found);
-        let hidden = forward([&own, &twin], batch, first.as_deref_mut())?;
-        backward([&own, &twin], batch, hidden, factor, &mut sums, first)?;
+        // Record only the first micro-batch. The others are similar, their gradients are accumulated in f32, and they would enlarge the records.
+        let mut first = (number == 0).then_some(&mut comparisons);
+        let hidden = forward([&own, &reference], batch, first.as_deref_mut())?;
+        backward([&own, &reference], batch, hidden, factor, &mut sums, first)?;
         if number == 0 {
             let pairs = sums[0].iter().zip(sums[1].iter());
             for ((name, leaf), pair) in own.working.iter().zip(pairs) {
-                if let (Some(value), Some(twin)) = pair {
+                if let (Some(value), Some(reference)) = pair {
                     let format = format(leaf.dtype());
-                    found.compare(TensorClass::Gradient, name, format, values(value)?, values(twin)?);
+                    comparisons.compare(
+                        TensorClass::Gradient,
+                        name,
+                        format,
+                        values(value)?,
+                        values(reference)?,
+                    );
                 }
             }
         }
@@ -61,17 +67,23 @@ pub(super) fn observe<M: Network>(
     let [mut gradients, _] = sums;
     if trainer.scaler.is_some() {
         if !gradients.all_finite().map_err(WorkloadError::Device)? {
-            // The optimizer skips a step with these gradients.
-            return Ok(found.ranges);
+            // With these gradients, the optimizer skips the step.
+            return Ok(comparisons.ranges);
         }
         gradients.unscale(scale);
     }
-    updates(trainer, own.parameters, gradients, twin.parameters, &mut found)?;
-    Ok(found.ranges)
+    updates(
+        trainer,
+        own.parameters,
+        gradients,
+        reference.parameters,
+        &mut comparisons,
+    )?;
+    Ok(comparisons.ranges)
 }
 
-/// Returns the event for the record, if steps were observed.
-pub(super) fn told(ranges: &[TensorRange]) -> Option<Event> {
+/// Returns the event of the record; `None` if no step was observed.
+pub(super) fn event(ranges: &[TensorRange]) -> Option<Event> {
     let first = ranges.first()?;
     let steps: BTreeSet<u64> = ranges.iter().map(|range| range.step).collect();
     Some(Event {
@@ -79,15 +91,15 @@ pub(super) fn told(ranges: &[TensorRange]) -> Option<Event> {
         step: None,
         value: Some(steps.len() as f64),
         detail: format!(
-            "{} optimizer steps were also made in {}, to compare values: peaks of memory and the energy include that",
+            "{} optimizer steps were also computed in {} to compare values; peak memory and energy include these steps",
             steps.len(),
             first.beside
         ),
     })
 }
 
-/// Returns the widest format of the device. Losses in the f32 weights of a mixed setting are visible only in comparison with f64.
-fn wider(device: &Device) -> Precision {
+/// Returns the widest precision of the device: f64, or f32 without f64 support. Rounding errors of f32 weights are visible only with f64.
+fn reference_precision(device: &Device) -> Precision {
     if device::supports(Format::F64, device) {
         Precision::True64
     } else {
@@ -95,48 +107,52 @@ fn wider(device: &Device) -> Precision {
     }
 }
 
-/// Compares the optimizer step of both sides. Both use the setting's own gradients, whose losses are counted separately.
+/// Compares the optimizer steps. Both use the setting's gradients, since errors of the gradients are recorded separately.
 fn updates<M: Network>(
     trainer: &Trainer<'_, M>,
     mut parameters: ParameterSet,
     gradients: GradientSum,
-    mut twins: ParameterSet,
-    found: &mut Found,
+    mut reference_parameters: ParameterSet,
+    comparisons: &mut Comparisons,
 ) -> Result<(), WorkloadError> {
     let mut optimizer = trainer.optimizer.clone();
-    let mut of_twin = trainer.optimizer.in_format(found.beside);
+    let mut reference_optimizer = trainer.optimizer.in_format(comparisons.reference_format);
     let before = parameters.clone();
-    of_twin.step(&mut twins, gradients.in_format(found.beside));
+    reference_optimizer.step(
+        &mut reference_parameters,
+        gradients.in_format(comparisons.reference_format),
+    );
     optimizer.step(&mut parameters, gradients);
     let format = trainer.compute.precision().parameters();
-    let after = parameters.iter().zip(twins.iter());
-    for ((name, before), ((_, after), (_, twin))) in before.iter().zip(after) {
-        let (before, after, twin) = (values(before)?, values(after)?, values(twin)?);
-        let change = |after: &[f64]| after.iter().zip(&before).map(|(b, a)| b - a).collect();
-        // Round the wider step to the setting's format, unless the setting's step is not finite.
-        let rounded = |(after, twin): (&f64, &f64)| match after.is_finite() {
-            true => format.round(*twin).value,
+    let after = parameters.iter().zip(reference_parameters.iter());
+    for ((name, before), ((_, after), (_, reference))) in before.iter().zip(after) {
+        let (before, after, reference) = (values(before)?, values(after)?, values(reference)?);
+        let update = |after: &[f64]| after.iter().zip(&before).map(|(b, a)| b - a).collect();
+        // Round the reference to the setting's format, unless the setting's value is not finite.
+        let rounded = |(after, reference): (&f64, &f64)| match after.is_finite() {
+            true => format.round(*reference).value,
             false => *after,
         };
-        let left: Vec<f64> = after.iter().zip(&twin).map(rounded).collect();
-        let (change, of_twin) = (change(&left), change(&twin));
-        found.compare(TensorClass::WeightUpdate, name, format, change, of_twin);
+        let rounded: Vec<f64> = after.iter().zip(&reference).map(rounded).collect();
+        let (update, reference_update) = (update(&rounded), update(&reference));
+        comparisons.compare(TensorClass::WeightUpdate, name, format, update, reference_update);
     }
-    for ((index, kind, value), (_, _, twin)) in optimizer.state().zip(of_twin.state()) {
+    let states = optimizer.state().zip(reference_optimizer.state());
+    for ((index, kind, value), (_, _, reference)) in states {
         let name = parameters.iter().nth(index).map_or("", |(name, _)| name);
         let name = format!("{name} ({kind})");
-        found.compare(
+        comparisons.compare(
             TensorClass::OptimizerState,
             &name,
             format,
             values(value)?,
-            values(twin)?,
+            values(reference)?,
         );
     }
     Ok(())
 }
 
-/// The model in one precision.
+/// Model with its parameters in one precision: that of the setting or that of the reference.
 struct Side<'a, M> {
     model: &'a M,
     compute: Compute,
@@ -157,11 +173,11 @@ impl<'a, M: Network> Side<'a, M> {
     }
 }
 
-/// Computes the hidden states after each segment on both sides. Compares outputs of layers segment by segment.
+/// Computes the hidden states after each segment, in both precisions. Compares the outputs of layers segment by segment.
 fn forward<M: Network>(
     sides: [&Side<'_, M>; 2],
     batch: &Batch<M>,
-    mut found: Option<&mut Found>,
+    mut comparisons: Option<&mut Comparisons>,
 ) -> Result<[Vec<Tensor<2>>; 2], WorkloadError> {
     let mut hidden = [vec![], vec![]];
     for segment in 0..=sides[0].model.segments() {
@@ -178,35 +194,41 @@ fn forward<M: Network>(
                 before => hidden.push(model.segment(&pass, segment, &input, before)),
             }
         }
-        if let Some(found) = found.as_deref_mut() {
-            let [own, twin] = seen.map(Seen::into_inner);
-            for ((name, own), (_, twin)) in own.iter().zip(&twin) {
+        if let Some(comparisons) = comparisons.as_deref_mut() {
+            let [own, reference] = seen.map(Seen::into_inner);
+            for ((name, own), (_, reference)) in own.iter().zip(&reference) {
                 let format = format(own.dtype());
-                found.compare(TensorClass::Activation, name, format, values(own)?, values(twin)?);
+                comparisons.compare(
+                    TensorClass::Activation,
+                    name,
+                    format,
+                    values(own)?,
+                    values(reference)?,
+                );
             }
         }
     }
     Ok(hidden)
 }
 
-/// Adds the gradients of `factor` times the summed loss. Compares the gradients of hidden states.
+/// Adds the gradients of `factor` times the summed loss to `sums`, in both precisions. Compares the gradients of hidden states.
 fn backward<M: Network>(
     sides: [&Side<'_, M>; 2],
     batch: &Batch<M>,
     hidden: [Vec<Tensor<2>>; 2],
     factor: f64,
     sums: &mut [GradientSum; 2],
-    found: Option<&mut Found>,
+    comparisons: Option<&mut Comparisons>,
 ) -> Result<(), WorkloadError> {
     let mut gradients = vec![];
     for ((side, mut hidden), sum) in sides.into_iter().zip(hidden).zip(sums) {
         let (input, labels) = upload::<M>(batch, side.device);
         let mut above: Option<Tensor<2>> = None;
-        let mut behind = vec![];
+        let mut hidden_gradients = vec![];
         for segment in (0..=side.model.segments()).rev() {
             let tracked = side.working.track();
             let pass = side.model.pass(&tracked, &side.compute, Stage::Observing);
-            let before = (segment > 0).then(|| hidden.pop().expect("one behind each segment"));
+            let before = (segment > 0).then(|| hidden.pop().expect("each segment has hidden states"));
             let before = before.map(|hidden| Tensor::from_inner(hidden).require_grad());
             let loss = match (&above, &before) {
                 (None, Some(before)) => {
@@ -219,40 +241,53 @@ fn backward<M: Network>(
                     let after = side.model.segment(&pass, segment, &input, before.clone());
                     (after * above.clone()).sum()
                 }
-                (None, None) => unreachable!("the head comes first, and reads hidden states"),
+                (None, None) => unreachable!("the head is first and has hidden states as input"),
             };
             let mut grads = loss.backward();
             sum.collect(&mut grads, &tracked);
             if let Some(gradient) = before.and_then(|before| before.grad_remove(&mut grads)) {
-                behind.push((segment, gradient.clone()));
+                hidden_gradients.push((segment, gradient.clone()));
                 above = Some(gradient);
             }
         }
-        gradients.push(behind);
+        gradients.push(hidden_gradients);
     }
-    let (Some(found), [own, twin]) = (found, gradients.as_slice()) else {
+    let (Some(comparisons), [own, reference]) = (comparisons, gradients.as_slice()) else {
         return Ok(());
     };
-    for ((segment, own), (_, twin)) in own.iter().zip(twin) {
+    for ((segment, own), (_, reference)) in own.iter().zip(reference) {
         let name = format!("hidden states before part {segment}");
         let format = format(own.dtype());
-        found.compare(TensorClass::Gradient, &name, format, values(own)?, values(twin)?);
+        comparisons.compare(
+            TensorClass::Gradient,
+            &name,
+            format,
+            values(own)?,
+            values(reference)?,
+        );
     }
     Ok(())
 }
 
-/// Comparisons so far.
-struct Found {
+/// Comparisons of the tensors of one step.
+struct Comparisons {
     step: u64,
-    beside: Format,
+    reference_format: Format,
     ranges: Vec<TensorRange>,
 }
 
-impl Found {
-    fn compare(&mut self, class: TensorClass, layer: &str, format: Format, own: Vec<f64>, twin: Vec<f64>) {
-        // A weight update underflows if it does not change its weight, whatever its size. Other values underflow if they are too small for the
-        // format.
-        let vanishing = match class {
+impl Comparisons {
+    fn compare(
+        &mut self,
+        class: TensorClass,
+        layer: &str,
+        format: Format,
+        own: Vec<f64>,
+        reference: Vec<f64>,
+    ) {
+        // A weight update underflows if it does not change the weight, however large the update is. Other values underflow if they are below the
+        // smallest normal number of the format.
+        let underflow_limit = match class {
             TensorClass::WeightUpdate => f64::INFINITY,
             _ => format.min_normal(),
         };
@@ -261,8 +296,8 @@ impl Found {
             layer: layer.to_owned(),
             class,
             format,
-            beside: self.beside,
-            counts: range_counts(&own, &twin, format, vanishing),
+            beside: self.reference_format,
+            counts: range_counts(&own, &reference, format, underflow_limit),
         });
     }
 }
@@ -287,7 +322,7 @@ mod tests {
     use super::*;
     use crate::train::testing::{cell, data, learnt, train, trainer};
 
-    /// Returns the counts of a class over a training in which every step is observed.
+    /// Returns the summed counts of a tensor class over a training in which every step is observed, unless `change` overrides this.
     fn counts(
         axes: &[(Axis, &str)],
         class: TensorClass,
@@ -313,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn observing_changes_no_bit_of_what_is_learnt() {
+    fn observation_does_not_change_the_training() {
         let (data, _cache) = data(22, 5, 3);
         for axes in [
             &[(Axis::Accumulate, "2")][..],
@@ -338,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn every_layer_and_parameter_is_counted_in_the_format_that_it_has() {
+    fn every_layer_and_parameter_is_compared_in_its_own_format() {
         let (data, _cache) = data(16, 0, 4);
         let (cell, mut task) = cell(&[(Axis::Precision, "bf16-mixed")], false);
         task.observe_every = 3;
@@ -351,12 +386,14 @@ mod tests {
             let mut found = ranges
                 .iter()
                 .filter(|range| range.class == class && range.layer == layer);
-            let first = found.next().unwrap_or_else(|| panic!("{class} of {layer}"));
-            assert_eq!(found.count(), 2, "one a step");
+            let first = found
+                .next()
+                .unwrap_or_else(|| panic!("no {class} range of {layer}"));
+            assert_eq!(found.count(), 2, "one range per observed step");
             (first.format, first.counts.elements)
         };
         let block = "distilbert.transformer.layer.1";
-        // Four examples of sixteen tokens, 16 wide, 32 in the feed-forward layer.
+        // Four examples of 16 tokens. The width is 16, and 32 in the feed-forward layer.
         assert_eq!(
             of(TensorClass::Activation, &format!("{block}.ffn.lin1")),
             (Format::Bf16, 2048)
@@ -387,12 +424,12 @@ mod tests {
         assert_eq!(
             gradients.count(),
             3 * (parameters + 3),
-            "and three hidden states a step"
+            "one range per parameter and three hidden states, at three steps"
         );
     }
 
     #[test]
-    fn a_loss_scale_saves_gradients_from_underflow_and_one_too_large_overflows() {
+    fn loss_scaling_reduces_gradient_underflow_and_a_large_scale_overflows() {
         let axes = [(Axis::Precision, "16-mixed")];
         let gradients = |scale: f64| {
             counts(&axes, TensorClass::Gradient, |task| {
@@ -407,18 +444,18 @@ mod tests {
         let updates = counts(&axes, TensorClass::WeightUpdate, |task| {
             task.updates.loss_scale = Some(1e9)
         });
-        assert_eq!(updates.elements, 0, "no step was made of what overflowed");
+        assert_eq!(updates.elements, 0, "steps with overflowed gradients are skipped");
     }
 
     #[test]
-    fn small_updates_are_lost_in_halves_and_not_in_f32() {
+    fn small_updates_are_lost_in_bf16_but_not_in_f32() {
         let lost = |precision: &str, rate: f64| {
             let axes = [(Axis::Precision, precision), (Axis::AdamEps, "1e-4")];
             let updates = counts(&axes, TensorClass::WeightUpdate, |task| {
                 task.learning_rate = rate;
                 task.weight_decay = 0.0;
             });
-            // Only updates that change a weight in f32 or f64: embeddings of absent tokens do not change.
+            // Divide by the updates that are not zero in the reference: embeddings of absent tokens do not change.
             updates.underflow as f64 / updates.exponents.iter().sum::<u64>() as f64
         };
         assert!(lost("bf16-true", 1e-5) > 0.5, "{}", lost("bf16-true", 1e-5));
@@ -427,9 +464,9 @@ mod tests {
     }
 
     #[test]
-    fn the_second_moment_of_adam_vanishes_in_f16() {
-        let vanished = |precision| {
-            // Only the first step: the parameters are NaN after it.
+    fn the_second_moment_of_adam_underflows_in_f16() {
+        let underflow_share = |precision| {
+            // Observe only the first step, after which the parameters are NaN.
             let first = |task: &mut mantissa_core::TrainTask| task.observe_every = u32::MAX;
             let state = counts(
                 &[(Axis::Precision, precision)],
@@ -438,7 +475,7 @@ mod tests {
             );
             state.underflow as f64 / state.exponents.iter().sum::<u64>() as f64
         };
-        let (half, brain) = (vanished("16-true"), vanished("bf16-true"));
-        assert!(half > 0.5 && brain < half / 4.0, "{half} {brain}");
+        let (f16, bf16) = (underflow_share("16-true"), underflow_share("bf16-true"));
+        assert!(f16 > 0.5 && bf16 < f16 / 4.0, "f16: {f16}, bf16: {bf16}");
     }
 }

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// Shuffles `0..examples` and divides it into groups of `accumulate` micro-batches of `batch` examples.
 ///
-/// A trailing group that is shorter than the others is kept. A short last micro-batch is dropped if `drop_last` is true and a whole one remains.
+/// A shorter last group is kept. A shorter last micro-batch is dropped if `drop_last` is true, unless it is the only micro-batch.
 pub(super) fn groups(
     examples: usize,
     batch: usize,
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_is_seen_once_in_an_order_that_the_seed_decides() {
+    fn every_example_is_visited_once_in_an_order_that_depends_on_the_seed() {
         let flat = |seed| {
             groups(50, 4, 3, false, seed)
                 .into_iter()

@@ -1,7 +1,7 @@
 //! Sensitivity of a trained model to number formats. Repeats the test with matmuls in emulated formats: with fewer exponent bits, fewer fraction
 //! bits, fewer of both, and for one layer at a time.
 //!
-//! Operands and results of matmuls and of GELU are rounded, as under autocast; everything else stays in f32.
+//! Operands and results of matmuls and of GELU are rounded, as under autocast. All other operations stay in f32.
 
 use std::ops::RangeInclusive;
 
@@ -12,10 +12,10 @@ use super::{Trainer, evaluate::evaluate};
 use crate::{Observer, Phase, WorkloadError, models::Network};
 
 /// Exponent and fraction bits of f32.
-const ENOUGH: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_bits());
+const F32_BITS: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_bits());
 
-/// Maximum number of fraction bits that is tried below [`ENOUGH`]; f16 and TF32 have 10.
-const MOST_FRACTION: u32 = 10;
+/// Maximum number of fraction bits that is tried besides that of f32. f16 and TF32 have 10.
+const MAX_FRACTION_BITS: u32 = 10;
 
 /// Repeats the test in emulated formats. `correct` contains the correct predictions in f32, one character per example.
 pub(super) fn sensitivity<M: Network>(
@@ -30,19 +30,20 @@ pub(super) fn sensitivity<M: Network>(
         correct,
         observer,
     };
-    let fractions = (1..=MOST_FRACTION).chain([ENOUGH.1]);
-    let fractions = bench.sweep(fractions.map(|bits| Layout::new(ENOUGH.0, bits)))?;
-    let fraction = fewest_bits(&fractions, Layout::fraction_bits).unwrap_or(ENOUGH.1);
-    // Use as few fraction bits as possible: each additional bit extends the range of subnormals by a power of two.
-    let enough = fraction.max(MOST_FRACTION);
-    let exponents = bench.sweep((2..=ENOUGH.0).map(|bits| Layout::new(bits, enough)))?;
-    let exponent = fewest_bits(&exponents, Layout::exponent_bits).unwrap_or(ENOUGH.0);
+    let fractions = (1..=MAX_FRACTION_BITS).chain([F32_BITS.1]);
+    let fractions = bench.sweep(fractions.map(|bits| Layout::new(F32_BITS.0, bits)))?;
+    let fraction = fewest_bits(&fractions, Layout::fraction_bits).unwrap_or(F32_BITS.1);
+    // Sweep the exponent with at least `MAX_FRACTION_BITS` fraction bits, but not more than needed: each fraction bit extends the range of
+    // subnormals by a power of two.
+    let enough = fraction.max(MAX_FRACTION_BITS);
+    let exponents = bench.sweep((2..=F32_BITS.0).map(|bits| Layout::new(bits, enough)))?;
+    let exponent = fewest_bits(&exponents, Layout::exponent_bits).unwrap_or(F32_BITS.0);
 
-    // Few bits of both may fail although few bits of either are sufficient. One more bit of either may save several of the other, since each
-    // fraction bit extends the range of subnormals by a power of two. Try the fewest bits first.
-    let fractions_left = || (fraction..=MOST_FRACTION).chain([ENOUGH.1]);
+    // A format with few bits of both may fail although few bits of either are sufficient. One more fraction bit may replace several exponent bits,
+    // since it extends the range of subnormals by a power of two. Try formats with the fewest bits first.
+    let fractions_left = || (fraction..=MAX_FRACTION_BITS).chain([F32_BITS.1]);
     let layouts =
-        (exponent..=ENOUGH.0).flat_map(|bits| fractions_left().map(move |more| Layout::new(bits, more)));
+        (exponent..=F32_BITS.0).flat_map(|bits| fractions_left().map(move |more| Layout::new(bits, more)));
     let mut layouts: Vec<Layout> = layouts.collect();
     layouts.sort_by_key(|layout| layout.exponent_bits() + layout.fraction_bits());
     let mut joint = vec![];
@@ -59,29 +60,31 @@ pub(super) fn sensitivity<M: Network>(
 
     let smallest = smallest.map_or_else(|| "none".to_owned(), |layout| layout.to_string());
     let mut detail = format!(
-        "{}: needs {exponent} bits of exponent and {fraction} of fraction; the smallest format that keeps the accuracy \
+        "{}: needs {exponent} exponent bits and {fraction} fraction bits; the smallest format that keeps the accuracy \
          is {smallest}",
         Sensitivity::of(exponent, fraction).name()
     );
 
     let mut alone = vec![];
     for layer in bench.trainer.model.layers() {
-        alone.extend(bench.fewest(&layer, 1..=MOST_FRACTION, |bits| Layout::new(ENOUGH.0, bits))?);
-        alone.extend(bench.fewest(&layer, 2..=ENOUGH.0 - 1, |bits| Layout::new(bits, enough))?);
+        alone.extend(bench.fewest(&layer, 1..=MAX_FRACTION_BITS, |bits| {
+            Layout::new(F32_BITS.0, bits)
+        })?);
+        alone.extend(bench.fewest(&layer, 2..=F32_BITS.0 - 1, |bits| Layout::new(bits, enough))?);
     }
-    let mut halves = vec![];
+    let mut trials_16_bit = vec![];
     for format in [Format::F16, Format::Bf16] {
         let layout = Layout::new(format.exponent_bits(), format.fraction_bits());
         let mut done = exponents.iter().chain(&fractions);
         if done.any(|trial| trial.layout == layout && keeps(trial)) {
-            detail.push_str(&format!("; {format} keeps it"));
+            detail.push_str(&format!("; {format} keeps the accuracy"));
             continue;
         }
-        let (trials, says) = bench.keep(format, layout)?;
-        halves.extend(trials);
-        detail.push_str(&format!("; {says}"));
+        let (trials, verdict) = bench.keep(format, layout)?;
+        trials_16_bit.extend(trials);
+        detail.push_str(&format!("; {verdict}"));
     }
-    let trials = [exponents, fractions, joint, halves, alone].concat();
+    let trials = [exponents, fractions, joint, trials_16_bit, alone].concat();
     let event = Event::new(EventKind::Sensitivity, detail);
     Ok((trials, event))
 }
@@ -99,7 +102,8 @@ impl<M: Network> Bench<'_, '_, M> {
         layouts.map(|layout| self.trial(layout, None, &[])).collect()
     }
 
-    /// Searches for the fewest bits of `range` with which a single layer works, assuming that more bits are never worse. Returns the trials.
+    /// Searches for the smallest number of bits in `range` with which a single layer keeps the accuracy, by bisection: more bits are assumed to be
+    /// never worse. Returns the trials.
     fn fewest(
         &mut self,
         layer: &str,
@@ -121,18 +125,20 @@ impl<M: Network> Bench<'_, '_, M> {
         Ok(trials)
     }
 
-    /// Determines the layers that a mixed setting of this format should keep in f32: those that lose accuracy on their own. Then tries whether
-    /// keeping these layers is sufficient.
+    /// Determines the layers that a mixed setting of this format should keep in f32: those that lose accuracy when they alone use the format. Then
+    /// tests whether keeping these layers in f32 is sufficient.
     fn keep(&mut self, format: Format, layout: Layout) -> Result<(Vec<FormatTrial>, String), WorkloadError> {
         let mut trials = vec![self.trial(layout, None, &[])?];
         if keeps(&trials[0]) {
-            return Ok((trials, format!("{format} keeps it")));
+            return Ok((trials, format!("{format} keeps the accuracy")));
         }
         let layers = self.trainer.model.layers();
         if layers.is_empty() {
             return Ok((
                 trials,
-                format!("{format} loses it; its layers have no names, and none was tried alone"),
+                format!(
+                    "{format} loses accuracy; layers were not tested separately, because the model does not name them"
+                ),
             ));
         }
         let mut broken = vec![];
@@ -144,14 +150,21 @@ impl<M: Network> Bench<'_, '_, M> {
             trials.push(trial);
         }
         if broken.is_empty() {
-            return Ok((trials, format!("{format} loses it, in no layer alone")));
+            return Ok((
+                trials,
+                format!("{format} loses accuracy, although no single layer does"),
+            ));
         }
-        let rest = self.trial(layout, None, &broken)?;
-        let enough = if keeps(&rest) { "keeps it" } else { "is not enough" };
-        trials.push(rest);
+        let trial = self.trial(layout, None, &broken)?;
+        let verdict = if keeps(&trial) {
+            "keeps the accuracy"
+        } else {
+            "is not sufficient"
+        };
+        trials.push(trial);
         Ok((
             trials,
-            format!("under {format}, keep_f32 = \"{}\" {enough}", broken.join("+")),
+            format!("under {format}, keep_f32 = \"{}\" {verdict}", broken.join("+")),
         ))
     }
 
@@ -196,7 +209,7 @@ mod tests {
     use crate::data::{Part, Tokenized};
     use crate::train::testing::{Counting, cell, data, train, trainer};
 
-    /// Calls `run` with a small trained model and its test reviews. There are enough reviews for some to be near the decision boundary.
+    /// Calls `run` with a small trained model and its test reviews, some of which are near the decision boundary.
     fn with_trained(run: impl FnOnce(&mut Trainer<'_>, &Tokenized)) {
         let (data, _cache) = data(64, 0, 800);
         let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
@@ -208,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_bits_change_no_prediction_and_too_few_do() {
+    fn predictions_change_only_with_too_few_bits() {
         with_trained(enough_bits);
     }
 
@@ -218,7 +231,10 @@ mod tests {
             .correct;
         let before = trained.compute;
         let (trials, verdict) = sensitivity(trained, test, &correct, &mut Counting).unwrap();
-        assert_eq!(trained.compute, before, "the trainer is as it was");
+        assert_eq!(
+            trained.compute, before,
+            "the precision of the trainer is restored"
+        );
 
         let of = |layout: &str| {
             let mut found = trials.iter().filter(|trial| trial.layer.is_none());
@@ -234,7 +250,7 @@ mod tests {
         assert!(of("e8m1").lost + of("e8m1").won > of("e8m10").lost + of("e8m10").won);
         assert!(
             of("e2m10").lost + of("e2m10").won > 0,
-            "nothing overflows or vanishes"
+            "e2m10 did not change any prediction"
         );
         assert!(trials.iter().all(|trial| trial.examples == 800));
         let alone: BTreeSet<_> = trials.iter().filter_map(|trial| trial.layer.clone()).collect();
@@ -275,7 +291,7 @@ mod tests {
         use super::*;
 
         #[test]
-        fn a_planted_weakness_is_found_in_its_layers_and_called_by_its_kind() {
+        fn planted_weaknesses_are_located_and_classified() {
             with_trained(planted_weaknesses);
         }
     }
@@ -293,11 +309,11 @@ mod tests {
             _ => x,
         });
         assert!(
-            range.starts_with("range-sensitive: needs 7 bits of exponent"),
+            range.starts_with("range-sensitive: needs 7 exponent bits"),
             "{range}"
         );
         assert!(
-            range.ends_with("; under f16, keep_f32 = \"pre_classifier+classifier\" keeps it; bf16 keeps it"),
+            range.ends_with("; under f16, keep_f32 = \"pre_classifier+classifier\" keeps the accuracy; bf16 keeps the accuracy"),
             "{range}"
         );
         // The same for the queries and keys of a block's attention matmuls, which do not have weights.
@@ -309,25 +325,25 @@ mod tests {
             },
         );
         assert!(
-            attention.starts_with("range-sensitive: needs 7 bits of exponent"),
+            attention.starts_with("range-sensitive: needs 7 exponent bits"),
             "{attention}"
         );
-        let broken = "distilbert.transformer.layer.0.attention\" keeps it; bf16 keeps it";
+        let broken = "distilbert.transformer.layer.0.attention\" keeps the accuracy; bf16 keeps the accuracy";
         assert!(attention.ends_with(broken), "{attention}");
-        // A large offset that both classes have in common, so only many fraction bits distinguish them.
+        // A large offset of both classes, so that only formats with many fraction bits can distinguish them.
         let digits = of(|name, x| match name {
             "classifier.weight" => x + 512.0,
             _ => x,
         });
         assert!(digits.starts_with("precision-sensitive: "), "{digits}");
         assert!(
-            digits.ends_with("under bf16, keep_f32 = \"classifier\" keeps it"),
+            digits.ends_with("under bf16, keep_f32 = \"classifier\" keeps the accuracy"),
             "{digits}"
         );
     }
 
     #[test]
-    fn a_layer_alone_computes_in_fewer_bits_and_the_others_do_not() {
+    fn a_single_layer_can_be_emulated() {
         let (data, _cache) = data(16, 0, 40);
         let (cell, task) = cell(&[], false);
         let mut trainer = trainer(&cell, &task, &data);

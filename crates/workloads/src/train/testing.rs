@@ -1,4 +1,4 @@
-//! Small model, synthetic reviews and a training of two epochs for the tests of this module.
+//! Test helpers: a small model, synthetic reviews and a training of two epochs.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -30,10 +30,10 @@ impl Observer for Counting {
     }
 }
 
-/// Guard during which other tests of this process do not draw random numbers: on the CPU, all threads share one generator.
+/// Guard that keeps other tests of this process from drawing random numbers. On the CPU, all threads share one generator.
 pub(super) struct Alone(Option<MutexGuard<'static, ()>>);
 
-/// Waits until other tests do not draw random numbers. A test may call it more than once.
+/// Waits until no other test draws random numbers. A test may call it more than once.
 pub(super) fn alone() -> Alone {
     static DRAWING: Mutex<()> = Mutex::new(());
     let first = !MINE.replace(true);
@@ -48,7 +48,7 @@ impl Drop for Alone {
     }
 }
 
-/// Returns parts with these numbers of examples, and guards for the cache folder and the generator.
+/// Returns data with the given numbers of examples, and guards for the cache folder and the generator.
 pub(super) fn data(
     train: u32,
     validation: u32,
@@ -127,7 +127,7 @@ pub(crate) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) 
 
 pub(super) fn trainer<'a>(cell: &'a Cell, task: &'a TrainTask, data: &Dataset<Tokenized>) -> Trainer<'a> {
     let Model::Distilbert(size) = &task.model else {
-        unreachable!("made above")
+        unreachable!("`cell` creates a DistilBERT task")
     };
     let model = DistilBert::new(size.clone(), data.train.vocabulary(), data.classes);
     static FLEX: LazyLock<Device> = LazyLock::new(Device::flex);
@@ -155,11 +155,11 @@ mod events {
     use super::*;
 
     #[test]
-    fn every_change_of_the_loss_scale_is_an_event_of_its_step_and_every_skipped_step_counts() {
+    fn changes_of_the_loss_scale_are_events_and_skipped_steps_are_counted() {
         let (data, _cache) = data(22, 0, 3);
         let (cell, task) = cell(&[(Axis::Precision, "16-mixed"), (Axis::Accumulate, "2")], false);
         let mut trainer = trainer(&cell, &task, &data);
-        // So large that the first steps overflow, and doubled soon after.
+        // The first steps overflow at this scale, and the scale is doubled soon after.
         trainer.scaler = Some(LossScaler::new(LossScaling {
             initial: 2f64.powi(22),
             growth_interval: 1,
@@ -177,7 +177,7 @@ mod events {
         let mut scale = 2f64.powi(22);
         let (mut halved, mut doubled) = (0, 0);
         for (step, now) in (1u64..).zip(&scales) {
-            let told: Vec<_> = events
+            let recorded: Vec<_> = events
                 .iter()
                 .filter(|event| event.kind == EventKind::LossScale && event.step == Some(step))
                 .map(|event| (event.value, event.detail.as_str()))
@@ -189,9 +189,9 @@ mod events {
                     "a scaled gradient overflowed: step skipped, scale halved",
                 )],
                 2.0 => vec![(Some(*now), "scale doubled")],
-                other => panic!("step {step}: the scale times {other}"),
+                other => panic!("step {step}: unexpected scale factor {other}"),
             };
-            assert_eq!(told, wanted, "step {step}");
+            assert_eq!(recorded, wanted, "step {step}");
             halved += u64::from(*now < scale);
             doubled += u64::from(*now > scale);
             scale = *now;
@@ -203,7 +203,7 @@ mod events {
     }
 
     #[test]
-    fn a_scale_that_stays_skips_what_overflows_and_says_so() {
+    fn a_constant_scale_skips_steps_that_overflow_and_records_events() {
         let (data, _cache) = data(22, 0, 3);
         let (cell, task) = cell(&[(Axis::Precision, "16-mixed")], false);
         let mut trainer = trainer(&cell, &task, &data);
@@ -227,14 +227,16 @@ mod events {
             .find(|series| series.name == SeriesName::LossScale)
             .unwrap();
         assert!(scales.values().all(|scale| scale == 2f64.powi(40)));
-        let told = events.iter().filter(|event| event.kind == EventKind::LossScale);
-        let told: Vec<_> = told.map(|event| (event.step, event.detail.as_str())).collect();
+        let recorded = events.iter().filter(|event| event.kind == EventKind::LossScale);
+        let recorded: Vec<_> = recorded
+            .map(|event| (event.step, event.detail.as_str()))
+            .collect();
         let wanted = (1..=12).map(|step| (Some(step), "a scaled gradient overflowed: step skipped"));
-        assert_eq!((told, skipped), (wanted.collect(), 12));
+        assert_eq!((recorded, skipped), (wanted.collect(), 12));
     }
 
     #[test]
-    fn weights_are_cast_once_an_optimizer_step_whatever_it_is_made_of() {
+    fn weights_are_cast_once_per_optimizer_step() {
         let (data, _cache) = data(16, 0, 3);
         for accumulate in ["1", "4"] {
             let axes = [(Axis::Precision, "bf16-mixed"), (Axis::Accumulate, accumulate)];
@@ -247,7 +249,7 @@ mod events {
     }
 
     #[test]
-    fn an_epsilon_that_is_zero_in_the_format_of_the_optimizer_is_warned_of() {
+    fn an_epsilon_that_is_zero_in_the_format_of_the_optimizer_is_a_warning() {
         let (data, _cache) = data(8, 0, 3);
         let warnings = |axes: &[(Axis, &str)]| {
             let (cell, task) = cell(axes, false);
@@ -257,16 +259,16 @@ mod events {
                 .filter(|event| event.kind == EventKind::Warning);
             warnings.map(|event| event.detail).collect::<Vec<_>>()
         };
-        let half = (Axis::Precision, "16-true");
+        let f16 = (Axis::Precision, "16-true");
         assert_eq!(
-            warnings(&[half]),
-            ["`adam_eps=1e-8` is 0 in f16: an update may be zero over zero"]
+            warnings(&[f16]),
+            ["`adam_eps=1e-8` is rounded to 0 in f16, so that updates may be 0/0"]
         );
-        assert_eq!(warnings(&[half, (Axis::Optimizer, "lamb")]).len(), 1);
+        assert_eq!(warnings(&[f16, (Axis::Optimizer, "lamb")]).len(), 1);
         // bf16 has the range of f32, SGD does not have an epsilon, and mixed settings keep the optimizer state in f32.
         for axes in [
-            &[half, (Axis::AdamEps, "1e-4")][..],
-            &[half, (Axis::Optimizer, "sgd")],
+            &[f16, (Axis::AdamEps, "1e-4")][..],
+            &[f16, (Axis::Optimizer, "sgd")],
             &[(Axis::Precision, "bf16-true")],
             &[(Axis::Precision, "16-mixed")],
         ] {
@@ -298,9 +300,9 @@ mod rates {
     }
 
     #[test]
-    fn a_scaled_learning_rate_learns_what_that_rate_learns_unscaled() {
+    fn a_scaled_learning_rate_equals_that_rate_without_scaling() {
         let updates = Updates::default();
-        // A quarter of the 32 examples to which the learning rate refers.
+        // A step has 8 examples, a quarter of the 32 examples to which the learning rate refers.
         for (scaling, factor) in [("linear", 0.25), ("sqrt", 0.5), ("none", 1.0)] {
             let scaled = learnt_at(1e-2, &[(SCALED, scaling)], &updates);
             assert_eq!(scaled, learnt_at(factor * 1e-2, &[], &updates), "{scaling}");
@@ -309,14 +311,14 @@ mod rates {
     }
 
     #[test]
-    fn every_step_is_made_at_the_rate_of_its_schedule() {
+    fn every_step_uses_the_learning_rate_of_the_schedule() {
         let cosine = Updates {
             learning_rate_schedule: LearningRateSchedule::Cosine,
             warmup_steps: 2,
             ..Updates::default()
         };
         let (rates, values) = learnt_at(1e-2, &[], &cosine);
-        // Half of a cosine over the four steps after the warm-up.
+        // Cosine decay over the four steps after the warm-up.
         let half = std::f64::consts::FRAC_1_SQRT_2 / 2.0;
         let wanted = [0.0, 0.5, 1.0, 0.5 + half, 0.5, 0.5 - half];
         let close = |(rate, wanted): (&f64, f64)| (rate / 1e-2 - wanted).abs() < 1e-12;

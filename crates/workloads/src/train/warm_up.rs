@@ -1,4 +1,4 @@
-//! Work before the first timed step: every shape is computed once, without learning.
+//! Warm-up before the first timed step: runs every batch shape with a learning rate of 0.
 
 use mantissa_precision::{Launches, LossScaler, Optimizer, OptimizerSettings, observe_launches};
 
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl<M: Network> Trainer<'_, M> {
-    /// Replaces the optimizer by a new one of the same kind with a learning rate of 0, which does not change finite parameters.
-    pub(super) fn rest(&mut self) {
+    /// Replaces the optimizer with a new one whose learning rate is 0. It does not change the parameters as long as gradients are finite.
+    pub(super) fn disable_learning(&mut self) {
         let settings = OptimizerSettings {
             learning_rate: 0.0,
             ..self.settings.clone()
@@ -20,18 +20,19 @@ impl<M: Network> Trainer<'_, M> {
         self.optimizer = Optimizer::new(settings, self.parameters.len());
     }
 
-    /// Computes every shape and every kind of step of the training without learning: steps that accumulate gradients, and steps of an optimizer
-    /// that has state. A constant loss scale is divided out, and does not overflow.
+    /// Runs every batch shape of the training with a learning rate of 0. Each training shape runs twice, so that steps with and without optimizer
+    /// state are warmed up. With gradient accumulation, a step has two micro-batches. The loss scale is a constant 2, which is divided out again
+    /// and does not overflow.
     pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
-        self.rest();
+        self.disable_learning();
         self.scaler = self.scaler.as_ref().map(|_| LossScaler::constant(2.0));
         let micro_batches = self.cell.setting.accumulate().min(2) as usize;
         let sizes = |part: &M::Part| sizes(part.len(), self.cell.setting.batch() as usize);
-        let mut of_training = sizes(&data.train);
+        let mut train_sizes = sizes(&data.train);
         if self.task.drop_last {
-            of_training.truncate(1);
+            train_sizes.truncate(1);
         }
-        for size in of_training {
+        for size in train_sizes {
             let batch = |_| data.train.batch(&first(size));
             let group: Vec<_> = (0..micro_batches).map(batch).collect();
             for _ in 0..2 {
@@ -47,7 +48,7 @@ impl<M: Network> Trainer<'_, M> {
         sync(self.device)
     }
 
-    /// Returns the kernel launches of a step over whole micro-batches, after the warm-up.
+    /// Counts the kernel launches of one optimizer step over full micro-batches. Call it after the warm-up.
     pub(super) fn launches(&mut self, data: &Dataset<M::Part>) -> Result<Option<Launches>, WorkloadError> {
         let Some(&size) = sizes(data.train.len(), self.cell.setting.batch() as usize).first() else {
             return Ok(None);
@@ -57,8 +58,8 @@ impl<M: Network> Trainer<'_, M> {
         observe_launches(self.device, || self.step(&group).map(drop))
     }
 
-    /// Resets optimizer, running statistics and generators. The learning rate of 0 has not changed the parameters unless gradients were not
-    /// finite; in that case, the parameters are initialized again. A copy of the parameters would increase the memory peak.
+    /// Resets the optimizer, the loss scaler, the running statistics and the random generator to their initial state. The parameters are
+    /// initialized again only if the warm-up made them non-finite. They are not restored from a copy, which would increase the peak memory.
     pub(super) fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
         self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
         self.scaler = scaler(self.cell, self.task);
@@ -72,30 +73,30 @@ impl<M: Network> Trainer<'_, M> {
     }
 }
 
-/// Returns the sizes of the micro-batches of a part: that of a whole one, and that of a short last one if it differs.
+/// Returns the distinct micro-batch sizes of a dataset part: the full size, and the size of a shorter last micro-batch.
 pub(crate) fn sizes(examples: usize, batch: usize) -> Vec<usize> {
-    let whole = batch.min(examples);
-    let rest = if examples > batch { examples % batch } else { 0 };
-    [whole, rest].into_iter().filter(|size| *size > 0).collect()
+    let full = batch.min(examples);
+    let last = if examples > batch { examples % batch } else { 0 };
+    [full, last].into_iter().filter(|size| *size > 0).collect()
 }
 
-/// Returns the indices of the first examples.
+/// Returns the indices of the first `examples` examples.
 pub(crate) fn first(examples: usize) -> Vec<usize> {
     (0..examples).collect()
 }
 
-/// Records the shapes of micro-batches for the tests.
+/// Records the shape of a micro-batch for the tests.
 #[cfg(test)]
 pub(super) fn record_shape(purpose: &'static str, examples: usize) {
-    tests::MET.with_borrow_mut(|met| met.insert((purpose, examples)));
+    tests::SHAPES.with_borrow_mut(|shapes| shapes.insert((purpose, examples)));
 }
 
-/// Records the kinds of steps for the tests.
+/// Records the kind of an optimizer step for the tests.
 #[cfg(test)]
 pub(super) fn record_step(micro_batches: usize, has_state: bool) {
     tests::KINDS.with_borrow_mut(|kinds| {
-        kinds.extend((micro_batches > 1).then_some("adds gradients"));
-        kinds.extend(has_state.then_some("has state"));
+        kinds.extend((micro_batches > 1).then_some("accumulates gradients"));
+        kinds.extend(has_state.then_some("has optimizer state"));
     });
 }
 
@@ -112,13 +113,14 @@ mod tests {
     };
 
     thread_local! {
-        /// Purpose (a training differentiates, a prediction does not) and examples of each micro-batch.
-        pub(super) static MET: RefCell<BTreeSet<(&'static str, usize)>> = RefCell::default();
+        /// Purpose (`trained` or `predicted`) and number of examples of each micro-batch.
+        pub(super) static SHAPES: RefCell<BTreeSet<(&'static str, usize)>> = RefCell::default();
+        /// Kinds of optimizer steps.
         pub(super) static KINDS: RefCell<BTreeSet<&'static str>> = RefCell::default();
     }
 
     #[test]
-    fn every_shape_of_the_training_was_met_before_and_no_other() {
+    fn the_warm_up_runs_exactly_the_shapes_of_the_training() {
         let sizes = [
             (11, 5, 3, false),
             (11, 5, 3, true),
@@ -130,23 +132,26 @@ mod tests {
             let (data, _cache) = data(train_size, validation, test);
             let (cell, task) = cell(&[(Axis::Accumulate, "2")], drop_last);
             let mut trainer = trainer(&cell, &task, &data);
-            let met = || (MET.take(), KINDS.take());
-            met();
+            let take_recorded = || (SHAPES.take(), KINDS.take());
+            take_recorded();
             trainer.warm_up(&data).unwrap();
-            let (shapes, kinds) = met();
+            let (warm_up_shapes, warm_up_kinds) = take_recorded();
             trainer.start_over(&Inputs::default()).unwrap();
             train(&mut trainer, &data);
-            let (shapes_met, kinds_met) = met();
+            let (shapes, kinds) = take_recorded();
             assert_eq!(
-                shapes, shapes_met,
-                "{train_size}, {validation}, {test}, {drop_last}"
+                warm_up_shapes, shapes,
+                "{train_size} training, {validation} validation and {test} test examples, drop_last {drop_last}"
             );
-            assert!(kinds_met.is_subset(&kinds), "{kinds_met:?} after {kinds:?}");
+            assert!(
+                kinds.is_subset(&warm_up_kinds),
+                "training: {kinds:?}, warm-up: {warm_up_kinds:?}"
+            );
         }
     }
 
     #[test]
-    fn what_comes_before_changes_no_bit_of_what_is_learnt() {
+    fn warm_up_and_memory_step_do_not_change_the_training() {
         let (data, _cache) = data(22, 5, 3);
         let settings: [&[(Axis, &str)]; 6] = [
             &[],
@@ -165,24 +170,24 @@ mod tests {
             let mut warm = trainer(&cell, &task, &data);
             warm.warm_up(&data).unwrap();
             let parts = memory::parts(&mut warm, &data, &mut Counting).unwrap();
-            assert!(parts.is_some(), "the memory step was not made");
+            assert!(parts.is_some(), "the memory step did not run");
             warm.start_over(&Inputs::default()).unwrap();
             train(&mut warm, &data);
-            // Not `assert_eq`: it would print every parameter.
+            // `assert_eq` would print every parameter.
             assert!(learnt(warm) == learnt(plain), "{axes:?}");
         }
     }
 
     #[test]
-    fn parameters_that_overflowed_before_are_made_again() {
+    fn start_over_initializes_non_finite_parameters_again() {
         let (data, _cache) = data(8, 0, 3);
         let (cell, task) = cell(&[], false);
-        let mut spoilt = trainer(&cell, &task, &data);
+        let mut overflowed = trainer(&cell, &task, &data);
         let fresh = learnt(trainer(&cell, &task, &data)).1;
-        spoilt.optimizer.set_learning_rate(f64::INFINITY);
-        spoilt.step(&[data.train.batch(&first(4))]).unwrap();
-        assert!(!spoilt.parameters.all_finite().unwrap());
-        spoilt.start_over(&Inputs::default()).unwrap();
-        assert!(learnt(spoilt).1 == fresh);
+        overflowed.optimizer.set_learning_rate(f64::INFINITY);
+        overflowed.step(&[data.train.batch(&first(4))]).unwrap();
+        assert!(!overflowed.parameters.all_finite().unwrap());
+        overflowed.start_over(&Inputs::default()).unwrap();
+        assert!(learnt(overflowed).1 == fresh);
     }
 }

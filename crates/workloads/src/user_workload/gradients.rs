@@ -1,8 +1,7 @@
 //! Compares the gradients of a replayed module with those that burn computes for the module.
 //!
-//! A replay passes gradients through all recorded operations, and `detach()` is not recorded. A module that stops gradients would therefore
-//! train differently than its author intended. The comparison runs once, in f32 on the CPU, for a few examples and the initial parameters of the
-//! training.
+//! A recording does not contain `detach()`, so a replay passes gradients through all operations. A module that stops gradients would train
+//! differently than its author intended. The comparison runs once, in f32 on the CPU, with a few examples and the initial parameters.
 
 #[cfg(test)]
 mod tests;
@@ -16,10 +15,10 @@ use crate::WorkloadError;
 /// Number of examples in the comparison.
 const EXAMPLES: usize = 2;
 
-/// Relative difference between the gradients of a parameter that a different order of summation can explain.
+/// Maximum relative difference between the gradients of a parameter. A different order of summation causes smaller differences.
 const TOLERANCE: f64 = 0.01;
 
-/// Tolerance relative to the largest gradient: gradients that are zero in exact arithmetic consist of rounding errors.
+/// Additional tolerance relative to the largest gradient norm, for gradients that are zero in exact arithmetic and consist of rounding errors.
 const FLOOR: f64 = 1e-5;
 
 /// Gradients by parameter.
@@ -48,7 +47,7 @@ pub(super) fn check<W: UserWorkload>(
         return Ok(());
     }
     Err(WorkloadError::Data(format!(
-        "the gradients of `{}` are not those that burn computes: the module stops or changes gradients (`detach`), which cannot be recorded",
+        "the gradients of `{}` differ from those that burn computes: the module stops or changes gradients (`detach`), which cannot be recorded",
         differing.join("`, `")
     )))
 }
@@ -64,7 +63,7 @@ impl<W: UserWorkload> Comparison<'_, W> {
     /// Returns the names of parameters whose gradients differ.
     fn differing(&self) -> Vec<&str> {
         let burns = self.by_burn();
-        // A module that draws from its own generator has different gradients each time. Compare bits, since NaN is not equal to itself.
+        // Skip modules with a random generator of their own, whose gradients differ each time. Compare bits, since NaN is not equal to itself.
         if bits(&self.by_burn()) != bits(&burns) {
             return vec![];
         }
@@ -74,9 +73,9 @@ impl<W: UserWorkload> Comparison<'_, W> {
         let pairs = burns.iter().zip(&ours).zip(&*self.own.specs);
         pairs
             .filter(|((burns, ours), _)| {
-                let apart = norm(burns.iter().zip(*ours).map(|(burns, ours)| burns - ours));
+                let difference = norm(burns.iter().zip(*ours).map(|(burns, ours)| burns - ours));
                 let scale = norm(burns.iter().copied()).max(norm(ours.iter().copied()));
-                apart > TOLERANCE * scale + floor
+                difference > TOLERANCE * scale + floor
             })
             .map(|(_, spec)| spec.name.as_str())
             .collect()
@@ -105,12 +104,12 @@ impl<W: UserWorkload> Comparison<'_, W> {
                 self.own.logits(autocast, on, &self.examples, vector)
             })
         };
-        // The first replay computes the constants, and draws random numbers for random constants.
+        // The first replay computes the constants, which may consume random numbers. Use the gradients of the second one.
         replay();
         replay()
     }
 
-    /// Computes the gradients of a fixed weighting of the logits.
+    /// Computes the gradients of a weighted sum of the logits with fixed weights.
     fn gradients(&self, logits: impl FnOnce(&dyn Fn(usize) -> Tensor<1>) -> Tensor<2>) -> Gradients {
         let leaf = |values: &Vec<f32>| {
             let data = TensorData::new(values.clone(), [values.len()]);
@@ -122,7 +121,7 @@ impl<W: UserWorkload> Comparison<'_, W> {
         let weights = (0..rows * classes).map(|number| (1.7 * number as f32 + 0.3).sin());
         let weights = TensorData::new(weights.collect::<Vec<_>>(), [rows, classes]);
         let weighted = logits * Tensor::from_data(weights, &self.device);
-        // Logits may not depend on any parameter.
+        // Add a zero that depends on a parameter, since the logits may not depend on any parameter.
         let anchor = leaves[0].clone().sum().mul_scalar(0.0);
         let gradients = (weighted.sum() + anchor).backward();
         let values = |leaf: &Tensor<1>| match leaf.grad(&gradients) {

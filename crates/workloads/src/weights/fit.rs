@@ -1,5 +1,4 @@
-//! Matches the tensors of a checkpoint to the parameters of a model. A checkpoint that does not match is rejected with
-//! a list of the differences.
+//! Matches the tensors of a checkpoint to the parameters of a model. A checkpoint that does not match is rejected with a list of the differences.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +14,20 @@ use crate::{
 /// Tensor names in the published checkpoints of a model.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Naming {
-    /// Prefix of parameter names that checkpoints of the model without a head omit.
+    /// Prefix of parameter names that is omitted in checkpoints without a head.
     pub prefix: &'static str,
-    /// Name prefixes of the head. Checkpoints without a head lack these tensors; a training initializes them from its
-    /// seed.
+    /// Name prefixes of the head. Checkpoints without a head do not contain these tensors, and a training initializes them from its seed.
     pub head: &'static [&'static str],
     /// Name prefix of the output layer, which has one row per class.
     pub classes: Option<&'static str>,
-    /// Names of tensors to ignore: modules of other tasks, with a `.` at the end, and ends of names of buffers.
+    /// Tensors to ignore: name prefixes of modules for other tasks (with a `.` at the end), and name suffixes of buffers.
     pub beside: &'static [&'static str],
 }
 
-/// Ends of the names of tensors to ignore in the checkpoints of all models.
-const BESIDE: &[&str] = &["num_batches_tracked"];
+/// Name suffixes of tensors to ignore in the checkpoints of all models.
+const IGNORED: &[&str] = &["num_batches_tracked"];
 
-/// Keys under which training scripts store the weights. If several contain the model, the first in this list is read.
+/// Keys under which training scripts store the weights, in order of preference.
 const SECTIONS: [&str; 9] = [
     "state_dict",
     "model_state_dict",
@@ -43,7 +41,7 @@ const SECTIONS: [&str; 9] = [
 ];
 
 /// Maximum number of differences listed in an error.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED: usize = 12;
 
 /// Name, running mean and running variance of a batch norm.
 type Running = (String, [Values; 2]);
@@ -51,7 +49,7 @@ type Running = (String, [Values; 2]);
 /// Checkpoint tensors matched to the parameters of a model.
 pub(crate) struct Fitted<'a> {
     checkpoint: &'a Checkpoint,
-    /// Parameters with their names in the checkpoint; `None` for the parameters of a head that is initialized.
+    /// Parameters with their names in the checkpoint; `None` for head parameters that are initialized.
     parameters: Vec<(ParameterSpec, Option<String>)>,
     /// Batch norms with the names of their mean and variance in the checkpoint.
     norms: Vec<(String, [String; 2])>,
@@ -62,11 +60,10 @@ pub(crate) struct Fitted<'a> {
 /// Matches every parameter and batch norm of a model to a tensor of the checkpoint.
 ///
 /// # Errors
-/// Missing tensors, extra tensors, and tensors with another shape or type. The error counts all of them and lists
-/// the first ones.
+/// Tensors are missing, unexpected, or have another shape or type. The error counts all of them and lists the first ones.
 ///
-/// A model to be trained may lack the whole head and all running statistics. A head for another number of classes
-/// is initialized like a missing head.
+/// If the model is to be trained, the whole head and all running statistics may be missing. A head for another number of classes is initialized
+/// like a missing head.
 pub(crate) fn fit<'a, M: Network>(
     checkpoint: &'a Checkpoint,
     model: &M,
@@ -74,8 +71,9 @@ pub(crate) fn fit<'a, M: Network>(
 ) -> Result<Fitted<'a>, WorkloadError> {
     let naming = model.naming();
     let specs = model.parameters();
-    let wrong = |text: String| WorkloadError::Weights(format!("`{}`: {text}", checkpoint.path().display()));
-    let (prefix, copies) = prefix(checkpoint, &specs, naming).map_err(wrong)?;
+    let weights_error =
+        |text: String| WorkloadError::Weights(format!("`{}`: {text}", checkpoint.path().display()));
+    let (prefix, copies) = prefix(checkpoint, &specs, naming).map_err(weights_error)?;
     let mut search = Search {
         checkpoint,
         naming,
@@ -99,7 +97,7 @@ pub(crate) fn fit<'a, M: Network>(
         }
         if to_be_trained && let Some(classes) = search.other_classes(&spec) {
             notes.push(format!(
-                "`{}` is of {classes} classes and the data of {}: it is drawn anew",
+                "`{}` has {classes} classes, but the data has {}: initialized from the seed",
                 spec.name, spec.shape[0]
             ));
             return Some((spec, None));
@@ -129,11 +127,11 @@ pub(crate) fn fit<'a, M: Network>(
             notes,
         });
     }
-    Err(wrong(search.differences(wanted)))
+    Err(weights_error(search.differences(wanted)))
 }
 
-/// Detects the common prefix of the model's tensor names in the checkpoint, such as `module.` from data-parallel
-/// training, or the keys of nested dictionaries. Also returns the prefixes of copies of the model that are not read.
+/// Detects the common prefix of the model's tensor names in the checkpoint, such as `module.` from data-parallel training, or the keys of nested
+/// dictionaries. Also returns the prefixes of copies of the model that are not read.
 fn prefix(
     checkpoint: &Checkpoint,
     specs: &[ParameterSpec],
@@ -153,7 +151,7 @@ fn prefix(
         for probe in &probes {
             candidates.extend(
                 name.strip_suffix(probe.as_str())
-                    .filter(|rest| rest.ends_with('.')),
+                    .filter(|prefix| prefix.ends_with('.')),
             );
         }
     }
@@ -171,14 +169,14 @@ fn prefix(
     if most == 0 {
         let name = |name: Option<&String>| name.map_or("none".to_owned(), |name| format!("`{name}`"));
         return Err(format!(
-            "none of its {} tensors has the name of one of the model's {}\n  it has {} and others, the model `{}` and others",
+            "none of its {} tensors has the name of one of the model's {} parameters\n  first tensor: {}, first parameter: `{}`",
             checkpoint.tensors().len(),
             specs.len(),
             name(checkpoint.tensors().keys().next()),
             specs.first().map_or("", |spec| spec.name.as_str())
         ));
     }
-    // Keep one prefix, the first in sorted order, of those that find the same tensors.
+    // If several prefixes find the same tensors, keep the first in sorted order.
     let mut best: Vec<(&str, &BTreeSet<String>)> = vec![];
     for (prefix, names) in &found {
         if names.len() == most && best.iter().all(|(_, others)| *others != names) {
@@ -203,7 +201,7 @@ fn prefix(
             Ok((preferred, copies))
         }
         None => Err(format!(
-            "it holds the model more than once, with the prefixes `{}`\n  hint: save one of them alone",
+            "it contains the model more than once, with the prefixes `{}`\n  hint: save only one of them",
             prefixes.collect::<Vec<_>>().join("` and `")
         )),
     }
@@ -279,16 +277,16 @@ impl Search<'_> {
             .filter(|name| self.is_elsewhere(name))
             .map(|name| name.split('.').next().unwrap_or_default())
             .collect();
-        let left = match elsewhere.is_empty() {
+        let ignored = match elsewhere.is_empty() {
             true => String::new(),
             false => format!(
-                "; not read: the tensors under `{}`",
+                "; ignored: the tensors under `{}`",
                 elsewhere.into_iter().collect::<Vec<_>>().join("`, `")
             ),
         };
-        (!self.prefix.is_empty() || !left.is_empty()).then(|| match self.prefix.as_str() {
-            "" => format!("the checkpoint holds more than the model{left}"),
-            prefix => format!("names in the checkpoint have the prefix `{prefix}`, which is taken off{left}"),
+        (!self.prefix.is_empty() || !ignored.is_empty()).then(|| match self.prefix.as_str() {
+            "" => format!("the checkpoint contains more than the model{ignored}"),
+            prefix => format!("the prefix `{prefix}` is removed from names in the checkpoint{ignored}"),
         })
     }
 
@@ -307,8 +305,7 @@ impl Search<'_> {
         })
     }
 
-    /// Returns the name of a tensor in the checkpoint. Records a difference if the tensor is missing or has another
-    /// shape or a type that is not read.
+    /// Returns the name of a tensor in the checkpoint. Records a difference if the tensor is missing, or has another shape or an unsupported type.
     fn find(&mut self, name: &str, shape: &[usize]) -> Option<String> {
         let Some(found) = self.name_of(name) else {
             self.missing.push(format!("missing `{name}` {shape:?}"));
@@ -317,20 +314,22 @@ impl Search<'_> {
         let stored = &self.checkpoint.tensors()[&found];
         self.used.insert(found.clone());
         if stored.shape() != shape {
-            self.unfit
-                .push(format!("`{found}` is {:?}, wanted {shape:?}", stored.shape()));
+            self.unfit.push(format!(
+                "`{found}` has shape {:?}, expected {shape:?}",
+                stored.shape()
+            ));
             return None;
         }
         if let Some(dtype) = stored.no_floats() {
-            self.unfit
-                .push(format!("`{found}` is {dtype}, wanted F64, F32, F16 or BF16"));
+            self.unfit.push(format!(
+                "`{found}` has type {dtype}, expected F64, F32, F16 or BF16"
+            ));
             return None;
         }
         Some(found)
     }
 
-    /// Records the tensors that the model does not use. The output head of a tied model may be stored, but must equal
-    /// the embedding table.
+    /// Records unexpected tensors. The checkpoint of a tied model may contain the output head if it equals the embedding table.
     fn note_extras(&mut self, tied: Option<(&str, &str)>) -> Result<(), WorkloadError> {
         if let Some((head, table)) = tied
             && let Some(table) = self.name_of(table)
@@ -339,7 +338,7 @@ impl Search<'_> {
             // The head may lack the prefix of the other tensors.
             let ends_with = |name: &str, end: &str| {
                 name.strip_suffix(end)
-                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+                    .is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
             };
             let heads = checkpoint
                 .tensors()
@@ -352,7 +351,7 @@ impl Search<'_> {
                 match self.are_equal((name, stored), &table)? {
                     true => _ = self.used.insert(name.clone()),
                     false => self.unfit.push(format!(
-                        "`{name}` differs from `{table}`, and the configuration declares them equal (`tie_word_embeddings`)"
+                        "`{name}` differs from `{table}`, but the configuration declares them equal (`tie_word_embeddings`)"
                     )),
                 }
             }
@@ -374,17 +373,17 @@ impl Search<'_> {
                 match (is_same, &bias) {
                     (true, _) => _ = self.used.insert(name.clone()),
                     (false, Some(bias)) => self.unfit.push(format!("`{name}` differs from `{bias}`")),
-                    (false, None) => self
-                        .unfit
-                        .push(format!("`{name}` is a bias, which the output head lacks")),
+                    (false, None) => self.unfit.push(format!(
+                        "`{name}` is a bias, but the output head does not have a bias"
+                    )),
                 }
             }
         }
-        let beside = |name: &str| {
+        let is_ignored = |name: &str| {
             let bare = name.strip_prefix(&self.prefix).unwrap_or(name);
             let bare = bare.strip_prefix(self.naming.prefix).unwrap_or(bare);
-            let mut parts = self.naming.beside.iter().chain(BESIDE);
-            // A module is named from the root of the model, a buffer by its end.
+            let mut parts = self.naming.beside.iter().chain(IGNORED);
+            // Modules are matched by a prefix, buffers by a suffix.
             parts.any(|part| match part.ends_with('.') {
                 true => bare.starts_with(part),
                 false => bare.ends_with(part),
@@ -392,8 +391,8 @@ impl Search<'_> {
         };
         let names = self.checkpoint.tensors().keys();
         let extra =
-            names.filter(|name| !self.used.contains(*name) && !beside(name) && !self.is_elsewhere(name));
-        self.extra = extra.map(|name| format!("extra `{name}`")).collect();
+            names.filter(|name| !self.used.contains(*name) && !is_ignored(name) && !self.is_elsewhere(name));
+        self.extra = extra.map(|name| format!("unexpected `{name}`")).collect();
         Ok(())
     }
 
@@ -412,21 +411,21 @@ impl Search<'_> {
     fn differences(self, wanted: usize) -> String {
         let counts = [
             (self.missing.len(), "missing"),
-            (self.unfit.len(), "unlike the model's"),
-            (self.extra.len(), "more than the model has"),
+            (self.unfit.len(), "mismatched"),
+            (self.extra.len(), "unexpected"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+        let counts: Vec<_> = counts.map(|(count, kind)| format!("{count} {kind}")).collect();
         let all = [self.missing, self.unfit, self.extra].concat();
         let mut text = format!(
-            "the tensors do not fit the {wanted} of the model: {}",
+            "the tensors do not match the model's {wanted} parameters: {}",
             counts.join(", ")
         );
-        for line in all.iter().take(MOST_LISTED) {
+        for line in all.iter().take(MAX_LISTED) {
             text.push_str("\n  ");
             text.push_str(line);
         }
-        if let Some(more) = all.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
+        if let Some(more) = all.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
             text.push_str(&format!("\n  and {more} more"));
         }
         text
@@ -434,21 +433,23 @@ impl Search<'_> {
 }
 
 impl Fitted<'_> {
-    /// Iterates over the parameters. Each is read from the checkpoint on demand, or initialized from the seed if its
-    /// head is missing. Values are f64 only if both the checkpoint and `format` are f64.
+    /// Iterates over the parameters. Each is read from the checkpoint on demand, or initialized from the seed if its head is missing. Values are f64
+    /// only if both the checkpoint and `format` are f64.
     pub(crate) fn parameters(
         &self,
         seed: u64,
         format: Format,
     ) -> impl Iterator<Item = Result<Weight, WorkloadError>> {
         let lacking = self.parameters.iter().filter(|(_, name)| name.is_none());
-        let mut drawn = initial(lacking.map(|(spec, _)| spec.clone()).collect(), seed);
+        let mut initialized = initial(lacking.map(|(spec, _)| spec.clone()).collect(), seed);
         self.parameters.iter().map(move |(spec, name)| match name {
             Some(name) => {
                 let values = self.checkpoint.values(name, format == Format::F64)?;
                 Ok((spec.name.clone(), spec.shape.clone(), values))
             }
-            None => Ok(drawn.next().expect("one for each that is lacking")),
+            None => Ok(initialized
+                .next()
+                .expect("`initial` returns every missing parameter")),
         })
     }
 
@@ -568,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_fit_is_answered_with_every_difference() {
+    fn a_checkpoint_that_does_not_match_is_rejected_with_every_difference() {
         let (_folder, path) = folder();
         let mut tensors = tensors();
         let (name, other) = ("distilbert.embeddings.LayerNorm.bias", "pre_classifier.weight");
@@ -589,7 +590,7 @@ mod tests {
         let wanted = model().parameters().len();
         assert!(
             summary.ends_with(&format!(
-                "do not fit the {wanted} of the model: 1 missing, 2 unlike the model's, 1 more than the model has"
+                "do not match the model's {wanted} parameters: 1 missing, 2 mismatched, 1 unexpected"
             )),
             "{summary}"
         );
@@ -597,9 +598,9 @@ mod tests {
             problems.lines().map(str::trim).collect::<Vec<_>>(),
             [
                 "missing `distilbert.embeddings.LayerNorm.bias` [2]",
-                "`pre_classifier.weight` is [1, 4], wanted [2, 2]",
-                "`classifier.bias` is I32, wanted F64, F32, F16 or BF16",
-                "extra `z`",
+                "`pre_classifier.weight` has shape [1, 4], expected [2, 2]",
+                "`classifier.bias` has type I32, expected F64, F32, F16 or BF16",
+                "unexpected `z`",
             ]
         );
     }
@@ -637,7 +638,7 @@ mod tests {
                     .iter()
                     .zip(&wanted)
                     .all(|(a, b)| (a - b).abs() <= 0.004 * b.abs());
-                assert!(close, "{dtype:?} {name}: {read:?} and not {wanted:?}");
+                assert!(close, "{dtype:?} {name}: got {read:?}, expected {wanted:?}");
                 let exact = dtype == Dtype::F64 || (dtype == Dtype::F16 && wanted[0] < 16.0);
                 assert!(!exact || read == wanted, "{dtype:?} {name}");
             }
@@ -674,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_f64_stay_so_for_a_model_in_f64() {
+    fn f64_values_are_not_rounded_for_a_model_in_f64() {
         let (_folder, path) = folder();
         let fine = 1.0 + 2f64.powi(-40);
         let tensors = tensors().into_iter().map(|(name, (shape, ..))| {
@@ -693,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_there_twice_or_under_another_name_is_an_error_of_few_lines() {
+    fn duplicate_models_and_unknown_names_are_short_errors() {
         let (_folder, path) = folder();
         let with = |prefix: &str| -> Tensors {
             let all = tensors().into_iter();
@@ -707,7 +708,7 @@ mod tests {
             error.contains("more than once, with the prefixes `a.` and `b.`"),
             "{error}"
         );
-        // Of copies under usual names, one is read.
+        // If copies have keys of `SECTIONS`, the first one is read.
         let averaged = with("ema.").into_iter().map(|(name, (shape, dtype, bytes))| {
             let zeros = vec![0; bytes.len()];
             (name, (shape, dtype, zeros))
@@ -716,7 +717,7 @@ mod tests {
         assert_eq!(read(&path, false).unwrap(), expected());
         let checkpoint = Checkpoint::open(&path).unwrap();
         let notes = fit(&checkpoint, &model(), false).unwrap().notes().join("\n");
-        assert!(notes.contains("not read: the tensors under `ema`"), "{notes}");
+        assert!(notes.contains("ignored: the tensors under `ema`"), "{notes}");
         let others = tensors().into_values().enumerate();
         let others = others.map(|(number, tensor)| (format!("block_{number}.kernel"), tensor));
         write(&path, &others.collect());
@@ -732,13 +733,13 @@ mod tests {
         write(&path, &few);
         let error = read(&path, false).unwrap_err();
         assert!(
-            error.lines().count() <= MOST_LISTED + 2 && error.contains(" more"),
+            error.lines().count() <= MAX_LISTED + 2 && error.contains(" more"),
             "{error}"
         );
     }
 
     #[test]
-    fn a_head_for_other_classes_is_drawn_for_a_training_and_refused_for_a_test() {
+    fn a_head_for_other_classes_is_initialized_in_training_and_rejected_in_evaluation() {
         let (_folder, path) = folder();
         let mut tensors = tensors();
         tensors.insert("classifier.weight".into(), (vec![5, 2], Dtype::F32, vec![0; 40]));
@@ -748,15 +749,19 @@ mod tests {
         let fitted = fit(&checkpoint, &model(), true).unwrap();
         assert_eq!(fitted.lacking(), ["classifier.weight", "classifier.bias"]);
         assert!(
-            fitted.notes()[0].contains("5 classes and the data of 2"),
+            fitted.notes()[0].contains("5 classes, but the data has 2"),
             "{:?}",
             fitted.notes()
         );
-        assert!(read(&path, false).unwrap_err().contains("[5, 2], wanted [2, 2]"));
+        assert!(
+            read(&path, false)
+                .unwrap_err()
+                .contains("[5, 2], expected [2, 2]")
+        );
     }
 
     #[test]
-    fn a_tied_head_must_be_the_table() {
+    fn a_tied_head_must_equal_the_embedding_table() {
         let (_folder, path) = folder();
         let model = Llama::new(LlamaSize {
             vocab_size: 3,
@@ -813,18 +818,21 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_missing_is_drawn_for_a_training_and_refused_for_a_test() {
+    fn a_missing_head_is_initialized_in_training_and_rejected_in_evaluation() {
         let (_folder, path) = folder();
         let mut tensors = tensors();
         tensors.retain(|name, _| !name.contains("classifier"));
         write(&path, &tensors);
         let read_again = read(&path, true).unwrap();
-        let drawn: Vec<&Weight> = read_again
+        let initialized: Vec<&Weight> = read_again
             .iter()
             .filter(|(name, ..)| name.contains("classifier"))
             .collect();
-        assert_eq!(drawn.len(), 4);
-        assert!(drawn[0].2.to_f64().iter().any(|x| *x != 0.0), "{drawn:?}");
+        assert_eq!(initialized.len(), 4);
+        assert!(
+            initialized[0].2.to_f64().iter().any(|x| *x != 0.0),
+            "{initialized:?}"
+        );
         assert_eq!(read_again[0], expected()[0]);
         let error = read(&path, false).unwrap_err();
         assert_eq!(error.matches("missing `").count(), 4, "{error}");
@@ -835,7 +843,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_read_by_their_index_which_has_to_be_true() {
+    fn shards_are_read_by_their_index_which_must_match_them() {
         let (folder, path) = folder();
         let (first, second): (Tensors, Tensors) = tensors()
             .into_iter()
@@ -854,7 +862,7 @@ mod tests {
         std::fs::write(&index, map(&shard(1)).to_string()).unwrap();
         assert_eq!(read(folder.path(), false).unwrap(), expected());
         assert_eq!(read(&index, false).unwrap(), expected());
-        // Like transformers, prefers a whole file to shards.
+        // A whole file is preferred to shards, as in transformers.
         let whole = path.with_file_name("model.safetensors");
         let mut other = tensors();
         other.values_mut().for_each(|(_, _, bytes)| bytes.fill(0));
@@ -862,32 +870,32 @@ mod tests {
         assert_ne!(read(folder.path(), false).unwrap(), expected());
         let notes = Checkpoint::open(folder.path()).unwrap().notes().to_vec();
         assert!(
-            notes[0].contains("`model.safetensors.index.json` is not"),
+            notes[0].contains("`model.safetensors.index.json` is ignored"),
             "{notes:?}"
         );
         std::fs::remove_file(whole).unwrap();
-        for (wrong, says) in [
-            ("../model.safetensors", "no file of its own folder"),
-            ("/etc/passwd", "no file of its own folder"),
-            (shard(2).as_str(), "the index does not fit its files"),
+        for (wrong, message) in [
+            ("../model.safetensors", "is not in the folder of the index"),
+            ("/etc/passwd", "is not in the folder of the index"),
+            (shard(2).as_str(), "the index does not match its shards"),
             ("absent.safetensors", "`absent.safetensors`: No such file"),
         ] {
             std::fs::write(&index, map(wrong).to_string()).unwrap();
             let error = read(folder.path(), false).unwrap_err();
-            assert!(error.contains(says), "{wrong}: {error}");
+            assert!(error.contains(message), "{wrong}: {error}");
         }
     }
 
     #[test]
-    fn adapters_are_refused_and_shards_that_no_index_names_are_reported() {
+    fn adapters_are_rejected_and_shards_without_an_index_are_reported() {
         let (folder, path) = folder();
         write(&path, &tensors());
-        let put = |name: &str| std::fs::copy(&path, folder.path().join(name)).unwrap();
-        put("model-00003-of-00003.safetensors");
+        let copy = |name: &str| std::fs::copy(&path, folder.path().join(name)).unwrap();
+        copy("model-00003-of-00003.safetensors");
         let checkpoint = Checkpoint::open(folder.path()).unwrap();
         let notes = fit(&checkpoint, &model(), false).unwrap().notes().join("\n");
         assert!(notes.contains("`model-00003-of-00003.safetensors`"), "{notes}");
-        put("adapter_model.safetensors");
+        copy("adapter_model.safetensors");
         let error = Checkpoint::open(folder.path()).err().unwrap().to_string();
         assert!(
             error.contains("an adapter (`adapter_model.safetensors`)"),
@@ -896,7 +904,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_lies_about_itself_is_an_error_and_not_a_number() {
+    fn corrupt_files_are_rejected() {
         let (_folder, path) = folder();
         write(&path, &tensors());
         let good = std::fs::read(&path).unwrap();
@@ -946,7 +954,7 @@ mod tests {
         assert!(
             read(&other, false)
                 .unwrap_err()
-                .contains("it is a pointer of Git LFS")
+                .contains("it is a Git LFS pointer")
         );
         std::fs::write(&other, "no weights at all").unwrap();
         assert!(
@@ -955,6 +963,6 @@ mod tests {
                 .contains("it is not a checkpoint")
         );
         let gone = path.with_file_name("gone.safetensors");
-        assert!(read(&gone, false).unwrap_err().contains("there is no such file"));
+        assert!(read(&gone, false).unwrap_err().contains("file not found"));
     }
 }

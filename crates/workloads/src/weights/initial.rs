@@ -8,7 +8,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use crate::models::{Init, ParameterSpec};
 
-/// Draws seeded initial weights one by one. They are the same on every machine and under every setting.
+/// Generates seeded initial weights one by one. The weights are the same on every machine and under every setting.
 pub(crate) fn initial(specs: Vec<ParameterSpec>, seed: u64) -> impl Iterator<Item = Weight> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     specs.into_iter().map(move |spec| {
@@ -49,7 +49,7 @@ mod tests {
             .iter()
             .map(|spec| spec.shape.iter().product::<usize>())
             .sum();
-        // 66,362,880 of the encoder and 592,130 of the head, as reported by Hugging Face.
+        // 66,362,880 in the encoder and 592,130 in the head, as reported by Hugging Face.
         assert_eq!(count, 66_955_010);
     }
 }

@@ -1,4 +1,4 @@
-//! Sources of parameters: a checkpoint of the user, or seeded initialization.
+//! Sources of parameters: the user's checkpoint, or seeded initialization.
 
 mod fit;
 mod initial;

@@ -1,4 +1,4 @@
-//! Configuration files next to a tokenizer. Values that would change token ids and are not implemented are errors.
+//! Checks the configuration files next to a tokenizer. Unsupported values that would change token ids are errors.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const CONFIG: &str = "tokenizer_config.json";
 const ADDED: &str = "added_tokens.json";
 const SPECIAL_MAP: &str = "special_tokens_map.json";
 
-/// Roles of special tokens.
+/// Fields with special tokens.
 const ROLES: [&str; 7] = [
     "bos_token",
     "cls_token",
@@ -66,11 +66,11 @@ const IGNORED: &[&str] = &[
     "wordpieces_prefix",
 ];
 
-/// Checks `tokenizer_config.json`, `added_tokens.json` and `special_tokens_map.json` next to a tokenizer. `own` is the content of a
-/// `tokenizer.json`.
+/// Checks `tokenizer_config.json`, `added_tokens.json` and `special_tokens_map.json` next to a tokenizer. `own` is the parsed `tokenizer.json`, if
+/// the tokenizer is one.
 ///
 /// # Errors
-/// A malformed file, or one whose values differ from the tokenizer. The message names the fields.
+/// A malformed file, or values that contradict the tokenizer. The message names the fields.
 pub(super) fn check(tokenizer: &Path, own: Option<&Value>, subwords: &dyn Subwords) -> Result<(), DataError> {
     for (name, problems) in [
         (CONFIG, problems_of_config as Problems),
@@ -109,7 +109,7 @@ fn problems_of_config(
     fields.only("sp_model_kwargs", json!({}));
     fields.only("split_special_tokens", false);
     let normalizer = own.map(|own| &own["normalizer"]);
-    let of_bert = normalizer.filter(|normalizer| normalizer["type"] == "BertNormalizer");
+    let bert_normalizer = normalizer.filter(|normalizer| normalizer["type"] == "BertNormalizer");
     for (name, own_name, usual) in [
         ("do_lower_case", "lowercase", json!(false)),
         ("strip_accents", "strip_accents", json!(null)),
@@ -117,7 +117,7 @@ fn problems_of_config(
     ] {
         fields.only(
             name,
-            of_bert.map_or(usual, |normalizer| normalizer[own_name].clone()),
+            bert_normalizer.map_or(usual, |normalizer| normalizer[own_name].clone()),
         );
     }
     check_roles(&fields, subwords);
@@ -150,10 +150,10 @@ fn problems_of_special_map(
     fields.problems()
 }
 
-/// Reports special tokens that the tokenizer does not have, and a beginning token that differs from the tokenizer's.
+/// Reports special tokens that are not in the tokenizer, and a beginning token with another id than in the tokenizer.
 fn check_roles(fields: &Fields<'_>, subwords: &dyn Subwords) {
     for role in ROLES {
-        // Early LLaMA exports have empty texts.
+        // Early LLaMA exports contain empty strings.
         let Some(token) = fields.get(role).map(content).filter(|token| !token.is_empty()) else {
             continue;
         };
@@ -175,29 +175,29 @@ fn check_roles(fields: &Fields<'_>, subwords: &dyn Subwords) {
     }
 }
 
-/// Reports a token that the tokenizer does not have, or not under this id.
+/// Reports a token that is not in the tokenizer, or has another id there.
 fn check_token(fields: &Fields<'_>, name: &str, (token, id): (&str, Option<u32>), subwords: &dyn Subwords) {
     match subwords.id_of(token) {
         None => fields.problem(format!(
-            "`{name}` has the token {token:?}, which the tokenizer lacks"
+            "`{name}` contains the token {token:?}, which is not in the tokenizer"
         )),
         Some(own) => {
             if let Some(id) = id.filter(|id| *id != own) {
                 fields.problem(format!(
-                    "`{name}` has the token {token:?} as {id}, and the tokenizer as {own}"
+                    "`{name}` gives the token {token:?} the id {id}, but its id in the tokenizer is {own}"
                 ));
             }
         }
     }
 }
 
-/// Returns the text of a token, which may be an object.
+/// Returns the text of a token, which is a string or an object with `content`.
 fn content(token: &Value) -> &str {
     let text = token.as_str().or_else(|| token.get("content")?.as_str());
     text.unwrap_or_default()
 }
 
-/// Returns true if a `tokenizer.json` puts a space before every text.
+/// Returns true if a `tokenizer.json` inserts a space before every text.
 fn has_prefix_space(own: &Value) -> bool {
     let steps = |name: &str, list: &str| -> Vec<&Value> {
         let step = &own[name];
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_would_change_token_ids_are_refused_by_their_names() {
+    fn values_that_would_change_token_ids_are_rejected_with_the_field_name() {
         for (name, value) in [
             ("add_bos_token", json!(false)),
             ("add_eos_token", json!(true)),
@@ -284,7 +284,7 @@ mod tests {
             ("bos_token", json!("</s>")),
             ("do_lower_case", json!(true)),
             ("pad_token", json!("<pad>")),
-            ("a_part_of_tomorrow", json!(1)),
+            ("an_unknown_field", json!(1)),
         ] {
             let error = open(CONFIG, json!({ name: value })).unwrap_err();
             assert!(error.contains(CONFIG) && error.contains(name), "{name}: {error}");

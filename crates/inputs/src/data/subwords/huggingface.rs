@@ -1,4 +1,4 @@
-//! `tokenizer.json`, read with the `tokenizers` library.
+//! Hugging Face `tokenizer.json`, read with the `tokenizers` library.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,15 +6,15 @@ use tokenizers::Tokenizer;
 
 use super::Subwords;
 
-/// Usual names of the token that ends a text. A `tokenizer.json` does not mark this token.
+/// Common names of the end token, which a `tokenizer.json` does not mark.
 const ENDS: [&str; 5] = ["</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]"];
-/// Usual names of the mask token.
+/// Common names of the mask token.
 const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
 /// Hugging Face tokenizer.
 pub(super) struct HuggingFace {
     inner: Tokenizer,
-    /// Tokens that its post-processor puts before a text.
+    /// Tokens that the post-processor inserts before a text.
     before: Vec<u32>,
     end: Option<u32>,
     mask: Option<u32>,
@@ -24,7 +24,7 @@ pub(super) struct HuggingFace {
 impl HuggingFace {
     /// Reads a `tokenizer.json`. Ignores its settings for truncation and padding.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        // Parse as JSON first, because the error includes the position. The library may panic on other invalid content.
+        // Parse as JSON first, because the error contains the position. The library may panic on valid JSON with invalid content.
         serde_json::from_slice::<serde_json::Value>(bytes).map_err(|error| error.to_string())?;
         caught(|| Self::of(bytes))?
     }
@@ -34,14 +34,14 @@ impl HuggingFace {
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| error.to_string())?;
         let vocabulary = inner.get_vocab(true).into_values().max();
-        let vocabulary = vocabulary.ok_or("it has no tokens")?.saturating_add(1);
+        let vocabulary = vocabulary.ok_or("it contains no tokens")?.saturating_add(1);
 
         // Encode a probe to find the special tokens around a text.
         let probe = inner.encode_fast("a", true).map_err(|error| error.to_string())?;
         let ids = probe.get_ids();
-        let own = probe.get_special_tokens_mask().iter().map(|&mask| mask == 0);
-        let first = own.clone().position(|own| own).unwrap_or(ids.len());
-        let last = own.clone().rposition(|own| own).unwrap_or(ids.len());
+        let is_text = probe.get_special_tokens_mask().iter().map(|&mask| mask == 0);
+        let first = is_text.clone().position(|is_text| is_text).unwrap_or(ids.len());
+        let last = is_text.clone().rposition(|is_text| is_text).unwrap_or(ids.len());
         let named = || ENDS.iter().find_map(|name| inner.token_to_id(name));
         let end = ids[first..].get(last - first + 1..).and_then(<[u32]>::last);
         Ok(Self {
@@ -54,8 +54,8 @@ impl HuggingFace {
     }
 }
 
-/// Returns a normalized text for comparing two files of the same tokenizer, without truncation and padding. Returns `None` for a file that is
-/// not a tokenizer.
+/// Returns a canonical form of a tokenizer file, without truncation and padding, for comparing two files. Returns `None` for a file that is not a
+/// tokenizer.
 pub(crate) fn normal_form(bytes: &[u8]) -> Option<String> {
     let normal = || {
         let mut tokenizer = Tokenizer::from_bytes(bytes).ok()?;
@@ -66,9 +66,9 @@ pub(crate) fn normal_form(bytes: &[u8]) -> Option<String> {
     caught(normal).ok().flatten()
 }
 
-/// Calls the library and converts a panic to an error, because the library does not validate its files.
+/// Calls the library and converts a panic to an error. The library does not validate its files and may panic.
 fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    let panicked = |_| "it contradicts itself, and the library that reads it gave up".to_owned();
+    let panicked = |_| "the `tokenizers` library panicked; the tokenizer file may be inconsistent".to_owned();
     catch_unwind(AssertUnwindSafe(call)).map_err(panicked)
 }
 
@@ -101,7 +101,7 @@ impl Subwords for HuggingFace {
     }
 
     fn decode(&self, ids: &[u32]) -> String {
-        // Decoding fails on ids without a text in the model. Treat them as empty.
+        // Decoding fails for ids that are not in the model. Return an empty text then.
         let text = caught(|| self.inner.decode(ids, true));
         text.ok().and_then(Result::ok).unwrap_or_default()
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn tricky_sentences_get_the_ids_that_the_python_package_gives_them() {
+    fn special_cases_get_the_ids_of_the_python_package() {
         let golden = golden();
         let tokenizer = read(&golden.tokenizer).unwrap();
         assert!(golden.cases.len() > 10);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_before_a_text_is_kept_and_what_is_put_behind_it_is_not() {
+    fn tokens_before_a_text_are_kept_and_tokens_after_it_are_dropped() {
         let mut json = golden().tokenizer;
         let mut special = json["added_tokens"][0].clone();
         special["id"] = 1.into();
@@ -170,13 +170,13 @@ mod tests {
         assert_eq!(both.encode("a b", false).unwrap(), plain);
         assert_eq!(both.encode("", true).unwrap(), [1]);
         assert_eq!(both.decode(&[&[1][..], &plain, &[0]].concat()), "a b");
-        let behind = around(vec![text.clone(), token("!")]);
-        assert_eq!((behind.beginning(), behind.end()), (None, Some(1)));
-        assert_eq!(behind.encode("a b", true).unwrap(), plain);
+        let after = around(vec![text.clone(), token("!")]);
+        assert_eq!((after.beginning(), after.end()), (None, Some(1)));
+        assert_eq!(after.encode("a b", true).unwrap(), plain);
     }
 
     #[test]
-    fn texts_are_neither_cut_nor_padded_whatever_the_file_says() {
+    fn truncation_and_padding_of_the_file_are_ignored() {
         let mut json = golden().tokenizer;
         let whole = read(&json).unwrap().encode("the quick brown fox", true).unwrap();
         assert!(whole.len() > 2);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vocabulary_reaches_to_the_highest_id() {
+    fn the_vocabulary_size_is_one_more_than_the_highest_id() {
         let mut json = golden().tokenizer;
         let vocabulary = read(&json).unwrap().vocabulary();
         assert_eq!(

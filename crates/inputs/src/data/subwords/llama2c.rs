@@ -1,4 +1,4 @@
-//! `tok*.bin` of llama2.c: the length of the longest piece, then for every piece a score, a length and its bytes. Encoding and decoding match
+//! llama2.c tokenizer (`tok*.bin`): the length of the longest piece, then the score, length and bytes of every piece. Encoding and decoding match
 //! `run.c`.
 
 use std::collections::HashMap;
@@ -9,9 +9,9 @@ use super::{Subwords, merging::merged};
 const BEGINNING: u32 = 1;
 /// End token.
 const END: u32 = 2;
-/// Id of the byte 0. The other bytes follow.
+/// Id of byte 0. The other bytes follow in order.
 const BYTES: u32 = 3;
-/// `run.c` does not merge pairs with a lower score.
+/// `run.c` only merges pairs with a higher score.
 const LEAST_SCORE: f32 = -1e10;
 
 /// Pieces by id.
@@ -24,13 +24,13 @@ pub(super) struct Llama2c {
 impl Llama2c {
     /// Reads a file from its bytes.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let cut_off = |piece: usize| format!("it is cut off or damaged at its piece {piece}");
-        let (_longest, mut rest) = bytes.split_at_checked(4).ok_or_else(|| cut_off(0))?;
+        let truncated = |piece: usize| format!("it is truncated or damaged at piece {piece}");
+        let (_longest, mut rest) = bytes.split_at_checked(4).ok_or_else(|| truncated(0))?;
         let mut pieces: Vec<(String, f32)> = vec![];
         let mut ids = HashMap::new();
         while !rest.is_empty() {
             let index = pieces.len();
-            let (head, after) = rest.split_first_chunk::<8>().ok_or_else(|| cut_off(index))?;
+            let (head, after) = rest.split_first_chunk::<8>().ok_or_else(|| truncated(index))?;
             let [a, b, c, d, e, f, g, h] = *head;
             let score = f32::from_le_bytes([a, b, c, d]);
             let length = i32::from_le_bytes([e, f, g, h]);
@@ -39,28 +39,28 @@ impl Llama2c {
                 .and_then(|length| after.split_at_checked(length));
             let (piece, after) = parts.ok_or_else(|| {
                 format!(
-                    "its piece {index} has a declared length of {length} bytes, and {} are left",
+                    "piece {index} has a declared length of {length} bytes, but only {} are left",
                     after.len()
                 )
             })?;
-            let piece = str::from_utf8(piece).map_err(|_| format!("its piece {index} is not UTF-8"))?;
+            let piece = str::from_utf8(piece).map_err(|_| format!("piece {index} is not UTF-8"))?;
             if piece.is_empty() {
-                return Err(format!("its piece {index} is empty"));
+                return Err(format!("piece {index} is empty"));
             }
             if !score.is_finite() {
-                return Err(format!("its piece {index} has the score {score}"));
+                return Err(format!("piece {index} has the invalid score {score}"));
             }
             if let Some(other) = ids.insert(piece.to_owned(), index as u32) {
-                return Err(format!("its pieces {other} and {index} are the same"));
+                return Err(format!("pieces {other} and {index} are identical"));
             }
-            pieces.push((piece.to_owned(), score + 0.0)); // turns -0.0 into 0.0, because their scores are equal
+            pieces.push((piece.to_owned(), score + 0.0)); // Converts -0.0 to 0.0, so that both compare as equal.
             rest = after;
         }
         let bytes = (0..=u8::MAX).zip(pieces.iter().skip(BYTES as usize));
-        let spelled = bytes.filter(|(byte, (piece, _))| *piece == format!("<0x{byte:02X}>"));
-        if spelled.count() != 256 {
+        let matching = bytes.filter(|(byte, (piece, _))| *piece == format!("<0x{byte:02X}>"));
+        if matching.count() != 256 {
             return Err(format!(
-                "of its {} pieces, those from {BYTES} on are not the bytes from `<0x00>` to `<0xFF>`",
+                "it has {} pieces, but the pieces from {BYTES} on are not the bytes `<0x00>` to `<0xFF>`",
                 pieces.len()
             ));
         }
@@ -101,7 +101,7 @@ impl Subwords for Llama2c {
                 text = &spaced;
             }
         }
-        // Characters without a piece become bytes before merging. Bytes are never merged.
+        // Characters without a piece are encoded as bytes, which are never merged.
         let symbols = text.chars().map(|character| {
             let known = self.ids.contains_key(&*character.encode_utf8(&mut [0; 4]));
             (character.len_utf8(), !known)
@@ -129,7 +129,7 @@ impl Subwords for Llama2c {
                 .get(id as usize)
                 .map_or("", |(piece, _)| piece.as_str());
             match id.checked_sub(BYTES).map(u8::try_from) {
-                None if id != 0 => {} // the beginning and the end
+                None if id != 0 => {} // Beginning and end token.
                 Some(Ok(byte)) => bytes.push(byte),
                 _ if before == Some(BEGINNING) => {
                     bytes.extend(piece.strip_prefix(' ').unwrap_or(piece).bytes());
@@ -146,7 +146,7 @@ impl Subwords for Llama2c {
 pub(super) mod tests {
     use super::*;
 
-    /// Creates a file with the usual pieces and these.
+    /// Creates a file with the special pieces, the bytes and these pieces.
     pub fn file(more: &[(&str, f32)]) -> Vec<u8> {
         let bytes: Vec<String> = (0..=u8::MAX).map(|byte| format!("<0x{byte:02X}>")).collect();
         let special = ["<unk>", "\n<s>\n", "\n</s>\n"].into_iter();
@@ -176,11 +176,15 @@ pub(super) mod tests {
     const FIRST: u32 = 259;
 
     #[test]
-    fn a_text_is_encoded_as_run_c_does_it() {
+    fn encoding_and_decoding_match_run_c() {
         let tokenizer = Llama2c::read(&file(&MORE[..7])).unwrap();
         let encoded = |text: &str| tokenizer.encode(text, true).unwrap();
         assert_eq!(encoded(""), [1]);
-        assert_eq!(encoded("ab"), [1, FIRST + 2], "a space is put before it");
+        assert_eq!(
+            encoded("ab"),
+            [1, FIRST + 2],
+            "a space must be inserted before the text"
+        );
         assert_eq!(encoded("ab ab"), [1, FIRST + 2, FIRST + 2]);
         assert_eq!(tokenizer.encode("ab", false).unwrap(), [FIRST + 1]);
         assert_eq!(encoded("é"), [1, FIRST + 3, FIRST + 6]);
@@ -198,7 +202,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn damaged_files_are_refused_with_what_is_wrong() {
+    fn damaged_files_are_rejected_with_the_reason() {
         let error = |bytes: &[u8]| Llama2c::read(bytes).unwrap_err();
         let whole = file(&MORE[..7]);
         let mut ends = vec![4];
@@ -220,20 +224,21 @@ pub(super) mod tests {
             bytes[8..12].copy_from_slice(&length.to_le_bytes());
             error(&bytes)
         };
-        assert!(with(-1).contains("its piece 0 has a declared length of -1 bytes"));
-        assert!(with(i32::MAX).contains("its piece 0 has a declared length of 2147483647 bytes"));
-        assert!(with(0).contains("its piece 0 is empty"));
-        assert_eq!(error(&file(&MORE)), "its pieces 68 and 266 are the same");
-        assert!(error(&file(&[("x", f32::NAN)])).contains("has the score NaN"));
+        assert!(with(-1).contains("piece 0 has a declared length of -1 bytes"));
+        assert!(with(i32::MAX).contains("piece 0 has a declared length of 2147483647 bytes"));
+        assert!(with(0).contains("piece 0 is empty"));
+        assert_eq!(error(&file(&MORE)), "pieces 68 and 266 are identical");
+        assert!(error(&file(&[("x", f32::NAN)])).contains("has the invalid score NaN"));
         let mut bytes = whole.clone();
         bytes[12] = 0xff;
-        assert_eq!(error(&bytes), "its piece 0 is not UTF-8");
+        assert_eq!(error(&bytes), "piece 0 is not UTF-8");
         assert!(
-            error(&27_u32.to_le_bytes()).starts_with("of its 0 pieces, those from 3 on are not the bytes")
+            error(&27_u32.to_le_bytes())
+                .starts_with("it has 0 pieces, but the pieces from 3 on are not the bytes")
         );
     }
 
-    /// Numbers of tokens of the stories of `tinystories_sample_cs336.txt`, and the sums of position · id, with positions from 1. Computed by
+    /// For each story of `tinystories_sample_cs336.txt`, the number of tokens and the sum of position · id, with positions from 1. Computed by
     /// `peers/pytorch/golden/stories.py`.
     const STORIES: [(usize, u64); 5] = [
         (374, 24_993_298),
@@ -244,7 +249,7 @@ pub(super) mod tests {
     ];
 
     #[test]
-    fn real_stories_get_the_tokens_that_the_script_gives_them() {
+    fn real_stories_get_the_ids_of_the_script() {
         let (Some(file), Some(text)) = (
             mantissa_testing::real_data("llama_tiny/tok512.bin"),
             mantissa_testing::real_data("llama_tiny/tinystories_sample_cs336.txt"),
@@ -281,7 +286,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn tricky_sentences_get_the_ids_that_the_script_gives_them() {
+    fn special_cases_get_the_ids_of_the_script() {
         let Some(file) = mantissa_testing::real_data("llama_tiny/llama2_tokenizer_32000.bin") else {
             return;
         };

@@ -1,22 +1,22 @@
-//! Byte-pair merging of SentencePiece and llama2.c: repeatedly merges the neighbours whose concatenation is the piece with the highest score,
-//! the leftmost of equal ones.
+//! Byte-pair merging of SentencePiece and llama2.c. Repeatedly merges the neighbours whose concatenation is the piece with the highest score; of
+//! equal scores, the leftmost.
 
 use std::{cmp::Ordering, collections::BinaryHeap, ops::Range};
 
 /// Marker for a missing neighbour.
 const NONE: u32 = u32::MAX;
 
-/// Range of a text. Empty after it is merged into its left neighbour.
+/// Byte range of a text. Empty after the symbol was merged into its left neighbour.
 struct Symbol {
     start: u32,
     end: u32,
     before: u32,
     after: u32,
-    /// True if the symbol is never merged.
-    whole: bool,
+    /// True if the symbol must not be merged.
+    is_atomic: bool,
 }
 
-/// Neighbours whose concatenation is a piece of this many bytes.
+/// Pair of neighbours whose concatenation is a piece with this score and number of bytes.
 struct Pair {
     score: f32,
     left: u32,
@@ -45,8 +45,8 @@ impl PartialEq for Pair {
 
 impl Eq for Pair {}
 
-/// Returns the ranges of the pieces of a text. `symbols` are the initial symbols, each with its number of bytes and a flag that is true if it is
-/// never merged. `score` returns the score of a piece.
+/// Returns the ranges of the pieces of a text. `symbols` are the initial symbols: the number of bytes, and true if the symbol must not be merged.
+/// `score` returns the score of a piece.
 ///
 /// # Panics
 /// If the text has 4 GiB or more, or the symbols do not cover it.
@@ -55,7 +55,7 @@ pub(super) fn merged(
     symbols: impl Iterator<Item = (usize, bool)>,
     score: impl Fn(&str) -> Option<f32>,
 ) -> Vec<Range<usize>> {
-    assert!(text.len() < NONE as usize, "more text than can be numbered");
+    assert!(text.len() < NONE as usize, "the text has 4 GiB or more");
     let mut line = Line {
         text,
         score,
@@ -63,7 +63,7 @@ pub(super) fn merged(
         pairs: BinaryHeap::new(),
     };
     let mut start = 0;
-    for (bytes, whole) in symbols {
+    for (bytes, is_atomic) in symbols {
         let index = line.symbols.len() as u32;
         let end = start + bytes as u32;
         line.symbols.push(Symbol {
@@ -75,22 +75,24 @@ pub(super) fn merged(
             } else {
                 NONE
             },
-            whole,
+            is_atomic,
         });
         start = end;
     }
-    assert_eq!(start as usize, text.len(), "symbols are all of the text");
+    assert_eq!(start as usize, text.len(), "the symbols do not cover the text");
     for right in 1..line.symbols.len() as u32 {
         line.consider(right - 1, right);
     }
     while let Some(pair) = line.pairs.pop() {
         line.merge(&pair);
     }
-    let left = line.symbols.iter().filter(|symbol| symbol.start < symbol.end);
-    left.map(|symbol| symbol.start as usize..symbol.end as usize)
+    let remaining = line.symbols.iter().filter(|symbol| symbol.start < symbol.end);
+    remaining
+        .map(|symbol| symbol.start as usize..symbol.end as usize)
         .collect()
 }
 
+/// State of the merging of a text.
 struct Line<'a, F> {
     text: &'a str,
     score: F,
@@ -99,13 +101,13 @@ struct Line<'a, F> {
 }
 
 impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
-    /// Queues two neighbours if their concatenation is a piece.
+    /// Queues a pair of neighbours if their concatenation is a piece.
     fn consider(&mut self, left: u32, right: u32) {
         if left == NONE || right == NONE {
             return;
         }
         let (first, second) = (&self.symbols[left as usize], &self.symbols[right as usize]);
-        if first.whole || second.whole {
+        if first.is_atomic || second.is_atomic {
             return;
         }
         let (start, end) = (first.start, second.end);
@@ -119,15 +121,15 @@ impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
         }
     }
 
-    /// Merges two symbols, unless one of them was merged with another since the pair was queued.
+    /// Merges a pair, unless one of its symbols was merged with another symbol since the pair was queued.
     fn merge(&mut self, pair: &Pair) {
         let (first, second) = (
             &self.symbols[pair.left as usize],
             &self.symbols[pair.right as usize],
         );
         let (end, after) = (second.end, second.after);
-        let are_there = first.start < first.end && second.start < second.end;
-        if !are_there || end - first.start != pair.bytes {
+        let exist = first.start < first.end && second.start < second.end;
+        if !exist || end - first.start != pair.bytes {
             return;
         }
         let before = first.before;
@@ -147,7 +149,7 @@ impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
 mod tests {
     use super::*;
 
-    /// Returns the pieces of a text that starts as single letters, with these scores of pieces.
+    /// Merges the letters of a text with these scores of pieces. The letter `!` is not merged.
     fn pieces<'a>(text: &'a str, scores: &[(&str, f32)]) -> Vec<&'a str> {
         let score = |piece: &str| {
             scores
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_pair_comes_first_and_of_equals_the_leftmost() {
+    fn the_pair_with_the_highest_score_is_merged_first_and_the_leftmost_of_equal_pairs() {
         let scores = [("ab", -2.0), ("bc", -1.0), ("aa", -3.0), ("aaa", -4.0)];
         assert_eq!(pieces("abc", &scores), ["a", "bc"]);
         assert_eq!(pieces("aaaa", &scores), ["aa", "aa"]);
@@ -171,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_whole_is_merged_with_nothing() {
+    fn atomic_symbols_are_not_merged() {
         let scores = [("a!", 0.0), ("!a", 0.0), ("aa", 0.0)];
         assert_eq!(pieces("aa!aa", &scores), ["aa", "!", "aa"]);
     }
 
     #[test]
-    fn a_text_of_megabytes_takes_no_time_to_speak_of() {
+    fn a_text_of_a_megabyte_is_merged_quickly() {
         let text = "abcab".repeat(200_000);
         let scores = [("ab", -1.0), ("abc", -2.0), ("abcab", -3.0), ("bc", -4.0)];
         let found = pieces(&text, &scores);

@@ -1,4 +1,4 @@
-//! Tokenizers of language models, in the file formats in which they are published.
+//! Tokenizers of language models, in the published file formats.
 
 mod configuration;
 mod huggingface;
@@ -25,12 +25,12 @@ use mantissa_core::{LARGEST_CONFIGURATION, read_limited};
 
 use crate::contents;
 
-/// Number of bytes of text that are encoded at a time, because encodings are many times as large as their texts.
+/// Maximum number of bytes encoded in one call. Encodings need many times the memory of their texts.
 pub(super) const PIECE: usize = 2 << 20;
 /// Maximum size of a tokenizer file, in bytes. The largest published ones have about 40 MB.
 const LARGEST: u64 = 256 << 20;
 
-/// Common interface of all tokenizers.
+/// Common interface of the tokenizers.
 trait Subwords: Send + Sync {
     /// Returns one more than the highest id.
     fn vocabulary(&self) -> u32;
@@ -38,7 +38,7 @@ trait Subwords: Send + Sync {
     /// Returns the beginning-of-text token, which precedes every text.
     fn beginning(&self) -> Option<u32>;
 
-    /// Returns the token after a complete text.
+    /// Returns the end-of-text token, which follows a complete text.
     fn end(&self) -> Option<u32>;
 
     /// Returns the mask token.
@@ -56,18 +56,18 @@ trait Subwords: Send + Sync {
     fn decode(&self, ids: &[u32]) -> String;
 }
 
-/// Converts text to the token ids of a language model and back.
+/// Converts text to token ids of a language model and back.
 pub struct TextTokenizer {
     subwords: Box<dyn Subwords>,
     hash: blake3::Hash,
 }
 
 impl TextTokenizer {
-    /// Reads a `tokenizer.json` of Hugging Face, a SentencePiece model, a `tok*.bin` of llama2.c, or a `vocab.txt` of BERT. The content
-    /// determines the format.
+    /// Reads a Hugging Face `tokenizer.json`, a SentencePiece model, a llama2.c `tok*.bin` or a BERT `vocab.txt`. The content determines the
+    /// format.
     ///
     /// # Errors
-    /// A file in another format, or a damaged one, with the reason.
+    /// A file in another format, or a damaged file.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let bad = |reason: String| DataError::BadTokenizer {
             path: path.to_owned(),
@@ -75,7 +75,9 @@ impl TextTokenizer {
         };
         let length = fs::metadata(path).map_err(DataError::read(path))?.len();
         if length > LARGEST {
-            return Err(bad(format!("{length} bytes are more than any tokenizer has")));
+            return Err(bad(format!(
+                "it has {length} bytes; the maximum is {LARGEST} bytes"
+            )));
         }
         let bytes = read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path))?;
         if contents::is_lfs_pointer(&bytes) {
@@ -98,7 +100,7 @@ impl TextTokenizer {
         })
     }
 
-    /// Returns the tokenizer of the synthetic texts, whose vocabulary is their words.
+    /// Creates the tokenizer of the synthetic texts. Its vocabulary consists of their words.
     pub(super) fn synthetic() -> Result<Self, DataError> {
         let vocabulary = Vocabulary::synthetic();
         Ok(Self {
@@ -112,30 +114,31 @@ impl TextTokenizer {
         self.subwords.vocabulary()
     }
 
-    /// Returns the beginning-of-text token. `None` if the tokenizer does not use one (GPT-2 and BLOOM): the first token is then not predicted.
+    /// Returns the beginning-of-text token. `None` if the tokenizer does not use one (GPT-2 and BLOOM). The first token of a text is then not
+    /// predicted.
     pub fn beginning(&self) -> Option<u32> {
         self.subwords.beginning()
     }
 
-    /// Returns the token that ends a complete text. If a `tokenizer.json` does not append one, it is found by its usual names.
+    /// Returns the end-of-text token. If a `tokenizer.json` does not append one, it is found by common names.
     pub fn end(&self) -> Option<u32> {
         self.subwords.end()
     }
 
-    /// Returns the mask token of a model such as BERT. Few tokenizers have one.
+    /// Returns the mask token. Only tokenizers of models such as BERT have one.
     pub fn mask(&self) -> Option<u32> {
         self.subwords.mask()
     }
 
-    /// Returns the hash of the file.
+    /// Returns a hash of the file. For a `vocab.txt`, it also covers the text normalization.
     pub fn hash(&self) -> blake3::Hash {
         self.hash
     }
 
     /// Encodes a text, with the beginning token and without an end token.
     ///
-    /// A text of more than a few MiB is encoded in parts, each of which ends before a space. A tokenizer with tokens that span words could
-    /// encode the text as a whole differently.
+    /// A text of more than 2 MiB is encoded in parts that end before a space if possible. A tokenizer with tokens that span words could encode the
+    /// whole text differently.
     ///
     /// # Errors
     /// A text that the tokenizer rejects.
@@ -158,6 +161,7 @@ impl TextTokenizer {
     }
 }
 
+/// Reads a tokenizer of any format from its bytes.
 fn read(bytes: &[u8]) -> Result<Box<dyn Subwords>, String> {
     let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     if text.trim_ascii_start().first() == Some(&b'{') {
@@ -166,15 +170,15 @@ fn read(bytes: &[u8]) -> Result<Box<dyn Subwords>, String> {
     if Bert::is_one(text) {
         return Ok(Box::new(Bert::read(text)?));
     }
-    // llama2.c's files begin with the length of the longest piece, in four bytes. Those of SentencePiece begin with the length of the first
-    // piece, which is not empty.
+    // A llama2.c file begins with the length of the longest piece, in four bytes. The second byte of a SentencePiece file is the length of the
+    // first piece, which is not 0.
     if bytes.get(1..4).is_some_and(|bytes| bytes == [0; 3]) {
         return Ok(Box::new(Llama2c::read(bytes)?));
     }
     Ok(Box::new(SentencePiece::read(bytes)?))
 }
 
-/// Splits a text into parts of at most `limit` bytes, which must be more than a character has. An empty text is one part.
+/// Splits a text into parts of at most `limit` bytes, which must be at least 4, the maximum length of a character. An empty text is one part.
 pub(super) fn parts(text: &str, limit: usize) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     iter::from_fn(move || {
@@ -188,8 +192,8 @@ pub(super) fn parts(text: &str, limit: usize) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the end of the first part of a longer text: before the last space that follows a word, else before any other space, else before a
-/// character.
+/// Returns the end of the first part of a text longer than `limit`: before the last space that follows a word, else before the last whitespace,
+/// else at a character boundary.
 pub(super) fn end_of_part(text: &str, limit: usize) -> usize {
     let fits = (1..=limit).rev().find(|&at| text.is_char_boundary(at));
     let head = &text[..fits.unwrap_or(text.len())];
@@ -204,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_cut_before_spaces_that_follow_a_word() {
+    fn a_long_text_is_split_before_spaces_that_follow_a_word() {
         let parts = |text, limit| parts(text, limit).collect::<Vec<_>>();
         assert_eq!(parts("one two three", 8), ["one two", " three"]);
         assert_eq!(parts("one   two\nthree", 8), ["one", "   two", "\nthree"]);
@@ -221,12 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_tokenizer_is_refused_with_its_name() {
+    fn files_that_are_not_tokenizers_are_rejected_with_the_path() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.model");
         let error = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
-            let error = TextTokenizer::open(&path).err().expect("an error").to_string();
+            let error = TextTokenizer::open(&path)
+                .err()
+                .expect("the file must be rejected")
+                .to_string();
             assert!(
                 error.contains("my.model`: ") && error.contains("\n  hint: "),
                 "{error}"
@@ -245,7 +252,7 @@ mod tests {
         let large = fs::File::create(&path).unwrap();
         large.set_len(LARGEST + 1).unwrap();
         let error = TextTokenizer::open(&path).err().unwrap().to_string();
-        assert!(error.contains("are more than any tokenizer has"), "{error}");
+        assert!(error.contains("the maximum is 268435456 bytes"), "{error}");
     }
 
     #[test]

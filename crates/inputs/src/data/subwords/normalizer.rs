@@ -1,11 +1,11 @@
-//! Normalization of text by a SentencePiece model before it is divided into pieces.
+//! Text normalization of a SentencePiece model, before a text is divided into pieces.
 
 use super::trie::Trie;
 
 /// Replacement of a space in pieces and normalized text.
 pub(super) const SPACE: &str = "\u{2581}";
 
-/// Rules for characters and spaces.
+/// Normalization rules for characters and spaces.
 pub(super) struct Normalizer {
     /// Replacements of character sequences.
     pub spellings: Option<Spellings>,
@@ -20,9 +20,9 @@ pub(super) struct Normalizer {
 }
 
 impl Normalizer {
-    /// Normalizes a text. Strings in `kept` are not changed. `begins` is true unless the text continues another one.
+    /// Normalizes a text. Strings in `kept` are not changed. `begins` is false if the text continues a previous part.
     pub fn normalized(&self, text: &str, begins: bool, kept: &Trie) -> Result<String, String> {
-        /// Maximum ratio of output to input length. Regular rules stay below it for every letter.
+        /// Maximum ratio of output to input length. Usual rules stay below it for every character.
         const LONGEST: usize = 64;
         let limit = LONGEST * (text.len() + 1);
         let space = if self.escape_spaces { SPACE } else { " " };
@@ -40,25 +40,25 @@ impl Normalizer {
         if begins && self.dummy_prefix && !self.suffix {
             out.push_str(space);
         }
-        while let Some((mut spelled, bytes)) = self.first(rest, kept) {
+        while let Some((mut replacement, bytes)) = self.first(rest, kept) {
             rest = &rest[bytes..];
             if after_space {
-                spelled = spelled.trim_start_matches(' ');
+                replacement = replacement.trim_start_matches(' ');
             }
-            if !spelled.is_empty() {
-                let parts = spelled.split(' ').enumerate();
+            if !replacement.is_empty() {
+                let parts = replacement.split(' ').enumerate();
                 parts.for_each(|(index, part)| {
                     if index > 0 {
                         out.push_str(space);
                     }
                     out.push_str(part);
                 });
-                after_space = spelled.ends_with(' ');
+                after_space = replacement.ends_with(' ');
             }
             after_space &= self.remove_extra_spaces;
             if out.len() > limit {
                 return Err(format!(
-                    "the rules of spelling make a text more than {LONGEST} times as long"
+                    "the normalization rules make a text more than {LONGEST} times as long"
                 ));
             }
         }
@@ -71,7 +71,7 @@ impl Normalizer {
         Ok(out)
     }
 
-    /// Returns the replacement for the beginning of a text, and the number of bytes that it replaces. Returns `None` at the end of the text.
+    /// Returns the replacement for the first characters of a text, and the number of bytes that it replaces. Returns `None` for an empty text.
     fn first<'a>(&'a self, text: &'a str, kept: &Trie) -> Option<(&'a str, usize)> {
         let character = text.chars().next()?.len_utf8();
         if let Some((bytes, _)) = kept.prefixes(text).last() {
@@ -82,16 +82,17 @@ impl Normalizer {
     }
 }
 
-/// Character replacements: a double-array trie (in the format of Darts-clone) whose values are offsets in a list of texts.
+/// Character replacements (`precompiled_charsmap`): a double-array trie in the format of Darts-clone, whose values are offsets into the
+/// replacement texts.
 pub(super) struct Spellings {
     units: Vec<u32>,
     texts: String,
 }
 
 impl Spellings {
-    /// Reads the length of the trie in bytes, the trie, and texts terminated by zeros.
+    /// Reads the length of the trie in bytes, the trie, and the replacement texts, each terminated by a zero byte.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let damaged = || "its rules of spelling are damaged".to_owned();
+        let damaged = || "the normalization rules are damaged".to_owned();
         let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
         let length = u32::from_le_bytes(*length) as usize;
         let (units, texts) = rest.split_at_checked(length).ok_or_else(damaged)?;
@@ -106,7 +107,7 @@ impl Spellings {
         })
     }
 
-    /// Returns the replacement of the longest prefix of a text that has a rule, and the length of the prefix in bytes.
+    /// Returns the replacement for the longest prefix of a text that has a rule, and the length of the prefix in bytes.
     fn first(&self, text: &str) -> Option<(&str, usize)> {
         let mut found = None;
         let mut unit = *self.units.first()?;
@@ -124,13 +125,13 @@ impl Spellings {
             }
         }
         let (place, bytes) = found?;
-        // A damaged trie may end inside a character or point beyond the texts. It is treated as having no rule here.
+        // A damaged trie may end inside a character or point outside the texts. Treat this as a missing rule.
         let replacement = self.texts.get(place..)?.split('\0').next()?;
         text.is_char_boundary(bytes).then_some((replacement, bytes))
     }
 }
 
-/// Returns the byte that leads to a unit. Leaves have a bit that is not set in any byte.
+/// Returns the byte that leads to a unit. A leaf has bit 31 set, so its label differs from every byte.
 fn label(unit: u32) -> u32 {
     unit & ((1 << 31) | 0xff)
 }
@@ -144,7 +145,7 @@ fn value(unit: u32) -> usize {
     (unit & !(1 << 31)) as usize
 }
 
-/// Returns the offset from a unit to its successors, to be combined by exclusive or.
+/// Returns the offset from a unit to its successors. It is combined with XOR.
 fn offset(unit: u32) -> usize {
     ((unit >> 10) << ((unit & (1 << 9)) >> 6)) as usize
 }
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_space_comes_before_a_text_and_not_before_its_later_parts() {
+    fn a_space_is_inserted_before_a_text_and_not_before_later_parts() {
         assert_eq!(normalized(&plain(), "a  b ", true), "▁a▁▁b▁");
         assert_eq!(normalized(&plain(), " a  b ", true), "▁▁a▁▁b▁");
         assert_eq!(normalized(&plain(), " a", false), "▁a");
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_that_are_too_many_go() {
+    fn extra_spaces_are_removed() {
         let fewer = Normalizer {
             remove_extra_spaces: true,
             ..plain()
@@ -184,15 +185,15 @@ mod tests {
         assert_eq!(normalized(&fewer, "  a   b  ", true), "▁a▁b");
         assert_eq!(normalized(&fewer, "   ", true), "");
         assert_eq!(normalized(&fewer, " a  b ", false), "▁a▁b");
-        let behind = Normalizer {
+        let suffixed = Normalizer {
             suffix: true,
             ..fewer
         };
-        assert_eq!(normalized(&behind, " a b ", true), "a▁b▁");
+        assert_eq!(normalized(&suffixed, " a b ", true), "a▁b▁");
     }
 
     #[test]
-    fn damaged_rules_are_refused_or_do_nothing() {
+    fn damaged_rules_are_rejected_or_ignored() {
         let read = |bytes: &[u8]| Spellings::read(bytes);
         assert!(read(&[]).is_err());
         assert!(read(&[4, 0, 0, 0]).is_err());

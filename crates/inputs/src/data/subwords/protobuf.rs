@@ -5,7 +5,7 @@
 pub(super) enum Value<'a> {
     /// Integer, boolean or enum.
     Number(u64),
-    /// A float.
+    /// 32-bit float.
     Float(f32),
     /// Bytes, string or message.
     Bytes(&'a [u8]),
@@ -16,22 +16,20 @@ impl<'a> Value<'a> {
     pub fn bytes(self) -> Result<&'a [u8], String> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Number(_) | Self::Float(_) => Err("a number where text belongs".to_owned()),
+            Self::Number(_) | Self::Float(_) => Err("expected text, found a number".to_owned()),
         }
     }
 
     /// Returns the text.
     pub fn text(self) -> Result<&'a str, String> {
-        str::from_utf8(self.bytes()?).map_err(|_| "a text is not UTF-8".to_owned())
+        str::from_utf8(self.bytes()?).map_err(|_| "the text is not UTF-8".to_owned())
     }
 
     /// Returns the number.
     pub fn number(self) -> Result<u64, String> {
         match self {
             Self::Number(number) => Ok(number),
-            Self::Bytes(_) | Self::Float(_) => {
-                Err("text or a fraction where a whole number belongs".to_owned())
-            }
+            Self::Bytes(_) | Self::Float(_) => Err("expected an integer, found text or a float".to_owned()),
         }
     }
 
@@ -40,16 +38,16 @@ impl<'a> Value<'a> {
         Ok(self.number()? != 0)
     }
 
-    /// Returns the float, which has to be finite.
+    /// Returns the float. Fails if it is not finite.
     pub fn float(self) -> Result<f32, String> {
         match self {
             Self::Float(float) if float.is_finite() => Ok(float),
-            _ => Err("no finite float where one belongs".to_owned()),
+            _ => Err("expected a finite float".to_owned()),
         }
     }
 }
 
-/// Fields of a message with their numbers, in their order.
+/// Iterator over the fields of a message: field number and value.
 pub(super) struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
@@ -74,7 +72,7 @@ impl<'a> Fields<'a> {
             0 => Value::Number(self.number()?),
             1 => {
                 let number = self.take(8)?;
-                Value::Bytes(number) // a double or fixed64, which no field that is read uses
+                Value::Bytes(number) // A double or fixed64, which SentencePiece models do not use.
             }
             2 => {
                 let length = self.number()?;
@@ -84,7 +82,7 @@ impl<'a> Fields<'a> {
                 let (bytes, _) = self.take(4)?.as_chunks::<4>();
                 Value::Float(f32::from_le_bytes(bytes[0]))
             }
-            other => return Err(format!("a field of the unknown type {other}")),
+            other => return Err(format!("a field has the unknown wire type {other}")),
         };
         Ok((key >> 3, value))
     }
@@ -94,10 +92,10 @@ impl<'a> Fields<'a> {
         let parts = usize::try_from(length)
             .ok()
             .and_then(|length| bytes.split_at_checked(length));
-        let (taken, rest) =
-            parts.ok_or_else(|| format!("a field of {length} bytes where {} are left", bytes.len()))?;
+        let (head, rest) =
+            parts.ok_or_else(|| format!("a field has {length} bytes, but only {} are left", bytes.len()))?;
         self.0 = rest;
-        Ok(taken)
+        Ok(head)
     }
 
     /// Reads a variable-length integer: seven bits per byte, the lowest first.
@@ -112,7 +110,7 @@ impl<'a> Fields<'a> {
                 return Ok(number);
             }
         }
-        Err("a number of more than 64 bits".to_owned())
+        Err("an integer has more than 64 bits".to_owned())
     }
 }
 
@@ -143,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_too_early_or_never_is_an_error() {
+    fn truncated_and_endless_fields_are_errors() {
         let endless: &[u8] = &[0xff; 11];
         for bytes in [
             &[0x08][..],

@@ -1,4 +1,4 @@
-//! SentencePiece models, with byte-pair merging or as unigrams. Encoding and decoding match the library.
+//! SentencePiece models (BPE and unigram). Encoding and decoding match the SentencePiece library.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::{
     trie::Trie,
 };
 
-/// Penalty that a unigram model subtracts from its lowest score for a character without a piece.
+/// Penalty of a unigram model for a character without a piece, subtracted from the lowest score.
 const UNKNOWN_PENALTY: f32 = 10.0;
 
 /// Type of a piece.
@@ -31,9 +31,9 @@ struct Piece {
     kind: Kind,
 }
 
-/// Algorithm that divides a text.
+/// Algorithm that divides a text into pieces.
 enum Model {
-    /// Unigram: the most probable pieces.
+    /// Unigram: selects the most probable pieces.
     Unigram {
         pieces: Trie,
         unknown: f32,
@@ -52,15 +52,15 @@ pub(super) struct SentencePiece {
     /// User-defined pieces, which are never divided.
     own: Trie,
     unknown: u32,
-    /// Text of an unknown piece.
+    /// Decoded text of the unknown piece.
     unknown_text: String,
-    /// Ids of bytes, for characters without a piece.
+    /// Ids of the 256 byte pieces, for characters without a piece.
     bytes: Option<Vec<u32>>,
     beginning: Option<u32>,
     end: Option<u32>,
 }
 
-/// Contents of the trainer message.
+/// Fields of the trainer message that are used.
 struct Trainer {
     model: u64,
     suffix: bool,
@@ -78,7 +78,7 @@ impl SentencePiece {
             match field.map_err(|error| format!("it is not a SentencePiece model: {error}"))? {
                 (1, value) => {
                     let piece = value.bytes().and_then(piece);
-                    pieces.push(piece.map_err(|error| format!("its piece {}: {error}", pieces.len()))?);
+                    pieces.push(piece.map_err(|error| format!("piece {}: {error}", pieces.len()))?);
                 }
                 (2, value) => trainer = value.bytes()?,
                 (3, value) => normalizer = value.bytes()?,
@@ -86,7 +86,7 @@ impl SentencePiece {
             }
         }
         if pieces.is_empty() {
-            return Err("it is not a SentencePiece model, or one without pieces".to_owned());
+            return Err("it is not a SentencePiece model, or has no pieces".to_owned());
         }
         let trainer = trainer_spec(trainer)?;
         let normalizer = Normalizer {
@@ -100,10 +100,7 @@ impl SentencePiece {
         let mut ids = HashMap::new();
         for (piece, id) in pieces.iter().zip(0..) {
             if let Some(other) = ids.insert(piece.text.clone(), id) {
-                return Err(format!(
-                    "its pieces {other} and {id} are the same, `{}`",
-                    piece.text
-                ));
+                return Err(format!("pieces {other} and {id} are identical: `{}`", piece.text));
             }
         }
         let of_kind = |kind| {
@@ -115,7 +112,7 @@ impl SentencePiece {
         let unknown: Vec<u32> = of_kind(Kind::Unknown).map(|(_, id)| id).collect();
         let [unknown] = unknown[..] else {
             return Err(format!(
-                "it has {} pieces for what is unknown, and should have one",
+                "it has {} unknown pieces; expected exactly one",
                 unknown.len()
             ));
         };
@@ -129,7 +126,7 @@ impl SentencePiece {
         let expected = if trainer.bytes { 256 } else { 0 };
         if count != expected || bytes.is_some() != trainer.bytes {
             return Err(format!(
-                "it has {count} pieces for bytes, and should have all of them or none"
+                "it has {count} byte pieces; expected all 256 with byte fallback, and none without"
             ));
         }
         let control = |name: &str| {
@@ -150,7 +147,7 @@ impl SentencePiece {
             2 => Model::Merges,
             other => {
                 return Err(format!(
-                    "it is of the type {other}, and unigrams (1) and merged pairs (2) are known"
+                    "model type {other} is not supported; supported types are unigram (1) and BPE (2)"
                 ));
             }
         };
@@ -168,7 +165,7 @@ impl SentencePiece {
         })
     }
 
-    /// Divides a normalized text into pieces. Returns the number of bytes of each, and its id if it is known.
+    /// Divides a normalized text into pieces. Returns the number of bytes of each piece, and its id unless it is unknown.
     fn divided(&self, text: &str) -> Vec<(usize, Option<u32>)> {
         match &self.model {
             Model::Unigram {
@@ -196,7 +193,7 @@ impl SentencePiece {
         }
     }
 
-    /// Returns the pieces with the highest sum of scores, by Viterbi's algorithm with the library's rounding.
+    /// Returns the pieces with the highest sum of scores, with the Viterbi algorithm and the rounding of the library.
     fn most_probable(
         &self,
         text: &str,
@@ -206,31 +203,31 @@ impl SentencePiece {
     ) -> Vec<(usize, Option<u32>)> {
         /// Best path to a position in the text.
         #[derive(Clone, Copy)]
-        struct Way {
+        struct Path {
             score: f32,
             /// Number of bytes of the last piece. 0 if there is no path yet.
             bytes: u32,
             id: Option<u32>,
         }
-        let none = Way {
+        let none = Path {
             score: 0.0,
             bytes: 0,
             id: None,
         };
-        let mut ways = vec![none; text.len() + 1];
+        let mut paths = vec![none; text.len() + 1];
         for (at, character) in text.char_indices() {
-            let here = ways[at].score;
-            let mut to = |bytes: usize, score: f64, id: Option<u32>| {
-                let way = &mut ways[at + bytes];
-                if way.bytes == 0 || score > f64::from(way.score) {
-                    *way = Way {
+            let here = paths[at].score;
+            let mut extend = |bytes: usize, score: f64, id: Option<u32>| {
+                let path = &mut paths[at + bytes];
+                if path.bytes == 0 || score > f64::from(path.score) {
+                    *path = Path {
                         score: score as f32,
                         bytes: bytes as u32,
                         id,
                     };
                 }
             };
-            let mut alone = false;
+            let mut has_single = false;
             for (bytes, id) in pieces.prefixes(&text[at..]) {
                 let piece = &self.pieces[id as usize];
                 let score = match piece.kind {
@@ -238,19 +235,19 @@ impl SentencePiece {
                     Kind::Own => f64::from(bytes as f32 * highest) - 0.1,
                     _ => f64::from(piece.score),
                 };
-                to(bytes, score + f64::from(here), Some(id));
-                alone |= bytes == character.len_utf8();
+                extend(bytes, score + f64::from(here), Some(id));
+                has_single |= bytes == character.len_utf8();
             }
-            if !alone {
-                to(character.len_utf8(), f64::from(unknown + here), None);
+            if !has_single {
+                extend(character.len_utf8(), f64::from(unknown + here), None);
             }
         }
         let mut found = vec![];
         let mut at = text.len();
         while at > 0 {
-            let way = ways[at];
-            found.push((way.bytes as usize, way.id));
-            at -= way.bytes as usize;
+            let path = paths[at];
+            found.push((path.bytes as usize, path.id));
+            at -= path.bytes as usize;
         }
         found.reverse();
         found
@@ -286,7 +283,7 @@ impl Subwords for SentencePiece {
             let is_unknown = id.is_none_or(|id| id == self.unknown);
             match (id, &self.bytes) {
                 (Some(id), _) if !is_unknown => ids.push(id),
-                (_, Some(of_bytes)) => ids.extend(piece.bytes().map(|byte| of_bytes[usize::from(byte)])),
+                (_, Some(byte_ids)) => ids.extend(piece.bytes().map(|byte| byte_ids[usize::from(byte)])),
                 // Consecutive unknown pieces become one token.
                 _ if after_unknown => {}
                 _ => ids.push(self.unknown),
@@ -300,14 +297,14 @@ impl Subwords for SentencePiece {
         let strips = self.normalizer.dummy_prefix || self.normalizer.remove_extra_spaces;
         let mut text = String::new();
         let mut bytes = vec![];
-        // True if a leading space of the next piece is the one that was inserted before the text.
+        // True while a leading space of the next piece may be the space that was inserted before the text.
         let mut begins = true;
         for &id in ids {
             let Some(piece) = self.pieces.get(id as usize) else {
                 continue;
             };
-            if let (Kind::Byte, Some(of_bytes)) = (piece.kind, &self.bytes) {
-                let byte = of_bytes.iter().position(|&other| other == id);
+            if let (Kind::Byte, Some(byte_ids)) = (piece.kind, &self.bytes) {
+                let byte = byte_ids.iter().position(|&other| other == id);
                 bytes.extend(byte.map(|byte| byte as u8));
                 continue;
             }
@@ -318,7 +315,7 @@ impl Subwords for SentencePiece {
                 Kind::Unknown => text.push_str(&self.unknown_text),
                 Kind::Normal | Kind::Own | Kind::Byte => {
                     let stripped = piece.text.strip_prefix(SPACE).filter(|_| begins && strips);
-                    // If extra spaces are removed, strip all leading ones.
+                    // If the model removes extra spaces, strip the leading spaces of all pieces up to the first text.
                     begins &= stripped.is_none() || self.normalizer.remove_extra_spaces;
                     text.push_str(&stripped.unwrap_or(&piece.text).replace(SPACE, " "));
                 }
@@ -329,7 +326,7 @@ impl Subwords for SentencePiece {
     }
 }
 
-/// Appends bytes to a text, with a replacement character for every byte that is not part of a character, and clears the bytes.
+/// Appends bytes to a text and clears them. A byte that is not part of a valid character becomes a replacement character.
 fn put_bytes(bytes: &mut Vec<u8>, text: &mut String) {
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -347,23 +344,23 @@ fn piece(message: &[u8]) -> Result<Piece, String> {
     for field in Fields(message) {
         match field? {
             (1, value) => piece.text = value.text()?.to_owned(),
-            (2, value) => piece.score = value.float()? + 0.0, // turns -0.0 into 0.0, because their scores are equal
+            (2, value) => piece.score = value.float()? + 0.0, // Converts -0.0 to 0.0, so that both compare as equal.
             (3, value) => {
                 piece.kind = match value.number()? {
                     1 => Kind::Normal,
                     2 => Kind::Unknown,
                     3 => Kind::Control,
                     4 => Kind::Own,
-                    5 => return Err("it is unused, which no published model has".to_owned()),
+                    5 => return Err("pieces of the type `UNUSED` are not supported".to_owned()),
                     6 => Kind::Byte,
-                    other => return Err(format!("it is of the unknown type {other}")),
+                    other => return Err(format!("it has the unknown type {other}")),
                 }
             }
             _ => {}
         }
     }
     if piece.text.is_empty() {
-        return Err("it is empty".to_owned());
+        return Err("its text is empty".to_owned());
     }
     Ok(piece)
 }
@@ -431,7 +428,7 @@ mod tests {
         decoded: String,
     }
 
-    fn holds(model: &[u8], golden: &str) -> SentencePiece {
+    fn check_golden(model: &[u8], golden: &str) -> SentencePiece {
         let tokenizer = SentencePiece::read(model).unwrap();
         let golden: Golden = serde_json::from_str(golden).unwrap();
         assert!(golden.cases.len() > 10);
@@ -444,11 +441,11 @@ mod tests {
     }
 
     #[test]
-    fn llama_2s_model_gives_tricky_sentences_the_ids_that_the_library_gives_them() {
+    fn special_cases_get_the_ids_of_the_library_with_the_model_of_llama_2() {
         let Some(model) = mantissa_testing::real_data("llama_tiny/llama2_tokenizer_32000.model") else {
             return;
         };
-        let tokenizer = holds(
+        let tokenizer = check_golden(
             &std::fs::read(model).unwrap(),
             include_str!("../golden/llama2_tokenizer.json"),
         );
@@ -457,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn shakespeare_gets_the_tokens_that_the_library_gives_him() {
+    fn shakespeare_gets_the_ids_of_the_library() {
         /// Number of tokens of the first 100,000 characters without the beginning token, and the sum of position · id, with positions from 1.
         /// Printed by `peers/subwords_golden.py`.
         const TOKENS: (usize, u64) = (33_207, 4_974_306_384_604);
@@ -485,22 +482,22 @@ mod tests {
     const PAIRS: &[u8] = include_bytes!("../golden/pairs.model");
 
     #[test]
-    fn a_unigram_model_with_rules_of_spelling_gives_what_the_library_gives() {
-        let tokenizer = holds(UNIGRAM, include_str!("../golden/unigram.json"));
+    fn a_unigram_model_with_normalization_rules_matches_the_library() {
+        let tokenizer = check_golden(UNIGRAM, include_str!("../golden/unigram.json"));
         assert!(matches!(tokenizer.model, Model::Unigram { .. }));
         assert!(tokenizer.normalizer.spellings.is_some());
         assert_eq!((tokenizer.beginning(), tokenizer.end()), (None, Some(1)));
     }
 
     #[test]
-    fn merged_pairs_with_pieces_of_ones_own_give_what_the_library_gives() {
-        let tokenizer = holds(PAIRS, include_str!("../golden/pairs.json"));
+    fn a_bpe_model_with_user_defined_pieces_matches_the_library() {
+        let tokenizer = check_golden(PAIRS, include_str!("../golden/pairs.json"));
         assert!(matches!(tokenizer.model, Model::Merges));
         assert!(tokenizer.own.prefixes("<sep>").count() == 1);
     }
 
     #[test]
-    fn a_model_that_is_cut_off_or_changed_anywhere_is_refused_or_still_safe() {
+    fn truncated_and_modified_models_are_rejected_or_do_not_crash() {
         for model in [UNIGRAM, PAIRS] {
             for length in (0..model.len()).step_by(3) {
                 if let Ok(tokenizer) = SentencePiece::read(&model[..length]) {
@@ -534,31 +531,34 @@ mod tests {
     }
 
     #[test]
-    fn what_no_model_has_is_an_error() {
-        let error = |pieces: &[Vec<u8>]| SentencePiece::read(&pieces.concat()).err().expect("an error");
+    fn invalid_models_are_errors() {
+        let error = |pieces: &[Vec<u8>]| {
+            SentencePiece::read(&pieces.concat())
+                .err()
+                .expect("the model must be rejected")
+        };
         let unknown = || message("<unk>", 0.0, 2);
         assert!(SentencePiece::read(&[unknown(), message("a", -1.0, 1)].concat()).is_ok());
-        assert_eq!(
-            error(&[]),
-            "it is not a SentencePiece model, or one without pieces"
-        );
-        assert!(error(&[message("a", 0.0, 1)]).starts_with("it has 0 pieces for what is unknown"));
+        assert_eq!(error(&[]), "it is not a SentencePiece model, or has no pieces");
+        assert!(error(&[message("a", 0.0, 1)]).starts_with("it has 0 unknown pieces"));
         let twice = [unknown(), message("a", 0.0, 1), message("a", 0.0, 1)];
-        assert_eq!(error(&twice), "its pieces 1 and 2 are the same, `a`");
+        assert_eq!(error(&twice), "pieces 1 and 2 are identical: `a`");
         assert_eq!(
             error(&[unknown(), message("", 0.0, 1)]),
-            "its piece 1: it is empty"
+            "piece 1: its text is empty"
         );
-        assert!(error(&[unknown(), message("a", f32::NAN, 1)]).starts_with("its piece 1: no finite float"));
-        assert!(error(&[unknown(), message("a", 0.0, 9)]).contains("of the unknown type 9"));
-        assert!(error(&[unknown(), message("a", 0.0, 5)]).contains("unused"));
-        assert!(error(&[unknown(), message("<0x41>", 0.0, 6)]).starts_with("it has 1 pieces for bytes"));
+        assert!(
+            error(&[unknown(), message("a", f32::NAN, 1)]).starts_with("piece 1: expected a finite float")
+        );
+        assert!(error(&[unknown(), message("a", 0.0, 9)]).contains("has the unknown type 9"));
+        assert!(error(&[unknown(), message("a", 0.0, 5)]).contains("UNUSED"));
+        assert!(error(&[unknown(), message("<0x41>", 0.0, 6)]).starts_with("it has 1 byte pieces"));
         let mut invalid = message("a", 0.0, 1);
         invalid[4] = 0xff;
-        assert_eq!(error(&[unknown(), invalid]), "its piece 1: a text is not UTF-8");
-        let words = [unknown(), vec![0x12, 2, 0x18, 3]];
-        assert!(error(&words).starts_with("it is of the type 3, and unigrams"));
+        assert_eq!(error(&[unknown(), invalid]), "piece 1: the text is not UTF-8");
+        let word_model = [unknown(), vec![0x12, 2, 0x18, 3]];
+        assert!(error(&word_model).starts_with("model type 3 is not supported"));
         let longer = [unknown(), vec![0x0a, 0xff, 0xff, 0xff, 0x7f, 1]];
-        assert!(error(&longer).contains("a field of 268435455 bytes where 1 are left"));
+        assert!(error(&longer).contains("a field has 268435455 bytes, but only 1 are left"));
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Trie {
 }
 
 impl Trie {
-    /// Creates a trie of pieces and their ids.
+    /// Creates a trie from pieces and their ids.
     pub fn new<'a>(pieces: impl Iterator<Item = (&'a str, u32)>) -> Self {
         let mut trie = Self {
             next: HashMap::new(),
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_that_a_text_begins_with_is_found() {
+    fn all_pieces_that_are_prefixes_of_a_text_are_found() {
         let trie = Trie::new([("a", 0), ("abc", 1), ("b", 2), ("é", 3)].into_iter());
         let found = |text| trie.prefixes(text).collect::<Vec<_>>();
         assert_eq!(found("abcd"), [(1, 0), (3, 1)]);

@@ -1,4 +1,4 @@
-//! WordPiece with a `vocab.txt` of BERT: one token per line.
+//! WordPiece tokenizer with a BERT `vocab.txt`: one token per line.
 
 use std::{
     collections::HashMap,
@@ -15,12 +15,12 @@ use super::{
     Subwords, parts,
 };
 
-/// Number of bytes of a word that are encoded at a time, because the library needs several hundred times as many.
+/// Maximum number of bytes of a word encoded in one call. The library needs several hundred times this memory.
 const PIECE: usize = 64 << 10;
-/// Separators that no token spans. The library does not treat all other whitespace as such, because it removes control characters from a text.
+/// Characters at which a text is split into words. Other whitespace is not safe, because the library removes some of it as control characters.
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// Number of words whose ids are cached. Nearly all words of a text are among so many.
+/// Maximum number of words in the cache. It covers nearly all words of a text.
 const KEPT: usize = 1 << 17;
 /// Maximum length of a cached word, in bytes.
 const SHORT: usize = 32;
@@ -29,12 +29,12 @@ const SHORT: usize = 32;
 pub(super) struct Bert {
     inner: WordPieces,
     vocabulary: u32,
-    /// Ids of the words encoded so far.
+    /// Cached ids of words.
     known: RwLock<HashMap<Box<str>, Box<[u32]>>>,
 }
 
 impl Bert {
-    /// Returns true if a file is a vocabulary: it has a line for each of the required special tokens.
+    /// Returns true if a file is a vocabulary, which has a line for each required special token.
     pub fn is_one(bytes: &[u8]) -> bool {
         str::from_utf8(bytes).is_ok_and(vocabulary::has_special)
     }
@@ -45,7 +45,7 @@ impl Bert {
         Self::of(&vocabulary.map_err(|error| error.to_string())?)
     }
 
-    /// Creates the tokenizer of a vocabulary.
+    /// Creates a tokenizer with this vocabulary.
     pub fn of(vocabulary: &Vocabulary) -> Result<Self, String> {
         Ok(Self {
             inner: word_pieces(vocabulary).map_err(|error| error.to_string())?,
@@ -54,7 +54,7 @@ impl Bert {
         })
     }
 
-    /// Caches the ids of these words while there is room.
+    /// Adds the ids of words to the cache until it is full.
     fn keep(&self, words: HashMap<&str, Range<usize>>, ids: &[u32]) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let short = words.into_iter().filter(|(word, _)| word.len() <= SHORT);
@@ -87,7 +87,7 @@ impl Subwords for Bert {
         self.inner.token_to_id("[MASK]")
     }
 
-    /// Encodes word by word with the cache, because most words of a text are repeated and the library is slow.
+    /// Encodes word by word with the cache, because most words are repeated and the library is slow.
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
         let mut ids: Vec<u32> = self.beginning().filter(|_| begins).into_iter().collect();
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +114,7 @@ impl Subwords for Bert {
     }
 
     fn decode(&self, ids: &[u32]) -> String {
-        // Decoding fails on ids that are not in the vocabulary. Treat them as empty.
+        // Decoding fails for ids that are not in the vocabulary. Return an empty text then.
         self.inner.decode(ids, true).unwrap_or_default()
     }
 }
@@ -126,7 +126,7 @@ mod tests {
     const FILE: &str = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfilm\n##s\n";
 
     #[test]
-    fn a_text_begins_with_its_token_and_words_are_cut_into_pieces() {
+    fn a_text_gets_the_beginning_token_and_words_are_split_into_pieces() {
         assert!(Bert::is_one(FILE.as_bytes()));
         let bert = Bert::read(FILE.as_bytes()).unwrap();
         assert_eq!(bert.vocabulary(), 8);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn word_by_word_a_text_has_the_ids_that_the_library_gives_the_whole() {
+    fn encoding_word_by_word_matches_encoding_the_whole_text() {
         let file = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfilm\n##s\na\n##b\ne\n.\n'\n中\n";
         let bert = Bert::read(file.as_bytes()).unwrap();
         // Control characters, of which some are whitespace in Rust; accents before and after a space; symbols that are words; special tokens.
@@ -185,9 +185,9 @@ mod tests {
             "  ",
         ];
         let mut state = 7_u64;
-        let mut next = |most: usize| {
+        let mut next = |limit: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as usize % most
+            (state >> 33) as usize % limit
         };
         for _ in 0..2_000 {
             let text: String = (0..next(12)).map(|_| atoms[next(atoms.len())]).collect();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vocabulary_may_lack_a_mask_and_other_files_are_none() {
+    fn a_vocabulary_may_lack_a_mask_token_and_other_files_are_not_detected() {
         let without = FILE.replace("[MASK]\n", "");
         assert_eq!(Bert::read(without.as_bytes()).unwrap().mask(), None);
         for other in [&b"[PAD]\n[UNK]\n[CLS]\n"[..], b"{\"[PAD]\": 0}", b"\xff[PAD]"] {

@@ -49,14 +49,15 @@ fn faster(
 ) -> Option<String> {
     let speed = context.group.speed;
     let (slow, fast) = (slow.values(speed), fast.values(speed));
-    let verdict = judge(&[beside(&fast, &slow, speed.better(), SPEED_MATTERS)])
+    let verdict = judge(&[comparison(&fast, &slow, speed.better(), SPEED_MATTERS)])
         .first()?
         .verdict;
     let ratio = match speed.better() {
         Better::Higher => hodges_lehmann_ratio(&fast, &slow),
         Better::Lower => hodges_lehmann_ratio(&slow, &fast),
     }?;
-    (verdict == Verdict::Improved).then(|| format!("{} as fast as highest", sentences::times(&ratio)))
+    (verdict == Verdict::Improved)
+        .then(|| format!("{} as fast as with matmul highest", sentences::times(&ratio)))
 }
 
 pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
@@ -64,11 +65,11 @@ pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
     const HALF: f64 = 0.5;
     let found = memory_parts::leanest_mixed(context.group)
         .filter(|(_, base, ratio)| base.cell.setting.precision() == Precision::True32 && *ratio > HALF);
-    let told = found.and_then(|(row, base, ratio)| {
+    let finding = found.and_then(|(row, base, ratio)| {
         let [weights, optimizer, gradients, copies, _] = memory_parts::parts(row)?;
         let kept = (weights + optimizer + gradients) / memory_parts::total(row)?;
         let text = format!(
-            "{} of what {} holds; {:.0} % of it are weights, gradients and optimizer state in f32, {:.0} % copies of weights",
+            "{} the memory of {}; {:.0} % of its own memory is weights, gradients and optimizer state in f32, {:.0} % is copies of weights",
             units::times(ratio),
             context.group.label(base, &[Axis::Seed]),
             100.0 * kept,
@@ -76,7 +77,7 @@ pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
         );
         Some((row, text))
     });
-    told.into_iter().collect()
+    finding.into_iter().collect()
 }
 
 /// Compares with the same effective batch in fewer micro-batches.
@@ -119,7 +120,7 @@ fn leaner<'r, 'a>(
         Some((row, others.min_by_key(|other| rank(other))?))
     };
     let pairs: Vec<(&Row<'_>, &Row<'_>)> = group.ok().filter_map(pair).collect();
-    let told = |((row, other), saved): ((&'r Row<'a>, &'r Row<'a>), Option<Estimate>)| {
+    let finding = |((row, other), saved): ((&'r Row<'a>, &'r Row<'a>), Option<Estimate>)| {
         let text = format!(
             "{} the peak memory of {}; {}",
             sentences::times(&saved?),
@@ -129,10 +130,10 @@ fn leaner<'r, 'a>(
         Some((row, text))
     };
     let saved = saved(memory, &pairs);
-    pairs.into_iter().zip(saved).filter_map(told).collect()
+    pairs.into_iter().zip(saved).filter_map(finding).collect()
 }
 
-fn beside<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshold: f64) -> Groups<'v> {
+fn comparison<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshold: f64) -> Groups<'v> {
     Groups {
         baseline: others,
         candidate: values,
@@ -141,8 +142,8 @@ fn beside<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshold: f
     }
 }
 
-/// Returns the ratio of peaks for each pair if the first is shown to be lower. Requested bytes are identical in every process; measured
-/// peaks need as many processes as times do.
+/// Returns the ratio of peaks for each pair if the first is shown to be lower. A difference of counted bytes, which are identical in every
+/// process, is shown by one process; measured peaks need as many processes as times do.
 fn saved(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estimate>> {
     let values: Vec<[Vec<f64>; 2]> = pairs
         .iter()
@@ -150,7 +151,7 @@ fn saved(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estim
         .collect();
     let family: Vec<Groups<'_>> = values
         .iter()
-        .map(|[mine, theirs]| beside(mine, theirs, metric.better(), SAVING_MATTERS))
+        .map(|[mine, theirs]| comparison(mine, theirs, metric.better(), SAVING_MATTERS))
         .collect();
     let shown = |judgement: Judgement| {
         let lower = |ratio: &Estimate| ratio.value < 1.0 - SAVING_MATTERS;
@@ -167,19 +168,19 @@ fn time(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
     let speeds = [row, other].map(|row| speeds(row, metric));
     let seconds = speeds.map(|speeds| speeds.iter().map(|speed| 1.0 / speed).collect::<Vec<f64>>());
     let [mine, theirs] = &seconds;
-    let judgement = judge(&[beside(mine, theirs, Better::Lower, SPEED_MATTERS)]).pop();
+    let judgement = judge(&[comparison(mine, theirs, Better::Lower, SPEED_MATTERS)]).pop();
     let known = judgement.and_then(|judgement| Some((judgement.verdict, judgement.ratio?)));
     match known {
         None => "its time was not measured".to_owned(),
         Some((Verdict::Improved | Verdict::Regressed, ratio)) => {
-            format!("it takes {} its time", sentences::times(&ratio))
+            format!("{} the time", sentences::times(&ratio))
         }
         Some((Verdict::Unchanged, _)) => {
-            format!("it takes as long to within {:.0} %", 100.0 * SPEED_MATTERS)
+            format!("the same time within {:.0} %", 100.0 * SPEED_MATTERS)
         }
         Some((verdict @ Verdict::Inconclusive(_), _)) => {
             format!(
-                "what it costs in time is not shown: {}",
+                "the change in time is inconclusive: {}",
                 sentences::doubt(verdict)
             )
         }

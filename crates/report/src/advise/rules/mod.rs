@@ -19,7 +19,7 @@ pub(crate) struct Context<'c, 'r, 'a> {
     pub choices: &'c [Choice<'r, 'a>],
 }
 
-/// A row that fulfils a condition, and the number in its records.
+/// A row that fulfils a condition, with the evidence from its records.
 pub(crate) type Finding<'r, 'a> = (&'r Row<'a>, String);
 
 /// A best practice.
@@ -51,68 +51,70 @@ const FASI: &str =
 const RULES: [Rule; 9] = [
     Rule {
         name: "executed-differs",
-        when: "the hardware executed another precision than requested",
-        advice: "The setting is not what its name says here, and nothing of it is to be expected elsewhere: take the one whose \
-                 precision was executed.",
+        when: "the executed precision differs from the requested one",
+        advice: "On this machine the setting does not execute the precision in its name, so its results do not carry over to other \
+                 machines. Use the setting whose precision was executed.",
         sources: &[FASI, MATMUL_PRECISION],
         findings: range::executed_differs,
     },
     Rule {
         name: "vanishing-epsilon",
-        when: "Adam's epsilon is 0 in the format of the optimizer's state",
-        advice: "Keep weights and optimizer state in f32 (16-mixed), or take an epsilon that the format has: f16 has none below 6e-8.",
+        when: "Adam's epsilon rounds to 0 in the format of the optimizer state",
+        advice: "Keep weights and optimizer state in f32 (16-mixed), or use an epsilon that the format represents: the smallest f16 value \
+                 is about 6e-8.",
         sources: &[RASCHKA_MIXED, MICIKEVICIUS],
         findings: range::vanishing_epsilon,
     },
     Rule {
         name: "overflow-to-bf16",
-        when: "values overflow f16 and the same work under f32 ends well: shares of overflow above 0, a loss scale below 1, or \
-               results that are finite under f32 alone, without a vanishing epsilon",
-        advice: "Take bf16, which has the exponents of f32: bf16-mixed, or bf16-true where that keeps accuracy.",
+        when: "values overflow in f16 but not in f32 (an overflow share above 0, a loss scale below 1, or a divergence in f16 \
+               only), and Adam's epsilon does not round to 0",
+        advice: "Use bf16, which has the exponent range of f32: bf16-mixed, or bf16-true if it keeps the accuracy.",
         sources: &[AMP, MICIKEVICIUS],
         findings: range::overflow,
     },
     Rule {
         name: "loss-scaling",
-        when: "more than 5 % of the gradients of observed steps become 0 in f16, without loss scaling",
-        advice: "Scale the loss, which lifts small gradients into the range of f16: 16-mixed does.",
+        when: "more than 5 % of the observed gradients underflow to 0 in f16 without loss scaling",
+        advice: "Use loss scaling, which shifts small gradients into the range of f16; 16-mixed does this.",
         sources: &[MICIKEVICIUS, AMP],
         findings: range::underflow,
     },
     Rule {
         name: "f32-weights",
-        when: "more than half of the changes of observed steps are lost in 16-bit weights",
-        advice: "Keep weights in f32 (a mixed setting) where a longer training stalls: a change too small for the format is lost, however \
-                 often it is made.",
+        when: "more than half of the observed weight updates are lost in 16-bit weights",
+        advice: "Keep weights in f32 (a mixed setting) if a longer training stalls: an update that is too small for the format is lost \
+                 each time it is applied.",
         sources: &[MICIKEVICIUS],
         findings: range::lost_updates,
     },
     Rule {
         name: "matmul-high",
-        when: "32-true with matmul high is within the budget and faster than with highest, all else equal",
-        advice: "Take matmul high (TF32) for what stays in f32.",
+        when: "32-true with matmul high is within the budget and faster than with matmul highest, all else equal",
+        advice: "Use matmul high (TF32) for the matmuls that stay in f32.",
         sources: &[MATMUL_PRECISION, CUDA_NOTES, RASCHKA_MIXED],
         findings: cost::matmul_high,
     },
     Rule {
         name: "mixed-memory",
-        when: "a mixed setting holds more than half of what f32 holds",
-        advice: "Mixed precision halves activations alone, since weights, gradients and optimizer state stay in f32: for less memory \
-                 take activation checkpointing, smaller micro-batches with accumulation, or an optimizer with less state.",
+        when: "a mixed setting needs more than half of the memory of f32",
+        advice: "Mixed precision halves only the activations, because weights, gradients and optimizer state stay in f32. To save more \
+                 memory, use activation checkpointing, smaller micro-batches with gradient accumulation, or an optimizer with \
+                 less state.",
         sources: &[MICIKEVICIUS, RASCHKA_MEMORY, CHECKPOINTING],
         findings: cost::mixed_memory,
     },
     Rule {
         name: "accumulation",
-        when: "more, smaller micro-batches of the same effective batch are shown to peak lower",
-        advice: "Where memory is short, make micro-batches smaller and accumulate their gradients; batch norms see smaller batches.",
+        when: "more, smaller micro-batches with the same effective batch size are shown to lower the peak memory",
+        advice: "If memory is scarce, use smaller micro-batches and accumulate their gradients; batch norms then see smaller batches.",
         sources: &[RASCHKA_ACCUMULATION, RASCHKA_MEMORY],
         findings: cost::accumulation,
     },
     Rule {
         name: "checkpointing",
-        when: "recomputing activations is shown to peak lower, all else equal",
-        advice: "Where memory is short, recompute activations in the backward pass.",
+        when: "activation checkpointing is shown to lower the peak memory, all else equal",
+        advice: "If memory is scarce, recompute activations in the backward pass (activation checkpointing).",
         sources: &[CHECKPOINTING, RASCHKA_MEMORY],
         findings: cost::checkpointing,
     },
@@ -125,10 +127,10 @@ pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<FiredRule> {
         let cells: Vec<CellId> = findings.iter().map(|(row, _)| row.cell.id.clone()).collect();
         let mut evidence: Vec<String> = Vec::new();
         for (row, text) in findings {
-            let told = format!("{}: {text}", context.group.label(row, &[Axis::Seed]));
+            let line = format!("{}: {text}", context.group.label(row, &[Axis::Seed]));
             // Seeds of one setting often have the same text.
-            if !evidence.contains(&told) {
-                evidence.push(told);
+            if !evidence.contains(&line) {
+                evidence.push(line);
             }
         }
         (!cells.is_empty()).then_some(FiredRule {

@@ -50,7 +50,7 @@ pub(super) fn executed_differs<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Fin
 pub(super) fn vanishing_epsilon<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let found = |row: &'r Row<'a>| {
         let warning = &epsilon(row)?.detail;
-        let ended = (!row.is_ok()).then(|| format!("; it {}", ended(row)));
+        let ended = (!row.is_ok()).then(|| format!("; status {}", ended(row)));
         Some((row, format!("{warning}{}", ended.unwrap_or_default())))
     };
     tried(context).filter_map(found).collect()
@@ -91,9 +91,8 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
         }
         // A divergence is attributed to the format only if f32 did not diverge.
         let sound = wider.into_iter().find(|wider| wider.is_ok())?;
-        let beside = context.group.label(sound, &[Axis::Seed]);
-        (row.status == Some(Status::Diverged))
-            .then(|| (row, format!("{}; {beside} ran to its end", ended(row))))
+        let reference = context.group.label(sound, &[Axis::Seed]);
+        (row.status == Some(Status::Diverged)).then(|| (row, format!("{}; {reference} finished", ended(row))))
     };
     tried(context).filter_map(found).collect()
 }
@@ -121,7 +120,10 @@ pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r
         tried(context).filter(|row| row.cell.setting.precision() == Precision::True16 && sound(row));
     let found = |row: &'r Row<'a>| {
         let share = vanished(context, row).filter(|share| *share > UNDERFLOW_MATTERS)?;
-        Some((row, format!("{} of observed gradients became 0", percent(share))))
+        Some((
+            row,
+            format!("{} of observed gradients underflowed to 0", percent(share)),
+        ))
     };
     unscaled.filter_map(found).collect()
 }
@@ -129,7 +131,7 @@ pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r
 /// Returns the share of a row's observed gradients that are 0 in f16 but not in a wider format. The recorded share also counts layer
 /// outputs and optimizer state, which loss scaling does not affect. `None` if no gradient was observed or the samples cannot be read.
 fn vanished(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
-    // Without any underflow, the samples need not be read.
+    // Skip reading the samples if nothing underflowed.
     share(row, MetricName::UnderflowShare).filter(|share| *share > 0.0)?;
     let (mut zero, mut all) = (0, 0);
     for (record, _) in &row.measured {
@@ -159,7 +161,7 @@ pub(super) fn lost_updates<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
     };
     let found = |row: &'r Row<'a>| {
         let share = share(row, MetricName::LostUpdateShare).filter(|share| *share > LOST_UPDATES_MATTER)?;
-        Some((row, format!("{} of the changes were lost", percent(share))))
+        Some((row, format!("{} of the weight updates were lost", percent(share))))
     };
     tried(context).filter(narrow).filter_map(found).collect()
 }

@@ -1,13 +1,13 @@
-//! Compares BLOOM with PyTorch and transformers. `peers/pytorch/golden/bloom.py` computed the expected numbers and documents their meaning.
+//! Compares BLOOM with PyTorch and transformers. `peers/pytorch/golden/bloom.py` computes and documents the expected numbers.
 
 use super::{
-    language::{ALL, Asked, Golden, PIECES, number, size},
+    language::{ALL, Golden, PIECES, Target, number, size},
     *,
 };
 use crate::models::{Bloom, TextHead};
 
-fn golden(name: &str, asked: Asked, share: f64) -> Golden<Bloom> {
-    Golden::new(name, asked, |config| {
+fn golden(name: &str, target: Target, share: f64) -> Golden<Bloom> {
+    Golden::new(name, target, |config| {
         let of_model = BloomSize {
             vocab_size: size(config, "vocab_size"),
             hidden_size: size(config, "hidden_size"),
@@ -17,63 +17,63 @@ fn golden(name: &str, asked: Asked, share: f64) -> Golden<Bloom> {
             hidden_dropout: share,
             attention_dropout: share,
         };
-        let head = match asked {
-            Asked::Class => TextHead::Classes(size(config, "num_labels")),
-            Asked::Next | Asked::Masked => TextHead::Words,
+        let head = match target {
+            Target::Class => TextHead::Classes(size(config, "num_labels")),
+            Target::NextToken | Target::MaskedToken => TextHead::Words,
         };
         (Model::Bloom(of_model.clone()), Bloom::new(of_model, head))
     })
 }
 
-fn words() -> Golden<Bloom> {
-    golden("bloom-lm", Asked::Next, 0.0)
+fn language_model() -> Golden<Bloom> {
+    golden("bloom-lm", Target::NextToken, 0.0)
 }
 
-fn classes() -> Golden<Bloom> {
-    golden("bloom-classes", Asked::Class, 0.0)
+fn classifier() -> Golden<Bloom> {
+    golden("bloom-classes", Target::Class, 0.0)
 }
 
 #[test]
 fn logits_are_those_of_transformers() {
-    words().assert_logits();
-    classes().assert_logits();
+    language_model().assert_logits();
+    classifier().assert_logits();
 }
 
 #[test]
 fn the_loss_and_every_gradient_are_those_of_transformers() {
-    words().assert_loss_and_gradients();
-    classes().assert_loss_and_gradients();
+    language_model().assert_loss_and_gradients();
+    classifier().assert_loss_and_gradients();
 }
 
 #[test]
-fn greedy_decoding_is_that_of_transformers_with_a_cache_and_without() {
-    words().assert_writing();
+fn greedy_decoding_matches_transformers_with_and_without_a_cache() {
+    language_model().assert_greedy_decoding();
 }
 
 #[test]
-fn what_padding_holds_does_not_matter() {
-    words().assert_padding_is_not_read();
-    classes().assert_padding_is_not_read();
+fn padding_is_not_read() {
+    language_model().assert_padding_is_not_read();
+    classifier().assert_padding_is_not_read();
 }
 
 #[test]
-fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
-    words().assert_every_layer_follows_the_setting("transformer+lm_head");
-    classes().assert_every_layer_follows_the_setting("transformer+score");
+fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
+    language_model().assert_every_layer_follows_the_setting("transformer+lm_head");
+    classifier().assert_every_layer_follows_the_setting("transformer+score");
 }
 
 #[test]
 fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
-    words().assert_mixed_is_near_f32();
-    classes().assert_mixed_is_near_f32();
+    language_model().assert_mixed_is_near_f32();
+    classifier().assert_mixed_is_near_f32();
 }
 
 #[test]
-fn checkpointing_changes_no_bit_and_drops_the_same_elements_again() {
-    classes().assert_checkpointing_changes_no_bit(&PIECES);
-    let (plain, dropping) = (words(), golden("bloom-lm", Asked::Next, 0.3));
-    plain.assert_checkpointing_changes_no_bit(&ALL);
-    dropping.assert_checkpointing_changes_no_bit(&ALL);
+fn checkpointing_does_not_change_any_bit_with_and_without_dropout() {
+    classifier().assert_checkpointing_does_not_change_any_bit(&PIECES);
+    let (plain, dropping) = (language_model(), golden("bloom-lm", Target::NextToken, 0.3));
+    plain.assert_checkpointing_does_not_change_any_bit(&ALL);
+    dropping.assert_checkpointing_does_not_change_any_bit(&ALL);
     let [plain, dropped] = [plain, dropping].map(|golden| golden.losses(&[], &ALL));
-    assert_ne!(plain, dropped, "nothing was dropped");
+    assert_ne!(plain, dropped, "dropout does not change the losses");
 }

@@ -1,18 +1,18 @@
-//! Compares GPT-2 with PyTorch and transformers. `peers/pytorch/golden/gpt2.py` computed the expected numbers and documents their meaning.
+//! Compares GPT-2 with PyTorch and transformers. `peers/pytorch/golden/gpt2.py` computes and documents the expected numbers.
 
 use super::{
-    language::{ALL, Asked, Golden, number, size},
+    language::{ALL, Golden, Target, number, size},
     *,
 };
 use crate::models::Gpt2;
 
 fn golden() -> Golden<Gpt2> {
-    dropping(0.0)
+    with_dropout(0.0)
 }
 
 /// Returns the golden model with a dropout probability of `share`.
-fn dropping(share: f64) -> Golden<Gpt2> {
-    Golden::new("gpt2", Asked::Next, |config| {
+fn with_dropout(share: f64) -> Golden<Gpt2> {
+    Golden::new("gpt2", Target::NextToken, |config| {
         let size = Gpt2Size {
             vocab_size: size(config, "vocab_size"),
             n_positions: size(config, "n_positions"),
@@ -41,17 +41,17 @@ fn the_loss_and_every_gradient_are_those_of_transformers() {
 }
 
 #[test]
-fn greedy_decoding_is_that_of_transformers_with_a_cache_and_without() {
-    golden().assert_writing();
+fn greedy_decoding_matches_transformers_with_and_without_a_cache() {
+    golden().assert_greedy_decoding();
 }
 
 #[test]
-fn what_padding_holds_does_not_matter() {
+fn padding_is_not_read() {
     golden().assert_padding_is_not_read();
 }
 
 #[test]
-fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
+fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
     golden().assert_every_layer_follows_the_setting("transformer+lm_head");
 }
 
@@ -61,9 +61,9 @@ fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
 }
 
 #[test]
-fn checkpointing_changes_no_bit_and_drops_the_same_elements_again() {
-    golden().assert_checkpointing_changes_no_bit(&ALL);
-    dropping(0.3).assert_checkpointing_changes_no_bit(&ALL);
-    let [plain, dropped] = [golden(), dropping(0.3)].map(|golden| golden.losses(&[], &ALL));
-    assert_ne!(plain, dropped, "nothing was dropped");
+fn checkpointing_does_not_change_any_bit_with_and_without_dropout() {
+    golden().assert_checkpointing_does_not_change_any_bit(&ALL);
+    with_dropout(0.3).assert_checkpointing_does_not_change_any_bit(&ALL);
+    let [plain, dropped] = [golden(), with_dropout(0.3)].map(|golden| golden.losses(&[], &ALL));
+    assert_ne!(plain, dropped, "dropout does not change the losses");
 }

@@ -1,5 +1,4 @@
-//! Compares ResNets for large images with torchvision. `peers/pytorch/golden/resnet_imagenet.py` computed the expected numbers and documents
-//! their meaning.
+//! Compares ResNets for ImageNet with torchvision. `peers/pytorch/golden/resnet_imagenet.py` computes and documents the expected numbers.
 
 use mantissa_precision::GradientSum;
 
@@ -16,7 +15,7 @@ fn golden(depth: u32) -> Value {
     let text = match depth {
         18 => include_str!("../../../tests/golden/resnet18-tiny.json"),
         50 => include_str!("../../../tests/golden/resnet50-tiny.json"),
-        depth => unreachable!("no numbers of {depth} layers"),
+        depth => unreachable!("no golden numbers for a ResNet of {depth} layers"),
     };
     serde_json::from_str(text).unwrap()
 }
@@ -56,7 +55,7 @@ fn with_imagenet_resnet<T>(
     with_golden(&task, &axes, (model, &weights), run)
 }
 
-/// Returns the logits with the running statistics of the file, then with those of the batch.
+/// Returns the logits with the running statistics of the checkpoint, and the logits with the statistics of the batch.
 fn logits(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
     with_imagenet_resnet(golden, &[(Axis::Precision, precision)], |trainer| {
         let batch = images(golden);
@@ -71,7 +70,7 @@ fn logits(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
     })
 }
 
-/// Results of a step before its update.
+/// Results of a training step without the update.
 #[derive(Debug, PartialEq)]
 struct Computed {
     /// Mean loss over the images.
@@ -98,7 +97,7 @@ fn computed(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
         let names = trainer.parameters.iter().map(|(name, _)| name.to_owned());
         let gradients = sum
             .iter()
-            .map(|gradient| values(gradient.expect("every parameter is used")));
+            .map(|gradient| values(gradient.expect("every parameter has a gradient")));
         let running = trainer.running.iter();
         Computed {
             loss: share * values(&loss.summed.inner())[0],
@@ -115,16 +114,16 @@ fn computed(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
     })
 }
 
-/// Asserts that every value is within a share of the largest.
-fn assert_near(got: &[f64], wanted: &[f64], share: f64, what: &str) {
-    let largest = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
-    assert_close(got, wanted, share * largest, what);
+/// Asserts that the difference of every value is at largest `share` of the largest value.
+fn assert_near(got: &[f64], wanted: &[f64], share: f64, context: &str) {
+    let largest = wanted.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+    assert_close(got, wanted, share * largest, context);
 }
 
-/// Asserts that norm and sum of every gradient are within a share of the norm.
-fn assert_gradients_near(got: &[(String, Vec<f64>)], wanted: &Value, share: f64, what: &str) {
+/// Asserts that norm and sum of every gradient differ by at largest `share` of the norm.
+fn assert_gradients_near(got: &[(String, Vec<f64>)], wanted: &Value, share: f64, context: &str) {
     let wanted = wanted.as_object().unwrap();
-    assert_eq!(got.len(), wanted.len(), "{what}");
+    assert_eq!(got.len(), wanted.len(), "{context}");
     for (name, values) in got {
         let [norm, sum] = ["norm", "sum"].map(|key| wanted[name][key].as_f64().unwrap());
         let got_norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -132,45 +131,45 @@ fn assert_gradients_near(got: &[(String, Vec<f64>)], wanted: &Value, share: f64,
         let near = |got: f64, wanted: f64| (got - wanted).abs() <= share * norm;
         assert!(
             near(got_norm, norm) && near(got_sum, sum),
-            "{what}: {name}: norm {got_norm} and not {norm}, or sum {got_sum} and not {sum}"
+            "{context}: {name}: norm {got_norm}, expected {norm}; sum {got_sum}, expected {sum}"
         );
     }
 }
 
 #[test]
-fn logits_are_torchvisions_by_running_statistics_and_by_the_batchs_own() {
+fn logits_match_torchvision_with_running_and_with_batch_statistics() {
     for depth in DEPTHS {
         let golden = golden(depth);
         for (precision, share) in [("64-true", 1e-10), ("32-true", 1e-5)] {
             let got = logits(&golden, precision);
             for (key, got) in ["evaluation", "training"].iter().zip(got) {
-                let what = format!("ResNet-{depth}, {precision}, {key}");
-                assert_near(&got, &floats(&golden[*key]["logits"]), share, &what);
+                let context = format!("ResNet-{depth}, {precision}, {key}");
+                assert_near(&got, &floats(&golden[*key]["logits"]), share, &context);
             }
         }
     }
 }
 
 #[test]
-fn loss_gradients_and_running_statistics_of_a_step_are_torchvisions_in_f64() {
+fn loss_gradients_and_running_statistics_match_torchvision_in_f64() {
     for depth in DEPTHS {
         let golden = golden(depth);
         let wanted = &golden["training"];
         let got = computed(&golden, &[(Axis::Precision, "64-true")]);
-        let what = format!("ResNet-{depth}");
-        assert_near(&[got.loss], &[wanted["loss"].as_f64().unwrap()], F64, &what);
-        assert_gradients_near(&got.gradients, &wanted["gradients"], F64, &what);
+        let context = format!("ResNet-{depth}");
+        assert_near(&[got.loss], &[wanted["loss"].as_f64().unwrap()], F64, &context);
+        assert_gradients_near(&got.gradients, &wanted["gradients"], F64, &context);
         let norms = wanted["norms"].as_array().unwrap();
         let norms: Vec<_> = norms.iter().map(|name| name.as_str().unwrap()).collect();
-        assert_eq!(got.norms, norms, "{what}");
+        assert_eq!(got.norms, norms, "{context}");
         // The file contains 12 decimals.
-        assert_near(&got.means, &floats(&wanted["means"]), 1e-11, &what);
-        assert_near(&got.variances, &floats(&wanted["variances"]), 1e-11, &what);
+        assert_near(&got.means, &floats(&wanted["means"]), 1e-11, &context);
+        assert_near(&got.variances, &floats(&wanted["variances"]), 1e-11, &context);
     }
 }
 
 #[test]
-fn checkpointing_changes_no_bit_of_either_kind_of_block() {
+fn checkpointing_does_not_change_any_bit_of_either_kind_of_block() {
     for depth in DEPTHS {
         let golden = golden(depth);
         for precision in ["32-true", "bf16-mixed", "16-mixed"] {
@@ -200,7 +199,7 @@ mod lavapipe_full {
         for (key, got) in ["evaluation", "training"].iter().zip(got) {
             assert_near(&got, &floats(&golden[*key]["logits"]), 2e-5, key);
         }
-        // The gradients of the stem have passed through the max pooling.
+        // The gradients of the stem include the backward pass of the max pooling.
         let got = on(device, || computed(&golden, &[]));
         assert_gradients_near(&got.gradients, &golden["training"]["gradients"], 1e-3, "32-true");
     }

@@ -1,4 +1,4 @@
-//! Common parts of the tests of language models. `peers/pytorch/golden/tiny.py` documents the common format of the expected numbers.
+//! Shared tests of text models. `peers/pytorch/golden/tiny.py` documents the format of the expected numbers.
 
 use std::cell::RefCell;
 
@@ -14,24 +14,24 @@ pub(super) const ALL: [Rows; 1] = [(0, 3)];
 pub(super) const PIECES: [Rows; 2] = [(0, 2), (2, 3)];
 
 /// Label of a position without a prediction.
-const UNASKED: i32 = -100;
+const IGNORED_LABEL: i32 = -100;
 
-/// Predictions that a model makes about its texts.
+/// Prediction target of a golden model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Target {
     /// Class of each text.
     Class,
     /// Token after each token.
-    Next,
+    NextToken,
     /// Tokens at masked positions.
-    Masked,
+    MaskedToken,
 }
 
 /// Golden model with the numbers of its reference.
 pub(super) struct Golden<M> {
     pub numbers: Value,
     weights: String,
-    asked: Asked,
+    target: Target,
     task: TrainTask,
     model: M,
 }
@@ -48,19 +48,19 @@ pub(super) fn number(config: &Value, key: &str) -> f64 {
 
 impl<M: Network<Part = Tokenized>> Golden<M> {
     /// Loads the golden model of this name. `make` creates it from its configuration.
-    pub(super) fn new(name: &str, asked: Asked, make: impl FnOnce(&Value) -> (Model, M)) -> Self {
+    pub(super) fn new(name: &str, target: Target, make: impl FnOnce(&Value) -> (Model, M)) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         let text = std::fs::read(folder.join(format!("{name}.json"))).unwrap();
         let numbers: Value = serde_json::from_slice(&text).unwrap();
         let (of_task, model) = make(&numbers["config"]);
-        // Smaller than the initial scale of `16-mixed`, with which some of the gradients overflow.
+        // With the initial scale of `16-mixed`, some gradients overflow.
         let updates = Updates {
             loss_scale: Some(1024.0),
             ..Updates::default()
         };
         Self {
             weights: format!("{name}.safetensors"),
-            asked,
+            target,
             task: TrainTask {
                 updates,
                 ..task(of_task, 0.05)
@@ -84,32 +84,32 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
 
     /// Returns the texts of these rows with their labels.
     pub(super) fn batch(&self, (first, end): Rows) -> TokenBatch {
-        if self.asked == Asked::Class {
+        if self.target == Target::Class {
             return batch(&self.numbers, (first, end));
         }
         let labels = &self.numbers["labels"].as_array().unwrap()[first..end];
         let labels: Vec<Vec<i32>> = labels.iter().map(ints).collect();
         let sequence = labels[0].len();
-        let ahead = usize::from(self.asked == Asked::Next);
-        let mut asked = vec![];
+        let shift = usize::from(self.target == Target::NextToken);
+        let mut predicted = vec![];
         for (row, labels) in labels.iter().enumerate() {
-            let places = (row * sequence..).zip(&labels[ahead..]);
-            asked.extend(places.filter(|(_, label)| **label != UNASKED));
+            let positions = (row * sequence..).zip(&labels[shift..]);
+            predicted.extend(positions.filter(|(_, label)| **label != IGNORED_LABEL));
         }
-        assert!(!asked.is_empty());
+        assert!(!predicted.is_empty());
         let ids = &self.numbers["input_ids"].as_array().unwrap()[first..end];
         TokenBatch {
             ids: ids.iter().flat_map(ints).collect(),
             lengths: lengths(&self.numbers)[first..end].to_vec(),
-            rows: asked.iter().map(|(place, _)| *place as i32).collect(),
-            labels: asked.iter().map(|(_, label)| **label).collect(),
+            rows: predicted.iter().map(|(place, _)| *place as i32).collect(),
+            labels: predicted.iter().map(|(_, label)| **label).collect(),
         }
     }
 
-    /// Returns all texts, with a prediction for every token. Models that classify predict only classes.
+    /// Returns all texts, with a prediction for every token, or for every text if the target is a class.
     pub(super) fn everything(&self) -> TokenBatch {
         let whole = self.batch(ALL[0]);
-        if self.asked == Asked::Class {
+        if self.target == Target::Class {
             return whole;
         }
         let sequence = whole.ids.len() / whole.lengths.len();
@@ -131,10 +131,10 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         })
     }
 
-    /// Returns the reference logits for [`Self::everything`], without those of padding, which are unused.
+    /// Returns the reference logits for [`Self::everything`]. Logits of padding tokens are left out.
     pub(super) fn wanted(&self, format: &str) -> Vec<f64> {
         let texts = self.numbers[format]["logits"].as_array().unwrap();
-        if self.asked == Asked::Class {
+        if self.target == Target::Class {
             return texts.iter().flat_map(floats).collect();
         }
         let texts = texts.iter().zip(lengths(&self.numbers));
@@ -168,7 +168,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         });
     }
 
-    /// Asserts that the contents of padding do not change any bit of other positions.
+    /// Asserts that padding tokens do not change any bit of the logits at other positions.
     pub(super) fn assert_padding_is_not_read(&self) {
         let clean = self.everything();
         let mut other = clean.clone();
@@ -178,7 +178,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
             *id += 5;
         }
         let scrambled = other.ids.iter().zip(&clean.ids).filter(|(a, b)| a != b);
-        assert!(scrambled.count() > 0, "nothing is padded");
+        assert!(scrambled.count() > 0, "the texts do not have padding");
         for precision in ["64-true", "32-true"] {
             assert_eq!(
                 self.logits(precision, &other),
@@ -196,7 +196,8 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         })
     }
 
-    /// Asserts that each layer alone in bf16 changes the loss, and that layers kept in f32 do not. `patterns` must match all layers.
+    /// Asserts that each layer alone in bf16 changes the loss, and that the loss is that of f32 if all layers are kept in f32. `patterns` must
+    /// match all layers.
     pub(super) fn assert_every_layer_follows_the_setting(&self, patterns: &str) {
         let first = |kept: Option<&str>, precision| {
             self.with(&[(Axis::Precision, precision)], |trainer| {
@@ -216,7 +217,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         assert_eq!(
             self.losses(&kept, &ALL),
             self.losses(&[], &ALL),
-            "every layer kept"
+            "all layers kept in f32"
         );
     }
 
@@ -229,7 +230,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         }
     }
 
-    pub(super) fn assert_checkpointing_changes_no_bit(&self, parts: &[Rows]) {
+    pub(super) fn assert_checkpointing_does_not_change_any_bit(&self, parts: &[Rows]) {
         for precision in ["64-true", "32-true", "bf16-mixed", "16-mixed"] {
             let of = |checkpointing| {
                 let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
@@ -239,9 +240,9 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         }
     }
 
-    /// Generates tokens greedily after the prompt, and returns them with their logits. With a cache, the prompt is read in pieces of so many
-    /// tokens; without one, all tokens are read again for each new token.
-    fn written(&self, precision: &str, piece: Option<usize>) -> (Vec<i32>, Vec<Vec<f64>>) {
+    /// Generates tokens greedily after the prompt. Returns the tokens and their logits. With a cache, the prompt is read in pieces of `piece`
+    /// tokens. Without a cache, all tokens are read again for each new token.
+    fn generated(&self, precision: &str, piece: Option<usize>) -> (Vec<i32>, Vec<Vec<f64>>) {
         self.with(&[(Axis::Precision, precision)], |trainer| {
             let parameters = trainer.working().freeze();
             let cache = RefCell::new(KvCache::default());
@@ -273,30 +274,30 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
                 let best = (0..).zip(&last).max_by(|(_, a), (_, b)| a.total_cmp(b));
                 let (next, _) = best.unwrap();
                 ids.push(next);
-                let behind = match piece {
+                let next_logits = match piece {
                     Some(_) => logits(&[next]),
                     None => logits(&ids),
                 };
-                steps.push(std::mem::replace(&mut last, behind));
+                steps.push(std::mem::replace(&mut last, next_logits));
             }
-            let remembered = piece.map_or(0, |_| ids.len());
-            assert_eq!(cache.borrow().tokens(), remembered);
+            let cached = piece.map_or(0, |_| ids.len());
+            assert_eq!(cache.borrow().tokens(), cached);
             (ids.split_off(prompt), steps)
         })
     }
 
     /// Asserts that greedy decoding generates the tokens of the reference, with and without a cache.
-    pub(super) fn assert_writing(&self) {
+    pub(super) fn assert_greedy_decoding(&self) {
         let wanted = &self.numbers["float64"];
         let logits = wanted["steps"].as_array().unwrap();
         assert!(!logits.is_empty());
         for (precision, tolerance) in [("64-true", 1e-10), ("32-true", 1e-5)] {
             for piece in [None, Some(5), Some(3), Some(1)] {
-                let what = format!("{precision}, {piece:?} tokens of the prompt at once");
-                let (tokens, steps) = self.written(precision, piece);
-                assert_eq!(tokens, ints(&wanted["greedy"]), "{what}");
+                let context = format!("{precision}, {piece:?} tokens of the prompt at once");
+                let (tokens, steps) = self.generated(precision, piece);
+                assert_eq!(tokens, ints(&wanted["greedy"]), "{context}");
                 for (step, wanted) in steps.iter().zip(logits) {
-                    assert_close(step, &floats(wanted), tolerance, &what);
+                    assert_close(step, &floats(wanted), tolerance, &context);
                 }
             }
         }

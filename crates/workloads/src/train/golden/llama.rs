@@ -1,14 +1,14 @@
-//! Compares LLaMA with PyTorch and transformers. `peers/pytorch/golden/llama.py` computed the expected numbers and documents their meaning.
+//! Compares LLaMA with PyTorch and transformers. `peers/pytorch/golden/llama.py` computes and documents the expected numbers.
 
 use mantissa_precision::ParameterSet;
 
 use super::{
-    language::{ALL, Asked, Golden, PIECES, number, size},
+    language::{ALL, Golden, PIECES, Target, number, size},
     *,
 };
 use crate::models::Llama;
 
-/// Grouped-query attention with a separate head matrix; and heads of unusual width with scaled frequencies and a tied head.
+/// Golden models: one with grouped-query attention and a separate head, and one with an unusual head width, scaled frequencies and a tied head.
 const NAMES: [&str; 2] = ["llama-grouped", "llama-tied"];
 
 fn of_model(config: &Value) -> LlamaSize {
@@ -32,7 +32,7 @@ fn of_model(config: &Value) -> LlamaSize {
 }
 
 fn golden(name: &str) -> Golden<Llama> {
-    Golden::new(name, Asked::Next, |config| {
+    Golden::new(name, Target::NextToken, |config| {
         let size = of_model(config);
         (Model::Llama(size.clone()), Llama::new(size))
     })
@@ -53,21 +53,21 @@ fn the_loss_and_every_gradient_are_those_of_transformers() {
 }
 
 #[test]
-fn greedy_decoding_is_that_of_transformers_with_a_cache_and_without() {
+fn greedy_decoding_matches_transformers_with_and_without_a_cache() {
     for name in NAMES {
-        golden(name).assert_writing();
+        golden(name).assert_greedy_decoding();
     }
 }
 
 #[test]
-fn what_padding_holds_does_not_matter() {
+fn padding_is_not_read() {
     for name in NAMES {
         golden(name).assert_padding_is_not_read();
     }
 }
 
-/// Reorders the rows of queries or keys, with heads of this width, so that rows that are rotated together are adjacent.
-fn in_pairs(values: &[f64], width: usize, columns: usize) -> Vec<f32> {
+/// Reorders the rows of a query or key projection with heads of `width` rows, so that rows that are rotated together are adjacent.
+fn interleaved_rows(values: &[f64], width: usize, columns: usize) -> Vec<f32> {
     let rows: Vec<&[f64]> = values.chunks(columns).collect();
     let heads = rows.chunks(width).flat_map(|head| {
         let (first, second) = head.split_at(width / 2);
@@ -77,10 +77,10 @@ fn in_pairs(values: &[f64], width: usize, columns: usize) -> Vec<f32> {
 }
 
 #[test]
-fn weights_in_metas_order_give_the_same_logits_where_neighbours_turn_together() {
+fn weights_in_metas_order_give_the_same_logits_with_interleaved_rotary_embeddings() {
     for name in NAMES {
         let golden = golden(name);
-        let turned = |permuted, interleaved| {
+        let logits_with = |permuted, interleaved| {
             golden.with(&[(Axis::Precision, "64-true")], |trainer| {
                 let size = LlamaSize {
                     rope_interleaved: interleaved,
@@ -94,14 +94,14 @@ fn weights_in_metas_order_give_the_same_logits_where_neighbours_turn_together() 
                 let parts = parts.map(|(spec, (name, value))| {
                     assert_eq!(spec.name, name);
                     let values: Vec<f64> = value.clone().into_data().iter::<f64>().collect();
-                    let turns = name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight");
-                    let values = match turns && permuted {
-                        true => in_pairs(&values, width, columns),
+                    let is_rotated = name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight");
+                    let values = match is_rotated && permuted {
+                        true => interleaved_rows(&values, width, columns),
                         false => values.iter().map(|value| *value as f32).collect(),
                     };
                     (spec.name, spec.shape, values)
                 });
-                // The weights are f32 numbers, so nothing is lost.
+                // The weights are f32 numbers, so the conversion is exact.
                 let parts: Vec<_> = parts.collect();
                 trainer.parameters = ParameterSet::new(parts, Format::F64, trainer.device);
                 let parameters = trainer.working().freeze();
@@ -110,21 +110,21 @@ fn weights_in_metas_order_give_the_same_logits_where_neighbours_turn_together() 
             })
         };
         let wanted = golden.wanted("float64");
-        assert_close(&turned(true, true), &wanted, 1e-10, name);
-        assert_close(&turned(false, false), &wanted, 1e-10, name);
-        // One without the other is a different model.
+        assert_close(&logits_with(true, true), &wanted, 1e-10, name);
+        assert_close(&logits_with(false, false), &wanted, 1e-10, name);
+        // Permuting the weights or interleaving the rotation alone gives a different model.
         for (permuted, interleaved) in [(true, false), (false, true)] {
-            let got = turned(permuted, interleaved);
+            let got = logits_with(permuted, interleaved);
             assert!(
                 got.iter().zip(&wanted).any(|(a, b)| (a - b).abs() > 1e-3),
-                "{name}"
+                "{name}: permuted {permuted}, interleaved {interleaved}"
             );
         }
     }
 }
 
 #[test]
-fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
+fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
     for name in NAMES {
         golden(name).assert_every_layer_follows_the_setting("model+lm_head");
     }
@@ -138,7 +138,7 @@ fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
 }
 
 #[test]
-fn checkpointing_changes_no_bit() {
-    golden("llama-grouped").assert_checkpointing_changes_no_bit(&PIECES);
-    golden("llama-tied").assert_checkpointing_changes_no_bit(&ALL);
+fn checkpointing_does_not_change_any_bit() {
+    golden("llama-grouped").assert_checkpointing_does_not_change_any_bit(&PIECES);
+    golden("llama-tied").assert_checkpointing_does_not_change_any_bit(&ALL);
 }

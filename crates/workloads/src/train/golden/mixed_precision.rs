@@ -1,5 +1,5 @@
 //! Compares twenty steps of mixed precision with PyTorch, including the loss scale, and tests that splitting a group into micro-batches does not
-//! change the result. `peers/pytorch/golden/mixed_precision.py` computed the expected numbers and documents their meaning.
+//! change the result. `peers/pytorch/golden/mixed_precision.py` computes and documents the expected numbers.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use safetensors::SafeTensors;
 use super::*;
 use crate::models::Network;
 
-/// Tolerance, as a multiple of PyTorch's own differences between orders of summation.
-const ORDERS: f64 = 2.0;
+/// Tolerance as a multiple of the spread: PyTorch's differences between orders of summation.
+const SPREAD_FACTOR: f64 = 2.0;
 
 fn runs() -> Value {
     serde_json::from_str(include_str!("../../../tests/golden/mixed-precision.json")).unwrap()
@@ -42,7 +42,7 @@ fn final_weights(precision: &str, like: &Weights) -> Weights {
     like.keys().map(read).collect()
 }
 
-/// Returns the Frobenius norm of the difference, divided by that of the change since the start.
+/// Returns the Frobenius norm of `got - want`, divided by that of `want - start`.
 fn distance(got: &Weights, want: &Weights, start: &Weights) -> f64 {
     let square = |a: &Weights, b: &Weights| {
         let pairs = a.iter().flat_map(|(name, values)| values.iter().zip(&b[name]));
@@ -51,7 +51,7 @@ fn distance(got: &Weights, want: &Weights, start: &Weights) -> f64 {
     (square(got, want) / square(want, start)).sqrt()
 }
 
-/// Replaces each element of the parameters. `change` receives the parameter's name, the index and the value.
+/// Replaces each element of the parameters. `change` gets the parameter's name, the element's index and its value.
 fn change_parameters(trainer: &mut Trainer, change: impl Fn(&str, usize, f64) -> f64) {
     let specs = trainer.model.parameters();
     let parts = trainer.parameters.iter().zip(specs).map(|((name, value), spec)| {
@@ -97,8 +97,8 @@ fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer)) -> 
         let (mut losses, mut scales) = (vec![], vec![]);
         for step in 0..steps {
             let before = trainer.parameters.clone();
-            let poisoned = trainer.scaler.is_some() && step as f64 == number("inf_step");
-            if poisoned {
+            let has_infinity = trainer.scaler.is_some() && step as f64 == number("inf_step");
+            if has_infinity {
                 change_parameters(trainer, |name, _, x| {
                     if name == "classifier.bias" {
                         f64::INFINITY
@@ -108,7 +108,7 @@ fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer)) -> 
                 });
             }
             losses.push(trainer.step(&examples).unwrap().loss);
-            if poisoned {
+            if has_infinity {
                 trainer.parameters = before;
             }
             scales.extend(trainer.scaler.as_ref().map(LossScaler::scale));
@@ -126,28 +126,29 @@ fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer)) -> 
 }
 
 #[test]
-fn twenty_steps_of_mixed_precision_are_as_near_to_pytorchs_as_sums_in_another_order() {
+fn twenty_steps_of_mixed_precision_match_pytorch_within_its_spread() {
     let golden = runs();
     for run in golden["runs"].as_array().unwrap() {
         let precision = run["precision"].as_str().unwrap();
         let got = train(&golden, precision, |_| ());
-        assert_eq!(got.scales, floats(&run["scales"]), "{precision}: events");
+        assert_eq!(got.scales, floats(&run["scales"]), "{precision}: loss scales");
 
-        let bound = |what: &str| ORDERS * run["spread"][what].as_f64().unwrap();
+        let bound = |key: &str| SPREAD_FACTOR * run["spread"][key].as_f64().unwrap();
         for (step, (loss, want)) in got.losses.iter().zip(expected(run)).enumerate() {
-            // This test sets a bias to infinity, so the loss is infinite. PyTorch's run sets a gradient to infinity, so its loss is finite.
+            // Skip the step with an infinity. This test sets a bias to infinity, so the loss is infinite. PyTorch's run sets a gradient to infinity,
+            // so its loss is finite.
             let skipped = !got.scales.is_empty() && golden["inf_step"] == step;
             assert!(
                 skipped || (loss - want).abs() <= bound("loss"),
-                "{precision}, step {step}: {loss} is not {want} ± {}",
+                "{precision}, step {step}: loss {loss}, expected {want} ± {}",
                 bound("loss")
             );
         }
         let want = final_weights(precision, &got.weights);
-        let apart = distance(&got.weights, &want, &got.start);
+        let difference = distance(&got.weights, &want, &got.start);
         assert!(
-            apart <= bound("weights"),
-            "{precision}: {apart:e} > {:e}",
+            difference <= bound("weights"),
+            "{precision}: weights differ by {difference:e}, more than {:e}",
             bound("weights")
         );
     }
@@ -157,13 +158,16 @@ fn twenty_steps_of_mixed_precision_are_as_near_to_pytorchs_as_sums_in_another_or
 fn an_error_in_a_step_of_mixed_precision_is_outside_the_bound() {
     let golden = runs();
     let run = &golden["runs"][2];
-    let bound = ORDERS * run["spread"]["weights"].as_f64().unwrap();
+    let bound = SPREAD_FACTOR * run["spread"]["weights"].as_f64().unwrap();
     let got = train(&golden, "16-mixed", |trainer| {
         change_parameters(trainer, |_, _, x| Format::F16.round(x).value);
     });
     let want = final_weights("16-mixed", &got.weights);
-    let apart = distance(&got.weights, &want, &got.start);
-    assert!(apart > bound, "f16 master weights: {apart:e}");
+    let difference = distance(&got.weights, &want, &got.start);
+    assert!(
+        difference > bound,
+        "f16 master weights differ by only {difference:e}"
+    );
 }
 
 #[test]
@@ -200,36 +204,36 @@ fn every_split_of_the_examples_into_micro_batches_gives_the_same_steps() {
 }
 
 #[test]
-fn an_overflow_in_one_of_two_micro_batches_is_one_decision_of_the_trainer() {
+fn an_overflow_in_one_of_two_micro_batches_skips_the_step_and_halves_the_scale_once() {
     let golden = golden();
     let [good, bad] = [(0, 4), (4, 6)].map(|rows| batch(&golden, rows));
     // A token that occurs only in the second micro-batch.
-    let word = bad.ids.iter().find(|word| !good.ids.contains(word)).unwrap();
+    let token = bad.ids.iter().find(|id| !good.ids.contains(id)).unwrap();
     let dim = golden["config"]["dim"].as_u64().unwrap() as usize;
-    let row = *word as usize * dim..(*word as usize + 1) * dim;
+    let row = *token as usize * dim..(*token as usize + 1) * dim;
     let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
     with_trainer(&golden, &axes, sgd(0.01), |trainer| {
         trainer.scaler = Some(LossScaler::new(LossScaling {
             growth_interval: 2,
             ..LossScaling::default()
         }));
-        let sound = trainer.parameters.clone();
+        let finite = trainer.parameters.clone();
         change_parameters(trainer, |name, index, x| {
             let hit = name.ends_with("word_embeddings.weight") && row.contains(&index);
             if hit { f64::INFINITY } else { x }
         });
-        let poisoned = weights(trainer);
+        let overflowed = weights(trainer);
         let both = [good.clone(), bad.clone()];
         let step = trainer.step(&both).unwrap();
         assert_eq!(step.scale, Some(ScaleChange::BackedOff(32768.0)));
-        assert_eq!(weights(trainer), poisoned, "the step is skipped");
+        assert_eq!(weights(trainer), overflowed, "the step is skipped");
 
-        trainer.parameters = sound;
+        trainer.parameters = finite;
         let changes = [(); 3].map(|()| trainer.step(&both).unwrap().scale.unwrap());
         let want = [ScaleChange::Kept, ScaleChange::Grew(65536.0), ScaleChange::Kept];
         assert_eq!(
             changes, want,
-            "an interval of two steps, not of two micro-batches"
+            "the growth interval counts steps, not micro-batches"
         );
     });
 }

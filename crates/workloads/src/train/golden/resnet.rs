@@ -1,4 +1,4 @@
-//! Compares a ResNet with PyTorch. `peers/pytorch/golden/resnet.py` computed the expected numbers and documents their meaning.
+//! Compares a ResNet with PyTorch. `peers/pytorch/golden/resnet.py` computes and documents the expected numbers.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
 
 /// Calls `run` with a trainer of the golden model.
 fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<ResNet>) -> T) -> T {
-    let _alone = alone(); // `start_over` seeds
+    let _alone = alone(); // `start_over` seeds the generator
     let of_model = ResNetSize {
         depth: size(golden, "depth"),
         width: size(golden, "width"),
@@ -51,7 +51,7 @@ fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut T
     with_golden(&task, &axes, (model, "resnet-tiny.safetensors"), run)
 }
 
-/// Returns the losses of steps over micro-batches, then logits in evaluation, running means and running variances.
+/// Returns the losses of steps over micro-batches, and afterwards the logits in evaluation, the running means and the running variances.
 fn steps(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
     with_resnet(golden, axes, |trainer| {
         let pieces = PIECES.map(|rows| images(golden, rows));
@@ -73,34 +73,34 @@ fn steps(golden: &Value, axes: &[(Axis, &str)]) -> [Vec<f64>; 4] {
     })
 }
 
-/// Asserts that every value is within a share of the largest.
-fn assert_close(what: &str, got: &[f64], wanted: &[f64], share: f64) {
-    assert_eq!(got.len(), wanted.len(), "{what}");
+/// Asserts that the difference of every value is at most `share` of the largest value.
+fn assert_close(context: &str, got: &[f64], wanted: &[f64], share: f64) {
+    assert_eq!(got.len(), wanted.len(), "{context}");
     let largest = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
     for (got, wanted) in got.iter().zip(wanted) {
         assert!(
             (got - wanted).abs() <= share * largest,
-            "{what}: {got} and not {wanted}, of at most {largest}"
+            "{context}: got {got}, expected {wanted} (largest value {largest})"
         );
     }
 }
 
 #[test]
-fn logits_and_gradients_are_pytorchs_in_f64() {
+fn logits_and_gradients_match_pytorch_in_f64() {
     let golden = golden();
     with_resnet(&golden, &[(Axis::Precision, "64-true")], |trainer| {
         let batch = images(&golden, (0, 6));
         let working = trainer.working();
-        let noted = RefCell::default();
+        let recorded = RefCell::default();
         let parameters = working.freeze();
         let pass = trainer
             .model
-            .pass(&parameters, &trainer.compute, Stage::Training(&noted));
+            .pass(&parameters, &trainer.compute, Stage::Training(&recorded));
         let input = ResNet::upload(&batch, trainer.device);
         let logits = trainer.model.forward(&pass, &input, |_| ());
         let logits: Vec<f64> = logits.into_data().iter::<f64>().collect();
         assert_close("logits", &logits, &floats(&golden["logits"]), 1e-12);
-        assert_eq!(noted.borrow().len(), trainer.model.norms().len());
+        assert_eq!(recorded.borrow().len(), trainer.model.norms().len());
 
         let mut sum = GradientSum::new(trainer.parameters.len());
         trainer.backward(&working, &batch, 1.0 / 6.0, &mut sum);
@@ -112,23 +112,29 @@ fn logits_and_gradients_are_pytorchs_in_f64() {
         let wanted = golden["gradients"].as_object().unwrap();
         assert_eq!(names.len(), wanted.len());
         for (name, gradient) in names.iter().zip(sum.iter()) {
-            let data = gradient.expect("every parameter is used").clone().into_data();
+            let data = gradient
+                .expect("every parameter has a gradient")
+                .clone()
+                .into_data();
             let values: Vec<f64> = data.iter::<f64>().collect();
             let norm = values.iter().map(|x| x * x).sum::<f64>().sqrt();
             let (of_norm, of_sum) = (&wanted[name]["norm"], &wanted[name]["sum"]);
             let largest = of_norm.as_f64().unwrap();
             assert!(
                 (norm - largest).abs() <= 1e-11 * largest,
-                "{name}: {norm} and not {largest}"
+                "{name}: norm {norm}, expected {largest}"
             );
-            let off = values.iter().sum::<f64>() - of_sum.as_f64().unwrap();
-            assert!(off.abs() <= 1e-10 * largest, "{name}: its sum is {off:e} off");
+            let difference = values.iter().sum::<f64>() - of_sum.as_f64().unwrap();
+            assert!(
+                difference.abs() <= 1e-10 * largest,
+                "{name}: the sum differs by {difference:e}"
+            );
         }
     });
 }
 
 #[test]
-fn accumulated_steps_and_running_statistics_are_pytorchs_under_either_momentum() {
+fn accumulated_steps_and_running_statistics_match_pytorch_with_both_momentum_rules() {
     let golden = golden();
     for (precision, format, share) in [("64-true", "f64", 1e-11), ("32-true", "f32", 2e-5)] {
         for rule in ["keep", "scaled"] {
@@ -169,7 +175,7 @@ fn running(trainer: &Trainer<ResNet>) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn the_momentum_changes_what_is_tested_and_no_bit_of_what_is_learnt() {
+fn the_momentum_rule_changes_running_statistics_but_not_weights() {
     let golden = golden();
     for precision in ["32-true", "bf16-mixed", "16-mixed", "16-true"] {
         let of = |rule| {
@@ -184,16 +190,16 @@ fn the_momentum_changes_what_is_tested_and_no_bit_of_what_is_learnt() {
                 (losses, parameters(trainer), running(trainer))
             })
         };
-        let ((losses, learnt, followed), (losses_scaled, learnt_scaled, followed_scaled)) =
+        let ((losses, weights, statistics), (scaled_losses, scaled_weights, scaled_statistics)) =
             (of("keep"), of("scaled"));
-        assert_eq!(losses, losses_scaled, "{precision}");
-        assert!(learnt == learnt_scaled, "{precision}: weights differ");
-        assert_ne!(followed, followed_scaled, "{precision}");
+        assert_eq!(losses, scaled_losses, "{precision}");
+        assert!(weights == scaled_weights, "{precision}: weights differ");
+        assert_ne!(statistics, scaled_statistics, "{precision}");
     }
 }
 
 #[test]
-fn a_trailing_group_follows_with_the_momentum_of_the_micro_batches_it_has() {
+fn an_incomplete_group_uses_the_momentum_of_its_number_of_micro_batches() {
     let golden = golden();
     let of = |rule, accumulate| {
         let axes = [(Axis::Accumulate, accumulate), (Axis::BatchNormMomentum, rule)];
@@ -202,12 +208,12 @@ fn a_trailing_group_follows_with_the_momentum_of_the_micro_batches_it_has() {
             running(trainer)
         })
     };
-    // A single micro-batch: an incomplete group of four, or a complete group of one.
+    // One micro-batch is an incomplete group of four, or a complete group of one.
     assert_eq!(of("scaled", "4"), of("keep", "1"));
 }
 
 /// Returns images whose last micro-batch is short.
-fn some_images() -> Dataset<crate::data::Images> {
+fn synthetic_dataset() -> Dataset<crate::data::Images> {
     crate::data::synthetic_images(
         &crate::data::Wanted::Divided(Split {
             join: false,
@@ -229,7 +235,7 @@ fn with_small<T>(
     let golden = golden();
     let axes = [&[(Axis::Batch, "8")], axes].concat();
     with_resnet(&golden, &axes, |trainer| {
-        let data = some_images();
+        let data = synthetic_dataset();
         let mut task = trainer.task.clone();
         change(&mut task);
         let of_model = ResNetSize { depth: 8, width: 4 };
@@ -247,7 +253,7 @@ fn trained(trainer: &mut Trainer<ResNet>, data: &Dataset<crate::data::Images>) -
 }
 
 #[test]
-fn what_comes_before_a_training_leaves_weights_and_running_statistics_alone() {
+fn warm_up_and_memory_step_do_not_change_weights_and_running_statistics() {
     for precision in ["32-true", "16-mixed", "bf16-true"] {
         let axes = [(Axis::Precision, precision), (Axis::Accumulate, "2")];
         let plain = with_small(&axes, |_| (), trained);
@@ -267,7 +273,7 @@ fn what_comes_before_a_training_leaves_weights_and_running_statistics_alone() {
 }
 
 #[test]
-fn a_resnet_is_observed_without_a_change_and_every_layer_of_it_is_named() {
+fn observation_does_not_change_a_resnet_and_records_every_layer() {
     let axes = [(Axis::Precision, "16-mixed")];
     let plain = with_small(&axes, |_| (), trained);
     let (observed, layers, ranges) = with_small(
@@ -279,18 +285,18 @@ fn a_resnet_is_observed_without_a_change_and_every_layer_of_it_is_named() {
             (trained, trainer.model.layers(), ranges)
         },
     );
-    assert!(plain == observed, "an observed step changed something");
+    assert!(plain == observed, "observation changed the training");
     for layer in layers {
         let of_layer = |range: &TensorRange| range.class == TensorClass::Activation && range.layer == layer;
         assert!(
             ranges.iter().any(of_layer),
-            "`{layer}` has no activations: {ranges:?}"
+            "no activations of `{layer}` in {ranges:?}"
         );
     }
 }
 
 #[test]
-fn the_sensitivity_of_a_resnet_is_found_layer_by_layer_and_leaves_it_as_it_was() {
+fn the_sensitivity_analysis_covers_every_layer_of_a_resnet_and_does_not_change_it() {
     with_small(
         &[],
         |_| (),
@@ -301,13 +307,13 @@ fn the_sensitivity_of_a_resnet_is_found_layer_by_layer_and_leaves_it_as_it_was()
             assert!([parameters(trainer), running(trainer)] == before);
             let alone: BTreeSet<_> = trials.iter().filter_map(|trial| trial.layer.clone()).collect();
             assert_eq!(alone, trainer.model.layers().into_iter().collect());
-            assert!(verdict.detail.contains("bits of exponent"), "{}", verdict.detail);
+            assert!(verdict.detail.contains("exponent bits"), "{}", verdict.detail);
         },
     );
 }
 
 #[test]
-fn checkpointing_changes_no_bit_of_a_resnet_and_follows_each_batch_once() {
+fn checkpointing_does_not_change_any_bit_of_a_resnet_or_its_running_statistics() {
     let golden = golden();
     for precision in ["32-true", "bf16-mixed", "16-mixed"] {
         let of = |checkpointing| {
@@ -319,7 +325,7 @@ fn checkpointing_changes_no_bit_of_a_resnet_and_follows_each_batch_once() {
 }
 
 #[test]
-fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
+fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
     let golden = golden();
     let first = |kept: Option<&str>, precision| {
         with_resnet(&golden, &[(Axis::Precision, precision)], |trainer| {
@@ -339,7 +345,11 @@ fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
         (Axis::Precision, "bf16-mixed"),
         (Axis::KeepF32, "conv1+layer1+layer2+layer3+linear"),
     ];
-    assert_eq!(steps(&golden, &all), steps(&golden, &[]), "every layer kept");
+    assert_eq!(
+        steps(&golden, &all),
+        steps(&golden, &[]),
+        "all layers kept in f32"
+    );
     for matmul in ["high", "medium"] {
         let [losses, ..] = steps(&golden, &[(Axis::Matmul, matmul)]);
         assert_ne!(losses[0], exact, "{matmul}");
@@ -359,7 +369,7 @@ fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
 }
 
 #[test]
-fn a_resnet_learns_synthetic_images_and_its_running_statistics_serve_the_test() {
+fn a_resnet_learns_synthetic_images_and_predicts_with_running_statistics() {
     let golden = golden();
     let split = Split {
         join: false,
@@ -396,7 +406,7 @@ mod lavapipe_full {
         let golden = golden();
         let axes = [(Axis::Accumulate, "2"), (Axis::BatchNormMomentum, "scaled")];
         let wanted = &golden["steps"]["f32"]["scaled"];
-        // The unfused kernels are those of the convolutions, which have their own tests.
+        // Test only with fusion: the kernels without fusion are tested with the convolutions.
         let got = on(vulkan(true), || steps(&golden, &axes));
         for (key, got) in ["losses", "logits", "means", "variances"].iter().zip(got) {
             assert_close(key, &got, &floats(&wanted[key]), 2e-5);

@@ -1,5 +1,4 @@
-//! Compares a vision transformer with PyTorch and transformers. `peers/pytorch/golden/vit.py` computed the expected numbers and documents their
-//! meaning.
+//! Compares a vision transformer with PyTorch and transformers. `peers/pytorch/golden/vit.py` computes and documents the expected numbers.
 
 use super::*;
 use crate::{
@@ -23,7 +22,7 @@ fn size(golden: &Value, key: &str) -> u32 {
 fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
     let edge = size(golden, "image_size") as usize;
     let values = 3 * edge * edge;
-    // The file stores integers, in units of a quarter.
+    // The file stores pixel values as integers in units of 1/4.
     let all = floats(&golden["images"]);
     let all: Vec<f32> = all.iter().map(|quarters| *quarters as f32 / 4.0).collect();
     let labels: Vec<i32> = floats(&golden["labels"]).iter().map(|x| *x as i32).collect();
@@ -75,7 +74,7 @@ fn steps_dropping(golden: &Value, axes: &[(Axis, &str)], dropout: f64, parts: &[
 }
 
 #[test]
-fn logits_are_pytorchs() {
+fn logits_match_pytorch() {
     let golden = golden();
     for (precision, tolerance) in [("64-true", 1e-10), ("32-true", 1e-5)] {
         let logits = with_vit(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
@@ -88,7 +87,7 @@ fn logits_are_pytorchs() {
 }
 
 #[test]
-fn the_loss_and_every_gradient_are_pytorchs_in_f64() {
+fn the_loss_and_every_gradient_match_pytorch_in_f64() {
     let golden = golden();
     with_vit(&golden, &[(Axis::Precision, "64-true")], 0.0, |trainer| {
         let batch = images(&golden, ALL[0]);
@@ -102,14 +101,14 @@ fn the_loss_and_every_gradient_are_pytorchs_in_f64() {
 }
 
 #[test]
-fn steps_follow_pytorch_in_f64_in_one_micro_batch_and_in_two_and_checkpointed() {
+fn steps_match_pytorch_in_f64_with_one_micro_batch_with_two_and_with_checkpointing() {
     let golden = golden();
     let wanted = expected(&golden["training"]);
     let precision = (Axis::Precision, "64-true");
     let whole = steps(&golden, &[precision], &ALL);
-    assert_close(&whole, &wanted, F64, "in one");
+    assert_close(&whole, &wanted, F64, "one micro-batch");
     let two = [precision, (Axis::Accumulate, "2")];
-    assert_close(&steps(&golden, &two, &PIECES), &wanted, F64, "in two");
+    assert_close(&steps(&golden, &two, &PIECES), &wanted, F64, "two micro-batches");
     let checkpointed = [precision, (Axis::Checkpointing, "on")];
     assert_eq!(steps(&golden, &checkpointed, &ALL), whole);
 }
@@ -122,7 +121,7 @@ fn single_precision_differs_from_pytorch_by_rounding_alone() {
 }
 
 #[test]
-fn checkpointing_changes_no_bit_and_drops_the_same_elements_again() {
+fn checkpointing_does_not_change_any_bit_with_and_without_dropout() {
     let golden = golden();
     for precision in ["32-true", "bf16-mixed", "16-mixed"] {
         let of = |checkpointing, dropout| {
@@ -130,13 +129,17 @@ fn checkpointing_changes_no_bit_and_drops_the_same_elements_again() {
             steps_dropping(&golden, &axes, dropout, &PIECES)
         };
         assert_eq!(of("on", 0.0), of("off", 0.0), "{precision}");
-        assert_eq!(of("on", 0.3), of("off", 0.3), "{precision}: dropped");
-        assert_ne!(of("off", 0.3), of("off", 0.0), "{precision}: nothing was dropped");
+        assert_eq!(of("on", 0.3), of("off", 0.3), "{precision}, dropout 0.3");
+        assert_ne!(
+            of("off", 0.3),
+            of("off", 0.0),
+            "{precision}: dropout does not change the losses"
+        );
     }
 }
 
 #[test]
-fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
+fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
     let golden = golden();
     let first = |kept: Option<&str>, precision| {
         with_vit(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
@@ -155,7 +158,7 @@ fn every_layer_that_multiplies_follows_the_setting_and_can_be_kept_out_of_it() {
     assert_eq!(
         steps(&golden, &all, &ALL),
         steps(&golden, &[], &ALL),
-        "every layer kept"
+        "all layers kept in f32"
     );
 }
 

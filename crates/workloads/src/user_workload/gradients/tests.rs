@@ -36,7 +36,7 @@ impl<M: Module + 'static> UserWorkload for Case<M> {
     type Input = Tensor<2>;
 
     fn examples(&self, _: Option<&Path>) -> Result<Examples<[f32; VALUES]>, String> {
-        unreachable!("the tests have their own")
+        unreachable!("the tests create their own examples")
     }
 
     fn bytes(&self, _: &[f32; VALUES]) -> Vec<u8> {
@@ -44,7 +44,7 @@ impl<M: Module + 'static> UserWorkload for Case<M> {
     }
 
     fn classes(&self) -> u32 {
-        unreachable!("no data is read")
+        unreachable!("the tests do not use classes")
     }
 
     fn model(&self, device: &Device) -> M {
@@ -69,9 +69,13 @@ fn examples() -> Vec<([f32; VALUES], u32)> {
     (0..3).map(example).collect()
 }
 
-/// Compares the gradients of a module with those of burn in f32. In the other formats of the CPU, logits must be close to those in f64, and the
-/// same in training unless the name mentions dropout.
-fn agree<M: Module + 'static>(name: &str, make: fn(&Device) -> M, forward: fn(&M, Tensor<2>) -> Tensor<2>) {
+/// Asserts that the gradients of a module equal those of burn in f32. Asserts for each format of the CPU that logits are close to those in f64,
+/// and that they are the same in training, unless the name contains `dropout`.
+fn assert_agrees<M: Module + 'static>(
+    name: &str,
+    make: fn(&Device) -> M,
+    forward: fn(&M, Tensor<2>) -> Tensor<2>,
+) {
     let own = UserModel::new(Arc::new(Case { make, forward }), 3).unwrap();
     let examples = examples();
     if let Err(error) = check(&own, &examples) {
@@ -80,12 +84,12 @@ fn agree<M: Module + 'static>(name: &str, make: fn(&Device) -> M, forward: fn(&M
 
     let device = Device::flex();
     let values = ModuleParameters::of(&*own.workload, own.seed).values;
-    let shown: Vec<_> = examples.iter().map(|(example, _)| example).collect();
+    let inputs: Vec<_> = examples.iter().map(|(example, _)| example).collect();
     let logits = |precision: Precision, trains: bool| {
         let autocast = Autocast::new(Compute::from(precision)).training(trains);
         let format = mantissa_precision::dtype(precision.parameters());
         let constants = Constants::new(own.seed);
-        let logits = own.logits(autocast, (&constants, &device), &shown, |place| {
+        let logits = own.logits(autocast, (&constants, &device), &inputs, |place| {
             let values = values[place].clone();
             let count = values.len();
             Tensor::<1>::from_data(TensorData::new(values, [count]), &device).cast(format)
@@ -104,17 +108,17 @@ fn agree<M: Module + 'static>(name: &str, make: fn(&Device) -> M, forward: fn(&M
         if !name.contains("dropout") {
             assert_eq!(logits(precision, true), rounded, "{name} in {precision}");
         }
-        let apart = norm(rounded.iter().zip(&exact).map(|(rounded, exact)| rounded - exact));
+        let difference = norm(rounded.iter().zip(&exact).map(|(rounded, exact)| rounded - exact));
         let scale = norm(exact.iter().copied());
         assert!(
-            apart <= tolerance * scale,
-            "{name} in {precision}: {rounded:?}, {exact:?}"
+            difference <= tolerance * scale,
+            "{name} in {precision}: got {rounded:?}, expected {exact:?}"
         );
     }
 }
 
 /// Reshapes `[n, 24]` to sequences of six tokens.
-fn words(input: Tensor<2>) -> Tensor<3> {
+fn sequences(input: Tensor<2>) -> Tensor<3> {
     let [n, _] = input.dims();
     input.reshape([n, 6, 4])
 }
@@ -130,8 +134,8 @@ fn rows<const D: usize>(output: Tensor<D>) -> Tensor<2> {
 }
 
 #[test]
-fn modules_of_burn_are_replayed_as_burn_computes_them() {
-    agree(
+fn replayed_burn_modules_agree_with_burn() {
+    assert_agrees(
         "transformer",
         |device| {
             let encoder = TransformerEncoderConfig::new(4, 8, 2, 2).with_norm_first(true);
@@ -141,20 +145,20 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
                 encoder.init(device),
             )
         },
-        |(places, encoder), input| {
-            let hidden = places.forward(words(input));
+        |(positions, encoder), input| {
+            let hidden = positions.forward(sequences(input));
             rows(encoder.forward(TransformerEncoderInput::new(hidden)))
         },
     );
-    agree(
+    assert_agrees(
         "quiet transformer with dropout",
         |device| {
             let encoder = TransformerEncoderConfig::new(4, 8, 2, 1).with_quiet_softmax(true);
             encoder.init(device)
         },
-        |encoder, input| rows(encoder.forward(TransformerEncoderInput::new(words(input)))),
+        |encoder, input| rows(encoder.forward(TransformerEncoderInput::new(sequences(input)))),
     );
-    agree(
+    assert_agrees(
         "masked attention",
         |device| {
             let attention = MultiHeadAttentionConfig::new(4, 2).with_dropout(0.0);
@@ -163,29 +167,29 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
         |attention, input| {
             let (n, device) = (input.dims()[0], input.device());
             let mask = generate_autoregressive_mask(n, 6, &device);
-            let output = attention.forward(MhaInput::self_attn(words(input)).mask_attn(mask));
+            let output = attention.forward(MhaInput::self_attn(sequences(input)).mask_attn(mask));
             rows(output.context)
         },
     );
-    agree(
+    assert_agrees(
         "rotary",
         |device| {
             let projection = LinearConfig::new(4, 4).init(device);
             (RotaryEncodingConfig::new(8, 4).init(device), projection)
         },
-        |(rotary, projection), input| rows(rotary.forward(projection.forward(words(input)))),
+        |(rotary, projection), input| rows(rotary.forward(projection.forward(sequences(input)))),
     );
-    agree(
+    assert_agrees(
         "lstm",
         |device| LstmConfig::new(4, 5, true).init(device),
-        |lstm, input| lstm.forward(words(input), None).1.hidden,
+        |lstm, input| lstm.forward(sequences(input), None).1.hidden,
     );
-    agree(
+    assert_agrees(
         "gru",
         |device| GruConfig::new(4, 5, true).init(device),
-        |gru, input| rows(gru.forward(words(input), None)),
+        |gru, input| rows(gru.forward(sequences(input), None)),
     );
-    agree(
+    assert_agrees(
         "convolutions",
         |device| {
             (
@@ -203,7 +207,7 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
             head.forward(rows(average.forward(pool.forward(hidden))))
         },
     );
-    agree(
+    assert_agrees(
         "lines",
         |device| {
             (
@@ -216,11 +220,11 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
             )
         },
         |(convolution, norm, pool), input| {
-            let lines = words(input).swap_dims(1, 2);
+            let lines = sequences(input).swap_dims(1, 2);
             rows(pool.forward(norm.forward(convolution.forward(lines))))
         },
     );
-    agree(
+    assert_agrees(
         "gates and dropout",
         |device| {
             (
@@ -231,11 +235,11 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
             )
         },
         |(first, gated, second, dropout), input| {
-            let hidden = gated.forward(first.forward(words(input)));
+            let hidden = gated.forward(first.forward(sequences(input)));
             rows(dropout.forward(second.forward(hidden)))
         },
     );
-    agree(
+    assert_agrees(
         "activations",
         |device| {
             (
@@ -257,7 +261,7 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
                 + activation::silu(hidden).clamp(-0.2, 0.4)
         },
     );
-    agree(
+    assert_agrees(
         "table",
         |device| EmbeddingConfig::new(3, 5).init(device),
         |table, input| {
@@ -265,7 +269,7 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
             rows(table.forward(numbers))
         },
     );
-    agree(
+    assert_agrees(
         "resized",
         |device| {
             (
@@ -281,15 +285,15 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
             rows(unfold.forward(resize.forward(convolution.forward(images(input)))))
         },
     );
-    agree(
+    assert_agrees(
         "statistics",
         |device| LinearConfig::new(4, 4).init(device),
         |linear, input| {
-            let hidden = linear.forward(words(input));
+            let hidden = linear.forward(sequences(input));
             let (variance, mean) = hidden.clone().var_mean(2);
             let normal = (hidden.clone() - mean) / (variance + 1e-3).sqrt();
-            let most = hidden.clone().max_dim(1).expand([normal.dims()[0], 6, 4]);
-            let sums = normal.cumsum(1).sort(2) + most.powf_scalar(3.0);
+            let maximum = hidden.clone().max_dim(1).expand([normal.dims()[0], 6, 4]);
+            let sums = normal.cumsum(1).sort(2) + maximum.powf_scalar(3.0);
             let flags = sums.clone().greater_elem(0.0);
             rows(sums.mask_fill(flags.bool_not(), -0.5) + hidden.flip([1]).repeat_dim(2, 1))
         },
@@ -297,13 +301,13 @@ fn modules_of_burn_are_replayed_as_burn_computes_them() {
 }
 
 #[test]
-fn a_gradient_that_is_not_a_number_does_not_hide_a_detached_layer() {
+fn a_nan_gradient_does_not_hide_a_detached_layer() {
     let case = Case::<(Linear, Linear)> {
         make: |device| {
             let layer = LinearConfig::new(VALUES, 2);
             (layer.init(device), layer.init(device))
         },
-        // The gradient of a square root of zero times zero is NaN.
+        // The gradient of `sqrt(x * 0)` is NaN.
         forward: |(undefined, detached), input| {
             let root = (undefined.forward(input.clone()) * 0.0).sqrt();
             root + detached.forward(input).detach()
