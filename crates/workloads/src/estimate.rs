@@ -7,7 +7,7 @@ mod ledger;
 use mantissa_core::{Cell, Format, OptimizerKind, Precision, Task, TrainTask};
 
 use crate::{
-    model_and_data::{EvaluateModel, asked},
+    model_and_data::{BuiltInModel, with_model},
     models::{F32Layers, Network},
 };
 
@@ -65,7 +65,8 @@ pub fn estimate(cell: &Cell) -> Option<MemoryEstimate> {
 /// Same as [`estimate`] for data that is already read, with its `vocabulary_size` and number of `classes`.
 pub(crate) fn estimate_for(cell: &Cell, (vocabulary_size, classes): (u32, u32)) -> Option<MemoryEstimate> {
     let precision = cell.setting.precision();
-    let parameters = asked(cell, (vocabulary_size, classes), Counting { cell })?;
+    let model = BuiltInModel::of(cell, (vocabulary_size, classes))?;
+    let parameters = with_model!(model, model => count_parameters(model, cell));
     let kept = MemoryEstimate {
         weights: parameters.all * bytes(precision.parameters()),
         weight_copies: match precision.is_mixed() {
@@ -97,28 +98,20 @@ struct Parameters {
 }
 
 /// Counts the parameters of a cell's model.
-struct Counting<'a> {
-    cell: &'a Cell,
-}
-
-impl EvaluateModel for Counting<'_> {
-    type Answer = Parameters;
-
-    fn of<M: Network>(self, model: M) -> Parameters {
-        let model = model.with_kept(kept(self.cell));
-        let mut counted = Parameters {
-            all: 0,
-            multiplied: 0,
-        };
-        for spec in model.parameters() {
-            let values = spec.shape.iter().product::<usize>() as u64;
-            counted.all += values;
-            if model.multiplies(&spec.name) {
-                counted.multiplied += values;
-            }
+fn count_parameters<M: Network>(model: M, cell: &Cell) -> Parameters {
+    let model = model.with_kept(kept(cell));
+    let mut counted = Parameters {
+        all: 0,
+        multiplied: 0,
+    };
+    for spec in model.parameters() {
+        let values = spec.shape.iter().product::<usize>() as u64;
+        counted.all += values;
+        if model.multiplies(&spec.name) {
+            counted.multiplied += values;
         }
-        counted
     }
+    counted
 }
 
 /// Returns the layers that a cell keeps in f32.

@@ -13,20 +13,20 @@ use crate::{
     WorkloadError,
     data::{Dataset, Labelled, Part, Wanted},
     initial_state::{Purpose, Start, start},
-    model_and_data::{Source, Work},
+    model_and_data::{ModelFactory, ModelTask},
     models::{Batch, Network, Norms, Stage},
     outcome::{allocator, progress, read},
     timing::wall_clock,
 };
 
-/// Runs an evaluation cell on the model and data of a source.
-pub(crate) fn evaluate<S: Source>(
+/// Runs an evaluation cell on the model and data of a factory.
+pub(crate) fn evaluate<F: ModelFactory>(
     cell: &Cell,
     task: &EvaluateTask,
     inputs: &Inputs,
     device: &Device,
     observer: &mut dyn Observer,
-    source: S,
+    factory: F,
 ) -> Result<Outcome, WorkloadError> {
     let begun = Instant::now();
     progress(observer, device, Phase::Prepare, 0, 1);
@@ -38,7 +38,7 @@ pub(crate) fn evaluate<S: Source>(
         observer,
     };
     let wanted = Wanted::Test(task.test);
-    source.work(cell, &wanted, inputs, testing)
+    factory.run(cell, &wanted, inputs, testing)
 }
 
 /// Evaluation before its model and data are loaded.
@@ -50,10 +50,10 @@ struct Testing<'a> {
     observer: &'a mut dyn Observer,
 }
 
-impl Work for Testing<'_> {
+impl ModelTask for Testing<'_> {
     type Output = Outcome;
 
-    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
+    fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let test = Test::new(self.cell, model, self.inputs, self.device)?;
         test.run(&data, self.begun, self.inputs, self.observer)
     }

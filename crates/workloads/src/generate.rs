@@ -15,7 +15,7 @@ use crate::{
     Inputs, Observer, Outcome, Phase, ReadWeights, TaskMeasurements, WorkloadError,
     data::{TokenBatch, Tokenized},
     initial_state::{Purpose, Start, start},
-    model_and_data::{GenerateText, with_writer},
+    model_and_data::with_text_generator,
     models::{KvCache, Network, Norms, Stage},
     outcome::{progress, read, sync},
     sampling::{Limits, sample},
@@ -42,7 +42,7 @@ pub(crate) fn generate(
         begun,
         observer,
     };
-    with_writer(&task.model, generating)
+    with_text_generator!(&task.model, model => generating.run(model))
 }
 
 /// Generation before its model is built.
@@ -195,10 +195,8 @@ impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
     }
 }
 
-impl GenerateText for Generating<'_> {
-    type Output = Outcome;
-
-    fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
+impl Generating<'_> {
+    fn run<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
         let (cell, task, device) = (self.cell, self.task, self.device);
         progress(self.observer, device, Phase::Prepare, 0, 1);
         let model = model

@@ -18,93 +18,93 @@ use crate::{
     },
 };
 
-/// Work on a model and its data, generic over their types.
-pub(crate) trait Work {
-    /// Result of the work.
+/// Task on a model and its data, generic over their types.
+pub(crate) trait ModelTask {
+    /// Result of the task.
     type Output;
 
-    /// Runs the work.
-    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Self::Output, WorkloadError>;
+    /// Runs the task.
+    fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Self::Output, WorkloadError>;
 }
 
-/// Source of a model and its data.
-pub(crate) trait Source {
-    /// Loads the `wanted` parts of the data, creates the model for it and runs the work.
-    fn work<W: Work>(
+/// Creates a model and loads its data.
+pub(crate) trait ModelFactory {
+    /// Loads the `wanted` parts of the data, creates the model for it and runs the task.
+    fn run<T: ModelTask>(
         self,
         cell: &Cell,
         wanted: &Wanted,
         inputs: &Inputs,
-        work: W,
-    ) -> Result<W::Output, WorkloadError>;
+        task: T,
+    ) -> Result<T::Output, WorkloadError>;
 }
 
-/// Source of the models of this crate.
+/// The models of this crate.
 pub(crate) struct BuiltIn;
 
-impl Source for BuiltIn {
-    fn work<W: Work>(
+impl ModelFactory for BuiltIn {
+    fn run<T: ModelTask>(
         self,
         cell: &Cell,
         wanted: &Wanted,
         inputs: &Inputs,
-        work: W,
-    ) -> Result<W::Output, WorkloadError> {
+        task: T,
+    ) -> Result<T::Output, WorkloadError> {
         match &cell.workload.task {
-            Task::Train(task) => with_subject(cell, (&task.model, task.dataset), wanted, inputs, work),
-            Task::Evaluate(task) => with_subject(cell, (&task.model, task.dataset), wanted, inputs, work),
+            Task::Train(of) => run_built_in(cell, (&of.model, of.dataset), wanted, inputs, task),
+            Task::Evaluate(of) => run_built_in(cell, (&of.model, of.dataset), wanted, inputs, task),
             Task::Generate(_) | Task::Kernel(_) => unreachable!("generation and kernels do not read data"),
         }
     }
 }
 
-fn with_subject<W: Work>(
+fn run_built_in<T: ModelTask>(
     cell: &Cell,
     (model, kind): (&Model, DatasetKind),
     wanted: &Wanted,
     inputs: &Inputs,
-    work: W,
-) -> Result<W::Output, WorkloadError> {
+    task: T,
+) -> Result<T::Output, WorkloadError> {
     match model {
         Model::Distilbert(size) => {
             let text = texts(cell, (model, kind), wanted, inputs)?;
             let rows = embedding_rows(cell, &text, inputs)?;
-            work.on(DistilBert::new(size.clone(), rows, text.classes), text)
+            task.run(DistilBert::new(size.clone(), rows, text.classes), text)
         }
         Model::Bert(size) => {
             let text = texts(cell, (model, kind), wanted, inputs)?;
             let (rows, head) = (embedding_rows(cell, &text, inputs)?, head(kind, &text));
-            work.on(Bert::new(size.clone(), rows, head), text)
+            task.run(Bert::new(size.clone(), rows, head), text)
         }
-        Model::Llama(size) => work.on(
+        Model::Llama(size) => task.run(
             Llama::new(size.clone()),
             texts(cell, (model, kind), wanted, inputs)?,
         ),
-        Model::Gpt2(size) => work.on(
+        Model::Gpt2(size) => task.run(
             Gpt2::new(size.clone()),
             texts(cell, (model, kind), wanted, inputs)?,
         ),
         Model::Bloom(size) => {
             let text = texts(cell, (model, kind), wanted, inputs)?;
-            work.on(Bloom::new(size.clone(), head(kind, &text)), text)
+            task.run(Bloom::new(size.clone(), head(kind, &text)), text)
         }
         Model::Resnet(size) => {
             let images = images(cell, (model, kind), wanted, inputs)?;
-            work.on(
+            task.run(
                 ResNet::new(size.clone(), images.test.edge(), images.classes),
                 images,
             )
         }
         Model::ResnetImagenet(size) => {
             let images = images(cell, (model, kind), wanted, inputs)?;
-            work.on(
+            task.run(
                 ImageNetResNet::new(size.clone(), images.test.edge(), images.classes),
                 images,
             )
         }
         Model::Vit(size) => {
             let images = images(cell, (model, kind), wanted, inputs)?;
-            work.on(Vit::new(size.clone(), images.classes), images)
+            task.run(Vit::new(size.clone(), images.classes), images)
         }
         Model::Own => Err(WorkloadError::Data(NO_OWN.to_owned())),
     }
@@ -113,29 +113,32 @@ fn with_subject<W: Work>(
 /// Error message if a suite requests `model = "own"` from a program without one.
 pub(crate) const NO_OWN: &str = "this program does not define its own model\n  hint: run `model = \"own\"` with a program that defines one, such as `examples/own_model.rs`";
 
-/// Work on a model that generates text, generic over its type.
-pub(crate) trait GenerateText {
-    /// Result of the work.
-    type Output;
-
-    /// Runs the work.
-    fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Self::Output, WorkloadError>;
+/// Evaluates an expression for a model that generates text.
+macro_rules! with_text_generator {
+    ($from:expr, $model:ident => $value:expr) => {
+        match $from {
+            mantissa_core::Model::Llama(size) => {
+                let $model = $crate::models::Llama::new(size.clone());
+                $value
+            }
+            mantissa_core::Model::Gpt2(size) => {
+                let $model = $crate::models::Gpt2::new(size.clone());
+                $value
+            }
+            mantissa_core::Model::Bloom(size) => {
+                let $model = $crate::models::Bloom::new(size.clone(), $crate::models::TextHead::Tokens);
+                $value
+            }
+            other => unreachable!("suites reject `{}` for text generation", other.name()),
+        }
+    };
 }
-
-/// Creates a model that generates text, and runs the work.
-pub(crate) fn with_writer<W: GenerateText>(model: &Model, writing: W) -> Result<W::Output, WorkloadError> {
-    match model {
-        Model::Llama(size) => writing.with(Llama::new(size.clone())),
-        Model::Gpt2(size) => writing.with(Gpt2::new(size.clone())),
-        Model::Bloom(size) => writing.with(Bloom::new(size.clone(), TextHead::Words)),
-        other => unreachable!("suites reject `{}` for text generation", other.name()),
-    }
-}
+pub(crate) use with_text_generator;
 
 /// Returns the head of a text model: a token head for running text, a class head for other text.
 fn head(kind: DatasetKind, text: &Dataset<Tokenized>) -> TextHead {
     match kind.is_running_text() {
-        true => TextHead::Words,
+        true => TextHead::Tokens,
         false => TextHead::Classes(text.classes),
     }
 }
@@ -263,58 +266,70 @@ fn images(
         .map_err(|error| WorkloadError::Data(error.to_string()))
 }
 
-/// Query on a model before its data is read, generic over its type.
-pub(crate) trait EvaluateModel {
-    /// Result of the query.
-    type Answer;
-
-    /// Runs the query.
-    fn of<M: Network>(self, model: M) -> Self::Answer;
+/// Built-in model before its data is read.
+pub(crate) enum BuiltInModel {
+    DistilBert(DistilBert),
+    Bert(Bert),
+    Llama(Llama),
+    Gpt2(Gpt2),
+    Bloom(Bloom),
+    ResNet(ResNet),
+    ImageNetResNet(ImageNetResNet),
+    Vit(Vit),
 }
 
-/// Queries the model of a cell before its data is read. Returns `None` if the cell does not have a built-in model. `vocabulary_size` is used
-/// unless the model's size defines one, and `classes` is the number of classes.
-pub(crate) fn asked<A: EvaluateModel>(
-    cell: &Cell,
-    (vocabulary_size, classes): (u32, u32),
-    query: A,
-) -> Option<A::Answer> {
-    let model = cell.workload.model()?;
-    let head = match &cell.workload.task {
-        Task::Train(task) if !task.dataset.is_running_text() => TextHead::Classes(classes),
-        Task::Evaluate(task) if !task.dataset.is_running_text() => TextHead::Classes(classes),
-        _ => TextHead::Words,
+impl BuiltInModel {
+    /// Creates the model of a cell. Returns `None` if the cell does not have a built-in model. `vocabulary_size` is used unless the model's
+    /// size defines one, and `classes` is the number of classes.
+    pub(crate) fn of(cell: &Cell, (vocabulary_size, classes): (u32, u32)) -> Option<Self> {
+        let model = cell.workload.model()?;
+        let head = match &cell.workload.task {
+            Task::Train(task) if !task.dataset.is_running_text() => TextHead::Classes(classes),
+            Task::Evaluate(task) if !task.dataset.is_running_text() => TextHead::Classes(classes),
+            _ => TextHead::Tokens,
+        };
+        let edge = model.image_size().unwrap_or(1) as usize;
+        Some(match model.clone() {
+            Model::Distilbert(size) => Self::DistilBert(DistilBert::new(size, vocabulary_size, classes)),
+            Model::Bert(size) => Self::Bert(Bert::new(size, vocabulary_size, head)),
+            Model::Llama(size) => Self::Llama(Llama::new(size)),
+            Model::Gpt2(size) => Self::Gpt2(Gpt2::new(size)),
+            Model::Bloom(size) => Self::Bloom(Bloom::new(size, head)),
+            Model::Resnet(size) => Self::ResNet(ResNet::new(size, edge, classes)),
+            Model::ResnetImagenet(size) => Self::ImageNetResNet(ImageNetResNet::new(size, edge, classes)),
+            Model::Vit(size) => Self::Vit(Vit::new(size, classes)),
+            Model::Own => return None,
+        })
+    }
+}
+
+/// Evaluates an expression for a [`BuiltInModel`] of any type.
+macro_rules! with_model {
+    ($from:expr, $model:ident => $value:expr) => {
+        match $from {
+            $crate::model_and_data::BuiltInModel::DistilBert($model) => $value,
+            $crate::model_and_data::BuiltInModel::Bert($model) => $value,
+            $crate::model_and_data::BuiltInModel::Llama($model) => $value,
+            $crate::model_and_data::BuiltInModel::Gpt2($model) => $value,
+            $crate::model_and_data::BuiltInModel::Bloom($model) => $value,
+            $crate::model_and_data::BuiltInModel::ResNet($model) => $value,
+            $crate::model_and_data::BuiltInModel::ImageNetResNet($model) => $value,
+            $crate::model_and_data::BuiltInModel::Vit($model) => $value,
+        }
     };
-    let edge = model.image_size().unwrap_or(1) as usize;
-    Some(match model.clone() {
-        Model::Distilbert(size) => query.of(DistilBert::new(size, vocabulary_size, classes)),
-        Model::Bert(size) => query.of(Bert::new(size, vocabulary_size, head)),
-        Model::Llama(size) => query.of(Llama::new(size)),
-        Model::Gpt2(size) => query.of(Gpt2::new(size)),
-        Model::Bloom(size) => query.of(Bloom::new(size, head)),
-        Model::Resnet(size) => query.of(ResNet::new(size, edge, classes)),
-        Model::ResnetImagenet(size) => query.of(ImageNetResNet::new(size, edge, classes)),
-        Model::Vit(size) => query.of(Vit::new(size, classes)),
-        Model::Own => return None,
-    })
 }
+pub(crate) use with_model;
 
 /// Returns the operations of the layers that a cell keeps in f32.
 pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
-    struct KeptOperations(F32Layers, Operation);
-    impl EvaluateModel for KeptOperations {
-        type Answer = Vec<Operation>;
-
-        fn of<M: Network>(self, model: M) -> Vec<Operation> {
-            let Self(kept, attention) = self;
-            model.with_kept(kept).kept_operations(attention)
-        }
-    }
     let kept = F32Layers::Matching(cell.setting.keep_f32().to_vec());
     let attention = match cell.setting.attention() {
         Attention::Fused => Operation::FusedAttention,
         Attention::Math => Operation::Matmul,
     };
     // The names of layers do not depend on the data.
-    asked(cell, (1, 1), KeptOperations(kept, attention)).unwrap_or_default()
+    let Some(model) = BuiltInModel::of(cell, (1, 1)) else {
+        return vec![];
+    };
+    with_model!(model, model => model.with_kept(kept).kept_operations(attention))
 }

@@ -33,7 +33,7 @@ use crate::{
     data::{Dataset, Labelled, Part, Wanted},
     estimate::estimate_for,
     initial_state::{Purpose, Start, start},
-    model_and_data::{Source, Work},
+    model_and_data::{ModelFactory, ModelTask},
     models::{Batch, DistilBert, Network, Norms, Stage},
     outcome::{progress, read, sync},
     timing::wall_clock,
@@ -44,14 +44,14 @@ pub(crate) use batch_order::{learning_rate, order};
 pub(crate) use evaluate::Evaluation;
 pub(crate) use warm_up::{first, sizes};
 
-/// Runs a training cell on the model and data of a source.
-pub(crate) fn train<S: Source>(
+/// Runs a training cell on the model and data of a factory.
+pub(crate) fn train<F: ModelFactory>(
     cell: &Cell,
     task: &TrainTask,
     inputs: &Inputs,
     device: &Device,
     observer: &mut dyn Observer,
-    source: S,
+    factory: F,
 ) -> Result<Outcome, WorkloadError> {
     let started = Instant::now();
     progress(observer, device, Phase::Prepare, 0, 1);
@@ -64,7 +64,7 @@ pub(crate) fn train<S: Source>(
         started,
         observer,
     };
-    source.work(cell, &wanted, inputs, training)
+    factory.run(cell, &wanted, inputs, training)
 }
 
 /// Training before its model and data are loaded.
@@ -77,10 +77,10 @@ struct Training<'a> {
     observer: &'a mut dyn Observer,
 }
 
-impl Work for Training<'_> {
+impl ModelTask for Training<'_> {
     type Output = Outcome;
 
-    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
+    fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let trainer = Trainer::new(self.cell, self.task, model, self.inputs, self.device)?;
         train_on(trainer, &data, self.inputs, self.started, self.observer)
     }

@@ -24,7 +24,7 @@ use crate::{
     Inputs, Observer, Outcome, WorkloadError,
     data::{Dataset, Labelled, Part, Wanted, divided},
     evaluate,
-    model_and_data::{Source, Work},
+    model_and_data::{ModelFactory, ModelTask},
     models::{F32Layers, Init, Network, ParameterSpec, Pass},
     train,
 };
@@ -88,12 +88,26 @@ pub struct Examples<E> {
 
 /// Type-erased [`UserWorkload`] that a worker runs for `model = "own"` in a suite.
 #[derive(Clone)]
-pub struct OwnModel(Arc<dyn RunWorkload>);
+pub struct OwnModel(Arc<RunWorkload>);
+
+type RunWorkload =
+    dyn Fn(&Cell, &Inputs, &Device, &mut dyn Observer) -> Result<Outcome, WorkloadError> + Send + Sync;
 
 impl OwnModel {
     /// Wraps a workload.
     pub fn new(workload: impl UserWorkload) -> Self {
-        Self(Arc::new(Shared(Arc::new(workload))))
+        let workload = Arc::new(workload);
+        let run = move |cell: &Cell, inputs: &Inputs, device: &Device, observer: &mut dyn Observer| {
+            let own = UserModel::new(workload.clone(), cell.seed)?;
+            match &cell.workload.task {
+                Task::Train(task) => train::train(cell, task, inputs, device, observer, own),
+                Task::Evaluate(task) => evaluate::evaluate(cell, task, inputs, device, observer, own),
+                Task::Generate(_) | Task::Kernel(_) => {
+                    unreachable!("suites accept own models only for training and evaluation")
+                }
+            }
+        };
+        Self(Arc::new(run))
     }
 
     pub(crate) fn run(
@@ -103,7 +117,7 @@ impl OwnModel {
         device: &Device,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, WorkloadError> {
-        self.0.run(cell, inputs, device, observer)
+        (self.0)(cell, inputs, device, observer)
     }
 }
 
@@ -113,45 +127,14 @@ impl fmt::Debug for OwnModel {
     }
 }
 
-trait RunWorkload: Send + Sync {
-    fn run(
-        &self,
-        cell: &Cell,
-        inputs: &Inputs,
-        device: &Device,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, WorkloadError>;
-}
-
-struct Shared<W>(Arc<W>);
-
-impl<W: UserWorkload> RunWorkload for Shared<W> {
-    fn run(
-        &self,
-        cell: &Cell,
-        inputs: &Inputs,
-        device: &Device,
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome, WorkloadError> {
-        let own = UserModel::new(self.0.clone(), cell.seed)?;
-        match &cell.workload.task {
-            Task::Train(task) => train::train(cell, task, inputs, device, observer, own),
-            Task::Evaluate(task) => evaluate::evaluate(cell, task, inputs, device, observer, own),
-            Task::Generate(_) | Task::Kernel(_) => {
-                unreachable!("suites accept own models only for training and evaluation")
-            }
-        }
-    }
-}
-
-impl<W: UserWorkload> Source for UserModel<W> {
-    fn work<K: Work>(
+impl<W: UserWorkload> ModelFactory for UserModel<W> {
+    fn run<T: ModelTask>(
         self,
         cell: &Cell,
         wanted: &Wanted,
         inputs: &Inputs,
-        work: K,
-    ) -> Result<K::Output, WorkloadError> {
+        task: T,
+    ) -> Result<T::Output, WorkloadError> {
         let mut paths = inputs.data.values();
         let path = paths.next().map(PathBuf::as_path);
         if paths.next().is_some() {
@@ -163,7 +146,7 @@ impl<W: UserWorkload> Source for UserModel<W> {
         if let Task::Train(_) = &cell.workload.task {
             gradients::check(&self, &data.train.examples)?;
         }
-        work.on(self, data)
+        task.run(self, data)
     }
 }
 

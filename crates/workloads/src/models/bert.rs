@@ -81,13 +81,13 @@ impl Network for Bert {
                 specs.linear("bert.pooler.dense", &[dim, dim], normal);
                 specs.linear("classifier", &[classes as usize, dim], normal);
             }
-            TextHead::Words => specs.linear(&format!("{TRANSFORM}.dense"), &[dim, dim], normal),
+            TextHead::Tokens => specs.linear(&format!("{TRANSFORM}.dense"), &[dim, dim], normal),
         }
         for layer in (0..self.size.num_hidden_layers).map(layer_name) {
             specs.norm(&format!("{layer}.attention.output.LayerNorm"), dim);
             specs.norm(&format!("{layer}.output.LayerNorm"), dim);
         }
-        if self.head == TextHead::Words {
+        if self.head == TextHead::Tokens {
             specs.norm(&format!("{TRANSFORM}.LayerNorm"), dim);
             specs.add(DECODER_BIAS, &[self.vocabulary], Init::Zeros);
         }
@@ -104,7 +104,7 @@ impl Network for Bert {
                 beside: &["cls.", "position_ids"],
             },
             // The decoder duplicates the embedding table and the bias.
-            TextHead::Words => Naming {
+            TextHead::Tokens => Naming {
                 prefix,
                 head: &["cls.predictions."],
                 classes: None,
@@ -135,7 +135,7 @@ impl Network for Bert {
     }
 
     fn tied_head(&self) -> Option<(&'static str, &'static str)> {
-        (self.head == TextHead::Words).then_some((DECODER, EMBEDDINGS))
+        (self.head == TextHead::Tokens).then_some((DECODER, EMBEDDINGS))
     }
 
     fn kept(&self) -> &F32Layers {
@@ -196,7 +196,7 @@ impl Network for Bert {
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
         match self.head {
             TextHead::Classes(_) => self.class(pass, hidden, input.ids.dims()),
-            TextHead::Words => token_logits(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
+            TextHead::Tokens => token_logits(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
         }
     }
 }
@@ -247,12 +247,12 @@ mod tests {
         };
         // Numbers of parameters as reported by Hugging Face.
         assert_eq!(count(TextHead::Classes(2)), 109_483_778);
-        assert_eq!(count(TextHead::Words), 109_514_298);
+        assert_eq!(count(TextHead::Tokens), 109_514_298);
     }
 
     #[test]
     fn the_embedding_table_is_not_cast_for_lookups_and_is_a_layer_of_the_head() {
-        let model = base(TextHead::Words);
+        let model = base(TextHead::Tokens);
         let layers = model.layers();
         // Six layers with weights and the attention in each block, the transform and the decoder.
         assert_eq!(layers.len(), 12 * 7 + 2);

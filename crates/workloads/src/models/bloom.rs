@@ -89,7 +89,7 @@ impl Network for Bloom {
                 beside: &["lm_head."],
             },
             // The language-model head duplicates the embedding table.
-            TextHead::Words => Naming {
+            TextHead::Tokens => Naming {
                 prefix,
                 head: &[],
                 classes: None,
@@ -114,7 +114,7 @@ impl Network for Bloom {
     }
 
     fn tied_head(&self) -> Option<(&'static str, &'static str)> {
-        (self.head == TextHead::Words).then_some((HEAD, EMBEDDINGS))
+        (self.head == TextHead::Tokens).then_some((HEAD, EMBEDDINGS))
     }
 
     fn kept(&self) -> &F32Layers {
@@ -161,7 +161,7 @@ impl Network for Bloom {
         let rows = pass.rows(normal, &input.rows);
         match self.head {
             TextHead::Classes(_) => pass.unbiased(rows, SCORE),
-            TextHead::Words => pass.tied(rows, EMBEDDINGS, HEAD),
+            TextHead::Tokens => pass.tied(rows, EMBEDDINGS, HEAD),
         }
     }
 }
@@ -242,13 +242,13 @@ mod tests {
             specs.map(|spec| spec.shape.iter().product::<usize>()).sum()
         };
         // Numbers of parameters as reported by Hugging Face.
-        assert_eq!(count(TextHead::Words), 559_214_592);
+        assert_eq!(count(TextHead::Tokens), 559_214_592);
         assert_eq!(count(TextHead::Classes(2)), 559_214_592 + 2 * 1024);
     }
 
     #[test]
     fn matmuls_are_layers_and_embeddings_and_norms_are_not() {
-        for (head, name) in [(TextHead::Words, HEAD), (TextHead::Classes(2), SCORE)] {
+        for (head, name) in [(TextHead::Tokens, HEAD), (TextHead::Classes(2), SCORE)] {
             let layers = published(head).layers();
             // Four layers with weights and the attention in each block, and the head.
             assert_eq!(layers.len(), 24 * 5 + 1);

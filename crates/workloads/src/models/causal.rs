@@ -10,7 +10,7 @@ pub(crate) enum TextHead {
     /// Classifies a text. The value is the number of classes.
     Classes(u32),
     /// Predicts tokens at some positions of a text.
-    Words,
+    Tokens,
 }
 
 /// Micro-batch for a causal model. Padding is at the end, so that no other token attends to it.

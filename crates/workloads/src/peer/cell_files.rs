@@ -275,16 +275,16 @@ mod tests {
     use super::*;
     use crate::{
         data::Wanted,
-        model_and_data::{BuiltIn, Source, Work},
+        model_and_data::{BuiltIn, BuiltInModel, ModelFactory, ModelTask, with_model},
         train::testing::cell,
     };
 
     struct WriteFiles<'a>(CellFiles<'a>);
 
-    impl Work for WriteFiles<'_> {
+    impl ModelTask for WriteFiles<'_> {
         type Output = String;
 
-        fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<String, WorkloadError> {
+        fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<String, WorkloadError> {
             write_files(&self.0, &model, &data, Purpose::Training)
         }
     }
@@ -303,7 +303,7 @@ mod tests {
             folder: folder.path(),
         };
         let wanted = Wanted::Divided(task.split.clone());
-        let cell_file = BuiltIn.work(&cell, &wanted, &inputs, WriteFiles(files)).unwrap();
+        let cell_file = BuiltIn.run(&cell, &wanted, &inputs, WriteFiles(files)).unwrap();
         let text = fs::read_to_string(folder.path().join(cell_file)).unwrap();
         let cell_file: Value = serde_json::from_str(&text).unwrap();
         let file = |name: &str| fs::read(folder.path().join(cell_file[name].as_str().unwrap())).unwrap();
@@ -317,22 +317,13 @@ mod tests {
                 .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
                 .collect()
         };
-        struct Initial<'a>(&'a dyn Fn(&str) -> Vec<f32>, u64);
-        impl crate::model_and_data::EvaluateModel for Initial<'_> {
-            type Answer = usize;
-
-            fn of<M: Network>(self, model: M) -> usize {
-                let Self(values, seed) = self;
-                let compared = model
-                    .initial(seed)
-                    .map(|(name, _, expected)| assert_eq!(Values::F32(values(&name)), expected, "{name}"));
-                compared.count()
-            }
-        }
         let words = cell_file["words"].as_u64().unwrap() as u32;
         let classes = cell_file["classes"].as_u64().unwrap() as u32;
-        let compared =
-            crate::model_and_data::asked(&cell, (words, classes), Initial(&values, cell.seed)).unwrap();
+        let model = BuiltInModel::of(&cell, (words, classes)).unwrap();
+        let compared = with_model!(model, model => {
+            let initial = model.initial(cell.seed);
+            initial.map(|(name, _, expected)| assert_eq!(Values::F32(values(&name)), expected, "{name}")).count()
+        });
         assert!(compared > 10, "{compared}");
 
         let bytes = file("train");

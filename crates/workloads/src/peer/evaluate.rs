@@ -12,7 +12,7 @@ use crate::{
     data::{Dataset, Labelled, Part},
     evaluate::{Predictions, agreement, go_through, micro_batches, outcome, warn_if_failed},
     initial_state::Purpose,
-    model_and_data::Work,
+    model_and_data::ModelTask,
     models::Network,
 };
 
@@ -21,10 +21,10 @@ pub(super) struct Testing<'a> {
     pub session: Session<'a>,
 }
 
-impl Work for Testing<'_> {
+impl ModelTask for Testing<'_> {
     type Output = Outcome;
 
-    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
+    fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let Self { mut session } = self;
         let cell_file = write_files(&session.handing(), &model, &data, Purpose::Testing)?;
         let loaded = session.load(&cell_file)?;

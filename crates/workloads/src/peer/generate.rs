@@ -13,45 +13,38 @@ use crate::{
     Outcome, Phase, ReadWeights, WorkloadError,
     data::Tokenized,
     generate::{Generated, generate_texts, warm_up},
-    model_and_data::GenerateText,
     models::Network,
 };
 
-/// Generation before its model is built.
-pub(super) struct Generating<'a> {
-    pub session: Session<'a>,
-    pub task: &'a GenerateTask,
-}
+/// Runs a generation cell.
+pub(super) fn generate<M: Network<Part = Tokenized>>(
+    mut session: Session<'_>,
+    task: &GenerateTask,
+    model: &M,
+) -> Result<Outcome, WorkloadError> {
+    let cell_file = hand_over_prompts(&session.handing(), model, task)?;
+    let loaded = session.load(&cell_file)?;
 
-impl GenerateText for Generating<'_> {
-    type Output = Outcome;
+    let started = Instant::now();
+    session.progress(Phase::WarmUp, 0, 1);
+    let warm = warm_up(task.into(), || write(&mut session))?;
+    let warmup_seconds = started.elapsed().as_secs_f64();
 
-    fn with<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
-        let Self { mut session, task } = self;
-        let cell_file = hand_over_prompts(&session.handing(), &model, task)?;
-        let loaded = session.load(&cell_file)?;
-
-        let started = Instant::now();
-        session.progress(Phase::WarmUp, 0, 1);
-        let warm = warm_up(task.into(), || write(&mut session))?;
-        let warmup_seconds = started.elapsed().as_secs_f64();
-
-        let (n, max_samples) = (session.cell.setting.batch() as usize, task.max_samples);
-        session.progress(Phase::Measure, 0, max_samples.into());
-        let texts = generate_texts(task, n, |number| {
-            let written = write(&mut session)?;
-            session.progress(Phase::Measure, number.into(), max_samples.into());
-            let throttled = session.observer.is_throttled(written.window.start);
-            Ok((written, throttled))
-        })?;
-        // The following work does not count towards the setting's time, energy or memory.
-        session.progress(Phase::Evaluate, 0, max_samples.into());
-        session.observer.memory_known();
-        let read = session.inputs.weights_of(&session.cell.workload.name);
-        let read = read.map(|_| ReadWeights::ByAnother);
-        let seconds = (loaded.seconds, warmup_seconds);
-        Ok(texts.outcome(task, n, read, vec![warm], seconds))
-    }
+    let (n, max_samples) = (session.cell.setting.batch() as usize, task.max_samples);
+    session.progress(Phase::Measure, 0, max_samples.into());
+    let texts = generate_texts(task, n, |number| {
+        let written = write(&mut session)?;
+        session.progress(Phase::Measure, number.into(), max_samples.into());
+        let throttled = session.observer.is_throttled(written.window.start);
+        Ok((written, throttled))
+    })?;
+    // The following work does not count towards the setting's time, energy or memory.
+    session.progress(Phase::Evaluate, 0, max_samples.into());
+    session.observer.memory_known();
+    let read = session.inputs.weights_of(&session.cell.workload.name);
+    let read = read.map(|_| ReadWeights::ByAnother);
+    let seconds = (loaded.seconds, warmup_seconds);
+    Ok(texts.outcome(task, n, read, vec![warm], seconds))
 }
 
 fn write(session: &mut Session<'_>) -> Result<Generated, WorkloadError> {

@@ -16,7 +16,7 @@ use crate::{
     Inputs, Observer, Outcome, Phase, WorkloadError,
     data::Wanted,
     kernel::by_peer,
-    model_and_data::{BuiltIn, Source, with_writer},
+    model_and_data::{BuiltIn, ModelFactory, with_text_generator},
 };
 pub(crate) use cell_files::hand_over_operands;
 pub(crate) use program::{Launched, Request, What};
@@ -60,13 +60,15 @@ fn run_task(session: Session<'_>) -> Result<Outcome, WorkloadError> {
     match &cell.workload.task {
         Task::Train(task) => {
             let wanted = Wanted::Divided(task.split.clone());
-            BuiltIn.work(cell, &wanted, inputs, train::Training { session, task })
+            BuiltIn.run(cell, &wanted, inputs, train::Training { session, task })
         }
         Task::Evaluate(task) => {
             let wanted = Wanted::Test(task.test);
-            BuiltIn.work(cell, &wanted, inputs, evaluate::Testing { session })
+            BuiltIn.run(cell, &wanted, inputs, evaluate::Testing { session })
         }
-        Task::Generate(task) => with_writer(&task.model, generate::Generating { session, task }),
+        Task::Generate(task) => {
+            with_text_generator!(&task.model, model => generate::generate(session, task, &model))
+        }
         Task::Kernel(task) => by_peer(session, task),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     Outcome, Phase, Share, WorkloadError,
     data::{Dataset, Labelled, Part},
     initial_state::Purpose,
-    model_and_data::Work,
+    model_and_data::ModelTask,
     models::Network,
     train::{Evaluation, Log, StepResult, first, learning_rate, order, outcome, sizes},
 };
@@ -25,10 +25,10 @@ pub(super) struct Training<'a> {
     pub task: &'a TrainTask,
 }
 
-impl Work for Training<'_> {
+impl ModelTask for Training<'_> {
     type Output = Outcome;
 
-    fn on<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
+    fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let Self { mut session, task } = self;
         let cell_file = write_files(&session.handing(), &model, &data, Purpose::Training)?;
         let load_seconds = session.load(&cell_file)?.seconds;

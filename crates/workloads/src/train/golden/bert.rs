@@ -20,7 +20,7 @@ fn golden(name: &str, target: Target) -> Golden<Bert> {
         };
         let head = match target {
             Target::Class => TextHead::Classes(size(config, "num_labels")),
-            Target::NextToken | Target::MaskedToken => TextHead::Words,
+            Target::NextToken | Target::MaskedToken => TextHead::Tokens,
         };
         let model = Bert::new(of_model.clone(), size(config, "vocab_size"), head);
         (Model::Bert(of_model), model)

@@ -19,7 +19,7 @@ fn golden(name: &str, target: Target, share: f64) -> Golden<Bloom> {
         };
         let head = match target {
             Target::Class => TextHead::Classes(size(config, "num_labels")),
-            Target::NextToken | Target::MaskedToken => TextHead::Words,
+            Target::NextToken | Target::MaskedToken => TextHead::Tokens,
         };
         (Model::Bloom(of_model.clone()), Bloom::new(of_model, head))
     })
