@@ -6,6 +6,8 @@ use std::{
     io::{self, ErrorKind, IsTerminal, Write},
 };
 
+use mantissa_core::error_with_causes;
+
 use crate::exit::Exit;
 
 /// Longest message on standard error, in bytes. Longer messages are truncated.
@@ -65,9 +67,9 @@ impl Printer {
         let _ = writeln!(io::stderr(), "{}", visible(&shortened(text)));
     }
 
-    /// Prints the error of a command and its hint.
+    /// Prints the error of a command with its causes and its hint.
     pub(crate) fn error(&self, error: &anyhow::Error) {
-        self.warn(&format!("error: {error}"));
+        self.warn(&format!("error: {}", error_with_causes(error.as_ref())));
     }
 
     /// Returns true if progress may be drawn on standard error.

@@ -10,6 +10,7 @@ mod bit_rounding;
 mod cell;
 mod claim;
 mod command_line;
+mod error_causes;
 mod event;
 mod explain;
 mod files;
@@ -43,6 +44,7 @@ pub use bit_rounding::BitRounding;
 pub use cell::{Cell, CellId, CellMaker};
 pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
 pub use command_line::command_line;
+pub use error_causes::error_with_causes;
 pub use event::{Event, EventKind};
 pub use explain::{Example, Explanation, explain};
 pub use files::{
