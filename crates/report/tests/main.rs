@@ -9,7 +9,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 #[path = "support/advice.rs"]
 mod advice;
 mod advise;
-mod beside;
+mod side_by_side;
 mod browser;
 mod claims;
 mod comparisons;

@@ -6,4 +6,4 @@ mod quality;
 mod range_rules;
 mod seeds;
 mod ties;
-mod told;
+mod text;
