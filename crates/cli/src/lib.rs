@@ -15,6 +15,7 @@ mod paths;
 mod printer;
 mod progress;
 mod suites;
+mod watched_regression;
 
 use std::process::ExitCode;
 

@@ -1,15 +1,15 @@
 //! The table of axes: names, types, defaults, and the workloads that they apply to. It is the only place that lists the axes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Deserialize;
 
 use crate::{
     Accumulator, Attention, AxisValue, Backend, BatchNormMomentum, Distribution, Gelu, KernelKind,
-    LearningRateScaling, MatmulPrecision, Model, OptimizerKind, Precision, Task, TaskKind, ValueError,
+    LearningRateScaling, MatmulPrecision, Model, OptimizerKind, Precision, Task, TaskKind, UnknownName,
     Workload,
     axis_value::{AxisType, Seed},
-    name::named,
+    name::{in_one_line, named},
 };
 
 /// Defines [`Axis`] and [`Setting`].
@@ -59,7 +59,7 @@ macro_rules! axes {
             }
 
             /// Returns true if the axis applies to the model or the kernel of a workload, given that it applies to the task.
-            pub(crate) fn concerns(self, workload: &Workload) -> bool {
+            fn concerns(self, workload: &Workload) -> bool {
                 match self {
                     $($(Self::$axis => ($workloads as fn(&Workload) -> bool)(workload),)?)+
                     _ => true,
@@ -131,6 +131,40 @@ macro_rules! axes {
 impl Axis {
     fn typed<T: AxisType>(self, value: &AxisValue) -> Result<T, ValueError> {
         T::from_value(value)?.ok_or_else(|| self.rejects(T::VALID, value))
+    }
+
+    /// Returns the error for a value that the axis rejects.
+    fn rejects(self, valid: &'static str, given: &impl fmt::Display) -> ValueError {
+        ValueError::Kind {
+            axis: self,
+            takes: valid,
+            given: in_one_line(given),
+        }
+    }
+}
+
+/// Reason why an axis rejects a value.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ValueError {
+    /// The name is not in the list of the axis.
+    #[error(transparent)]
+    Unknown(#[from] UnknownName),
+    /// The value has the wrong type for the axis.
+    #[error("axis `{axis}` takes {takes}, not `{given}`")]
+    Kind {
+        /// Name of the axis.
+        axis: Axis,
+        /// Description of the valid values.
+        takes: &'static str,
+        /// The rejected value.
+        given: String,
+    },
+}
+
+impl Workload {
+    /// Returns true if an axis applies to the task and to its model or kernel.
+    pub fn concerns(&self, axis: Axis) -> bool {
+        axis.applies_to(self.kind()) && axis.concerns(self)
     }
 }
 
@@ -283,4 +317,46 @@ fn kernel(workload: &Workload) -> Option<KernelKind> {
 /// Returns true if a condition is true for the model of a workload.
 fn model(workload: &Workload, condition: impl Fn(&Model) -> bool) -> bool {
     workload.model().is_some_and(condition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_value_of_its_axis() {
+        for &axis in Axis::ALL {
+            for &backend in Backend::ALL {
+                let value = axis.default_value(backend);
+                assert_eq!(axis.value(value.clone()), Ok(value.clone()), "{axis}");
+                assert_eq!(axis.parse(&value.to_string()), Ok(value), "{axis}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_the_wrong_kind_are_refused_with_what_the_axis_takes() {
+        let error = Axis::Batch.parse("0").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "axis `batch` takes a whole number of 1 or more, not `0`"
+        );
+        assert!(Axis::AdamEps.parse("-1").is_err());
+        assert!(Axis::AdamEps.parse("NaN").is_err());
+        assert!(
+            Axis::Matmul
+                .parse("hihg")
+                .unwrap_err()
+                .to_string()
+                .contains("did you mean `high`")
+        );
+    }
+
+    #[test]
+    fn a_whole_number_is_a_real_one_too() {
+        assert_eq!(
+            Axis::AdamEps.value(AxisValue::Integer(1)),
+            Ok(AxisValue::Number(1.0))
+        );
+    }
 }

@@ -5,12 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Axis, Switch, UnknownName,
-    name::{Named, in_one_line},
-};
+use crate::{Switch, UnknownName, name::Named};
 
-/// Value of an axis in suites, on the command line and in records. [`Axis::value`] checks a value and [`Axis::parse`]
+/// Value of an axis in suites, on the command line and in records. `Axis::value` checks a value and `Axis::parse`
 /// reads one from text.
 #[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)] // unambiguous: each variant has its own JSON type
@@ -37,27 +34,9 @@ impl fmt::Display for AxisValue {
     }
 }
 
-/// Reason why an axis rejects a value.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum ValueError {
-    /// The name is not in the list of the axis.
-    #[error(transparent)]
-    Unknown(#[from] UnknownName),
-    /// The value has the wrong type for the axis.
-    #[error("axis `{axis}` takes {takes}, not `{given}`")]
-    Kind {
-        /// Name of the axis.
-        axis: Axis,
-        /// Description of the valid values.
-        takes: &'static str,
-        /// The rejected value.
-        given: String,
-    },
-}
-
 /// Type of the values of an axis.
 pub trait AxisType: Sized {
-    /// What an accessor of [`crate::Setting`] returns.
+    /// Return type of the accessors of [`crate::Setting`].
     type Read<'a>
     where
         Self: 'a;
@@ -234,59 +213,5 @@ impl AxisType for Vec<String> {
 
     fn read(&self) -> &[String] {
         self
-    }
-}
-
-impl Axis {
-    /// Returns the error for a value that the axis rejects.
-    pub(crate) fn rejects(self, valid: &'static str, given: &impl fmt::Display) -> ValueError {
-        ValueError::Kind {
-            axis: self,
-            takes: valid,
-            given: in_one_line(given),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Backend;
-
-    #[test]
-    fn every_default_is_a_value_of_its_axis() {
-        for &axis in Axis::ALL {
-            for &backend in Backend::ALL {
-                let value = axis.default_value(backend);
-                assert_eq!(axis.value(value.clone()), Ok(value.clone()), "{axis}");
-                assert_eq!(axis.parse(&value.to_string()), Ok(value), "{axis}");
-            }
-        }
-    }
-
-    #[test]
-    fn values_of_the_wrong_kind_are_refused_with_what_the_axis_takes() {
-        let error = Axis::Batch.parse("0").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "axis `batch` takes a whole number of 1 or more, not `0`"
-        );
-        assert!(Axis::AdamEps.parse("-1").is_err());
-        assert!(Axis::AdamEps.parse("NaN").is_err());
-        assert!(
-            Axis::Matmul
-                .parse("hihg")
-                .unwrap_err()
-                .to_string()
-                .contains("did you mean `high`")
-        );
-    }
-
-    #[test]
-    fn a_whole_number_is_a_real_one_too() {
-        assert_eq!(
-            Axis::AdamEps.value(AxisValue::Integer(1)),
-            Ok(AxisValue::Number(1.0))
-        );
     }
 }

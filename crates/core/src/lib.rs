@@ -35,11 +35,11 @@ mod support;
 mod values;
 mod workload;
 
-pub use axes::{Axis, Setting};
+pub use axes::{Axis, Setting, ValueError};
 pub use axis_names::{
     Attention, Backend, BatchNormMomentum, Distribution, Gelu, LearningRateScaling, OptimizerKind, Switch,
 };
-pub use axis_value::{AxisValue, ValueError};
+pub use axis_value::AxisValue;
 pub use bit_rounding::BitRounding;
 pub use cell::{Cell, CellId, CellMaker};
 pub use claim::{Bounds, Claim, ClaimSource, Claimed, Comparison};
@@ -80,7 +80,6 @@ pub use setting::SkipReason;
 pub use support::Support;
 pub use values::Values;
 pub use workload::{
-    AttentionShape, CacheState, ConvolutionShape, DatasetKind, EvaluateTask, GenerateTask, Kernel,
-    KernelKind, KernelTask, LearningRateSchedule, MatmulShape, RowsShape, Split, Task, TaskKind, TrainTask,
-    Updates, Workload,
+    AttentionShape, CacheState, ConvolutionShape, EvaluateTask, GenerateTask, Kernel, KernelKind, KernelTask,
+    LearningRateSchedule, MatmulShape, RowsShape, Split, Task, TaskKind, TrainTask, Updates, Workload,
 };

@@ -7,8 +7,7 @@ use rayon::prelude::*;
 
 use crate::{
     contiguous::packed,
-    convert::CHUNK,
-    storage::{BLOCK, Stored, changed},
+    storage::{BLOCK, CHUNK, Stored, changed},
     vectorized::Wide,
 };
 /// Factors of an Adam step, not rounded to the format of the parameters: in bf16, 0.999 would be 1.

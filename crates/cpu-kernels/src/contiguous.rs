@@ -37,6 +37,17 @@ fn rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     contiguous(to, shape)
 }
 
+/// Returns the tensor, made contiguous if it is a small window of a large buffer. For functions that process whole
+/// buffers.
+pub(crate) fn trimmed(tensor: FlexTensor) -> FlexTensor {
+    let width = tensor.dtype().size();
+    if tensor.bytes().len() / width > 2 * tensor.layout().num_elements() {
+        tensor.to_contiguous()
+    } else {
+        tensor
+    }
+}
+
 /// Returns the offset of a row, given the sizes of the other dimensions and their strides, which must not be negative.
 pub(crate) fn place(row: usize, outer: &[usize], strides: &[isize]) -> usize {
     let sizes = outer.iter().zip(strides).rev();

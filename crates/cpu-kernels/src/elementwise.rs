@@ -3,7 +3,10 @@
 use burn_flex::FlexTensor;
 use num_traits::Zero;
 
-use crate::storage::{Stored, map, zip};
+use crate::{
+    map::{map, zip},
+    storage::Stored,
+};
 
 /// Computes the maximum of each element and 0. NaN is propagated, as in PyTorch.
 pub(crate) fn relu<T: Stored>(input: FlexTensor) -> FlexTensor {

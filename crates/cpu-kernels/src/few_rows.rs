@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use crate::{
     bf16_matmul::{self, Instruction},
     contiguous::packed,
-    convert::{round_bf16, round_tf32},
+    rounding::{round_bf16, round_tf32},
     storage::{BLOCK, Stored},
     vectorized::Wide,
 };

@@ -4,7 +4,8 @@ use burn_flex::FlexTensor;
 use mantissa_core::Gelu;
 
 use crate::{
-    storage::{Stored, map, zip},
+    map::{map, zip},
+    storage::Stored,
     vectorized::Wide,
 };
 

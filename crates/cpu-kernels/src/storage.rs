@@ -1,19 +1,11 @@
-//! Storage formats of tensors, and loops over tensors that widen, compute and round in one pass over memory.
+//! Storage formats of tensors, and their conversion to and from the format of intermediate results.
 
-use burn::{
-    backend::TensorMetadata,
-    tensor::{Bytes, Shape},
-};
+use burn::tensor::{Bytes, Shape};
 use burn_flex::{FlexTensor, Layout};
 use half::{bf16, f16, slice::HalfFloatSliceExt};
-use num_traits::Zero;
-use pulp::{Arch, NullaryFnOnce};
-use rayon::prelude::*;
 
 use crate::{
-    contiguous::packed,
-    convert::{CHUNK, narrow_bf16, round_bf16, round_f16, trimmed},
-    parallel_init::written,
+    rounding::{narrow_bf16, round_bf16, round_f16},
     vectorized::Wide,
 };
 
@@ -139,6 +131,9 @@ macro_rules! by_format {
 }
 pub(crate) use by_format;
 
+/// Elements per piece of work: 128 KiB of f32, which fits into the L2 cache.
+pub(crate) const CHUNK: usize = 32 * 1024;
+
 /// Values that are widened at a time. They and related blocks stay in the L1 cache.
 pub(crate) const BLOCK: usize = 1024;
 
@@ -157,134 +152,6 @@ pub(crate) fn contiguous<T: Stored>(values: Vec<T>, shape: Shape) -> FlexTensor 
 pub(crate) fn changed<'a, T: Stored>(values: &'a mut [T], place: &'a mut [T::Wide]) -> &'a mut [T::Wide] {
     T::seen(values, place);
     T::open(values, place)
-}
-
-/// Applies a function to every value, in place if the buffer is not shared. Keeps the layout: a transposed view remains transposed.
-pub(crate) fn map<T: Stored>(input: FlexTensor, f: impl Fn(T::Wide) -> T::Wide + Copy + Sync) -> FlexTensor {
-    let mut input = trimmed(input);
-    if input.is_unique() {
-        let values = input.storage_mut::<T>().par_chunks_mut(CHUNK);
-        values.for_each(|values| Arch::new().dispatch(MapHere { values, f }));
-        return input;
-    }
-    let from = input.storage::<T>();
-    let to = written(from.len(), CHUNK, |these, to| {
-        let from = &from[these];
-        Arch::new().dispatch(Map { from, to, f });
-    });
-    tensor(to, input.layout().clone())
-}
-
-struct Map<'a, T, F> {
-    from: &'a [T],
-    to: &'a mut [T],
-    f: F,
-}
-
-impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for Map<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let [mut before, mut after] = [[T::Wide::zero(); BLOCK]; 2];
-        for (from, to) in self.from.chunks(BLOCK).zip(self.to.chunks_mut(BLOCK)) {
-            let xs = T::seen(from, &mut before);
-            for (x, y) in xs.iter().zip(T::open(to, &mut after)) {
-                *y = (self.f)(*x);
-            }
-            T::settle(&after, to);
-        }
-    }
-}
-
-struct MapHere<'a, T, F> {
-    values: &'a mut [T],
-    f: F,
-}
-
-impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for MapHere<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let mut place = [T::Wide::zero(); BLOCK];
-        for values in self.values.chunks_mut(BLOCK) {
-            for x in changed(values, &mut place) {
-                *x = (self.f)(*x);
-            }
-            T::settle(&place, values);
-        }
-    }
-}
-
-/// Applies a function to every pair of values of two tensors of the same shape, in place of the left one if its buffer is not
-/// shared.
-pub(crate) fn zip<T: Stored>(
-    left: FlexTensor,
-    right: FlexTensor,
-    f: impl Fn(T::Wide, T::Wide) -> T::Wide + Copy + Sync,
-) -> FlexTensor {
-    let (mut left, right) = (packed(left), packed(right));
-    let ys = right.storage::<T>();
-    if left.is_unique() && left.storage::<T>().len() == ys.len() {
-        left.storage_mut::<T>()
-            .par_chunks_mut(CHUNK)
-            .zip(ys.par_chunks(CHUNK))
-            .for_each(|(xs, ys)| Arch::new().dispatch(ZipHere { xs, ys, f }));
-        return left;
-    }
-    let xs = left.storage::<T>();
-    let to = written(xs.len(), CHUNK, |these, to| {
-        let (xs, ys) = (&xs[these.clone()], &ys[these]);
-        Arch::new().dispatch(Zip { xs, ys, to, f });
-    });
-    contiguous(to, left.shape())
-}
-
-struct Zip<'a, T, F> {
-    xs: &'a [T],
-    ys: &'a [T],
-    to: &'a mut [T],
-    f: F,
-}
-
-impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for Zip<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let [mut left, mut right, mut after] = [[T::Wide::zero(); BLOCK]; 3];
-        let pairs = self.xs.chunks(BLOCK).zip(self.ys.chunks(BLOCK));
-        for ((xs, ys), to) in pairs.zip(self.to.chunks_mut(BLOCK)) {
-            let (xs, ys) = (T::seen(xs, &mut left), T::seen(ys, &mut right));
-            for ((x, y), z) in xs.iter().zip(ys).zip(T::open(to, &mut after)) {
-                *z = (self.f)(*x, *y);
-            }
-            T::settle(&after, to);
-        }
-    }
-}
-
-struct ZipHere<'a, T, F> {
-    xs: &'a mut [T],
-    ys: &'a [T],
-    f: F,
-}
-
-impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for ZipHere<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let [mut left, mut right] = [[T::Wide::zero(); BLOCK]; 2];
-        for (xs, ys) in self.xs.chunks_mut(BLOCK).zip(self.ys.chunks(BLOCK)) {
-            let ys = T::seen(ys, &mut right);
-            for (x, y) in changed(xs, &mut left).iter_mut().zip(ys) {
-                *x = (self.f)(*x, *y);
-            }
-            T::settle(&left, xs);
-        }
-    }
 }
 
 /// Returns the width of the rows of a shape.

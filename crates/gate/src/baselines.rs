@@ -13,40 +13,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{CellId, Profile, Record, RecordReader, SCHEMA_VERSION, open_regular};
-use serde::{Deserialize, Serialize};
+use mantissa_core::{CellId, Record, RecordReader, SCHEMA_VERSION, open_regular};
 
-use crate::{GateError, Mismatch, Part, RunMeasurements, machine_name, run_measurements::read_versioned};
-
-/// Content of `baseline.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BaselineInfo {
-    /// Version of the record format.
-    pub schema: u32,
-    /// Name of the baseline, e.g. that of a branch.
-    pub name: String,
-    /// Machine, backend and profile; equal to the name of the folder.
-    pub machine: String,
-    /// Profile of the run.
-    pub profile: Profile,
-    /// Name of the folder of the run.
-    pub run: String,
-    /// Start time of the run (RFC 3339, UTC).
-    pub started: String,
-    /// Git revision of the program that ran.
-    pub revision: Option<String>,
-    /// Number of cells.
-    pub cells: usize,
-    /// Smallest number of processes of any cell.
-    pub repeats: usize,
-    /// Number of processes of all cells, to detect a `records.jsonl` that lost lines.
-    pub records: usize,
-}
-
-impl BaselineInfo {
-    /// Name of the metadata file. A folder that contains it is a baseline, any other is a run.
-    pub const FILE: &str = "baseline.json";
-}
+use crate::{
+    BaselineInfo, GateError, Mismatch, Part, RunMeasurements, machine_name, run_measurements::read_versioned,
+};
 
 /// Folder of baselines.
 #[derive(Debug, Clone)]

@@ -12,7 +12,8 @@ use mantissa_core::{CellId, MetricName, SCHEMA_VERSION, read_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Fences, Gate, GateError, RunMeasurements, compare::Settings, machine_name, run_measurements::Version,
+    Fences, Gate, GateError, RunMeasurements, machine_name, run_measurements::Version,
+    setting_labels::SettingLabels,
 };
 
 /// Entry of a history: a cell of a run.
@@ -262,7 +263,7 @@ impl Series<'_> {
 /// Returns an entry for every cell of a run that was tried.
 fn entries(run: &RunMeasurements, gate: Gate) -> Vec<Entry> {
     let machine = machine_name(run);
-    let settings = Settings::of(run.cells.values());
+    let settings = SettingLabels::of(run.cells.values());
     let tried = run.cells.values().filter(|measured| measured.was_tried());
     tried
         .map(|measured| Entry {

@@ -8,7 +8,7 @@ use mantissa_analysis::{
 use mantissa_core::MetricName;
 
 use crate::{
-    Change, ChangeVerdict, Fences, MeasuredCell, Policy, compare::Pair, interleaving::is_interleaved,
+    Change, ChangeVerdict, Fences, MeasuredCell, Policy, interleaving::is_interleaved, pair::Pair,
     policy::SAYING_THE_SAME,
 };
 

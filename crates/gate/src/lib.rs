@@ -7,28 +7,36 @@
 //! ```
 //! This crate only reads records. It does not measure, and does not need a GPU.
 
+mod baseline_info;
 mod baselines;
 mod columns;
 mod compare;
+mod comparison;
 mod error;
+mod executed_precision;
+mod findings;
 mod gate_report;
 mod history;
 mod interleaving;
 mod judge;
 mod machine;
+mod mismatch;
+mod pair;
 mod policy;
 pub mod render;
 mod run_measurements;
+mod setting_labels;
 mod trend;
 
-pub use baselines::{BaselineInfo, Baselines};
-pub use compare::{
-    Change, ChangeVerdict, ComparedCell, Comparison, Fences, Finding, FindingKind, Side, compare,
-};
+pub use baseline_info::BaselineInfo;
+pub use baselines::Baselines;
+pub use compare::compare;
+pub use comparison::{Change, ChangeVerdict, ComparedCell, Comparison, Fences, Finding, FindingKind, Side};
 pub use error::GateError;
 pub use gate_report::{AllowedFailure, Failure, Gate, GateReport};
 pub use history::{Entry, History, Series};
-pub use machine::{Mismatch, Part, machine_name};
+pub use machine::machine_name;
+pub use mismatch::{Mismatch, Part};
 pub use policy::{Allowance, Day, Policy};
 pub use run_measurements::{MeasuredCell, Process, Reading, RunMeasurements, program_of, same_program};
 pub use trend::{ChangePoint, Point, Trend};

@@ -1,63 +1,13 @@
 //! Properties of the machine and the build that must be equal on both sides of a comparison, unless a mismatch is allowed.
 
 use mantissa_core::{Backend, DataSource, InputFile, data_difference};
-use serde::Serialize;
 
-use crate::{MeasuredCell, RunMeasurements};
+use crate::{MeasuredCell, Mismatch, Part, RunMeasurements};
 
-/// Property that must be equal on both sides of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Part {
-    /// Product name of the GPU.
-    Gpu,
-    /// Major version of the GPU's driver.
-    Driver,
-    /// Model of the CPU, if the CPU computes.
-    Cpu,
-    /// Number of cores available to the process, if the CPU computes.
-    Cores,
-    /// Backend that executed the operations.
-    Backend,
-    /// Profile of the run.
-    Profile,
-    /// `release` or `debug`.
-    Build,
-    /// Framework that computed: burn, or a peer.
-    Framework,
-    /// Content of the data, weights, vocabulary and configuration files.
-    Data,
-}
+/// Framework of a run without a peer.
+const BURN: &str = "burn";
 
 impl Part {
-    /// All parts, in the order in which they are reported.
-    pub const ALL: [Self; 9] = [
-        Self::Gpu,
-        Self::Driver,
-        Self::Cpu,
-        Self::Cores,
-        Self::Backend,
-        Self::Profile,
-        Self::Build,
-        Self::Framework,
-        Self::Data,
-    ];
-
-    /// Returns the name used by `--allow-mismatch`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gpu => "gpu",
-            Self::Driver => "driver",
-            Self::Cpu => "cpu",
-            Self::Cores => "cores",
-            Self::Backend => "backend",
-            Self::Profile => "profile",
-            Self::Build => "build",
-            Self::Framework => "framework",
-            Self::Data => "data",
-        }
-    }
-
     /// Returns the value of a run; `None` if it is unknown or irrelevant.
     pub fn of(self, measured: &RunMeasurements) -> Option<String> {
         let fingerprint = &measured.fingerprint;
@@ -85,34 +35,6 @@ impl Part {
     }
 }
 
-impl std::str::FromStr for Part {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|part| part.name() == text)
-            .ok_or_else(|| {
-                let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
-                format!("expected one of {}", names.join(", "))
-            })
-    }
-}
-
-/// Framework of a run without a peer.
-const BURN: &str = "burn";
-
-/// Part that differs between two runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mismatch {
-    /// The part.
-    pub part: Part,
-    /// Value of the baseline; `null` if it is unknown or irrelevant.
-    pub baseline: Option<String>,
-    /// Value of the candidate.
-    pub candidate: Option<String>,
-}
-
 impl Mismatch {
     /// Returns all parts that differ between two runs.
     pub fn between(baseline: &RunMeasurements, candidate: &RunMeasurements) -> Vec<Self> {
@@ -127,9 +49,7 @@ impl Mismatch {
             .chain(Self::of_data(baseline, candidate))
             .collect()
     }
-}
 
-impl Mismatch {
     /// Returns a mismatch for the first cell of both runs that read different input files or data.
     fn of_data(baseline: &RunMeasurements, candidate: &RunMeasurements) -> Option<Self> {
         fn of(cell: &MeasuredCell) -> (Option<&[InputFile]>, Option<&DataSource>) {
@@ -149,19 +69,6 @@ impl Mismatch {
             baseline: read(&differs.one),
             candidate: read(&differs.other),
         })
-    }
-}
-
-impl std::fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
-        write!(
-            f,
-            "{}: {} against {}",
-            self.part.name(),
-            text(&self.baseline),
-            text(&self.candidate)
-        )
     }
 }
 

@@ -1,6 +1,13 @@
 //! Tests of comparisons, the gate, histories and their formats on invented runs.
 
+mod baselines;
+mod findings;
 mod formats;
-mod gate;
 mod history;
+mod history_file;
+mod interleaving;
+mod metrics;
+mod mismatch;
+mod policy;
+mod run_measurements;
 mod support;

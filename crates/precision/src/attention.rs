@@ -9,10 +9,13 @@ use burn::{
         TensorMetadata,
         tensor::{BoolTensor, FloatTensor},
     },
-    tensor::{DType, Shape},
+    tensor::DType,
 };
 
-use crate::{MatmulMode, PrecisionBackend, backend::times};
+use crate::{
+    MatmulMode,
+    backend::{PrecisionBackend, times},
+};
 
 /// Gradients of attention: of queries, keys and values.
 pub(crate) type AttentionGradients<T> = [T; 3];
@@ -60,11 +63,4 @@ fn weights<B: PrecisionBackend>(
 /// Returns the most negative finite value. Unlike −∞ its gradient is not NaN, and its exponential is zero as well.
 pub(crate) fn lowest(dtype: DType) -> f64 {
     dtype.finfo().expect("attention scores have a float dtype").min
-}
-
-/// Returns the shape of the output of attention.
-#[cfg(feature = "cubecl")]
-pub(crate) fn shape(query: &Shape, value: &Shape) -> Shape {
-    let ([n, heads, sequence, _], [.., width]) = (query.dims::<4>(), value.dims::<4>());
-    Shape::new([n, heads, sequence, width])
 }

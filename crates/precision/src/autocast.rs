@@ -7,7 +7,7 @@
 use burn::tensor::DType;
 use mantissa_core::Precision;
 
-use crate::compute::dtype;
+use crate::dtypes::dtype;
 
 /// Cast that autocast applies to the inputs of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,60 +1,24 @@
 //! Operations with controlled arithmetic, as an extension of a burn backend.
 
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
-
 use burn::{
     backend::{
-        Backend, Dispatch, TensorMetadata, backend_extension,
+        Backend, TensorMetadata, backend_extension,
         ops::AttentionModuleOptions,
         tensor::{BoolTensor, FloatTensor, IntTensor},
     },
-    tensor::{DType, FloatDType, IndexingUpdateOp, Shape, Tensor, calculate_matmul_output},
+    tensor::{DType, FloatDType, IndexingUpdateOp, Shape},
 };
-use mantissa_core::{Accumulator, Gelu, Layout, MatmulPrecision};
+use mantissa_core::{Gelu, Layout};
 use mantissa_cpu_kernels::AdamRates;
 
-use crate::{
-    attention, batch_norm,
-    compute::inside,
-    convolution::{self, Convolution},
-    rotation,
-};
-
-/// Arithmetic of a matmul. `precision` concerns only f32 operands; other formats are multiplied as they are. Sums are
-/// accumulated in f32 (f64 for f64 operands) unless `accumulator` is narrower.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatmulMode {
-    /// Format to which f32 operands are rounded.
-    pub precision: MatmulPrecision,
-    /// Format of the running sum for 16-bit operands.
-    pub accumulator: Accumulator,
-    /// True if f32 sums of 16-bit operands are returned unrounded, to add something before rounding.
-    pub unrounded: bool,
-}
-
-impl MatmulMode {
-    /// Returns the dtype of the product of operands of this dtype.
-    pub fn output(self, operands: DType) -> DType {
-        match operands {
-            DType::F16 | DType::BF16 if self.unrounded && self.accumulator == Accumulator::F32 => DType::F32,
-            _ => operands,
-        }
-    }
-
-    /// Returns the same mode, with a product in the dtype of its operands.
-    pub fn rounded(self) -> Self {
-        Self {
-            unrounded: false,
-            ..self
-        }
-    }
-}
-
-/// Returns the shape of a matmul.
 #[cfg(feature = "cubecl")]
-fn product_shape(lhs: &Shape, rhs: &Shape) -> Shape {
-    calculate_matmul_output(lhs, rhs).expect("operands have compatible shapes")
-}
+use crate::output_shapes::{attention_shape, product_shape};
+use crate::{
+    composed::{self, over_rows, row},
+    convolution::{Convolution, by_unfolding},
+    dtypes::inside,
+    matmul_mode::MatmulMode,
+};
 
 /// Backend with controlled arithmetic.
 ///
@@ -93,7 +57,7 @@ pub trait PrecisionBackend: Backend {
         convolution: Convolution,
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
-        convolution::by_unfolding::<Self>(lhs, rhs, convolution, mode)
+        by_unfolding::<Self>(lhs, rhs, convolution, mode)
     }
 
     /// Unfolds all windows of `filter` rows and columns over zero-padded channels-last images `[n, h, w, c]`, one window
@@ -105,7 +69,7 @@ pub trait PrecisionBackend: Backend {
         stride: usize,
         padding: usize,
     ) -> FloatTensor<Self> {
-        convolution::windows::<Self>(images, filter, stride, padding)
+        composed::windows::<Self>(images, filter, stride, padding)
     }
 
     /// Computes `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each of the four `[columns]` and of the same dtype as
@@ -120,7 +84,7 @@ pub trait PrecisionBackend: Backend {
     ) -> FloatTensor<Self> {
         let (wide, dtype) = widen::<Self>(rows);
         let by = [mean, deviation, scale, shift];
-        narrow::<Self>(batch_norm::normalize_columns::<Self>(wide, by), dtype)
+        narrow::<Self>(composed::normalize_columns::<Self>(wide, by), dtype)
     }
 
     /// Computes the maximum of each element and 0.
@@ -144,7 +108,7 @@ pub trait PrecisionBackend: Backend {
     /// Computes attention in one kernel: `softmax(query · keyᵀ / √width) · value` over the positions that are not
     /// `padding`. Floats are `[n, heads, sequence, width]` and `padding` is `[n, heads, sequence, sequence]`. The
     /// arithmetic depends on the kernel; `mode` applies to the backward pass.
-    #[fusion(dtype = query, shape = attention::shape(query, value))]
+    #[fusion(dtype = query, shape = attention_shape(query, value))]
     fn fused_attention(
         query: FloatTensor<Self>,
         key: FloatTensor<Self>,
@@ -213,7 +177,7 @@ pub trait PrecisionBackend: Backend {
         interleaved: bool,
     ) -> FloatTensor<Self> {
         let (wide, dtype) = widen::<Self>(input);
-        narrow::<Self>(rotation::turn::<Self>(wide, cosine, sine, interleaved), dtype)
+        narrow::<Self>(composed::rotate::<Self>(wide, cosine, sine, interleaved), dtype)
     }
 
     /// Replaces elements by `value` where `hidden` is true. `hidden` has the shape of the tensor and may be a broadcast
@@ -247,15 +211,7 @@ pub trait PrecisionBackend: Backend {
             return Self::gelu_tanh_packed(input);
         }
         let (wide, dtype) = widen::<Self>(input);
-        let gelu = match form {
-            Gelu::Exact => Self::float_mul(wide.clone(), normal_distribution::<Self>(wide)),
-            Gelu::Tanh | Gelu::TanhPacked => {
-                let half = Self::float_mul_scalar(wide.clone(), 0.5.into());
-                let tanh = Self::float_add_scalar(inner_tanh::<Self>(wide), 1.0.into());
-                Self::float_mul(half, tanh)
-            }
-        };
-        narrow::<Self>(gelu, dtype)
+        narrow::<Self>(composed::gelu::<Self>(wide, form), dtype)
     }
 
     /// Computes [`Gelu::TanhPacked`] of 16-bit values.
@@ -272,10 +228,7 @@ pub trait PrecisionBackend: Backend {
         form: Gelu,
     ) -> FloatTensor<Self> {
         let ((input, dtype), (grad, _)) = (widen::<Self>(input), widen::<Self>(grad));
-        let slope = match form {
-            Gelu::Exact => exact_slope::<Self>(input),
-            Gelu::Tanh | Gelu::TanhPacked => tanh_slope::<Self>(input),
-        };
+        let slope = composed::gelu_slope::<Self>(input, form);
         narrow::<Self>(Self::float_mul(grad, slope), dtype)
     }
 
@@ -411,57 +364,13 @@ pub trait PrecisionBackend: Backend {
     }
 }
 
-/// Computes the tanh of GELU's approximation.
-fn inner_tanh<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
-    let square = B::float_mul(x.clone(), x.clone());
-    let slope = B::float_mul_scalar(square, (Gelu::TANH_LINE * Gelu::TANH_CUBE).into());
-    B::float_tanh(B::float_mul(
-        x,
-        B::float_add_scalar(slope, Gelu::TANH_LINE.into()),
-    ))
-}
-
-fn exact_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
-    let square = B::float_mul(x.clone(), x.clone());
-    let density = B::float_exp(B::float_mul_scalar(square, (-0.5).into()));
-    let density = B::float_mul_scalar(density, (1.0 / (2.0 * PI).sqrt()).into());
-    B::float_add(normal_distribution::<B>(x.clone()), B::float_mul(x, density))
-}
-
-fn tanh_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
-    let tanh = inner_tanh::<B>(x.clone());
-    let falling = B::float_mul(tanh.clone(), tanh.clone());
-    let falling = B::float_add_scalar(B::float_neg(falling), 1.0.into());
-    let square = B::float_mul(x.clone(), x.clone());
-    let inner = B::float_mul_scalar(square, (3.0 * Gelu::TANH_LINE * Gelu::TANH_CUBE).into());
-    let inner = B::float_mul(x, B::float_add_scalar(inner, Gelu::TANH_LINE.into()));
-    let sum = B::float_add(
-        B::float_add_scalar(tanh, 1.0.into()),
-        B::float_mul(inner, falling),
-    );
-    B::float_mul_scalar(sum, 0.5.into())
-}
-
-/// Sums over all rows, to `[n]`.
-fn over_rows<B: Backend>(tensor: FloatTensor<B>, row: Shape) -> FloatTensor<B> {
-    let n = row.num_elements();
-    let count = tensor.shape().num_elements() / n;
-    let sum = B::float_sum_dim(B::float_reshape(tensor, Shape::new([count, n])), 0);
-    B::float_reshape(sum, row)
-}
-
-/// Computes `Φ(x)`, the standard normal distribution function.
-fn normal_distribution<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
-    let erf = B::float_erf(B::float_mul_scalar(x, FRAC_1_SQRT_2.into()));
-    B::float_mul_scalar(B::float_add_scalar(erf, 1.0.into()), 0.5.into())
-}
-
 /// Widens tensors of 16-bit formats to f32. Also returns the original dtype.
 pub(crate) fn widen<B: PrecisionBackend>(tensor: FloatTensor<B>) -> (FloatTensor<B>, DType) {
     let dtype = tensor.dtype();
     (narrow::<B>(tensor, inside(dtype)), dtype)
 }
 
+/// Rounds to a dtype. Returns the tensor unchanged if it has this dtype.
 pub(crate) fn narrow<B: PrecisionBackend>(tensor: FloatTensor<B>, dtype: DType) -> FloatTensor<B> {
     if tensor.dtype() == dtype {
         tensor
@@ -474,16 +383,4 @@ pub(crate) fn narrow<B: PrecisionBackend>(tensor: FloatTensor<B>, dtype: DType) 
 pub(crate) fn times<B: PrecisionBackend>(tensor: FloatTensor<B>, factor: f64) -> FloatTensor<B> {
     let (wide, dtype) = widen::<B>(tensor);
     narrow::<B>(B::float_mul_scalar(wide, factor.into()), dtype)
-}
-
-/// Reshapes `[n]` to `[1, …, 1, n]`.
-fn row<B: Backend>(tensor: FloatTensor<B>, rank: usize) -> FloatTensor<B> {
-    let mut shape = vec![1; rank];
-    shape[rank - 1] = tensor.shape().num_elements();
-    B::float_reshape(tensor, Shape::from(shape))
-}
-
-/// Copies a tensor: the minimum work of a kernel.
-pub fn copied<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
-    Tensor::from_dispatch(Dispatch::copied(tensor.into_dispatch()))
 }

@@ -1,8 +1,8 @@
 //! Batch norm of images (arXiv 1502.03167), with running statistics that do not depend on the number of micro-batches.
 
 use burn::{
-    backend::{Backend, Dispatch, TensorMetadata, tensor::FloatTensor},
-    tensor::{DType, Device, Shape, Tensor},
+    backend::Dispatch,
+    tensor::{DType, Device, Tensor},
 };
 use mantissa_core::BatchNormMomentum;
 
@@ -10,7 +10,8 @@ use crate::{
     Compute,
     autocast::Operation,
     backend::PrecisionBackend,
-    compute::{inside, round, tensor_of, wide},
+    dtypes::inside,
+    tensor_ops::{round, tensor_of, wide},
 };
 
 /// Mean and variance of each channel, `[c]` each, in f32 or f64.
@@ -114,14 +115,6 @@ impl Compute {
         let output: Tensor<2> = tensor_of(Dispatch::normalize_columns(rows, mean, deviation, scale, shift));
         output.reshape([n, h, w, c]).permute([0, 3, 1, 2])
     }
-}
-
-/// Implements [`PrecisionBackend::normalize_columns`] with burn's operations.
-pub(crate) fn normalize_columns<B: Backend>(rows: FloatTensor<B>, by: [FloatTensor<B>; 4]) -> FloatTensor<B> {
-    let [_, columns] = rows.shape().dims();
-    let [mean, deviation, scale, shift] = by.map(|values| B::float_reshape(values, Shape::new([1, columns])));
-    let normal = B::float_div(B::float_sub(rows, mean), deviation);
-    B::float_add(B::float_mul(normal, scale), shift)
 }
 
 /// Computes `rows · scale + shift`, with one row per channel.

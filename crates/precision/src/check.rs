@@ -7,7 +7,7 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 use mantissa_core::{Accumulator, Attention, MatmulPrecision, Precision};
 pub use mantissa_core::{CandidateKernel, CheckedCandidate, CheckedOperation};
 
-use crate::{AttentionMask, Compute, compute::round, dtype};
+use crate::{AttentionMask, Compute, dtype, tensor_ops::round};
 
 /// Returns the names of the candidates for an operation under a setting, on a device with matrix units.
 pub fn candidates(operation: CheckedOperation, compute: &Compute) -> Vec<String> {

@@ -6,12 +6,13 @@
 
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
-    tensor::{Shape, Slice, s},
+    tensor::{Shape, Slice},
 };
 
 use crate::{
-    MatmulMode, PrecisionBackend,
-    backend::{narrow, widen},
+    MatmulMode,
+    backend::{PrecisionBackend, narrow, widen},
+    composed::{reshape, spread},
 };
 
 /// Maximum bytes of unfolded windows at a time; larger batches are split. Windows of 3 × 3 repeat each value nine times,
@@ -144,10 +145,6 @@ pub(crate) fn by_products<B: PrecisionBackend>(
     B::float_permute(reshape::<B, 4>(result, [n, h, w, channels]), &[0, 3, 1, 2])
 }
 
-fn reshape<B: Backend, const D: usize>(tensor: FloatTensor<B>, shape: [usize; D]) -> FloatTensor<B> {
-    B::float_reshape(tensor, Shape::new(shape))
-}
-
 /// Permutes `[n, c, h, w]` to `[n, h, w, c]`.
 fn channels_last<B: Backend>(images: FloatTensor<B>) -> FloatTensor<B> {
     B::float_permute(images, &[0, 2, 3, 1])
@@ -205,41 +202,6 @@ fn unfold<B: PrecisionBackend>(
         return reshape::<B, 2>(images, [n * h * w, c]);
     }
     B::windows(images, filter, stride, padding)
-}
-
-/// Implements [`PrecisionBackend::windows`] with burn's operations.
-pub(crate) fn windows<B: Backend>(
-    images: FloatTensor<B>,
-    [a, b]: [usize; 2],
-    stride: usize,
-    padding: usize,
-) -> FloatTensor<B> {
-    let [n, h, w, c] = images.shape().dims();
-    let images = match padding {
-        0 => images,
-        padding => spread::<B>(images, [h + 2 * padding, w + 2 * padding], [padding; 2], 1),
-    };
-    let windows = B::float_unfold(B::float_unfold(images, 1, a, stride), 2, b, stride);
-    let [_, y, x, ..] = windows.shape().dims::<6>();
-    let windows = B::float_permute(windows, &[0, 1, 2, 4, 5, 3]);
-    reshape::<B, 2>(windows, [n * y * x, a * b * c])
-}
-
-/// Writes channels-last images into a larger field of zeros, from row `top` and column `left` on, with their rows and
-/// columns `step` apart.
-fn spread<B: Backend>(
-    images: FloatTensor<B>,
-    [h, w]: [usize; 2],
-    [top, left]: [usize; 2],
-    step: usize,
-) -> FloatTensor<B> {
-    let [n, rows, columns, c] = images.shape().dims();
-    if (rows, columns) == (h, w) {
-        return images;
-    }
-    let field = B::float_zeros(Shape::new([n, h, w, c]), &images.device(), images.dtype().into());
-    let (bottom, right) = (top + (rows - 1) * step + 1, left + (columns - 1) * step + 1);
-    B::float_slice_assign(field, &s![.., top..bottom; step, left..right; step, ..], images)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use burn::{backend::DTypeUsage, tensor::Device};
 use mantissa_core::{Backend, Format, Support};
 
-pub use crate::kernels::{KernelCache, load_kernels};
+pub use crate::kernel_cache::{KernelCache, load_kernels};
 pub use crate::stream::beside_stream;
-use crate::{clock::Window, compiler_error::compiler_errors, compute::dtype};
+use crate::{clock::Window, compiler_error::compiler_errors, dtypes::dtype};
 
 /// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] succeeds.
 ///

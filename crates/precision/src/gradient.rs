@@ -5,7 +5,8 @@ use mantissa_core::Format;
 
 use crate::{
     Tracked,
-    compute::{dtype, round, total, wide},
+    dtypes::dtype,
+    tensor_ops::{round, total, wide},
 };
 
 /// Sum of gradients, one vector per parameter.

@@ -79,24 +79,30 @@ mod cast;
 pub mod check;
 mod clock;
 mod compiler_error;
+mod composed;
 mod compute;
 mod convolution;
 #[cfg(feature = "cubecl")]
 mod cube;
 mod cublas;
 pub mod device;
+mod dtypes;
 mod flex;
 mod gradient;
-mod kernels;
+mod kernel_cache;
 mod launched_kernels;
 mod launches;
 mod learning_rate;
 mod loss_scale;
+mod matmul_mode;
 mod optimizer;
+#[cfg(feature = "cubecl")]
+mod output_shapes;
 mod parameter;
 mod probe;
 mod rotation;
 mod stream;
+mod tensor_ops;
 #[cfg(feature = "cuda")]
 mod toolkit;
 mod values;
@@ -108,21 +114,24 @@ pub use mantissa_core::{
 pub use mantissa_cpu_kernels::AdamRates;
 
 pub use attention_mask::AttentionMask;
-pub use backend::{MatmulMode, PrecisionBackend, copied};
+pub use backend::PrecisionBackend;
 pub use batch_norm::{Moments, micro_batch_momentum};
 pub use cast::{Autocast, Constants, Recorder};
 pub use clock::{Clock, Timed};
-pub use compute::{Compute, dtype, transpose_heads};
+pub use compute::Compute;
 pub use convolution::{Convolution, Pass};
 pub use cublas::{CublasOperands, CublasProduct};
 pub use device::{AllocatorUsage, allocator_usage, submit};
+pub use dtypes::dtype;
 pub use gradient::GradientSum;
 pub use launched_kernels::without_recording;
 pub use launches::{Launches, observe_launches};
 pub use learning_rate::LearningRate;
 pub use loss_scale::{LossScaler, LossScaling, ScaleChange};
+pub use matmul_mode::MatmulMode;
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
 pub use probe::{Elsewhere, Observation, Operation, Probed, Rounding, Subnormals, probe, probe_external};
 pub use rotation::Rotation;
+pub use tensor_ops::{copied, transpose_heads};
 pub use values::data_of;

@@ -8,7 +8,8 @@ use mantissa_core::{Format, OptimizerKind};
 use crate::{
     AdamRates, GradientSum, ParameterSet,
     backend::PrecisionBackend,
-    compute::{dtype, round, times, total, wide},
+    dtypes::dtype,
+    tensor_ops::{round, times, total, wide},
 };
 
 /// Share of a parameter's norm by which a LARS step may move the parameter (arXiv 1708.03888, table 2).

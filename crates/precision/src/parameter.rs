@@ -6,12 +6,7 @@
 use burn::tensor::{Device, Tensor};
 use mantissa_core::Format;
 
-use crate::{
-    Compute, Values,
-    compute::{dtype, round},
-    gradient,
-    values::data_of,
-};
+use crate::{Compute, Values, dtypes::dtype, gradient, tensor_ops::round, values::data_of};
 
 /// Named parameters on a device, in order.
 ///

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use burn::{
-    backend::{Backend, Dispatch, TensorMetadata, tensor::FloatTensor},
-    tensor::{DType, Device, Shape, Slice, Tensor, TensorData},
+    backend::Dispatch,
+    tensor::{DType, Device, Tensor, TensorData},
 };
 
 use crate::{
     backend::PrecisionBackend,
-    compute::{primitive, tensor_of},
+    tensor_ops::{primitive, tensor_of},
 };
 
 /// Cosine and sine of the rotation angle of each pair of elements of a head at each position.
@@ -66,39 +66,6 @@ impl Rotation {
         let [input, cosine, sine] = [input, self.cosine.clone(), self.sine.clone()].map(primitive);
         tensor_of(Dispatch::rotate(input, cosine, sine, self.interleaved))
     }
-}
-
-/// Rotates values in the format of the angles, with burn's operations.
-pub(crate) fn turn<B: Backend>(
-    input: FloatTensor<B>,
-    cosine: FloatTensor<B>,
-    sine: FloatTensor<B>,
-    interleaved: bool,
-) -> FloatTensor<B> {
-    let [n, heads, sequence, width] = input.shape().dims();
-    let half = width / 2;
-    // The two elements of a pair are in a separate dimension: the last or the second to last.
-    let (split, of_pair) = match interleaved {
-        true => ([n, heads, sequence, half, 2], 4),
-        false => ([n, heads, sequence, 2, half], 3),
-    };
-    let pairs = B::float_reshape(input, Shape::new(split));
-    let [first, second] = [0, 1].map(|place| {
-        let mut slices = vec![Slice::from(..); of_pair + 1];
-        slices[of_pair] = Slice::from(place..place + 1);
-        let part = B::float_slice(pairs.clone(), &slices);
-        B::float_reshape(part, Shape::new([n, heads, sequence, half]))
-    });
-    let times = |part: &FloatTensor<B>, by: &FloatTensor<B>| B::float_mul(part.clone(), by.clone());
-    let turned = [
-        B::float_sub(times(&first, &cosine), times(&second, &sine)),
-        B::float_add(times(&second, &cosine), times(&first, &sine)),
-    ];
-    let mut of_one = split;
-    of_one[of_pair] = 1;
-    let turned = turned.map(|part| B::float_reshape(part, Shape::new(of_one)));
-    let pairs = B::float_cat(turned.to_vec(), of_pair);
-    B::float_reshape(pairs, Shape::new([n, heads, sequence, width]))
 }
 
 #[cfg(test)]

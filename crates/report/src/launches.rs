@@ -1,15 +1,12 @@
 //! Launch-bound rows: the device waits for the host to launch kernels most of the time.
 
-use mantissa_core::{Metric, MetricName, Record};
+use mantissa_core::MetricName;
 
-use crate::{Group, Row, units};
-
-/// Share of the time without a kernel on the device above which a row is launch-bound.
-const BOUND: f64 = 0.5;
+use crate::{Group, Row, row_notes::LAUNCH_BOUND, units};
 
 /// Returns `true` if a row is launch-bound.
 pub(crate) fn bound(row: &Row<'_>) -> bool {
-    idle(row).is_some_and(|idle| idle > BOUND)
+    idle(row).is_some_and(|idle| idle > LAUNCH_BOUND)
 }
 
 fn idle(row: &Row<'_>) -> Option<f64> {
@@ -48,19 +45,4 @@ fn range(rows: &[&Row<'_>]) -> String {
         true => format!("{lowest} %"),
         false => format!("{lowest} to {highest} %"),
     }
-}
-
-/// Returns the note of a launch-bound row.
-pub(crate) fn note<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> {
-    let value = |record: &Record, name| record.metrics.get(&name).and_then(|metric: &Metric| metric.value);
-    let mut of_processes = records.filter_map(|record| {
-        let idle = value(record, MetricName::DeviceIdleShare)?;
-        Some((idle, value(record, MetricName::LaunchesPerStep)?))
-    });
-    let (idle, launches) = of_processes.next().filter(|(idle, _)| *idle > BOUND)?;
-    Some(format!(
-        "launch-bound: {} launches per step, device idle for {:.0} % of the time",
-        units::count(launches.round() as u64),
-        idle * 100.0
-    ))
 }

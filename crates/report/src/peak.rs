@@ -4,26 +4,18 @@ use std::collections::HashMap;
 
 use mantissa_core::{Accumulator, Backend, ExecutedVerdict, MatmulPrecision, MetricName, Precision};
 
-use crate::{Row, Suite, shape};
+use crate::{Row, shape};
 
 /// Key of matmuls in one arithmetic on one backend.
 type Arithmetic = (Backend, Precision, MatmulPrecision, Accumulator);
 
 /// Sets the peak share of every kernel row on a GPU.
-pub(crate) fn share(suites: &mut [Suite<'_>]) {
+pub(crate) fn share(rows: &mut [&mut Row<'_>]) {
     let mut peaks: HashMap<Arithmetic, f64> = HashMap::new();
-    let rows = suites
-        .iter()
-        .flat_map(|suite| &suite.groups)
-        .flat_map(|group| &group.rows);
-    for (arithmetic, throughput) in rows.filter_map(measured) {
+    for (arithmetic, throughput) in rows.iter().filter_map(|row| measured(row)) {
         let peak = peaks.entry(arithmetic).or_default();
         *peak = peak.max(throughput);
     }
-    let rows = suites
-        .iter_mut()
-        .flat_map(|suite| &mut suite.groups)
-        .flat_map(|group| &mut group.rows);
     for row in rows {
         row.peak_share = measured(row).map(|(arithmetic, throughput)| throughput / peaks[&arithmetic]);
     }

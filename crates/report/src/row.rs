@@ -11,7 +11,7 @@ use crate::{
     Run,
     data_sheet::{self, SheetPeak},
     estimates::{RecordWithDigest, over_processes},
-    notes,
+    row_notes,
 };
 
 /// A cell with its estimates and comparisons.
@@ -92,7 +92,7 @@ impl<'a> Row<'a> {
             reason,
             unexpected,
             metrics: over_processes(&measured),
-            notes: notes::of_row(&measured),
+            notes: row_notes::of_row(&measured),
             records,
             measured,
             baseline: None,

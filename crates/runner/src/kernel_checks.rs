@@ -16,9 +16,9 @@ use mantissa_core::{
 
 use crate::{
     Engine, KernelToCheck, Progress, RunError, RunSettings, Stop, devices,
+    executor::CellResult,
     message::{Finished, Job, Request},
     process::Workers,
-    schedule::CellResult,
     side_by_side::run_side_by_side,
 };
 

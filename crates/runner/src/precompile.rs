@@ -6,10 +6,10 @@ use mantissa_core::{Backend, Plan, Status};
 
 use crate::{
     Engine, Progress, RunError, RunSettings, Stop, devices,
+    executor::CellResult,
     kernel_checks::kernels_of,
     message::{Finished, Job, Request},
     process::Workers,
-    schedule::CellResult,
     side_by_side::run_side_by_side,
 };
 

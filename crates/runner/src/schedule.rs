@@ -2,26 +2,26 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use mantissa_core::{
-    Backend, Cell, Event, Executed, Fingerprint, Phase, Plan, Record, Requested, SCHEMA_VERSION, Status,
-};
+use mantissa_core::{Backend, Cell, Executed, Fingerprint, Plan, Record, Requested, SCHEMA_VERSION, Status};
 
 use crate::{
     Busy, RunError, RunFolder, Signal, Stop,
     command::Commands,
+    executor::{CellResult, Executor},
     expect,
     fingerprint::fingerprint,
     folder::{has_samples, write_output},
     gpu_contention,
     inputs::InputHashes,
     ledger::is_final,
-    message::{Finished, Job, MemorySoFar, Request},
+    message::{Finished, Job, Request},
     pre_cell::{PreCell, merge},
+    progress::{Progress, ProgressEvent, ProgressUpdate},
 };
 
 /// Maximum number of processes of a run: cells times repeats.
@@ -29,106 +29,6 @@ const MOST_PROCESSES: u64 = 10_000_000;
 
 /// Maximum length of the reason of a record, in bytes.
 const LONGEST_REASON: usize = 64 << 10;
-
-/// Result of an executed cell.
-#[derive(Debug)]
-pub enum CellResult {
-    /// The worker sent its final message.
-    Finished(Box<Finished>),
-    /// The worker ended without a final message.
-    Died {
-        /// Status of the cell.
-        status: Status,
-        /// Reason for the status.
-        reason: String,
-        /// Last known peak memory.
-        memory: MemorySoFar,
-        /// Events up to the last message.
-        events: Vec<Event>,
-    },
-    /// The worker was killed because the run stops immediately. Nothing is recorded.
-    Stopped,
-    /// The data or weights of the user are invalid. The run ends, because every other cell would fail as well.
-    Refused(String),
-}
-
-/// Progress of the running cell.
-#[derive(Debug, Clone, Copy)]
-pub struct ProgressUpdate {
-    /// Current phase.
-    pub phase: Phase,
-    /// Completed steps of this phase.
-    pub done: u64,
-    /// Total steps of this phase.
-    pub total: u64,
-}
-
-/// Executor of cells: worker processes, or a script in tests.
-pub trait Executor {
-    /// Runs one cell. Returns its result, and its output except messages. Calls `on_progress` with every step, and with `None`
-    /// several times a second.
-    ///
-    /// # Errors
-    /// Errors that prevent every cell from running.
-    fn execute(
-        &mut self,
-        request: &Request,
-        timeout: Duration,
-        on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
-    ) -> Result<(CellResult, Vec<u8>), RunError>;
-}
-
-/// Progress event of a run.
-#[derive(Debug)]
-pub enum ProgressEvent<'a> {
-    /// The run starts.
-    Started {
-        /// Path of the run folder.
-        folder: &'a Path,
-        /// Plan of the run.
-        plan: &'a Plan,
-        /// Number of cells and repeats to execute, without skipped cells.
-        total: usize,
-    },
-    /// A step before the first cell.
-    Preparing {
-        /// Name of the step.
-        what: &'static str,
-        /// Completed parts.
-        done: usize,
-        /// Total parts.
-        total: usize,
-        /// Number of parallel processes.
-        processes: usize,
-    },
-    /// A worker starts.
-    Cell {
-        /// Cell of the worker.
-        cell: &'a Cell,
-        /// Number of the repeat, from 0.
-        repeat: u32,
-        /// Number of completed cells.
-        done: usize,
-        /// Estimated remaining time, once it can be estimated.
-        left: Option<Duration>,
-    },
-    /// The run waits before a cell, for this reason.
-    Waiting(&'a str),
-    /// A worker completed a step.
-    Step(ProgressUpdate),
-    /// A stop was requested. The run stops after the running cell.
-    Stopping,
-    /// A record was written.
-    Recorded(&'a Record),
-    /// All cells are done.
-    Ended,
-}
-
-/// Observer of the progress, called on the thread of the run.
-pub trait Progress {
-    /// Handles an event.
-    fn tell(&mut self, event: ProgressEvent<'_>);
-}
 
 /// Remaining work of a plan.
 pub struct Schedule<'a> {
@@ -448,6 +348,8 @@ fn time_left(elapsed: Duration, done: usize, total: usize) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use mantissa_core::{EventKind, PlannedCell};
 
     use super::*;

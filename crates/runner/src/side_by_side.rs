@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    Progress, ProgressEvent, RunError, Stop, message::Request, process::Workers, schedule::CellResult,
+    Progress, ProgressEvent, RunError, Stop, executor::CellResult, message::Request, process::Workers,
 };
 
 /// Host memory reserved for each process, in bytes. Parallel compilers must not exhaust the memory.

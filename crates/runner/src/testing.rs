@@ -11,7 +11,7 @@ use mantissa_inputs::Inputs;
 
 use crate::{
     CellResult, Executor, Finished, Policy, Progress, ProgressEvent, Request, RunError, RunSettings, Signal,
-    Stop, fingerprint, schedule::ProgressUpdate,
+    Stop, fingerprint, progress::ProgressUpdate,
 };
 
 /// Returns a plan with kernel cells of sizes 64, 128, … None is skipped.

@@ -1,148 +1,25 @@
 //! Planning: the product of workloads and axes as a list of cells.
 
-use std::collections::{BTreeMap, HashSet};
+mod error;
+mod options;
+mod settings;
+mod skip_reason;
+
+use std::collections::HashSet;
 
 use mantissa_core::{
-    Attention, Axis, AxisValue, Backend, Cell, CellId, CellMaker, ConvolutionShape, DatasetKind,
-    Distribution, Format, Gelu, Kernel, KernelKind, Model, Plan, PlannedCell, Precision, Profile, Setting,
-    SuiteInfo, Task, TaskKind, UnknownName, ValueError, Workload,
+    Axis, CellId, CellMaker, DatasetKind, Plan, PlannedCell, Setting, SuiteInfo, Task, TaskKind, Workload,
 };
 
+pub use error::PlanError;
+pub use options::{PlanOptions, StartingWeights};
+
+use self::{error::MOST_CELLS, settings::Settings, skip_reason::skip_reason};
 use crate::{
     Suite,
     axes::{self, Sweep},
     suite::Resolved,
 };
-
-/// Options of a plan.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlanOptions {
-    /// Profile, which selects sizes and axes of the suites.
-    pub profile: Profile,
-    /// Backend of the suites that do not sweep `backend`; `auto` is already resolved.
-    pub backend: Backend,
-    /// Sweeps that replace those of the suites, parsed by [`crate::parse_override`].
-    pub overrides: Vec<Sweep>,
-    /// Kinds of data that the user provides. Any other kind is replaced by its synthetic generator.
-    pub data: Vec<DatasetKind>,
-    /// Workloads that start from given weights.
-    pub weights: StartingWeights,
-    /// User models by workload, whose sizes replace those of the suites. The empty name applies to all other workloads with a model.
-    pub models: BTreeMap<String, Model>,
-    /// Substring of the workload name or of the setting text (`precision=bf16-mixed matmul=high …`). Cells that do not match are dropped.
-    pub filter: Option<String>,
-}
-
-/// Workloads that start from weights of the user.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub enum StartingWeights {
-    /// No weights. Workloads that need weights are skipped.
-    #[default]
-    None,
-    /// Random weights, by request. Only times and memory of such a run are meaningful.
-    Random,
-    /// All workloads.
-    All,
-    /// Workloads with these names.
-    Of(Vec<String>),
-}
-
-impl StartingWeights {
-    /// Returns true if a workload that needs weights can run.
-    fn available_for(&self, workload: &str) -> bool {
-        match self {
-            Self::None => false,
-            Self::Random | Self::All => true,
-            Self::Of(names) => names.iter().any(|name| name == workload),
-        }
-    }
-}
-
-/// Maximum number of cells of a run.
-const MOST_CELLS: u64 = 100_000;
-
-/// Error of planning.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum PlanError {
-    /// The override has no `=`.
-    #[error(
-        "`{given}` is not a valid axis override\n  hint: write `axis=value,value`, e.g. `accumulate=1,4`"
-    )]
-    NotAnOverride {
-        /// The rejected text.
-        given: String,
-    },
-    /// The overridden axis does not exist.
-    #[error(transparent)]
-    UnknownAxis(#[from] UnknownName),
-    /// The axis does not accept the value.
-    #[error(transparent)]
-    Value(#[from] ValueError),
-    /// Two overrides name the same axis.
-    #[error(
-        "axis `{axis}` is overridden more than once\n  hint: list all values in one override, `{axis}=value,value`"
-    )]
-    OverriddenTwice {
-        /// The axis.
-        axis: Axis,
-    },
-    /// A row of axes that change together has too few or too many values.
-    #[error("`{names}` takes `{wanted}`, not `{given}`")]
-    NotTogether {
-        /// Names of the axes.
-        names: String,
-        /// The invalid row.
-        given: String,
-        /// Expected notation of a row.
-        wanted: String,
-    },
-    /// The override does not apply to any task of the suites.
-    #[error("{}", axes::inapplicable(*.axis, .tasks))]
-    Inapplicable {
-        /// The axis.
-        axis: Axis,
-        /// Tasks of the suites.
-        tasks: Vec<TaskKind>,
-    },
-    /// Two suites have the same name.
-    #[error(
-        "two suites have the name `{name}`\n  hint: the name of a suite is its file name; rename one of the files"
-    )]
-    SameName {
-        /// The shared name.
-        name: String,
-    },
-    /// The weights are for another model than the workload's.
-    #[error(
-        "workload `{workload}` has the model `{wanted}`, but its weights are for the model `{given}`\n  hint: pass weights to a single workload with `--weights WORKLOAD=PATH`"
-    )]
-    OtherModel {
-        /// Name of the workload.
-        workload: String,
-        /// Model of the workload.
-        wanted: &'static str,
-        /// Model of the given weights.
-        given: &'static str,
-    },
-    /// The plan has more than 100,000 cells.
-    #[error(
-        "with workload `{workload}` of suite `{suite}`, the run has more than {MOST_CELLS} cells\n  hint: every axis multiplies the number of cells; join axes that change together with `+`"
-    )]
-    TooManyCells {
-        /// Name of the suite.
-        suite: String,
-        /// Name of the workload.
-        workload: String,
-    },
-    /// The filter matches no cell.
-    #[error("no cell matches `{filter}`\n  hint: a filter is a part of a workload name or of a setting such as `precision=16-mixed`; the workloads are {}", .workloads.join(", "))]
-    NothingMatches {
-        /// The filter.
-        filter: String,
-        /// Names of the existing workloads.
-        workloads: Vec<String>,
-    },
-}
 
 /// Computes the product of workloads and axes. Cells are ordered by suite, workload and axes; the last axis varies fastest. A cell that an
 /// earlier suite already contains, with the same workload name, is not planned again and belongs to the earlier suite.
@@ -317,174 +194,10 @@ fn with_dataset(mut workload: Workload, given: &[DatasetKind]) -> Workload {
     workload
 }
 
-fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<String> {
-    if let Some(reason) = cell.setting.skip_reason() {
-        return Some(reason.to_string());
-    }
-    match &cell.workload.task {
-        Task::Train(task) => model_skips(&task.model, &cell.setting, true),
-        Task::Evaluate(_) if !weights.available_for(&cell.workload.name) => Some(format!(
-            "no weights for `{0}`: pass `--weights {0}=PATH`, or `--init random` to measure only times and memory",
-            cell.workload.name
-        )),
-        Task::Evaluate(task) if task.dataset.is_synthetic() && *weights != StartingWeights::Random => {
-            Some(format!(
-                "trained weights cannot be evaluated on `{}`: pass `--data PATH`, or `--init random` to measure only times and memory",
-                task.dataset
-            ))
-        }
-        Task::Evaluate(task) => model_skips(&task.model, &cell.setting, false),
-        Task::Generate(task) => {
-            let most = task.prompt_tokens.saturating_add(task.new_tokens);
-            let longest = task.model.positions().filter(|longest| most > *longest)?;
-            Some(format!(
-                "the sum of `prompt_tokens` and `new_tokens` is {most}, but the model has {longest} positions"
-            ))
-        }
-        Task::Kernel(task) => kernel_skips(&task.kernel, &cell.setting),
-    }
-}
-
-fn model_skips(model: &Model, setting: &Setting, training: bool) -> Option<String> {
-    let sequence = setting.sequence();
-    if let Some(longest) = model.positions().filter(|longest| sequence > *longest) {
-        return Some(format!(
-            "`sequence={sequence}` is longer than the model's `max_position_embeddings` of {longest}"
-        ));
-    }
-    let drops = training && model.attention_dropout().is_some_and(|share| share > 0.0);
-    (drops && setting.attention() == Attention::Fused).then(|| {
-        "fused attention does not support dropout: set the dropout of attention weights to 0 in `model_size`"
-            .to_owned()
-    })
-}
-
-fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
-    let (size, distribution) = (setting.size(), setting.distribution());
-    if let Some(reason) = without_products(kernel.kind(), setting) {
-        return Some(reason);
-    }
-    match kernel {
-        Kernel::Matmul(_) => None,
-        Kernel::Convolution(ConvolutionShape { edge, padding, .. })
-            if u64::from(size) + 2 * u64::from(*padding) < u64::from(*edge) =>
-        {
-            Some(format!(
-                "images of `size={size}` with a padding of {padding} are smaller than filters of {edge} × {edge}"
-            ))
-        }
-        _ if distribution == Distribution::Cancellation => Some(format!(
-            "`distribution={distribution}` applies only to the kernel `matmul`"
-        )),
-        _ => None,
-    }
-}
-
-/// Returns the reason why a kernel without a matmul is skipped under a precision.
-fn without_products(kind: KernelKind, setting: &Setting) -> Option<String> {
-    let precision = setting.precision();
-    let is_16_bit = matches!(precision.parameters(), Format::F16 | Format::Bf16);
-    match kind {
-        kind if kind.multiplies() => None,
-        _ if precision == Precision::True64 => Some(
-            "`64-true` cannot be compared with the float64 reference, which has the same precision"
-                .to_owned(),
-        ),
-        KernelKind::Cast if !precision.is_mixed() => {
-            Some(format!("`{precision}` has one format, so there is no cast"))
-        }
-        KernelKind::Cast => None,
-        kind if precision.is_mixed() => Some(format!(
-            "`{precision}` is the same as `32-true` for `{kind}`: it changes only the format of matmuls"
-        )),
-        KernelKind::Gelu if setting.gelu() == Gelu::TanhPacked && !is_16_bit => Some(format!(
-            "`gelu={}` takes two 16-bit values at a time, but the values of `{precision}` are wider",
-            Gelu::TanhPacked
-        )),
-        _ => None,
-    }
-}
-
-/// Iterator over all combinations of the rows of sweeps, as resolved settings and seeds. The last sweep varies fastest.
-struct Settings<'a> {
-    sweeps: &'a [Sweep],
-    /// Row index of each sweep; `None` at the end of the iteration.
-    rows: Option<Vec<usize>>,
-    /// Default setting for each of [`Backend::ALL`], because defaults can depend on the backend.
-    defaults: Vec<Setting>,
-    backend: Backend,
-}
-
-impl<'a> Settings<'a> {
-    fn new(sweeps: &'a [Sweep], workload: &Workload, backend: Backend) -> Self {
-        let defaults = Backend::ALL
-            .iter()
-            .map(|backend| Setting::of(workload, *backend))
-            .collect();
-        Self {
-            sweeps,
-            rows: Some(vec![0; sweeps.len()]),
-            defaults,
-            backend,
-        }
-    }
-
-    fn resolve(&self, rows: &[usize]) -> (Setting, u64) {
-        let chosen = || {
-            let rows = self
-                .sweeps
-                .iter()
-                .zip(rows)
-                .map(|(sweep, row)| (&sweep.axes, &sweep.rows[*row]));
-            rows.flat_map(|(axes, values)| axes.iter().copied().zip(values))
-        };
-        let backend = chosen().find_map(|(axis, value)| match (axis, value) {
-            (Axis::Backend, AxisValue::Text(name)) => name.parse().ok(),
-            _ => None,
-        });
-        let backend = backend.unwrap_or(self.backend);
-        let mut setting = self.defaults[backend as usize].clone();
-        let mut seed = Axis::Seed.default_value(backend);
-        for (axis, value) in chosen() {
-            if axis == Axis::Seed {
-                seed = value.clone();
-            } else {
-                setting
-                    .set(axis, value.clone())
-                    .expect("values were checked when they were parsed");
-            }
-        }
-        let AxisValue::Integer(seed) = seed else {
-            unreachable!("seeds are integers")
-        };
-        (setting, seed)
-    }
-
-    fn advance(&self, mut rows: Vec<usize>) -> Option<Vec<usize>> {
-        for (row, sweep) in rows.iter_mut().zip(self.sweeps).rev() {
-            *row += 1;
-            if *row < sweep.rows.len() {
-                return Some(rows);
-            }
-            *row = 0;
-        }
-        None
-    }
-}
-
-impl Iterator for Settings<'_> {
-    type Item = (Setting, u64);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let rows = self.rows.take()?;
-        let item = self.resolve(&rows);
-        self.rows = self.advance(rows);
-        Some(item)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use mantissa_core::{Backend, Cell, Profile};
+
     use super::*;
 
     const SUITE: &str = "
@@ -560,64 +273,6 @@ mod tests {
         );
         use Axis::{Accumulate, Batch, Matmul, Precision, Size};
         assert_eq!(plan.suites[0].axes, [Precision, Matmul, Batch, Accumulate, Size]);
-    }
-
-    #[test]
-    fn kernels_that_make_no_sense_are_skipped_with_the_reason() {
-        let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
-        let set = |setting: &mut Setting, axis: Axis, value: &str| {
-            setting.set(axis, axis.parse(value).unwrap()).unwrap();
-        };
-        let filters = Kernel::Convolution(ConvolutionShape {
-            batch: 1,
-            channels: 1,
-            filters: 1,
-            edge: 7,
-            stride: 1,
-            padding: 1,
-        });
-        set(&mut setting, Axis::Size, "5");
-        assert_eq!(kernel_skips(&filters, &setting), None);
-        set(&mut setting, Axis::Size, "4");
-        let reason = kernel_skips(&filters, &setting).unwrap();
-        assert_eq!(
-            reason,
-            "images of `size=4` with a padding of 1 are smaller than filters of 7 × 7"
-        );
-        set(&mut setting, Axis::Size, "64");
-        set(&mut setting, Axis::Distribution, "cancellation");
-        assert!(
-            kernel_skips(&filters, &setting)
-                .unwrap()
-                .contains("applies only to the kernel `matmul`")
-        );
-    }
-
-    #[test]
-    fn a_kernel_without_products_runs_where_its_format_says_something() {
-        let rows = mantissa_core::RowsShape { rows: None, width: 8 };
-        let reason = |kernel: &Kernel, precision: &str, form: &str| {
-            let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
-            for (axis, value) in [(Axis::Precision, precision), (Axis::Gelu, form)] {
-                setting.set(axis, axis.parse(value).unwrap()).unwrap();
-            }
-            kernel_skips(kernel, &setting)
-        };
-        let (gelu, cast) = (Kernel::Gelu(rows), Kernel::Cast(rows));
-        assert_eq!(reason(&gelu, "bf16-true", "tanh-packed"), None);
-        assert!(
-            reason(&gelu, "32-true", "tanh-packed")
-                .unwrap()
-                .contains("two 16-bit values")
-        );
-        assert!(reason(&gelu, "64-true", "exact").unwrap().contains("float64"));
-        assert!(
-            reason(&gelu, "16-mixed", "exact")
-                .unwrap()
-                .contains("the same as `32-true`")
-        );
-        assert_eq!(reason(&cast, "16-mixed", "exact"), None);
-        assert!(reason(&cast, "16-true", "exact").unwrap().contains("one format"));
     }
 
     #[test]

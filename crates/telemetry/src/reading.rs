@@ -1,6 +1,12 @@
-//! Readings and their sources.
+//! Readings, their sources and the period between them.
+
+use std::time::Duration;
 
 use mantissa_core::Event;
+
+/// Sampling period. Sensors of NVML change at most every 20 ms (power on an A100 or H100: 25 to 100 ms, arXiv
+/// 2312.02741), so twice that rate misses no change. [`crate::Trace::rate`] reports the cost.
+pub const PERIOD: Duration = Duration::from_millis(10);
 
 /// Values read at one time. A value that the machine does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -11,11 +11,7 @@ use std::{
 
 use mantissa_core::{Event, EventKind};
 
-use crate::{Peaks, Reading, Source, Throttling, Trace};
-
-/// Sampling period. Sensors of NVML change at most every 20 ms (power on an A100 or H100: 25 to 100 ms, arXiv
-/// 2312.02741), so twice that rate misses no change. [`Trace::rate`] reports the cost.
-pub const PERIOD: Duration = Duration::from_millis(10);
+use crate::{PERIOD, Peaks, Reading, Source, Throttling, Trace};
 
 /// Minimum time between two full readings, and the sampling period if no source changes faster. Brief readings in
 /// between leave out what is expensive or changes slowly: host memory (about 30 µs, and the system keeps its peak),

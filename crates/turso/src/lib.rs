@@ -2,7 +2,7 @@
 //!
 //! The feature `persistence` of cubecl-environment keeps compiled kernels and autotune results in a turso
 //! database. Mantissa needs the types behind that feature, but stores kernels in its own files
-//! (`crates/precision/src/kernels.rs`). The real turso 0.8.3 would add 215 packages to `Cargo.lock`, so
+//! (`crates/precision/src/kernel_cache.rs`). The real turso 0.8.3 would add 215 packages to `Cargo.lock`, so
 //! `[patch.crates-io]` in the workspace's `Cargo.toml` replaces it by this crate.
 //!
 //! This crate declares only the types and methods that cubecl-environment 0.11.3 uses on a native target. It

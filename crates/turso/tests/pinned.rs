@@ -26,7 +26,7 @@ fn cubecl_environment_has_the_version_that_this_crate_was_written_for() {
     assert!(
         locked("cubecl-environment").contains("\nversion = \"0.11.3\"\n"),
         "the version of cubecl-environment changed: compare the items of `turso` in its src/ with crates/turso/src/lib.rs, check \
-         that its caches still fall back to memory (the tests of crates/precision/src/kernels.rs), and update the version here"
+         that its caches still fall back to memory (the tests of crates/precision/src/kernel_cache/store.rs), and update the version here"
     );
 }
 

@@ -1,21 +1,18 @@
 //! Runs cells on the devices of their settings.
 
-use std::path::{Path, PathBuf};
-
 use burn::tensor::Device;
-use mantissa_core::{
-    Attention, Backend, Cell, Event, EventKind, Format, KernelKind, Model, Setting, Task, open_own_program,
-};
-use mantissa_precision::{Compute, Operation, Probed, device, probe};
+use mantissa_core::{Backend, Cell, Event, EventKind, Format, Model, Setting, Task};
+use mantissa_precision::{Compute, Probed, device, probe};
 
 use crate::{
-    Inputs, Observer, Outcome, OwnModel, WorkloadError,
-    check::permit_checked,
-    evaluate, generate, kernel,
-    model_and_data::{BuiltIn, kept_operations},
+    Inputs, Observer, Outcome, OwnModel, WorkloadError, evaluate, generate, kernel,
+    kernel_allowlist::permit_checked,
+    model_and_data::BuiltIn,
+    operations::{kept_operations, operations},
     train,
 };
 
+pub use crate::kernel_folder::kernel_folder;
 pub use mantissa_precision::device::{available, device_name, device_uuid, format_support};
 
 /// Version of burn that this build runs on.
@@ -108,17 +105,6 @@ fn built_in(
     }
 }
 
-/// Returns the kernel cache folder of this device and this exact program, below `cache`. Each build has its own folder, since two builds may
-/// compile different kernels under the same name.
-pub fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(device::kernel_identity(backend).as_bytes());
-    // If the program cannot be read, the kernels of all unreadable programs share a folder.
-    let _ = open_own_program().and_then(|program| hasher.update_reader(program).map(drop));
-    let id = hasher.finalize().to_hex();
-    cache.join("kernels").join(&id[..16])
-}
-
 /// Probes the matmuls of a cell. The layers that the cell keeps in f32 are probed separately.
 fn probed(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, String> {
     let observe =
@@ -129,25 +115,6 @@ fn probed(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, Stri
         return Ok(probed);
     }
     Ok(probed.beside("layers kept in f32", observe(&kept, compute.in_f32())?))
-}
-
-/// Returns the operations of a cell that sum products: matmuls, convolutions and fused attention.
-pub(crate) fn operations(cell: &Cell) -> Vec<Operation> {
-    let fused = cell.setting.attention() == Attention::Fused;
-    let model = cell.workload.model();
-    match &cell.workload.task {
-        Task::Kernel(task) => match task.kernel.kind() {
-            KernelKind::Convolution => vec![Operation::Convolution],
-            KernelKind::Attention if fused => vec![Operation::FusedAttention],
-            KernelKind::Attention | KernelKind::Matmul => vec![Operation::Matmul],
-            // The other kernels have no matmul whose bits could be probed.
-            _ => vec![],
-        },
-        Task::Generate(_) => vec![Operation::Matmul, Operation::FewRows],
-        _ if model.is_some_and(Model::convolves) => vec![Operation::Matmul, Operation::Convolution],
-        _ if fused => vec![Operation::Matmul, Operation::FusedAttention],
-        _ => vec![Operation::Matmul],
-    }
 }
 
 /// Returns the formats in which a setting stores tensors.

@@ -2,20 +2,16 @@
 
 use mantissa_core::{
     Accumulator, Axis, AxisValue, Backend, CacheState, Cell, CheckedCandidate, CheckedOperation, Format,
-    Kernel, KernelCheck, KernelTask, MatmulPrecision, MatmulShape, Precision, Setting, Task,
-    UNCHECKED_KERNELS, Workload, read_text,
+    Kernel, KernelTask, MatmulPrecision, MatmulShape, Precision, Setting, Task, Workload,
 };
 use mantissa_precision::{Compute, Operation, check, device};
 
 use crate::{
     Inputs, WorkloadError,
-    backend::{available, kernel_folder, operations},
-    model_and_data::kept_operations,
+    kernel_folder::kernel_folder,
+    operations::{kept_operations, operations},
     precompile::{launch_one, refuse_rejected},
 };
-
-/// Size limit of a file of checks, in bytes.
-const LARGEST_CHECKS: u64 = 16 << 20;
 
 /// Candidate kernel to check.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +131,7 @@ pub fn check_kernel(
     let backend = cell.setting.backend();
     // Before the first use of the GPU.
     let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
-    available(backend).map_err(WorkloadError::Device)?;
+    device::available(backend).map_err(WorkloadError::Device)?;
     let device = device::open(backend, false);
     let compute = Compute::of(&cell.setting);
     if !device::supports(cell.setting.precision().parameters(), &device) {
@@ -154,29 +150,4 @@ pub fn check_kernel(
     drop(kept.save_kernels());
     refuse_rejected(rejected.into_iter().collect())?;
     seen
-}
-
-/// Permits only the candidates that passed a check on this device. Returns a warning if no checks were run.
-pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String> {
-    if backend != Backend::Cuda {
-        return None;
-    }
-    let unchecked = |reason: &str| Some(format!("the kernels were not checked on this device: {reason}"));
-    if std::env::var_os(UNCHECKED_KERNELS).is_some() {
-        return unchecked(&format!("{UNCHECKED_KERNELS} is set"));
-    }
-    match read_checks(backend, inputs) {
-        Some(checks) => {
-            check::permit(checks.into_iter().flat_map(|check| check.passed));
-            None
-        }
-        None => unchecked("no results of `mantissa check-kernels` found"),
-    }
-}
-
-/// Returns the results of the checks for this device, driver and program.
-fn read_checks(backend: Backend, inputs: &Inputs) -> Option<Vec<KernelCheck>> {
-    let path = kernel_folder(backend, &inputs.cache).join(KernelCheck::FILE);
-    let text = read_text(&path, LARGEST_CHECKS).ok()?;
-    serde_json::from_str(&text).ok()
 }

@@ -1,15 +1,15 @@
 //! Estimates the memory of a cell before it runs: from the shapes of the model's parameters, the setting, and the tensors that each operation of
 //! a forward pass saves.
 
+mod formats;
 mod forward;
+mod kv_cache;
 mod ledger;
 
-use mantissa_core::{Cell, Format, OptimizerKind, Precision, Task, TrainTask};
+use mantissa_core::{Cell, OptimizerKind, Task, TrainTask};
 
-use crate::{
-    model_and_data::{BuiltInModel, with_model},
-    models::{F32Layers, Network},
-};
+use crate::models::{BuiltInModel, Network, with_model};
+use formats::{bytes, kept, wide};
 
 /// Assumed vocabulary size if it depends on data that is not read yet: that of `bert-base-uncased`.
 const VOCABULARY_SIZE: u32 = 30_522;
@@ -83,7 +83,7 @@ pub(crate) fn estimate_for(cell: &Cell, (vocabulary_size, classes): (u32, u32)) 
             ..kept
         },
         Task::Generate(task) => MemoryEstimate {
-            keys_and_values: forward::keys_and_values(cell, task),
+            keys_and_values: kv_cache::keys_and_values(cell, task),
             ..kept
         },
         Task::Evaluate(_) | Task::Kernel(_) => kept,
@@ -114,11 +114,6 @@ fn count_parameters<M: Network>(model: M, cell: &Cell) -> Parameters {
     counted
 }
 
-/// Returns the layers that a cell keeps in f32.
-fn kept(cell: &Cell) -> F32Layers {
-    F32Layers::Matching(cell.setting.keep_f32().to_vec())
-}
-
 /// Returns the number of state tensors per parameter that an optimizer keeps. They have the format of the parameters.
 fn moments(cell: &Cell, task: &TrainTask) -> u64 {
     match cell.setting.optimizer() {
@@ -126,27 +121,6 @@ fn moments(cell: &Cell, task: &TrainTask) -> u64 {
         OptimizerKind::Adam | OptimizerKind::AdamW | OptimizerKind::Lamb => 2,
         // Momentum buffer, unless the momentum is 0.
         OptimizerKind::Sgd | OptimizerKind::Lars => u64::from(task.momentum != 0.0),
-    }
-}
-
-/// Returns the storage size of a value in bytes.
-fn bytes(format: Format) -> u64 {
-    u64::from(format.storage_bytes())
-}
-
-/// Returns f64 for f64, otherwise f32: the format of values that must not be rounded to a 16-bit format.
-fn wide(format: Format) -> Format {
-    match format {
-        Format::F64 => Format::F64,
-        _ => Format::F32,
-    }
-}
-
-/// Returns the matmul format of a layer, which a mixed setting may keep in f32.
-fn matmul_format(precision: Precision, is_kept: bool) -> Format {
-    match precision.is_mixed() && is_kept {
-        true => Format::F32,
-        false => precision.compute(),
     }
 }
 

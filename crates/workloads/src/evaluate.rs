@@ -1,23 +1,31 @@
 //! Evaluates a model with the given weights and compares its predictions with those in f32.
 
-use std::{ops::Range, time::Instant};
+mod f32_agreement;
+mod outcome;
+mod predictions;
+mod predictor;
 
-use burn::tensor::{Device, Tensor, TensorData};
-use mantissa_core::{
-    Axis, Cell, EvaluateTask, Event, EventKind, Executed, Precision, Samples, Series, SeriesName,
-};
-use mantissa_precision::{Compute, Tracked, observe_launches, without_recording};
+use std::time::Instant;
+
+use burn::tensor::Device;
+use mantissa_core::{Cell, EvaluateTask, Event};
+use mantissa_precision::{Compute, observe_launches, without_recording};
 
 use crate::{
-    AllocatorBytes, Inputs, Observer, Outcome, Phase, Progress, ReadWeights, Share, TaskMeasurements,
-    WorkloadError,
-    data::{Dataset, Labelled, Part, Wanted},
+    Inputs, Observer, Outcome, Phase, WorkloadError,
+    data::{Dataset, Part, Wanted},
     initial_state::{Purpose, Start, start},
     model_and_data::{ModelFactory, ModelTask},
-    models::{Batch, Network, Norms, Stage},
-    outcome::{allocator, progress, read},
+    models::Network,
+    outcome::progress,
     timing::wall_clock,
 };
+use f32_agreement::Reference;
+use predictor::Predictor;
+
+pub(crate) use f32_agreement::{agreement, warn_if_failed};
+pub(crate) use outcome::outcome;
+pub(crate) use predictions::{Predictions, go_through, micro_batches};
 
 /// Runs an evaluation cell on the model and data of a factory.
 pub(crate) fn evaluate<F: ModelFactory>(
@@ -66,193 +74,6 @@ struct Test<'a, M: Network> {
     start: Start,
     compute: Compute,
     device: &'a Device,
-}
-
-/// Predictions for a micro-batch of examples.
-pub(crate) struct Predictions {
-    /// Class with the highest logit of each example.
-    pub predicted: Vec<i32>,
-    /// Cross-entropy of each example, nats.
-    pub losses: Vec<f64>,
-    /// Time window from before the upload of the examples until the predictions are on the host.
-    pub window: Range<Instant>,
-    /// Allocator statistics while the logits are in memory.
-    pub allocator: Option<AllocatorBytes>,
-}
-
-/// Predictions for all test examples.
-pub(crate) struct EvaluationResult {
-    seconds: Series,
-    windows: Vec<Range<Instant>>,
-    predicted: Vec<i32>,
-    correct: String,
-    /// Mean cross-entropy, nats.
-    loss: f64,
-    passages: Vec<Share>,
-    passage_losses: Vec<f64>,
-}
-
-impl EvaluationResult {
-    /// Returns the class or token with the highest logit of each example.
-    pub fn predicted(&self) -> &[i32] {
-        &self.predicted
-    }
-}
-
-/// Runs `predict` once over all test examples, in micro-batches.
-pub(crate) fn go_through<P: Part>(
-    cell: &Cell,
-    part: &P,
-    mut predict: impl FnMut(&[usize]) -> Result<Predictions, WorkloadError>,
-    observer: &mut dyn Observer,
-) -> Result<EvaluationResult, WorkloadError> {
-    let mut seconds = Series::new(SeriesName::BatchSeconds);
-    let (mut predicted, mut loss, mut windows) = (vec![], 0.0, vec![]);
-    let mut correct = String::with_capacity(part.len());
-    let predicts_tokens = cell.workload.predicts_tokens();
-    let (mut passages, mut passage_losses) = (vec![], vec![]);
-    let batches = micro_batches(cell, part);
-    let total = batches.len() as u64;
-    for (number, indices) in (1u32..).zip(&batches) {
-        let batch = part.batch(indices);
-        let predictions = predict(indices)?;
-        let taken = predictions.window.end - predictions.window.start;
-        seconds.push(f64::from(number), taken.as_secs_f64());
-        let is_correct = || {
-            predictions
-                .predicted
-                .iter()
-                .zip(batch.labels())
-                .map(|(a, b)| a == b)
-        };
-        correct.extend(is_correct().map(|correct| if correct { '1' } else { '0' }));
-        if predicts_tokens {
-            let token_counts = batch.answers();
-            passages.extend(Share::by_passage(&token_counts, is_correct()));
-            let mut losses = predictions.losses.iter();
-            let sum = |tokens: &u32| losses.by_ref().take(*tokens as usize).sum::<f64>();
-            passage_losses.extend(token_counts.iter().map(sum));
-        }
-        loss += predictions.losses.iter().sum::<f64>();
-        predicted.extend(predictions.predicted);
-        windows.push(predictions.window);
-        observer.progress(Progress {
-            phase: Phase::Measure,
-            done: number.into(),
-            total,
-            allocator: predictions.allocator,
-        });
-    }
-    Ok(EvaluationResult {
-        loss: loss / correct.len() as f64,
-        seconds,
-        windows,
-        predicted,
-        correct,
-        passages,
-        passage_losses,
-    })
-}
-
-/// Returns the indices of the examples of each micro-batch.
-pub(crate) fn micro_batches<P: Part>(cell: &Cell, part: &P) -> Vec<Vec<usize>> {
-    let indices: Vec<usize> = (0..part.len()).collect();
-    let batches = indices.chunks(cell.setting.batch() as usize);
-    batches.map(<[usize]>::to_vec).collect()
-}
-
-/// Builds the outcome of an evaluation. `read` are the weights read from a checkpoint. The last argument is the time of loading and of the
-/// warm-up in seconds.
-pub(crate) fn outcome<P: Part>(
-    cell: &Cell,
-    data: &Dataset<P>,
-    tested: EvaluationResult,
-    read: Option<ReadWeights>,
-    agreement: Option<(Share, Vec<Share>)>,
-    events: Vec<Event>,
-    (load_seconds, warmup_seconds): (f64, f64),
-) -> Outcome {
-    let words = cell.workload.predicts_tokens();
-    let (agreement, agreeing_passages) = agreement.unzip();
-    let n = tested.correct.len() as u64;
-    let hits = tested.correct.bytes().filter(|bit| *bit == b'1').count() as u64;
-    let tokens = cell.workload.concerns(Axis::Sequence);
-    let batch = cell.setting.batch() as usize;
-    let examples = batch.min(data.test.len()) as u64;
-    let diverged = !tested.loss.is_finite();
-    Outcome {
-        samples: Samples {
-            series: vec![tested.seconds],
-            // Skip random weights (their accuracy is meaningless) and tokens of one text (they are not independent).
-            test_correct: read.filter(|_| !words).map(|_| tested.correct),
-            ranges: vec![],
-            trials: vec![],
-        },
-        events,
-        diverged: diverged.then(|| "the test loss is not finite".to_owned()),
-        data: Some(data.source.clone()),
-        executed: Executed::unverified(),
-        load_seconds,
-        warmup_seconds,
-        launches: None,
-        measured: TaskMeasurements::Evaluate {
-            weights: read,
-            examples,
-            full: (data.test.len() / batch) as u64,
-            words,
-            tokens: tokens.then(|| examples * u64::from(cell.setting.sequence())),
-            loss: tested.loss,
-            test: Share { hits, n },
-            agreement,
-            tested_passages: tested.passages,
-            passage_losses: tested.passage_losses,
-            agreeing_passages: agreeing_passages.unwrap_or_default(),
-            windows: tested.windows,
-        },
-    }
-}
-
-/// Returns the precision in which the loss is computed.
-fn wide(precision: Precision) -> Precision {
-    match precision {
-        Precision::True64 => Precision::True64,
-        _ => Precision::True32,
-    }
-}
-
-/// Model that is ready to predict.
-struct Ready<'a, M: Network> {
-    model: &'a M,
-    parameters: Tracked,
-    running: &'a Norms,
-    compute: Compute,
-    device: &'a Device,
-}
-
-impl<M: Network> Ready<'_, M> {
-    /// Predicts a micro-batch. The window lasts from the upload until the predictions are on the host.
-    fn predict(&self, batch: &Batch<M>) -> Result<Predictions, WorkloadError> {
-        let begun = Instant::now();
-        let input = M::upload(batch, self.device);
-        let pass = self
-            .model
-            .pass(&self.parameters, &self.compute, Stage::Testing(self.running));
-        let logits = self.model.forward(&pass, &input, |_| ());
-        let predicted = read(logits.clone().argmax(1))?;
-        let window = begun..Instant::now();
-        // Read the allocator while the logits are still in memory.
-        let allocator = allocator(self.device);
-        let labels = batch.labels();
-        let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), self.device);
-        // The logits have the setting's precision, but the loss must not be rounded to its format.
-        let losses = Compute::from(wide(self.compute.precision())).cross_entropies(logits, labels);
-        Ok(Predictions {
-            predicted,
-            losses: read(losses)?,
-            window,
-            allocator,
-        })
-    }
 }
 
 impl<'a, M: Network> Test<'a, M> {
@@ -337,144 +158,22 @@ impl<'a, M: Network> Test<'a, M> {
         })
     }
 
-    fn ready<'b>(&'b self) -> Ready<'b, M> {
-        ready(&self.model, &self.start, self.compute, self.device)
+    fn ready(&self) -> Predictor<'_, M> {
+        Predictor::new(&self.model, &self.start, self.compute, self.device)
     }
-}
-
-/// Creates the low-precision parameter copies that forward passes read, and returns the model with them.
-fn ready<'a, M: Network>(
-    model: &'a M,
-    start: &'a Start,
-    compute: Compute,
-    device: &'a Device,
-) -> Ready<'a, M> {
-    let working = start.parameters.working(&compute, |name| model.multiplies(name));
-    Ready {
-        model,
-        parameters: working.freeze(),
-        running: &start.running,
-        compute,
-        device,
-    }
-}
-
-/// The same weights in f32, loaded after the setting's own weights are freed.
-struct Reference<'a, M: Network> {
-    cell: &'a Cell,
-    model: &'a M,
-    device: &'a Device,
-}
-
-impl<M: Network> Reference<'_, M> {
-    /// Returns the share of predictions that agree with those of `32-true` and `highest`, in total and, for tokens, by passage. Returns `None`
-    /// if this is the cell's own setting.
-    fn agreement(
-        &self,
-        data: &Dataset<M::Part>,
-        predicted: &[i32],
-        inputs: &Inputs,
-        observer: &mut dyn Observer,
-    ) -> Result<Option<(Share, Vec<Share>)>, WorkloadError> {
-        let setting = self.cell.setting.in_f32();
-        if setting == self.cell.setting {
-            return Ok(None);
-        }
-        let of = (self.cell, setting.precision().parameters(), Purpose::Testing);
-        let start = start(self.model, of, inputs, self.device)?;
-        let ready = ready(self.model, &start, Compute::of(&setting), self.device);
-        let part = &data.test;
-        let predict = |indices: &[usize]| ready.predict(&part.batch(indices));
-        agreement(self.cell, part, predicted, predict, observer).map(Some)
-    }
-}
-
-/// Adds a warning to the record if the comparison with f32 failed on the device. It may run out of memory, since f32 needs twice the memory of
-/// a 16-bit format. The measurements stay valid, since the comparison runs after them.
-pub(crate) fn warn_if_failed<T>(
-    compared: Result<Option<T>, WorkloadError>,
-    events: &mut Vec<Event>,
-) -> Result<Option<T>, WorkloadError> {
-    let reason = match compared {
-        Err(WorkloadError::Device(reason)) => reason,
-        known => return known,
-    };
-    events.push(Event::new(
-        EventKind::Warning,
-        format!("predictions were not compared with the f32 predictions: {reason}"),
-    ));
-    Ok(None)
-}
-
-/// Returns the share of predictions that agree with those of `predict` for the same test examples, in total and, for tokens, by passage.
-pub(crate) fn agreement<P: Part>(
-    cell: &Cell,
-    part: &P,
-    predicted: &[i32],
-    mut predict: impl FnMut(&[usize]) -> Result<Predictions, WorkloadError>,
-    observer: &mut dyn Observer,
-) -> Result<(Share, Vec<Share>), WorkloadError> {
-    // Halve the batch size, since f32 values may be twice as large as the setting's.
-    let batch = (cell.setting.batch() as usize).div_ceil(2);
-    let indices: Vec<usize> = (0..part.len()).collect();
-    let batches = indices.chunks(batch);
-    let total = batches.len() as u64;
-    let predicts_tokens = cell.workload.predicts_tokens();
-    let (mut hits, mut at, mut passages) = (0, 0, vec![]);
-    for (number, indices) in (1u64..).zip(batches) {
-        let predictions = predict(indices)?;
-        let agrees = || {
-            predictions
-                .predicted
-                .iter()
-                .zip(&predicted[at..])
-                .map(|(a, b)| a == b)
-        };
-        hits += agrees().filter(|agrees| *agrees).count();
-        if predicts_tokens {
-            passages.extend(Share::by_passage(&part.batch(indices).answers(), agrees()));
-        }
-        at += predictions.predicted.len();
-        observer.progress(Progress {
-            phase: Phase::Evaluate,
-            done: number,
-            total,
-            allocator: predictions.allocator,
-        });
-    }
-    let all = Share {
-        hits: hits as u64,
-        n: predicted.len() as u64,
-    };
-    Ok((all, passages))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::model_and_data::BuiltIn;
     use std::path::{Path, PathBuf};
 
     use mantissa_core::{
-        AxisValue, Backend, DatasetKind, ImageNetResNetSize, Model, ResNetSize, Setting, Task, TaskKind,
-        Workload,
+        Axis, AxisValue, Backend, DatasetKind, ImageNetResNetSize, Model, ResNetSize, Setting, Task,
+        TaskKind, Workload,
     };
 
     use super::*;
-
-    #[test]
-    fn a_failed_f32_comparison_keeps_the_measurements_and_adds_a_warning() {
-        let mut events = vec![];
-        let failed = |error: WorkloadError| Err::<Option<u32>, _>(error);
-        let agreement = warn_if_failed(failed(WorkloadError::Device("out of memory".into())), &mut events);
-        assert!(matches!(agreement, Ok(None)));
-        assert_eq!(
-            events[0].detail,
-            "predictions were not compared with the f32 predictions: out of memory"
-        );
-        assert!(warn_if_failed(failed(WorkloadError::Data("no vocabulary".into())), &mut events).is_err());
-        assert!(matches!(warn_if_failed(Ok(Some(1)), &mut events), Ok(Some(1))));
-        assert_eq!(events.len(), 1);
-    }
+    use crate::{Progress, ReadWeights, Share, TaskMeasurements, data::Labelled, model_and_data::BuiltIn};
 
     /// Observer that records the phases, and how many of them preceded `memory_known`.
     #[derive(Default)]

@@ -8,8 +8,9 @@ use mantissa_precision::device;
 
 use crate::{
     Inputs, Observer, OwnModel, Progress, WorkloadError,
-    backend::{available, kernel_folder, on_device},
-    check::permit_checked,
+    backend::{available, on_device},
+    kernel_allowlist::permit_checked,
+    kernel_folder::kernel_folder,
     outcome::read,
 };
 

@@ -9,10 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use mantissa_core::MetricName;
-use mantissa_gate::{
-    ChangeVerdict, Failure, Fences, FindingKind, Gate, GateReport, Policy, RunMeasurements, compare,
-};
+use mantissa_gate::{Fences, Gate, GateReport, Policy, RunMeasurements, compare};
 use mantissa_runner::Stop;
 
 use crate::{
@@ -20,81 +17,8 @@ use crate::{
     commands::gate::{policy_of, today},
     exit::Exit,
     printer::Printer,
+    watched_regression::WatchedRegression,
 };
-
-/// Regression at the bad commit: a cell, and the metric or other finding that got worse.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Watched {
-    cell: String,
-    subject: String,
-}
-
-impl std::fmt::Display for Watched {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.cell, self.subject)
-    }
-}
-
-impl std::str::FromStr for Watched {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (cell, subject) = text.split_once(':').ok_or("expected CELL:METRIC")?;
-        Ok(Self {
-            cell: cell.to_owned(),
-            subject: subject.to_owned(),
-        })
-    }
-}
-
-impl Watched {
-    /// Returns every failure of a comparison.
-    fn all(gated: &GateReport) -> Vec<Self> {
-        let of = |failure: &Failure| {
-            let metric = failure.metric.map(MetricName::name);
-            let finding = failure.finding.map(FindingKind::name);
-            Some(Self {
-                cell: gated.cell(failure)?.id.to_string(),
-                subject: metric.or(finding)?.to_owned(),
-            })
-        };
-        gated.failing().filter_map(of).collect()
-    }
-
-    /// Returns true if the commit shows this regression, and `None` if the comparison is inconclusive.
-    fn is_worse(&self, gated: &GateReport) -> Option<bool> {
-        if Self::all(gated).contains(self) {
-            return Some(true);
-        }
-        let cells = &gated.comparison.cells;
-        let cell = cells.iter().find(|cell| cell.id.as_str() == self.cell)?;
-        let change = cell
-            .changes
-            .iter()
-            .find(|change| change.metric.name() == self.subject);
-        let finding = cell
-            .findings
-            .iter()
-            .find(|finding| finding.kind.name() == self.subject);
-        let is_seen = [FindingKind::Executed, FindingKind::Kernel]
-            .iter()
-            .any(|kind| kind.name() == self.subject);
-        let unseen = cell.findings.iter().any(|finding| match finding.kind {
-            FindingKind::Lost => true,
-            FindingKind::Status => finding.verdict != ChangeVerdict::Improved,
-            _ => false,
-        });
-        let is_metric = MetricName::ALL.iter().any(|metric| metric.name() == self.subject);
-        let verdict = match (change, finding) {
-            (Some(change), _) => change.verdict,
-            (None, Some(finding)) => finding.verdict,
-            // A metric that was not measured is inconclusive, as is a precision that was not probed. Without any finding, nothing got worse.
-            (None, None) if is_metric || (is_seen && unseen) => return None,
-            (None, None) => ChangeVerdict::Unchanged,
-        };
-        (verdict != ChangeVerdict::Inconclusive).then_some(false)
-    }
-}
 
 /// Exit code that marks a commit as untestable in `git bisect run`.
 const UNTESTABLE: u8 = 125;
@@ -194,7 +118,7 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
     if let Some(policy) = policy {
         run.arg("--policy").arg(policy.canonicalize()?);
     }
-    for watched in Watched::all(&gated) {
+    for watched in WatchedRegression::all(&gated) {
         run.args(["--watch", &watched.to_string()]);
     }
     // The steps print the verdict on each commit to standard error.

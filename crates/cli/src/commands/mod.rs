@@ -2,7 +2,7 @@
 
 mod advise;
 mod baseline;
-pub(crate) mod bisect;
+mod bisect;
 mod check_kernels;
 mod data;
 mod devices;

@@ -10,8 +10,11 @@ use mantissa_core::open_regular;
 
 use super::{
     DataError,
-    delimited::{Dialect, with_line_feeds},
+    cifar10::{CIFAR_RECORD, is_called_batch},
+    delimited::Dialect,
+    image_format::is_read,
     json_lines::{self, Line},
+    text_decoding::with_line_feeds,
 };
 use crate::contents;
 
@@ -73,12 +76,11 @@ pub(super) fn recognise(path: &Path) -> Result<Content, DataError> {
 
 /// Returns true for an image in a supported format.
 fn is_picture(head: &[u8]) -> bool {
-    image::guess_format(head).is_ok_and(super::image_files::is_read)
+    image::guess_format(head).is_ok_and(is_read)
 }
 
 /// Detects the binary version of CIFAR-10, truncated batches and CIFAR-100. Returns `None` for other files.
 fn batch(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
-    use super::image_files::{CIFAR_RECORD, is_called_batch};
     let record = CIFAR_RECORD as u64;
     // A record of CIFAR-100 has two labels.
     let is_cifar_100 = bytes.is_multiple_of(record + 1) && !bytes.is_multiple_of(record);

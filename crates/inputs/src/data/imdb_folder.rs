@@ -1,11 +1,13 @@
 //! The layout of aclImdb (Maas et al., 2011): `train/pos/0_9.txt`, `train/neg/…`, `test/pos/…`, with one folder per label and one file per text.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use super::{
     DataError,
+    data_file::{DataFile, Kind},
     examples::{Part, Row},
-    source::{DataFile, Kind, is_document, is_hidden, part_of, skipped_note, utf8},
+    folder_entries::{self, is_document, is_hidden, part_of, skipped_note},
+    text_decoding::utf8,
 };
 
 /// Folder of the 50,000 unlabelled reviews of aclImdb.
@@ -16,7 +18,7 @@ const METADATA_FILES: [(&str, &str); 2] = [("urls_", ".txt"), ("", ".feat")];
 
 /// Returns true if a folder has a subfolder for the training part.
 pub(super) fn is_one(folder: &Path) -> bool {
-    let entries = entries(folder).unwrap_or_default();
+    let entries = folder_entries::list(folder).unwrap_or_default();
     entries
         .iter()
         .any(|(name, path)| part_of(name) == Some(Part::Train) && path.is_dir())
@@ -30,7 +32,7 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
     };
     let (mut files, mut parts) = (vec![], vec![]);
     let (mut hidden, mut others, mut no_part, mut unlabelled) = (vec![], vec![], vec![], vec![]);
-    for (name, path) in entries(folder)? {
+    for (name, path) in folder_entries::list(folder)? {
         match part_of(&name) {
             _ if is_hidden(&name) => hidden.push(name),
             Some(part) if path.is_dir() => parts.push((part, name, path)),
@@ -51,7 +53,7 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
     }
     for (part, name, folder) in parts {
         let before = files.len();
-        for (label, path) in entries(&folder)? {
+        for (label, path) in folder_entries::list(&folder)? {
             if is_hidden(&label) {
                 hidden.push(format!("{name}/{label}"));
             } else if !path.is_dir() {
@@ -60,7 +62,7 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
             } else if label == UNLABELLED {
                 unlabelled.push(format!("{name}/{label}"));
             } else {
-                for (file, path) in entries(&path)? {
+                for (file, path) in folder_entries::list(&path)? {
                     let kind = Kind::Text { label: label.clone() };
                     match file.ends_with(".txt") {
                         _ if is_hidden(&file) => hidden.push(format!("{name}/{label}/{file}")),
@@ -84,22 +86,6 @@ pub(super) fn find(folder: &Path) -> Result<(Vec<DataFile>, Vec<String>), DataEr
     Ok((files, notes.into_iter().flatten().collect()))
 }
 
-/// Lists a folder, sorted by name. The operating system returns the entries in arbitrary order.
-pub(super) fn entries(folder: &Path) -> Result<Vec<(String, std::path::PathBuf)>, DataError> {
-    let mut entries = vec![];
-    for entry in fs::read_dir(folder).map_err(DataError::read(folder))? {
-        let entry = entry.map_err(DataError::read(folder))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // A broken link means that data is missing. Hidden links are lock files of editors.
-        if !is_hidden(&name) && entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-            fs::metadata(entry.path()).map_err(DataError::read(&entry.path()))?;
-        }
-        entries.push((name, entry.path()));
-    }
-    entries.sort();
-    Ok(entries)
-}
-
 /// Reads the text of a file in this layout as a row.
 pub(super) fn row(part: Part, label: &str, bytes: &[u8], file: &Path) -> Result<Row, DataError> {
     let file: Arc<Path> = file.into();
@@ -114,6 +100,8 @@ pub(super) fn row(part: Part, label: &str, bytes: &[u8], file: &Path) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::data::{ColumnNames, source::Source};
 

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use serde_json::{Map, Value};
 
 use super::{
-    DataError, LineProblem,
-    delimited::{ColumnNames, LABEL_COLUMNS, TEXT_COLUMNS, only_one, skipped_columns},
+    ColumnNames, DataError, LineProblem,
+    column_names::{LABEL_COLUMNS, TEXT_COLUMNS, only_one, skipped_columns},
     examples::{Part, Row},
-    source::utf8,
+    text_decoding::utf8,
 };
 
 /// JSON object of one line.

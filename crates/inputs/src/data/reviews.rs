@@ -6,12 +6,12 @@ use mantissa_core::{DataSource, DatasetKind, Split};
 
 use super::{
     ColumnNames, DataError, Dataset, KnownClasses, LabelledParts, Tokenized, cache,
-    casing::check_length,
     classes::counts,
     source::Source,
     split::{Given, Wanted},
     synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, synthetic_reviews},
     tokenizer::Tokenizer,
+    truncation::check_length,
     vocabulary::Vocabulary,
 };
 

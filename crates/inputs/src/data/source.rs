@@ -1,52 +1,20 @@
 //! Finds, reads and hashes the files of a data set.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use mantissa_core::read_regular;
 use rayon::prelude::*;
 
 use super::{
-    ColumnNames, DataError, KnownClasses, LabelledParts, LineProblem,
-    delimited::{self, Dialect},
-    detect::{Content, recognise},
+    ColumnNames, DataError, KnownClasses, LabelledParts,
+    data_file::{DataFile, Kind},
+    delimited,
+    detect::recognise,
     examples::{self, Part, Row},
+    folder_entries::{self, is_document, is_hidden, part_of, skipped_note},
     imdb_folder, json_lines,
+    text_decoding::unpack,
 };
-
-/// File of a data set.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct DataFile {
-    pub part: Part,
-    pub path: PathBuf,
-    pub kind: Kind,
-}
-
-/// Content of a file.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Delimited rows.
-    Rows { dialect: Dialect, gzip: bool },
-    /// One JSON object per line.
-    Lines { gzip: bool },
-    /// One text. Its label is the name of the folder.
-    Text { label: String },
-}
-
-impl Kind {
-    /// Returns the kind of a file of labelled texts. The error completes the sentence "it is …".
-    fn of(content: Content) -> Result<Self, String> {
-        match content {
-            Content::Rows { dialect, gzip } => Ok(Self::Rows { dialect, gzip }),
-            Content::Lines { gzip, .. } => Ok(Self::Lines { gzip }),
-            Content::Text { .. } => Err("running text: its lines do not begin with a label".to_owned()),
-            Content::Batch | Content::Picture => Err("a file of images".to_owned()),
-            Content::Other(is) => Err(is),
-        }
-    }
-}
 
 /// Files of a data set with their bytes, not parsed yet.
 pub(super) struct Source {
@@ -120,7 +88,7 @@ impl Source {
                     delimited::rows(part, (*dialect, *gzip), columns, bytes, path)
                 }
                 Kind::Lines { gzip: true } => {
-                    let bytes = delimited::unpack(bytes, path)?;
+                    let bytes = unpack(bytes, path)?;
                     json_lines::rows(part, columns, &bytes, path)
                 }
                 Kind::Lines { gzip: false } => json_lines::rows(part, columns, bytes, path),
@@ -146,39 +114,6 @@ impl Source {
         parts.notes.splice(0..0, self.notes.iter().cloned());
         Ok(parts)
     }
-}
-
-/// Returns `bytes` as text, or an error with the line that is not UTF-8.
-pub(super) fn utf8<'a>(bytes: &'a [u8], file: &Path) -> Result<&'a str, DataError> {
-    let line = |until: usize| bytes[..until].iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
-    let text =
-        str::from_utf8(bytes).map_err(|error| LineProblem::NotUtf8.at(file, line(error.valid_up_to())))?;
-    match text.find('\0') {
-        Some(at) => Err(LineProblem::Nul.at(file, line(at))),
-        None => Ok(text.strip_prefix('\u{feff}').unwrap_or(text)),
-    }
-}
-
-/// Returns true for hidden files and folders, and for the `__MACOSX` folder that macOS adds to archives.
-pub(super) fn is_hidden(name: &str) -> bool {
-    name.starts_with('.') || name == "__MACOSX"
-}
-
-/// Formats a note on skipped files, or returns `None` if `names` is empty. `why` begins with "because".
-pub(super) fn skipped_note(why: &str, names: &[String]) -> Option<String> {
-    /// Maximum number of names in a note. The others are only counted.
-    const LISTED: usize = 5;
-    let more = names.len().saturating_sub(LISTED);
-    let listed: Vec<String> = names
-        .iter()
-        .take(LISTED)
-        .map(|name| format!("`{name}`"))
-        .collect();
-    let more = match more {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    (!names.is_empty()).then(|| format!("skipped {why}: {}{more}", listed.join(", ")))
 }
 
 /// Finds the files of the data set at `path`.
@@ -219,7 +154,7 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
 
     let (mut files, mut no_part, mut hidden): (Vec<DataFile>, _, _) = (vec![], vec![], vec![]);
     let mut part_folders = vec![];
-    for (name, path) in imdb_folder::entries(path)? {
+    for (name, path) in folder_entries::list(path)? {
         if is_hidden(&name) {
             hidden.push(name);
         } else if path.is_dir() {
@@ -263,31 +198,6 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
         name: names.join(", "),
         notes: notes.into_iter().flatten().collect(),
         files,
-    })
-}
-
-/// Returns true if the extension is that of documentation or code, which often lies next to data.
-pub(super) fn is_document(name: &str) -> bool {
-    const EXTENSIONS: [&str; 10] = [
-        "md", "rst", "pdf", "html", "py", "ipynb", "sh", "log", "yaml", "toml",
-    ];
-    let extension = Path::new(name)
-        .extension()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .to_lowercase();
-    EXTENSIONS.contains(&extension.as_str())
-}
-
-/// Returns the part that a word in the file name indicates.
-pub(super) fn part_of(name: &str) -> Option<Part> {
-    let name = name.to_lowercase();
-    let mut words = name.split(|letter: char| !letter.is_ascii_alphabetic());
-    words.find_map(|word| match word {
-        "train" | "training" => Some(Part::Train),
-        "test" | "testing" => Some(Part::Test),
-        "dev" | "devel" | "val" | "valid" | "validation" => Some(Part::Validation),
-        _ => None,
     })
 }
 

@@ -12,7 +12,7 @@ use tokenizers::{
     normalizers::BertNormalizer, pre_tokenizers::bert::BertPreTokenizer,
 };
 
-use super::{DataError, Example, casing::Casing, grammar, source::utf8};
+use super::{DataError, Example, casing::Casing, grammar, text_decoding::utf8};
 use crate::contents;
 
 /// Tokens that every vocabulary needs.

@@ -170,6 +170,11 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Returns a flag, or `None` if the field is absent or `null`.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        self.has(name).then(|| self.flag_or(name, true))
+    }
+
     /// Reports a field unless it is absent or has the only supported value.
     pub(crate) fn only(&self, name: &str, value: impl Into<Value>) {
         let value = value.into();

@@ -13,20 +13,17 @@ use burn::{
 };
 
 use super::{
-    float::widely,
-    replay::{Replay, rounded},
+    rejection::refused,
+    replay::Replay,
+    rounding::{rounded, widely},
 };
 use crate::{
     AttentionMask, Compute, attention,
     autocast::OpClass,
     backend::PrecisionBackend,
-    compute::{inside, primitive, round, tensor_of, wide},
+    dtypes::inside,
+    tensor_ops::{primitive, round, tensor_of, wide},
 };
-
-/// Rejects an operation whose precision would depend on the backend.
-pub(super) fn refused(what: &str) -> ! {
-    panic!("{what} is not supported: its precision cannot be controlled")
-}
 
 /// Pads images `[n, c, h, w]` with zeros: pairs of (before, after), by rows and by columns.
 fn padded(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {

@@ -9,7 +9,9 @@ mod int_bool;
 mod layer_matching;
 mod layers;
 mod record;
+mod rejection;
 mod replay;
+mod rounding;
 #[cfg(test)]
 #[expect(
     clippy::disallowed_methods,

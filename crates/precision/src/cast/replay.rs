@@ -17,12 +17,13 @@ use burn::{
 
 use super::{
     layer_matching::{self, DROPOUT},
-    layers::refused,
     record::{Constants, Recording},
+    rejection::refused,
+    rounding::rounded,
 };
 use crate::{
     Compute,
-    compute::{dtype, inside, primitive, round, tensor_of},
+    dtypes::{dtype, inside},
 };
 
 /// State of the execution of a recording.
@@ -299,10 +300,4 @@ impl Replay {
 /// Returns true if the module itself named the format of a float tensor. Others are recorded as f64.
 fn names_format(tensor: &TensorIr) -> bool {
     tensor.dtype.is_float() && tensor.dtype != DType::F64
-}
-
-/// Rounds a tensor of any rank to a format.
-pub(super) fn rounded(tensor: DispatchTensor, format: DType) -> DispatchTensor {
-    // `round` does not use the rank, so any rank works here.
-    primitive(round(tensor_of::<1>(tensor), format))
 }

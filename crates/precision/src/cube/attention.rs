@@ -30,17 +30,13 @@ use cubek::attention::forward::{
         unit::UnitRoutine,
     },
 };
+use mantissa_core::CheckedOperation::FusedAttention;
 
 use super::{
     kernel_allowlist, note_launch,
     routine::{Controlled, expanded},
 };
-use crate::{
-    MatmulMode,
-    attention::{lowest, shape},
-    backend::PrecisionBackend,
-    check::CheckedOperation::FusedAttention,
-};
+use crate::{MatmulMode, attention::lowest, backend::PrecisionBackend, output_shapes::attention_shape};
 
 /// Queries, keys, values, padding, and a flag for trials of the tuner, whose output is not read.
 type Operands = ([CubeTensor; 3], CubeTensor, bool);
@@ -149,7 +145,7 @@ fn run<A: Routine>(
     let mixed = empty_device_dtype(
         client.clone(),
         query.device.clone(),
-        shape(query.meta.shape(), value.meta.shape()),
+        attention_shape(query.meta.shape(), value.meta.shape()),
         query.dtype,
     );
     let types = AttentionGlobalTypes {

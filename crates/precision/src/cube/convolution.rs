@@ -25,7 +25,7 @@ use cubek::{
     },
     std::InputBinding,
 };
-use mantissa_core::Accumulator;
+use mantissa_core::{Accumulator, CheckedOperation};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -33,7 +33,7 @@ use super::{
     matmul::{feed, matrix_unit},
     note_launch, registers,
 };
-use crate::{Convolution, MatmulMode, Pass, check::CheckedOperation, convolution::by_unfolding};
+use crate::{Convolution, MatmulMode, Pass, convolution::by_unfolding};
 
 /// Key for the tuner's choice of a kernel.
 #[derive(Hash, Eq, PartialEq, Debug, Clone, Serialize, Deserialize, AutotuneKey)]

@@ -9,8 +9,7 @@ use std::{
 };
 
 use burn::tensor::DType;
-
-use crate::check::{CandidateKernel, CheckedOperation};
+use mantissa_core::{CandidateKernel, CheckedOperation};
 
 static RULE: OnceLock<Rule> = OnceLock::new();
 

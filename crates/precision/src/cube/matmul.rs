@@ -8,7 +8,7 @@ use burn_cubecl::{kernel::cast, ops::numeric::zeros_client, tensor::CubeTensor};
 use cubecl::ir::{ElemType, FloatKind};
 use mantissa_core::{Accumulator, Format, MatmulPrecision};
 
-use super::{candidates, rounding::round_operand};
+use super::{autotune, rounding::round_operand};
 use crate::MatmulMode;
 
 pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> CubeTensor {
@@ -20,13 +20,13 @@ pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> Cube
         return zeros_client(lhs.client, lhs.device, shape, out);
     }
     if let Some(format) = matrix_unit(&lhs, mode) {
-        return candidates::on_matrix_units(feed(lhs, format), feed(rhs, format), out, sums);
+        return autotune::on_matrix_units(feed(lhs, format), feed(rhs, format), out, sums);
     }
     let operand = |tensor: CubeTensor| match tensor.dtype {
         DType::F32 => round_operand(tensor, mode.precision.operand()),
         _ => tensor,
     };
-    candidates::on_ordinary_units(operand(lhs), operand(rhs), out, sums)
+    autotune::on_ordinary_units(operand(lhs), operand(rhs), out, sums)
 }
 
 /// Returns the accumulator. Sums narrower than f32 are defined only for 16-bit operands.
@@ -54,14 +54,6 @@ pub(super) fn feed(operand: CubeTensor, format: Format) -> CubeTensor {
     match (operand.dtype, format) {
         (DType::F32, Format::Bf16) => cast(operand, DType::BF16),
         _ => operand,
-    }
-}
-
-/// Rounds an operand as the matrix units do.
-pub(super) fn round_as_matrix_units_do(tensor: CubeTensor) -> CubeTensor {
-    match tensor.dtype {
-        DType::F32 => round_operand(tensor, Format::Tf32),
-        _ => tensor,
     }
 }
 

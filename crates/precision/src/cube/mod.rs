@@ -1,6 +1,7 @@
 //! The controlled operations on GPUs.
 
 mod attention;
+mod autotune;
 mod candidates;
 mod convolution;
 mod gelu;

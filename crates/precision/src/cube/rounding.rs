@@ -40,6 +40,14 @@ pub(super) fn round_operand(tensor: CubeTensor, format: Format) -> CubeTensor {
     output
 }
 
+/// Rounds an operand as the matrix units do.
+pub(super) fn round_as_matrix_units_do(tensor: CubeTensor) -> CubeTensor {
+    match tensor.dtype {
+        DType::F32 => round_operand(tensor, Format::Tf32),
+        _ => tensor,
+    }
+}
+
 /// Rounds off the lowest bits of the fraction, to nearest even. The carry may propagate into the exponent, as intended.
 /// Infinities are unchanged. A NaN becomes quiet, because its payload might be lost with the dropped bits.
 #[cube(launch)]

@@ -4,7 +4,12 @@ use burn::{
     backend::{Backend as _, DTypeUsage, DispatchDevice, ops::FloatTensorOps},
     tensor::{DType, Device, DeviceKind, Element, TensorData},
 };
-use burn_cubecl::{CubeBackend, CubeDevice, ops::into_data_sync, tensor::CubeTensor};
+use burn_cubecl::{
+    CubeBackend, CubeDevice,
+    kernel::into_contiguous,
+    ops::{into_data_sync, permute},
+    tensor::CubeTensor,
+};
 use mantissa_core::Backend;
 
 use crate::device::available;
@@ -42,4 +47,27 @@ pub(super) fn upload<E: Element, const D: usize>(
 
 pub(super) fn download<E: Element>(tensor: CubeTensor) -> Vec<E> {
     into_data_sync(tensor).iter::<E>().collect()
+}
+
+/// Returns `[n, heads, rows, columns]` contiguous, transposed, as a view that splits a projection into heads, and
+/// as that view transposed.
+pub(super) fn layouts(shape: [usize; 4], seed: u64, device: &CubeDevice) -> (Vec<f32>, [CubeTensor; 4]) {
+    let mut state = seed;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 60) as f32 - 8.0
+    };
+    let values: Vec<f32> = (0..shape.iter().product()).map(|_| next()).collect();
+    let whole = upload(&values, shape, device);
+    let stored_as =
+        |axes: [usize; 4], back: [usize; 4]| permute(into_contiguous(permute(whole.clone(), &axes)), &back);
+    let views = [
+        whole.clone(),
+        stored_as([0, 1, 3, 2], [0, 1, 3, 2]),
+        stored_as([0, 2, 1, 3], [0, 2, 1, 3]),
+        stored_as([0, 3, 1, 2], [0, 2, 3, 1]),
+    ];
+    (values, views)
 }

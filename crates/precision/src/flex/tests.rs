@@ -7,7 +7,7 @@ use burn::{
 use burn_flex::Flex;
 use mantissa_cpu_kernels::MOST_ROWS;
 
-use crate::{Accumulator, Compute, MatmulPrecision, Precision, PrecisionBackend, rotation::turn};
+use crate::{Accumulator, Compute, MatmulPrecision, Precision, PrecisionBackend, composed::rotate};
 
 #[test]
 fn relu_has_no_gradient_at_zero_and_propagates_nan() {
@@ -64,7 +64,7 @@ fn rows_turn_bit_for_bit_as_by_burns_operations() {
             let input = random([3, sequence, heads, width], dtype).swap_dims(1, 2);
             let input = input.try_into_primitive::<Flex>().unwrap();
             let widened = Flex::round_to(input.clone(), wide.into());
-            let by_burn = turn::<Flex>(widened, cosine.clone(), sine.clone(), interleaved);
+            let by_burn = rotate::<Flex>(widened, cosine.clone(), sine.clone(), interleaved);
             let by_burn = Flex::round_to(by_burn, dtype.into());
             let of = |tensor| Tensor::<4>::from_primitive::<Flex>(tensor).into_data();
             assert_eq!(of(Flex::rotate(input, cosine, sine, interleaved)), of(by_burn));
@@ -107,7 +107,7 @@ fn gradients_are_those_through_burns_operations() {
                 let (narrow, wide) = (TensorMetadata::dtype(&input), TensorMetadata::dtype(&cosine));
                 // burn's cast would round values just above a tie in the wrong direction.
                 let widened = Dispatch::round_to(input, wide.into());
-                let output = turn::<Dispatch>(widened, cosine, sine, interleaved);
+                let output = rotate::<Dispatch>(widened, cosine, sine, interleaved);
                 Dispatch::round_to(output, narrow.into())
             });
             assert_eq!(own, burns, "{dtype:?}, interleaved: {interleaved}");

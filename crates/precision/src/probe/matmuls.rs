@@ -6,7 +6,7 @@ use super::{
     download,
     observe::{EDGE, Observation, observe},
 };
-use crate::{Compute, compute::round, dtype};
+use crate::{Compute, dtype, tensor_ops::round};
 
 /// Passes of an operation with the observation of each.
 type Passes = Vec<(&'static str, Observation)>;

@@ -2,9 +2,11 @@
 //! `mantissa-analysis` decides whether an interval confirms or refutes a claim.
 
 mod chance_accuracy;
+mod endings;
 mod pairs;
 mod sentences;
 mod status;
+mod subject;
 mod verdict;
 
 pub(crate) use sentences::heading;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mantissa_analysis::{Estimate, Evidence, Finding, MIN_SEEDS, Tested, endings_missing};
 use mantissa_core::{Axis, AxisValue, Bounds, Claim, Claimed, Comparison, MetricName, Profile, Unit};
 
-use crate::{Run, banner::this_machine, claims::status::Endings, units};
+use crate::{Run, banner::this_machine, claims::endings::Endings, units};
 
 /// Describes the machine, the sizes and the tests of a run's claims.
 pub(crate) fn heading(run: &Run) -> String {

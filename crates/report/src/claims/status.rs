@@ -1,16 +1,17 @@
 //! Tests claims about the status of cells. Such a claim concerns most trainings; a single training shows only that a status is possible.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use mantissa_analysis::{Evidence, test_claim};
-use mantissa_core::{Axis, AxisValue, Bounds, ExecutedVerdict, Record, Status, TaskKind};
+use mantissa_core::{Axis, AxisValue, Bounds, Status};
 
 use crate::{
     Group, Row,
     claims::{
-        pairs::{group_rows, has, unfit},
+        endings::Endings,
+        pairs::{group_rows, has},
         sentences,
-        verdict::{ClaimOutcome, Subject},
+        subject::{ClaimOutcome, Subject},
     },
 };
 
@@ -19,28 +20,6 @@ const MOST: Bounds = Bounds {
     above: Some(0.5),
     below: None,
 };
-
-/// Counts of the statuses of a setting's cells.
-pub(crate) struct Endings {
-    /// `true` if seeds are counted, as for trainings; for other tasks, each process is counted.
-    pub of_seeds: bool,
-    pub as_claimed: u64,
-    pub otherwise: u64,
-    /// Seeds whose processes ended partly as claimed and partly otherwise.
-    pub torn: u64,
-    /// Each status and its number of processes.
-    pub statuses: Vec<(Status, usize)>,
-}
-
-impl Endings {
-    pub fn evidence(&self) -> Evidence {
-        Evidence::Ends {
-            as_claimed: self.as_claimed,
-            otherwise: self.otherwise,
-            torn: self.torn,
-        }
-    }
-}
 
 /// Tests the claim on every setting with these values. Seeds are grouped, and all settings form one family of tests.
 pub(crate) fn subjects<'g, 'a>(
@@ -57,7 +36,7 @@ where
     });
     let ended: Vec<_> = settings
         .map(|(group, rows)| {
-            let endings = endings(group, &rows, claimed);
+            let endings = Endings::of(group, &rows, claimed);
             (group, rows, endings)
         })
         .collect();
@@ -88,52 +67,4 @@ where
             rows,
         };
     ended.into_iter().map(subject).collect()
-}
-
-fn endings(group: &Group<'_>, rows: &[&Row<'_>], claimed: &[Status]) -> Result<Endings, String> {
-    let fits = |row: &&&Row<'_>| row.verdict() != Some(ExecutedVerdict::Differs);
-    let counts = |record: &&&Record| claimed.contains(&record.status) || is_evidence(record.status);
-    let of_rows: Vec<Vec<&Record>> = rows
-        .iter()
-        .filter(fits)
-        .map(|row| row.records.iter().filter(counts).copied().collect())
-        .collect();
-    let all: Vec<&Record> = of_rows.iter().flatten().copied().collect();
-    if all.is_empty() {
-        let why = rows.iter().find_map(|row| unfit(group, row));
-        return Err(why.unwrap_or_else(|| "no process ran".to_owned()));
-    }
-    let of_seeds = rows.iter().all(|row| row.cell.workload.kind() == TaskKind::Train);
-    let units: Vec<Vec<&Record>> = if of_seeds {
-        of_rows
-            .into_iter()
-            .filter(|records| !records.is_empty())
-            .collect()
-    } else {
-        all.iter().map(|record| vec![*record]).collect()
-    };
-    let ends = |unit: &&Vec<&Record>, expected: bool| {
-        let mut records = unit.iter();
-        records.all(|record| claimed.contains(&record.status) == expected)
-    };
-    let count = |expected: bool| units.iter().filter(|unit| ends(unit, expected)).count();
-    let (as_claimed, otherwise) = (count(true), count(false));
-    let statuses: BTreeSet<Status> = all.iter().map(|record| record.status).collect();
-    let of_status = |status: Status| all.iter().filter(|record| record.status == status).count();
-    Ok(Endings {
-        of_seeds,
-        as_claimed: as_claimed as u64,
-        otherwise: otherwise as u64,
-        torn: (units.len() - as_claimed - otherwise) as u64,
-        statuses: statuses
-            .into_iter()
-            .map(|status| (status, of_status(status)))
-            .collect(),
-    })
-}
-
-/// Returns `true` if the status of a process results from its arithmetic. A process that was killed, ran out of memory or timed out gives
-/// no evidence.
-fn is_evidence(status: Status) -> bool {
-    matches!(status, Status::Ok | Status::Diverged)
 }

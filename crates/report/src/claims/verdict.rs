@@ -4,10 +4,11 @@ use mantissa_analysis::{Finding, test_claim};
 use mantissa_core::{Backend, Claim, Claimed, Comparison, ExecutedVerdict, MetricName, Status};
 
 use crate::{
-    Group, Row, Run,
+    Group, Run,
     claims::{
         pairs::{Pair, PairMeasurement, pairs},
         sentences, status,
+        subject::{ClaimOutcome, Subject},
     },
     units,
 };
@@ -49,36 +50,6 @@ impl OverallVerdict {
             Self::Found(finding) => finding.name(),
             Self::Mixed => "mixed",
             Self::NotTested => "not tested",
-        }
-    }
-}
-
-/// Subject of a test: a pair of settings, or one setting.
-pub(crate) struct Subject<'g, 'a> {
-    pub label: String,
-    pub rows: Vec<&'g Row<'a>>,
-    pub metric: Option<MetricName>,
-    /// `Some(true)` if anything was learned; `None` if unknown or not applicable.
-    pub learnt: Option<bool>,
-    pub outcome: ClaimOutcome,
-}
-
-/// Result of a test.
-pub(crate) enum ClaimOutcome {
-    Tested {
-        finding: Finding,
-        /// Name of the test.
-        test: String,
-        evidence: String,
-    },
-    NotTested(String),
-}
-
-impl ClaimOutcome {
-    fn finding(&self) -> Option<Finding> {
-        match self {
-            Self::Tested { finding, .. } => Some(*finding),
-            Self::NotTested(_) => None,
         }
     }
 }

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     Group, Published, Row, Suite,
+    group::MEMORY,
     units::{self, Scale},
-    view::MEMORY,
 };
 
 /// Minimum number of rungs.

@@ -5,7 +5,7 @@ use super::{
     canvas::{Canvas, TextStyle},
     palette::Colour,
 };
-use crate::headline::straight_line;
+use crate::least_squares::straight_line;
 
 /// Power law of a quantity in the size: a straight line through the logarithms of both.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -10,8 +10,9 @@ use super::{
 };
 use crate::{
     Banner, Group, Report, ReportError, Row, Run,
+    group::MEMORY,
     units::{self, Scale},
-    view::{MEMORY, shown_of},
+    view::shown_of,
 };
 
 /// Several runs, each compared with the first.

@@ -3,7 +3,7 @@
 
 use mantissa_core::{Attention, Format, Precision, Setting};
 
-use super::{bytes, matmul_format, wide};
+use super::formats::{bytes, matmul_format, wide};
 use crate::models::F32Layers;
 
 /// Bytes of an index on a device.

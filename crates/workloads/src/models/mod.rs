@@ -2,6 +2,7 @@
 
 mod bert;
 mod bloom;
+mod built_in;
 mod cache;
 mod causal;
 mod distilbert;
@@ -24,6 +25,7 @@ use crate::{
 
 pub(crate) use bert::Bert;
 pub(crate) use bloom::Bloom;
+pub(crate) use built_in::{BuiltInModel, with_model, with_text_generator};
 pub(crate) use cache::KvCache;
 pub(crate) use causal::{CausalInput, TextHead};
 pub(crate) use distilbert::DistilBert;

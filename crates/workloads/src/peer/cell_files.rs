@@ -275,7 +275,8 @@ mod tests {
     use super::*;
     use crate::{
         data::Wanted,
-        model_and_data::{BuiltIn, BuiltInModel, ModelFactory, ModelTask, with_model},
+        model_and_data::{BuiltIn, ModelFactory, ModelTask},
+        models::{BuiltInModel, with_model},
         train::testing::cell,
     };
 

@@ -16,7 +16,8 @@ use crate::{
     Inputs, Observer, Outcome, Phase, WorkloadError,
     data::Wanted,
     kernel::by_peer,
-    model_and_data::{BuiltIn, ModelFactory, with_text_generator},
+    model_and_data::{BuiltIn, ModelFactory},
+    models::with_text_generator,
 };
 pub(crate) use cell_files::hand_over_operands;
 pub(crate) use program::{Launched, Request, What};

@@ -8,7 +8,10 @@ use std::cell::RefCell;
 use burn::tensor::Tensor;
 use mantissa_precision::{GradientSum, ParameterSet};
 
-use super::{Loss, Trainer, upload};
+use super::{
+    forward::{Loss, upload},
+    trainer::Trainer,
+};
 use crate::models::{Batch, Network, Norms, Stage};
 
 /// Tensors that the forward pass saves.

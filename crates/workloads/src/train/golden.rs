@@ -17,7 +17,7 @@ use mantissa_core::*;
 use mantissa_precision::GradientSum;
 use serde_json::Value;
 
-use super::{Trainer, testing::alone};
+use super::{testing::alone, trainer::Trainer};
 use crate::{
     Inputs,
     data::TokenBatch,

@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 use mantissa_precision::GradientSum;
 
-use super::{Trainer, checkpointing};
+use super::{checkpointing, trainer::Trainer};
 use crate::{
     MemoryParts, Observer, Phase, WorkloadError,
     data::{Dataset, Part},

@@ -11,7 +11,7 @@ use mantissa_core::{
 };
 use mantissa_precision::{Compute, GradientSum, LossScaler, ParameterSet, device};
 
-use super::{Trainer, upload};
+use super::{forward::upload, trainer::Trainer};
 use crate::{
     WorkloadError,
     data::Labelled,

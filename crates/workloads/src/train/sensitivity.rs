@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use mantissa_analysis::{Sensitivity, fewest_bits, keeps};
 use mantissa_core::{Event, EventKind, Format, FormatTrial, Layout};
 
-use super::{Trainer, evaluate::evaluate};
+use super::{evaluate::evaluate, trainer::Trainer};
 use crate::{Observer, Phase, WorkloadError, models::Network};
 
 /// Exponent and fraction bits of f32.

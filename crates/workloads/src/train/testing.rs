@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use burn::tensor::Device;
 use mantissa_core::*;
 
-use super::{Trainer, evaluate::evaluate};
+use super::{evaluate::evaluate, trainer::Trainer};
 use crate::{
     Inputs, Observer, Phase, Progress,
     data::{ColumnNames, Dataset, Part, Reading, Tokenized, Wanted, load_reviews},

@@ -2,7 +2,7 @@
 
 use mantissa_precision::{Launches, LossScaler, Optimizer, OptimizerSettings, observe_launches};
 
-use super::{Trainer, beginning, scaler};
+use super::trainer::{Trainer, beginning, scaler};
 use crate::{
     Inputs, WorkloadError,
     data::{Dataset, Part},

@@ -9,7 +9,7 @@ mod tests;
 use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_precision::{Autocast, Compute, Constants, Precision, without_recording};
 
-use super::{ModuleParameters, UserModel, UserWorkload};
+use super::{UserWorkload, model::UserModel, parameters::ModuleParameters};
 use crate::WorkloadError;
 
 /// Number of examples in the comparison.

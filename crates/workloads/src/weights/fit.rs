@@ -1,47 +1,13 @@
 //! Matches the tensors of a checkpoint to the parameters of a model. A checkpoint that does not match is rejected with a list of the differences.
 
-use std::collections::BTreeSet;
-
 use mantissa_core::{Format, Values};
-use mantissa_inputs::weights::{Checkpoint, Stored, Weight};
+use mantissa_inputs::weights::{Checkpoint, Weight};
 
-use super::initial;
+use super::{initial, name_prefix::prefix, tensor_search::TensorSearch};
 use crate::{
     WorkloadError,
     models::{Network, ParameterSpec},
 };
-
-/// Tensor names in the published checkpoints of a model.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Naming {
-    /// Prefix of parameter names that is omitted in checkpoints without a head.
-    pub prefix: &'static str,
-    /// Name prefixes of the head. Checkpoints without a head do not contain these tensors, and a training initializes them from its seed.
-    pub head: &'static [&'static str],
-    /// Name prefix of the output layer, which has one row per class.
-    pub classes: Option<&'static str>,
-    /// Tensors to ignore: name prefixes of modules for other tasks (with a `.` at the end), and name suffixes of buffers.
-    pub beside: &'static [&'static str],
-}
-
-/// Name suffixes of tensors to ignore in the checkpoints of all models.
-const IGNORED: &[&str] = &["num_batches_tracked"];
-
-/// Keys under which training scripts store the weights, in order of preference.
-const SECTIONS: [&str; 9] = [
-    "state_dict",
-    "model_state_dict",
-    "model",
-    "module",
-    "net",
-    "network",
-    "weights",
-    "params",
-    "ema",
-];
-
-/// Maximum number of differences listed in an error.
-const MAX_LISTED: usize = 12;
 
 /// Name, running mean and running variance of a batch norm.
 type Running = (String, [Values; 2]);
@@ -73,17 +39,8 @@ pub(crate) fn fit<'a, M: Network>(
     let specs = model.parameters();
     let weights_error =
         |text: String| WorkloadError::Weights(format!("`{}`: {text}", checkpoint.path().display()));
-    let (prefix, copies) = prefix(checkpoint, &specs, naming).map_err(weights_error)?;
-    let mut search = Search {
-        checkpoint,
-        naming,
-        prefix,
-        copies,
-        used: BTreeSet::new(),
-        missing: vec![],
-        unfit: vec![],
-        extra: vec![],
-    };
+    let prefix = prefix(checkpoint, &specs, naming).map_err(weights_error)?;
+    let mut search = TensorSearch::new(checkpoint, naming, prefix);
     let mut notes = checkpoint.notes().to_vec();
     notes.extend(search.about_prefix());
     let of_head = |name: &str| naming.head.iter().any(|head| name.starts_with(head));
@@ -128,308 +85,6 @@ pub(crate) fn fit<'a, M: Network>(
         });
     }
     Err(weights_error(search.differences(wanted)))
-}
-
-/// Detects the common prefix of the model's tensor names in the checkpoint, such as `module.` from data-parallel training, or the keys of nested
-/// dictionaries. Also returns the prefixes of copies of the model that are not read.
-fn prefix(
-    checkpoint: &Checkpoint,
-    specs: &[ParameterSpec],
-    naming: Naming,
-) -> Result<(String, Vec<String>), String> {
-    /// Number of parameters to search for. A few are enough because all parameters have the same prefix.
-    const PROBES: usize = 4;
-    let of_head = |spec: &&ParameterSpec| naming.head.iter().any(|head| spec.name.starts_with(head));
-    let probes: Vec<String> = specs
-        .iter()
-        .filter(|spec| !of_head(spec))
-        .take(PROBES)
-        .flat_map(|spec| spellings(&spec.name, naming))
-        .collect();
-    let mut candidates = BTreeSet::from([""]);
-    for name in checkpoint.tensors().keys() {
-        for probe in &probes {
-            candidates.extend(
-                name.strip_suffix(probe.as_str())
-                    .filter(|prefix| prefix.ends_with('.')),
-            );
-        }
-    }
-    let found = |prefix: &str| -> BTreeSet<String> {
-        let names = specs
-            .iter()
-            .filter_map(|spec| spelled(checkpoint, prefix, &spec.name, naming));
-        names.collect()
-    };
-    let found: Vec<(&str, BTreeSet<String>)> = candidates
-        .into_iter()
-        .map(|prefix| (prefix, found(prefix)))
-        .collect();
-    let most = found.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
-    if most == 0 {
-        let name = |name: Option<&String>| name.map_or("none".to_owned(), |name| format!("`{name}`"));
-        return Err(format!(
-            "none of its {} tensors has the name of one of the model's {} parameters\n  first tensor: {}, first parameter: `{}`",
-            checkpoint.tensors().len(),
-            specs.len(),
-            name(checkpoint.tensors().keys().next()),
-            specs.first().map_or("", |spec| spec.name.as_str())
-        ));
-    }
-    // If several prefixes find the same tensors, keep the first in sorted order.
-    let mut best: Vec<(&str, &BTreeSet<String>)> = vec![];
-    for (prefix, names) in &found {
-        if names.len() == most && best.iter().all(|(_, others)| *others != names) {
-            best.push((prefix, names));
-        }
-    }
-    if let [(prefix, _)] = best[..] {
-        return Ok((prefix.to_owned(), vec![]));
-    }
-    let first_key = |prefix: &str| prefix.split('.').next().unwrap_or_default().to_owned();
-    let preferred = SECTIONS.iter().find_map(|key| {
-        let mut of_key = best.iter().filter(|(prefix, _)| first_key(prefix) == *key);
-        match (of_key.next(), of_key.next()) {
-            (Some((prefix, _)), None) => Some((*prefix).to_owned()),
-            _ => None,
-        }
-    });
-    let prefixes = best.iter().map(|(prefix, _)| (*prefix).to_owned());
-    match preferred {
-        Some(preferred) => {
-            let copies = prefixes.filter(|prefix| *prefix != preferred).collect();
-            Ok((preferred, copies))
-        }
-        None => Err(format!(
-            "it contains the model more than once, with the prefixes `{}`\n  hint: save only one of them",
-            prefixes.collect::<Vec<_>>().join("` and `")
-        )),
-    }
-}
-
-/// Returns the name of a tensor in the checkpoint under a prefix.
-fn spelled(checkpoint: &Checkpoint, prefix: &str, name: &str, naming: Naming) -> Option<String> {
-    let names = spellings(name, naming).into_iter();
-    let mut names = names.map(|name| format!("{prefix}{name}"));
-    names.find(|name| checkpoint.tensors().contains_key(name))
-}
-
-/// Lists the possible names of a parameter in published checkpoints, without prefixes from training.
-fn spellings(name: &str, naming: Naming) -> Vec<String> {
-    // Early BERT checkpoints use TensorFlow's names for layer norm parameters.
-    let old = |name: &str| {
-        let weight = name
-            .strip_suffix("LayerNorm.weight")
-            .map(|layer| format!("{layer}LayerNorm.gamma"));
-        weight.or_else(|| {
-            name.strip_suffix("LayerNorm.bias")
-                .map(|layer| format!("{layer}LayerNorm.beta"))
-        })
-    };
-    let bare = name
-        .strip_prefix(naming.prefix)
-        .filter(|_| !naming.prefix.is_empty());
-    let names = [Some(name), bare].into_iter().flatten();
-    names
-        .flat_map(|name| [Some(name.to_owned()), old(name)])
-        .flatten()
-        .collect()
-}
-
-/// State of the matching.
-struct Search<'a> {
-    checkpoint: &'a Checkpoint,
-    naming: Naming,
-    /// Common prefix of all names in the checkpoint.
-    prefix: String,
-    /// Prefixes of copies of the model that are not read.
-    copies: Vec<String>,
-    used: BTreeSet<String>,
-    missing: Vec<String>,
-    unfit: Vec<String>,
-    extra: Vec<String>,
-}
-
-impl Search<'_> {
-    /// Returns the name of a tensor in the checkpoint.
-    fn name_of(&self, name: &str) -> Option<String> {
-        spelled(self.checkpoint, &self.prefix, name, self.naming)
-    }
-
-    /// Returns the key that contains the model in a nested PyTorch checkpoint.
-    fn section(&self) -> Option<&str> {
-        let key = self.prefix.split('.').next().unwrap_or_default();
-        self.checkpoint.sections().get(key).map(String::as_str)
-    }
-
-    /// Returns true if a tensor is in another dictionary than the model, or in a copy of the model.
-    fn is_elsewhere(&self, name: &str) -> bool {
-        let key = name.split('.').next().unwrap_or_default();
-        let is_copy = |prefix: &String| !prefix.is_empty() && name.starts_with(prefix.as_str());
-        self.checkpoint.sections().contains(key) && self.section() != Some(key)
-            || self.copies.iter().any(is_copy)
-    }
-
-    /// Describes the removed prefix and the dictionaries that are not read.
-    fn about_prefix(&self) -> Option<String> {
-        let names = self.checkpoint.tensors().keys();
-        let elsewhere: BTreeSet<&str> = names
-            .filter(|name| self.is_elsewhere(name))
-            .map(|name| name.split('.').next().unwrap_or_default())
-            .collect();
-        let ignored = match elsewhere.is_empty() {
-            true => String::new(),
-            false => format!(
-                "; ignored: the tensors under `{}`",
-                elsewhere.into_iter().collect::<Vec<_>>().join("`, `")
-            ),
-        };
-        (!self.prefix.is_empty() || !ignored.is_empty()).then(|| match self.prefix.as_str() {
-            "" => format!("the checkpoint contains more than the model{ignored}"),
-            prefix => format!("the prefix `{prefix}` is removed from names in the checkpoint{ignored}"),
-        })
-    }
-
-    /// Returns the number of classes of the checkpoint's output layer if it differs from that of the model.
-    fn other_classes(&mut self, spec: &ParameterSpec) -> Option<usize> {
-        let layer = self.naming.classes?;
-        let name = self
-            .name_of(&spec.name)
-            .filter(|_| spec.name.starts_with(layer))?;
-        let shape = self.checkpoint.tensors()[&name].shape();
-        let differs =
-            shape.len() == spec.shape.len() && shape[1..] == spec.shape[1..] && shape[0] != spec.shape[0];
-        differs.then(|| {
-            self.used.insert(name);
-            shape[0]
-        })
-    }
-
-    /// Returns the name of a tensor in the checkpoint. Records a difference if the tensor is missing, or has another shape or an unsupported type.
-    fn find(&mut self, name: &str, shape: &[usize]) -> Option<String> {
-        let Some(found) = self.name_of(name) else {
-            self.missing.push(format!("missing `{name}` {shape:?}"));
-            return None;
-        };
-        let stored = &self.checkpoint.tensors()[&found];
-        self.used.insert(found.clone());
-        if stored.shape() != shape {
-            self.unfit.push(format!(
-                "`{found}` has shape {:?}, expected {shape:?}",
-                stored.shape()
-            ));
-            return None;
-        }
-        if let Some(dtype) = stored.no_floats() {
-            self.unfit.push(format!(
-                "`{found}` has type {dtype}, expected F64, F32, F16 or BF16"
-            ));
-            return None;
-        }
-        Some(found)
-    }
-
-    /// Records unexpected tensors. The checkpoint of a tied model may contain the output head if it equals the embedding table.
-    fn note_extras(&mut self, tied: Option<(&str, &str)>) -> Result<(), WorkloadError> {
-        if let Some((head, table)) = tied
-            && let Some(table) = self.name_of(table)
-        {
-            let checkpoint = self.checkpoint;
-            // The head may lack the prefix of the other tensors.
-            let ends_with = |name: &str, end: &str| {
-                name.strip_suffix(end)
-                    .is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
-            };
-            let heads = checkpoint
-                .tensors()
-                .iter()
-                .filter(|(name, _)| !self.is_elsewhere(name));
-            let heads: Vec<_> = heads
-                .filter(|(name, _)| ends_with(name, &format!("{head}.weight")))
-                .collect();
-            for (name, stored) in heads {
-                match self.are_equal((name, stored), &table)? {
-                    true => _ = self.used.insert(name.clone()),
-                    false => self.unfit.push(format!(
-                        "`{name}` differs from `{table}`, but the configuration declares them equal (`tie_word_embeddings`)"
-                    )),
-                }
-            }
-            // Only BERT's head has a bias, which is stored under two names.
-            let bias = head.rsplit_once('.').map(|(module, _)| format!("{module}.bias"));
-            let bias = bias.and_then(|bias| self.name_of(&bias));
-            let biases = checkpoint
-                .tensors()
-                .iter()
-                .filter(|(name, _)| !self.is_elsewhere(name));
-            let biases: Vec<_> = biases
-                .filter(|(name, _)| ends_with(name, &format!("{head}.bias")))
-                .collect();
-            for (name, stored) in biases {
-                let is_same = match &bias {
-                    Some(bias) => self.are_equal((name, stored), bias)?,
-                    None => false,
-                };
-                match (is_same, &bias) {
-                    (true, _) => _ = self.used.insert(name.clone()),
-                    (false, Some(bias)) => self.unfit.push(format!("`{name}` differs from `{bias}`")),
-                    (false, None) => self.unfit.push(format!(
-                        "`{name}` is a bias, but the output head does not have a bias"
-                    )),
-                }
-            }
-        }
-        let is_ignored = |name: &str| {
-            let bare = name.strip_prefix(&self.prefix).unwrap_or(name);
-            let bare = bare.strip_prefix(self.naming.prefix).unwrap_or(bare);
-            let mut parts = self.naming.beside.iter().chain(IGNORED);
-            // Modules are matched by a prefix, buffers by a suffix.
-            parts.any(|part| match part.ends_with('.') {
-                true => bare.starts_with(part),
-                false => bare.ends_with(part),
-            })
-        };
-        let names = self.checkpoint.tensors().keys();
-        let extra =
-            names.filter(|name| !self.used.contains(*name) && !is_ignored(name) && !self.is_elsewhere(name));
-        self.extra = extra.map(|name| format!("unexpected `{name}`")).collect();
-        Ok(())
-    }
-
-    fn are_equal(&self, (head, stored): (&str, &Stored), table: &str) -> Result<bool, WorkloadError> {
-        if stored.shape() != self.checkpoint.tensors()[table].shape() || stored.no_floats().is_some() {
-            return Ok(false);
-        }
-        Ok(self.checkpoint.values(head, true)? == self.checkpoint.values(table, true)?)
-    }
-
-    fn fits(&self) -> bool {
-        self.missing.is_empty() && self.unfit.is_empty() && self.extra.is_empty()
-    }
-
-    /// Formats the differences: the number of each kind, then the first ones.
-    fn differences(self, wanted: usize) -> String {
-        let counts = [
-            (self.missing.len(), "missing"),
-            (self.unfit.len(), "mismatched"),
-            (self.extra.len(), "unexpected"),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<_> = counts.map(|(count, kind)| format!("{count} {kind}")).collect();
-        let all = [self.missing, self.unfit, self.extra].concat();
-        let mut text = format!(
-            "the tensors do not match the model's {wanted} parameters: {}",
-            counts.join(", ")
-        );
-        for line in all.iter().take(MAX_LISTED) {
-            text.push_str("\n  ");
-            text.push_str(line);
-        }
-        if let Some(more) = all.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
-            text.push_str(&format!("\n  and {more} more"));
-        }
-        text
-    }
 }
 
 impl Fitted<'_> {
@@ -501,7 +156,10 @@ mod tests {
     use safetensors::{Dtype, tensor::TensorView};
 
     use super::*;
-    use crate::models::{DistilBert, Llama};
+    use crate::{
+        models::{DistilBert, Llama},
+        weights::tensor_search::MAX_LISTED,
+    };
 
     /// A small model with a head and tensors to ignore.
     fn model() -> DistilBert {

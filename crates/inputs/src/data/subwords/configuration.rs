@@ -5,11 +5,14 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::Subwords;
-use crate::{contents, data::DataError, weights::Fields};
-
-const CONFIG: &str = "tokenizer_config.json";
-const ADDED: &str = "added_tokens.json";
-const SPECIAL_MAP: &str = "special_tokens_map.json";
+use crate::{
+    contents,
+    data::{
+        DataError,
+        tokenizer_files::{ADDED, CONFIG, SPECIAL_MAP},
+    },
+    weights::Fields,
+};
 
 /// Fields with special tokens.
 const ROLES: [&str; 7] = [

@@ -6,9 +6,10 @@ use mantissa_precision::GradientSum;
 
 use super::*;
 use crate::{
+    Phase,
     data::{Dataset, ImageBatch},
-    models::{Network, ResNet},
-    train::{Phase, Stage, evaluate, sensitivity::sensitivity, testing::Counting},
+    models::{Network, ResNet, Stage},
+    train::{evaluate::evaluate, sensitivity::sensitivity, testing::Counting},
 };
 
 /// Micro-batches of a step.

@@ -1,0 +1,87 @@
+//! Verdict of the gate on one comparison, with the change and its significance.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::{Interval, Scale, Verdict, Welch};
+
+/// Power at which [`GateVerdict::catches`] is computed.
+pub const GATE_POWER: f64 = 0.95;
+
+/// Change from the baseline to the candidate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// Scale of `value`: ratio candidate / baseline, or difference candidate − baseline.
+    pub scale: Scale,
+    /// The measured change.
+    pub value: f64,
+    /// Interval at [`crate::CONFIDENCE`]; a single point for values that never vary.
+    pub interval: Interval,
+}
+
+/// Verdict of the gate on one comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateVerdict {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The change; `None` if it cannot be computed.
+    pub change: Option<Change>,
+    /// Threshold for findings: the floor or the fence, whichever is larger.
+    pub threshold: f64,
+    /// Common ratio of all cells of this metric that was subtracted; 1 if none was.
+    pub drift: f64,
+    /// p-value of the test; `None` without a test.
+    pub p: Option<f64>,
+    /// p-value adjusted for the family (Holm). For a finding it is at most the level.
+    pub adjusted_p: Option<f64>,
+    pub(super) test: Option<Test>,
+}
+
+/// Test behind a verdict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Test {
+    pub welch: Welch,
+    pub scale: Scale,
+    /// Largest p-value at which the test would be significant as the only finding of the family.
+    pub least: f64,
+}
+
+impl GateVerdict {
+    /// Computes the smallest true change, in the floor's terms, that would be detected with probability [`GATE_POWER`] as the only finding
+    /// of the family, for this number of processes and this noise. Detection requires an estimate that is significant and beyond the
+    /// threshold. Returns `None` if there was no test, or a common shift that cannot be attributed.
+    pub fn catches(&self) -> Option<f64> {
+        let Test { welch, scale, least } = self.test?;
+        let student = StudentsT::new(0.0, 1.0, welch.freedom).ok()?;
+        let significant = student.inverse_cdf(1.0 - least / 2.0) * welch.error;
+        let margin = student.inverse_cdf(GATE_POWER) * welch.error;
+        Some(match scale {
+            Scale::Ratio => (significant.max(self.threshold.ln_1p()) + margin).exp_m1(),
+            Scale::Difference => significant.max(self.threshold) + margin,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Rules, gate,
+        gate::test_data::{QUIET, seconds},
+    };
+
+    #[test]
+    fn what_would_be_caught_grows_with_noise_and_with_the_family() {
+        let noisy = QUIET.map(|value: f64| value.powi(10));
+        let catches = |values: &[f64], members| {
+            gate(&vec![seconds(values, values); members], Rules::default())[0]
+                .catches()
+                .unwrap()
+        };
+        assert!(catches(&QUIET, 1) > 0.03, "at least the floor");
+        assert!(catches(&noisy, 1) > 2.0 * catches(&QUIET, 1));
+        assert!(catches(&noisy, 7) > catches(&noisy, 2));
+        assert!(
+            catches(&noisy, 8) < catches(&noisy, 7),
+            "from this number of cells on, there is a prior"
+        );
+    }
+}

@@ -1,0 +1,35 @@
+//! Option `--backend`.
+
+use mantissa_core::Backend;
+
+/// A named backend, or the best one that is available.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BackendChoice {
+    Auto,
+    Named(Backend),
+}
+
+impl BackendChoice {
+    pub(super) fn named(self) -> Option<Backend> {
+        match self {
+            Self::Named(backend) => Some(backend),
+            Self::Auto => None,
+        }
+    }
+}
+
+impl std::str::FromStr for BackendChoice {
+    type Err = mantissa_core::UnknownName;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        if given == "auto" {
+            Ok(Self::Auto)
+        } else {
+            let named: Result<Backend, _> = given.parse();
+            named.map(Self::Named).map_err(|mut unknown: Self::Err| {
+                unknown.valid.insert(0, "auto");
+                unknown
+            })
+        }
+    }
+}

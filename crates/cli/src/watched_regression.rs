@@ -1,0 +1,78 @@
+//! Regression that `mantissa bisect` searches for, and its test in a comparison.
+
+use mantissa_core::MetricName;
+use mantissa_gate::{ChangeVerdict, Failure, FindingKind, GateReport};
+
+/// Regression at the bad commit: a cell, and the metric or other finding that got worse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WatchedRegression {
+    cell: String,
+    subject: String,
+}
+
+impl std::fmt::Display for WatchedRegression {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.cell, self.subject)
+    }
+}
+
+impl std::str::FromStr for WatchedRegression {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (cell, subject) = text.split_once(':').ok_or("expected CELL:METRIC")?;
+        Ok(Self {
+            cell: cell.to_owned(),
+            subject: subject.to_owned(),
+        })
+    }
+}
+
+impl WatchedRegression {
+    /// Returns every failure of a comparison.
+    pub(crate) fn all(gated: &GateReport) -> Vec<Self> {
+        let of = |failure: &Failure| {
+            let metric = failure.metric.map(MetricName::name);
+            let finding = failure.finding.map(FindingKind::name);
+            Some(Self {
+                cell: gated.cell(failure)?.id.to_string(),
+                subject: metric.or(finding)?.to_owned(),
+            })
+        };
+        gated.failing().filter_map(of).collect()
+    }
+
+    /// Returns true if the commit shows this regression, and `None` if the comparison is inconclusive.
+    pub(crate) fn is_worse(&self, gated: &GateReport) -> Option<bool> {
+        if Self::all(gated).contains(self) {
+            return Some(true);
+        }
+        let cells = &gated.comparison.cells;
+        let cell = cells.iter().find(|cell| cell.id.as_str() == self.cell)?;
+        let change = cell
+            .changes
+            .iter()
+            .find(|change| change.metric.name() == self.subject);
+        let finding = cell
+            .findings
+            .iter()
+            .find(|finding| finding.kind.name() == self.subject);
+        let is_seen = [FindingKind::Executed, FindingKind::Kernel]
+            .iter()
+            .any(|kind| kind.name() == self.subject);
+        let unseen = cell.findings.iter().any(|finding| match finding.kind {
+            FindingKind::Lost => true,
+            FindingKind::Status => finding.verdict != ChangeVerdict::Improved,
+            _ => false,
+        });
+        let is_metric = MetricName::ALL.iter().any(|metric| metric.name() == self.subject);
+        let verdict = match (change, finding) {
+            (Some(change), _) => change.verdict,
+            (None, Some(finding)) => finding.verdict,
+            // A metric that was not measured is inconclusive, as is a precision that was not probed. Without any finding, nothing got worse.
+            (None, None) if is_metric || (is_seen && unseen) => return None,
+            (None, None) => ChangeVerdict::Unchanged,
+        };
+        (verdict != ChangeVerdict::Inconclusive).then_some(false)
+    }
+}

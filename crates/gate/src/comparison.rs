@@ -1,0 +1,209 @@
+//! Result of comparing two runs: changes of metrics and other findings, cell by cell.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::{Cell, CellId, MetricName, Profile};
+use serde::Serialize;
+
+use crate::{Mismatch, render::ChangeText};
+
+/// Result of comparing two runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Version of this format.
+    pub schema: u32,
+    /// The reference run or baseline.
+    pub baseline: Side,
+    /// The run under test.
+    pub candidate: Side,
+    /// Allowed differences between the machines.
+    pub mismatches: Vec<Mismatch>,
+    /// All cells of either side, ordered by suite, workload, setting and identity.
+    pub cells: Vec<ComparedCell>,
+}
+
+impl Comparison {
+    /// Returns true if any finding or metric has this outcome.
+    pub fn any(&self, outcome: ChangeVerdict) -> bool {
+        self.outcomes().any(|found| found == outcome)
+    }
+
+    /// Returns the outcomes of all findings and metrics.
+    pub fn outcomes(&self) -> impl Iterator<Item = ChangeVerdict> {
+        self.cells.iter().flat_map(ComparedCell::outcomes)
+    }
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct Side {
+    /// Name of the run or the baseline.
+    pub name: String,
+    /// Start time of the run (RFC 3339, UTC).
+    pub started: String,
+    /// Name of the GPU, else of the CPU.
+    pub machine: String,
+    /// Profile of the run.
+    pub profile: Profile,
+    /// Git revision of the program that ran.
+    pub revision: Option<String>,
+    /// Smallest number of processes of any cell.
+    pub repeats: usize,
+}
+
+/// Cell of two runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComparedCell {
+    /// Identity of the cell.
+    pub id: CellId,
+    /// Suite of the cell.
+    pub suite: String,
+    /// Workload of the cell.
+    pub workload: String,
+    /// Axis values that distinguish the cell from the other cells of its workload.
+    pub setting: String,
+    /// Observations that are not metrics.
+    pub findings: Vec<Finding>,
+    /// Metrics that both sides have.
+    pub changes: Vec<Change>,
+    /// Command that measures the cell again.
+    pub command: String,
+    /// The cell.
+    #[serde(skip)]
+    pub cell: Cell,
+}
+
+impl ComparedCell {
+    /// Returns the outcomes of all findings and metrics of the cell.
+    pub fn outcomes(&self) -> impl Iterator<Item = ChangeVerdict> {
+        let findings = self.findings.iter().map(|finding| finding.verdict);
+        findings.chain(self.changes.iter().map(|change| change.verdict))
+    }
+
+    /// Returns the worst outcome.
+    pub fn outcome(&self) -> Option<ChangeVerdict> {
+        self.outcomes().min()
+    }
+}
+
+/// Change that is not a metric.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// Kind of the finding.
+    pub kind: FindingKind,
+    /// Regressed, improved or neither.
+    pub verdict: ChangeVerdict,
+    /// Description of the change.
+    pub text: String,
+}
+
+/// Kind of a [`Finding`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// The candidate did not run the cell.
+    Vanished,
+    /// The baseline did not run the cell.
+    New,
+    /// The exit status of processes changed.
+    Status,
+    /// The precision observed in hardware changed.
+    Executed,
+    /// Other kernels ran.
+    Kernel,
+    /// A metric or an observation of the baseline is missing in the candidate.
+    Lost,
+}
+
+impl FindingKind {
+    /// Returns the name used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vanished => "vanished",
+            Self::New => "new",
+            Self::Status => "status",
+            Self::Executed => "executed",
+            Self::Kernel => "kernel",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// Verdict of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeVerdict {
+    /// Worse by more than the threshold, and not by chance.
+    Regressed,
+    /// The data do not support a verdict.
+    Inconclusive,
+    /// Different, without being better or worse.
+    Changed,
+    /// Shown to be equivalent.
+    Unchanged,
+    /// Better by more than the threshold, and not by chance.
+    Improved,
+}
+
+impl ChangeVerdict {
+    /// Returns the name used in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Regressed => "regressed",
+            Self::Inconclusive => "inconclusive",
+            Self::Changed => "changed",
+            Self::Unchanged => "unchanged",
+            Self::Improved => "improved",
+        }
+    }
+}
+
+/// Change of a metric of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// The metric.
+    pub metric: MetricName,
+    /// Median over the baseline's processes.
+    pub baseline: f64,
+    /// Median over the candidate's processes.
+    pub candidate: f64,
+    /// Number of processes on both sides.
+    pub processes: (usize, usize),
+    /// True if `change` is a difference in the metric's unit; otherwise it is a ratio.
+    pub difference: bool,
+    /// Smallest relevant change: a share, or a difference.
+    pub floor: f64,
+    /// The floor, raised to the noise that this cell's history shows.
+    pub threshold: f64,
+    /// Verdict on the change.
+    pub verdict: ChangeVerdict,
+    /// Reason of an inconclusive verdict; empty otherwise.
+    pub doubt: String,
+    /// Ratio candidate / baseline, or difference candidate − baseline.
+    pub change: Option<f64>,
+    /// Confidence interval of `change`.
+    pub interval: Option<(f64, f64)>,
+    /// p-value of the change.
+    pub p: Option<f64>,
+    /// p-value after Holm's correction for all comparisons.
+    pub adjusted_p: Option<f64>,
+    /// Common ratio of all cells of the metric that was attributed to the machine; 1 if none was.
+    pub drift: f64,
+    /// Smallest true change that would be detected with a power of 95 %, for this number of processes and this noise.
+    pub catches: Option<f64>,
+}
+
+impl Change {
+    /// Returns true if the threshold is above the floor because of this cell's history.
+    pub fn is_fenced(&self) -> bool {
+        self.threshold > self.floor
+    }
+
+    /// Returns a one-line description: `step_seconds: 1.00 s → 1.25 s, +25.0 % [+20.0 %, +30.0 %], p 0.0004`.
+    pub fn text(&self) -> String {
+        ChangeText::sentence(self)
+    }
+}
+
+/// Noise of each cell and metric: a share, or a difference if the metric is a learned one (accuracy, loss).
+pub type Fences = BTreeMap<(CellId, MetricName), f64>;

@@ -1,0 +1,48 @@
+//! Labels of settings: the axes in which the cells of a workload differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mantissa_core::Axis;
+
+use crate::MeasuredCell;
+
+/// Labels of settings: the axes in which the cells of a workload differ.
+pub(crate) struct SettingLabels {
+    /// Axes with more than one value, by suite and workload.
+    axes: BTreeMap<(String, String), BTreeSet<Axis>>,
+}
+
+impl SettingLabels {
+    pub fn of<'a>(cells: impl Iterator<Item = &'a MeasuredCell>) -> Self {
+        let mut first: BTreeMap<(String, String), (&MeasuredCell, BTreeSet<Axis>)> = BTreeMap::new();
+        for measured in cells {
+            let key = (measured.cell.suite.clone(), measured.cell.workload.name.clone());
+            let (known, axes) = first
+                .entry(key)
+                .or_insert_with(|| (measured, BTreeSet::from([Axis::Precision])));
+            let differing = Axis::ALL
+                .iter()
+                .copied()
+                .filter(|axis| measured.cell.setting.get(*axis) != known.cell.setting.get(*axis));
+            axes.extend(differing);
+            if measured.cell.seed != known.cell.seed {
+                axes.insert(Axis::Seed);
+            }
+        }
+        Self {
+            axes: first.into_iter().map(|(key, (_, axes))| (key, axes)).collect(),
+        }
+    }
+
+    /// Returns a label such as `32-true · matmul high · batch 8`.
+    pub fn label(&self, measured: &MeasuredCell) -> String {
+        let cell = &measured.cell;
+        let axes = self.axes.get(&(cell.suite.clone(), cell.workload.name.clone()));
+        let labels = axes.into_iter().flatten().filter_map(|axis| match axis {
+            Axis::Seed => Some(format!("seed {}", cell.seed)),
+            Axis::Precision => Some(cell.setting.precision().to_string()),
+            _ => Some(format!("{axis} {}", cell.setting.get(*axis)?)),
+        });
+        labels.collect::<Vec<_>>().join(" · ")
+    }
+}

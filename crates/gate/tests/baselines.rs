@@ -1,0 +1,109 @@
+//! Tests of saved baselines.
+
+use std::{collections::BTreeSet, fs};
+
+use mantissa_gate::{Baselines, ChangeVerdict, Fences, GateError, Part, Policy, compare};
+
+use crate::support::{
+    fingerprint,
+    six_cells::{run, same, written},
+};
+
+#[test]
+fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, runs) = (folder.path().join("baselines"), folder.path().join("runs"));
+    let baselines = Baselines::new(&root);
+    let first = written(&runs.join("first"), run(1, same));
+    let saved = baselines.save("main", &first).unwrap();
+    assert_eq!(saved.machine, "invented-cpu-9000-2-cores-flex-smoke");
+    assert_eq!((saved.cells, saved.repeats), (6, 5));
+    let file = root.join("main").join(&saved.machine).join("records.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let ids: Vec<_> = text.lines().map(|line| line[..60].to_owned()).collect();
+    assert!(ids.is_sorted(), "one line per process, sorted by cell");
+    // Saving the same run again writes the same text, so there is no diff.
+    baselines.save("main", &first).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    let found = baselines.find("main", &first, &BTreeSet::new()).unwrap();
+    assert_eq!(found.name, "main");
+    let comparison = compare(
+        &found,
+        &first,
+        &Policy::default(),
+        &BTreeSet::new(),
+        &Fences::new(),
+    )
+    .unwrap();
+    assert!(
+        comparison
+            .outcomes()
+            .all(|outcome| outcome == ChangeVerdict::Unchanged)
+    );
+    // Another machine has a separate baseline under the same name.
+    let mut elsewhere = run(1, same);
+    elsewhere.fingerprint = mantissa_core::Fingerprint {
+        cpu: Some("Another".into()),
+        ..fingerprint()
+    };
+    let elsewhere = written(&runs.join("elsewhere"), elsewhere);
+    baselines.save("main", &elsewhere).unwrap();
+    assert_eq!(baselines.list().unwrap().len(), 2);
+    // A third machine has no baseline, unless its differences are allowed.
+    let mut third = run(1, same);
+    third.fingerprint.cpu = Some("Third".into());
+    let mut cores = third.fingerprint.clone();
+    cores.cores = 4;
+    third.fingerprint = cores;
+    let third = written(&runs.join("third"), third);
+    let find = |parts: &[Part]| baselines.find("main", &third, &parts.iter().copied().collect());
+    assert!(matches!(find(&[]), Err(GateError::NoMachine { .. })));
+    assert!(
+        matches!(find(&[Part::Cpu, Part::Cores]), Err(GateError::NoMachine { .. })),
+        "two baselines are comparable"
+    );
+    assert_eq!(
+        baselines
+            .find("main", &elsewhere, &BTreeSet::new())
+            .unwrap()
+            .fingerprint
+            .cpu,
+        elsewhere.fingerprint.cpu
+    );
+    assert_eq!(
+        baselines.drop("main", Some(&saved.machine)).unwrap(),
+        [saved.machine]
+    );
+    assert_eq!(baselines.drop("main", None).unwrap().len(), 1);
+    assert!(baselines.list().unwrap().is_empty());
+    assert!(matches!(
+        baselines.drop("main", None),
+        Err(GateError::NoBaseline { .. })
+    ));
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = written(&folder.path().join("run"), run(1, same));
+    let baselines = Baselines::new(&folder.path().join("baselines"));
+    for name in [
+        "",
+        "..",
+        ".hidden",
+        "a/b",
+        "a\\b",
+        "a b",
+        "é",
+        "a\0b",
+        &"x".repeat(101),
+    ] {
+        assert!(
+            matches!(baselines.save(name, &run), Err(GateError::BaselineName { .. })),
+            "{name:?}"
+        );
+        assert!(baselines.find(name, &run, &BTreeSet::new()).is_err());
+        assert!(baselines.drop(name, None).is_err());
+    }
+    assert!(!folder.path().join("baselines").exists());
+}

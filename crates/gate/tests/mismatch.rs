@@ -1,0 +1,104 @@
+//! Tests of runs that cannot be compared: other machines, and no cell in common.
+
+use std::collections::BTreeSet;
+
+use mantissa_core::{Axis, Backend, Cell, Gpu, MetricName, Profile, Setting};
+use mantissa_gate::{Fences, GateError, Mismatch, Part, Policy, compare};
+
+use crate::support::{
+    Invented, cell,
+    six_cells::{measured, run, same},
+};
+
+#[test]
+fn machines_that_differ_are_compared_only_if_that_part_may() {
+    let gpu = |name: &str, driver: &str| Gpu {
+        name: name.into(),
+        driver: Some(driver.into()),
+        uuid: None,
+        memory_bytes: None,
+        compute_capability: None,
+        cuda: None,
+        sm_clock_max_hz: None,
+        power_limit_watts: None,
+        ecc: None,
+        persistence: None,
+    };
+    let on = |backend: Backend, gpu: Option<Gpu>| {
+        let mut run = run(1, same);
+        for cell in run
+            .cells
+            .iter_mut()
+            .chain(run.records.iter_mut().map(|record| &mut record.cell))
+        {
+            let mut setting = Setting::of(&cell.workload, backend);
+            for axis in [Axis::Precision, Axis::Size] {
+                setting.set(axis, cell.setting.get(axis).unwrap()).unwrap();
+            }
+            *cell = Cell::new("kernels", cell.workload.clone(), setting, 123);
+        }
+        run.fingerprint.gpu = gpu;
+        run
+    };
+    let mut other = run(2, same);
+    other.fingerprint.cpu = Some("Another CPU".into());
+    let mut profile = run(2, same);
+    profile.profile = Profile::Full;
+    let card = || on(Backend::Cuda, Some(gpu("H200", "580.65.06")));
+    for (before, after, part) in [
+        (run(1, same), other, Part::Cpu),
+        (run(1, same), profile, Part::Profile),
+        (
+            card(),
+            on(Backend::Cuda, Some(gpu("H100", "580.65.06"))),
+            Part::Gpu,
+        ),
+        (
+            card(),
+            on(Backend::Cuda, Some(gpu("H200", "570.65.06"))),
+            Part::Driver,
+        ),
+    ] {
+        let (before, after) = (measured(before), measured(after));
+        let refused =
+            |allowed: &BTreeSet<Part>| compare(&before, &after, &Policy::default(), allowed, &Fences::new());
+        let error = refused(&BTreeSet::new()).unwrap_err().to_string();
+        assert!(
+            error.contains(part.name()) && error.contains("--allow-mismatch"),
+            "{error}"
+        );
+        assert!(refused(&BTreeSet::from([Part::Build])).is_err());
+        assert_eq!(refused(&BTreeSet::from([part])).unwrap().mismatches.len(), 1);
+    }
+    // A change of a driver's minor version is not a mismatch.
+    let before = measured(card());
+    let after = measured(on(Backend::Cuda, Some(gpu("H200", "580.95.05"))));
+    assert!(Mismatch::between(&before, &after).is_empty());
+    // Cells of another backend are different cells.
+    let vulkan = measured(on(Backend::Vulkan, Some(gpu("H200", "580.65.06"))));
+    let mismatches = Mismatch::between(&before, &vulkan);
+    assert_eq!(
+        mismatches
+            .iter()
+            .map(|mismatch| mismatch.part)
+            .collect::<Vec<_>>(),
+        [Part::Backend]
+    );
+}
+
+#[test]
+fn runs_with_nothing_in_common_are_no_comparison() {
+    let other = Invented::new(&[cell(&[(Axis::Size, "512")])], 5, |_, _| {
+        vec![(MetricName::FlopsPerSecond, 1.0)]
+    });
+    let (before, after) = (measured(run(1, same)), measured(other));
+    let error = compare(
+        &before,
+        &after,
+        &Policy::default(),
+        &BTreeSet::new(),
+        &Fences::new(),
+    )
+    .unwrap_err();
+    assert!(matches!(error, GateError::NothingInCommon { .. }));
+}

@@ -1,0 +1,100 @@
+//! Tests of reading runs: damaged files, and several runs of one program.
+
+use std::{fs, path::Path};
+
+use mantissa_gate::{Baselines, GateError, RunMeasurements};
+
+use crate::support::six_cells::{run, same, written};
+
+#[test]
+fn damaged_files_are_errors_that_say_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let whole = written(&path, run(1, same));
+    let root = folder.path().join("baselines");
+    let saved = Baselines::new(&root).save("main", &whole).unwrap();
+    let records = root.join("main").join(&saved.machine).join("records.jsonl");
+    let text = fs::read_to_string(&records).unwrap();
+    let refused = |text: &str, part: &str| {
+        fs::write(&records, text).unwrap();
+        let error = RunMeasurements::read(records.parent().unwrap())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(part), "{part}: {error}");
+    };
+    refused("", "contains no records");
+    refused("\n\n", "contains no records");
+    refused("{}\n", "line 1");
+    refused("not json\n", "line 1");
+    refused(&text[..text.len() - 10], "truncated");
+    let first = text.lines().next().unwrap();
+    refused(&format!("{text}{first}\n"), "occurs twice");
+    refused(&text.replacen("\"schema\":1", "\"schema\":99", 1), "schema 99");
+    refused(
+        &text.replacen("Invented CPU 9000", "Another", 1),
+        "another machine",
+    );
+    let last = text.trim_end().rfind('\n').unwrap() + 1;
+    refused(&text[..last], "30 records");
+    let described = records.with_file_name("baseline.json");
+    let newer =
+        fs::read_to_string(&described)
+            .unwrap()
+            .replacen("\"schema\": 1", "\"schema\": 9, \"x\": 1", 1);
+    fs::write(&described, newer.replacen("\"name\"", "\"title\"", 1)).unwrap();
+    refused(&text, "schema 9");
+    assert!(matches!(
+        Baselines::new(&root).list(),
+        Err(GateError::NewerSchema { .. })
+    ));
+    fs::write(&described, "{").unwrap();
+    refused(&text, "baseline.json");
+    // A truncated run is rejected; it must be completed first.
+    let records = path.join("records.jsonl");
+    let text = fs::read_to_string(&records).unwrap();
+    fs::write(&records, &text[..text.len() - 10]).unwrap();
+    assert!(matches!(RunMeasurements::read(&path), Err(GateError::Cut { .. })));
+    let first = text.lines().next().unwrap();
+    fs::write(&records, format!("{text}{first}\n")).unwrap();
+    assert!(
+        RunMeasurements::read(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("occurs twice")
+    );
+    let again = first.replacen("\"attempt\":0", "\"attempt\":1", 1);
+    fs::write(&records, format!("{text}{again}\n")).unwrap();
+    assert_eq!(
+        RunMeasurements::read(&path).unwrap().records(),
+        30,
+        "a later attempt replaces the earlier one"
+    );
+}
+
+#[test]
+fn runs_count_once_and_only_with_those_of_the_same_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two, other] = ["one", "two", "other"].map(|name| folder.path().join(name));
+    run(1, same).write(&one);
+    run(2, same).write(&two);
+    let mut changed = run(3, same);
+    changed.fingerprint.revision = Some("fedcba".into());
+    changed.write(&other);
+    let read = |folders: &[&Path]| {
+        RunMeasurements::read_all(&folders.iter().map(|path| path.to_path_buf()).collect::<Vec<_>>())
+    };
+    assert_eq!(read(&[&one, &two]).unwrap().repeats(), 10);
+    let through = folder.path().join("two/../one");
+    assert!(matches!(
+        read(&[&one, &two, &through]),
+        Err(GateError::Twice { .. })
+    ));
+    assert!(matches!(read(&[&one, &other]), Err(GateError::Programs { .. })));
+    // The same revision, but a different build.
+    for (path, program) in [(&one, "0011"), (&two, "0022")] {
+        let mut built = run(1, same);
+        built.fingerprint.program = Some(program.into());
+        built.write(path);
+    }
+    assert!(matches!(read(&[&one, &two]), Err(GateError::Programs { .. })));
+}

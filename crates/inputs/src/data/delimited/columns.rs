@@ -1,0 +1,142 @@
+//! Positions of the label and the text in the rows of a delimited file.
+
+use std::path::Path;
+
+use super::header::{begins_with_header, is_header, is_number, looks_like_header, named};
+use crate::data::{
+    ColumnNames, LineProblem,
+    column_names::{LABEL_COLUMNS, TEXT_COLUMNS, only_one, skipped_columns},
+};
+
+/// Positions of the label and the text in a row.
+#[derive(Debug, PartialEq)]
+pub(super) struct Columns {
+    pub label: usize,
+    /// Columns whose fields are joined with spaces.
+    pub text: Vec<usize>,
+    pub count: usize,
+}
+
+impl Columns {
+    /// Returns the name of the label or text column if another column has the same name.
+    pub fn ambiguous(&self, names: &[&str]) -> Option<String> {
+        let read = self.text.iter().chain([&self.label]);
+        let mut names = read.map(|column| names[*column].trim()).filter(|name| {
+            names
+                .iter()
+                .filter(|other| other.trim().eq_ignore_ascii_case(name))
+                .count()
+                > 1
+        });
+        names.next().map(str::to_owned)
+    }
+
+    /// Describes the unused columns, by their names in `header` or by their numbers.
+    pub fn unused(&self, header: Option<&[&str]>, file: &Path) -> Option<String> {
+        let others = (0..self.count).filter(|column| *column != self.label && !self.text.contains(column));
+        let names: Vec<String> = others
+            .map(|column| {
+                match header
+                    .map(|names| names[column].trim())
+                    .filter(|name| !name.is_empty())
+                {
+                    Some(name) => format!("`{name}`"),
+                    None => (column + 1).to_string(),
+                }
+            })
+            .collect();
+        skipped_columns(file, names)
+    }
+}
+
+/// Detects the columns from the first record, which is also the first of `sample`. The flag is true if the record is a
+/// header.
+pub(super) fn columns(
+    first: &[&str],
+    sample: &[Vec<String>],
+    names: &ColumnNames,
+) -> Result<(Columns, bool), LineProblem> {
+    let count = first.len();
+    let missing = |what| LineProblem::MissingColumn {
+        what,
+        columns: first.iter().map(|field| field.trim().to_owned()).collect(),
+    };
+    let given_column = |name: &Option<String>, what| match name {
+        None => Ok(None),
+        Some(name) => match (named(first, &[name]), name.parse::<usize>()) {
+            (Some(column), _) => Ok(Some((column, true))),
+            (None, Ok(number)) if (1..=count).contains(&number) => Ok(Some((number - 1, false))),
+            _ => Err(missing(what)),
+        },
+    };
+    let (label, text) = (
+        given_column(&names.label, "label")?,
+        given_column(&names.text, "text")?,
+    );
+    if let (Some((label, by_name)), Some((text, also_by_name))) = (label, text) {
+        let is_header = by_name || also_by_name || is_header(sample, label)?;
+        let text = vec![text];
+        return Ok((Columns { label, text, count }, is_header));
+    }
+    let known_label = label
+        .map(|(column, _)| column)
+        .or_else(|| named(first, &LABEL_COLUMNS));
+    let known_text = text
+        .map(|(column, _)| column)
+        .or_else(|| named(first, &TEXT_COLUMNS));
+    if known_label.is_some() && known_text.is_some() {
+        let fields = || first.iter().copied();
+        if label.is_none() {
+            only_one("label", fields(), &LABEL_COLUMNS)?;
+        }
+        if text.is_none() {
+            only_one("text", fields(), &TEXT_COLUMNS)?;
+        }
+    }
+    match (known_label, known_text) {
+        (Some(label), Some(text)) => {
+            // AG News stores the headline in a separate column.
+            let title = named(first, &["title"]).filter(|_| named(first, &["description"]) == Some(text));
+            let text = title.into_iter().chain([text]).collect();
+            Ok((Columns { label, text, count }, true))
+        }
+        (Some(column), None) if label.is_none() || begins_with_header(sample, column) => Err(missing("text")),
+        (None, Some(_)) if text.is_none() && !first.iter().any(|field| is_number(field)) => {
+            Err(missing("label"))
+        }
+        (None, Some(_)) if text.is_some_and(|(_, by_name)| by_name) => Err(missing("label")),
+        _ if count < 2 => Err(missing("text")),
+        // One of the columns is given by its number, and there is no header.
+        _ if label.is_some() || text.is_some() => {
+            let given = label.or(text).map_or(0, |(column, _)| column);
+            let mut others = (0..count).filter(|column| *column != given);
+            let other = match label {
+                Some(_) => others.next_back(),
+                None => others.next(),
+            };
+            let other = other.expect("there are at least two columns");
+            let (label, text) = if label.is_some() {
+                (given, other)
+            } else {
+                (other, given)
+            };
+            Ok((
+                Columns {
+                    label,
+                    text: vec![text],
+                    count,
+                },
+                false,
+            ))
+        }
+        _ if begins_with_header(sample, 0) || looks_like_header(sample, 0) => Err(missing("label")),
+        _ => Ok((
+            Columns {
+                label: 0,
+                text: vec![count - 1],
+                count,
+            },
+            false,
+        )),
+    }
+}

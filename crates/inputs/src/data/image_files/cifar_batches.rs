@@ -1,0 +1,53 @@
+//! Images in the binary batches of CIFAR-10.
+
+use std::path::{Path, PathBuf};
+
+use mantissa_core::read_regular;
+
+use super::source::{Found, Origin, Source, add, empty_parts};
+use crate::data::{
+    DataError,
+    cifar10::{CIFAR_CLASSES, CIFAR_RECORD},
+    detect::{Content, recognise},
+    examples::Part,
+};
+
+/// Returns true for a `.bin` file with the size of a CIFAR-10 batch.
+pub(super) fn is_batch(path: &Path) -> Result<bool, DataError> {
+    let ends = path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("bin"));
+    Ok(ends && recognise(path)? == Content::Batch)
+}
+
+/// Reads CIFAR-10 records with their labels.
+pub(super) fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError> {
+    let mut source = Source {
+        name,
+        classes: CIFAR_CLASSES,
+        names: vec![],
+        notes: vec![],
+        given: empty_parts(files.iter().map(|(part, _)| *part)),
+        batches: vec![],
+    };
+    for (part, path) in files {
+        let bytes = read_regular(&path).map_err(DataError::read(&path))?;
+        let file = source.batches.len();
+        for (index, record) in bytes.chunks_exact(CIFAR_RECORD).enumerate() {
+            let label = u32::from(record[0]);
+            if label >= CIFAR_CLASSES {
+                return Err(DataError::NoImages {
+                    path,
+                    reason: format!(
+                        "record {} has label {label}, but CIFAR-10 has {CIFAR_CLASSES} classes",
+                        index + 1
+                    ),
+                });
+            }
+            let from = Origin::Record { file, index };
+            add(&mut source.given, part, Found { label, from });
+        }
+        source.batches.push(bytes);
+    }
+    Ok(source)
+}

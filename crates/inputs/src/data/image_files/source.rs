@@ -1,0 +1,52 @@
+//! Images of a data set before decoding, in their parts.
+
+use std::path::PathBuf;
+
+use crate::data::{examples::Part, split::Given};
+
+/// An image that is not decoded yet.
+pub(super) struct Found {
+    pub label: u32,
+    pub from: Origin,
+}
+
+/// Location of an image.
+pub(super) enum Origin {
+    /// Record of a CIFAR-10 batch.
+    Record { file: usize, index: usize },
+    /// Image file.
+    File(PathBuf),
+}
+
+/// Images before decoding.
+pub(super) struct Source {
+    pub name: String,
+    pub classes: u32,
+    /// Numbers and names of the classes that occur.
+    pub names: Vec<(u32, String)>,
+    /// Skipped files and other decisions that are reported to the user.
+    pub notes: Vec<String>,
+    pub given: Given<Found>,
+    /// Contents of the CIFAR-10 files.
+    pub batches: Vec<Vec<u8>>,
+}
+
+/// Creates an empty list for the training part, and for each other part that occurs in `parts`.
+pub(super) fn empty_parts(parts: impl Iterator<Item = Part> + Clone) -> Given<Found> {
+    let has = |wanted| parts.clone().any(|part| part == wanted);
+    Given {
+        train: vec![],
+        validation: has(Part::Validation).then(Vec::new),
+        test: has(Part::Test).then(Vec::new),
+    }
+}
+
+/// Adds an image to a part that [`empty_parts`] created.
+pub(super) fn add(given: &mut Given<Found>, part: Part, found: Found) {
+    let part = match part {
+        Part::Train => Some(&mut given.train),
+        Part::Validation => given.validation.as_mut(),
+        Part::Test => given.test.as_mut(),
+    };
+    part.expect("`empty_parts` created this part").push(found);
+}

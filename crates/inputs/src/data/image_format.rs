@@ -1,0 +1,57 @@
+//! Supported image formats, and detection of files that are not complete images in one of them.
+
+use std::path::Path;
+
+use image::ImageFormat;
+
+use crate::contents;
+
+/// Returns true for a supported image format.
+pub(super) fn is_read(format: ImageFormat) -> bool {
+    matches!(
+        format,
+        ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::Bmp | ImageFormat::WebP
+    )
+}
+
+/// Returns true if a file is an image in a supported format.
+pub(super) fn is_picture(path: &Path) -> bool {
+    contents::head(path).is_ok_and(|head| image::guess_format(&head).is_ok_and(is_read))
+}
+
+/// Returns true for the file extension of a supported image format.
+pub(super) fn has_picture_extension(path: &Path) -> bool {
+    ImageFormat::from_path(path).is_ok_and(is_read)
+}
+
+/// Explains why a file with the extension of an image is not a supported image.
+pub(super) fn reason_not_picture(path: &Path) -> String {
+    let head = match contents::head(path) {
+        Ok(head) => head,
+        Err(error) => return error.to_string(),
+    };
+    match (contents::unsupported(&head), image::guess_format(&head)) {
+        (Some(is), _) => format!("it is {is}"),
+        (None, Ok(format)) => format!("its image format {format:?} is not supported"),
+        (None, Err(_)) if head.is_empty() => "it is empty".to_owned(),
+        (None, Err(_)) => "it is not an image: its first bytes match no known image format".to_owned(),
+    }
+}
+
+/// Returns false for a truncated image. Some decoders do not report it, but fill in the missing data.
+pub(super) fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
+    let last = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
+    let length_at = |at: usize| {
+        let length: Option<[u8; 4]> = bytes.get(at..at + 4).and_then(|length| length.try_into().ok());
+        length.map_or(usize::MAX, |length| u32::from_le_bytes(length) as usize)
+    };
+    match format {
+        ImageFormat::Png => last(b"IEND\xaeB`\x82").is_some(),
+        // The end marker comes after the last scan.
+        ImageFormat::Jpeg => {
+            last(b"\xff\xda").is_some_and(|scan| last(b"\xff\xd9").is_some_and(|end| end > scan))
+        }
+        ImageFormat::WebP => length_at(4).saturating_add(8) <= bytes.len(),
+        _ => true,
+    }
+}

@@ -1,0 +1,72 @@
+//! Limits of a kernel: data-sheet peaks of the throughput, and the bandwidth of a copy.
+
+use std::collections::BTreeMap;
+
+use mantissa_core::MetricName;
+
+use super::lines::Line;
+use crate::figures::{
+    axis::Axis,
+    canvas::{Canvas, TextStyle},
+    palette::MUTED,
+};
+
+/// Returns the data-sheet peaks in ascending order with their formats.
+pub(super) fn ceilings(lines: &[Line<'_, '_>]) -> Vec<(f64, String)> {
+    let mut all: Vec<(f64, Vec<&str>)> = vec![];
+    for peak in lines
+        .iter()
+        .flat_map(|line| &line.rows)
+        .filter_map(|row| row.sheet_peak())
+    {
+        match all.iter_mut().find(|(other, _)| *other == peak.flops_per_second) {
+            Some((_, formats)) if formats.contains(&peak.format) => {}
+            Some((_, formats)) => formats.push(peak.format),
+            None => all.push((peak.flops_per_second, vec![peak.format])),
+        }
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all.into_iter()
+        .map(|(peak, formats)| (peak, formats.join(", ")))
+        .collect()
+}
+
+/// Draws dashed lines with the formats below their left ends. A name moves to the right if it would overlap the previous one.
+pub(super) fn draw_ceilings(
+    canvas: &mut Canvas,
+    ceilings: &[(f64, String)],
+    y: Axis,
+    (left, right): (f64, f64),
+) {
+    const DASH: f64 = 6.0;
+    let style = TextStyle::new(11.0).colour(MUTED);
+    let mut last: Option<(f64, f64)> = None;
+    for (peak, formats) in ceilings {
+        let at = y.at(*peak);
+        let dashes = ((right - left) / (2.0 * DASH)).ceil() as usize;
+        for start in (0..dashes).map(|dash| left + 2.0 * DASH * dash as f64) {
+            canvas.line(vec![(start, at), ((start + DASH).min(right), at)], 1.5, MUTED);
+        }
+        let from = match last {
+            Some((above, end)) if above - at < 14.0 => end + 8.0,
+            _ => left + 28.0,
+        };
+        canvas.text((from, at + 13.0), formats, style);
+        last = Some((at, from + style.width(formats)));
+    }
+}
+
+/// Returns the bandwidth of a copy by size: the median of the copies measured with each line.
+pub(super) fn copies(lines: &[Line<'_, '_>]) -> Vec<(u32, f64)> {
+    let mut all: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for row in lines.iter().flat_map(|line| &line.rows) {
+        if let Some(copied) = row.metric(MetricName::CopyBytesPerSecond) {
+            all.entry(row.cell.setting.size()).or_default().push(copied.value);
+        }
+    }
+    let middle = |(size, mut copies): (u32, Vec<f64>)| {
+        copies.sort_by(f64::total_cmp);
+        (size, copies[copies.len() / 2])
+    };
+    all.into_iter().map(middle).collect()
+}

@@ -1,0 +1,86 @@
+//! Lines of the figure, one per setting, and their key.
+
+use mantissa_core::{Axis, MetricName};
+
+use crate::{
+    Group, Row,
+    figures::{
+        canvas::{Canvas, MARGIN, TextStyle, WIDTH},
+        fonts::{Weight, fit},
+        palette::{self, Colour, MUTED},
+    },
+};
+
+pub(super) const KEY_ROW: f64 = 20.0;
+pub(super) const KEY_COLUMNS: usize = 4;
+
+/// Rows of one setting at several sizes, drawn as a line.
+pub(super) struct Line<'r, 'a> {
+    pub label: String,
+    pub colour: Colour,
+    pub rows: Vec<&'r Row<'a>>,
+}
+
+/// Returns the lines of a group, in plan order, with their rows in ascending order of size.
+pub(super) fn lines<'r, 'a>(group: &'r Group<'a>) -> Vec<Line<'r, 'a>> {
+    let mut lines: Vec<Line<'r, 'a>> = Vec::new();
+    for row in group.ok() {
+        let label = group.label(row, &[Axis::Size, Axis::Distribution]);
+        match lines.iter_mut().find(|line| line.label == label) {
+            Some(line) => line.rows.push(row),
+            None => {
+                let colour = palette::SERIES[lines.len() % palette::SERIES.len()];
+                lines.push(Line {
+                    label,
+                    colour,
+                    rows: vec![row],
+                });
+            }
+        }
+    }
+    for line in &mut lines {
+        line.rows.sort_by_key(|row| row.cell.setting.size());
+    }
+    lines
+}
+
+/// Names the settings whose error is zero, which a logarithmic axis cannot show.
+pub(super) fn exact(lines: &[Line<'_, '_>]) -> Option<String> {
+    let error = |row: &&Row<'_>| row.metric(MetricName::RelativeError).map(|e| e.value);
+    let zero = |line: &&Line<'_, '_>| line.rows.iter().filter_map(error).any(|error| error == 0.0);
+    let names: Vec<&str> = lines
+        .iter()
+        .filter(zero)
+        .map(|line| line.label.as_str())
+        .collect();
+    (!names.is_empty()).then(|| format!("error 0, not drawn: {}", names.join(", ")))
+}
+
+pub(super) fn draw_key(canvas: &mut Canvas, lines: &[Line<'_, '_>]) {
+    let style = TextStyle::new(11.5).colour(MUTED);
+    let column = (WIDTH - 2.0 * MARGIN) / KEY_COLUMNS as f64;
+    for (index, line) in lines.iter().enumerate() {
+        let x = MARGIN + (index % KEY_COLUMNS) as f64 * column;
+        let y = Canvas::CONTENT_TOP + 6.0 + (index / KEY_COLUMNS) as f64 * KEY_ROW;
+        canvas.line(vec![(x, y), (x + 18.0, y)], 2.0, line.colour);
+        marker(canvas, (x + 9.0, y), index, line.colour);
+        canvas.text_centred(
+            (x + 26.0, y),
+            &fit(&line.label, 11.5, Weight::Regular, column - 32.0),
+            style,
+        );
+    }
+}
+
+/// Draws one of four shapes by index. The shapes distinguish lines without colour.
+pub(super) fn marker(canvas: &mut Canvas, (x, y): (f64, f64), index: usize, colour: Colour) {
+    match index % 4 {
+        0 => canvas.disc((x, y), 4.0, colour),
+        1 => canvas.rectangle((x - 3.5, y - 3.5), (x + 3.5, y + 3.5), colour),
+        2 => canvas.polygon(vec![(x, y - 5.0), (x + 5.0, y + 3.5), (x - 5.0, y + 3.5)], colour),
+        _ => canvas.polygon(
+            vec![(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y)],
+            colour,
+        ),
+    }
+}

@@ -1,0 +1,263 @@
+//! Panel of the figure: one metric over the size.
+
+use mantissa_core::{Axis as SettingAxis, MetricName};
+
+use super::{
+    limits::{ceilings, copies, draw_ceilings},
+    lines::{Line, marker},
+};
+use crate::{
+    Group, Row,
+    figures::{
+        axis::{Axis, decades, rounded, tick_decimals, ticks},
+        canvas::{Anchor, Canvas, TextStyle},
+        palette::{FAINT, MUTED},
+        power_law::{self, PowerLaw},
+    },
+    units,
+};
+
+const PLOT_HEIGHT: f64 = 300.0;
+/// Height of a plot with its title and axis.
+pub(super) const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 100.0;
+
+/// Panel of a metric over the size, for the cells with one kind of input values.
+pub(super) struct Panel {
+    metric: MetricName,
+    title: String,
+    distribution: Option<String>,
+    /// `true` if a power law is fitted to every line.
+    fitted: bool,
+}
+
+pub(super) fn panels(group: &Group<'_>, fitted: bool) -> Vec<Panel> {
+    if group.varies(SettingAxis::Distribution) {
+        let mut kinds: Vec<String> = vec![];
+        for kind in group.ok().map(|row| row.axis(SettingAxis::Distribution)) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        let panel = |kind: String| Panel {
+            metric: MetricName::RelativeError,
+            title: format!("Relative error · {kind}"),
+            distribution: Some(kind),
+            fitted,
+        };
+        return kinds.into_iter().map(panel).collect();
+    }
+    let panel = |metric, title: &str| Panel {
+        metric,
+        title: title.to_owned(),
+        distribution: None,
+        fitted: fitted && metric == MetricName::RelativeError,
+    };
+    let speed = match group.has(MetricName::BytesPerSecond) {
+        true => panel(
+            MetricName::BytesPerSecond,
+            "Memory bandwidth; grey: a copy (higher is better)",
+        ),
+        false => panel(group.speed, &throughput_title(group)),
+    };
+    let error = panel(MetricName::RelativeError, "Relative error (lower is better)");
+    vec![error, speed]
+}
+
+/// Returns the title of the throughput panel with the reference lines that it contains.
+fn throughput_title(group: &Group<'_>) -> String {
+    let sheet = group.ok().any(|row| row.sheet_peak().is_some());
+    let limits = [
+        (sheet, "dashed: data-sheet peak"),
+        (group.has(MetricName::CublasFlopsPerSecond), "bands: cuBLASLt"),
+    ];
+    let limits: Vec<&str> = limits
+        .into_iter()
+        .filter(|(shown, _)| *shown)
+        .map(|(_, limit)| limit)
+        .collect();
+    match limits.is_empty() {
+        true => "Throughput (higher is better)".to_owned(),
+        false => format!("Throughput; {}", limits.join(", ")),
+    }
+}
+
+impl Panel {
+    /// Fits a power law to the errors of a line, if sums grow with the size.
+    pub fn law(&self, line: &Line<'_, '_>) -> Option<PowerLaw> {
+        let shown = line.rows.iter().filter(|row| self.fitted && self.shows(row));
+        PowerLaw::through(shown.filter_map(|row| {
+            let error = row.metric(self.metric)?.value;
+            (error > 0.0).then_some((f64::from(row.cell.setting.size()), error))
+        }))
+    }
+
+    fn shows(&self, row: &Row<'_>) -> bool {
+        self.distribution
+            .as_ref()
+            .is_none_or(|kind| row.axis(SettingAxis::Distribution) == *kind)
+    }
+
+    /// Draws the panel with the lines. `edge` is the name of the size.
+    pub fn draw(
+        &self,
+        canvas: &mut Canvas,
+        lines: &[Line<'_, '_>],
+        edge: &str,
+        (left, top, width): (f64, f64, f64),
+    ) {
+        let metric = self.metric;
+        let log = metric == MetricName::RelativeError;
+        let value = |row: &Row<'_>| {
+            row.metric(metric)
+                .map(|e| e.value)
+                .filter(|value| self.shows(row) && (!log || *value > 0.0))
+        };
+        let values: Vec<f64> = lines
+            .iter()
+            .flat_map(|line| &line.rows)
+            .filter_map(|row| value(row))
+            .collect();
+        canvas.text(
+            (left - 46.0, top - 14.0),
+            &self.title,
+            TextStyle::new(12.5).bold(),
+        );
+        let note = TextStyle::new(11.0).colour(MUTED);
+        if values.is_empty() {
+            canvas.text((left, top + 24.0), "no values", note);
+            return;
+        }
+        let copies = match metric {
+            MetricName::BytesPerSecond => copies(lines),
+            _ => vec![],
+        };
+        let ceilings = match metric {
+            MetricName::FlopsPerSecond => ceilings(lines),
+            _ => vec![],
+        };
+        let of_cublas = |row: &Row<'_>| {
+            let throughput = row.metric(MetricName::CublasFlopsPerSecond)?;
+            (metric == MetricName::FlopsPerSecond).then_some(throughput.value)
+        };
+        let libraries: Vec<f64> = lines
+            .iter()
+            .flat_map(|line| &line.rows)
+            .filter_map(|row| of_cublas(row))
+            .collect();
+        let all = || {
+            let copies = copies.iter().map(|(_, copied)| *copied);
+            let ceilings = ceilings.iter().map(|(peak, _)| *peak);
+            values
+                .iter()
+                .copied()
+                .chain(copies)
+                .chain(ceilings)
+                .chain(libraries.iter().copied())
+        };
+        let low = all().fold(f64::INFINITY, f64::min);
+        let high = all().fold(0.0, f64::max);
+        let bottom = top + PLOT_HEIGHT;
+        let y = if log {
+            let (first, last) = decades((low, high));
+            let axis = Axis::log((10f64.powi(first), 10f64.powi(last)), (bottom, top));
+            let step = (last - first).div_euclid(8) + 1;
+            for power in (first..=last).step_by(step as usize) {
+                grid(
+                    canvas,
+                    axis.at(10f64.powi(power)),
+                    (left, width),
+                    &units::power_of_ten(power),
+                );
+            }
+            axis
+        } else {
+            let scale = units::Scale::of(metric, high);
+            let range = rounded((0.0, high * scale.factor), 5);
+            let axis = Axis::linear((0.0, range.1 / scale.factor), (bottom, top));
+            let marks = ticks(range, 5);
+            let decimals = tick_decimals(&marks);
+            for mark in marks {
+                grid(
+                    canvas,
+                    axis.at(mark / scale.factor),
+                    (left, width),
+                    &format!("{mark:.decimals$}"),
+                );
+            }
+            canvas.text((left + width, top - 14.0), scale.unit, note.anchor(Anchor::End));
+            axis
+        };
+        let mut sizes: Vec<u32> = lines
+            .iter()
+            .flat_map(|line| &line.rows)
+            .map(|row| row.cell.setting.size())
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let range = (f64::from(sizes[0]), f64::from(sizes[sizes.len() - 1]));
+        let x = Axis::log(range, (left + 16.0, left + width - 16.0));
+        let mut free = f64::NEG_INFINITY;
+        for size in &sizes {
+            let (at, text) = (x.at(f64::from(*size)), units::count(u64::from(*size)));
+            let half = note.width(&text) / 2.0;
+            if at - half > free {
+                canvas.text((at, bottom + 20.0), &text, note.anchor(Anchor::Middle));
+                free = at + half + 8.0;
+            }
+        }
+        canvas.text(
+            (left + width / 2.0, bottom + 40.0),
+            edge,
+            note.anchor(Anchor::Middle),
+        );
+        let bound = copies
+            .iter()
+            .map(|(size, copied)| (x.at(f64::from(*size)), y.at(*copied)));
+        canvas.line(bound.collect(), 6.0, FAINT);
+        draw_ceilings(canvas, &ceilings, y, (left, left + width));
+        let laws = lines
+            .iter()
+            .filter_map(|line| Some((self.law(line)?, line.colour)));
+        power_law::draw(canvas, &laws.collect::<Vec<_>>(), (x, y), range);
+        for line in lines {
+            let place =
+                |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(of_cublas(row)?)));
+            canvas.faint_line(
+                line.rows.iter().filter_map(place).collect(),
+                8.0,
+                line.colour,
+                0.25,
+            );
+        }
+        for (index, line) in lines.iter().enumerate() {
+            let place = |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(value(row)?)));
+            let points: Vec<(f64, f64)> = line.rows.iter().filter_map(place).collect();
+            canvas.line(points.clone(), 2.0, line.colour);
+            for row in line.rows.iter().filter(|row| self.shows(row)) {
+                let interval = row
+                    .metric(metric)
+                    .and_then(|e| e.interval)
+                    .filter(|i| !log || i.low > 0.0);
+                if let (Some(interval), Some(point)) = (interval, place(row)) {
+                    canvas.line(
+                        vec![(point.0, y.at(interval.low)), (point.0, y.at(interval.high))],
+                        1.5,
+                        line.colour,
+                    );
+                }
+            }
+            for point in points {
+                marker(canvas, point, index, line.colour);
+            }
+        }
+    }
+}
+
+fn grid(canvas: &mut Canvas, y: f64, (left, width): (f64, f64), label: &str) {
+    canvas.line(vec![(left, y), (left + width, y)], 1.0, FAINT);
+    canvas.text_centred(
+        (left - 8.0, y),
+        label,
+        TextStyle::new(11.0).colour(MUTED).anchor(Anchor::End),
+    );
+}

@@ -1,0 +1,165 @@
+//! Notes below a table on its intervals and comparisons.
+
+use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
+use mantissa_core::MetricName;
+
+use crate::{Group, Row, baseline::SPEED_MATTERS, units};
+
+/// Returns the notes on the intervals and comparisons of a table.
+pub(crate) fn of_group(group: &Group<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(of_processes(group));
+    notes.extend(of_speeds(group));
+    notes.extend(of_accuracies(group));
+    notes.extend(of_samples(group));
+    notes.extend(of_data_sheet(group));
+    notes
+}
+
+fn of_processes(group: &Group<'_>) -> Option<String> {
+    let processes = || {
+        group
+            .rows
+            .iter()
+            .filter(|row| !row.metrics.is_empty())
+            .map(Row::processes)
+    };
+    let (fewest, most) = (processes().min()?, processes().max()?);
+    let several = if fewest == most {
+        format!("Medians over {most} processes")
+    } else {
+        format!("Medians over {fewest} to {most} processes")
+    };
+    Some(if most == 1 {
+        "One process per setting: intervals cover the variation within that process, not between processes."
+            .to_owned()
+    } else if most < MIN_PROCESSES {
+        format!("{several}; an interval between processes needs {MIN_PROCESSES}.")
+    } else if fewest < MIN_PROCESSES {
+        format!(
+            "{several}. With {MIN_PROCESSES} or more, intervals are between processes (hierarchical bootstrap); with one, the \
+             interval covers the variation within that process; otherwise there is no interval."
+        )
+    } else {
+        format!("{several}; intervals are between processes (hierarchical bootstrap).")
+    })
+}
+
+fn of_speeds(group: &Group<'_>) -> Option<String> {
+    let verdicts: Vec<Verdict> = group.rows.iter().filter_map(|row| row.speed_verdict).collect();
+    if verdicts.is_empty() {
+        return None;
+    }
+    let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
+    let comparisons = match verdicts.len() {
+        1 => "1 comparison".to_owned(),
+        count => format!("{} comparisons", units::count(count as u64)),
+    };
+    Some(if verdicts.iter().all(|verdict| *verdict == few) {
+        /// Upper limit of the search. More processes per setting are not realistic.
+        const MOST: usize = 100;
+        let enough = (2..MOST).find(|n| smallest_p(*n, *n) * verdicts.len() as f64 <= 0.05);
+        let needed = enough.map(|n| format!(" ({comparisons} would need {n} processes each)"));
+        format!(
+            "Speeds are inconclusive: too few repeats to detect a difference{}.",
+            needed.unwrap_or_default()
+        )
+    } else {
+        let beyond = 100.0 * SPEED_MATTERS;
+        format!(
+            "Speeds are Hodges–Lehmann ratios over processes. Improved or regressed: a significant change of more than \
+             {beyond:.0} % (Mann–Whitney, Holm's correction for {comparisons}); unchanged: within {beyond:.0} %."
+        )
+    })
+}
+
+fn of_accuracies(group: &Group<'_>) -> Option<String> {
+    if group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
+        return of_tokens(group);
+    }
+    let compared = group.rows.iter().filter(|row| row.accuracy_p.is_some()).count();
+    let accuracies = || {
+        group
+            .rows
+            .iter()
+            .filter_map(|row| row.metric(MetricName::TestAccuracy))
+    };
+    let intervals = accuracies()
+        .any(|accuracy| accuracy.interval.is_some())
+        .then_some("Accuracies have Wilson intervals over the test examples");
+    Some(match (intervals, compared) {
+        (None, _) => return None,
+        (Some(text), 0) => format!("{text}."),
+        (Some(text), _) => format!(
+            "{text} and are compared with the baseline example by example (McNemar's exact test, Holm's correction)."
+        ),
+    })
+}
+
+/// Explains the basis of the intervals of token metrics, or the reason for their absence.
+fn of_tokens(group: &Group<'_>) -> Option<String> {
+    let metrics = [
+        MetricName::TestAccuracy,
+        MetricName::Agreement,
+        MetricName::Perplexity,
+    ];
+    let rows = group.rows.iter();
+    let mut estimates = rows
+        .flat_map(|row| metrics.map(|metric| row.metric(metric)))
+        .flatten()
+        .peekable();
+    estimates.peek()?;
+    let text = if estimates.any(|estimate| estimate.interval.is_some()) {
+        "Tokens of a passage are not independent: intervals come from a cluster bootstrap over passages, which are treated as \
+         independent. All settings predict the same passages, so the overlap of intervals does not test a difference."
+    } else {
+        "Tokens are not independent: shares of tokens have no interval."
+    };
+    let masked = |row: &Row<'_>| row.cell.workload.model().is_some_and(|model| !model.is_causal());
+    let which = match group.rows.iter().any(masked) {
+        true => {
+            "The model predicts masked tokens, 15 % of all, from the surrounding ones; their perplexity is not comparable with that of next tokens. "
+        }
+        false => "",
+    };
+    Some(format!("{which}{text}"))
+}
+
+/// Lists the sources of the peaks that throughputs are compared with.
+fn of_data_sheet(group: &Group<'_>) -> Option<String> {
+    let with_throughput = group
+        .ok()
+        .filter(|row| row.metrics.contains_key(&MetricName::FlopsPerSecond));
+    let mut sources: Vec<&str> = with_throughput
+        .filter_map(|row| Some(row.sheet_peak()?.source))
+        .collect();
+    sources.dedup();
+    (!sources.is_empty()).then(|| format!("Peak throughput without sparsity: {}.", sources.join("; ")))
+}
+
+/// Explains the notes of the group's rows.
+fn of_samples(group: &Group<'_>) -> Option<String> {
+    let noted = |what: &str| {
+        let mut notes = group.rows.iter().flat_map(|row| &row.notes);
+        notes.any(|note| note.contains(what))
+    };
+    let outliers = format!("outliers: beyond {OUTLIER_BEYOND} deviations, included in every estimate");
+    let meanings = [
+        (
+            "drift",
+            "drift: the second half of the times relative to the first",
+        ),
+        (
+            "effective sample size",
+            "effective sample size: successive times are correlated, so an interval within the process is too narrow",
+        ),
+        ("throttled", "throttled: measured while the clock was throttled"),
+        ("outliers", &outliers),
+    ];
+    let meant: Vec<&str> = meanings
+        .iter()
+        .filter(|(what, _)| noted(what))
+        .map(|(_, meaning)| *meaning)
+        .collect();
+    (!meant.is_empty()).then(|| format!("Times within a process: {}.", meant.join("; ")))
+}

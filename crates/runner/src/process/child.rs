@@ -1,0 +1,123 @@
+//! Child process that is killed on drop, with its process group.
+
+use std::{
+    process::{Child, ExitStatus},
+    time::{Duration, Instant},
+};
+
+/// Time limit for a killed worker to exit. A process that is stuck in a driver call cannot be killed.
+pub(super) const ENDING: Duration = Duration::from_secs(5);
+
+/// Child process that is killed when it is dropped, together with the processes that it started.
+pub(super) struct Worker(pub(super) Child);
+
+impl Worker {
+    /// Kills the worker and its process group. The worker must not have been waited for: the system could have reused
+    /// its process id.
+    pub(super) fn end(&mut self) {
+        // An error means that the processes have already exited.
+        #[cfg(unix)]
+        let _ = rustix::process::kill_process_group(
+            rustix::process::Pid::from_child(&self.0),
+            rustix::process::Signal::KILL,
+        );
+        let _ = self.0.kill();
+    }
+
+    /// Returns true if the process has exited. Does not reap it, so its process id stays reserved.
+    pub(super) fn is_gone(&mut self) -> bool {
+        #[cfg(unix)]
+        {
+            use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            // An error means that the process was already reaped.
+            waitid(WaitId::Pid(Pid::from_child(&self.0)), options).map_or(true, |state| state.is_some())
+        }
+        #[cfg(not(unix))]
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Waits for the exit, and kills the process after `grace`; its child processes are killed in any case. Returns
+    /// `None` if it cannot be killed, which leaves the process behind.
+    pub(super) fn wait(&mut self, grace: Duration, ending: Duration) -> std::io::Result<Option<ExitStatus>> {
+        within(grace, || self.is_gone());
+        self.end();
+        if within(ending, || self.is_gone()) {
+            self.0.wait().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+/// Polls a condition. Returns true if it becomes true before `patience` has elapsed.
+fn within(patience: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+    const LOOK: Duration = Duration::from_millis(2);
+    let start = Instant::now();
+    loop {
+        if is_true() {
+            return true;
+        }
+        if start.elapsed() >= patience {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // A reaped process returns the same status again and must not be killed, since another process may have its id.
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            let _ = self.wait(Duration::ZERO, ENDING);
+        }
+    }
+}
+
+/// Returns the peak host memory of a process in bytes, where the system reports that of other processes.
+pub(super) fn host_peak(child: &Child) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    use std::process::Command;
+
+    use mantissa_core::Status;
+
+    use super::*;
+    use crate::process::crash::{Death, judge};
+
+    #[test]
+    fn a_worker_that_cannot_be_ended_is_left_behind_and_out_of_time() {
+        let moment = Duration::from_millis(20);
+        assert!(!within(moment, || false), "the wait has a time limit");
+        let mut looks = 0;
+        assert!(within(Duration::from_secs(60), || {
+            looks += 1;
+            looks == 3
+        }));
+        let (status, reason) = judge(Death::Never, "NVRM: stuck", false);
+        assert_eq!(status, Status::Timeout);
+        assert!(reason.starts_with("the process cannot be killed") && reason.ends_with("NVRM: stuck"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_worker_that_ends_is_waited_for_and_one_that_does_not_is_ended() {
+        let worker = |script: &str| {
+            let mut command = Command::new("sh");
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            Worker(command.args(["-c", script]).spawn().unwrap())
+        };
+        let long = Duration::from_secs(60);
+        let exit = worker("exit 7").wait(long, long).unwrap();
+        assert_eq!(exit.map(Death::of), Some(Death::Code(7)));
+        let exit = worker("sleep 600").wait(Duration::from_millis(20), long).unwrap();
+        assert_eq!(exit.map(Death::of), Some(Death::Signal(9)));
+    }
+}

@@ -1,0 +1,27 @@
+//! Messages to the parent process, one JSON line each.
+
+use std::io::{self, Write};
+
+use mantissa_runner::{Message, WorkerExit};
+
+/// Writes one line. If that fails, the parent has exited and the result is not needed.
+pub(crate) fn send(message: &Message) {
+    let mut line = serde_json::to_vec(message).expect("messages are serializable");
+    line.push(b'\n');
+    let mut stdout = io::stdout().lock();
+    if stdout.write_all(&line).and_then(|()| stdout.flush()).is_err() {
+        kill_process_group();
+        std::process::exit(WorkerExit::Orphaned as i32);
+    }
+}
+
+/// Kills the peer process of a worker whose parent has exited. The parent made this process the leader of a group.
+fn kill_process_group() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
+        if getpgrp() == getpid() {
+            let _ = kill_current_process_group(Signal::KILL);
+        }
+    }
+}

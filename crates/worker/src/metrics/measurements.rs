@@ -1,0 +1,25 @@
+//! Measurements from which the metrics of a record are computed.
+
+use std::ops::Range;
+
+use mantissa_telemetry::{Peaks, Trace};
+use mantissa_workloads::{AllocatorBytes, Outcome};
+
+/// Measurements around the workload.
+#[derive(Debug)]
+pub struct Measurements<'a> {
+    /// Measurements of the workload itself.
+    pub outcome: &'a Outcome,
+    /// Samples taken while the workload ran.
+    pub trace: &'a Trace,
+    /// The measured phase, in seconds of the trace.
+    pub window: Range<f64>,
+    /// Idle power of the device in watts, or why it is unknown.
+    pub idle_watts: &'a Result<f64, String>,
+    /// Memory peaks of the work itself, as far as they can be separated.
+    pub peaks: Peaks,
+    /// Peaks of the device allocator, if it reports them.
+    pub allocator: Option<AllocatorBytes>,
+    /// True if another framework computed; its allocator has its own statistics.
+    pub by_peer: bool,
+}

@@ -1,0 +1,148 @@
+//! Metrics of a training.
+
+use mantissa_analysis::{median, wilson};
+use mantissa_core::{Metric, MetricName, SeriesName, Setting};
+use mantissa_workloads::{Outcome, Share, TaskMeasurements};
+
+use super::{
+    memory_breakdown::{memory_estimates, memory_parts},
+    metric_map::{Metrics, estimate, reading},
+    passage_interval::token_share,
+    samples::series,
+    tensor_ranges::tensor_ranges,
+};
+
+/// Part of the steps over which the final loss is averaged: the last tenth.
+const FINAL_PART: usize = 10;
+
+/// Adds the metrics of a training.
+pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
+    let TaskMeasurements::Train {
+        train_seconds,
+        examples,
+        tokens,
+        words,
+        stepping_seconds,
+        train,
+        validation,
+        test,
+        validated_passages,
+        tested_passages,
+        skipped_steps,
+        non_finite_steps,
+        clipped_steps,
+        memory,
+        estimated,
+        ..
+    } = &outcome.measured
+    else {
+        return;
+    };
+    reading(
+        metrics,
+        MetricName::TrainSeconds,
+        *train_seconds,
+        "wall clock, validation included",
+    );
+    let steps = median(series(outcome, SeriesName::StepSeconds));
+    estimate(metrics, MetricName::StepSeconds, steps, "no steps");
+    let mut rate = |name, count: u64| {
+        reading(
+            metrics,
+            name,
+            count as f64 / stepping_seconds,
+            "count over stepping time",
+        )
+    };
+    rate(MetricName::SamplesPerSecond, *examples);
+    if let Some(tokens) = tokens {
+        rate(MetricName::TokensPerSecond, *tokens);
+    }
+    let mut accuracy = |name, share: &Share, passages: &[Share]| match words {
+        true => drop(metrics.insert(name, token_share(name, share, passages))),
+        false => estimate(metrics, name, wilson(share.hits, share.n), "no examples"),
+    };
+    accuracy(MetricName::TrainAccuracy, train, &[]);
+    accuracy(MetricName::ValidationAccuracy, validation, validated_passages);
+    accuracy(MetricName::TestAccuracy, test, tested_passages);
+    metrics.insert(MetricName::FinalLoss, final_loss(outcome));
+    if setting.precision().scales_loss() {
+        reading(metrics, MetricName::SkippedSteps, *skipped_steps as f64, "count");
+    }
+    reading(
+        metrics,
+        MetricName::NonFiniteSteps,
+        *non_finite_steps as f64,
+        "count",
+    );
+    if let Some(clipped) = clipped_steps {
+        reading(metrics, MetricName::ClippedSteps, *clipped as f64, "count");
+    }
+    memory_parts(metrics, memory.as_ref());
+    memory_estimates(metrics, estimated.as_ref());
+    tensor_ranges(metrics, &outcome.samples.ranges);
+}
+
+fn final_loss(outcome: &Outcome) -> Metric {
+    let name = MetricName::FinalLoss;
+    let Some(losses) = outcome
+        .samples
+        .get(SeriesName::TrainLoss)
+        .map(|series| &series.y)
+        .filter(|y| !y.is_empty())
+    else {
+        return Metric::absent(name, "no steps");
+    };
+    let last = &losses[losses.len() - losses.len().div_ceil(FINAL_PART)..];
+    let sum: Option<f64> = last.iter().copied().sum();
+    match sum {
+        Some(sum) => Metric {
+            n: Some(last.len() as u64),
+            ..Metric::reading(
+                name,
+                sum / last.len() as f64,
+                "mean of the last tenth of the steps",
+            )
+        },
+        None => Metric::absent(name, "the loss is not finite at the end"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::TaskKind;
+
+    use super::*;
+    use crate::metrics::testing::{metrics, trained};
+
+    #[test]
+    fn a_training_becomes_times_rates_and_accuracies() {
+        let metrics = metrics(TaskKind::Train, &trained(&[0.7, 0.6, 0.5]));
+        let value = |name| metrics[&name].value;
+        assert_eq!(value(MetricName::TrainSeconds), Some(12.0));
+        assert_eq!(value(MetricName::StepSeconds), Some(2.0));
+        assert_eq!(value(MetricName::SamplesPerSecond), Some(8.0));
+        assert_eq!(value(MetricName::TokensPerSecond), Some(80.0));
+        assert_eq!(value(MetricName::TestAccuracy), Some(0.8));
+        assert_eq!(metrics[&MetricName::TestAccuracy].n, Some(100));
+        assert_eq!(value(MetricName::FinalLoss), Some(0.5));
+        assert!(
+            !metrics.contains_key(&MetricName::SkippedSteps),
+            "32-true does not scale the loss"
+        );
+    }
+
+    #[test]
+    fn the_final_loss_is_the_mean_of_the_last_tenth_rounded_up() {
+        let losses: Vec<f64> = (0..11).map(f64::from).collect();
+        let metric = &metrics(TaskKind::Train, &trained(&losses))[&MetricName::FinalLoss];
+        assert_eq!((metric.value, metric.n), (Some(9.5), Some(2)));
+    }
+
+    #[test]
+    fn a_loss_that_is_not_finite_at_the_end_is_absent_and_says_so() {
+        let metric = &metrics(TaskKind::Train, &trained(&[0.7, f64::NAN]))[&MetricName::FinalLoss];
+        assert_eq!(metric.value, None);
+        assert_eq!(metric.method, "the loss is not finite at the end");
+    }
+}

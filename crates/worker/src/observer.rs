@@ -1,0 +1,215 @@
+//! Observer of a running workload: measured phase, memory peaks and progress.
+
+use std::{
+    ops::Range,
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+use mantissa_core::{Phase, Series, SeriesName};
+use mantissa_runner::{Advance, MemorySoFar};
+use mantissa_telemetry::{Peaks, Sampler, Trace};
+use mantissa_workloads::{AllocatorBytes, Observer, Progress};
+
+use crate::heap;
+
+/// Observer that records the progress of a workload. It must be cheap, since it is called between timed steps.
+pub(crate) struct Watch<'a> {
+    sampler: Sampler,
+    latest: &'a Mutex<Advance>,
+    /// Start of the measured phase, in seconds of the sampler.
+    measure_start: Option<f64>,
+    /// Last time at which the measured phase ended, in seconds of the sampler.
+    measure_end: Option<f64>,
+    phase: Phase,
+    /// Memory peaks of the work itself, once the workload has reported that its peak is reached.
+    peaks: Option<Peaks>,
+    allocator: Option<AllocatorBytes>,
+    reserved: Series,
+    in_use: Series,
+}
+
+/// Measurements of the observer after the workload has finished.
+pub(crate) struct Watched {
+    pub(crate) trace: Trace,
+    /// Time 0 of the trace.
+    pub(crate) started: Instant,
+    pub(crate) window: Range<f64>,
+    pub(crate) peaks: Peaks,
+    pub(crate) allocator: Option<AllocatorBytes>,
+    pub(crate) allocator_series: Vec<Series>,
+}
+
+impl<'a> Watch<'a> {
+    /// Starts observing; `latest` receives the progress.
+    pub(crate) fn new(sampler: Sampler, latest: &'a Mutex<Advance>) -> Self {
+        Self {
+            sampler,
+            latest,
+            measure_start: None,
+            measure_end: None,
+            phase: Phase::Prepare,
+            peaks: None,
+            allocator: None,
+            reserved: Series::new(SeriesName::AllocatorReservedBytes),
+            in_use: Series::new(SeriesName::AllocatorInUseBytes),
+        }
+    }
+
+    /// Stops the sampler and returns the measurements.
+    pub(crate) fn end(self) -> Watched {
+        let end = if self.phase == Phase::Measure {
+            None
+        } else {
+            self.measure_end
+        };
+        let end = end.unwrap_or_else(|| self.sampler.seconds());
+        let start = self.measure_start.unwrap_or(end);
+        let series = [self.reserved, self.in_use]
+            .into_iter()
+            .filter(|series| !series.x.is_empty());
+        let started = self.sampler.started();
+        let trace = self.sampler.stop();
+        Watched {
+            started,
+            window: start..end,
+            peaks: self.peaks.unwrap_or_else(|| trace.peaks()),
+            allocator: self.allocator,
+            allocator_series: series.collect(),
+            trace,
+        }
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn progress(&mut self, progress: Progress) {
+        let Progress {
+            phase,
+            done,
+            total,
+            allocator,
+        } = progress;
+        let now = self.sampler.seconds();
+        if phase == Phase::Measure && self.measure_start.is_none() {
+            self.measure_start = Some(now);
+        }
+        if phase != Phase::Measure && self.phase == Phase::Measure {
+            self.measure_end = Some(now);
+        }
+        if self.phase == Phase::Prepare && phase != Phase::Prepare {
+            // Reading and tokenizing the data may take more memory than the model, or none if the data is cached.
+            self.sampler.forget_host_peak();
+        }
+        self.phase = phase;
+        if let Some(AllocatorBytes { reserved, in_use }) = allocator {
+            if self.peaks.is_none() {
+                let peak = self.allocator.get_or_insert(AllocatorBytes { reserved, in_use });
+                peak.reserved = peak.reserved.max(reserved);
+                peak.in_use = peak.in_use.max(in_use);
+            }
+            follow(&mut self.reserved, now, reserved as f64);
+            follow(&mut self.in_use, now, in_use as f64);
+        }
+        let so_far = MemorySoFar {
+            reserved: self.allocator.map(|peak| peak.reserved),
+            in_use: self.allocator.map(|peak| peak.in_use),
+            ..MemorySoFar::default()
+        };
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Advance {
+            phase,
+            done,
+            total,
+            memory: so_far,
+        };
+    }
+
+    fn memory_known(&mut self) {
+        self.peaks = Some(self.sampler.peaks());
+    }
+
+    fn is_throttled(&self, since: Instant) -> bool {
+        let since = since.saturating_duration_since(self.sampler.started());
+        self.sampler.is_throttled(since.as_secs_f64())
+    }
+
+    fn heap_bytes(&self) -> Option<u64> {
+        Some(heap::allocated_bytes())
+    }
+}
+
+/// Adds a point. Keeps only the two ends of a constant stretch, because a kernel may be launched a million times.
+fn follow(series: &mut Series, x: f64, y: f64) {
+    let level = matches!(series.y.as_slice(), [.., Some(a), Some(b)] if *a == y && *b == y);
+    match series.x.last_mut() {
+        Some(last) if level => *last = x,
+        _ => series.push(x, y),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn watch(steps: &[(Phase, Option<u64>)]) -> Watched {
+        let latest = Mutex::new(Advance {
+            phase: Phase::Prepare,
+            done: 0,
+            total: 0,
+            memory: MemorySoFar::default(),
+        });
+        let mut watch = Watch::new(Sampler::start(vec![]), &latest);
+        for (phase, bytes) in steps {
+            let allocator = bytes.map(|in_use| AllocatorBytes {
+                reserved: 2 * in_use,
+                in_use,
+            });
+            watch.progress(Progress {
+                phase: *phase,
+                done: 0,
+                total: 1,
+                allocator,
+            });
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        watch.end()
+    }
+
+    #[test]
+    fn the_window_ends_where_measuring_last_gave_way_to_something_else() {
+        use Phase::{Evaluate, Measure, WarmUp};
+        let all = watch(&[
+            (WarmUp, None),
+            (Measure, None),
+            (Evaluate, None),
+            (Measure, None),
+            (Evaluate, None),
+        ]);
+        let length = all.window.end - all.window.start;
+        assert!(
+            length >= 0.006,
+            "the window must contain three steps of 2 ms: {length}"
+        );
+        let none = watch(&[(WarmUp, None)]);
+        assert_eq!(none.window.start, none.window.end);
+    }
+
+    #[test]
+    fn allocator_peaks_are_the_largest_readings() {
+        let watched = watch(&[
+            (Phase::Measure, Some(10)),
+            (Phase::Measure, Some(30)),
+            (Phase::Measure, Some(20)),
+        ]);
+        assert_eq!(
+            watched.allocator,
+            Some(AllocatorBytes {
+                reserved: 60,
+                in_use: 30
+            })
+        );
+        assert_eq!(watched.allocator_series.len(), 2);
+        assert!(watch(&[(Phase::Measure, None)]).allocator_series.is_empty());
+    }
+}

@@ -1,0 +1,34 @@
+//! Allowlist of candidate kernels: those that passed their check on this device.
+
+use mantissa_core::{Backend, KernelCheck, UNCHECKED_KERNELS, read_text};
+use mantissa_precision::check;
+
+use crate::{Inputs, kernel_folder::kernel_folder};
+
+/// Size limit of a file of checks, in bytes.
+const LARGEST_CHECKS: u64 = 16 << 20;
+
+/// Permits only the candidates that passed a check on this device. Returns a warning if no checks were run.
+pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String> {
+    if backend != Backend::Cuda {
+        return None;
+    }
+    let unchecked = |reason: &str| Some(format!("the kernels were not checked on this device: {reason}"));
+    if std::env::var_os(UNCHECKED_KERNELS).is_some() {
+        return unchecked(&format!("{UNCHECKED_KERNELS} is set"));
+    }
+    match read_checks(backend, inputs) {
+        Some(checks) => {
+            check::permit(checks.into_iter().flat_map(|check| check.passed));
+            None
+        }
+        None => unchecked("no results of `mantissa check-kernels` found"),
+    }
+}
+
+/// Returns the results of the checks for this device, driver and program.
+fn read_checks(backend: Backend, inputs: &Inputs) -> Option<Vec<KernelCheck>> {
+    let path = kernel_folder(backend, &inputs.cache).join(KernelCheck::FILE);
+    let text = read_text(&path, LARGEST_CHECKS).ok()?;
+    serde_json::from_str(&text).ok()
+}

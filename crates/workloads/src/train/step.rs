@@ -1,0 +1,92 @@
+//! Optimizer step over a group of micro-batches.
+
+use burn::tensor::Tensor;
+use mantissa_precision::{GradientSum, LossScaler, ParameterSet, micro_batch_momentum};
+
+use super::{checkpointing, forward::Loss, log::StepResult, trainer::Trainer};
+use crate::{
+    WorkloadError,
+    data::Labelled,
+    models::{Batch, Network, Norms},
+    outcome::{read, sync},
+};
+
+/// Momentum of running statistics, as in PyTorch.
+const BATCH_NORM_MOMENTUM: f64 = 0.1;
+
+impl<M: Network> Trainer<'_, M> {
+    /// Runs an optimizer step over the micro-batches of a group and reads the results from the device.
+    pub(super) fn step(&mut self, micro_batches: &[Batch<M>]) -> Result<StepResult, WorkloadError> {
+        let labels: usize = micro_batches.iter().map(|batch| batch.labels().len()).sum();
+        let examples: usize = micro_batches.iter().map(Labelled::examples).sum();
+        let scale = self.scaler.as_ref().map_or(1.0, LossScaler::scale);
+        let mut gradients = GradientSum::new(self.parameters.len());
+        let (mut losses, mut hits) = (vec![], vec![]);
+        #[cfg(test)]
+        super::warm_up::record_step(micro_batches.len(), self.optimizer.state().next().is_some());
+        let working = self.working();
+        let share = 1.0 / labels as f64;
+        for batch in micro_batches {
+            let loss = self.backward(&working, batch, share * scale, &mut gradients);
+            losses.push(loss.summed.inner());
+            hits.push(loss.hits);
+            self.follow(loss.moments, micro_batches.len());
+            self.micro_batches += 1;
+        }
+        drop(working);
+        let (optimizer, parameters) = (&mut self.optimizer, &mut self.parameters);
+        let change = match &mut self.scaler {
+            Some(scaler) => {
+                let change = scaler.step(optimizer, parameters, gradients);
+                Some(change.map_err(WorkloadError::Device)?)
+            }
+            None => {
+                optimizer.step(parameters, gradients);
+                None
+            }
+        };
+        sync(self.device)?;
+        let losses: Vec<f64> = read(Tensor::cat(losses, 0))?;
+        let norm = self.optimizer.take_norm().map(read).transpose()?;
+        let hits: Vec<i64> = read(Tensor::cat(hits, 0))?;
+        Ok(StepResult {
+            loss: share * losses.iter().sum::<f64>(),
+            hits: hits.iter().sum::<i64>() as u64,
+            answers: labels as u64,
+            examples: examples as u64,
+            scale: change,
+            norm: norm.and_then(|norm| norm.first().copied()),
+        })
+    }
+
+    /// Updates the running statistics with the moments of a micro-batch. `micro_batches` is the number of micro-batches per optimizer step.
+    pub(super) fn follow(&mut self, moments: Norms, micro_batches: usize) {
+        let rule = self.cell.setting.batchnorm_momentum();
+        let momentum = micro_batch_momentum(rule, BATCH_NORM_MOMENTUM, micro_batches as u32);
+        for (name, moments) in moments {
+            let mut norms = self.running.iter_mut();
+            let (_, running) = norms
+                .find(|(norm, _)| *norm == name)
+                .unwrap_or_else(|| panic!("`{name}` is not a batch norm of the model"));
+            *running = running.clone().follow(moments, momentum);
+        }
+    }
+
+    /// Adds the gradients of `factor` times a micro-batch's summed loss.
+    pub(super) fn backward(
+        &self,
+        working: &ParameterSet,
+        batch: &Batch<M>,
+        factor: f64,
+        sum: &mut GradientSum,
+    ) -> Loss {
+        if self.cell.setting.checkpointing() {
+            let kept = checkpointing::forward(self, working, batch);
+            return checkpointing::backward(self, working, batch, kept, factor, sum);
+        }
+        let parameters = working.track();
+        let loss = self.loss(&parameters, batch);
+        sum.add(loss.summed.clone().mul_scalar(factor), &parameters);
+        loss
+    }
+}

@@ -1,0 +1,112 @@
+//! State of a model in training.
+
+use burn::tensor::Device;
+use mantissa_core::{Cell, Event, EventKind, OptimizerKind, TrainTask};
+use mantissa_precision::{Compute, LossScaler, Optimizer, OptimizerSettings, ParameterSet};
+
+use super::log::Log;
+use crate::{
+    Inputs, WorkloadError,
+    initial_state::{Purpose, Start, start},
+    models::{DistilBert, Network, Norms},
+};
+
+/// State of a model in training.
+pub(super) struct Trainer<'a, M: Network = DistilBert> {
+    pub(super) cell: &'a Cell,
+    pub(super) task: &'a TrainTask,
+    pub(super) model: M,
+    pub(super) parameters: ParameterSet,
+    /// Running statistics of the batch norms.
+    pub(super) running: Norms,
+    /// Initial running statistics.
+    pub(super) first_running: Norms,
+    pub(super) settings: OptimizerSettings,
+    pub(super) optimizer: Optimizer,
+    pub(super) scaler: Option<LossScaler>,
+    pub(super) compute: Compute,
+    /// Number of processed micro-batches.
+    pub(super) micro_batches: u64,
+    pub(super) device: &'a Device,
+    pub(super) log: Log,
+}
+
+impl<'a, M: Network> Trainer<'a, M> {
+    pub(super) fn new(
+        cell: &'a Cell,
+        task: &'a TrainTask,
+        model: M,
+        inputs: &Inputs,
+        device: &'a Device,
+    ) -> Result<Self, WorkloadError> {
+        let model = model
+            .keeping(cell.setting.keep_f32())
+            .map_err(WorkloadError::Unavailable)?;
+        let begin = beginning(&model, cell, inputs, device)?;
+        let parameters = begin.parameters;
+        let settings = OptimizerSettings {
+            momentum: task.momentum,
+            epsilon: cell.setting.adam_eps(),
+            weight_decay: task.weight_decay,
+            clip_norm: task.updates.clip_norm,
+            ..OptimizerSettings::new(cell.setting.optimizer(), task.learning_rate)
+        };
+        Ok(Self {
+            optimizer: Optimizer::new(settings.clone(), parameters.len()),
+            settings,
+            scaler: scaler(cell, task),
+            compute: Compute::of(&cell.setting),
+            micro_batches: 0,
+            first_running: begin.running.clone(),
+            running: begin.running,
+            log: Log {
+                clip_norm: task.updates.clip_norm,
+                ..Log::of(begin.events.into_iter().chain(vanishing_epsilon(cell)).collect())
+            },
+            cell,
+            task,
+            model,
+            parameters,
+            device,
+        })
+    }
+}
+
+/// Returns a warning if epsilon is 0 in the format of the optimizer state. If the second moment underflows as well, the update is 0/0 and the
+/// training diverges.
+fn vanishing_epsilon(cell: &Cell) -> Option<Event> {
+    let setting = &cell.setting;
+    let adaptive = matches!(
+        setting.optimizer(),
+        OptimizerKind::Adam | OptimizerKind::AdamW | OptimizerKind::Lamb
+    );
+    let (epsilon, format) = (setting.adam_eps(), setting.precision().parameters());
+    let vanishes = adaptive && epsilon > 0.0 && format.round(epsilon).value == 0.0;
+    vanishes.then(|| Event {
+        kind: EventKind::Warning,
+        step: None,
+        value: Some(epsilon),
+        detail: format!("`adam_eps={epsilon:e}` is rounded to 0 in {format}, so that updates may be 0/0"),
+    })
+}
+
+/// Creates the loss scaler; `None` if the setting does not scale the loss.
+pub(super) fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
+    let scaler = || {
+        task.updates
+            .loss_scale
+            .map_or_else(LossScaler::default, LossScaler::constant)
+    };
+    cell.setting.precision().scales_loss().then(scaler)
+}
+
+/// Returns the initial state of a training.
+pub(super) fn beginning<M: Network>(
+    model: &M,
+    cell: &Cell,
+    inputs: &Inputs,
+    device: &Device,
+) -> Result<Start, WorkloadError> {
+    let format = cell.setting.precision().parameters();
+    start(model, (cell, format, Purpose::Training), inputs, device)
+}

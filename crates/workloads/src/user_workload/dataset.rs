@@ -1,0 +1,99 @@
+//! Data set of the user's examples.
+
+use std::{path::Path, sync::Arc};
+
+use mantissa_core::DataSource;
+
+use super::UserWorkload;
+use crate::{
+    WorkloadError,
+    data::{Dataset, Labelled, Part, Wanted, divided},
+};
+
+/// Loads the examples of a workload and divides them into parts.
+pub(super) fn load<W: UserWorkload>(
+    workload: &W,
+    wanted: &Wanted,
+    path: Option<&Path>,
+) -> Result<Dataset<OwnPart<W>>, WorkloadError> {
+    let given = workload.examples(path).map_err(WorkloadError::Data)?;
+    let classes = workload.classes();
+    let mut hasher = blake3::Hasher::new();
+    for (example, class) in given.train.iter().chain(given.test.iter().flatten()) {
+        if *class >= classes {
+            return Err(WorkloadError::Data(format!(
+                "an example has class {class}, but the model has {classes} classes, numbered from 0"
+            )));
+        }
+        let bytes = workload.bytes(example);
+        hasher.update(&class.to_le_bytes());
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(&bytes);
+    }
+    hasher.update(&(given.train.len() as u64).to_le_bytes());
+    let parts = divided(given.train, given.test, wanted);
+    let ([train, validation, test], remark) =
+        parts.map_err(|error| WorkloadError::Data(error.to_string()))?;
+    let part = |examples: Vec<(W::Example, u32)>| OwnPart {
+        examples: Arc::new(examples),
+    };
+    Ok(Dataset {
+        train: part(train),
+        validation: part(validation),
+        test: part(test),
+        classes,
+        source: DataSource {
+            name: given.name + remark,
+            hash: hasher.finalize().to_hex()[..16].to_owned(),
+            synthetic: given.synthetic,
+            ..DataSource::default()
+        },
+    })
+}
+
+/// Part of the user's examples.
+pub(crate) struct OwnPart<W: UserWorkload> {
+    pub(super) examples: Arc<Vec<(W::Example, u32)>>,
+}
+
+/// Batch of the user's examples.
+pub(crate) struct OwnBatch<W: UserWorkload> {
+    pub(super) examples: Arc<Vec<(W::Example, u32)>>,
+    pub(super) indices: Vec<usize>,
+    labels: Vec<i32>,
+}
+
+impl<W: UserWorkload> Clone for OwnBatch<W> {
+    fn clone(&self) -> Self {
+        Self {
+            examples: self.examples.clone(),
+            indices: self.indices.clone(),
+            labels: self.labels.clone(),
+        }
+    }
+}
+
+impl<W: UserWorkload> Part for OwnPart<W> {
+    type Batch = OwnBatch<W>;
+
+    fn len(&self) -> usize {
+        self.examples.len()
+    }
+
+    fn batch(&self, indices: &[usize]) -> OwnBatch<W> {
+        OwnBatch {
+            examples: self.examples.clone(),
+            indices: indices.to_vec(),
+            labels: indices
+                .iter()
+                .map(|index| self.examples[*index].1 as i32)
+                .collect(),
+        }
+    }
+}
+
+impl<W: UserWorkload> Labelled for OwnBatch<W> {
+    fn labels(&self) -> &[i32] {
+        &self.labels
+    }
+}
