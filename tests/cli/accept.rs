@@ -72,7 +72,7 @@ fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
         println!("skipped in part: this machine has a driver, which cannot be hidden");
     } else {
         let empty = tempfile::tempdir().unwrap();
-        assert_missing("install the driver", |command| {
+        assert_missing("install the NVIDIA driver", |command| {
             command.env("LD_LIBRARY_PATH", empty.path());
         });
     }

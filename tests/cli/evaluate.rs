@@ -116,7 +116,7 @@ fn without_weights_nothing_is_tested_unless_random_ones_are_asked_for() {
         .output()
         .unwrap();
     assert!(
-        stdout(&planned).contains("skipped: no weights for `tiny`: give `--weights tiny=PATH`"),
+        stdout(&planned).contains("skipped: no weights for `tiny`: pass `--weights tiny=PATH`"),
         "{}",
         stdout(&planned)
     );

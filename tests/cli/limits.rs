@@ -54,7 +54,7 @@ fn sizes_that_no_machine_has_are_errors_that_name_the_limit() {
     refused(&place, &["plan", "many.toml"], "more than 100000 cells");
     let long = format!("name = \"{}\"", "m".repeat(65_536));
     changed(&place, "long.toml", "name = \"matmul\"", &long);
-    refused(&place, &["plan", "long.toml"], "at most 200");
+    refused(&place, &["plan", "long.toml"], "the maximum is 200");
     let kernels = fixture("kernels");
     refused(&place, &["run", &kernels, "--repeats", "4294967295"], "10000");
     crate::gate::kernels(&place, "run", &[]);

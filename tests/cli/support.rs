@@ -7,6 +7,7 @@ use std::{
 };
 
 use assert_cmd::Command;
+use mantissa_core::Axis;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -111,8 +112,10 @@ pub fn shown(output: &Output) -> String {
     )
 }
 
-/// Masks words of sixteen hex digits.
+/// Masks words of sixteen hex digits, and the list of all axes.
 fn masked(text: &str) -> String {
+    let axes: Vec<String> = Axis::ALL.iter().map(|axis| format!("`{axis}`")).collect();
+    let text = text.replace(&axes.join(", "), "[all axes]");
     let is_id = |word: &str| word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     text.split_inclusive(|c: char| !c.is_ascii_alphanumeric())
         .map(|word| {

@@ -43,7 +43,11 @@ mod tests {
 
     #[test]
     fn causes_come_before_the_hint() {
-        let error = layers(&["cannot read `x`\n  hint: name another file", "line 3", "no such key"]);
+        let error = layers(&[
+            "cannot read `x`\n  hint: name another file",
+            "line 3",
+            "no such key",
+        ]);
         assert_eq!(
             error_with_causes(&error),
             "cannot read `x`\n  caused by: line 3\n  caused by: no such key\n  hint: name another file"

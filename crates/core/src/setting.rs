@@ -119,7 +119,7 @@ impl Setting {
             return Some(SkipReason::NoFusionOnFlex);
         }
         self.iter()
-            .find(|(axis, _)| !self.is_built(*axis))
+            .find(|(axis, _)| !self.is_implemented(*axis))
             .map(|(axis, value)| SkipReason::NotBuilt {
                 axis,
                 value: value.to_string(),
@@ -128,7 +128,7 @@ impl Setting {
 
     /// Returns true if this version implements the value of an axis. Cells with other valid values are planned and
     /// skipped.
-    fn is_built(&self, axis: Axis) -> bool {
+    fn is_implemented(&self, axis: Axis) -> bool {
         match axis {
             // The CPU backend rounds after every multiplication, which is too slow for anything but a single kernel.
             Axis::Accumulator => {

@@ -9,7 +9,7 @@ use mantissa_core::MetricName;
 
 use crate::{
     Change, ChangeVerdict, Fences, MeasuredCell, Policy, interleaving::is_interleaved, pair::Pair,
-    policy::SAYING_THE_SAME,
+    policy::REDUNDANT_METRICS,
 };
 
 /// Metric of a cell on both sides.
@@ -70,7 +70,7 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
         .filter(|metric| has(before, *metric) && has(after, *metric))
         .collect();
     let repeated = |metric: &MetricName| {
-        SAYING_THE_SAME.iter().any(|group| {
+        REDUNDANT_METRICS.iter().any(|group| {
             let first = group.iter().find(|metric| both.contains(metric));
             group.contains(metric) && first != Some(metric)
         })

@@ -104,7 +104,7 @@ impl Allowance {
 }
 
 /// Groups of redundant metrics. Only the first metric of a group that both sides have is judged.
-pub(crate) const SAYING_THE_SAME: [&[MetricName]; 3] = [
+pub(crate) const REDUNDANT_METRICS: [&[MetricName]; 3] = [
     &[
         MetricName::StepSeconds,
         MetricName::TokenSeconds,

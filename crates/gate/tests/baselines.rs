@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, fs};
 
 use mantissa_gate::{Baselines, ChangeVerdict, Fences, GateError, Part, Policy, compare};
 
-use crate::support::{
-    fingerprint,
+use crate::{
     six_cells::{run, same, written},
+    support::fingerprint,
 };
 
 #[test]

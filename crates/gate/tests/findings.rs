@@ -3,7 +3,7 @@
 use mantissa_core::{MetricName, Status};
 use mantissa_gate::{ChangeVerdict, FindingKind};
 
-use crate::support::six_cells::{compared, gated, run, same};
+use crate::six_cells::{compared, gated, run, same};
 
 #[test]
 fn a_cell_that_fails_or_vanishes_has_regressed() {

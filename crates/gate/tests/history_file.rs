@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs};
 use mantissa_core::MetricName;
 use mantissa_gate::{ChangeVerdict, Fences, Gate, GateError, History, Policy, RunMeasurements, compare};
 
-use crate::support::six_cells::{measured, run, same, written};
+use crate::six_cells::{measured, run, same, written};
 
 #[test]
 fn a_history_grows_run_by_run_and_makes_fences() {

@@ -10,4 +10,6 @@ mod metrics;
 mod mismatch;
 mod policy;
 mod run_measurements;
+#[path = "support/six_cells.rs"]
+mod six_cells;
 mod support;

@@ -3,9 +3,9 @@
 use mantissa_core::{MetricName, Unit};
 use mantissa_gate::{ChangeVerdict, Gate};
 
-use crate::support::{
-    Invented, noise,
+use crate::{
     six_cells::{cells, compared, gated, run, same},
+    support::{Invented, noise},
 };
 
 #[test]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use mantissa_core::{Axis, Backend, Cell, Gpu, MetricName, Profile, Setting};
 use mantissa_gate::{Fences, GateError, Mismatch, Part, Policy, compare};
 
-use crate::support::{
-    Invented, cell,
+use crate::{
     six_cells::{measured, run, same},
+    support::{Invented, cell},
 };
 
 #[test]

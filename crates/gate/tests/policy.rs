@@ -3,7 +3,7 @@
 use mantissa_core::MetricName;
 use mantissa_gate::{ChangeVerdict, Gate, GateReport, Policy};
 
-use crate::support::six_cells::{TODAY, compared, run, same};
+use crate::six_cells::{TODAY, compared, run, same};
 
 #[test]
 fn what_is_allowed_passes_until_its_day_and_fails_after_it() {

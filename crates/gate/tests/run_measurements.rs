@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use mantissa_gate::{Baselines, GateError, RunMeasurements};
 
-use crate::support::six_cells::{run, same, written};
+use crate::six_cells::{run, same, written};
 
 #[test]
 fn damaged_files_are_errors_that_say_where() {

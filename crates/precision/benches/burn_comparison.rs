@@ -98,7 +98,7 @@ fn rows(criterion: &mut Criterion) {
         criterion,
         "embedding, gradient",
         |dtype| drawn([1024, 768], dtype),
-        |grad| Flex::look_up_backward(Shape::new([30_522, 768]), numbers(), grad),
+        |grad| Flex::embedding_gradient(Shape::new([30_522, 768]), numbers(), grad),
         |grad| {
             let zeros = Flex::float_zeros([30_522, 768].into(), &Default::default(), grad.dtype().into());
             Flex::float_select_assign(zeros, 0, numbers(), grad, IndexingUpdateOp::Add)

@@ -256,7 +256,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
             nodes,
             output,
             |_| (rows, shape),
-            |(rows, shape), grad| [B::look_up_backward(shape, rows, grad)],
+            |(rows, shape), grad| [B::embedding_gradient(shape, rows, grad)],
         )
     }
 

@@ -153,7 +153,7 @@ pub trait PrecisionBackend: Backend {
     /// Computes the gradient of [`PrecisionBackend::embedding_lookup`] with respect to a table of this shape. The gradient of a row that is
     /// read several times is summed in at least f32 and rounded once.
     #[fusion(default)]
-    fn look_up_backward(shape: Shape, rows: IntTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn embedding_gradient(shape: Shape, rows: IntTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self> {
         let (grad, dtype) = widen::<Self>(grad);
         let zeros = Self::float_zeros(shape, &grad.device(), grad.dtype().into());
         let sum = Self::float_select_assign(zeros, 0, rows, grad, IndexingUpdateOp::Add);

@@ -16,7 +16,7 @@ use burn::{
 #[derive(Debug, Clone)]
 pub struct Clock {
     is_devices: bool,
-    why_none: Option<String>,
+    unavailable_reason: Option<String>,
 }
 
 /// Duration of work.
@@ -50,21 +50,21 @@ impl Clock {
         });
         Self {
             is_devices: works.as_ref().is_ok_and(|has| *has),
-            why_none: works.err(),
+            unavailable_reason: works.err(),
         }
     }
 
     /// Returns the wall clock, for durations of more than one piece of work.
-    pub fn of_the_wall() -> Self {
+    pub fn wall() -> Self {
         Self {
             is_devices: false,
-            why_none: None,
+            unavailable_reason: None,
         }
     }
 
     /// Returns the reason why a device does not have its own clock, if that is an error. The CPU does not need one.
-    pub fn why_none(&self) -> Option<&str> {
-        self.why_none.as_deref()
+    pub fn unavailable_reason(&self) -> Option<&str> {
+        self.unavailable_reason.as_deref()
     }
 
     /// Returns true if times come from the clock of the device.
@@ -164,7 +164,7 @@ mod tests {
         let (result, timed) = clock.time(&Device::flex(), work).unwrap();
         assert_eq!(result, 7);
         assert!(timed.wall >= 0.003 && timed.device.is_none(), "{timed:?}");
-        assert_eq!(clock.why_none(), None);
+        assert_eq!(clock.unavailable_reason(), None);
     }
 
     #[test]

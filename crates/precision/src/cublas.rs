@@ -4,13 +4,13 @@ use crate::{Compute, clock::Timed};
 
 /// Matmul by cuBLASLt in the arithmetic of a setting, with its own stream and device memory.
 #[derive(Debug)]
-pub struct CublasProduct(inner::Product);
+pub struct CublasMatmul(inner::Product);
 
 /// Operands of a matmul, on the device.
 #[derive(Debug)]
 pub struct CublasOperands(inner::Operands);
 
-impl CublasProduct {
+impl CublasMatmul {
     /// Prepares the product of `[m, k]` and `[k, n]`. Operands and result are stored row by row in the format that the setting computes
     /// in. Returns `None` if the library is not found, or if `MANTISSA_WITHOUT` names `cublas`.
     ///

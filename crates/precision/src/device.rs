@@ -6,7 +6,7 @@ use burn::{backend::DTypeUsage, tensor::Device};
 use mantissa_core::{Backend, Format, Support};
 
 pub use crate::kernel_cache::{KernelCache, load_kernels};
-pub use crate::stream::beside_stream;
+pub use crate::stream::run_on_stream_thread;
 use crate::{clock::Window, compiler_error::compiler_errors, dtypes::dtype};
 
 /// Opens the first device of a backend, with or without kernel fusion. Call it only if [`available`] succeeds.

@@ -120,7 +120,7 @@ pub use cast::{Autocast, Constants, Recorder};
 pub use clock::{Clock, Timed};
 pub use compute::Compute;
 pub use convolution::{Convolution, Pass};
-pub use cublas::{CublasOperands, CublasProduct};
+pub use cublas::{CublasMatmul, CublasOperands};
 pub use device::{AllocatorUsage, allocator_usage, submit};
 pub use dtypes::dtype;
 pub use gradient::GradientSum;
@@ -131,7 +131,9 @@ pub use loss_scale::{LossScaler, LossScaling, ScaleChange};
 pub use matmul_mode::MatmulMode;
 pub use optimizer::{Optimizer, OptimizerSettings};
 pub use parameter::{ParameterSet, Tracked};
-pub use probe::{Elsewhere, Observation, Operation, Probed, Rounding, Subnormals, probe, probe_external};
+pub use probe::{
+    ExternalMatmul, Observation, Operation, Probed, Rounding, Subnormals, probe, probe_external,
+};
 pub use rotation::Rotation;
 pub use tensor_ops::{copied, transpose_heads};
 pub use values::data_of;

@@ -16,7 +16,7 @@ const THREADS: usize = 3;
 ///
 /// The threads communicate through queues. A thread that finds a queue full spins for milliseconds before it yields, and on two cores the
 /// third thread has to wait. Work on the stream's thread does not use the queue to the stream.
-pub fn beside_stream<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> R {
+pub fn run_on_stream_thread<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> R {
     let few = thread::available_parallelism().is_ok_and(|cores| cores.get() < THREADS);
     match stream_of(device).filter(|_| few) {
         Some(device) => on_stream(device, work),
@@ -76,6 +76,9 @@ mod tests {
     fn the_cpu_has_no_stream() {
         assert!(stream_of(&Device::flex()).is_none());
         let here = thread::current().id();
-        assert_eq!(beside_stream(&Device::flex(), || thread::current().id()), here);
+        assert_eq!(
+            run_on_stream_thread(&Device::flex(), || thread::current().id()),
+            here
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use mantissa_core::{RecordError, SCHEMA_VERSION, in_one_line};
 
-use crate::MOST_RUNS;
+use crate::MAX_RUNS;
 
 /// Reason why a report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ pub enum ReportError {
     )]
     OneRun,
     /// More runs than fit as readable columns.
-    #[error("cannot show {given} runs side by side, at most {MOST_RUNS}\n  hint: pass fewer run folders")]
+    #[error("cannot show {given} runs side by side, at most {MAX_RUNS}\n  hint: pass fewer run folders")]
     ManyRuns {
         /// Number of runs.
         given: usize,

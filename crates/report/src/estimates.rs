@@ -29,7 +29,7 @@ pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<Metr
         }
     }
     let workload = measured.first().map(|(record, _)| &record.cell.workload);
-    let of_tokens = |name| workload.is_some_and(|workload| is_of_words(workload, name));
+    let of_tokens = |name| workload.is_some_and(|workload| is_token_metric(workload, name));
     let id = measured.first().map(|(record, _)| record.cell.id.as_str());
     let seed = id
         .and_then(|id| u64::from_str_radix(id, 16).ok())
@@ -117,7 +117,7 @@ fn inverse(estimate: &Estimate) -> Estimate {
 }
 
 /// Returns `true` if a metric of a workload is about tokens of running text, which are clustered in passages.
-pub(crate) fn is_of_words(workload: &Workload, name: MetricName) -> bool {
+pub(crate) fn is_token_metric(workload: &Workload, name: MetricName) -> bool {
     let is_token_metric = matches!(
         name,
         MetricName::TestAccuracy

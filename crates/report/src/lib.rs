@@ -62,7 +62,7 @@ pub use reference::{Published, Reference, reference};
 pub use render::{Rendered, render};
 pub use row::Row;
 pub use selected_series::SampleSelection;
-pub use side_by_side::{MOST_RUNS, RunComparison, load_beside, render_beside};
+pub use side_by_side::{MAX_RUNS, RunComparison, load_side_by_side, render_side_by_side};
 pub use store::Store;
 pub use table::Align;
 pub use terminal::{Table, terminal_tables, terminal_tables_within};

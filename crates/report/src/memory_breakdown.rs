@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Group, Row,
-    memory_parts::{Bytes, PARTS, WORTH_NAMING, estimated, parts, total},
+    memory_parts::{Bytes, MIN_REPORTED_SHARE, PARTS, estimated, parts, total},
     table::Field,
     units::{self, Scale},
 };
@@ -161,7 +161,7 @@ fn saved(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> String
         let parts = PARTS.iter().zip(other.bytes.iter().zip(&base.bytes));
         let mut changes: Vec<(f64, &str)> = parts
             .map(|((_, name), (mine, theirs))| (mine - theirs, *name))
-            .filter(|(change, _)| change.abs() >= WORTH_NAMING * all)
+            .filter(|(change, _)| change.abs() >= MIN_REPORTED_SHARE * all)
             .collect();
         if changes.is_empty() {
             return format!("{} needs about as much of each part", other.name);
@@ -214,12 +214,12 @@ fn why_not_half(base: &SettingMemory, others: &[SettingMemory], scale: Scale) ->
             MetricName::ActivationsBytes if theirs > 0.0 => {
                 let times = units::times(mine / theirs);
                 reasons.push(match mine / theirs {
-                    ratio if ratio >= 1.0 - WORTH_NAMING => format!("{name} do not shrink ({times})"),
+                    ratio if ratio >= 1.0 - MIN_REPORTED_SHARE => format!("{name} do not shrink ({times})"),
                     ratio if ratio >= HALF => format!("{name} shrink to {times}"),
                     _ => format!("only {name} shrink, to {times}"),
                 });
             }
-            _ if theirs > 0.0 && (mine / theirs - 1.0).abs() < WORTH_NAMING => {
+            _ if theirs > 0.0 && (mine / theirs - 1.0).abs() < MIN_REPORTED_SHARE => {
                 unchanged.push(*name);
                 unchanged_bytes += mine;
             }

@@ -26,7 +26,7 @@ const ESTIMATES: [MetricName; PARTS.len()] = [
 pub(crate) type Bytes = [f64; PARTS.len()];
 
 /// Smallest change of a part that is reported, as a share of the baseline's total.
-pub(crate) const WORTH_NAMING: f64 = 0.02;
+pub(crate) const MIN_REPORTED_SHARE: f64 = 0.02;
 
 /// Returns the measured bytes of each part of a row; `None` unless all are known.
 pub(crate) fn parts(row: &Row<'_>) -> Option<Bytes> {
@@ -94,10 +94,10 @@ fn changes(mine: &[f64], theirs: &[f64]) -> String {
     let (mut scaled, mut added) = (Vec::new(), Vec::new());
     for ((_, name), (mine, theirs)) in PARTS.iter().zip(mine.iter().zip(theirs)) {
         let change = (mine - theirs) / all;
-        if change.abs() < WORTH_NAMING {
+        if change.abs() < MIN_REPORTED_SHARE {
             continue;
         }
-        if *theirs > WORTH_NAMING * all {
+        if *theirs > MIN_REPORTED_SHARE * all {
             scaled.push(format!("{} the {name}", units::times(mine / theirs)));
         } else {
             added.push(format!(

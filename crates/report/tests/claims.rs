@@ -372,7 +372,7 @@ fn settings_at_chance_level_are_not_equally_accurate() {
         why.contains("neither setting is more accurate than chance"),
         "{why}"
     );
-    // A setting that learnt and one that did not differ.
+    // A setting that learned and one that did not differ.
     assert_eq!(standing(&with_examples(same(), 6, 502, 802)).0.name(), "refuted");
 }
 

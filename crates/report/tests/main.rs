@@ -9,10 +9,11 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 #[path = "support/advice.rs"]
 mod advice;
 mod advise;
-mod side_by_side;
 mod browser;
 mod claims;
 mod comparisons;
+#[path = "support/default_axes.rs"]
+mod default_axes;
 mod export_fields;
 mod exports;
 mod folders;
@@ -24,6 +25,7 @@ mod pictures;
 mod repeats;
 #[cfg(target_os = "linux")]
 mod scale;
+mod side_by_side;
 mod support;
 mod terminals;
 #[path = "support/traces.rs"]

@@ -6,7 +6,7 @@ use crate::support::{Add, article, cell, invented, record, run, suite, train_met
 use mantissa_core::{
     Axis, Cell, ExecutedVerdict, Metric, MetricName, Model, Samples, Series, SeriesName, Status, Task,
 };
-use mantissa_report::{MOST_RUNS, Run, load_beside, render_beside};
+use mantissa_report::{MAX_RUNS, Run, load_side_by_side, render_side_by_side};
 
 /// Creates a run of one workload with a cell for each precision and a process for each time.
 fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {
@@ -28,7 +28,7 @@ fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {
 /// Renders the runs and returns the summary and the page.
 fn written(runs: &[Run]) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
-    let rendered = render_beside(runs, folder.path()).unwrap();
+    let rendered = render_side_by_side(runs, folder.path()).unwrap();
     assert!(rendered.files.iter().all(|path| path.exists()));
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     (read("side-by-side.md"), read("side-by-side.html"))
@@ -382,7 +382,7 @@ fn the_same_records_give_the_same_bytes() {
     let runs = [invented(), invented()];
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let [first, second] = folders.each_ref().map(|folder| {
-        let rendered = render_beside(&runs, folder.path()).unwrap();
+        let rendered = render_side_by_side(&runs, folder.path()).unwrap();
         assert_eq!(rendered.html, folder.path().join("side-by-side.html"));
         let named = |path: &std::path::PathBuf| {
             let name = path.strip_prefix(folder.path()).unwrap().to_owned();
@@ -407,16 +407,16 @@ fn runs_that_cannot_be_compared_are_rejected() {
     let mut newer = timed("newer", &[("32-true", &FIVE)]);
     newer.environment.schema = 99;
     let newer = put("newer", &newer);
-    let error = |folders: &[std::path::PathBuf]| load_beside(folders).unwrap_err().to_string();
+    let error = |folders: &[std::path::PathBuf]| load_side_by_side(folders).unwrap_err().to_string();
     assert!(
         error(std::slice::from_ref(&one)).starts_with("`--side-by-side` needs at least two runs\n  hint: ")
     );
-    assert!(error(&vec![one.clone(); MOST_RUNS + 1]).contains("cannot show 9 runs side by side"));
+    assert!(error(&vec![one.clone(); MAX_RUNS + 1]).contains("cannot show 9 runs side by side"));
     let again = folder.path().join("two/../one");
     assert!(error(&[one.clone(), two.clone(), again]).contains("one` is given twice"));
     assert!(error(&[one.clone(), newer]).contains("schema 99"));
     assert!(error(&[one.clone(), folder.path().join("gone")]).contains("hint: pass a run folder"));
-    let runs = load_beside(&[one, two]).unwrap();
+    let runs = load_side_by_side(&[one, two]).unwrap();
     assert_eq!((runs[0].name.as_str(), runs[1].name.as_str()), ("one", "two"));
 
     let out = folder.path().join("out");
@@ -424,7 +424,7 @@ fn runs_that_cannot_be_compared_are_rejected() {
         timed("one", &[("32-true", &FIVE)]),
         timed("two", &[("bf16-true", &FIVE)]),
     ];
-    let error = render_beside(&others, &out).unwrap_err().to_string();
+    let error = render_side_by_side(&others, &out).unwrap_err().to_string();
     assert!(
         error.starts_with("the runs have no cell in common\n  hint: "),
         "{error}"

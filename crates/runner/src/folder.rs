@@ -33,7 +33,7 @@ const SAMPLES: &str = "samples.json.gz";
 pub const CACHE: &str = ".mantissa/cache";
 
 /// Maximum number of repeats of a cell.
-pub const MOST_REPEATS: u32 = 10_000;
+pub const MAX_REPEATS: u32 = 10_000;
 
 /// Maximum time for which a forked process that has not yet called `exec` can hold a lock.
 const FORKED: Duration = Duration::from_millis(500);
@@ -137,9 +137,9 @@ fn read_plan(path: &Path) -> Result<Plan, RunError> {
 /// Reads `run.json`.
 fn read_settings(path: &Path) -> Result<RunSettings, RunError> {
     let mut settings: RunSettings = read_json(path, SETTINGS)?;
-    if !(1..=MOST_REPEATS).contains(&settings.repeats) {
+    if !(1..=MAX_REPEATS).contains(&settings.repeats) {
         return Err(RunError::Input(format!(
-            "`{}` has {} repeats, expected 1 to {MOST_REPEATS}",
+            "`{}` has {} repeats, expected 1 to {MAX_REPEATS}",
             path.join(SETTINGS).display(),
             settings.repeats
         )));

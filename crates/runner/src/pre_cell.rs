@@ -89,7 +89,7 @@ impl PreCell {
         let begun = Instant::now();
         let idle = loop {
             let (trace, window) = self.watch(gpu, tell);
-            if trace.anybody_listed() {
+            if trace.other_processes_listed() {
                 break Err("another process computed on the device before the first cell".to_owned());
             }
             let read = match trace.busiest() {

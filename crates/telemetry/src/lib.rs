@@ -22,6 +22,6 @@ pub use nvml::{Device, GpuSource, Library, gpus, state, unavailable};
 pub use other_processes::{OtherProcess, OtherProcesses};
 pub use rate::Rate;
 pub use reading::{PERIOD, Process, Reading, Source};
-pub use sampler::{Glance, Sampler};
+pub use sampler::{Sampler, TraceHandle};
 pub use throttle::{Throttled, Throttling, clock_settings, throttle_reasons};
 pub use trace::{Peaks, Trace};

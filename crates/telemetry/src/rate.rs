@@ -8,7 +8,7 @@ use crate::{decimated::Decimated, spans::Spans};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rate {
     /// Requested sampling period in seconds.
-    pub asked_seconds: f64,
+    pub requested_seconds: f64,
     /// Mean time between two readings in seconds.
     pub period_seconds: Option<f64>,
     /// 99th percentile of the delay of a reading after its scheduled time, in seconds.
@@ -31,7 +31,7 @@ impl fmt::Display for Rate {
             f,
             "{} readings, {:.0} Hz requested",
             self.readings,
-            1.0 / self.asked_seconds
+            1.0 / self.requested_seconds
         )?;
         if let Some(period) = self.period_seconds {
             write!(f, ", {:.1} Hz achieved", 1.0 / period)?;
@@ -84,7 +84,7 @@ impl Log {
         self.total_seconds += taken.unwrap_or(0.0);
     }
 
-    pub(crate) fn rate(&self, window: &Range<f64>, asked_seconds: f64) -> Rate {
+    pub(crate) fn rate(&self, window: &Range<f64>, requested_seconds: f64) -> Rate {
         let inside = self.readings.iter().filter(|one| window.contains(&one.seconds));
         let inside: Vec<&Taken> = inside.collect();
         let ends = inside.first().zip(inside.last());
@@ -101,7 +101,7 @@ impl Log {
         };
         let reading_p99_seconds = p99(|one| one.taken);
         Rate {
-            asked_seconds,
+            requested_seconds,
             period_seconds: period,
             late_p99_seconds: p99(|one| one.late),
             coverage: if length > 0.0 {

@@ -116,8 +116,8 @@ impl Sampler {
     }
 
     /// Returns a handle for other threads.
-    pub fn glance(&self) -> Glance {
-        Glance(Arc::clone(&self.trace))
+    pub fn handle(&self) -> TraceHandle {
+        TraceHandle(Arc::clone(&self.trace))
     }
 
     /// Resets the peak of host memory, where the system supports it.
@@ -155,9 +155,9 @@ impl Sampler {
 
 /// Handle to the trace for a thread that must not block because it is about to end the process.
 #[derive(Clone)]
-pub struct Glance(Arc<Mutex<Trace>>);
+pub struct TraceHandle(Arc<Mutex<Trace>>);
 
-impl Glance {
+impl TraceHandle {
     /// Returns the peaks up to now; `None` while a reading is being stored.
     pub fn peaks(&self) -> Option<Peaks> {
         self.0.try_lock().ok().map(|trace| trace.peaks())

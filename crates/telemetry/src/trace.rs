@@ -301,7 +301,7 @@ impl Trace {
 
     /// Returns true if the driver ever listed a process that is not an own one. If this process does not compute, any
     /// listed process belongs to another program.
-    pub fn anybody_listed(&self) -> bool {
+    pub fn other_processes_listed(&self) -> bool {
         self.foreign.anybody()
     }
 

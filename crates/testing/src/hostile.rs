@@ -210,14 +210,14 @@ pub fn peak_of(work: impl FnOnce()) -> usize {
 /// If a valid file is rejected, or the reader panics, takes too long, allocates too much, or returns an empty or overlong
 /// error.
 pub fn assert_robust(name: &str, valid: &[Vec<u8>], files: u64, read: impl Fn(&[u8]) -> Result<(), String>) {
-    endures_within(ROOM, name, valid, files, read);
+    assert_robust_within(ROOM, name, valid, files, read);
 }
 
 /// Checks a reader like [`assert_robust`], but allows `room` bytes of memory in addition to those per input byte.
 ///
 /// # Panics
 /// Under the same conditions as [`assert_robust`].
-pub fn endures_within(
+pub fn assert_robust_within(
     room: usize,
     name: &str,
     valid: &[Vec<u8>],

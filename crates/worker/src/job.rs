@@ -2,7 +2,7 @@
 
 use std::io;
 
-use mantissa_core::{CheckedOperation, Status};
+use mantissa_core::{CheckedOperation, Status, error_with_causes};
 use mantissa_runner::{Finished, Job, Message, Request, is_out_of_memory, oom_kills};
 use mantissa_telemetry::{GpuSource, HostMemory, Sampler, Source};
 use mantissa_workloads::{
@@ -48,7 +48,7 @@ pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<M
     }
     let sampler = Sampler::start(sources);
     // This cannot fail, because a process runs one cell.
-    let _ = SAMPLED.set(sampler.glance());
+    let _ = SAMPLED.set(sampler.handle());
     let mut watch = Watch::new(sampler, &SO_FAR);
     let result = match peer {
         Some(peer) => peer::run(&request.cell, &request.inputs, peer, &mut watch),
@@ -57,12 +57,14 @@ pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<M
     let watched = watch.end();
     let finished = match result {
         Ok(outcome) => finish(request, outcome, watched)?,
-        Err(WorkloadError::Data(reason) | WorkloadError::Weights(reason)) => {
-            return Ok(Message::Refused(reason));
+        Err(error @ (WorkloadError::Data(_) | WorkloadError::Weights(_))) => {
+            return Ok(Message::Refused(error_with_causes(&error)));
         }
-        Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, &reason),
+        Err(error @ WorkloadError::Unavailable(_)) => {
+            Finished::without_result(Status::Skipped, &error_with_causes(&error))
+        }
         Err(error @ WorkloadError::Device(_)) => {
-            let reason = error.to_string();
+            let reason = error_with_causes(&error);
             // The kernel does not report which of the two processes it killed. This process is still running, so it was the peer.
             let kills = kills_before.zip(oom_kills());
             let peer_was_killed = peer_id.is_some() && kills.is_some_and(|(before, now)| now > before);
@@ -85,8 +87,10 @@ pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<M
 fn compile(request: &Request, own: Option<&OwnModel>) -> Message {
     let finished = match mantissa_workloads::precompile(&request.cell, &request.inputs, own) {
         Ok(()) => Finished::without_result(Status::Ok, "compiled"),
-        Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, &reason),
-        Err(error) => Finished::without_result(Status::Failed, &error.to_string()),
+        Err(error @ WorkloadError::Unavailable(_)) => {
+            Finished::without_result(Status::Skipped, &error_with_causes(&error))
+        }
+        Err(error) => Finished::without_result(Status::Failed, &error_with_causes(&error)),
     };
     Message::Finished(Box::new(finished))
 }
@@ -99,8 +103,10 @@ fn check(request: &Request, candidate: (CheckedOperation, &str), compile_only: b
             checked: Some(seen),
             ..Finished::without_result(Status::Ok, "checked")
         },
-        Err(WorkloadError::Unavailable(reason)) => Finished::without_result(Status::Skipped, &reason),
-        Err(error) => Finished::without_result(Status::Failed, &error.to_string()),
+        Err(error @ WorkloadError::Unavailable(_)) => {
+            Finished::without_result(Status::Skipped, &error_with_causes(&error))
+        }
+        Err(error) => Finished::without_result(Status::Failed, &error_with_causes(&error)),
     };
     Message::Finished(Box::new(finished))
 }

@@ -7,7 +7,7 @@ use std::{
 
 use mantissa_core::{Event, Phase};
 use mantissa_runner::{Advance, MemorySoFar, Message};
-use mantissa_telemetry::{Glance, Peaks};
+use mantissa_telemetry::{Peaks, TraceHandle};
 
 use crate::messages::send;
 
@@ -29,7 +29,7 @@ pub(crate) static SO_FAR: Mutex<Advance> = Mutex::new(Advance {
 });
 
 /// Current samples of the sampler.
-pub(crate) static SAMPLED: OnceLock<Glance> = OnceLock::new();
+pub(crate) static SAMPLED: OnceLock<TraceHandle> = OnceLock::new();
 
 /// Sends heartbeats with the progress to the parent. If the parent has exited, the worker exits.
 pub(crate) fn beat() {
@@ -48,13 +48,13 @@ pub(crate) fn beat() {
 
 /// Returns the events of the device so far, without waiting for the device.
 pub(crate) fn device_events() -> Option<Vec<Event>> {
-    SAMPLED.get().and_then(Glance::events)
+    SAMPLED.get().and_then(TraceHandle::events)
 }
 
 /// Returns the progress of the cell with the memory peaks sampled so far.
 pub(crate) fn so_far() -> Advance {
     let mut advance = *SO_FAR.lock().unwrap_or_else(PoisonError::into_inner);
-    let peaks = SAMPLED.get().and_then(Glance::peaks).unwrap_or_default();
+    let peaks = SAMPLED.get().and_then(TraceHandle::peaks).unwrap_or_default();
     advance.memory = advance.memory.and(memory_so_far(peaks));
     advance
 }

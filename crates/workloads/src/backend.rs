@@ -60,9 +60,9 @@ pub(crate) fn on_device(
     let setting = &cell.setting;
     let backend = setting.backend();
     // Report a device error instead of skipping the cell: the device was available when the run was planned, and skipped cells are not retried.
-    available(backend).map_err(WorkloadError::Device)?;
+    available(backend).map_err(WorkloadError::device)?;
     let device = device::open(backend, setting.fusion());
-    device::beside_stream(&device, || observed(cell, inputs, own, &device, observer))
+    device::run_on_stream_thread(&device, || observed(cell, inputs, own, &device, observer))
 }
 
 /// Runs a cell on a device and probes the precision in which the device computes.
@@ -76,12 +76,12 @@ fn observed(
     let (setting, backend) = (&cell.setting, cell.setting.backend());
     for format in formats(setting) {
         if !device::supports(format, device) {
-            return Err(WorkloadError::Unavailable(format!(
+            return Err(WorkloadError::unavailable(format!(
                 "burn {BURN_VERSION} does not support `{format}` on this `{backend}` device"
             )));
         }
     }
-    let probed = probed(cell, Compute::of(setting), device).map_err(WorkloadError::Device)?;
+    let probed = probed(cell, Compute::of(setting), device).map_err(WorkloadError::device)?;
     let mut outcome = match (cell.workload.model(), own) {
         (Some(Model::Own), Some(own)) => own.run(cell, inputs, device, observer)?,
         _ => built_in(cell, inputs, device, observer)?,

@@ -131,18 +131,18 @@ pub fn check_kernel(
     let backend = cell.setting.backend();
     // Before the first use of the GPU.
     let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
-    device::available(backend).map_err(WorkloadError::Device)?;
+    device::available(backend).map_err(WorkloadError::device)?;
     let device = device::open(backend, false);
     let compute = Compute::of(&cell.setting);
     if !device::supports(cell.setting.precision().parameters(), &device) {
-        return Err(WorkloadError::Unavailable(format!(
+        return Err(WorkloadError::unavailable(format!(
             "this `{backend}` device does not support `{}`",
             cell.setting.precision().parameters()
         )));
     }
     launch_one(&device)?;
     let check =
-        || check::check_candidate(operation, compute, candidate, &device).map_err(WorkloadError::Device);
+        || check::check_candidate(operation, compute, candidate, &device).map_err(WorkloadError::device);
     let (seen, rejected) = match compile_only {
         true => device::compile_only(&device, check),
         false => (check(), None),

@@ -25,7 +25,7 @@ use predictor::Predictor;
 
 pub(crate) use f32_agreement::{agreement, warn_if_failed};
 pub(crate) use outcome::outcome;
-pub(crate) use predictions::{Predictions, go_through, micro_batches};
+pub(crate) use predictions::{Predictions, evaluate_part, micro_batches};
 
 /// Runs an evaluation cell on the model and data of a factory.
 pub(crate) fn evaluate<F: ModelFactory>(
@@ -80,7 +80,7 @@ impl<'a, M: Network> Test<'a, M> {
     fn new(cell: &'a Cell, model: M, inputs: &Inputs, device: &'a Device) -> Result<Self, WorkloadError> {
         let model = model
             .keeping(cell.setting.keep_f32())
-            .map_err(WorkloadError::Unavailable)?;
+            .map_err(WorkloadError::unavailable)?;
         let format = cell.setting.precision().parameters();
         Ok(Self {
             start: start(&model, (cell, format, Purpose::Testing), inputs, device)?,
@@ -123,7 +123,7 @@ impl<'a, M: Network> Test<'a, M> {
         let total = batches.len() as u64;
         progress(observer, self.device, Phase::Measure, 0, total);
         let predict = |indices: &[usize]| ready.predict(&data.test.batch(indices));
-        let tested = go_through(self.cell, &data.test, predict, observer)?;
+        let tested = evaluate_part(self.cell, &data.test, predict, observer)?;
         // The comparison with f32 does not count towards the setting's time, energy or memory.
         progress(observer, self.device, Phase::Evaluate, 0, total);
         observer.memory_known();

@@ -200,11 +200,11 @@ impl Generating<'_> {
         progress(self.observer, device, Phase::Prepare, 0, 1);
         let model = model
             .keeping(cell.setting.keep_f32())
-            .map_err(WorkloadError::Unavailable)?;
+            .map_err(WorkloadError::unavailable)?;
         let format = cell.setting.precision().parameters();
         let mut start = start(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
         if let Some(weights) = self.inputs.weights_of(&cell.workload.name) {
-            let note = generation_note(weights).map_err(WorkloadError::Weights)?;
+            let note = generation_note(weights).map_err(WorkloadError::weights)?;
             start
                 .events
                 .extend(note.map(|note| Event::new(EventKind::Weights, note)));

@@ -99,7 +99,7 @@ fn run_built_in<T: ModelTask>(
             let images = images(cell, (model, kind), wanted, inputs)?;
             task.run(Vit::new(size.clone(), images.classes), images)
         }
-        Model::Own => Err(WorkloadError::Data(NO_OWN.to_owned())),
+        Model::Own => Err(WorkloadError::data(NO_OWN.to_owned())),
     }
 }
 

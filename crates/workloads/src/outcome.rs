@@ -90,7 +90,7 @@ pub(crate) fn read<E: Element, const D: usize, K: Basic>(
 }
 
 fn failed(error: impl Display) -> WorkloadError {
-    WorkloadError::Device(error.to_string())
+    WorkloadError::device(error.to_string())
 }
 
 /// Proportion: `hits` of `n`.
@@ -254,7 +254,7 @@ pub enum ReadWeights {
         seconds: f64,
     },
     /// Weights passed to another framework. Its loading time does not include reading the checkpoint.
-    ByAnother,
+    ByPeer,
 }
 
 /// Memory breakdown of a training, in bytes, as counted by the allocator.
@@ -315,25 +315,63 @@ pub struct NumericError {
     pub max_ulp: f64,
 }
 
+/// Cause of a [`WorkloadError`].
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// Error of a workload.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// The user's data or vocabulary is invalid.
-    #[error("{0}")]
-    Data(String),
+    #[error(transparent)]
+    Data(Cause),
     /// The user's weights do not fit the model.
-    #[error("{0}")]
-    Weights(String),
+    #[error(transparent)]
+    Weights(Cause),
     /// The backend is not in this build or the machine lacks the device.
-    #[error("{0}")]
-    Unavailable(String),
+    #[error(transparent)]
+    Unavailable(Cause),
     /// The device reported an error.
     #[error("the device failed: {0}")]
-    Device(String),
+    Device(#[source] Cause),
+}
+
+impl WorkloadError {
+    pub(crate) fn data(cause: impl Into<Cause>) -> Self {
+        Self::Data(cause.into())
+    }
+
+    pub(crate) fn weights(cause: impl Into<Cause>) -> Self {
+        Self::Weights(cause.into())
+    }
+
+    pub(crate) fn unavailable(cause: impl Into<Cause>) -> Self {
+        Self::Unavailable(cause.into())
+    }
+
+    pub(crate) fn device(cause: impl Into<Cause>) -> Self {
+        Self::Device(cause.into())
+    }
 }
 
 impl From<WeightsError> for WorkloadError {
-    fn from(WeightsError(reason): WeightsError) -> Self {
-        Self::Weights(reason)
+    fn from(error: WeightsError) -> Self {
+        Self::weights(error)
+    }
+}
+
+/// Failed action, with the error that it ended with.
+#[derive(Debug, thiserror::Error)]
+#[error("{action}: {source}")]
+pub(crate) struct Failed {
+    action: String,
+    source: Cause,
+}
+
+impl Failed {
+    pub(crate) fn new(action: impl Into<String>, source: impl Into<Cause>) -> Self {
+        Self {
+            action: action.into(),
+            source: source.into(),
+        }
     }
 }

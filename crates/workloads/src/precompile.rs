@@ -26,7 +26,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
     }
     // Before the first use of the GPU.
     let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
-    available(backend).map_err(WorkloadError::Device)?;
+    available(backend).map_err(WorkloadError::device)?;
     permit_checked(backend, inputs);
     // Launch one kernel first: skipped launches do not report errors of the compiler or the driver.
     let device = device::open(backend, cell.setting.fusion());
@@ -46,7 +46,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
     rejected?;
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(WorkloadError::Device(problems.join("; "))),
+        false => Err(WorkloadError::device(problems.join("; "))),
     }
 }
 
@@ -54,7 +54,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
 pub(crate) fn refuse_rejected(errors: Vec<String>) -> Result<(), WorkloadError> {
     match errors.first() {
         None => Ok(()),
-        Some(error) => Err(WorkloadError::Device(format!(
+        Some(error) => Err(WorkloadError::device(format!(
             "the compiler rejected a kernel: {error}"
         ))),
     }

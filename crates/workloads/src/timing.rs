@@ -45,7 +45,7 @@ fn best(timed: &Timed) -> f64 {
 
 /// Measures the overhead and the resolution of the wall clock, which times training steps. The device must be idle.
 pub(crate) fn wall_clock(device: &Device) -> Result<Event, WorkloadError> {
-    let timing = Timing::by(Clock::of_the_wall(), device)?;
+    let timing = Timing::by(Clock::wall(), device)?;
     Ok(timing.event(WALL, |timed| Some(timed.wall), None))
 }
 
@@ -81,7 +81,7 @@ impl Timing {
     fn by(clock: Clock, device: &Device) -> Result<Self, WorkloadError> {
         let nothing = || clock.time(device, || ()).map(|((), timed)| timed);
         let empty = std::iter::repeat_with(nothing).take(Self::EMPTY);
-        let empty = empty.collect::<Result<_, _>>().map_err(WorkloadError::Device)?;
+        let empty = empty.collect::<Result<_, _>>().map_err(WorkloadError::device)?;
         Ok(Self {
             clock,
             of_device: EVENTS,
@@ -92,7 +92,7 @@ impl Timing {
     /// Creates the clock of another program, from its times of empty launches.
     pub(crate) fn by_peer(empty: Vec<Timed>) -> Self {
         Self {
-            clock: Clock::of_the_wall(),
+            clock: Clock::wall(),
             of_device: EVENTS,
             empty,
         }
@@ -107,7 +107,7 @@ impl Timing {
         work: impl FnOnce() -> T,
     ) -> Result<(T, Launch), WorkloadError> {
         let begun = Instant::now();
-        let (result, timed) = self.clock.time(device, work).map_err(WorkloadError::Device)?;
+        let (result, timed) = self.clock.time(device, work).map_err(WorkloadError::device)?;
         let window = begun..Instant::now();
         Ok((result, Launch { window, timed }))
     }
@@ -157,7 +157,7 @@ impl Timing {
             true => format!("resolution {:.0} ns or better", resolution * 1e9),
             false => "resolution unknown".to_owned(),
         };
-        let reason = failure.or(self.clock.why_none());
+        let reason = failure.or(self.clock.unavailable_reason());
         let reason = reason.map_or_else(String::new, |reason| format!("; {reason}"));
         let empty_launch = match overhead {
             Some(seconds) => format!("takes {:.0} ns, included in every time", seconds * 1e9),

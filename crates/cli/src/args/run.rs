@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use mantissa_runner::MOST_REPEATS;
+use mantissa_runner::MAX_REPEATS;
 
 use super::selection::Selection;
 
@@ -23,7 +23,7 @@ pub(crate) struct RunArguments {
     )]
     pub(crate) vocabulary: Option<PathBuf>,
     /// Run each cell in N processes [default: 3 under `standard`, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_REPEATS)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPEATS)))]
     pub(crate) repeats: Option<u32>,
     /// Retry a cell that fails or times out up to N times [default: 0]
     ///

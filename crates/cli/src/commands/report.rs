@@ -8,7 +8,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use comfy_table::{Cell, CellAlignment, presets::UTF8_FULL_CONDENSED};
 use mantissa_report::{
-    Align, Report, Table, load, load_beside, render_beside, terminal_tables, terminal_tables_within,
+    Align, Report, Table, load, load_side_by_side, render_side_by_side, terminal_tables,
+    terminal_tables_within,
 };
 
 use crate::{args::ReportArguments, printer::Printer};
@@ -16,7 +17,7 @@ use crate::{args::ReportArguments, printer::Printer};
 pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<()> {
     // clap requires `--out` with `--side-by-side`.
     if let Some(out) = arguments.out.as_deref().filter(|_| arguments.side_by_side) {
-        let rendered = render_beside(&load_beside(&arguments.runs)?, out)?;
+        let rendered = render_side_by_side(&load_side_by_side(&arguments.runs)?, out)?;
         printer.data(&rendered.html.display().to_string());
         return Ok(());
     }

@@ -1,7 +1,5 @@
 //! Invented runs: every number here is made up.
 
-pub mod six_cells;
-
 use std::{collections::BTreeMap, fs, path::Path};
 
 use mantissa_core::{

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use mantissa_core::{Axis, Cell, MetricName};
 use mantissa_gate::{Comparison, Day, Fences, GateReport, Policy, RunMeasurements, compare};
 
-use super::{Invented, cell, noise};
+use crate::support::{Invented, cell, noise};
 
 pub const TODAY: Day = Day {
     year: 2026,

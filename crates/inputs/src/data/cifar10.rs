@@ -12,7 +12,7 @@ pub(super) const CIFAR_DOCUMENTS: [&str; 2] = ["batches.meta.txt", "readme.html"
 pub(super) const CIFAR_CLASSES: u32 = 10;
 
 /// Returns true if the file name is that of a binary batch of CIFAR-10.
-pub(super) fn is_called_batch(name: &str) -> bool {
+pub(super) fn has_batch_name(name: &str) -> bool {
     let name = name.to_lowercase();
     name.ends_with(".bin") && (name.starts_with("data_batch") || name.starts_with("test_batch"))
 }

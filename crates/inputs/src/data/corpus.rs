@@ -371,7 +371,7 @@ mod tests {
         assert_ne!(usual.source.hash, named.source.hash);
         let error = |name, column| load(name, Some(column)).err().unwrap().to_string();
         assert!(error("mine.jsonl", "title").contains("no text column found"));
-        assert!(error("mine.txt", "story").contains("`--text-column` is not read"));
+        assert!(error("mine.txt", "story").contains("`--text-column` does not apply"));
     }
 
     #[test]
@@ -427,7 +427,10 @@ mod tests {
             load(2, "vocab.txt"),
             Err(DataError::Passage { given: 2, least: 3 })
         ));
-        assert!(matches!(load(6, "bare.txt"), Err(DataError::NoMask)));
+        assert!(matches!(
+            load(6, "bare.txt"),
+            Err(DataError::MissingSpecialTokens)
+        ));
     }
 
     #[test]

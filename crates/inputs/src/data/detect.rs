@@ -10,7 +10,7 @@ use mantissa_core::open_regular;
 
 use super::{
     DataError,
-    cifar10::{CIFAR_RECORD, is_called_batch},
+    cifar10::{CIFAR_RECORD, has_batch_name},
     delimited::Dialect,
     image_format::is_read,
     json_lines::{self, Line},
@@ -91,7 +91,7 @@ fn batch(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
     if bytes.is_multiple_of(record) {
         return Some(Content::Batch);
     }
-    if is_called_batch(name) {
+    if has_batch_name(name) {
         return Some(Content::Other(format!(
             "a truncated CIFAR-10 batch: its {bytes} bytes are not a multiple of the record size of {record} bytes"
         )));

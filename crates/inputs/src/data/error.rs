@@ -80,7 +80,7 @@ pub enum DataError {
         "masked-token prediction needs a tokenizer with a beginning token, an end token and a mask token\n  hint: pass the `vocab.txt` or \
          `tokenizer.json` of a BERT model with `--vocabulary`"
     )]
-    NoMask,
+    MissingSpecialTokens,
     /// File that is not a tokenizer, or is damaged.
     #[error(
         "cannot load a tokenizer from `{}`: {reason}\n  hint: pass a Hugging Face `tokenizer.json`, a SentencePiece `.model`, a llama2.c \

@@ -102,7 +102,6 @@ pub(super) fn row(part: Part, label: &str, bytes: &[u8], file: &Path) -> Result<
 mod tests {
     use std::fs;
 
-    use super::*;
     use crate::data::{ColumnNames, source::Source};
 
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {

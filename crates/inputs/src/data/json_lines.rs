@@ -191,11 +191,11 @@ mod tests {
         for (line, message) in [
             (
                 r#"{"text": "b", "label": 0, "stars": 1}"#,
-                "the label is in `label` here and in `stars`",
+                "the label has the key `label` in this line, but `stars`",
             ),
             (
                 r#"{"body": "b", "stars": 1}"#,
-                "the text is in `body` here and in `text`",
+                "the text has the key `body` in this line, but `text`",
             ),
         ] {
             let error = read(&format!("{first}{line}\n")).unwrap_err();

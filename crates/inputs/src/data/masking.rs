@@ -42,7 +42,7 @@ impl Masking {
     pub fn of(tokenizer: &TextTokenizer) -> Result<Self, DataError> {
         let tokens = (tokenizer.beginning(), tokenizer.end(), tokenizer.mask());
         let (Some(before), Some(behind), Some(mask)) = tokens else {
-            return Err(DataError::NoMask);
+            return Err(DataError::MissingSpecialTokens);
         };
         Ok(Self {
             before,

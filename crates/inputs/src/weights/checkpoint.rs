@@ -268,7 +268,7 @@ pub fn weight_files(path: &Path) -> Result<Vec<PathBuf>, String> {
 pub fn weights_in(path: &Path) -> Result<Vec<Weight>, WeightsError> {
     let checkpoint = Checkpoint::open(path)?;
     let stored = checkpoint.tensors.iter();
-    let floats = stored.filter(|(_, stored)| stored.no_floats().is_none());
+    let floats = stored.filter(|(_, stored)| stored.unsupported_dtype().is_none());
     let read = |(name, stored): (&String, &Stored)| {
         Ok((name.clone(), stored.shape(), checkpoint.values(name, true)?))
     };
@@ -293,7 +293,7 @@ impl Stored {
     }
 
     /// Returns the name of the dtype unless it is F64, F32, F16 or BF16.
-    pub fn no_floats(&self) -> Option<String> {
+    pub fn unsupported_dtype(&self) -> Option<String> {
         use safetensors::Dtype;
         match &self.0 {
             Place::Mapped { span, .. } => {

@@ -11,7 +11,7 @@ use std::{
 use image::{ImageEncoder, codecs};
 use mantissa_testing::{
     CountingAllocator,
-    hostile::{assert_robust, endures_within, peak_of},
+    hostile::{assert_robust, assert_robust_within, peak_of},
 };
 
 #[global_allocator]
@@ -172,13 +172,13 @@ fn pictures() {
         .map(|at| if at % 3073 == 0 { 3 } else { at as u8 })
         .collect();
     assert_robust("CIFAR-10", &[batch], 500, readers::cifar);
-    endures_within(IMAGE_LIMIT, "png", &[png(9, 8), png(8, 8)], FILES, readers::png);
+    assert_robust_within(IMAGE_LIMIT, "png", &[png(9, 8), png(8, 8)], FILES, readers::png);
     let mut photograph = vec![];
     let mut encoder = codecs::jpeg::JpegEncoder::new(&mut photograph);
     encoder
         .encode(&[100; 12 * 10], 12, 10, image::ColorType::L8)
         .unwrap();
-    endures_within(IMAGE_LIMIT, "jpeg", &[photograph], FILES, readers::jpeg);
+    assert_robust_within(IMAGE_LIMIT, "jpeg", &[photograph], FILES, readers::jpeg);
 }
 
 /// Checks images of a few kilobytes that would need gigabytes if their shorter side were scaled to the input size.

@@ -7,7 +7,7 @@ use crate::Compute;
 
 /// Function that multiplies matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed, by one of the passes of
 /// an operation.
-pub type Elsewhere<'a> = dyn FnMut(&str, Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
+pub type ExternalMatmul<'a> = dyn FnMut(&str, Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
 
 /// Probes the results of `multiply` like [`super::probe`]. Does not detect which kernels the framework uses for other
 /// shapes.
@@ -17,7 +17,7 @@ pub type Elsewhere<'a> = dyn FnMut(&str, Vec<f64>, Vec<f64>) -> Result<Vec<f64>,
 pub fn probe_external(
     operations: &[Operation],
     compute: Compute,
-    multiply: &mut Elsewhere<'_>,
+    multiply: &mut ExternalMatmul<'_>,
 ) -> Result<Executed, String> {
     let format = compute.precision().parameters();
     let (mut seen, mut not_observed) = (vec![], None);

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use burn::tensor::{Device, Tensor, TensorData};
 use mantissa_core::{Attention, Executed, ExecutedVerdict, Requested};
 
-pub use external::{Elsewhere, probe_external};
+pub use external::{ExternalMatmul, probe_external};
 pub use observe::{Observation, Rounding, Subnormals};
 
 use self::attention::Head;

@@ -212,7 +212,7 @@ fn evidence(group: &Group<'_>, one: &Assessed<'_, '_>, choice: &Choice<'_, '_>) 
     let (candidate, cost) = (&one.candidate, choice.cost);
     let mut reasons = one.doubts.clone();
     if reasons.is_empty() && !choice.is_judged {
-        reasons.push(sentences::UNJUDGED.to_owned());
+        reasons.push(sentences::QUALITY_NOT_MEASURED.to_owned());
     }
     let ran = candidate.ended().is_none();
     let only_if_ran = |value: Option<Estimate>| value.filter(|_| ran).as_ref().map(EstimateRecord::of);

@@ -12,7 +12,7 @@ use super::{
 use crate::{Group, baseline::SPEED_MATTERS, units};
 
 /// Reason why no setting is within the budget if the quality was not measured.
-pub(crate) const UNJUDGED: &str = "its quality was not measured";
+pub(crate) const QUALITY_NOT_MEASURED: &str = "its quality was not measured";
 
 /// Returns the recommendation as sentences that can be read on their own.
 pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> Vec<String> {

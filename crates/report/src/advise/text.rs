@@ -2,7 +2,7 @@
 
 use super::{
     Advice, EstimateRecord, Evidence, FiredRule, WorkAdvice, WorkloadAdvice,
-    sentences::{UNJUDGED, accuracy_change, listed, times},
+    sentences::{QUALITY_NOT_MEASURED, accuracy_change, listed, times},
 };
 use crate::{
     Align, Banner, Table,
@@ -51,7 +51,7 @@ fn bullets(title: &str, lines: Vec<String>) -> Option<String> {
 fn outside_budget(work: &WorkAdvice) -> Vec<String> {
     let outside = work.evidence.iter().filter(|one| !one.kept);
     // The headline already reports that the quality was not measured.
-    let outside = outside.filter(|one| one.reasons != [UNJUDGED]);
+    let outside = outside.filter(|one| one.reasons != [QUALITY_NOT_MEASURED]);
     outside
         .map(|one| format!("{}: {}.", one.setting, one.reasons.join("; ")))
         .collect()
@@ -132,7 +132,7 @@ fn verdict(work: &WorkAdvice, one: &Evidence) -> &'static str {
         "tie"
     } else if one.kept {
         "within"
-    } else if one.reasons == [UNJUDGED] {
+    } else if one.reasons == [QUALITY_NOT_MEASURED] {
         "quality unknown"
     } else {
         "outside"

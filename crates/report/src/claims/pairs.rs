@@ -25,7 +25,7 @@ pub(crate) struct PairMeasurement {
     /// Number of usable seeds (both settings finished and executed the requested precision), and of all seeds.
     pub seeds: (usize, usize),
     /// `Some(true)` if either setting learned more than chance; `None` if unknown or if the metric is not learned.
-    pub learnt: Option<bool>,
+    pub learned: Option<bool>,
 }
 
 /// Returns `true` if a setting has these values.
@@ -135,7 +135,7 @@ impl<'g, 'a> Pair<'g, 'a> {
             evidence: evidence(&sound, metric),
             metric,
             seeds: (sound.len(), same.len()),
-            learnt: metric.is_learned().then(|| either_learnt(&sound)).flatten(),
+            learned: metric.is_learned().then(|| either_learnt(&sound)).flatten(),
         })
     }
 }

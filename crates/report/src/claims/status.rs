@@ -63,7 +63,7 @@ where
                 ),
             },
             metric: None,
-            learnt: None,
+            learned: None,
             rows,
         };
     ended.into_iter().map(subject).collect()

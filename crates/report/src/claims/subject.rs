@@ -11,7 +11,7 @@ pub(crate) struct Subject<'g, 'a> {
     pub rows: Vec<&'g Row<'a>>,
     pub metric: Option<MetricName>,
     /// `Some(true)` if anything was learned; `None` if unknown or not applicable.
-    pub learnt: Option<bool>,
+    pub learned: Option<bool>,
     pub outcome: ClaimOutcome,
 }
 

@@ -102,7 +102,7 @@ fn compared<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Su
     let mut tested = test_claim(&evidence, comparison.within).into_iter();
     let subject = |(pair, measured): (Pair<'g, 'a>, Result<PairMeasurement, String>)| {
         let metric = measured.as_ref().ok().map(|measured| measured.metric);
-        let learnt = measured.as_ref().ok().and_then(|measured| measured.learnt);
+        let learned = measured.as_ref().ok().and_then(|measured| measured.learned);
         let outcome = match measured {
             Err(why) => ClaimOutcome::NotTested(why),
             Ok(measured) => outcome(&measured, comparison, tested.next(), evidence.len()),
@@ -111,7 +111,7 @@ fn compared<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Su
             label: pair.label(),
             rows: pair.rows().collect(),
             metric,
-            learnt,
+            learned,
             outcome,
         }
     };
@@ -134,7 +134,7 @@ fn outcome(
             &format!("; {sound} of {all} seeds, the others did not finish or executed another precision");
     }
     // Two settings that both guess are equal, regardless of their formats.
-    let guessed = measured.learnt == Some(false);
+    let guessed = measured.learned == Some(false);
     if guessed {
         evidence += "; neither setting is more accurate than chance";
     }
@@ -244,7 +244,7 @@ fn remarks(run: &Run, claim: &Claim, subjects: &[Subject<'_, '_>]) -> Vec<String
         });
     }
     let unknown = |subject: &&Subject<'_, '_>| {
-        subject.learnt.is_none() && subject.metric.is_some_and(MetricName::is_learned)
+        subject.learned.is_none() && subject.metric.is_some_and(MetricName::is_learned)
     };
     if tested.iter().any(unknown) {
         let text =

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{compare::Entry, matching::letter, sentences::word, view::Comparison};
 use crate::{
     Row,
-    estimates::is_of_words,
+    estimates::is_token_metric,
     table::{Align, Column, Field},
     units::{self, Scale},
 };
@@ -143,7 +143,7 @@ fn measured(row: &Row<'_>, metric: MetricName, scale: Scale) -> Field {
     let Some(estimate) = row.metric(metric) else {
         return Field::absent();
     };
-    let of_samples = metric == MetricName::TestAccuracy || is_of_words(&row.cell.workload, metric);
+    let of_samples = metric == MetricName::TestAccuracy || is_token_metric(&row.cell.workload, metric);
     Field::estimate(estimate, scale, row.processes() > 1 && !of_samples)
 }
 

@@ -97,8 +97,13 @@ pub(super) fn html(
     };
     let mut environment = Environment::new();
     add_macros(&mut environment)?;
-    environment.add_template("side_by_side.html", include_str!("../../assets/side_by_side.html"))?;
-    Ok(environment.get_template("side_by_side.html")?.render(Serde(&page))?)
+    environment.add_template(
+        "side_by_side.html",
+        include_str!("../../assets/side_by_side.html"),
+    )?;
+    Ok(environment
+        .get_template("side_by_side.html")?
+        .render(Serde(&page))?)
 }
 
 fn table_page<'a>(

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use crate::{ReportError, Run, load};
 
 /// Maximum number of runs, limited by the width of the table and the number of distinguishable colours.
-pub const MOST_RUNS: usize = 8;
+pub const MAX_RUNS: usize = 8;
 
 /// Reads the folders of several runs, in the given order.
 ///
 /// # Errors
-/// Fails if there are fewer than two or more than [`MOST_RUNS`] folders, if a folder is given twice (even by different paths), or if one of
+/// Fails if there are fewer than two or more than [`MAX_RUNS`] folders, if a folder is given twice (even by different paths), or if one of
 /// them cannot be read.
-pub fn load_beside(folders: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
+pub fn load_side_by_side(folders: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
     match folders {
         [] | [_] => return Err(ReportError::OneRun),
-        _ if folders.len() > MOST_RUNS => {
+        _ if folders.len() > MAX_RUNS => {
             return Err(ReportError::ManyRuns { given: folders.len() });
         }
         _ => {}

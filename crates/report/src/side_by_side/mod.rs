@@ -1,6 +1,6 @@
 //! Comparison of several runs in one report, such as two GPUs, two frameworks, or the states before and after a change.
 //!
-//! [`load_beside`] reads the folders, [`RunComparison`] matches their settings and compares every run with the first one, and [`render_beside`]
+//! [`load_side_by_side`] reads the folders, [`RunComparison`] matches their settings and compares every run with the first one, and [`render_side_by_side`]
 //! writes the page, the summary and the figures.
 
 mod compare;
@@ -17,6 +17,6 @@ mod render;
 mod sentences;
 mod view;
 
-pub use load::{MOST_RUNS, load_beside};
-pub use render::render_beside;
+pub use load::{MAX_RUNS, load_side_by_side};
+pub use render::render_side_by_side;
 pub use view::RunComparison;

@@ -7,7 +7,7 @@ use crate::{Rendered, Report, ReportError, Run, render::Writer};
 
 /// Writes `side-by-side.html`, `side-by-side.md` and `figures/side-by-side-*.{svg,png}` to `folder`, which is created if missing. Writes
 /// nothing if the runs have no setting in common.
-pub fn render_beside(runs: &[Run], folder: &Path) -> Result<Rendered, ReportError> {
+pub fn render_side_by_side(runs: &[Run], folder: &Path) -> Result<Rendered, ReportError> {
     let reports = runs.iter().map(Report::new).collect::<Result<Vec<_>, _>>()?;
     let comparison = RunComparison::new(&reports)?;
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();

@@ -5,7 +5,7 @@ use mantissa_core::{Axis, MetricName};
 use serde::Serialize;
 
 use super::field::Field;
-use crate::{Group, Row, estimates::is_of_words, units};
+use crate::{Group, Row, estimates::is_token_metric, units};
 
 /// Horizontal alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -91,7 +91,7 @@ impl Column {
                     return Field::absent();
                 };
                 let of_samples =
-                    metric == MetricName::TestAccuracy || is_of_words(&row.cell.workload, metric);
+                    metric == MetricName::TestAccuracy || is_token_metric(&row.cell.workload, metric);
                 let of_processes = row.processes() > 1 && !of_samples;
                 let field = Field::estimate(estimate, group.scale(metric, estimate.value), of_processes);
                 let field = if estimate.interval.is_none() && of_samples && has_interval(group, metric) {

@@ -59,7 +59,7 @@ impl Trends {
     pub fn html(&self) -> Result<String, ReportError> {
         let many = self.many_machines();
         let mut lines: Vec<&TrendLine> = self.lines.iter().collect();
-        lines.sort_by(|a, b| a.by_gravity(b));
+        lines.sort_by(|a, b| a.by_severity(b));
         let changed = lines.iter().filter(|line| !line.turns.is_empty());
         let all = changed.clone().count();
         let figures = changed

@@ -130,7 +130,7 @@ impl Trends {
         let all = runs.len();
         let many = self.many_machines();
         let sentence = |((_, _, machine), mut lines): ((&str, &str, &str), Vec<&TrendLine>)| {
-            lines.sort_by(|a, b| a.by_gravity(b));
+            lines.sort_by(|a, b| a.by_severity(b));
             let run = lines.first().and_then(|line| line.run(line.worse()?.0))?;
             let regressions = lines.iter().take(NAMED).filter_map(|line| line.regression());
             let regressions: Vec<String> = regressions.collect();

@@ -135,7 +135,7 @@ impl TrendLine {
 
     /// Orders by severity, most severe first: currently worse, temporarily worse, better, changed by an irrelevant amount. Within each
     /// kind, larger changes come first.
-    pub(super) fn by_gravity(&self, other: &Self) -> Ordering {
+    pub(super) fn by_severity(&self, other: &Self) -> Ordering {
         let (ours, theirs) = (self.gravity(), other.gravity());
         theirs.0.cmp(&ours.0).then(theirs.1.total_cmp(&ours.1))
     }

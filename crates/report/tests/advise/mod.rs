@@ -5,5 +5,5 @@ mod cost_rules;
 mod quality;
 mod range_rules;
 mod seeds;
-mod ties;
 mod text;
+mod ties;

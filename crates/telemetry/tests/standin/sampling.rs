@@ -22,7 +22,7 @@ fn the_sampler_reads_the_device_and_says_how_it_went() {
     let rate = trace.rate(0.0..0.4);
     // A busy machine may take fewer readings, but never more.
     assert!((2..=41).contains(&rate.readings), "{rate}");
-    assert_eq!(rate.asked_seconds, 0.01);
+    assert_eq!(rate.requested_seconds, 0.01);
     assert!(rate.coverage > 0.1 && rate.coverage <= 1.0, "{rate}");
     assert!(rate.reading_share.is_some_and(|share| share > 0.0), "{rate}");
 }

@@ -49,7 +49,7 @@ pub(crate) fn warn_if_failed<T>(
     events: &mut Vec<Event>,
 ) -> Result<Option<T>, WorkloadError> {
     let reason = match compared {
-        Err(WorkloadError::Device(reason)) => reason,
+        Err(WorkloadError::Device(reason)) => reason.to_string(),
         known => return known,
     };
     events.push(Event::new(
@@ -110,13 +110,13 @@ mod tests {
     fn a_failed_f32_comparison_keeps_the_measurements_and_adds_a_warning() {
         let mut events = vec![];
         let failed = |error: WorkloadError| Err::<Option<u32>, _>(error);
-        let agreement = warn_if_failed(failed(WorkloadError::Device("out of memory".into())), &mut events);
+        let agreement = warn_if_failed(failed(WorkloadError::device("out of memory")), &mut events);
         assert!(matches!(agreement, Ok(None)));
         assert_eq!(
             events[0].detail,
             "predictions were not compared with the f32 predictions: out of memory"
         );
-        assert!(warn_if_failed(failed(WorkloadError::Data("no vocabulary".into())), &mut events).is_err());
+        assert!(warn_if_failed(failed(WorkloadError::data("no vocabulary")), &mut events).is_err());
         assert!(matches!(warn_if_failed(Ok(Some(1)), &mut events), Ok(Some(1))));
         assert_eq!(events.len(), 1);
     }

@@ -41,7 +41,7 @@ impl EvaluationResult {
 }
 
 /// Runs `predict` once over all test examples, in micro-batches.
-pub(crate) fn go_through<P: Part>(
+pub(crate) fn evaluate_part<P: Part>(
     cell: &Cell,
     part: &P,
     mut predict: impl FnMut(&[usize]) -> Result<Predictions, WorkloadError>,

@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Instant};
 
 use mantissa_core::{Backend, Event, EventKind, KernelTask, Series, SeriesName};
-use mantissa_precision::{Compute, CublasProduct};
+use mantissa_precision::{Compute, CublasMatmul};
 
 use super::{
     Inputs, Operation,
@@ -50,12 +50,12 @@ pub(super) fn beside(
     let product = operation
         .product()
         .filter(|_| inputs.setting.backend() == Backend::Cuda)?;
-    let cublas = CublasProduct::find(&Compute::of(inputs.setting), product.shape)?;
+    let cublas = CublasMatmul::find(&Compute::of(inputs.setting), product.shape)?;
     Some(cublas.and_then(|cublas| time(cublas, operation, &product, (inputs, task, timing), throttled)))
 }
 
 fn time(
-    mut cublas: CublasProduct,
+    mut cublas: CublasMatmul,
     operation: &impl Operation,
     product: &Product<'_>,
     (inputs, task, timing): (&Inputs<'_>, &KernelTask, &Timing),
@@ -76,7 +76,7 @@ fn time(
     }
     let mut launch = || {
         let begun = Instant::now();
-        let timed = cublas.time(turns.next()).map_err(WorkloadError::Device)?;
+        let timed = cublas.time(turns.next()).map_err(WorkloadError::device)?;
         let window = begun..Instant::now();
         let throttled = throttled(window.start);
         Ok((Launch { window, timed }, throttled))

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Outcome, Phase, WorkloadError,
-    peer::{Launched, Request, Session, What, hand_over_operands},
+    peer::{Launched, Request, Session, What, write_operands},
     sampling::{sample, warm_up},
     timing::Timing,
 };
@@ -35,7 +35,7 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
     let operation = of_task(task, &mut inputs);
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
     let copies = Copies::of(task.cache, cell.setting.backend(), bytes);
-    let cell_file = hand_over_operands(&session.handing(), &operation.inputs())?;
+    let cell_file = write_operands(&session.handing(), &operation.inputs())?;
     let loaded = session.load(&cell_file)?;
 
     session.progress(Phase::WarmUp, 0, 1);

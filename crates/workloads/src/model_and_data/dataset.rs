@@ -31,7 +31,7 @@ pub(super) fn embedding_rows(
     let Some(rows) = rows.and_then(|rows| u32::try_from(rows).ok()) else {
         return Ok(vocabulary_size);
     };
-    check_vocabulary_size(path, rows).map_err(WorkloadError::Weights)?;
+    check_vocabulary_size(path, rows).map_err(WorkloadError::weights)?;
     match rows < vocabulary_size {
         true => Err(vocabulary_too_large(vocabulary_size, rows)),
         false => Ok(rows),
@@ -39,7 +39,7 @@ pub(super) fn embedding_rows(
 }
 
 fn vocabulary_too_large(tokens: u32, rows: u32) -> WorkloadError {
-    WorkloadError::Data(format!(
+    WorkloadError::data(format!(
         "the tokenizer has {tokens} tokens, but the model's embedding table has only {rows} rows\n  hint: pass the tokenizer of the checkpoint with `--vocabulary`"
     ))
 }
@@ -59,7 +59,7 @@ fn known_classes(cell: &Cell, model: &Model, inputs: &Inputs) -> Result<Option<K
     let count = rows.and_then(|rows| u32::try_from(rows).ok());
     Ok(Some(KnownClasses {
         count,
-        names: class_names(path, count).map_err(WorkloadError::Weights)?,
+        names: class_names(path, count).map_err(WorkloadError::weights)?,
     }))
 }
 
@@ -72,7 +72,7 @@ pub(super) fn texts(
 ) -> Result<Dataset<Tokenized>, WorkloadError> {
     let sequence = cell.setting.sequence();
     if let Some(positions) = model.positions().filter(|positions| sequence > *positions) {
-        return Err(WorkloadError::Data(format!(
+        return Err(WorkloadError::data(format!(
             "`sequence={sequence}` exceeds the model's {positions} positions"
         )));
     }
@@ -81,7 +81,7 @@ pub(super) fn texts(
         true => LanguageTask::Next,
         false => LanguageTask::Masked,
     };
-    let data_error = |error: DataError| WorkloadError::Data(error.to_string());
+    let data_error = |error: DataError| WorkloadError::data(error);
     let weights = inputs.weights_of(&cell.workload.name);
     if let (Some(weights), Some(vocabulary)) = (weights, vocabulary) {
         check_folder(weights, vocabulary).map_err(data_error)?;
@@ -126,7 +126,7 @@ pub(super) fn images(
     }
     let path = inputs.data_of(kind);
     let path = path
-        .ok_or_else(|| WorkloadError::Data("no images given\n  hint: pass them with `--data`".to_owned()))?;
+        .ok_or_else(|| WorkloadError::data("no images given\n  hint: pass them with `--data`".to_owned()))?;
     let normalization = match model {
         Model::Vit(_) => Normalization::UNIT,
         _ => Normalization::IMAGENET,
@@ -136,7 +136,6 @@ pub(super) fn images(
         Some(weights) => ImagePreprocessing::beside(weights, edge as u32, normalization),
         None => Ok(ImagePreprocessing::usual(normalization)),
     };
-    let preparation = preparation.map_err(|error| WorkloadError::Data(error.to_string()))?;
-    load_images((path, known.as_ref()), wanted, edge, &preparation)
-        .map_err(|error| WorkloadError::Data(error.to_string()))
+    let preparation = preparation.map_err(WorkloadError::data)?;
+    load_images((path, known.as_ref()), wanted, edge, &preparation).map_err(WorkloadError::data)
 }

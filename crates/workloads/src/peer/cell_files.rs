@@ -24,6 +24,7 @@ use crate::{
     generate::prompts,
     initial_state::Purpose,
     models::Network,
+    outcome::Failed,
     weights::fit,
 };
 
@@ -104,7 +105,7 @@ pub(super) fn write_files<M: Network>(
 ///
 /// # Errors
 /// The user's weights are invalid, or a file cannot be written.
-pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
+pub(super) fn write_prompts<M: Network<Part = Tokenized>>(
     files: &CellFiles<'_>,
     model: &M,
     task: &GenerateTask,
@@ -127,7 +128,7 @@ pub(super) fn hand_over_prompts<M: Network<Part = Tokenized>>(
 ///
 /// # Errors
 /// A file cannot be written.
-pub(crate) fn hand_over_operands(
+pub(crate) fn write_operands(
     files: &CellFiles<'_>,
     operands: &[(&str, Vec<usize>, &[f64])],
 ) -> Result<String, WorkloadError> {
@@ -147,27 +148,30 @@ pub(crate) fn hand_over_operands(
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub(super) fn hand_over_again(
+pub(super) fn write_with_setting(
     files: &CellFiles<'_>,
     cell_file: &str,
     setting: &Setting,
 ) -> Result<String, WorkloadError> {
     let path = files.folder.join(cell_file);
     let written = read_regular(&path).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
-    let mut written: Value = written.map_err(|error| file_error("read", &path, &error))?;
+    let mut written: Value = written.map_err(|error| file_error("read", &path, error))?;
     written["cell"]["setting"] = json!(setting);
     let file = format!("again-{cell_file}");
     let path = files.folder.join(&file);
-    fs::write(&path, written.to_string()).map_err(|error| write_error(&path, &error))?;
+    fs::write(&path, written.to_string()).map_err(|error| write_error(&path, error))?;
     Ok(file)
 }
 
-fn write_error(path: &Path, error: &std::io::Error) -> WorkloadError {
+fn write_error(path: &Path, error: std::io::Error) -> WorkloadError {
     file_error("write", path, error)
 }
 
-fn file_error(action: &str, path: &Path, error: &std::io::Error) -> WorkloadError {
-    WorkloadError::Data(format!("cannot {action} `{}`: {error}", path.display()))
+fn file_error(action: &str, path: &Path, error: std::io::Error) -> WorkloadError {
+    WorkloadError::data(Failed::new(
+        format!("cannot {action} `{}`", path.display()),
+        error,
+    ))
 }
 
 /// Tensor of a file: name, dtype, shape and little-endian bytes.
@@ -177,8 +181,8 @@ impl CellFiles<'_> {
     fn finish(&self, written: &WrittenFile<'_>) -> Result<String, WorkloadError> {
         let file = format!("{}.json", self.cell.id);
         let path = self.folder.join(&file);
-        let text = serde_json::to_string(written).map_err(|error| write_error(&path, &error.into()))?;
-        fs::write(&path, text).map_err(|error| write_error(&path, &error))?;
+        let text = serde_json::to_string(written).map_err(|error| write_error(&path, error.into()))?;
+        fs::write(&path, text).map_err(|error| write_error(&path, error))?;
         Ok(file)
     }
 
@@ -255,7 +259,7 @@ impl CellFiles<'_> {
         let written = views.and_then(|views| safetensors::serialize_to_file(views, Some(format), &path));
         match written {
             Ok(()) => Ok(file),
-            Err(error) => Err(WorkloadError::Data(format!(
+            Err(error) => Err(WorkloadError::data(format!(
                 "cannot write `{}`: {error}",
                 path.display()
             ))),

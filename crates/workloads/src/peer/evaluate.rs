@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use super::{
-    cell_files::{hand_over_again, write_files},
+    cell_files::{write_files, write_with_setting},
     program::{Predicted, Request},
     session::Session,
 };
 use crate::{
     Outcome, Phase, ReadWeights, WorkloadError,
     data::{Dataset, Labelled, Part},
-    evaluate::{Predictions, agreement, go_through, micro_batches, outcome, warn_if_failed},
+    evaluate::{Predictions, agreement, evaluate_part, micro_batches, outcome, warn_if_failed},
     initial_state::Purpose,
     model_and_data::ModelTask,
     models::Network,
@@ -42,16 +42,16 @@ impl ModelTask for Testing<'_> {
         session.progress(Phase::Measure, 0, total);
         let (cell, part) = (session.cell, &data.test);
         let predict = |indices: &[usize]| request_predictions(&mut session.peer, part, indices);
-        let tested = go_through(cell, part, predict, session.observer)?;
+        let tested = evaluate_part(cell, part, predict, session.observer)?;
         // The comparison with f32 does not count towards the setting's time, energy or memory.
         session.progress(Phase::Evaluate, 0, total);
         session.observer.memory_known();
         let read = session.inputs.weights_of(&cell.workload.name);
-        let read = read.map(|_| ReadWeights::ByAnother);
+        let read = read.map(|_| ReadWeights::ByPeer);
         let reference = cell.setting.in_f32();
         let mut events = vec![];
         let agreement = if read.is_some() && reference != cell.setting {
-            let cell_file = hand_over_again(&session.handing(), &cell_file, &reference)?;
+            let cell_file = write_with_setting(&session.handing(), &cell_file, &reference)?;
             let compared = session.load(&cell_file).and_then(|_| {
                 let predict = |indices: &[usize]| request_predictions(&mut session.peer, part, indices);
                 agreement(cell, part, tested.predicted(), predict, session.observer)
@@ -80,7 +80,7 @@ fn request_predictions<P: Part>(
     } = peer.ask(&Request::Predict { part, examples })?;
     let expected = test.batch(examples).labels().len();
     if [predicted.len(), losses.len()] != [expected; 2] {
-        return Err(WorkloadError::Device(format!(
+        return Err(WorkloadError::device(format!(
             "the peer returned a wrong number of results: expected {expected} predictions, got {} predictions and {} losses",
             predicted.len(),
             losses.len()

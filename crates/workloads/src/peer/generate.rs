@@ -5,7 +5,7 @@ use std::time::Instant;
 use mantissa_core::GenerateTask;
 
 use super::{
-    cell_files::hand_over_prompts,
+    cell_files::write_prompts,
     program::{GeneratedText, Request},
     session::Session,
 };
@@ -22,7 +22,7 @@ pub(super) fn generate<M: Network<Part = Tokenized>>(
     task: &GenerateTask,
     model: &M,
 ) -> Result<Outcome, WorkloadError> {
-    let cell_file = hand_over_prompts(&session.handing(), model, task)?;
+    let cell_file = write_prompts(&session.handing(), model, task)?;
     let loaded = session.load(&cell_file)?;
 
     let started = Instant::now();
@@ -42,7 +42,7 @@ pub(super) fn generate<M: Network<Part = Tokenized>>(
     session.progress(Phase::Evaluate, 0, max_samples.into());
     session.observer.memory_known();
     let read = session.inputs.weights_of(&session.cell.workload.name);
-    let read = read.map(|_| ReadWeights::ByAnother);
+    let read = read.map(|_| ReadWeights::ByPeer);
     let seconds = (loaded.seconds, warmup_seconds);
     Ok(texts.outcome(task, n, read, vec![warm], seconds))
 }

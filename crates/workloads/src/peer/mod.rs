@@ -18,8 +18,9 @@ use crate::{
     kernel::by_peer,
     model_and_data::{BuiltIn, ModelFactory},
     models::with_text_generator,
+    outcome::Failed,
 };
-pub(crate) use cell_files::hand_over_operands;
+pub(crate) use cell_files::write_operands;
 pub(crate) use program::{Launched, Request, What};
 pub(crate) use session::Session;
 
@@ -37,10 +38,13 @@ pub fn run(
 ) -> Result<Outcome, WorkloadError> {
     if cell.workload.model() == Some(&Model::Own) {
         let reason = "another framework cannot run this program's own model";
-        return Err(WorkloadError::Unavailable(reason.to_owned()));
+        return Err(WorkloadError::unavailable(reason.to_owned()));
     }
     let folder = tempfile::tempdir().map_err(|error| {
-        WorkloadError::Data(format!("cannot create a temporary folder for the peer: {error}"))
+        WorkloadError::data(Failed::new(
+            "cannot create a temporary folder for the peer",
+            error,
+        ))
     })?;
     let mut session = Session {
         cell,

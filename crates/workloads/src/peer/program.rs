@@ -14,7 +14,7 @@ use mantissa_core::{Setting, read_line};
 use mantissa_precision::Timed;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{AllocatorBytes, WorkloadError, timing::Launch};
+use crate::{AllocatorBytes, WorkloadError, outcome::Failed, timing::Launch};
 
 /// Maximum size of a peer's response, in bytes.
 const MAX_RESPONSE_BYTES: u64 = 64 << 20;
@@ -237,7 +237,7 @@ impl Peer {
         };
         thread::Builder::new()
             .spawn(ask)
-            .map_err(|error| WorkloadError::Data(format!("cannot start a thread: {error}")))?;
+            .map_err(|error| WorkloadError::data(Failed::new("cannot start a thread", error)))?;
         loop {
             match answer.recv_timeout(POLL_INTERVAL) {
                 Ok(answer) => return answer.map(Some),
@@ -247,7 +247,7 @@ impl Peer {
                     return Ok(None);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(WorkloadError::Device(
+                    return Err(WorkloadError::device(
                         "the thread that reads the peer's response panicked".to_owned(),
                     ));
                 }
@@ -258,14 +258,14 @@ impl Peer {
     /// Starts the program, in its own process group if `own_group` is true.
     fn spawn(command: &[String], own_group: bool) -> Result<Self, WorkloadError> {
         let [program, arguments @ ..] = command else {
-            return Err(WorkloadError::Data("the peer command is empty".into()));
+            return Err(WorkloadError::data("the peer command is empty"));
         };
         let start_error = |error: std::io::Error| {
             let hint = match error.kind() {
                 ErrorKind::NotFound => "\n  hint: peers/README.md describes the installation",
                 _ => "",
             };
-            WorkloadError::Data(format!("cannot start `{program}`: {error}{hint}"))
+            WorkloadError::data(format!("cannot start `{program}`: {error}{hint}"))
         };
         let mut start = Command::new(program);
         #[cfg(unix)]
@@ -299,7 +299,7 @@ impl Peer {
         // The peer responds to its first request after all imports, so do not time this request.
         let _: f64 = self.ask(&Request::Clock).map_err(|error| match error {
             WorkloadError::Device(reason) => {
-                WorkloadError::Data(format!("`{}`: {reason}", command.join(" ")))
+                WorkloadError::data(format!("`{}`: {reason}", command.join(" ")))
             }
             error => error,
         })?;
@@ -337,14 +337,14 @@ impl Peer {
             Ok(0) => return Err(self.exit_error()),
             Ok(_) => {}
             Err(error) => {
-                return Err(WorkloadError::Device(format!(
+                return Err(WorkloadError::device(format!(
                     "cannot read the response of the peer: {error}"
                 )));
             }
         }
         let invalid_response = |error: serde_json::Error| {
             let quote = String::from_utf8_lossy(&line[..line.len().min(MAX_QUOTE_BYTES)]);
-            WorkloadError::Device(format!("invalid response of the peer: {error}: {}", quote.trim()))
+            WorkloadError::device(format!("invalid response of the peer: {error}: {}", quote.trim()))
         };
         let status: ResponseStatus = serde_json::from_slice(&line).map_err(invalid_response)?;
         if let Some(Bytes { reserved, in_use }) = status.allocator {
@@ -352,7 +352,7 @@ impl Peer {
         }
         if let Some(mut reason) = status.failed {
             reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
-            return Err(WorkloadError::Device(reason));
+            return Err(WorkloadError::device(reason));
         }
         let given: Response<A> = serde_json::from_slice(&line).map_err(invalid_response)?;
         Ok(given.answer)
@@ -370,7 +370,7 @@ impl Peer {
 
     /// Returns the error of a peer that exited or closed its output.
     fn exit_error(&mut self) -> WorkloadError {
-        WorkloadError::Device(match self.wait_for_exit() {
+        WorkloadError::device(match self.wait_for_exit() {
             Some(status) => format!("the peer exited without a response: {status}"),
             None => "the peer closed its output without a response".to_owned(),
         })

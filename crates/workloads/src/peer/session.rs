@@ -11,7 +11,7 @@ use super::{
     cell_files::CellFiles,
     program::{Launched, Loaded, Request, What},
 };
-use crate::{Inputs, Observer, Phase, Progress, WorkloadError, backend::operations};
+use crate::{Inputs, Observer, Phase, Progress, WorkloadError, operations::operations, outcome::Failed};
 
 pub(crate) struct Session<'a> {
     pub cell: &'a Cell,
@@ -38,7 +38,7 @@ impl<'a> Session<'a> {
             cell: cell_file,
         })?;
         match loaded.unavailable {
-            Some(reason) => Err(WorkloadError::Unavailable(reason)),
+            Some(reason) => Err(WorkloadError::unavailable(reason)),
             None => Ok(loaded),
         }
     }
@@ -70,9 +70,9 @@ impl<'a> Session<'a> {
         };
         let executed = probe_external(&operations(cell), Compute::of(&cell.setting), multiply);
         if let Some(reason) = unavailable {
-            return Err(WorkloadError::Unavailable(reason));
+            return Err(WorkloadError::unavailable(reason));
         }
-        let mut executed = executed.map_err(WorkloadError::Device)?;
+        let mut executed = executed.map_err(WorkloadError::device)?;
         // The probed matmuls are not compiled, so they do not verify a compiled setting.
         if cell.setting.fusion() && executed.verdict == ExecutedVerdict::AsRequested {
             executed.verdict = ExecutedVerdict::Unverified;
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
         let file = self.folder.path().join("result");
         self.peer.ask::<()>(&Request::Result { file: &file })?;
         values(&file)
-            .map_err(|error| WorkloadError::Device(format!("cannot read the result of the peer: {error}")))
+            .map_err(|error| WorkloadError::device(Failed::new("cannot read the result of the peer", error)))
     }
 
     pub fn progress(&mut self, phase: Phase, done: u64, total: u64) {

@@ -67,7 +67,7 @@ impl<M: Network> Trainer<'_, M> {
         }
         let begun = Instant::now();
         // Skip non-finite parameters: an observation cannot show the cause any more.
-        if self.parameters.all_finite().map_err(WorkloadError::Device)? {
+        if self.parameters.all_finite().map_err(WorkloadError::device)? {
             let ranges = without_recording(|| {
                 let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;
                 sync(self.device).map(|()| ranges)

@@ -59,7 +59,7 @@ pub(super) fn parts<M: Network>(
     let mut sum = GradientSum::new(trainer.parameters.len());
     drop(trainer.backward(&working, &batch, 1.0, &mut sum));
     // Read the gradients: an out-of-memory error is reported only when a tensor is read.
-    sum.all_finite().map_err(WorkloadError::Device)?;
+    sum.all_finite().map_err(WorkloadError::device)?;
     let gradients = meter.freed_by(|| drop(sum))?;
 
     let mut sum = GradientSum::new(trainer.parameters.len());

@@ -66,7 +66,7 @@ pub(super) fn observe<M: Network>(
     }
     let [mut gradients, _] = sums;
     if trainer.scaler.is_some() {
-        if !gradients.all_finite().map_err(WorkloadError::Device)? {
+        if !gradients.all_finite().map_err(WorkloadError::device)? {
             // With these gradients, the optimizer skips the step.
             return Ok(comparisons.ranges);
         }
@@ -320,7 +320,7 @@ mod tests {
     use mantissa_core::{Axis, RangeCounts};
 
     use super::*;
-    use crate::train::testing::{cell, data, learnt, train, trainer};
+    use crate::train::testing::{cell, data, learned, train, trainer};
 
     /// Returns the summed counts of a tensor class over a training in which every step is observed, unless `change` overrides this.
     fn counts(
@@ -368,7 +368,7 @@ mod tests {
             };
             let observed = run(&observed);
             assert!(!observed.log.samples.ranges.is_empty());
-            assert!(learnt(observed) == learnt(run(&plain)), "{axes:?}");
+            assert!(learned(observed) == learned(run(&plain)), "{axes:?}");
         }
     }
 

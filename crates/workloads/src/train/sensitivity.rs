@@ -176,7 +176,7 @@ impl<M: Network> Bench<'_, '_, M> {
     ) -> Result<FormatTrial, WorkloadError> {
         let (compute, model) = (self.trainer.compute, self.trainer.model.clone());
         self.trainer.compute = compute.emulating(layout);
-        let with_kept = model.clone().keeping(kept).map_err(WorkloadError::Data)?;
+        let with_kept = model.clone().keeping(kept).map_err(WorkloadError::data)?;
         self.trainer.model = match layer {
             Some(layer) => with_kept.keeping_all_but(layer),
             None => with_kept,

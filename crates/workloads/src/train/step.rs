@@ -38,7 +38,7 @@ impl<M: Network> Trainer<'_, M> {
         let change = match &mut self.scaler {
             Some(scaler) => {
                 let change = scaler.step(optimizer, parameters, gradients);
-                Some(change.map_err(WorkloadError::Device)?)
+                Some(change.map_err(WorkloadError::device)?)
             }
             None => {
                 optimizer.step(parameters, gradients);

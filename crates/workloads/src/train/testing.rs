@@ -140,7 +140,7 @@ pub(super) fn train(trainer: &mut Trainer<'_>, data: &Dataset<Tokenized>) {
 }
 
 /// Returns the series of a training without times, its final parameters, and its events.
-pub(super) fn learnt(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
+pub(super) fn learned(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
     let mut series = trainer.log.samples.series;
     series.retain(|series| series.name != SeriesName::StepSeconds);
     let values = trainer.parameters.iter();
@@ -167,7 +167,7 @@ mod events {
         }));
         train(&mut trainer, &data);
         let skipped = trainer.log.totals.skipped_steps;
-        let (series, _, events) = learnt(trainer);
+        let (series, _, events) = learned(trainer);
         let scales = series
             .iter()
             .find(|series| series.name == SeriesName::LossScale)
@@ -221,7 +221,7 @@ mod events {
             .collect();
         assert_eq!(before, after, "every step overflows");
         let skipped = trainer.log.totals.skipped_steps;
-        let (series, _, events) = learnt(trainer);
+        let (series, _, events) = learned(trainer);
         let scales = series
             .iter()
             .find(|series| series.name == SeriesName::LossScale)
@@ -291,7 +291,7 @@ mod rates {
         (task.learning_rate, task.updates) = (learning_rate, updates.clone());
         let mut trainer = trainer(&cell, &task, &data);
         train(&mut trainer, &data);
-        let (series, values, _) = learnt(trainer);
+        let (series, values, _) = learned(trainer);
         let rates = series
             .iter()
             .find(|series| series.name == SeriesName::LearningRate)

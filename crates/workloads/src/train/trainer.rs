@@ -41,7 +41,7 @@ impl<'a, M: Network> Trainer<'a, M> {
     ) -> Result<Self, WorkloadError> {
         let model = model
             .keeping(cell.setting.keep_f32())
-            .map_err(WorkloadError::Unavailable)?;
+            .map_err(WorkloadError::unavailable)?;
         let begin = beginning(&model, cell, inputs, device)?;
         let parameters = begin.parameters;
         let settings = OptimizerSettings {

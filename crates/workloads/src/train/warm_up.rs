@@ -65,7 +65,7 @@ impl<M: Network> Trainer<'_, M> {
         self.scaler = scaler(self.cell, self.task);
         self.running = self.first_running.clone();
         self.micro_batches = 0;
-        if !self.parameters.all_finite().map_err(WorkloadError::Device)? {
+        if !self.parameters.all_finite().map_err(WorkloadError::device)? {
             self.parameters = beginning(&self.model, self.cell, inputs, self.device)?.parameters;
         }
         self.device.seed(self.cell.seed);
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::train::{
         memory,
-        testing::{Counting, cell, data, learnt, train, trainer},
+        testing::{Counting, cell, data, learned, train, trainer},
     };
 
     thread_local! {
@@ -174,7 +174,7 @@ mod tests {
             warm.start_over(&Inputs::default()).unwrap();
             train(&mut warm, &data);
             // `assert_eq` would print every parameter.
-            assert!(learnt(warm) == learnt(plain), "{axes:?}");
+            assert!(learned(warm) == learned(plain), "{axes:?}");
         }
     }
 
@@ -183,11 +183,11 @@ mod tests {
         let (data, _cache) = data(8, 0, 3);
         let (cell, task) = cell(&[], false);
         let mut overflowed = trainer(&cell, &task, &data);
-        let fresh = learnt(trainer(&cell, &task, &data)).1;
+        let fresh = learned(trainer(&cell, &task, &data)).1;
         overflowed.optimizer.set_learning_rate(f64::INFINITY);
         overflowed.step(&[data.train.batch(&first(4))]).unwrap();
         assert!(!overflowed.parameters.all_finite().unwrap());
         overflowed.start_over(&Inputs::default()).unwrap();
-        assert!(learnt(overflowed).1 == fresh);
+        assert!(learned(overflowed).1 == fresh);
     }
 }

@@ -16,12 +16,12 @@ pub(super) fn load<W: UserWorkload>(
     wanted: &Wanted,
     path: Option<&Path>,
 ) -> Result<Dataset<OwnPart<W>>, WorkloadError> {
-    let given = workload.examples(path).map_err(WorkloadError::Data)?;
+    let given = workload.examples(path).map_err(WorkloadError::data)?;
     let classes = workload.classes();
     let mut hasher = blake3::Hasher::new();
     for (example, class) in given.train.iter().chain(given.test.iter().flatten()) {
         if *class >= classes {
-            return Err(WorkloadError::Data(format!(
+            return Err(WorkloadError::data(format!(
                 "an example has class {class}, but the model has {classes} classes, numbered from 0"
             )));
         }
@@ -32,8 +32,7 @@ pub(super) fn load<W: UserWorkload>(
     }
     hasher.update(&(given.train.len() as u64).to_le_bytes());
     let parts = divided(given.train, given.test, wanted);
-    let ([train, validation, test], remark) =
-        parts.map_err(|error| WorkloadError::Data(error.to_string()))?;
+    let ([train, validation, test], remark) = parts.map_err(WorkloadError::data)?;
     let part = |examples: Vec<(W::Example, u32)>| OwnPart {
         examples: Arc::new(examples),
     };

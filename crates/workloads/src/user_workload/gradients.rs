@@ -46,7 +46,7 @@ pub(super) fn check<W: UserWorkload>(
     if differing.is_empty() {
         return Ok(());
     }
-    Err(WorkloadError::Data(format!(
+    Err(WorkloadError::data(format!(
         "the gradients of `{}` differ from those that burn computes: the module stops or changes gradients (`detach`), which cannot be recorded",
         differing.join("`, `")
     )))

@@ -52,13 +52,13 @@ impl<W: UserWorkload> UserModel<W> {
     pub(super) fn new(workload: Arc<W>, seed: u64) -> Result<Self, WorkloadError> {
         let found = ModuleParameters::of(&*workload, seed);
         if !found.fixed.is_empty() {
-            return Err(WorkloadError::Data(format!(
+            return Err(WorkloadError::data(format!(
                 "frozen parameters and running statistics of batch norms are not supported: the model has `{}`",
                 found.fixed.join("`, `")
             )));
         }
         if found.specs.is_empty() {
-            return Err(WorkloadError::Data("the model has no parameters".to_owned()));
+            return Err(WorkloadError::data("the model has no parameters".to_owned()));
         }
         Ok(Self {
             workload,

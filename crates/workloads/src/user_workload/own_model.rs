@@ -66,7 +66,7 @@ impl<W: UserWorkload> ModelFactory for UserModel<W> {
         let mut paths = inputs.data.values();
         let path = paths.next().map(PathBuf::as_path);
         if paths.next().is_some() {
-            return Err(WorkloadError::Data(
+            return Err(WorkloadError::data(
                 "`model = \"own\"` accepts only one `--data`, but several are given".to_owned(),
             ));
         }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn unsupported_models_are_rejected_with_the_reason() {
         let error = |sides| match outcome(sides, "32-true") {
-            Err(WorkloadError::Data(text)) => text,
+            Err(WorkloadError::Data(cause)) => cause.to_string(),
             other => panic!("{other:?}"),
         };
         let text = error(Sides {

@@ -38,7 +38,7 @@ pub(crate) fn fit<'a, M: Network>(
     let naming = model.naming();
     let specs = model.parameters();
     let weights_error =
-        |text: String| WorkloadError::Weights(format!("`{}`: {text}", checkpoint.path().display()));
+        |text: String| WorkloadError::weights(format!("`{}`: {text}", checkpoint.path().display()));
     let prefix = prefix(checkpoint, &specs, naming).map_err(weights_error)?;
     let mut search = TensorSearch::new(checkpoint, naming, prefix);
     let mut notes = checkpoint.notes().to_vec();

@@ -115,7 +115,7 @@ impl<'a> TensorSearch<'a> {
             ));
             return None;
         }
-        if let Some(dtype) = stored.no_floats() {
+        if let Some(dtype) = stored.unsupported_dtype() {
             self.unfit.push(format!(
                 "`{found}` has type {dtype}, expected F64, F32, F16 or BF16"
             ));
@@ -192,7 +192,8 @@ impl<'a> TensorSearch<'a> {
     }
 
     fn are_equal(&self, (head, stored): (&str, &Stored), table: &str) -> Result<bool, WorkloadError> {
-        if stored.shape() != self.checkpoint.tensors()[table].shape() || stored.no_floats().is_some() {
+        if stored.shape() != self.checkpoint.tensors()[table].shape() || stored.unsupported_dtype().is_some()
+        {
             return Ok(false);
         }
         Ok(self.checkpoint.values(head, true)? == self.checkpoint.values(table, true)?)

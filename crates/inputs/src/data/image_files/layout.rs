@@ -14,7 +14,7 @@ use super::{
 };
 use crate::data::{
     DataError, KnownClasses,
-    cifar10::{CIFAR_DOCUMENTS, CIFAR_RECORD, is_called_batch},
+    cifar10::{CIFAR_DOCUMENTS, CIFAR_RECORD, has_batch_name},
     detect::{Content, recognise},
     examples::Part,
     folder_entries::{self, is_hidden, part_of, skipped_note},
@@ -24,7 +24,7 @@ use crate::data::{
 pub(crate) fn are_at(folder: &Path) -> Result<bool, DataError> {
     let entries = folder_entries::list(folder)?;
     for (name, path) in &entries {
-        if !is_hidden(name) && path.is_file() && (is_called_batch(name) || is_batch(path)?) {
+        if !is_hidden(name) && path.is_file() && (has_batch_name(name) || is_batch(path)?) {
             return Ok(true);
         }
     }
@@ -62,7 +62,7 @@ pub(super) fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) 
     let (mut batches, mut unread) = (vec![], vec![]);
     for (name, path) in entries.iter().filter(|(name, _)| !is_hidden(name)) {
         let is_one = path.is_file() && is_batch(path)?;
-        if !is_one && is_called_batch(name) {
+        if !is_one && has_batch_name(name) {
             let reason = match recognise(path)? {
                 Content::Other(is) => format!("`{name}` is {is}"),
                 _ => format!("`{name}` is not a CIFAR-10 batch"),

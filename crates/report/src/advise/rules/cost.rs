@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Smallest reduction of the peak that counts as a saving, as a share.
-const SAVING_MATTERS: f64 = memory_parts::WORTH_NAMING;
+const SAVING_MATTERS: f64 = memory_parts::MIN_REPORTED_SHARE;
 
 pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let mut findings = Vec::new();
