@@ -1,7 +1,7 @@
 //! Byte-pair merging of SentencePiece and llama2.c. Repeatedly merges the neighbours whose concatenation is the piece with the highest score; of
 //! equal scores, the leftmost.
 
-use std::{cmp::Ordering, collections::BinaryHeap, ops::Range};
+use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
 /// Marker for a missing neighbour.
 const NONE: u32 = u32::MAX;
@@ -16,34 +16,15 @@ struct Symbol {
     is_atomic: bool,
 }
 
-/// Pair of neighbours whose concatenation is a piece with this score and number of bytes.
-struct Pair {
-    score: f32,
-    left: u32,
-    right: u32,
-    bytes: u32,
-}
+/// Pair of neighbours whose concatenation is a piece: its rank, the left symbol, the right symbol, and the number of bytes of the piece. The heap
+/// returns the highest rank first, and the leftmost of equal ranks.
+type Pair = (i32, Reverse<u32>, u32, u32);
 
-impl Ord for Pair {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let scores = self.score.total_cmp(&other.score);
-        scores.then_with(|| other.left.cmp(&self.left))
-    }
+/// Returns an integer with the order of [`f32::total_cmp`].
+fn rank(score: f32) -> i32 {
+    let bits = score.to_bits().cast_signed();
+    if bits < 0 { bits ^ i32::MAX } else { bits }
 }
-
-impl PartialOrd for Pair {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Pair {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Pair {}
 
 /// Returns the ranges of the pieces of a text. `symbols` are the initial symbols: the number of bytes, and true if the symbol must not be merged.
 /// `score` returns the score of a piece.
@@ -66,15 +47,12 @@ pub(super) fn merged(
     for (bytes, is_atomic) in symbols {
         let index = line.symbols.len() as u32;
         let end = start + bytes as u32;
+        let is_last = end as usize == text.len();
         line.symbols.push(Symbol {
             start,
             end,
-            before: index.checked_sub(1).unwrap_or(NONE),
-            after: if (end as usize) < text.len() {
-                index + 1
-            } else {
-                NONE
-            },
+            before: index.wrapping_sub(1), // `NONE` for the first symbol.
+            after: if is_last { NONE } else { index + 1 },
             is_atomic,
         });
         start = end;
@@ -84,7 +62,7 @@ pub(super) fn merged(
         line.consider(right - 1, right);
     }
     while let Some(pair) = line.pairs.pop() {
-        line.merge(&pair);
+        line.merge(pair);
     }
     let remaining = line.symbols.iter().filter(|symbol| symbol.start < symbol.end);
     remaining
@@ -112,36 +90,26 @@ impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
         }
         let (start, end) = (first.start, second.end);
         if let Some(score) = (self.score)(&self.text[start as usize..end as usize]) {
-            self.pairs.push(Pair {
-                score,
-                left,
-                right,
-                bytes: end - start,
-            });
+            self.pairs.push((rank(score), Reverse(left), right, end - start));
         }
     }
 
     /// Merges a pair, unless one of its symbols was merged with another symbol since the pair was queued.
-    fn merge(&mut self, pair: &Pair) {
-        let (first, second) = (
-            &self.symbols[pair.left as usize],
-            &self.symbols[pair.right as usize],
-        );
-        let (end, after) = (second.end, second.after);
+    fn merge(&mut self, (_, Reverse(left), right, bytes): Pair) {
+        let (first, second) = (&self.symbols[left as usize], &self.symbols[right as usize]);
+        let (before, end, after) = (first.before, second.end, second.after);
         let exist = first.start < first.end && second.start < second.end;
-        if !exist || end - first.start != pair.bytes {
+        if !exist || end - first.start != bytes {
             return;
         }
-        let before = first.before;
-        let second = &mut self.symbols[pair.right as usize];
-        second.start = second.end;
-        let first = &mut self.symbols[pair.left as usize];
+        self.symbols[right as usize].start = end;
+        let first = &mut self.symbols[left as usize];
         (first.end, first.after) = (end, after);
         if after != NONE {
-            self.symbols[after as usize].before = pair.left;
+            self.symbols[after as usize].before = left;
         }
-        self.consider(before, pair.left);
-        self.consider(pair.left, after);
+        self.consider(before, left);
+        self.consider(left, after);
     }
 }
 

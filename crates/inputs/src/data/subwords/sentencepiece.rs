@@ -268,8 +268,7 @@ impl Subwords for SentencePiece {
     }
 
     fn id_of(&self, token: &str) -> Option<u32> {
-        let place = self.pieces.iter().position(|piece| piece.text == token)?;
-        Some(place as u32)
+        self.ids.get(token).copied()
     }
 
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {

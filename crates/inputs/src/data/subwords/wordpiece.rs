@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     ops::Range,
-    path::Path,
     sync::{PoisonError, RwLock},
 };
 
@@ -37,12 +36,6 @@ impl Bert {
     /// Returns true if a file is a vocabulary, which has a line for each required special token.
     pub fn is_one(bytes: &[u8]) -> bool {
         str::from_utf8(bytes).is_ok_and(vocabulary::has_special)
-    }
-
-    /// Reads a `vocab.txt`.
-    pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let vocabulary = Vocabulary::from_file(bytes, Path::new("vocab.txt"));
-        Self::of(&vocabulary.map_err(|error| error.to_string())?)
     }
 
     /// Creates a tokenizer with this vocabulary.
@@ -121,14 +114,20 @@ impl Subwords for Bert {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    fn read(file: &str) -> Bert {
+        Bert::of(&Vocabulary::from_file(file.as_bytes(), Path::new("vocab.txt")).unwrap()).unwrap()
+    }
 
     const FILE: &str = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfilm\n##s\n";
 
     #[test]
     fn a_text_gets_the_beginning_token_and_words_are_split_into_pieces() {
         assert!(Bert::is_one(FILE.as_bytes()));
-        let bert = Bert::read(FILE.as_bytes()).unwrap();
+        let bert = read(FILE);
         assert_eq!(bert.vocabulary(), 8);
         assert_eq!(
             (bert.beginning(), bert.end(), bert.mask()),
@@ -142,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_long_text_has_the_ids_of_its_words() {
-        let bert = Bert::read(FILE.as_bytes()).unwrap();
+        let bert = read(FILE);
         let text = "the films ".repeat(PIECE / 4);
         let ids = bert.encode(&text, false).unwrap();
         assert_eq!(ids, [5, 6, 7].repeat(PIECE / 4));
@@ -151,7 +150,7 @@ mod tests {
     #[test]
     fn encoding_word_by_word_matches_encoding_the_whole_text() {
         let file = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfilm\n##s\na\n##b\ne\n.\n'\n中\n";
-        let bert = Bert::read(file.as_bytes()).unwrap();
+        let bert = read(file);
         // Control characters, of which some are whitespace in Rust; accents before and after a space; symbols that are words; special tokens.
         let atoms = [
             "the",
@@ -199,7 +198,7 @@ mod tests {
     #[test]
     fn a_vocabulary_may_lack_a_mask_token_and_other_files_are_not_detected() {
         let without = FILE.replace("[MASK]\n", "");
-        assert_eq!(Bert::read(without.as_bytes()).unwrap().mask(), None);
+        assert_eq!(read(&without).mask(), None);
         for other in [&b"[PAD]\n[UNK]\n[CLS]\n"[..], b"{\"[PAD]\": 0}", b"\xff[PAD]"] {
             assert!(!Bert::is_one(other));
         }
