@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Writes the golden files of Mantissa's tokenizers for language models: token ids of difficult sentences by the reference libraries.
 
-    pip install sentencepiece==0.2.3 tokenizers==0.22.2
+    pip install sentencepiece==0.2.3 protobuf tokenizers==0.22.2
     python peers/subwords_golden.py llama2_tokenizer_32000.model llama2_tokenizer_32000.bin [tinyshakespeare.txt]
 
 Writes to crates/inputs/src/data/golden/:
   llama2_tokenizer.json        ids by SentencePiece and llama2.c (a transcription of its `run.c`) with the tokenizer of LLaMA 2, which is
                                not in the repository
   unigram.{model,json}         a small unigram model with normalization rules, trained by this script, and the ids by SentencePiece
+  unigram_user_defined.{model,json}  the same with some pieces turned into user-defined ones
   pairs.{model,json}           a small BPE model with a user-defined symbol and without byte fallback, and the ids by SentencePiece
   bytes_bpe.json               a small byte-level `tokenizer.json` as GPT-2's, and the ids by Hugging Face's `tokenizers`
 
@@ -24,6 +25,7 @@ import tempfile
 from pathlib import Path
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 OUT = Path("crates/inputs/src/data/golden").resolve()
@@ -117,6 +119,17 @@ def trained(name, rules=None, **options):
     write(f"{name}.json", {"cases": [of_sentencepiece(made, text) for text in SENTENCES]})
 
 
+def user_defined(name):
+    """Turns pieces of a model into user-defined ones, which overlap with others, so that their score decides."""
+    model = sentencepiece_model_pb2.ModelProto.FromString((OUT / f"{name}.model").read_bytes())
+    for number, piece in enumerate(model.pieces):
+        if piece.type == model.SentencePiece.NORMAL and 1 < len(piece.piece) < 4 and number % 3 == 0:
+            piece.type = model.SentencePiece.USER_DEFINED
+    made = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+    (OUT / f"{name}_user_defined.model").write_bytes(model.SerializeToString())
+    write(f"{name}_user_defined.json", {"cases": [of_sentencepiece(made, text) for text in SENTENCES]})
+
+
 def of_sentencepiece(made, text):
     begin = [made.bos_id()] if made.bos_id() >= 0 else []
     ids = begin + made.encode(text)
@@ -150,6 +163,7 @@ def main():
     rules = "\n".join(["E9\t65 301", "C9\t65 301", "41\t61", "54\t74", "48\t68", "45\t65", "A0\t20", "9\t20",
                        "A\t20", "2026\t2E 2E 2E", "200B\t", "FB01\t66 69"]) + "\n"
     trained("unigram", rules, model_type="unigram", vocab_size=120, bos_id=-1, unk_id=0, eos_id=1, pad_id=2)
+    user_defined("unigram")
     trained("pairs", model_type="bpe", vocab_size=120, user_defined_symbols=["<sep>"], normalization_rule_name="identity",
             remove_extra_whitespaces=False)
     of_bytes()

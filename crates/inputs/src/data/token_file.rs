@@ -21,7 +21,7 @@ use super::{DataError, examples::Part, ids::Ids};
 use crate::weights::Mapped;
 
 /// Change this with the layout of the file, and with any change in tokenization that the key does not cover.
-const MAGIC: &[u8; 24] = b"mantissa token stream 2\n";
+const MAGIC: &[u8; 24] = b"mantissa token stream 3\n";
 /// Offset of the ids in the file.
 const IDS: usize = MAGIC.len() + blake3::OUT_LEN;
 /// Size of each number after the ids, in bytes.

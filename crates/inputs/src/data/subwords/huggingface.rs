@@ -11,6 +11,9 @@ const ENDS: [&str; 5] = ["</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[
 /// Common names of the mask token.
 const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
+/// Maximum length of a token of a unigram model, in bytes.
+const MAX_TOKEN_BYTES: usize = 4096;
+
 /// Hugging Face tokenizer.
 pub(super) struct HuggingFace {
     inner: Tokenizer,
@@ -25,7 +28,8 @@ impl HuggingFace {
     /// Reads a `tokenizer.json`. Ignores its settings for truncation and padding.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         // Parse as JSON first, because the error contains the position. The library may panic on valid JSON with invalid content.
-        serde_json::from_slice::<serde_json::Value>(bytes).map_err(|error| error.to_string())?;
+        let json = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        check_token_lengths(&json)?;
         caught(|| Self::of(bytes))?
     }
 
@@ -54,10 +58,28 @@ impl HuggingFace {
     }
 }
 
+/// Rejects long tokens of a unigram model: the library frees its trie recursively, which overflows the stack.
+fn check_token_lengths(json: &serde_json::Value) -> Result<(), String> {
+    let vocabulary = json.pointer("/model/vocab").and_then(serde_json::Value::as_array);
+    for (number, entry) in vocabulary.into_iter().flatten().enumerate() {
+        let bytes = entry
+            .get(0)
+            .and_then(serde_json::Value::as_str)
+            .map_or(0, str::len);
+        if bytes > MAX_TOKEN_BYTES {
+            return Err(format!(
+                "token {number} of the vocabulary has {bytes} bytes, the maximum is {MAX_TOKEN_BYTES}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Returns a canonical form of a tokenizer file, without truncation and padding, for comparing two files. Returns `None` for a file that is not a
 /// tokenizer.
 pub(crate) fn normal_form(bytes: &[u8]) -> Option<String> {
     let normal = || {
+        check_token_lengths(&serde_json::from_slice(bytes).ok()?).ok()?;
         let mut tokenizer = Tokenizer::from_bytes(bytes).ok()?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).ok()?;
@@ -203,5 +225,28 @@ mod tests {
         assert_eq!(read(&json).unwrap().vocabulary(), 70_001);
         json["model"]["vocab"] = serde_json::json!({});
         assert!(read(&json).is_err());
+    }
+
+    #[test]
+    fn long_tokens_of_a_unigram_model_are_rejected() {
+        let of = |length: usize| {
+            let json = serde_json::json!({
+                "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+                "pre_tokenizer": null, "post_processor": null, "decoder": null,
+                "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false, "vocab": [["<unk>", 0.0], ["a".repeat(length), -1.0]]},
+            });
+            let bytes = serde_json::to_vec(&json).unwrap();
+            // The stack of a test thread. It would overflow on 50,000 bytes.
+            let read = move || (HuggingFace::read(&bytes).map(drop), normal_form(&bytes).is_some());
+            std::thread::Builder::new()
+                .stack_size(2 << 20)
+                .spawn(read)
+                .unwrap()
+                .join()
+                .unwrap()
+        };
+        assert_eq!(of(MAX_TOKEN_BYTES), (Ok(()), true));
+        let error = "token 1 of the vocabulary has 50000 bytes, the maximum is 4096";
+        assert_eq!(of(50_000), (Err(error.to_owned()), false));
     }
 }

@@ -1,4 +1,5 @@
-//! SentencePiece models (BPE and unigram). Encoding and decoding match the SentencePiece library.
+//! SentencePiece models (BPE and unigram). Ids of BPE models are those of the SentencePiece library, and ids of unigram models those of its version
+//! 0.2.1: 0.2.3 rounds scores differently, which changes the ids of few sentences.
 
 use std::collections::HashMap;
 
@@ -141,7 +142,7 @@ impl SentencePiece {
                 Model::Unigram {
                     pieces: Trie::new(divided.map(|(piece, id)| (&*piece.text, id))),
                     unknown: lowest - UNKNOWN_PENALTY,
-                    highest: scores.fold(f32::MIN, f32::max),
+                    highest: scores.fold(f32::MIN_POSITIVE, f32::max),
                 }
             }
             2 => Model::Merges,
@@ -486,6 +487,15 @@ mod tests {
         assert!(matches!(tokenizer.model, Model::Unigram { .. }));
         assert!(tokenizer.normalizer.spellings.is_some());
         assert_eq!((tokenizer.beginning(), tokenizer.end()), (None, Some(1)));
+    }
+
+    #[test]
+    fn a_unigram_model_with_user_defined_pieces_matches_the_library() {
+        let tokenizer = check_golden(
+            include_bytes!("../golden/unigram_user_defined.model"),
+            include_str!("../golden/unigram_user_defined.json"),
+        );
+        assert!(matches!(tokenizer.model, Model::Unigram { .. }));
     }
 
     #[test]
