@@ -1,3 +1,3 @@
 #![no_main]
 
-mantissa_fuzz::target!(mantissa_fuzz::suites::records);
+mantissa_fuzz::target!(mantissa_fuzz::runs::records);

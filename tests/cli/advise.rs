@@ -122,7 +122,7 @@ fn a_folder_without_a_run_is_refused() {
     }
     let output = place.run(&["advise", "suites"]);
     assert!(
-        stderr(&output).contains("pass a run folder"),
+        stderr(&output).contains("pass a folder that `mantissa run` created"),
         "{}",
         stderr(&output)
     );

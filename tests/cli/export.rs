@@ -105,10 +105,13 @@ fn a_misspelt_metric_or_format_is_answered_with_the_nearest_name() {
 fn a_folder_without_a_run_is_one_clear_error() {
     let error = refused(&Place::new(), &["fixtures", "--format=csv"]);
     assert!(
-        error.starts_with("error: cannot read `fixtures/environment.json`"),
+        error.starts_with("error: `fixtures` is not a run folder: `environment.json` not found"),
         "{error}"
     );
-    assert!(error.contains("hint: pass a run folder"), "{error}");
+    assert!(
+        error.contains("hint: pass a folder that `mantissa run` created"),
+        "{error}"
+    );
     assert_eq!(error.lines().count(), 2, "{error}");
 }
 

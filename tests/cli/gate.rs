@@ -221,7 +221,7 @@ fn what_cannot_be_compared_is_a_wrong_command_line_and_writes_nothing() {
         assert!(text.contains(part), "{arguments:?}: {text}");
     };
     kernels(&place, "runs/one", &[]);
-    refused(&["gate", "runs/none", "--baseline", "main"], "cannot read");
+    refused(&["gate", "runs/none", "--baseline", "main"], "does not exist");
     refused(
         &["gate", "runs/one", "--baseline", "main"],
         "baseline `main` does not exist",

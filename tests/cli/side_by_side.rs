@@ -62,6 +62,9 @@ fn what_cannot_stand_side_by_side_is_a_wrong_command_line_and_leaves_nothing_beh
     refused(&with(&["small"]), "`--side-by-side` needs at least two runs");
     refused(&with(&["small", "large", "./small"]), "`./small` is given twice");
     refused(&with(&["small", "large"]), "the runs have no cell in common");
-    refused(&with(&["small", "fixtures"]), "hint: pass a run folder");
+    refused(
+        &with(&["small", "fixtures"]),
+        "hint: pass a folder that `mantissa run` created",
+    );
     refused(&["report", "small", "large", "--side-by-side"], "--out <DIR>");
 }

@@ -55,11 +55,9 @@ impl Exit {
             Some(
                 RunError::Occupied { .. }
                 | RunError::Moved { .. }
-                | RunError::NoRun { .. }
+                | RunError::Folder(_)
                 | RunError::Locked { .. }
                 | RunError::Io { .. }
-                | RunError::Json { .. }
-                | RunError::Records { .. }
                 | RunError::Input(_)
                 | RunError::Worker(_),
             )

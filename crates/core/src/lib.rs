@@ -72,10 +72,7 @@ pub use phase::Phase;
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};
 pub use range::{RangeCounts, TensorClass, TensorRange};
-pub use record::{
-    Executed, ExecutedVerdict, ParsedRecords, Record, RecordError, RecordReader, Requested, SCHEMA_VERSION,
-    Status, parse_records,
-};
+pub use record::{Executed, ExecutedVerdict, Record, Requested, SCHEMA_VERSION, Status};
 pub use samples::Samples;
 pub use series::{Series, SeriesName};
 pub use setting::SkipReason;

@@ -1,13 +1,13 @@
 //! Record of an attempt at a cell. `records.jsonl` has one JSON line per attempt (schema 1).
 
-use std::{collections::BTreeMap, io::BufRead};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Accumulator, Cell, DataSource, Event, Fingerprint, Format, InputFile, LONGEST_RECORD, MatmulPrecision,
-    Metric, MetricName, Precision, Setting, in_one_line, name::named, read_line,
+    Accumulator, Cell, DataSource, Event, Fingerprint, Format, InputFile, MatmulPrecision, Metric,
+    MetricName, Precision, Setting, name::named,
 };
 
 /// Version of the record format written by this build.
@@ -153,146 +153,4 @@ named! {
         /// At least one of them was not observed.
         Unverified = "unverified",
     }
-}
-
-/// Error while reading a records file.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    /// The record was written by a later version.
-    #[error(
-        "line {line} has schema {found}, but this build supports schemas only up to {SCHEMA_VERSION}\n  hint: update mantissa"
-    )]
-    NewerSchema {
-        /// Line of the file, from 1.
-        line: usize,
-        /// Schema version of the record.
-        found: u64,
-    },
-    /// The line is not a valid record. An incomplete last line is not an error.
-    #[error("line {line} is not a valid record: {}", in_one_line(source))]
-    Malformed {
-        /// Line of the file, from 1.
-        line: usize,
-        /// Error of the parser.
-        source: serde_json::Error,
-    },
-    /// The file cannot be read.
-    #[error("cannot read line {line}: {source}")]
-    Unreadable {
-        /// Line of the file, from 1.
-        line: usize,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
-}
-
-/// Records of a file.
-#[derive(Debug, Default)]
-pub struct ParsedRecords {
-    /// Records of the complete lines.
-    pub records: Vec<Record>,
-    /// Length of the complete lines in bytes. A line after them was truncated by a crash or a full disk.
-    pub whole_bytes: usize,
-    /// True if the last line is incomplete.
-    pub cut: bool,
-}
-
-/// Reads `records.jsonl`. Skips a last line without a line end, which was truncated by a crash or a full disk, and reports it
-/// in [`ParsedRecords::cut`].
-pub fn parse_records(text: &str) -> Result<ParsedRecords, RecordError> {
-    let mut reader = RecordReader::new(text.as_bytes());
-    let records = reader.by_ref().collect::<Result<_, _>>()?;
-    Ok(ParsedRecords {
-        records,
-        whole_bytes: reader.whole_bytes as usize,
-        cut: reader.cut,
-    })
-}
-
-/// Iterator over the records of `records.jsonl` that keeps one line in memory. It ends at the first error, and before a
-/// last line without a line end, which was truncated by a crash or a full disk.
-#[derive(Debug)]
-pub struct RecordReader<R> {
-    source: R,
-    line: Vec<u8>,
-    number: usize,
-    whole_bytes: u64,
-    cut: bool,
-    ended: bool,
-}
-
-impl<R: BufRead> RecordReader<R> {
-    /// Creates a reader for a source at the start of the file.
-    pub fn new(source: R) -> Self {
-        Self {
-            source,
-            line: vec![],
-            number: 0,
-            whole_bytes: 0,
-            cut: false,
-            ended: false,
-        }
-    }
-
-    /// Returns the length in bytes of the complete lines read so far. After the last record, anything behind them is a truncated
-    /// line.
-    pub fn whole_bytes(&self) -> u64 {
-        self.whole_bytes
-    }
-
-    /// Returns true if the last line is incomplete.
-    pub fn cut(&self) -> bool {
-        self.cut
-    }
-
-    /// Reads the next complete line that is not blank.
-    fn advance(&mut self) -> Result<Option<Record>, RecordError> {
-        loop {
-            self.number += 1;
-            let line = self.number;
-            let read = read_line(&mut self.source, &mut self.line, LONGEST_RECORD);
-            if read.map_err(|source| RecordError::Unreadable { line, source })? == 0 {
-                return Ok(None);
-            }
-            if self.line.last() != Some(&b'\n') {
-                self.cut = true;
-                return Ok(None);
-            }
-            let blank = self.line.trim_ascii().is_empty();
-            let record = (!blank).then(|| parse_line(&self.line, line)).transpose()?;
-            self.whole_bytes += self.line.len() as u64;
-            if record.is_some() {
-                return Ok(record);
-            }
-        }
-    }
-}
-
-impl<R: BufRead> Iterator for RecordReader<R> {
-    type Item = Result<Record, RecordError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let next = self.advance().transpose();
-        self.ended = !matches!(next, Some(Ok(_)));
-        next
-    }
-}
-
-fn parse_line(text: &[u8], line: usize) -> Result<Record, RecordError> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema: u64,
-    }
-    let malformed = |source| RecordError::Malformed { line, source };
-    let version: Version = serde_json::from_slice(text).map_err(malformed)?;
-    if version.schema > u64::from(SCHEMA_VERSION) {
-        return Err(RecordError::NewerSchema {
-            line,
-            found: version.schema,
-        });
-    }
-    serde_json::from_slice(text).map_err(malformed)
 }

@@ -7,17 +7,16 @@
 //! A name has a separate baseline for each machine, backend and profile, see [`machine_name`].
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs::{self, File},
-    io::{BufReader, BufWriter, ErrorKind, Write as _},
+    io::{BufWriter, ErrorKind, Write as _},
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{CellId, Record, RecordReader, SCHEMA_VERSION, open_regular};
+use mantissa_core::{Record, SCHEMA_VERSION};
+use mantissa_run_folder::{FolderError, LatestRecords, RECORDS_FILE, RunReader, read_json};
 
-use crate::{
-    BaselineInfo, GateError, Mismatch, Part, RunMeasurements, machine_name, run_measurements::read_versioned,
-};
+use crate::{BaselineInfo, GateError, Mismatch, Part, RunMeasurements, machine_name};
 
 /// Folder of baselines.
 #[derive(Debug, Clone)]
@@ -52,15 +51,14 @@ impl Baselines {
             repeats: run.repeats(),
             records: run.records(),
         };
-        let records = latest(&run.folder.join("records.jsonl"))?;
+        let records = latest(&run.folder)?;
         let folder = self.root.join(name).join(&machine);
         // The name contains the process id because several processes may save at the same time.
         let staging = self
             .root
             .join(name)
             .join(format!(".{machine}.{}.new", std::process::id()));
-        let written =
-            write(&staging, &saved, records.into_values()).and_then(|()| replace(&staging, &folder));
+        let written = write(&staging, &saved, &records).and_then(|()| replace(&staging, &folder));
         if written.is_err() {
             // The folder may be incomplete. An error of the removal is ignored because the first error is the relevant one.
             let _ = fs::remove_dir_all(&staging);
@@ -78,7 +76,7 @@ impl Baselines {
             for machine in folders(&name)? {
                 let file = machine.join(BaselineInfo::FILE);
                 if file.is_file() {
-                    all.push(read_versioned(&file)?);
+                    all.push(read_json(&file)?);
                 }
             }
         }
@@ -206,43 +204,25 @@ fn file_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// Returns the latest attempt of every process of a run.
-fn latest(path: &Path) -> Result<BTreeMap<(CellId, u32), Record>, GateError> {
-    let file = open_regular(path).map_err(GateError::read(path))?;
-    let mut records: BTreeMap<(CellId, u32), Record> = BTreeMap::new();
-    for record in RecordReader::new(BufReader::new(file)) {
-        let mut record = record.map_err(|source| GateError::Records {
-            path: path.to_owned(),
-            source,
-        })?;
-        // The sample files remain in the run folder.
-        record.samples = None;
-        let key = (record.cell.id.clone(), record.repeat);
-        if records
-            .get(&key)
-            .is_none_or(|known| known.attempt <= record.attempt)
-        {
-            records.insert(key, record);
-        }
-    }
+/// Returns the latest attempt of every process of a run, by cell and process. The sample files remain in the run folder.
+fn latest(run: &Path) -> Result<Vec<Record>, FolderError> {
+    let LatestRecords { mut records, .. } = RunReader::new(run).latest_records()?;
+    records.sort_by(|a, b| (&a.cell.id, a.repeat).cmp(&(&b.cell.id, b.repeat)));
+    records.iter_mut().for_each(|record| record.samples = None);
     Ok(records)
 }
 
 /// Writes a baseline into a temporary folder.
-fn write(
-    folder: &Path,
-    saved: &BaselineInfo,
-    records: impl Iterator<Item = Record>,
-) -> Result<(), GateError> {
+fn write(folder: &Path, saved: &BaselineInfo, records: &[Record]) -> Result<(), GateError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(GateError::write(folder))?;
     }
     fs::create_dir_all(folder).map_err(GateError::write(folder))?;
-    let path = folder.join("records.jsonl");
+    let path = folder.join(RECORDS_FILE);
     let failed = |error: std::io::Error| GateError::write(&path)(error);
     let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
     for record in records {
-        serde_json::to_writer(&mut file, &record).map_err(|error| failed(error.into()))?;
+        serde_json::to_writer(&mut file, record).map_err(|error| failed(error.into()))?;
         file.write_all(b"\n").map_err(failed)?;
     }
     let file = file.into_inner().map_err(|error| failed(error.into_error()))?;

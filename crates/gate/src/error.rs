@@ -5,19 +5,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{RecordError, SCHEMA_VERSION, in_one_line};
+use mantissa_run_folder::FolderError;
 
 use crate::Mismatch;
 
 /// Error of a comparison, baseline, history or policy.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
-    /// A file of a run or a baseline is missing or not readable.
-    #[error(
-        "cannot read `{path}`: {source}\n  hint: give the folder of a run or the name of a baseline; `mantissa baseline list` prints the names"
-    )]
+    /// A run, a baseline or a history could not be read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The folder of the baselines cannot be read.
+    #[error("cannot read `{path}`: {source}")]
     Read {
-        /// Path of the file.
+        /// Path of the folder.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -38,25 +39,15 @@ pub enum GateError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The content of a file does not match its schema.
-    #[error("`{path}` is invalid at line {line}: {}", in_one_line(reason))]
+    /// The records or the entries of a history contradict each other.
+    #[error("line {line} of `{path}` is invalid: {reason}")]
     Malformed {
         /// Path of the file.
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
-        /// Description of the mismatch.
+        /// Description of the contradiction.
         reason: String,
-    },
-    /// A file was written by a later version.
-    #[error(
-        "`{path}` has schema {found}, but this build supports schemas only up to {SCHEMA_VERSION}\n  hint: update mantissa"
-    )]
-    NewerSchema {
-        /// Path of the file.
-        path: PathBuf,
-        /// Schema version of the file.
-        found: u32,
     },
     /// A file contains no record.
     #[error(
@@ -77,14 +68,6 @@ pub enum GateError {
     /// The list of run folders is empty.
     #[error("no run folder is given")]
     NoRun,
-    /// Records cannot be read.
-    #[error("`{path}`: {source}")]
-    Records {
-        /// Path of the file.
-        path: PathBuf,
-        /// Line and reason.
-        source: RecordError,
-    },
     /// The last line of a run is incomplete.
     #[error(
         "the last line of `{path}` is truncated, probably by a crash or a full disk\n  hint: complete the run with `mantissa run --resume` first"

@@ -8,13 +8,11 @@ use std::{
 };
 
 use mantissa_analysis::{Floor, GATE_REPEATS, Scale, noise_fence};
-use mantissa_core::{CellId, MetricName, SCHEMA_VERSION, read_regular};
+use mantissa_core::{CellId, MetricName, SCHEMA_VERSION};
+use mantissa_run_folder::{FolderError, JsonLines};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Fences, Gate, GateError, RunMeasurements, machine_name, run_measurements::Version,
-    setting_labels::SettingLabels,
-};
+use crate::{Fences, Gate, GateError, RunMeasurements, machine_name, setting_labels::SettingLabels};
 
 /// Entry of a history: a cell of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,33 +74,20 @@ impl History {
     /// Fails if the file is empty, damaged, truncated, written by a later version, or contains a run twice.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let mut history = Self::none(path);
-        let text =
-            match read_regular(path).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other)) {
-                Ok(text) => text,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(history),
-                Err(error) => return Err(GateError::read(path)(error)),
-            };
-        if text.trim().is_empty() {
+        let mut lines = match JsonLines::open(path) {
+            Err(FolderError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(history);
+            }
+            opened => opened?,
+        };
+        history.entries = lines.by_ref().collect::<Result<_, _>>()?;
+        if lines.cut() {
+            return Err(history.malformed(lines.line(), "it is truncated".to_owned()));
+        }
+        if history.entries.is_empty() {
             return Err(GateError::EmptyHistory {
                 path: path.to_owned(),
             });
-        }
-        if !text.ends_with('\n') {
-            let line = text.lines().count();
-            return Err(history.malformed(line, "the line is truncated".to_owned()));
-        }
-        for (index, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-        {
-            let malformed = |error: serde_json::Error| history.malformed(index + 1, error.to_string());
-            let version: Version = serde_json::from_str(line).map_err(malformed)?;
-            if let Some(newer) = version.newer(path) {
-                return Err(newer);
-            }
-            let entry: Entry = serde_json::from_str(line).map_err(malformed)?;
-            history.entries.push(entry);
         }
         let mut cells = BTreeSet::new();
         for (index, entry) in history.entries.iter().enumerate() {

@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use mantissa_gate::{Baselines, GateError, RunMeasurements};
+use mantissa_run_folder::FolderError;
 
 use crate::six_cells::{run, same, written};
 
@@ -45,7 +46,7 @@ fn damaged_files_are_errors_that_say_where() {
     refused(&text, "schema 9");
     assert!(matches!(
         Baselines::new(&root).list(),
-        Err(GateError::NewerSchema { .. })
+        Err(GateError::Folder(FolderError::NewerSchema { .. }))
     ));
     fs::write(&described, "{").unwrap();
     refused(&text, "baseline.json");

@@ -2,45 +2,16 @@
 
 use std::{io, path::PathBuf};
 
-use mantissa_core::{RecordError, SCHEMA_VERSION, in_one_line};
+use mantissa_run_folder::FolderError;
 
 use crate::MAX_RUNS;
 
 /// Reason why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// A file of the run folder is missing or not readable.
-    #[error("cannot read `{path}`: {source}\n  hint: pass a run folder, which contains `records.jsonl`")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// A file of the run folder does not have the format of this version.
-    #[error("cannot parse `{path}`: {}", in_one_line(source))]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// Error of the parser.
-        source: serde_json::Error,
-    },
-    /// The run was recorded by a later version.
-    #[error("`{path}` has schema {found}, this build reads up to {SCHEMA_VERSION}\n  hint: update mantissa")]
-    NewerSchema {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: u32,
-    },
-    /// The records could not be read.
-    #[error("`{path}`: {source}")]
-    Records {
-        /// The file.
-        path: PathBuf,
-        /// Position and cause.
-        source: RecordError,
-    },
+    /// The run folder could not be read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// Records of one workload read different input files.
     #[error(
         "`{path}`: records of workload `{workload}` read different input files: {differs}\n  hint: record each set of input files in its own run"

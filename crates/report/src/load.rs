@@ -1,13 +1,11 @@
 //! Loading of a run folder.
 
-use std::{collections::HashMap, fs::File, io::BufReader, mem, path::Path};
+use std::{collections::HashMap, path::Path};
 
-use mantissa_core::{
-    CellId, Environment, InputFile, Plan, Record, RecordReader, SCHEMA_VERSION, input_difference,
-    open_regular,
-};
+use mantissa_core::{CellId, Environment, InputFile, Plan, Record, input_difference};
+use mantissa_run_folder::{LatestRecords, RunReader, SampleSelection};
 
-use crate::{Digest, ReportError, SampleSelection, Store};
+use crate::{Digest, ReportError, Store};
 
 /// One execution of a plan, as recorded in its folder.
 #[derive(Debug, Clone)]
@@ -26,7 +24,7 @@ pub struct Run {
     pub samples: Store,
     /// `true` if a crash or a full disk truncated the last line of `records.jsonl`.
     pub cut: bool,
-    /// Paths of samples that records name but that could not be read, each with the reason.
+    /// Samples that records name but that could not be read, each with its path and the reason.
     pub missing_samples: Vec<String>,
 }
 
@@ -40,41 +38,31 @@ impl Run {
 /// Reads a run folder, with the raw samples of one record at a time. Unreadable samples are listed in [`Run::missing_samples`] and
 /// affect only what is computed from them.
 pub fn load(folder: &Path) -> Result<Run, ReportError> {
-    let environment: Environment = read_json(&folder.join("environment.json"))?;
-    if environment.schema > SCHEMA_VERSION {
-        let path = folder.join("environment.json");
-        return Err(ReportError::NewerSchema {
-            path,
-            found: environment.schema,
-        });
-    }
-    let plan: Plan = read_json(&folder.join("plan.json"))?;
-    let (records, cut) = read_records(&folder.join("records.jsonl"))?;
-
+    let reader = RunReader::new(folder);
+    let environment = reader.environment()?;
+    let plan = reader.plan()?;
+    let LatestRecords { records, cut } = reader.latest_records()?;
     check_inputs(folder, &records)?;
-    let store = Store::Folder(folder.to_owned());
+    let name = reader.name();
+    let samples = Store::Folder(reader);
     let mut digests = HashMap::new();
     let mut missing_samples = Vec::new();
     for record in &records {
-        match store.read(record, SampleSelection::series(&Digest::READS)) {
+        match samples.read(record, SampleSelection::series(&Digest::READS)) {
             Ok(None) => {}
             Ok(Some(samples)) => {
                 digests.insert((record.cell.id.clone(), record.repeat), Digest::new(&samples));
             }
-            Err(reason) => missing_samples.push(reason),
+            Err(error) => missing_samples.push(error.to_string()),
         }
     }
-    let absolute = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let name = absolute
-        .file_name()
-        .map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
     Ok(Run {
         name,
         environment,
         plan,
         records,
         digests,
-        samples: store,
+        samples,
         cut,
         missing_samples,
     })
@@ -96,44 +84,4 @@ fn check_inputs(folder: &Path, records: &[Record]) -> Result<(), ReportError> {
         }
     }
     Ok(())
-}
-
-fn open(path: &Path) -> Result<BufReader<File>, ReportError> {
-    let opened = open_regular(path).map(BufReader::new);
-    opened.map_err(|source| ReportError::Read {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReportError> {
-    serde_json::from_reader(open(path)?).map_err(|source| ReportError::Malformed {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// Reads the records line by line and keeps the attempt with the highest number of every repeat of every cell. Also returns `true`
-/// if the last line was truncated: such a line lacks its line end and is dropped.
-fn read_records(path: &Path) -> Result<(Vec<Record>, bool), ReportError> {
-    let mut reader = RecordReader::new(open(path)?);
-    let mut place: HashMap<(CellId, u32), usize> = HashMap::new();
-    let mut latest: Vec<Record> = Vec::new();
-    for record in reader.by_ref() {
-        let mut record = record.map_err(|source| ReportError::Records {
-            path: path.to_owned(),
-            source,
-        })?;
-        // Collecting again shrinks the map: a map that grew entry by entry is half empty, and metrics are most of a record.
-        record.metrics = mem::take(&mut record.metrics).into_iter().collect();
-        match place.get(&(record.cell.id.clone(), record.repeat)) {
-            Some(&index) if latest[index].attempt <= record.attempt => latest[index] = record,
-            Some(_) => {}
-            None => {
-                place.insert((record.cell.id.clone(), record.repeat), latest.len());
-                latest.push(record);
-            }
-        }
-    }
-    Ok((latest, reader.cut()))
 }

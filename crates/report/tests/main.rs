@@ -19,7 +19,6 @@ mod exports;
 mod folders;
 #[path = "support/gpus.rs"]
 mod gpus;
-mod hostile;
 mod pages;
 mod pictures;
 mod repeats;

@@ -10,8 +10,9 @@ use mantissa_core::{
     Axis, Event, EventKind, ExecutedVerdict, Gpu, Metric, MetricName, Record, SeriesName, Status,
 };
 use mantissa_report::{
-    Digest, Report, Run, SampleSelection, csv, figures, html, json, load, markdown, render, terminal_tables,
+    Digest, Report, Run, csv, figures, html, json, load, markdown, render, terminal_tables,
 };
+use mantissa_run_folder::SampleSelection;
 
 fn page(run: &Run) -> String {
     let report = Report::new(run).unwrap();
@@ -473,7 +474,7 @@ fn a_folder_without_records_is_rejected() {
         load(&folder)
             .unwrap_err()
             .to_string()
-            .contains("hint: pass a run folder")
+            .contains("`records.jsonl` not found")
     );
 }
 

@@ -415,7 +415,7 @@ fn runs_that_cannot_be_compared_are_rejected() {
     let again = folder.path().join("two/../one");
     assert!(error(&[one.clone(), two.clone(), again]).contains("one` is given twice"));
     assert!(error(&[one.clone(), newer]).contains("schema 99"));
-    assert!(error(&[one.clone(), folder.path().join("gone")]).contains("hint: pass a run folder"));
+    assert!(error(&[one.clone(), folder.path().join("gone")]).contains("does not exist"));
     let runs = load_side_by_side(&[one, two]).unwrap();
     assert_eq!((runs[0].name.as_str(), runs[1].name.as_str()), ("one", "two"));
 

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use mantissa_core::{Backend, RecordError, in_one_line};
+use mantissa_core::Backend;
+use mantissa_run_folder::FolderError;
 
 use crate::Signal;
 
@@ -15,14 +16,9 @@ pub enum RunError {
         /// Path of the folder.
         path: PathBuf,
     },
-    /// The folder does not contain a run.
-    #[error("`{}` is not a run folder: `{missing}` not found\n  hint: pass a folder that `mantissa run` created, e.g. under `reports/`; a folder without `plan.json` has no results and can be used with `--out` again", .path.display())]
-    NoRun {
-        /// Path of the folder.
-        path: PathBuf,
-        /// Name of the missing file.
-        missing: &'static str,
-    },
+    /// The run folder cannot be read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// Another process writes to the folder.
     #[error("`{}` is being written to by another process", .path.display())]
     Locked {
@@ -59,22 +55,6 @@ pub enum RunError {
         path: PathBuf,
         /// Error of the operating system.
         source: std::io::Error,
-    },
-    /// A file of the run folder is invalid.
-    #[error("`{}`: {}\n  hint: if the file is from another version of mantissa, continue the run with that version", .path.display(), in_one_line(source))]
-    Json {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the parser.
-        source: serde_json::Error,
-    },
-    /// The records cannot be read.
-    #[error("`{}`: {source}", .path.display())]
-    Records {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the reader.
-        source: RecordError,
     },
     /// Data, vocabulary, weights or options are invalid, which affects every cell.
     #[error("{0}")]

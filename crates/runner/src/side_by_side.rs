@@ -63,7 +63,7 @@ pub(crate) fn run_side_by_side(
             all[index] = Some(ended?);
             report(done);
         }
-        Ok(())
+        Ok::<(), RunError>(())
     })?;
     match stop.asked() {
         Some(signal) => Err(RunError::Stopped(signal)),

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use mantissa_core::{
     Axis, AxisValue, Backend, Cell, Environment, Executed, Kernel, KernelTask, MatmulShape, Plan,
     PlannedCell, Profile, Record, Requested, SCHEMA_VERSION, Setting, Status, SuiteInfo, Task, Workload,
-    parse_records,
 };
 use mantissa_inputs::Inputs;
+use mantissa_run_folder::RunReader;
 
 use crate::{
     CellResult, Executor, Finished, Policy, Progress, ProgressEvent, Request, RunError, RunSettings, Signal,
@@ -103,8 +103,8 @@ pub(crate) fn record(status: Status, attempt: u32) -> Record {
 
 /// Returns the records of a run folder.
 pub(crate) fn records(folder: &Path) -> Vec<Record> {
-    let text = std::fs::read_to_string(folder.join("records.jsonl")).unwrap();
-    parse_records(&text).unwrap().records
+    let records = RunReader::new(folder).records().unwrap();
+    records.collect::<Result<_, _>>().unwrap()
 }
 
 /// Executor that returns scripted results in order and stores the requests.

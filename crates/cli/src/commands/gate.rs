@@ -8,11 +8,11 @@ use std::{
 use anyhow::{Result, bail};
 use mantissa_core::write_whole;
 use mantissa_gate::{
-    Baselines, Comparison, Day, Fences, Gate, GateError, GateReport, History, Policy, RunMeasurements,
-    compare as compared, render::terminal_tables,
+    BaselineInfo, Baselines, Comparison, Day, Fences, Gate, GateError, GateReport, History, Policy,
+    RunMeasurements, compare as compared, render::terminal_tables,
 };
-
 use mantissa_report::ReportError;
+use mantissa_run_folder::{ENVIRONMENT_FILE, PLAN_FILE, RECORDS_FILE, SETTINGS_FILE};
 
 use crate::{
     args::{CompareArguments, GateArguments, Judging},
@@ -141,7 +141,7 @@ fn shown(gated: &GateReport) -> String {
 fn baseline(given: &[String], candidate: &RunMeasurements, judging: &Judging) -> Result<RunMeasurements> {
     let folders: Vec<PathBuf> = given.iter().map(PathBuf::from).collect();
     if let ([name], [path]) = (given, folders.as_slice())
-        && !path.join("records.jsonl").is_file()
+        && !path.join(RECORDS_FILE).is_file()
     {
         let may_differ = judging.allow_mismatch.iter().copied().collect();
         return Ok(Baselines::new(&judging.baselines).find(name, candidate, &may_differ)?);
@@ -162,11 +162,11 @@ fn judged(
 
 /// Files that runs and baselines write.
 const RECORDED_FILES: [&str; 8] = [
-    "records.jsonl",
-    "environment.json",
-    "plan.json",
-    "run.json",
-    "baseline.json",
+    RECORDS_FILE,
+    ENVIRONMENT_FILE,
+    PLAN_FILE,
+    SETTINGS_FILE,
+    BaselineInfo::FILE,
     "report.html",
     "summary.md",
     "results.csv",
@@ -177,7 +177,7 @@ fn check_output(out: &Path, arguments: &GateArguments, history: &Path) -> Result
     let same = |path: &Path| path.canonicalize().ok();
     let is_recorded = out
         .parent()
-        .is_some_and(|folder| folder.join("records.jsonl").is_file())
+        .is_some_and(|folder| folder.join(RECORDS_FILE).is_file())
         && out
             .file_name()
             .is_some_and(|name| RECORDED_FILES.iter().any(|file| name == *file));

@@ -11,6 +11,7 @@ use mantissa_report::{
     Align, Report, Table, load, load_side_by_side, render_side_by_side, terminal_tables,
     terminal_tables_within,
 };
+use mantissa_run_folder::SETTINGS_FILE;
 
 use crate::{args::ReportArguments, printer::Printer};
 
@@ -69,7 +70,7 @@ fn check_folder(out: &Path, runs: &[PathBuf]) -> Result<()> {
             out.join(&name)
         };
         let is_same = target.canonicalize().ok() == run.canonicalize().ok();
-        if target.join("run.json").exists() && !is_same {
+        if target.join(SETTINGS_FILE).exists() && !is_same {
             bail!(
                 "cannot write the report to `{}`: it is the folder of another run\n  hint: pass another folder to `--out`",
                 target.display()

@@ -9,7 +9,8 @@ use mantissa_analysis::{fewest_bits, keeps};
 use mantissa_core::{
     Cell, EventKind, Format, FormatTrial, Layout, MatmulPrecision, Plan, Precision, Record, Task,
 };
-use mantissa_report::{Align, SampleSelection, Table, load};
+use mantissa_report::{Align, Table, load};
+use mantissa_run_folder::SampleSelection;
 use mantissa_runner::{Stop, start};
 use mantissa_worker::Burn;
 

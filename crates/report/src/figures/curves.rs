@@ -1,9 +1,10 @@
 //! Loss curves for figures: one per setting, aggregated over its seeds, smoothed and thinned.
 
 use mantissa_core::{Axis, Event, EventKind, Record, Samples, Series, SeriesName};
+use mantissa_run_folder::SampleSelection;
 
 use super::{palette::Colour, thin::thin};
-use crate::{Group, Row, Run, SampleSelection};
+use crate::{Group, Row, Run};
 
 /// Maximum number of points of a line. More than one point per logical pixel would not be visible.
 const MAX_POINTS: usize = 400;

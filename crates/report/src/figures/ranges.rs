@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use mantissa_core::{Format, MetricName, Record, TensorClass, TensorRange};
+use mantissa_run_folder::SampleSelection;
 
 use super::{
     Canvas,
     histogram::{self, Histogram, MAX_PANELS},
 };
-use crate::{Group, Row, Run, SampleSelection, Suite, units};
+use crate::{Group, Row, Run, Suite, units};
 
 /// Shares of the observed values that overflowed, underflowed or became subnormal.
 const SHARES: [MetricName; 3] = [

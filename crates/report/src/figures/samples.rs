@@ -1,6 +1,7 @@
 //! Times of one process, one point each, with outliers and throttled samples marked.
 
 use mantissa_core::{MetricName, Record, Series, SeriesName};
+use mantissa_run_folder::SampleSelection;
 
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
@@ -9,7 +10,7 @@ use super::{
     thin::thin,
 };
 use crate::{
-    Digest, Group, Row, Run, SampleSelection, Suite,
+    Digest, Group, Row, Run, Suite,
     digest::{outliers, times_of},
     units::{self, Scale},
 };

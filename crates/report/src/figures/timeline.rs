@@ -1,6 +1,7 @@
 //! Sensor readings while a cell ran: memory, power, clocks and temperature, one panel each with a common time axis.
 
 use mantissa_core::{EventKind, Record, Samples, Series, SeriesName};
+use mantissa_run_folder::SampleSelection;
 
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
@@ -8,7 +9,7 @@ use super::{
     palette::{self, ALARM_WASH, FAINT, MUTED},
     thin::thin,
 };
-use crate::{Group, Row, Run, SampleSelection, Suite};
+use crate::{Group, Row, Run, Suite};
 
 const PANEL_HEIGHT: f64 = 104.0;
 const PANEL_GAP: f64 = 36.0;

@@ -1,6 +1,7 @@
 //! Distance of a kernel's results from float64 in units in the last place, one histogram per setting.
 
 use mantissa_core::{Axis, Series, SeriesName, TaskKind};
+use mantissa_run_folder::SampleSelection;
 
 use super::{
     Canvas,
@@ -8,7 +9,7 @@ use super::{
     setting::Setting,
     shown_of,
 };
-use crate::{Group, Row, Run, SampleSelection, units};
+use crate::{Group, Row, Run, units};
 
 /// Maximum number of bins. Distances beyond them are too large for a meaningful comparison.
 const MAX_BINS: usize = 1_024;

@@ -1,8 +1,9 @@
 //! Differences between the training losses of two runs. With the same arithmetic, the losses differ only by rounding.
 
 use mantissa_core::SeriesName;
+use mantissa_run_folder::SampleSelection;
 
-use crate::{Row, Run, SampleSelection, figures::curves::curve_of};
+use crate::{Row, Run, figures::curves::curve_of};
 
 /// Number of steps compared. Differences grow from step to step, even with the same arithmetic.
 const STEPS: usize = 20;

@@ -1,4 +1,4 @@
-//! Tests that reading and resuming a tampered run folder writes nothing outside of it.
+//! Tests that a tampered run folder crashes neither resuming nor the report nor the gate, and that nothing is written outside of it.
 
 mod readers;
 

@@ -3,19 +3,28 @@
 use std::{
     collections::BTreeSet,
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use flate2::{Compression, write::GzEncoder};
 use mantissa_core::Status;
 use mantissa_gate::{Baselines, RunMeasurements};
+use mantissa_report::{ExportFormat, Report, RunComparison, csv, export, markdown};
 use mantissa_runner::{
     CellResult, Executor, Finished, Progress, ProgressEvent, ProgressUpdate, Request, RunError, RunFolder,
     Schedule, Stop,
 };
 
 /// Files of a run folder.
-pub const FILES: [&str; 4] = ["plan.json", "run.json", "records.jsonl", "environment.json"];
+pub const FILES: [&str; 5] = [
+    "plan.json",
+    "run.json",
+    "records.jsonl",
+    "environment.json",
+    "cells/c5172c8d996b88bd/0-0/samples.json.gz",
+];
 
 /// Folders between the temporary folder and the run. As many `..` lead out of the run but not out of the temporary
 /// folder.
@@ -24,8 +33,8 @@ const ABOVE: &str = "1/2/3/4/5/6";
 /// Placeholder for an absolute path in the temporary folder.
 pub const ABSOLUTE: &str = "/ABSOLUTE";
 
-/// Returns the content of each of [`FILES`]: a run with eight cells, six of which are left.
-pub fn valid() -> [Vec<u8>; 4] {
+/// Returns the content of each of [`FILES`], with unpacked samples: a run with eight cells, six of which are left.
+pub fn valid() -> [Vec<u8>; 5] {
     let records = include_str!("../../../../tests/fixtures/golden-run/records.jsonl");
     let settings = serde_json::json!({
         "backend": "flex",
@@ -38,10 +47,14 @@ pub fn valid() -> [Vec<u8>; 4] {
         settings.to_string().into_bytes(),
         records
             .split_inclusive('\n')
+            .skip(1)
             .take(2)
             .collect::<String>()
             .into_bytes(),
         include_bytes!("../../../../tests/fixtures/golden-run/environment.json").to_vec(),
+        br#"{"series":[{"name":"train_loss","unit":"nat","x_name":"optimizer step","x":[1.0,2.0,3.0],"y":[0.7,null,0.6]}],
+            "test_correct":"1011","ranges":[],"trials":[]}"#
+            .to_vec(),
     ]
 }
 
@@ -85,7 +98,8 @@ fn below(folder: &Path, except: [&Path; 2], found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Resumes a run folder in which one of [`FILES`] has this content, renders its report, and saves it as a baseline.
+/// Resumes a run folder in which one of [`FILES`] has this content, makes its tables, and if `is_rendered`, its report and a baseline.
+/// Samples are unpacked bytes.
 ///
 /// # Panics
 /// If anything is written outside of the run folder.
@@ -99,8 +113,13 @@ pub fn run(number: usize, bytes: &[u8], is_rendered: bool) -> Result<(), String>
     if let Ok(text) = str::from_utf8(bytes) {
         files[number] = text.replace(ABSOLUTE, &absolute).into_bytes();
     }
+    let mut samples = GzEncoder::new(vec![], Compression::fast());
+    samples.write_all(&files[4]).unwrap();
+    files[4] = samples.finish().unwrap();
     for (name, bytes) in FILES.iter().zip(&files) {
-        fs::write(run.join(name), bytes).unwrap();
+        let path = run.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
     }
     let baselines = root.path().join("baselines");
     let main = baselines.join("main");
@@ -111,10 +130,12 @@ pub fn run(number: usize, bytes: &[u8], is_rendered: bool) -> Result<(), String>
         found
     };
     let before = outside();
-    let done = resumed(&run).and_then(|()| match is_rendered {
-        true => rendered(&run, &baselines),
-        false => Ok(()),
-    });
+    let done = resumed(&run)
+        .and_then(|()| tables(&run))
+        .and_then(|()| match is_rendered {
+            true => rendered(&run, &baselines),
+            false => Ok(()),
+        });
     assert_eq!(
         outside(),
         before,
@@ -136,6 +157,25 @@ fn resumed(run: &Path) -> Result<(), String> {
     let schedule = Schedule::new(&mut folder, fingerprints, Stop::default());
     let ended = schedule.run(&mut Instantly { run }, &mut Silent);
     ended.map(drop).map_err(|error| error.to_string())
+}
+
+/// Makes the tables and exports of a run, and compares it with itself.
+fn tables(run: &Path) -> Result<(), String> {
+    let run = mantissa_report::load(run).map_err(|error| error.to_string())?;
+    let report = || Report::new(&run).map_err(|error| error.to_string());
+    let reports = [report()?, report()?];
+    assert!(!markdown(&reports[0]).is_empty());
+    csv(&reports[0]).map_err(|error| error.to_string())?;
+    if let Err(error) = RunComparison::new(&reports) {
+        let error = error.to_string();
+        assert!(error.starts_with("the runs have no cell in common"), "{error}");
+    }
+    drop(reports);
+    let runs = [run];
+    for format in ExportFormat::ALL {
+        export(&runs, *format, &[]).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 fn rendered(run: &Path, baselines: &Path) -> Result<(), String> {

@@ -1,12 +1,10 @@
-//! Tests with corrupted suites, overrides and records: readers must return an error instead of crashing.
+//! Tests with corrupted suites and overrides: readers must return an error instead of crashing.
 
 mod readers;
 
 use std::path::Path;
 
-use mantissa_core::{
-    Backend, Cell, EventKind, Executed, Fingerprint, Precision, Record, Requested, Setting, Status,
-};
+use mantissa_core::Backend;
 use mantissa_testing::{alone, hostile::assert_robust};
 
 /// Number of mutated inputs of each kind.
@@ -15,48 +13,6 @@ const FILES: u64 = 3000;
 fn file(path: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::fs::read(root.join(path)).unwrap()
-}
-
-/// Returns a record in the form that a run writes.
-fn record() -> Record {
-    let suite = String::from_utf8(file("tests/fixtures/tiny.toml")).unwrap();
-    let suite = mantissa_suite::parse("tiny", "tiny.toml", &suite).unwrap();
-    let workload = suite.workloads(mantissa_core::Profile::Smoke)[0].clone();
-    let setting = Setting::of(&workload, Backend::Flex);
-    Record {
-        schema: mantissa_core::SCHEMA_VERSION,
-        requested: Requested::of(&setting),
-        cell: Cell::new("tiny", workload, setting, 123),
-        repeat: 0,
-        attempt: 1,
-        status: Status::Failed,
-        reason: Some("invented reason".to_owned()),
-        executed: Executed::unverified(),
-        metrics: Default::default(),
-        events: vec![mantissa_core::Event {
-            kind: EventKind::LossScale,
-            step: Some(12),
-            value: Some(0.5),
-            detail: "halved".into(),
-        }],
-        data: None,
-        inputs: None,
-        samples: Some("samples/0-0".into()),
-        fingerprint: Fingerprint {
-            cpu: Some("a processor".into()),
-            cores: 2,
-            memory_bytes: Some(1 << 34),
-            os: "Linux".into(),
-            gpu: None,
-            mantissa: "0.1.0".into(),
-            revision: None,
-            program: None,
-            burn: "0.21.0".into(),
-            peer: None,
-            build: "release".into(),
-        },
-        command: format!("mantissa run tiny -a precision={}", Precision::True32),
-    }
 }
 
 #[test]
@@ -108,18 +64,6 @@ fn overrides_and_values() {
             FILES,
             readers::layout,
         );
-    });
-}
-
-#[test]
-fn records() {
-    alone(|| {
-        let line = serde_json::to_string(&record()).unwrap();
-        let whole = format!("{line}\n{line}\n");
-        let cut = format!("{line}\n\n{line}");
-        let valid = [whole, cut].map(String::into_bytes);
-        assert!(valid.iter().all(|file| readers::records(file).is_ok()));
-        assert_robust("records", &valid, FILES, readers::records);
     });
 }
 

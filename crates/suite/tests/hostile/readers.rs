@@ -1,8 +1,8 @@
-//! Entry points for hostile input: suites, overrides and records from bytes. The fuzz targets call the same functions.
+//! Entry points for hostile input: suites and overrides from bytes. The fuzz targets call the same functions.
 
 use std::fmt::Display;
 
-use mantissa_core::{Axis, AxisValue, Backend, Layout, ParsedRecords, Profile, RecordReader, parse_records};
+use mantissa_core::{Axis, AxisValue, Backend, Layout, Profile};
 use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
 
 /// Maximum length of a suite that is also planned, in bytes.
@@ -64,26 +64,5 @@ pub fn layout(bytes: &[u8]) -> Result<(), String> {
     let layout: Layout = text(bytes)?.parse().map_err(message)?;
     assert_eq!(layout.to_string().parse(), Ok(layout));
     assert!(layout.max_finite().is_finite() && layout.round(1.0) == 1.0);
-    Ok(())
-}
-
-/// Parses `records.jsonl`, both at once and line by line.
-pub fn records(bytes: &[u8]) -> Result<(), String> {
-    let mut reader = RecordReader::new(bytes);
-    let streamed: Result<Vec<_>, _> = reader.by_ref().collect();
-    assert!(reader.whole_bytes() <= bytes.len() as u64);
-    let streamed = streamed.map_err(message)?;
-    // A truncated tail can be invalid UTF-8.
-    let Ok(text) = str::from_utf8(bytes) else {
-        return Ok(());
-    };
-    let ParsedRecords {
-        records, whole_bytes, ..
-    } = parse_records(text).map_err(message)?;
-    assert_eq!(records, streamed);
-    assert_eq!(
-        parse_records(&text[..whole_bytes]).map_err(message)?.records,
-        streamed
-    );
     Ok(())
 }

@@ -4,9 +4,10 @@ use mantissa_core::{
     Axis, Event, EventKind, ExecutedVerdict, Format, MatmulPrecision, MetricName, Precision, Status,
     TensorClass,
 };
+use mantissa_run_folder::SampleSelection;
 
 use super::{Context, Finding, alike};
-use crate::{Row, SampleSelection};
+use crate::Row;
 
 /// Threshold for the share of observed gradients that underflow: the share of weight gradients that Micikevicius et al. found below the
 /// smallest f16 value.

@@ -1,0 +1,99 @@
+//! Collection of the records of a run by cell.
+
+use std::{
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    path::Path,
+    sync::Arc,
+};
+
+use mantissa_core::{CellId, Fingerprint, Record, input_difference};
+
+use crate::{GateError, MeasuredCell, Process, fingerprints::alike};
+
+/// Cells of the records that are added in the order of the file.
+pub(crate) struct CellCollector {
+    /// True for a baseline, which contains every process once.
+    once: bool,
+    begun: Arc<str>,
+    cells: HashMap<CellId, MeasuredCell>,
+    /// Fingerprint of the records so far.
+    pub(crate) fingerprint: Option<Fingerprint>,
+}
+
+/// Reason for which a record does not belong to the records before it.
+pub(crate) enum Problem {
+    ManyMachines,
+    Malformed(String),
+}
+
+impl Problem {
+    /// Returns the error for a line of `records.jsonl`.
+    pub(crate) fn at(self, path: &Path, line: usize) -> GateError {
+        let path = path.to_owned();
+        match self {
+            Self::ManyMachines => GateError::ManyMachines { path, line },
+            Self::Malformed(reason) => GateError::Malformed { path, line, reason },
+        }
+    }
+}
+
+impl CellCollector {
+    /// Creates a collector without cells, for a run that started at `begun`.
+    pub(crate) fn new(once: bool, begun: &str) -> Self {
+        Self {
+            once,
+            begun: begun.into(),
+            cells: HashMap::new(),
+            fingerprint: None,
+        }
+    }
+
+    /// Adds a record. A later attempt replaces an earlier one.
+    pub(crate) fn add(&mut self, record: Record) -> Result<(), Problem> {
+        match &self.fingerprint {
+            Some(first) if !alike(first, &record.fingerprint) => return Err(Problem::ManyMachines),
+            // Cells on a CPU do not record a GPU, and a run can contain both kinds.
+            Some(first) if first.gpu.is_some() || record.fingerprint.gpu.is_none() => {}
+            _ => self.fingerprint = Some(record.fingerprint.clone()),
+        }
+        let cell = match self.cells.entry(record.cell.id.clone()) {
+            Entry::Occupied(place) => place.into_mut(),
+            Entry::Vacant(place) => place.insert(MeasuredCell {
+                cell: record.cell.clone(),
+                command: record.command.clone(),
+                inputs: record.inputs.clone(),
+                data: record.data.clone(),
+                processes: vec![],
+            }),
+        };
+        let id = &cell.cell.id;
+        if let Some(differs) = input_difference(cell.inputs.as_deref(), record.inputs.as_deref()) {
+            return Err(Problem::Malformed(format!(
+                "cell {id} has other input files than in an earlier record: {differs}"
+            )));
+        }
+        let process = Process::of(record, &self.begun);
+        let mut known = cell.processes.iter_mut();
+        match known.find(|known| known.repeat == process.repeat) {
+            Some(known) if self.once || known.attempt == process.attempt => {
+                return Err(Problem::Malformed(format!(
+                    "process {} of cell {id} occurs twice",
+                    process.repeat
+                )));
+            }
+            Some(known) if known.attempt < process.attempt => *known = process,
+            Some(_) => {}
+            None => cell.processes.push(process),
+        }
+        Ok(())
+    }
+
+    /// Returns the cells, with their processes ordered by their number.
+    pub(crate) fn into_cells(self) -> BTreeMap<CellId, MeasuredCell> {
+        let mut cells: BTreeMap<CellId, MeasuredCell> = self.cells.into_iter().collect();
+        for measured in cells.values_mut() {
+            measured.processes.sort_by_key(|process| process.repeat);
+        }
+        cells
+    }
+}

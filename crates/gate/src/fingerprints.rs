@@ -1,0 +1,30 @@
+//! Comparison of machines and programs.
+
+use mantissa_core::Fingerprint;
+
+/// Returns true if both records can come from the same run, i.e. from the same program on the same machine.
+pub(crate) fn alike(one: &Fingerprint, other: &Fingerprint) -> bool {
+    let gpus = one.gpu.as_ref().zip(other.gpu.as_ref());
+    // The number of cores matters only if the CPU computes.
+    one.cpu == other.cpu
+        && (gpus.is_some() || one.cores == other.cores)
+        && gpus.is_none_or(|(one, other)| one.name == other.name && one.driver == other.driver)
+        && one.build == other.build
+        && one.peer == other.peer
+        && same_program(one, other)
+}
+
+/// Compares the hashes of the program files if both are known, else the revisions.
+pub fn same_program(one: &Fingerprint, other: &Fingerprint) -> bool {
+    match (&one.program, &other.program) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.revision == other.revision,
+    }
+}
+
+/// Describes a program: `0123456789ab (release, fedcba9876543210)`.
+pub fn program_of(fingerprint: &Fingerprint) -> String {
+    let revision = fingerprint.revision.as_deref().unwrap_or("an unknown revision");
+    let file = fingerprint.program.as_ref().map(|file| format!(", {file}"));
+    format!("{revision} ({}{})", fingerprint.build, file.unwrap_or_default())
+}

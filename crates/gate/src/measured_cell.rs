@@ -1,0 +1,145 @@
+//! Measurements of a cell: values by metric and process.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use mantissa_analysis::median;
+use mantissa_core::{Cell, DataSource, Executed, InputFile, MetricName, Record, Status};
+
+/// Measurements of a cell.
+#[derive(Debug, Clone)]
+pub struct MeasuredCell {
+    /// The cell.
+    pub cell: Cell,
+    /// Command that measures the cell again.
+    pub command: String,
+    /// Input files that the cell read; absent in records of versions before 0.2.
+    pub inputs: Option<Vec<InputFile>>,
+    /// Source of the data.
+    pub data: Option<DataSource>,
+    /// Processes of the cell, ordered by their number.
+    pub processes: Vec<Process>,
+}
+
+/// Measurements of a process.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Number of the process within its cell, from 0.
+    pub repeat: u32,
+    /// Number of the attempt.
+    pub(crate) attempt: u32,
+    /// Start time of the run that the process belongs to (RFC 3339, UTC).
+    pub begun: Arc<str>,
+    /// Exit status.
+    pub status: Status,
+    /// Reason of the status, unless it is `ok`.
+    pub reason: Option<String>,
+    /// Arithmetic observed in hardware.
+    pub executed: Executed,
+    /// Value of each metric. A metric that is not available is missing.
+    pub values: BTreeMap<MetricName, Reading>,
+}
+
+/// Value of a metric in a record.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// The estimate, in the metric's unit.
+    pub value: f64,
+    /// Number of samples behind the estimate.
+    pub n: Option<u64>,
+}
+
+impl MeasuredCell {
+    /// Returns an identifier of the cell's inputs: the hashes of the input files and of the data, which may be synthetic. Returns `None` if
+    /// the cell has neither.
+    pub fn input_id(&self) -> Option<String> {
+        let files = self.inputs.iter().flatten().map(|file| file.hash.as_str());
+        let made = self.data.iter().map(|data| data.hash.as_str());
+        let all: Vec<&str> = files.chain(made).collect();
+        (!all.is_empty()).then(|| all.join("+"))
+    }
+
+    /// Returns true if any process of the cell was started.
+    pub fn was_tried(&self) -> bool {
+        self.processes
+            .iter()
+            .any(|process| process.status != Status::Skipped)
+    }
+
+    /// Returns the reason if the cell was skipped.
+    pub fn skip_reason(&self) -> Option<&str> {
+        let process = self.processes.first().filter(|_| !self.was_tried())?;
+        process.reason.as_deref()
+    }
+
+    /// Returns the processes with status `ok`.
+    pub fn completed(&self) -> impl Iterator<Item = &Process> {
+        self.processes
+            .iter()
+            .filter(|process| process.status == Status::Ok)
+    }
+
+    /// Returns the values of a metric, one per completed process.
+    pub fn values(&self, metric: MetricName) -> Vec<f64> {
+        self.completed()
+            .filter_map(|process| Some(process.values.get(&metric)?.value))
+            .collect()
+    }
+
+    /// Returns one value per run (the median over its processes) if at least `least` runs have the metric; otherwise one value per process.
+    /// Processes of one run are not independent because they share the state of the machine.
+    pub fn independent_values(&self, metric: MetricName, least: usize) -> Vec<f64> {
+        let mut runs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for process in self.completed() {
+            if let Some(reading) = process.values.get(&metric) {
+                runs.entry(&process.begun).or_default().push(reading.value);
+            }
+        }
+        match runs.len() >= least {
+            true => runs
+                .into_values()
+                .filter_map(|run| Some(median(run)?.value))
+                .collect(),
+            false => self.values(metric),
+        }
+    }
+
+    /// Returns the median over the completed processes for every metric that all of them have.
+    pub fn medians(&self) -> BTreeMap<MetricName, f64> {
+        let completed = self.completed().count();
+        let metrics: BTreeSet<MetricName> = self
+            .completed()
+            .flat_map(|process| process.values.keys().copied())
+            .collect();
+        let of_all = |metric| {
+            let values = self.values(metric);
+            let all = values.len() == completed;
+            Some((metric, median(values)?.value)).filter(|_| all)
+        };
+        metrics.into_iter().filter_map(of_all).collect()
+    }
+}
+
+impl Process {
+    /// Creates the process of a record, from a run that started at `begun`.
+    pub(crate) fn of(record: Record, begun: &Arc<str>) -> Self {
+        let values = record.metrics.into_iter().filter_map(|(name, metric)| {
+            let reading = Reading {
+                value: metric.value?,
+                n: metric.n,
+            };
+            Some((name, reading))
+        });
+        Self {
+            repeat: record.repeat,
+            attempt: record.attempt,
+            begun: Arc::clone(begun),
+            status: record.status,
+            reason: record.reason,
+            executed: record.executed,
+            values: values.collect(),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Run folder. Records are appended and synced, and recorded data is never overwritten.
+
+mod atomic_file;
+mod attempt_files;
+mod record_file;
+mod settings;
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use mantissa_core::{CellId, Environment, Plan, Record, create_folder_below};
+use mantissa_run_folder::{
+    DEVICES_FILE, ENVIRONMENT_FILE, FolderError, PLAN_FILE, RunReader, SETTINGS_FILE, SUITES_FOLDER,
+};
+
+pub(crate) use self::{
+    atomic_file::refuse_link,
+    attempt_files::{has_samples, write_output},
+};
+use self::{
+    atomic_file::{replace, sync_directory, write_json},
+    record_file::RecordFile,
+};
+pub use self::{
+    attempt_files::write_samples,
+    settings::{CACHE, MAX_REPEATS, RunSettings, recorded},
+};
+use crate::{RunError, cooldown::GpuBaseline, error::At as _, ledger::Ledger};
+
+/// Open run folder, locked against other processes.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    /// Handle of the folder, which stays valid if the folder is renamed.
+    handle: File,
+    records: RecordFile,
+    ledger: Ledger,
+    devices: BTreeMap<String, GpuBaseline>,
+    /// Plan of the run.
+    pub plan: Arc<Plan>,
+    /// Settings of the run.
+    pub settings: RunSettings,
+    /// Environment of the run.
+    pub environment: Environment,
+}
+
+impl RunFolder {
+    /// Creates the folder of a new run with copies of its suites, `texts`. The plan is written last: without a plan, a
+    /// folder is not a run and can be used again.
+    ///
+    /// # Errors
+    /// [`RunError::Occupied`] if the folder contains a run; I/O errors.
+    pub fn create(
+        path: &Path,
+        plan: Plan,
+        settings: RunSettings,
+        texts: &BTreeMap<String, String>,
+        environment: Environment,
+    ) -> Result<Self, RunError> {
+        let suites = create_folder_below(path, Path::new(SUITES_FOLDER)).at(&path.join(SUITES_FOLDER))?;
+        let records = RecordFile::lock(path)?;
+        if path.join(PLAN_FILE).exists() || !records.is_empty()? {
+            return Err(RunError::Occupied {
+                path: path.to_owned(),
+            });
+        }
+        for (name, text) in texts {
+            let file = suites.join(format!("{name}.toml"));
+            replace(&file, |file| file.write_all(text.as_bytes()))?;
+        }
+        write_json(&path.join(ENVIRONMENT_FILE), &environment)?;
+        write_json(&path.join(SETTINGS_FILE), &settings)?;
+        sync_directory(path).at(path)?;
+        write_json(&path.join(PLAN_FILE), &plan)?;
+        sync_directory(path).at(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            handle: File::open(path).at(path)?,
+            records,
+            ledger: Ledger::default(),
+            devices: BTreeMap::new(),
+            plan: Arc::new(plan),
+            settings,
+            environment,
+        })
+    }
+
+    /// Opens the folder of an earlier run. The returned flag is true if the last record was cut off by a crash or a
+    /// full disk and had to be removed.
+    ///
+    /// # Errors
+    /// [`RunError::Folder`] or [`RunError::Locked`].
+    pub fn open(path: &Path) -> Result<(Self, bool), RunError> {
+        let (plan, settings) = recorded(path)?;
+        let reader = RunReader::new(path);
+        let environment = reader.environment()?;
+        let devices = match reader.json(DEVICES_FILE) {
+            // A run without a GPU does not have this file.
+            Err(FolderError::NotARun { .. }) => BTreeMap::new(),
+            read => read?,
+        };
+        let mut records = RecordFile::lock(path)?;
+        let mut reader = reader.records()?;
+        let mut ledger = Ledger::default();
+        for record in reader.by_ref() {
+            ledger.note(&record?);
+        }
+        records.keep(reader.whole_bytes(), reader.cut())?;
+        let folder = Self {
+            path: path.to_owned(),
+            handle: File::open(path).at(path)?,
+            records,
+            ledger,
+            devices,
+            plan: Arc::new(plan),
+            settings,
+            environment,
+        };
+        Ok((folder, reader.cut()))
+    }
+
+    /// Increases the number of repeats of each cell.
+    ///
+    /// # Errors
+    /// Fewer repeats than already planned; I/O errors.
+    pub(crate) fn grow(&mut self, repeats: u32) -> Result<(), RunError> {
+        let planned = self.settings.repeats;
+        if repeats < planned {
+            let error = format!(
+                "`{}` has {planned} repeats, which cannot be reduced to {repeats}",
+                self.path.display()
+            );
+            return Err(RunError::Input(error));
+        }
+        if repeats > planned {
+            self.settings.repeats = repeats;
+            write_json(&self.path.join(SETTINGS_FILE), &self.settings)?;
+            sync_directory(&self.path).at(&self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the path at which the folder was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns a path that stays valid if the folder is renamed, where the system supports it.
+    pub(crate) fn place(&self) -> PathBuf {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd as _;
+            let place = format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd());
+            if fs::metadata(&place).is_ok() {
+                return place.into();
+            }
+        }
+        self.path.clone()
+    }
+
+    /// Returns an error with the path of the folder instead of its [`place`](Self::place).
+    pub(crate) fn named(&self, error: RunError) -> RunError {
+        let place = self.place();
+        let named = |path: PathBuf| match path.strip_prefix(&place) {
+            Ok(below) => self.path.join(below),
+            Err(_) => path,
+        };
+        match error {
+            RunError::Full { path, source } => RunError::Full {
+                path: named(path),
+                source,
+            },
+            RunError::Io { path, source } => RunError::Io {
+                path: named(path),
+                source,
+            },
+            RunError::Samples(text) => {
+                let place = place.display().to_string();
+                RunError::Samples(text.replace(&place, &self.path.display().to_string()))
+            }
+            error => error,
+        }
+    }
+
+    /// Checks that the folder and its records still have their paths.
+    ///
+    /// # Errors
+    /// [`RunError::Moved`]. The records up to now are in the renamed folder.
+    pub(crate) fn check_path(&self) -> Result<(), RunError> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let open = self.handle.metadata().at(&self.path)?;
+            let named = fs::metadata(&self.path);
+            if !named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
+                let now = fs::read_link(self.place()).ok().filter(|now| now.is_dir());
+                let outcome = match now {
+                    Some(now) => format!(
+                        "renamed to `{}`\n  hint: continue with `--resume {}`; the records are complete",
+                        now.display(),
+                        now.display()
+                    ),
+                    None => "renamed or removed".to_owned(),
+                };
+                return Err(RunError::Moved {
+                    path: self.path.clone(),
+                    outcome,
+                });
+            }
+            self.records.check_path()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the state of the GPUs before their first cell, by UUID.
+    pub(crate) fn devices(&self) -> &BTreeMap<String, GpuBaseline> {
+        &self.devices
+    }
+
+    /// Stores the state of the GPUs if it has changed.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(crate) fn keep_devices(&mut self, devices: &BTreeMap<String, GpuBaseline>) -> Result<(), RunError> {
+        if self.devices != *devices {
+            write_json(&self.place().join(DEVICES_FILE), devices)?;
+            sync_directory(&self.place()).at(&self.path)?;
+            self.devices.clone_from(devices);
+        }
+        Ok(())
+    }
+
+    /// Returns the ledger of the records.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Appends one record and syncs it to disk. A record that cannot be written completely is removed again.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn append(&mut self, record: &Record) -> Result<(), RunError> {
+        self.records.append(record, &self.place())?;
+        self.ledger.note(record);
+        Ok(())
+    }
+
+    /// Returns the path of an attempt's files, relative to the run folder.
+    pub fn attempt(cell: &CellId, repeat: u32, attempt: u32) -> String {
+        format!("cells/{cell}/{repeat}-{attempt}")
+    }
+
+    /// Creates the folder of the first attempt from `least` on that does not exist yet, and returns the number of the
+    /// attempt. Existing folders are not reused: they may have files without a record, and a worker of a killed run may
+    /// still write to them.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn claim(&self, cell: &CellId, repeat: u32, least: u32) -> Result<u32, RunError> {
+        let place = self.place();
+        let cells = place.join("cells");
+        let of_cell = cells.join(cell.as_str());
+        let is_new = !of_cell.exists();
+        create_folder_below(&place, &Path::new("cells").join(cell.as_str())).at(&of_cell)?;
+        if is_new {
+            sync_directory(&cells)
+                .and_then(|()| sync_directory(&place))
+                .at(&cells)?;
+        }
+        for attempt in least..u32::MAX {
+            let folder = place.join(Self::attempt(cell, repeat, attempt));
+            match fs::create_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made.and_then(|()| sync_directory(&of_cell)).at(&folder)?;
+                    return Ok(attempt);
+                }
+            }
+        }
+        let error = format!("cell `{cell}` has no unused attempt number");
+        Err(RunError::Input(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mantissa_core::Status;
+    use mantissa_run_folder::RECORDS_FILE;
+
+    use super::*;
+    use crate::testing;
+
+    fn create(path: &Path) -> Result<RunFolder, RunError> {
+        RunFolder::create(
+            path,
+            testing::plan(2),
+            testing::settings(),
+            &BTreeMap::new(),
+            testing::environment(),
+        )
+    }
+
+    #[test]
+    fn a_folder_that_holds_a_run_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(create(dir.path()).unwrap());
+        assert!(matches!(create(dir.path()), Err(RunError::Occupied { .. })));
+    }
+
+    #[test]
+    fn a_folder_without_a_run_cannot_be_resumed() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = RunFolder::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("`plan.json` not found"), "{error}");
+    }
+
+    #[test]
+    fn two_processes_never_write_to_one_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let _held = create(dir.path()).unwrap();
+        assert!(matches!(
+            RunFolder::open(dir.path()),
+            Err(RunError::Locked { .. })
+        ));
+    }
+
+    /// Creates a folder with three records. Returns the content of `records.jsonl`.
+    fn three_records(path: &Path) -> Vec<u8> {
+        let mut folder = create(path).unwrap();
+        for (status, attempt) in [(Status::Failed, 0), (Status::Timeout, 1), (Status::Ok, 2)] {
+            let mut record = testing::record(status, attempt);
+            record.reason = Some("über".into()); // a cut can split a two-byte character
+            folder.append(&record).unwrap();
+        }
+        fs::read(path.join(RECORDS_FILE)).unwrap()
+    }
+
+    #[test]
+    fn records_that_are_cut_at_any_byte_keep_exactly_their_whole_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = three_records(dir.path());
+        let file = dir.path().join(RECORDS_FILE);
+        for length in 0..=text.len() {
+            fs::write(&file, &text[..length]).unwrap();
+            let whole = text[..length]
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |end| end + 1);
+            let lines = text[..whole].iter().filter(|byte| **byte == b'\n').count();
+            let (folder, cut) = RunFolder::open(dir.path()).unwrap();
+            assert_eq!(cut, length > whole, "cut at byte {length}");
+            assert_eq!(folder.ledger().records(), lines, "cut at byte {length}");
+            assert_eq!(fs::read(&file).unwrap(), text[..whole], "cut at byte {length}");
+        }
+    }
+
+    #[test]
+    fn what_is_appended_after_a_cut_begins_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = three_records(dir.path());
+        fs::write(dir.path().join(RECORDS_FILE), &text[..text.len() - 2]).unwrap();
+        let (mut folder, cut) = RunFolder::open(dir.path()).unwrap();
+        assert!(cut);
+        folder.append(&testing::record(Status::Oom, 3)).unwrap();
+        drop(folder);
+        let (folder, cut) = RunFolder::open(dir.path()).unwrap();
+        assert!(!cut);
+        assert_eq!(folder.ledger().records(), 3);
+        let statuses: Vec<Status> = testing::records(dir.path())
+            .iter()
+            .map(|record| record.status)
+            .collect();
+        assert_eq!(statuses, [Status::Failed, Status::Timeout, Status::Oom]);
+    }
+
+    #[test]
+    fn a_folder_that_was_left_before_its_plan_is_no_run_and_can_be_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(create(dir.path()).unwrap());
+        for lost in [PLAN_FILE, SETTINGS_FILE, ENVIRONMENT_FILE, RECORDS_FILE] {
+            // The plan is written last. Without it, any of the other files may be missing.
+            fs::remove_file(dir.path().join(PLAN_FILE)).unwrap();
+            let _ = fs::remove_file(dir.path().join(lost));
+            fs::write(dir.path().join("plan.json.part"), "{\"profile\":").unwrap();
+            assert!(matches!(
+                RunFolder::open(dir.path()),
+                Err(RunError::Folder(FolderError::NotARun { .. }))
+            ));
+            drop(create(dir.path()).unwrap());
+            let (folder, cut) = RunFolder::open(dir.path()).unwrap();
+            assert_eq!((folder.plan.cells.len(), cut), (2, false));
+        }
+    }
+
+    #[test]
+    fn an_attempt_has_a_folder_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = create(dir.path()).unwrap();
+        let cell = testing::cell(64).id;
+        let claims = [(0, 0), (0, 0), (1, 0), (0, 1), (0, 7)];
+        let claimed = claims.map(|(repeat, least)| folder.claim(&cell, repeat, least).unwrap());
+        assert_eq!(claimed, [0, 1, 0, 2, 7]);
+    }
+}

@@ -1,0 +1,129 @@
+//! `run.json`: settings of a run that its plan does not have.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use mantissa_core::{Backend, Plan, check_file_name};
+use mantissa_inputs::Inputs;
+use mantissa_run_folder::{PLAN_FILE, RunReader, SETTINGS_FILE};
+use serde::{Deserialize, Serialize};
+
+use crate::{Policy, RunError};
+
+/// Folder of the cache for tokenized data and compiled kernels, relative to the current directory. Entries are named by
+/// content hash.
+pub const CACHE: &str = ".mantissa/cache";
+
+/// Maximum number of repeats of a cell.
+pub const MAX_REPEATS: u32 = 10_000;
+
+/// Content of `run.json`: everything besides the plan that is needed to resume a run and to print the command that
+/// reproduces a record.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSettings {
+    /// Backend, after `--backend auto` is resolved.
+    pub backend: Backend,
+    /// Paths of data, weights and vocabulary as given by the user.
+    pub inputs: Inputs,
+    /// Base folder of relative paths. Absent in runs of earlier versions, whose paths are relative to the current
+    /// directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// Number of processes per cell.
+    pub repeats: u32,
+    /// Suite files by suite name, as given by the user.
+    pub suites: BTreeMap<String, PathBuf>,
+    /// Command of the peer, a program that computes with another framework; empty: burn computes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peer: Vec<String>,
+    /// Order, cooldown, retries and handling of a busy GPU.
+    #[serde(default)]
+    pub policy: Policy,
+}
+
+impl RunSettings {
+    /// Checks that `run.json` can store every path.
+    ///
+    /// # Errors
+    /// A path that is not UTF-8.
+    pub(crate) fn check_paths(&self) -> Result<(), RunError> {
+        let given = self.inputs.data.values().chain(self.inputs.weights.values());
+        let given = given.chain(&self.inputs.vocabulary).chain(self.suites.values());
+        match given.into_iter().find(|path| path.to_str().is_none()) {
+            None => Ok(()),
+            Some(path) => Err(RunError::Input(format!(
+                "the path `{}` is not UTF-8, so `{SETTINGS_FILE}` cannot store it\n  hint: rename the file",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Returns [`inputs`](Self::inputs) with relative paths resolved against [`directory`](Self::directory).
+    pub fn resolved_inputs(&self) -> Inputs {
+        let mut inputs = self.inputs.clone();
+        let Some(directory) = &self.directory else {
+            return inputs;
+        };
+        let given = inputs.data.values_mut().chain(inputs.weights.values_mut());
+        let given = given.chain(&mut inputs.vocabulary);
+        given.for_each(|path| *path = directory.join(&path));
+        inputs
+    }
+}
+
+/// Reads the plan and the settings of a run.
+///
+/// # Errors
+/// A folder without a run, or a malformed file.
+pub fn recorded(path: &Path) -> Result<(Plan, RunSettings), RunError> {
+    let run = RunReader::new(path);
+    Ok((read_plan(&run, path)?, read_settings(&run, path)?))
+}
+
+fn read_plan(run: &RunReader, path: &Path) -> Result<Plan, RunError> {
+    let plan = run.plan()?;
+    let of_suites = plan.suites.iter().map(|suite| &suite.name);
+    let of_cells = plan.cells.iter().map(|planned| &planned.cell.suite);
+    check_names(of_suites.chain(of_cells), &path.join(PLAN_FILE))?;
+    Ok(plan)
+}
+
+fn read_settings(run: &RunReader, path: &Path) -> Result<RunSettings, RunError> {
+    let mut settings: RunSettings = run.json(SETTINGS_FILE)?;
+    let path = path.join(SETTINGS_FILE);
+    if !(1..=MAX_REPEATS).contains(&settings.repeats) {
+        return Err(RunError::Input(format!(
+            "`{}` has {} repeats, expected 1 to {MAX_REPEATS}",
+            path.display(),
+            settings.repeats
+        )));
+    }
+    check_names(settings.suites.keys(), &path)?;
+    // The content of another cache cannot be trusted.
+    settings.inputs.cache = CACHE.into();
+    Ok(settings)
+}
+
+/// Rejects names of suites that cannot be used as file names.
+fn check_names<'a>(mut names: impl Iterator<Item = &'a String>, file: &Path) -> Result<(), RunError> {
+    names.try_for_each(|name| {
+        check_file_name(name).map_err(|problem| RunError::Input(format!("`{}`: {problem}", file.display())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn settings_of_a_run_that_knew_no_policy_have_the_defaults() {
+        let mut settings = serde_json::to_value(testing::settings()).unwrap();
+        settings.as_object_mut().unwrap().remove("policy");
+        let read: RunSettings = serde_json::from_value(settings).unwrap();
+        assert_eq!(read.policy, Policy::default());
+    }
+}
