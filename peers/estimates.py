@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Reference results for the statistics of crates/analysis, from SciPy.
 
-Writes crates/analysis/tests/golden/statistics.json: samples and SciPy's results for them. If SciPy has no exact result
-(signed ranks and Mann-Whitney U with ties), the script enumerates every permutation. If SciPy has no function (Hodges-Lehmann
-intervals), it evaluates the definition by brute force: every factor or shift that the test does not reject at 5 %.
+Writes crates/analysis/tests/golden/statistics.json: samples and SciPy's results for them. Where SciPy does not compute an exact result
+(signed ranks and Mann-Whitney U with ties), the script enumerates every permutation. Where SciPy lacks a function (Hodges-Lehmann
+intervals), the script applies the definition: it collects every factor that the exact test does not reject at 5 %.
 The bootstrap distribution of a sample of five is enumerated (5^5 resamples), so the limits of the BCa interval have no
 Monte-Carlo error.
 """
@@ -39,11 +39,11 @@ def samples():
 
 def mann_whitney(a, b):
     tied = len(set(a + b)) < len(a + b)
-    few = len(a) + len(b) <= 40
-    if few and tied:
+    small = len(a) + len(b) <= 40
+    if small and tied:
         method = stats.PermutationMethod(n_resamples=np.inf, batch=10_000)
     else:
-        method = "exact" if few else "asymptotic"
+        method = "exact" if small else "asymptotic"
     result = stats.mannwhitneyu(a, b, method=method)
     return {"u": float(result.statistic), "p": float(result.pvalue)}
 
@@ -62,8 +62,8 @@ def hodges_lehmann(a, b):
     middle = np.exp(np.median(np.log(quotients)))
     # The result of the test changes only at quotients, so test both sides of each quotient.
     sides = [f * side for f in quotients for side in (1 - 1e-9, 1 + 1e-9)]
-    kept = [f for f in sides if stats.mannwhitneyu(a, [f * y for y in b], method="exact").pvalue > 0.05]
-    return {"ratio": float(middle), "low": float(min(kept)), "high": float(max(kept))}
+    accepted = [f for f in sides if stats.mannwhitneyu(a, [f * y for y in b], method="exact").pvalue > 0.05]
+    return {"ratio": float(middle), "low": float(min(accepted)), "high": float(max(accepted))}
 
 
 def bca_mean(values):
@@ -72,8 +72,8 @@ def bca_mean(values):
     mean = np.mean(values)
     below = (np.sum(resamples < mean - 1e-12) + np.sum(resamples <= mean + 1e-12)) / 2 / len(resamples)
     z0, z = stats.norm.ppf(below), stats.norm.ppf(0.975)
-    left_out = np.array([np.mean(np.delete(values, i)) for i in range(len(values))])
-    d = left_out.mean() - left_out
+    jackknife = np.array([np.mean(np.delete(values, i)) for i in range(len(values))])
+    d = jackknife.mean() - jackknife
     a = np.sum(d**3) / (6 * np.sum(d**2) ** 1.5)
     tails = [stats.norm.cdf(z0 + (z0 + s) / (1 - a * (z0 + s))) for s in (-z, z)]
     low, high = np.quantile(resamples, tails)
@@ -107,7 +107,7 @@ def main():
         ("log_normal_30", "log_normal_40"), ("ticks_30", "ticks_45"), ("normal_12", "log_normal_40"),
     ]  # fmt: skip
     same_length = [("normal_5", "normal_5_shifted"), ("normal_8", "normal_12"), ("ticks_7", "ticks_9"), ("ticks_30", "ticks_45")]
-    cut = lambda a, b: tuple(s[name][: min(len(s[a]), len(s[b]), 16)] for name in (a, b))
+    truncated = lambda a, b: tuple(s[name][: min(len(s[a]), len(s[b]), 16)] for name in (a, b))
     ps = [0.011, 0.04, 0.002, 0.5, 0.03]
     order = np.argsort(ps)
     steps = np.array([(len(ps) - i) * ps[at] for i, at in enumerate(order)])
@@ -125,7 +125,7 @@ def main():
             for k, n in ((0, 7), (3, 7), (81, 263), (9196, 9996), (50, 50))
         ],
         "mann_whitney": [{"first": a, "second": b, **mann_whitney(s[a], s[b])} for a, b in pairs],
-        "signed_rank": [{"first": a, "second": b, "n": len(cut(a, b)[0]), "p": signed_rank(*cut(a, b))} for a, b in same_length],
+        "signed_rank": [{"first": a, "second": b, "n": len(truncated(a, b)[0]), "p": signed_rank(*truncated(a, b))} for a, b in same_length],
         "hodges_lehmann": [{"first": a, "second": b, **hodges_lehmann(s[a], s[b])} for a, b in pairs[:2]],
         "mcnemar": [
             {"first": a, "second": b, "p": float(stats.binomtest(a, a + b).pvalue)}

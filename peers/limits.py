@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import median
 
 
-def measured(folder):
-    """Returns the median of each metric, by workload, attention and precision."""
+def read_metrics(folder):
+    """Returns the median of each metric over processes, by workload, attention and precision."""
     cells = defaultdict(lambda: defaultdict(list))
     for line in (folder / "records.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -26,24 +26,24 @@ def measured(folder):
 
 
 def main(race):
-    frameworks = [measured(Path(race) / name) for name in ("burn", "pytorch")]
-    both = [key for key in frameworks[0] if key in frameworks[1]]
-    most = {
-        precision: max(of[key].get("flops_per_second", 0) for of in frameworks for key in both if key[2] == precision)
-        for precision in {key[2] for key in both}
+    frameworks = [read_metrics(Path(race) / name) for name in ("burn", "pytorch")]
+    keys = [key for key in frameworks[0] if key in frameworks[1]]
+    fastest_matmul = {
+        precision: max(cells[key].get("flops_per_second", 0) for cells in frameworks for key in keys if key[2] == precision)
+        for precision in {key[2] for key in keys}
     }
     print("| operation | precision | limit | burn | PyTorch | burn, % of limit | PyTorch, % of limit | burn / PyTorch |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
-    for key in both:
+    for key in keys:
         name, attention, precision = key
-        burn, torch = (of[key] for of in frameworks)
+        burn, torch = (cells[key] for cells in frameworks)
         if "flops_per_second" in burn:
-            of, unit, limit = "flops_per_second", "GFLOP/s", most[precision]
+            metric, unit, limit = "flops_per_second", "GFLOP/s", fastest_matmul[precision]
         elif "copy_bytes_per_second" in burn:
-            of, unit, limit = "bytes_per_second", "GB/s", max(burn["copy_bytes_per_second"], torch["copy_bytes_per_second"])
+            metric, unit, limit = "bytes_per_second", "GB/s", max(burn["copy_bytes_per_second"], torch["copy_bytes_per_second"])
         else:
             continue
-        by_burn, by_torch = burn[of], torch[of]
+        by_burn, by_torch = burn[metric], torch[metric]
         operation = f"{name}, {attention}" if name == "attention" else name
         print(
             f"| {operation} | {precision} | {limit / 1e9:.0f} {unit} | {by_burn / 1e9:.1f} | {by_torch / 1e9:.1f} | {by_burn / limit:.0%} | {by_torch / limit:.0%} | {by_burn / by_torch:.2f} |"

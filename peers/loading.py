@@ -20,7 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-HIDDEN, INNER, WORDS, LAYER = 1024, 4096, 32_000, 16_779_264
+HIDDEN, INNER, VOCABULARY = 1024, 4096, 32_000
+LAYER_PARAMETERS = 16_779_264
 
 SUITE = """
 title = "Loading"
@@ -51,14 +52,14 @@ def config(layers):
     return {
         "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu", "hidden_size": HIDDEN,
         "intermediate_size": INNER, "num_hidden_layers": layers, "num_attention_heads": 16, "num_key_value_heads": 16,
-        "head_dim": 64, "vocab_size": WORDS, "max_position_embeddings": 2048, "rms_norm_eps": 1e-6,
+        "head_dim": 64, "vocab_size": VOCABULARY, "max_position_embeddings": 2048, "rms_norm_eps": 1e-6,
         "rope_theta": 10000.0, "tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False,
         "bos_token_id": 1, "eos_token_id": 2,
     }
 
 
 def shapes(layers):
-    yield "model.embed_tokens.weight", [WORDS, HIDDEN]
+    yield "model.embed_tokens.weight", [VOCABULARY, HIDDEN]
     yield "model.norm.weight", [HIDDEN]
     for layer in range(layers):
         name = f"model.layers.{layer}"
@@ -71,8 +72,9 @@ def shapes(layers):
         yield f"{name}.post_attention_layernorm.weight", [HIDDEN]
 
 
-def make(folder, gb):
-    layers = max(1, round((gb * 1e9 / 4 - WORDS * HIDDEN) / LAYER))
+def write_checkpoint(folder, gb):
+    """Writes the configuration and the weights. Returns the path of the weights and their size in bytes."""
+    layers = max(1, round((gb * 1e9 / 4 - VOCABULARY * HIDDEN) / LAYER_PARAMETERS))
     (folder / "config.json").write_text(json.dumps(config(layers)))
     header, end = {}, 0
     for name, shape in shapes(layers):
@@ -93,6 +95,7 @@ def make(folder, gb):
 
 
 def read(path):
+    """Returns the seconds that it takes to read the file into memory."""
     begun = time.perf_counter()
     with open(path, "rb", buffering=0) as file:
         data = file.read()
@@ -102,6 +105,7 @@ def read(path):
 
 
 def load(mantissa, folder, number):
+    """Runs Mantissa. Returns load time in seconds and peak memory in bytes by precision."""
     suite, run = folder / "loading.toml", folder / f"run{number}"
     suite.write_text(SUITE)
     command = [mantissa, "run", suite, "--backend", "flex", "--repeats", "1", "--weights", folder, "--out", run]
@@ -120,7 +124,7 @@ def main():
     args = arguments()
     mantissa = args.mantissa.resolve()
     with tempfile.TemporaryDirectory() as folder:
-        path, weights = make(Path(folder), args.gb)
+        path, weights = write_checkpoint(Path(folder), args.gb)
         read(path)
         reads, loads = [], []
         for number in range(args.repeats):

@@ -66,10 +66,10 @@ def corpus():
         yield " ".join(line) + "."
 
 
-def write(name, given):
-    cases = given.pop("cases")
+def write(name, content):
+    cases = content.pop("cases")
     lines = ['"generated": "by peers/subwords_golden.py, do not edit"']
-    lines += [f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in given.items()]
+    lines += [f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in content.items()]
     lines += ['"cases": [\n' + ",\n".join(json.dumps(case) for case in cases) + "\n]"]
     (OUT / name).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -104,7 +104,7 @@ class RunC:
             tokens[at:at + 2] = [id]
 
 
-def trained(name, rules=None, **options):
+def train(name, rules=None, **options):
     model = io.BytesIO()
     # The model contains the path of the rules file, so use a relative path.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -115,60 +115,60 @@ def trained(name, rules=None, **options):
             character_coverage=1.0, self_test_sample_size=0, **spelling, **options,
         )
     (OUT / f"{name}.model").write_bytes(model.getvalue())
-    made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    write(f"{name}.json", {"cases": [of_sentencepiece(made, text) for text in SENTENCES]})
+    tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    write(f"{name}.json", {"cases": [case(tokenizer, text) for text in SENTENCES]})
 
 
 def user_defined(name):
-    """Turns pieces of a model into user-defined ones, which overlap with others, so that their score decides."""
+    """Turns pieces of a model into user-defined pieces. They overlap with other pieces, so their scores affect the result."""
     model = sentencepiece_model_pb2.ModelProto.FromString((OUT / f"{name}.model").read_bytes())
     for number, piece in enumerate(model.pieces):
         if piece.type == model.SentencePiece.NORMAL and 1 < len(piece.piece) < 4 and number % 3 == 0:
             piece.type = model.SentencePiece.USER_DEFINED
-    made = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+    tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
     (OUT / f"{name}_user_defined.model").write_bytes(model.SerializeToString())
-    write(f"{name}_user_defined.json", {"cases": [of_sentencepiece(made, text) for text in SENTENCES]})
+    write(f"{name}_user_defined.json", {"cases": [case(tokenizer, text) for text in SENTENCES]})
 
 
-def of_sentencepiece(made, text):
-    begin = [made.bos_id()] if made.bos_id() >= 0 else []
-    ids = begin + made.encode(text)
-    return {"text": text, "ids": ids, "decoded": made.decode(ids)}
+def case(tokenizer, text):
+    begin = [tokenizer.bos_id()] if tokenizer.bos_id() >= 0 else []
+    ids = begin + tokenizer.encode(text)
+    return {"text": text, "ids": ids, "decoded": tokenizer.decode(ids)}
 
 
-def of_bytes():
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.train_from_iterator(corpus(), trainers.BpeTrainer(
+def train_byte_level_bpe():
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(corpus(), trainers.BpeTrainer(
         vocab_size=300, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=[AddedToken("<|endoftext|>", special=True, normalized=False)],
     ))
-    stored = json.loads(made.to_str())
+    stored = json.loads(tokenizer.to_str())
     again = Tokenizer.from_str(json.dumps(stored, sort_keys=True))
     assert stored["model"]["vocab"]["!"] == 1  # the tests turn this token into a special token
     cases = []
     for text in SENTENCES:
-        ids = made.encode(text).ids
+        ids = tokenizer.encode(text).ids
         assert again.encode(text).ids == ids
-        cases.append({"text": text, "ids": ids, "decoded": made.decode(ids)})
+        cases.append({"text": text, "ids": ids, "decoded": tokenizer.decode(ids)})
     write("bytes_bpe.json", {"tokenizer": stored, "cases": cases})
 
 
 def main():
     model, binary, *texts = sys.argv[1:]
-    made, run_c = sentencepiece.SentencePieceProcessor(model_file=model), RunC(binary)
-    cases = [{**of_sentencepiece(made, text), "llama2c": run_c.encode(text)} for text in SENTENCES]
+    tokenizer, run_c = sentencepiece.SentencePieceProcessor(model_file=model), RunC(binary)
+    cases = [{**case(tokenizer, text), "llama2c": run_c.encode(text)} for text in SENTENCES]
     write("llama2_tokenizer.json", {"cases": cases})
     rules = "\n".join(["E9\t65 301", "C9\t65 301", "41\t61", "54\t74", "48\t68", "45\t65", "A0\t20", "9\t20",
                        "A\t20", "2026\t2E 2E 2E", "200B\t", "FB01\t66 69"]) + "\n"
-    trained("unigram", rules, model_type="unigram", vocab_size=120, bos_id=-1, unk_id=0, eos_id=1, pad_id=2)
+    train("unigram", rules, model_type="unigram", vocab_size=120, bos_id=-1, unk_id=0, eos_id=1, pad_id=2)
     user_defined("unigram")
-    trained("pairs", model_type="bpe", vocab_size=120, user_defined_symbols=["<sep>"], normalization_rule_name="identity",
+    train("pairs", model_type="bpe", vocab_size=120, user_defined_symbols=["<sep>"], normalization_rule_name="identity",
             remove_extra_whitespaces=False)
-    of_bytes()
+    train_byte_level_bpe()
     for text in texts:
-        ids = made.encode(Path(text).read_text("utf-8")[:100_000])
+        ids = tokenizer.encode(Path(text).read_text("utf-8")[:100_000])
         print(f"{len(ids)} tokens, sum of position * id {sum(at * id for at, id in enumerate(ids, 1))}")
 
 

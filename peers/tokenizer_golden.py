@@ -44,19 +44,19 @@ SENTENCES = [
 ]
 
 
-def tokenizer(vocabulary: str, sequence: int) -> BertWordPieceTokenizer:
-    made = BertWordPieceTokenizer(vocabulary, lowercase=True)
-    made.enable_truncation(sequence)
-    return made
+def new_tokenizer(vocabulary: str, sequence: int) -> BertWordPieceTokenizer:
+    tokenizer = BertWordPieceTokenizer(vocabulary, lowercase=True)
+    tokenizer.enable_truncation(sequence)
+    return tokenizer
 
 
 def checksum(path: str, vocabulary: str) -> None:
-    made = tokenizer(vocabulary, 512)
+    tokenizer = new_tokenizer(vocabulary, 512)
     opened = gzip.open(path, "rt", encoding="utf-8", newline="\n")
     position = total = 0
     with opened as file:
         for _ in range(200):
-            for token in made.encode(next(file).rstrip("\r\n").split("\t")[-1]).ids:
+            for token in tokenizer.encode(next(file).rstrip("\r\n").split("\t")[-1]).ids:
                 position += 1
                 total += position * token
     print(f"{position} tokens, sum of position * id (positions from 1) {total}")
@@ -66,8 +66,8 @@ def golden() -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         file.write("\n".join(WORDS) + "\n")
         file.flush()
-        made = tokenizer(file.name, SEQUENCE)
-    cases = [{"text": text, "ids": made.encode(text).ids} for text in SENTENCES]
+        tokenizer = new_tokenizer(file.name, SEQUENCE)
+    cases = [{"text": text, "ids": tokenizer.encode(text).ids} for text in SENTENCES]
     print("{")
     print('"generated": "by peers/tokenizer_golden.py, do not edit",')
     print(f'"sequence": {SEQUENCE},')

@@ -130,8 +130,8 @@ def markdown(folder):
         tables = page.findall(".//table")
         rows = 0
         for table in tables:
-            wide = {len(row) for row in table.iter("tr")}
-            assert len(wide) == 1, wide
+            widths = {len(row) for row in table.iter("tr")}
+            assert len(widths) == 1, widths
             rows += len(table.findall(".//tr"))
             # An unescaped bar in a name would split the name into two columns.
             hostile = [cell.text_content() for cell in table.iter("td") if "alert" in cell.text_content()]
@@ -177,12 +177,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path, help="folder with the files to validate")
     parser.add_argument("--junit-xsd", type=Path, help="JUnit schema of Jenkins' xUnit plugin")
-    given = parser.parse_args()
-    folder = given.folder
-    schema = given.junit_xsd and etree.XMLSchema(file=str(given.junit_xsd))
+    arguments = parser.parse_args()
+    folder = arguments.folder
+    schema = arguments.junit_xsd and etree.XMLSchema(file=str(arguments.junit_xsd))
     print(f"OpenMetrics, prometheus-client {version('prometheus-client')}: {openmetrics(folder)}")
     print(f"MLPerf log, mlperf-logging {version('mlperf-logging')}: {mlperf(folder)}")
-    validators = f"junitparser {version('junitparser')}" + (f" and {given.junit_xsd.name} (lxml {version('lxml')})" if schema else "")
+    validators = f"junitparser {version('junitparser')}" + (f" and {arguments.junit_xsd.name} (lxml {version('lxml')})" if schema else "")
     print(f"JUnit XML, {validators}: {junit(folder, schema)}")
     print(f"Markdown, cmarkgfm {version('cmarkgfm')}: {markdown(folder)}")
     print(f"Bencher Metric Format, jsonschema {version('jsonschema')}: {bencher(folder)}")

@@ -15,9 +15,9 @@ use mantissa::{
 const WIDTH: usize = 256;
 
 /// Additional bytes of `some-memory`.
-const SOME_MEMORY: usize = 5 << 19;
+const SOME_MEMORY_BYTES: usize = 5 << 19;
 
-/// Number of times that the middle matmul is computed. All but the last only add work.
+/// Number of times that the middle matmul is computed. All but one only add work.
 const MATMULS: usize = 20;
 
 #[derive(Module, Debug)]
@@ -30,16 +30,16 @@ struct Net {
 /// Points in two classes, one on each side of a line.
 struct Sides;
 
-fn worsened(how: &str) -> bool {
-    std::env::var("WORSENED").is_ok_and(|given| given == how)
+fn has_regression(name: &str) -> bool {
+    std::env::var("WORSENED").is_ok_and(|selected| selected == name)
 }
 
 /// Returns the number of additional matmuls.
-fn more_matmuls() -> usize {
-    let given = std::env::var("WORSENED").unwrap_or_default();
-    match given.strip_prefix("some-work=") {
-        Some(more) => more.parse().expect("`some-work` must be a number of matmuls"),
-        None if given == "work" => 9 * MATMULS,
+fn extra_matmuls() -> usize {
+    let selected = std::env::var("WORSENED").unwrap_or_default();
+    match selected.strip_prefix("some-work=") {
+        Some(number) => number.parse().expect("`some-work` must be a number of matmuls"),
+        None if selected == "work" => 9 * MATMULS,
         None => 0,
     }
 }
@@ -51,7 +51,7 @@ impl UserWorkload for Sides {
 
     fn examples(&self, _data: Option<&Path>) -> Result<Examples<[f32; 8]>, String> {
         let point = |number: u32| {
-            let values: [f32; 8] = std::array::from_fn(|place| (number as f32 * (place as f32 + 1.7)).sin());
+            let values: [f32; 8] = std::array::from_fn(|index| (number as f32 * (index as f32 + 1.7)).sin());
             (values, u32::from(values.iter().sum::<f32>() > 0.0))
         };
         Ok(Examples {
@@ -71,14 +71,14 @@ impl UserWorkload for Sides {
     }
 
     fn model(&self, device: &Device) -> Net {
-        static KEPT: OnceLock<Vec<u8>> = OnceLock::new();
-        let kept = match () {
-            () if worsened("memory") => 64 << 20,
-            () if worsened("some-memory") => SOME_MEMORY,
+        static EXTRA_MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
+        let bytes = match () {
+            () if has_regression("memory") => 64 << 20,
+            () if has_regression("some-memory") => SOME_MEMORY_BYTES,
             () => 0,
         };
         // Write to the pages to make them resident.
-        KEPT.get_or_init(|| vec![1; kept]);
+        EXTRA_MEMORY.get_or_init(|| vec![1; bytes]);
         Net {
             first: LinearConfig::new(8, WIDTH).init(device),
             second: LinearConfig::new(WIDTH, WIDTH).init(device),
@@ -92,15 +92,15 @@ impl UserWorkload for Sides {
     }
 
     fn forward(&self, net: &Net, points: Tensor<2>) -> Tensor<2> {
-        assert!(!worsened("fails"), "deliberate failure");
+        assert!(!has_regression("fails"), "deliberate failure");
         let hidden = activation::relu(net.first.forward(points));
         // The other matmuls are multiplied by zero and added, because a replay skips operations that the output does not depend on.
-        let others = MATMULS + more_matmuls() - 1;
+        let others = MATMULS + extra_matmuls() - 1;
         let hidden = (0..others).fold(net.second.forward(hidden.clone()), |sum, _| {
             sum + net.second.forward(hidden.clone()) * 0.0
         });
         let logits = net.head.forward(activation::relu(hidden));
-        match worsened("learning") {
+        match has_regression("learning") {
             true => logits * 0.0,
             false => logits,
         }

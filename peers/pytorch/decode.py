@@ -52,17 +52,17 @@ def arguments():
     return args
 
 
-def write(model, prompt, tokens):
+def generate(model, prompt, tokens):
     """Returns the seconds of every pass, of which the first processes the prompt, and the generated tokens, [batch, tokens]."""
     cache = DynamicCache(config=model.config)
-    given, seconds, written = prompt, [], []
+    input_ids, seconds, generated = prompt, [], []
     for _ in range(tokens):
         began = time.perf_counter()
-        logits = model(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
-        given = logits[:, -1].argmax(-1, keepdim=True)
+        logits = model(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+        input_ids = logits[:, -1].argmax(-1, keepdim=True)
         seconds.append(time.perf_counter() - began)
-        written.append(given)
-    return seconds, torch.cat(written, 1)
+        generated.append(input_ids)
+    return seconds, torch.cat(generated, 1)
 
 
 def main():
@@ -74,11 +74,11 @@ def main():
     model = LlamaForCausalLM._from_config(LlamaConfig(**CONFIG), dtype=getattr(torch, args.dtype), **options).eval()
     prompt = torch.randint(CONFIG["vocab_size"], (args.batch, args.prompt))
 
-    _, expected = write(model, prompt, args.tokens)
+    _, expected = generate(model, prompt, args.tokens)
     texts = []
     for repeat in range(args.repeats):
-        seconds, written = write(model, prompt, args.tokens)
-        assert torch.equal(written, expected), "the same prompt was continued differently"
+        seconds, generated = generate(model, prompt, args.tokens)
+        assert torch.equal(generated, expected), "the same prompt was continued differently"
         texts.append(seconds)
         print(f"text {repeat + 1}: first token after {seconds[0]:.3f} s, all in {sum(seconds):.3f} s", file=sys.stderr)
 

@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use crate::{
     cuda::toolkit,
-    support::{Place, root},
+    support::{TestDir, root},
 };
 
 /// Returns the exit code, `accept.json` and the output of the first check.
-fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
-    let place = Place::new();
-    let out = place.path("out");
+fn accept(configure: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
+    let dir = TestDir::new();
+    let out = dir.path("out");
     let mut command = Command::new(root().join(".ci/gpu/accept"));
     command
         .arg(&out)
@@ -27,32 +27,35 @@ fn accept(adapt: impl FnOnce(&mut Command)) -> (Option<i32>, Value, String) {
         .env_remove("LD_LIBRARY_PATH")
         .env_remove("CUDA_PATH")
         .env_remove("KERNELS");
-    adapt(&mut command);
+    configure(&mut command);
     let code = command.output().unwrap().status.code();
     let json = fs::read_to_string(out.join("accept.json")).unwrap();
     let log = fs::read_to_string(out.join("logs/devices.txt")).unwrap();
-    assert_eq!(packed(&place.path("out.tar.gz"), "out/accept.json"), json);
+    assert_eq!(
+        read_from_archive(&dir.path("out.tar.gz"), "out/accept.json"),
+        json
+    );
     (code, serde_json::from_str(&json).unwrap(), log)
 }
 
 /// Creates a script that replaces a program.
-fn script(place: &Place, name: &str, text: &str) -> PathBuf {
-    let program = place.path(name);
+fn write_script(dir: &TestDir, name: &str, text: &str) -> PathBuf {
+    let program = dir.path(name);
     fs::write(&program, text).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     program
 }
 
 /// Returns a file of an archive.
-fn packed(archive: &Path, name: &str) -> String {
+fn read_from_archive(archive: &Path, name: &str) -> String {
     let mut tar = Command::new("tar");
     let output = tar.arg("-xOzf").arg(archive).arg(name).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Checks that only the first check runs, fails and reports what is missing.
-fn assert_missing(word: &str, adapt: impl FnOnce(&mut Command)) {
-    let (code, json, log) = accept(adapt);
+/// Checks that the script runs only its first check, which fails and names the missing component.
+fn assert_missing(word: &str, configure: impl FnOnce(&mut Command)) {
+    let (code, json, log) = accept(configure);
     assert_eq!(code, Some(4), "{word}: {log}");
     assert_eq!(json["passed"], false, "{json}");
     let checks = json["checks"].as_array().unwrap();
@@ -62,12 +65,12 @@ fn assert_missing(word: &str, adapt: impl FnOnce(&mut Command)) {
         (&"devices".into(), &false.into())
     );
     assert!(log.contains(word), "{word}: {log}");
-    let of_nvml = log.contains("NVML    not available: ") && log.contains("driver capability `utility`");
-    assert!(of_nvml || log.contains("NVML    1 devices"), "{log}");
+    let reports_nvml = log.contains("NVML    not available: ") && log.contains("driver capability `utility`");
+    assert!(reports_nvml || log.contains("NVML    1 devices"), "{log}");
 }
 
 #[test]
-fn each_missing_part_of_a_cuda_machine_is_named_and_nothing_else_is_tried() {
+fn missing_cuda_components_fail_the_first_check() {
     if Path::new("/proc/driver/nvidia").exists() {
         println!("skipped in part: this machine has a driver, which cannot be hidden");
     } else {
@@ -108,16 +111,16 @@ exit 0
 "#;
 
 /// Returns the names of the checks with this value of `passed`.
-fn checks(json: &Value, passed: bool) -> Vec<&str> {
+fn checks_with(json: &Value, passed: bool) -> Vec<&str> {
     let checks = json["checks"].as_array().unwrap().iter();
     let chosen = checks.filter(|check| check["passed"] == passed);
     chosen.map(|check| check["check"].as_str().unwrap()).collect()
 }
 
 #[test]
-fn every_check_runs_whether_or_not_others_pass() {
-    let place = Place::new();
-    let program = script(&place, "mantissa", PROGRAM);
+fn a_failed_check_does_not_stop_the_others() {
+    let dir = TestDir::new();
+    let program = write_script(&dir, "mantissa", PROGRAM);
     let accept = |failing: &str, nvml: &str| {
         let (code, json, _) = accept(|command| {
             command
@@ -138,27 +141,27 @@ fn every_check_runs_whether_or_not_others_pass() {
     ];
     let json = accept("nothing", "1 devices");
     let runs = ["matmul", "shapes", "fusion", "cpu", "distilbert"];
-    assert_eq!(checks(&json, false), verdicts);
+    assert_eq!(checks_with(&json, false), verdicts);
     assert_eq!(
-        checks(&json, true),
+        checks_with(&json, true),
         [&["devices", "nvml", "precompile"][..], &runs].concat()
     );
 
     let json = accept("out/shapes", "1 devices");
-    assert_eq!(checks(&json, false), [&["shapes"][..], &verdicts].concat());
+    assert_eq!(checks_with(&json, false), [&["shapes"][..], &verdicts].concat());
     assert_eq!(json["checks"][4]["exit"], 3);
 
     let json = accept("run", "1 devices");
-    assert_eq!(checks(&json, true), ["devices", "nvml"]);
+    assert_eq!(checks_with(&json, true), ["devices", "nvml"]);
 
     let json = accept("nothing", "not available: no library");
-    assert_eq!(checks(&json, false), [&["nvml"][..], &verdicts].concat());
+    assert_eq!(checks_with(&json, false), [&["nvml"][..], &verdicts].concat());
 }
 
 #[test]
-fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
-    let place = Place::new();
-    let program = script(&place, "mantissa", PROGRAM);
+fn after_a_timeout_only_the_verdicts_run() {
+    let dir = TestDir::new();
+    let program = write_script(&dir, "mantissa", PROGRAM);
     let (code, json, _) = accept(|command| {
         command
             .env("MANTISSA", &program)
@@ -167,13 +170,13 @@ fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
             .env("GUARD", "20");
     });
     assert_eq!(code, Some(1));
-    assert_eq!(checks(&json, true), ["devices", "nvml", "precompile"]);
+    assert_eq!(checks_with(&json, true), ["devices", "nvml", "precompile"]);
     let all = json["checks"].as_array().unwrap();
     assert_eq!(
         (&all[3]["check"], &all[3]["exit"]),
         (&"matmul".into(), &124.into())
     );
-    // Some seconds are reserved for the verdicts.
+    // The script reserves time for the verdicts.
     for check in &all[4..] {
         let is_verdict = check["check"].as_str().unwrap().starts_with("verdict");
         assert_eq!(check["exit"].is_null(), !is_verdict, "{json}");
@@ -181,10 +184,10 @@ fn a_check_that_never_ends_is_stopped_and_the_rest_is_left_out() {
 }
 
 #[test]
-fn the_cost_of_sampling_is_measured_where_the_example_is_built_and_time_is_left() {
-    let place = Place::new();
-    let program = script(&place, "mantissa", PROGRAM);
-    let example = script(&place, "disturbance", "#!/bin/sh\ntest \"$*\" = '300 GPU-aa11'\n");
+fn disturbance_runs_if_the_example_exists_and_time_is_left() {
+    let dir = TestDir::new();
+    let program = write_script(&dir, "mantissa", PROGRAM);
+    let example = write_script(&dir, "disturbance", "#!/bin/sh\ntest \"$*\" = '300 GPU-aa11'\n");
     let passes = |example: &Path, guard: &str| {
         let (_, json, _) = accept(|command| {
             command
@@ -193,7 +196,7 @@ fn the_cost_of_sampling_is_measured_where_the_example_is_built_and_time_is_left(
                 .env("DISTURBANCE", example)
                 .env("GUARD", guard);
         });
-        checks(&json, true).contains(&"disturbance")
+        checks_with(&json, true).contains(&"disturbance")
     };
     assert!(passes(&example, "600"));
     assert!(!passes(&example, "300"));
@@ -201,13 +204,13 @@ fn the_cost_of_sampling_is_measured_where_the_example_is_built_and_time_is_left(
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
-    let place = Place::new();
-    let program = script(&place, "mantissa", PROGRAM);
+fn invalid_arguments_are_rejected_before_anything_runs() {
+    let dir = TestDir::new();
+    let program = write_script(&dir, "mantissa", PROGRAM);
     let exit = |out: &str, guard: &str, kernels: &str| {
         let mut command = Command::new(root().join(".ci/gpu/accept"));
         command
-            .arg(place.path(out))
+            .arg(dir.path(out))
             .env("MANTISSA", &program)
             .env("GUARD", guard)
             .env("KERNELS", kernels);
@@ -225,10 +228,10 @@ fn what_cannot_be_asked_for_is_refused_before_anything_runs() {
     }
 }
 
-/// Writes a record of a run, and its series.
-fn record(place: &Place, run: &str, setting: &Value, series: &[(&str, &[f64])]) {
+/// Appends a record to a run, and writes its series.
+fn write_record(dir: &TestDir, run: &str, setting: &Value, series: &[(&str, &[f64])]) {
     let samples = format!("cells/{}", setting["fusion"].as_str().unwrap_or("off"));
-    let folder = place.path(run).join(&samples);
+    let folder = dir.path(run).join(&samples);
     fs::create_dir_all(&folder).unwrap();
     let series: Vec<Value> = series
         .iter()
@@ -256,53 +259,53 @@ fn record(place: &Place, run: &str, setting: &Value, series: &[(&str, &[f64])]) 
             "name": "Card", "uuid": "GPU-1", "memory_bytes": 1, "driver": "580", "sm_clock_max_hz": setting["clock"], "power_limit_watts": 700,
         } },
     });
-    let path = place.path(run).join("records.jsonl");
+    let path = dir.path(run).join("records.jsonl");
     let before = fs::read_to_string(&path).unwrap_or_default();
     fs::write(path, format!("{before}{record}\n")).unwrap();
 }
 
-/// Checks verdicts of `.ci/gpu/verdicts` about three runs.
+/// Checks the verdicts of `.ci/gpu/verdicts` on three records.
 #[test]
-fn verdicts_tell_right_records_from_wrong_ones() {
+fn verdicts_detect_wrong_records() {
     // `loss` and `device`: the last loss and the device time of a launch in the unfused run. A launch takes 0.01 s of wall clock.
-    let judge = |property: &str, loss: f64, device: f64, setting: &Value| {
-        let place = Place::new();
+    let count_wrong = |property: &str, loss: f64, device: f64, setting: &Value| {
+        let dir = TestDir::new();
         let losses = [0.7, 0.6, loss];
         let times: [(&str, &[f64]); 3] = [
             ("train_loss", &losses),
             ("launch_seconds", &[device]),
             ("launch_wall_seconds", &[0.01]),
         ];
-        let of = |changes: Value| {
+        let setting_with = |changes: Value| {
             let mut setting = setting.clone();
             let fields = changes.as_object().unwrap().clone();
             setting.as_object_mut().unwrap().extend(fields);
             setting
         };
-        record(
-            &place,
+        write_record(
+            &dir,
             "fusion",
-            &of(serde_json::json!({ "fusion": "on" })),
+            &setting_with(serde_json::json!({ "fusion": "on" })),
             &[("train_loss", &[0.7, 0.6, 0.5])],
         );
-        record(
-            &place,
+        write_record(
+            &dir,
             "fusion",
-            &of(serde_json::json!({ "fusion": "off" })),
+            &setting_with(serde_json::json!({ "fusion": "off" })),
             &times,
         );
-        record(
-            &place,
+        write_record(
+            &dir,
             "cpu",
-            &of(serde_json::json!({ "backend": "flex" })),
+            &setting_with(serde_json::json!({ "backend": "flex" })),
             &[("train_loss", &[0.7, 0.6, 0.5])],
         );
         let check = serde_json::json!([{
             "operation": "matmul", "setting": "32-true high f32", "candidate": "tma", "verdict": setting["check"], "shapes": 9, "detail": null,
         }]);
-        fs::write(place.path("checks.json"), check.to_string()).unwrap();
+        fs::write(dir.path("checks.json"), check.to_string()).unwrap();
         let mut command = Command::new(root().join(".ci/gpu/verdicts"));
-        let output = command.arg(place.path("")).arg(property).output().unwrap();
+        let output = command.arg(dir.path("")).arg(property).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let wrong = text.lines().filter(|line| line.starts_with("WRONG")).count();
         assert_eq!(output.status.code(), Some(i32::from(wrong > 0)), "{text}");
@@ -311,53 +314,70 @@ fn verdicts_tell_right_records_from_wrong_ones() {
     let right = serde_json::json!({
         "backend": "cuda", "precision": "32-true", "matmul": "highest", "verdict": "as-requested", "clock": 1_980_000_000, "counter": "too short", "check": "passed",
     });
-    let with = |field: &str, value: Value| {
+    let right_except = |field: &str, value: Value| {
         let mut setting = right.clone();
         setting[field] = value;
         setting
     };
     for property in ["kernels", "executed", "losses", "clock", "nvml"] {
-        assert_eq!(judge(property, 0.500_001, 0.009, &right), 0, "{property}");
+        assert_eq!(count_wrong(property, 0.500_001, 0.009, &right), 0, "{property}");
     }
-    assert_eq!(judge("kernels", 0.5, 0.009, &with("check", "wrong".into())), 2);
-    // The unfused losses differ from both others.
-    assert_eq!(judge("losses", 0.51, 0.009, &right), 2);
-    assert_eq!(judge("losses", f64::NAN, 0.009, &right), 2);
     assert_eq!(
-        judge("executed", 0.5, 0.009, &with("verdict", "unverified".into())),
+        count_wrong("kernels", 0.5, 0.009, &right_except("check", "wrong".into())),
         2
     );
-    assert_eq!(judge("kernels", 0.5, 0.009, &with("check", "refused".into())), 1);
-    assert_eq!(judge("clock", 0.5, 0.007, &right), 1);
-    assert_eq!(judge("clock", 0.5, 0.0101, &right), 1);
+    // The losses of the unfused run differ from those of the fused run and of the CPU.
+    assert_eq!(count_wrong("losses", 0.51, 0.009, &right), 2);
+    assert_eq!(count_wrong("losses", f64::NAN, 0.009, &right), 2);
     assert_eq!(
-        judge("executed", 0.5, 0.009, &with("verdict", "differs".into())),
+        count_wrong(
+            "executed",
+            0.5,
+            0.009,
+            &right_except("verdict", "unverified".into())
+        ),
         2
     );
-    assert_eq!(judge("nvml", 0.5, 0.009, &with("clock", Value::Null)), 1);
-    assert_eq!(judge("nvml", 0.5, 0.009, &with("counter", Value::Null)), 1);
+    assert_eq!(
+        count_wrong("kernels", 0.5, 0.009, &right_except("check", "refused".into())),
+        1
+    );
+    assert_eq!(count_wrong("clock", 0.5, 0.007, &right), 1);
+    assert_eq!(count_wrong("clock", 0.5, 0.0101, &right), 1);
+    assert_eq!(
+        count_wrong("executed", 0.5, 0.009, &right_except("verdict", "differs".into())),
+        2
+    );
+    assert_eq!(
+        count_wrong("nvml", 0.5, 0.009, &right_except("clock", Value::Null)),
+        1
+    );
+    assert_eq!(
+        count_wrong("nvml", 0.5, 0.009, &right_except("counter", Value::Null)),
+        1
+    );
 }
 
-/// Checks without a GPU that the program accepts every option that the script uses. It exits with 2 for an unknown option, and with 4 because
-/// there is no device.
+/// Checks without a GPU that the program accepts every option that the script uses. The program exits with 2 for an unknown option, and
+/// with 4 because there is no device.
 #[test]
-fn the_program_understands_every_command_of_the_script() {
-    let place = Place::new();
+fn the_program_accepts_every_option_of_the_script() {
+    let dir = TestDir::new();
     let text = format!(
         "#!/bin/sh\ntest \"$1\" = devices && echo 'cuda    a card that is not there' && exit\n\
          case \"$*\" in *flex*) exit ;; esac\nexec {} \"$@\"\n",
         env!("CARGO_BIN_EXE_mantissa")
     );
-    let program = script(&place, "mantissa", &text);
+    let program = write_script(&dir, "mantissa", &text);
     let (code, json, _) = accept(|command| {
         command.env("MANTISSA", &program).env("CUDA_VISIBLE_DEVICES", "");
     });
     assert_eq!(code, Some(1), "{json}");
     let checks = json["checks"].as_array().unwrap().iter();
-    let ends: Vec<(&str, i64)> = checks
+    let exit_codes: Vec<(&str, i64)> = checks
         .map(|check| (check["check"].as_str().unwrap(), check["exit"].as_i64().unwrap()))
         .filter(|(name, _)| !["devices", "nvml", "cpu"].contains(name) && !name.starts_with("verdict"))
         .collect();
-    assert!(ends.len() >= 5, "{json}");
-    assert!(ends.iter().all(|(_, exit)| *exit == 4), "{ends:?}");
+    assert!(exit_codes.len() >= 5, "{json}");
+    assert!(exit_codes.iter().all(|(_, exit)| *exit == 4), "{exit_codes:?}");
 }

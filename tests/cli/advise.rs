@@ -2,22 +2,22 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, fixture, stderr, stdout};
+use crate::support::{TestDir, fixture, stderr, stdout};
 
 /// Creates a folder with a recorded run.
-fn recorded(fixture_name: &str, axes: &[&str]) -> Place {
-    let place = Place::new();
+fn record_run(fixture_name: &str, axes: &[&str]) -> TestDir {
+    let dir = TestDir::new();
     let suite = fixture(fixture_name);
     let arguments = ["run", &suite, "--backend", "flex", "--out", "run"];
-    let output = place.run(&[&arguments[..], axes].concat());
+    let output = dir.run(&[&arguments[..], axes].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    place
+    dir
 }
 
 #[test]
-fn a_training_is_advised_with_evidence_gaps_and_what_it_is_about() {
-    let place = recorded("tiny", &[]);
-    let output = place.run(&["advise", "run", "--accuracy-loss", "100"]);
+fn advice_for_training_lists_evidence_and_untested_settings() {
+    let dir = record_run("tiny", &[]);
+    let output = dir.run(&["advise", "run", "--accuracy-loss", "100"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
     for part in [
@@ -33,14 +33,14 @@ fn a_training_is_advised_with_evidence_gaps_and_what_it_is_about() {
     }
     assert_eq!(
         text,
-        stdout(&place.run(&["advise", "run", "--accuracy-loss", "100"]))
+        stdout(&dir.run(&["advise", "run", "--accuracy-loss", "100"]))
     );
 }
 
 #[test]
-fn the_same_facts_are_json() {
-    let place = recorded("tiny", &[]);
-    let output = place.run(&[
+fn json_advice_lists_the_evidence() {
+    let dir = record_run("tiny", &[]);
+    let output = dir.run(&[
         "advise",
         "run",
         "--json",
@@ -64,32 +64,32 @@ fn the_same_facts_are_json() {
     assert_eq!(group["choices"][0]["chosen"], Value::Null);
     let evidence = group["choices"][0]["evidence"].as_array().unwrap();
     assert_eq!(evidence.len(), 3);
-    for one in evidence {
-        let reasons = one["reasons"].as_array().unwrap();
+    for setting in evidence {
+        let reasons = setting["reasons"].as_array().unwrap();
         assert!(
             reasons
                 .iter()
                 .any(|why| why.as_str().unwrap().contains("its peak memory of")),
-            "{one}"
+            "{setting}"
         );
     }
 }
 
 #[test]
-fn kernels_take_a_bound_of_their_error() {
-    let place = recorded("kernels", &["-a", "precision=32-true,bf16-true"]);
-    let text = stdout(&place.run(&["advise", "run", "--error", "1e-5"]));
+fn the_error_limit_applies_to_kernels() {
+    let dir = record_run("kernels", &["-a", "precision=32-true,bf16-true"]);
+    let text = stdout(&dir.run(&["advise", "run", "--error", "1e-5"]));
     assert!(text.contains("size 16: ") && text.contains("size 32: "), "{text}");
     assert!(
         text.contains("Use 32-true") && text.contains("is above 1.00×10⁻⁵"),
         "{text}"
     );
-    assert!(stdout(&place.run(&["advise", "run"])).contains("No error limit was given"));
+    assert!(stdout(&dir.run(&["advise", "run"])).contains("No error limit was given"));
 }
 
 #[test]
-fn limits_that_are_none_are_refused_with_what_to_give() {
-    let place = Place::new();
+fn invalid_limits_are_rejected_with_a_hint() {
+    let dir = TestDir::new();
     let cases = [
         (["--accuracy-loss", "-1"], "percentage points from 0 to 100"),
         (["--accuracy-loss", "NaN"], "percentage points from 0 to 100"),
@@ -102,7 +102,7 @@ fn limits_that_are_none_are_refused_with_what_to_give() {
         (["--minimise", "cost"], "--minimise"),
     ];
     for (option, message) in cases {
-        let output = place.run(&["advise", "run", option[0], option[1]]);
+        let output = dir.run(&["advise", "run", option[0], option[1]]);
         assert_eq!(output.status.code(), Some(2), "{option:?}");
         assert!(
             stderr(&output).contains(message),
@@ -113,14 +113,14 @@ fn limits_that_are_none_are_refused_with_what_to_give() {
 }
 
 #[test]
-fn a_folder_without_a_run_is_refused() {
-    let place = Place::new();
+fn a_folder_without_a_run_is_rejected() {
+    let dir = TestDir::new();
     for arguments in [&["advise", "nowhere"][..], &["advise", "suites"], &["advise"]] {
-        let output = place.run(arguments);
+        let output = dir.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stdout(&output).is_empty(), "{arguments:?}");
     }
-    let output = place.run(&["advise", "suites"]);
+    let output = dir.run(&["advise", "suites"]);
     assert!(
         stderr(&output).contains("pass a folder that `mantissa run` created"),
         "{}",

@@ -4,13 +4,13 @@
 use std::process::{Child, Command, Stdio};
 
 use crate::{
-    processes::{child_of, limited, send, state, wait_for},
-    support::{Place, fixture, statuses, stderr},
+    processes::{child_of, send, state, wait_for, with_shell_prelude},
+    support::{TestDir, fixture, statuses, stderr},
 };
 
 /// Starts a run whose first cell never ends.
-fn endless(place: &Place) -> Child {
-    let mut command = place.command(&[
+fn spawn_endless_run(dir: &TestDir) -> Child {
+    let mut command = dir.command(&[
         "run",
         &fixture("endless"),
         "--backend=flex",
@@ -25,21 +25,21 @@ fn endless(place: &Place) -> Child {
 }
 
 #[test]
-fn a_killed_worker_is_a_failed_row_and_the_sweep_goes_on() {
-    let place = Place::new();
-    let run = endless(&place);
+fn a_killed_worker_fails_its_cell_and_the_run_continues() {
+    let dir = TestDir::new();
+    let run = spawn_endless_run(&dir);
     send("KILL", wait_for("a worker", || child_of(run.id())));
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let records = place.records("run");
+    let records = dir.records("run");
     assert_eq!(statuses(&records), ["endless failed", "short ok"]);
     assert_eq!(records[0]["reason"], "killed by another process (SIGKILL)");
 }
 
 #[test]
-fn a_worker_whose_time_is_up_is_ended_and_the_sweep_goes_on() {
-    let place = Place::new();
-    let output = place.run(&[
+fn a_worker_past_its_time_limit_is_killed_and_the_run_continues() {
+    let dir = TestDir::new();
+    let output = dir.run(&[
         "run",
         &fixture("endless"),
         "--backend=flex",
@@ -48,19 +48,19 @@ fn a_worker_whose_time_is_up_is_ended_and_the_sweep_goes_on() {
         "--repeats=1",
     ]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let records = place.records("run");
+    let records = dir.records("run");
     assert_eq!(statuses(&records), ["endless timeout", "short ok"]);
     assert_eq!(records[0]["reason"], "killed after 2.04 s, the time limit");
 }
 
 #[test]
 fn a_worker_does_not_outlive_its_run() {
-    let place = Place::new();
-    let mut run = endless(&place);
+    let dir = TestDir::new();
+    let mut run = spawn_endless_run(&dir);
     let worker = wait_for("a worker", || child_of(run.id()));
     send("KILL", run.id());
     run.wait().unwrap();
-    // Without a parent that reaps it, the worker stays a zombie, which counts as ended.
+    // No parent reaps the worker, so a zombie counts as exited.
     wait_for("the worker's end", || {
         state(worker)
             .is_none_or(|(letter, _)| letter == 'Z')
@@ -69,12 +69,12 @@ fn a_worker_does_not_outlive_its_run() {
 }
 
 #[test]
-fn what_a_worker_started_ends_with_it() {
-    let place = Place::new();
-    let run = endless(&place);
+fn child_processes_of_a_killed_worker_are_killed() {
+    let dir = TestDir::new();
+    let run = spawn_endless_run(&dir);
     let worker = wait_for("a worker", || child_of(run.id()));
-    // A worker does not start processes itself. Simulate a child with a process that joins its group and keeps its standard output open. The run
-    // does not wait for this process, because the test is its parent.
+    // Workers do not start processes. Simulate a child of the worker with a `sleep` in the worker's process group that keeps the worker's
+    // standard output open. Its parent is the test, so the run does not reap it.
     let mut command = Command::new("sleep");
     command.arg("300").stdout(
         std::fs::OpenOptions::new()
@@ -83,19 +83,19 @@ fn what_a_worker_started_ends_with_it() {
             .unwrap(),
     );
     std::os::unix::process::CommandExt::process_group(&mut command, worker as i32);
-    let mut companion = command.spawn().unwrap();
+    let mut sleep = command.spawn().unwrap();
     send("KILL", worker);
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert_eq!(statuses(&place.records("run")), ["endless failed", "short ok"]);
-    let end = companion.wait().unwrap();
+    assert_eq!(statuses(&dir.records("run")), ["endless failed", "short ok"]);
+    let end = sleep.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&end), Some(9));
 }
 
 #[test]
-fn memory_that_runs_out_is_a_row_with_the_peak_so_far() {
-    let place = Place::new();
-    let run = place.command(&[
+fn out_of_memory_is_recorded_with_the_peak_so_far() {
+    let dir = TestDir::new();
+    let run = dir.command(&[
         "run",
         &fixture("kernels"),
         "--backend=flex",
@@ -104,8 +104,8 @@ fn memory_that_runs_out_is_a_row_with_the_peak_so_far() {
         "size=32,16384",
     ]);
     // Each matrix has 1 GB, and the address space is limited to less than 2 GB.
-    let output = limited("ulimit -v 1900000", &run).output().unwrap();
-    let records = place.records("run");
+    let output = with_shell_prelude("ulimit -v 1900000", &run).output().unwrap();
+    let records = dir.records("run");
     assert_eq!(
         statuses(&records),
         ["matmul ok", "matmul oom"],
@@ -121,9 +121,9 @@ fn memory_that_runs_out_is_a_row_with_the_peak_so_far() {
 }
 
 #[test]
-fn a_failure_is_tried_again_where_that_is_asked_for_and_every_attempt_is_kept() {
-    let place = Place::new();
-    let mut command = place.command(&[
+fn retries_record_every_attempt() {
+    let dir = TestDir::new();
+    let mut command = dir.command(&[
         "run",
         &fixture("endless"),
         "--backend=flex",
@@ -134,7 +134,7 @@ fn a_failure_is_tried_again_where_that_is_asked_for_and_every_attempt_is_kept() 
     ]);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let records = place.records("run");
+    let records = dir.records("run");
     assert_eq!(
         statuses(&records),
         ["endless timeout", "endless timeout", "short ok"]

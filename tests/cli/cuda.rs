@@ -13,9 +13,9 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Place, root, stderr, stdout};
+use crate::support::{TestDir, root, stderr, stdout};
 
-/// Returns a toolkit folder with both libraries and the header that cubecl looks for.
+/// Returns a toolkit folder with the stand-ins for libcuda and libnvrtc, and the header that cubecl looks for.
 pub fn toolkit() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER
@@ -39,15 +39,15 @@ pub fn toolkit() -> &'static Path {
         .path()
 }
 
-/// Returns `mantissa run` of one small matmul on the stand-in.
-fn matmul(place: &Place, axes: &[&str]) -> Command {
+/// Returns a `mantissa run` command for one small matmul on the stand-in.
+fn matmul_on_standin(dir: &TestDir, axes: &[&str]) -> Command {
     let mut all = vec!["size=256", "accumulator=f32"];
     all.extend(axes);
-    cells(place, "suites/kernels/matmul.toml", &all)
+    run_on_standin(dir, "suites/kernels/matmul.toml", &all)
 }
 
-/// Returns `mantissa run` of a suite on the stand-in.
-pub fn cells(place: &Place, suite: &str, axes: &[&str]) -> Command {
+/// Returns a `mantissa run` command for a suite on the stand-in.
+pub fn run_on_standin(dir: &TestDir, suite: &str, axes: &[&str]) -> Command {
     let mut arguments = vec![
         "run",
         suite,
@@ -63,7 +63,7 @@ pub fn cells(place: &Place, suite: &str, axes: &[&str]) -> Command {
     for axis in axes {
         arguments.extend(["-a", axis]);
     }
-    let mut command = place.command(&arguments);
+    let mut command = dir.command(&arguments);
     command
         .env("LD_LIBRARY_PATH", toolkit())
         .env("CUDA_PATH", toolkit())
@@ -71,23 +71,23 @@ pub fn cells(place: &Place, suite: &str, axes: &[&str]) -> Command {
     command
 }
 
-fn only_record(place: &Place) -> Value {
-    let mut records = place.records("run");
+fn only_record(dir: &TestDir) -> Value {
+    let mut records = dir.records("run");
     assert_eq!(records.len(), 1, "{records:?}");
     records.remove(0)
 }
 
 /// Returns the sources of the kernels that a run compiled.
 fn sources(suite: &str, axes: &[&str]) -> Vec<String> {
-    compiled(suite, axes).0
+    run_and_collect_sources(suite, axes).0
 }
 
-/// Returns the sources and records of a run.
-fn compiled(suite: &str, axes: &[&str]) -> (Vec<String>, Vec<Value>) {
-    let place = Place::new();
-    let sources: PathBuf = place.path("sources");
+/// Runs a suite on the stand-in, and returns the sources of its kernels and its records.
+fn run_and_collect_sources(suite: &str, axes: &[&str]) -> (Vec<String>, Vec<Value>) {
+    let dir = TestDir::new();
+    let sources: PathBuf = dir.path("sources");
     fs::create_dir(&sources).unwrap();
-    let output = cells(&place, suite, axes)
+    let output = run_on_standin(&dir, suite, axes)
         .env("STANDIN_SOURCES", &sources)
         .output()
         .unwrap();
@@ -96,11 +96,11 @@ fn compiled(suite: &str, axes: &[&str]) -> (Vec<String>, Vec<Value>) {
         .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
         .collect();
     assert!(!texts.is_empty(), "{axes:?}: {}", stderr(&output));
-    (texts, place.records("run"))
+    (texts, dir.records("run"))
 }
 
 /// Returns the types of operands and of sums on the matrix units, in fragments and in instructions.
-fn fragments(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
+fn matrix_unit_types(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut operands, mut sums) = (BTreeSet::new(), BTreeSet::new());
     for declared in sources.iter().flat_map(|text| text.split("fragment<").skip(1)) {
         // `nvcuda::wmma::matrix_a, 16, 16, 16, __half, nvcuda::wmma::row_major>`
@@ -129,14 +129,14 @@ fn fragments(sources: &[String]) -> (BTreeSet<String>, BTreeSet<String>) {
         let [.., to, left, right, from] = parts[..] else {
             panic!("{parts:?}")
         };
-        operands.extend([left, right].map(|name| in_cuda(name).to_owned()));
-        sums.extend([to, from].map(|name| in_cuda(name).to_owned()));
+        operands.extend([left, right].map(|name| cuda_type(name).to_owned()));
+        sums.extend([to, from].map(|name| cuda_type(name).to_owned()));
     }
     (operands, sums)
 }
 
 /// Returns the CUDA C++ type for a type of an instruction.
-fn in_cuda(name: &str) -> &str {
+fn cuda_type(name: &str) -> &str {
     match name {
         "f32" => "float",
         "f16" => "__half",
@@ -149,8 +149,7 @@ fn in_cuda(name: &str) -> &str {
 /// Axes of a setting, and the operand and sum types of its matrix units.
 type Class = (&'static [&'static str], &'static str, &'static str);
 
-/// Settings with different classes of kernels, and the operand and sum types of their matrix units, forward and backward: the probe of each cell
-/// runs both.
+/// Settings, and the operand and sum types of their kernels on matrix units. The probe of each cell runs the forward and the backward pass.
 const CLASSES: [Class; 8] = [
     (&["precision=32-true", "matmul=high"], "precision::tf32", "float"),
     (&["precision=32-true", "matmul=medium"], "__nv_bfloat16", "float"),
@@ -175,8 +174,8 @@ const CLASSES: [Class; 8] = [
     ),
 ];
 
-/// All operations that sum products, with the axes that select them: a matmul; a convolution and unfused attention; the linear layers of a
-/// training, which add their bias to sums before rounding, and its attention.
+/// Suites with all operations that sum products, and their axes: a matmul; a convolution and unfused attention; a training with attention
+/// and with linear layers, which add the bias to the sums before rounding.
 const OPERATIONS: [(&str, &[&str]); 3] = [
     ("suites/kernels/matmul.toml", &["size=256"]),
     ("fixtures/operations.toml", &["attention=math"]),
@@ -184,17 +183,17 @@ const OPERATIONS: [(&str, &[&str]); 3] = [
 ];
 
 /// Checks that the matrix units use the types of a class and no others.
-fn assert_class(suite: &str, axes: &[&str], wanted: (&str, &str)) {
-    let (sources, records) = compiled(suite, axes);
-    let (operands, sums) = fragments(&sources);
+fn assert_class(suite: &str, axes: &[&str], expected: (&str, &str)) {
+    let (sources, records) = run_and_collect_sources(suite, axes);
+    let (operands, sums) = matrix_unit_types(&sources);
     let only = |element: &str| BTreeSet::from([element.to_owned()]);
     assert_eq!(
         (operands, sums),
-        (only(wanted.0), only(wanted.1)),
+        (only(expected.0), only(expected.1)),
         "{suite} {axes:?}"
     );
     let tf32 = sources.iter().any(|text| text.contains("tf32"));
-    assert_eq!(tf32, wanted.0.contains("tf32"), "{suite} {axes:?}");
+    assert_eq!(tf32, expected.0.contains("tf32"), "{suite} {axes:?}");
     for record in records {
         assert_eq!(
             record["executed"]["emulated"], false,
@@ -203,7 +202,7 @@ fn assert_class(suite: &str, axes: &[&str], wanted: (&str, &str)) {
     }
 }
 
-/// Checks each class of an operation, forward and backward, and some also under fusion, which uses the same kernels.
+/// Checks every class without fusion, and the classes in `fused` also with fusion, which uses the same kernels.
 fn assert_classes((suite, more): (&str, &[&str]), fused: &[Class]) {
     let plain = CLASSES.iter().map(|class| (class, "fusion=off"));
     for ((class, operands, sums), fusion) in plain.chain(fused.iter().map(|class| (class, "fusion=on"))) {
@@ -213,7 +212,7 @@ fn assert_classes((suite, more): (&str, &[&str]), fused: &[Class]) {
 }
 
 /// Returns the sources of the attention kernels of a run.
-fn attention_alone(axes: &[&str]) -> Vec<String> {
+fn attention_sources(axes: &[&str]) -> Vec<String> {
     let all = sources("fixtures/operations.toml", axes);
     let attention: Vec<String> = all
         .into_iter()
@@ -246,7 +245,7 @@ fn the_packed_gelu_computes_in_16_bits_and_its_tanh_in_f32() {
 }
 
 #[test]
-fn kernels_are_fused_if_fusion_is_on_and_only_then() {
+fn kernels_are_fused_only_with_fusion_on() {
     let fused = |fusion| {
         let axes = ["precision=32-true", "gelu=exact", "size=16", fusion];
         let all = sources("fixtures/rows.toml", &axes);
@@ -257,21 +256,21 @@ fn kernels_are_fused_if_fusion_is_on_and_only_then() {
 }
 
 /// Returns the status and reason of the cell with a failing driver or compiler.
-fn ends(variable: &str, value: &str) -> (String, String) {
-    let place = Place::new();
-    let output = matmul(&place, &["precision=32-true", "matmul=highest", "fusion=off"])
+fn status_with(variable: &str, value: &str) -> (String, String) {
+    let dir = TestDir::new();
+    let output = matmul_on_standin(&dir, &["precision=32-true", "matmul=highest", "fusion=off"])
         .env(variable, value)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let record = only_record(&place);
+    let record = only_record(&dir);
     let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
     (text("status"), text("reason"))
 }
 
 #[test]
-fn every_failure_below_is_a_status_with_a_reason_on_one_line_and_advice() {
-    for (variable, ends_as, advice) in [
+fn driver_and_compiler_errors_become_a_status_reason_and_hint() {
+    for (variable, expected, advice) in [
         ("STANDIN_MIB", "oom", "a smaller `batch`"),
         (
             "STANDIN_NVRTC",
@@ -285,8 +284,8 @@ fn every_failure_below_is_a_status_with_a_reason_on_one_line_and_advice() {
         ),
         ("STANDIN_LAUNCH", "failed", "whether the device still responds"),
     ] {
-        let (status, reason) = ends(variable, "1");
-        assert_eq!(status, ends_as, "{variable}: {reason}");
+        let (status, reason) = status_with(variable, "1");
+        assert_eq!(status, expected, "{variable}: {reason}");
         assert!(
             reason.contains("; hint: ") && reason.contains(advice),
             "{variable}: {reason}"
@@ -301,12 +300,12 @@ fn every_failure_below_is_a_status_with_a_reason_on_one_line_and_advice() {
 /// Bytes of the f32 weights of the small training in `fixtures/parts.toml`, as rounded up by the device's allocator.
 const WEIGHTS: f64 = 1_946_624.0;
 
-/// Returns the record of that training on the stand-in.
+/// Returns the record of the training in `fixtures/parts.toml` on the stand-in.
 fn training(axes: &[&str], mebibytes: &str) -> Value {
-    let place = Place::new();
-    let mut command = cells(&place, "fixtures/parts.toml", axes);
+    let dir = TestDir::new();
+    let mut command = run_on_standin(&dir, "fixtures/parts.toml", axes);
     command.env("STANDIN_MIB", mebibytes).output().unwrap();
-    only_record(&place)
+    only_record(&dir)
 }
 
 fn metric(record: &Value, name: &str) -> f64 {
@@ -317,8 +316,8 @@ fn metric(record: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn a_training_that_runs_out_of_device_memory_in_a_step_says_how_far_it_came() {
-    // Memory for the weights and some scalars, and memory for the first part of a step but not for the next.
+fn device_oom_in_a_training_step_reports_the_peak_and_a_hint() {
+    // The first limit only fits the weights and some scalars, the second also the first part of a step.
     for (mebibytes, peak) in [("16", WEIGHTS..=WEIGHTS + 256.0), ("22", 4.0 * WEIGHTS..=20e6)] {
         let record = training(&["fusion=off"], mebibytes);
         assert_eq!(record["status"], "oom", "{record}");
@@ -335,7 +334,7 @@ fn a_training_that_runs_out_of_device_memory_in_a_step_says_how_far_it_came() {
 #[test]
 fn a_probe_of_a_device_that_computes_nothing_fails() {
     // Buffers keep their previous contents, so no setting can be executed as requested.
-    let place = Place::new();
+    let dir = TestDir::new();
     let arguments = [
         "probe",
         "--backend",
@@ -345,7 +344,7 @@ fn a_probe_of_a_device_that_computes_nothing_fails() {
         "-a",
         "matmul=highest",
     ];
-    let output = place
+    let output = dir
         .command(&arguments)
         .env("LD_LIBRARY_PATH", toolkit())
         .env("CUDA_PATH", toolkit())
@@ -357,47 +356,47 @@ fn a_probe_of_a_device_that_computes_nothing_fails() {
 }
 
 #[test]
-fn what_the_toolkit_lacks_is_said_before_anything_runs() {
-    let place = Place::new();
-    let lacking = |command: &mut Command, word: &str| {
+fn toolkit_errors_are_reported_before_anything_runs() {
+    let dir = TestDir::new();
+    let assert_missing = |command: &mut Command, word: &str| {
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
         assert!(stderr(&output).contains(word), "{}", stderr(&output));
         assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     };
-    lacking(
-        matmul(&place, &[]).env("CUDA_PATH", place.path("nowhere")),
+    assert_missing(
+        matmul_on_standin(&dir, &[]).env("CUDA_PATH", dir.path("nowhere")),
         "CUDA_PATH",
     );
-    let header = place.path("toolkit/include");
+    let header = dir.path("toolkit/include");
     fs::create_dir_all(&header).unwrap();
     fs::write(header.join("cuda_fp16.h"), "").unwrap();
     fs::write(header.join("cuda.h"), "#define CUDA_VERSION 11080\n").unwrap();
-    lacking(
-        matmul(&place, &[]).env("CUDA_PATH", place.path("toolkit")),
+    assert_missing(
+        matmul_on_standin(&dir, &[]).env("CUDA_PATH", dir.path("toolkit")),
         "are of version 11.8, but the run-time compiler is libnvrtc 12.0",
     );
-    lacking(
-        matmul(&place, &[])
+    assert_missing(
+        matmul_on_standin(&dir, &[])
             .env("STANDIN_CUDA", "12040")
             .env("STANDIN_NVRTC_VERSION", "12050"),
         "the NVIDIA driver supports CUDA 12.4",
     );
-    lacking(matmul(&place, &[]).env("STANDIN_INIT", "100"), "driver");
+    assert_missing(matmul_on_standin(&dir, &[]).env("STANDIN_INIT", "100"), "driver");
     let driver_alone = tempfile::tempdir().unwrap();
     fs::copy(
         toolkit().join("libcuda.so"),
         driver_alone.path().join("libcuda.so"),
     )
     .unwrap();
-    lacking(
-        matmul(&place, &[]).env("LD_LIBRARY_PATH", driver_alone.path()),
+    assert_missing(
+        matmul_on_standin(&dir, &[]).env("LD_LIBRARY_PATH", driver_alone.path()),
         "libnvrtc",
     );
 }
 
 /// Returns a folder with a cuBLASLt that computes on the host.
-fn cublas() -> &'static Path {
+fn cublas_folder() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER
         .get_or_init(|| {
@@ -417,29 +416,29 @@ fn cublas() -> &'static Path {
 }
 
 /// Returns the record of a matmul of two non-square matrices, compared with cuBLASLt.
-fn with_cublas(setting: &str, adapt: impl FnOnce(&mut Command)) -> Value {
-    let place = Place::new();
+fn cublas_record(setting: &str, configure: impl FnOnce(&mut Command)) -> Value {
+    let dir = TestDir::new();
     let suite = format!(
         "title = \"t\"\nquestion = \"q\"\n[axes]\n\"precision+matmul+accumulator\" = [{setting}]\n[[workload]]\nname = \"product\"\ntask = \
          \"kernel\"\nkernel = \"matmul\"\nshape = {{ m = 33, n = 17, k = 65 }}\nmin_samples = 1\nmax_samples = 2\n"
     );
-    fs::write(place.path("suite.toml"), suite).unwrap();
-    let mut command = cells(&place, "suite.toml", &[]);
+    fs::write(dir.path("suite.toml"), suite).unwrap();
+    let mut command = run_on_standin(&dir, "suite.toml", &[]);
     command.env(
         "LD_LIBRARY_PATH",
-        std::env::join_paths([toolkit(), cublas()]).unwrap(),
+        std::env::join_paths([toolkit(), cublas_folder()]).unwrap(),
     );
     // The choice of the kernel is irrelevant, and other candidates take long to generate.
     command.env("MANTISSA_WITHOUT", "mma, tma, unit");
-    adapt(&mut command);
+    configure(&mut command);
     command.output().unwrap();
-    only_record(&place)
+    only_record(&dir)
 }
 
 #[test]
-fn the_same_product_by_cublaslt_is_timed_and_compared_with_float64() {
+fn cublaslt_matmul_is_timed_and_compared_with_float64() {
     // Rounding operands or the result to p bits causes errors of about 2^-p.
-    for (setting, least, most) in [
+    for (setting, min_error, max_error) in [
         (r#"["64-true", "highest", "f32"]"#, 0.0, 1e-14),
         (r#"["32-true", "highest", "f32"]"#, 1e-9, 1e-6),
         (r#"["32-true", "high", "f32"]"#, 5e-5, 1e-3),
@@ -448,7 +447,7 @@ fn the_same_product_by_cublaslt_is_timed_and_compared_with_float64() {
         (r#"["16-true", "highest", "f16"]"#, 3e-4, 1e-2),
         (r#"["bf16-true", "highest", "f32"]"#, 4e-4, 8e-3),
     ] {
-        let record = with_cublas(setting, |_| {});
+        let record = cublas_record(setting, |_| {});
         assert!(
             record["metrics"]["cublas_flops_per_second"]["value"]
                 .as_f64()
@@ -464,14 +463,14 @@ fn the_same_product_by_cublaslt_is_timed_and_compared_with_float64() {
             .unwrap()
             .parse()
             .unwrap();
-        assert!((least..=most).contains(&error), "{setting}: {detail}");
+        assert!((min_error..=max_error).contains(&error), "{setting}: {detail}");
     }
 }
 
 #[test]
-fn a_product_that_cublaslt_cannot_compute_costs_its_metric_alone() {
+fn without_cublaslt_only_its_metric_is_missing() {
     let setting = r#"["32-true", "highest", "f32"]"#;
-    let refused = with_cublas(setting, |command| {
+    let refused = cublas_record(setting, |command| {
         command.env("STANDIN_CUBLAS_STATUS", "15");
     });
     let metric = &refused["metrics"]["cublas_flops_per_second"];
@@ -481,25 +480,25 @@ fn a_product_that_cublaslt_cannot_compute_costs_its_metric_alone() {
         metric["method"].as_str().unwrap().contains("NOT_SUPPORTED"),
         "{metric}"
     );
-    let unwanted = with_cublas(setting, |command| {
+    let excluded = cublas_record(setting, |command| {
         command.env("MANTISSA_WITHOUT", "mma, tma, unit, cublas");
     });
-    let without = with_cublas(setting, |command| {
+    let without = cublas_record(setting, |command| {
         command.env("LD_LIBRARY_PATH", toolkit());
     });
-    for record in [unwanted, without] {
+    for record in [excluded, without] {
         assert!(record["metrics"]["cublas_flops_per_second"].is_null(), "{record}");
     }
 }
 
-/// Times a matmul on the stand-in. Returns its throughput and the note of the record on the clock.
-fn clock(setting: (&str, &str)) -> (Value, String) {
-    let place = Place::new();
-    let output = matmul(&place, &["precision=32-true", "matmul=highest"])
+/// Times a matmul on the stand-in. Returns its throughput, and the note on the clock in its record.
+fn time_matmul(setting: (&str, &str)) -> (Value, String) {
+    let dir = TestDir::new();
+    let output = matmul_on_standin(&dir, &["precision=32-true", "matmul=highest"])
         .env(setting.0, setting.1)
         .output()
         .unwrap();
-    let record = only_record(&place);
+    let record = only_record(&dir);
     let mut events = record["events"].as_array().unwrap().iter();
     let event = events.find(|event| event["kind"] == "clock");
     let event = event.unwrap_or_else(|| panic!("{record} {}", stderr(&output)));
@@ -508,8 +507,8 @@ fn clock(setting: (&str, &str)) -> (Value, String) {
 }
 
 #[test]
-fn launches_are_timed_by_events_where_the_driver_records_them_for_all_streams() {
-    let (rate, clock) = clock(("STANDIN_ELAPSED_NS", "2000"));
+fn launches_are_timed_with_cuda_events() {
+    let (rate, clock) = time_matmul(("STANDIN_ELAPSED_NS", "2000"));
     assert!(
         rate["method"].as_str().unwrap().ends_with("; CUDA events"),
         "{rate}"
@@ -527,27 +526,27 @@ fn launches_are_timed_by_events_where_the_driver_records_them_for_all_streams() 
 }
 
 #[test]
-fn peaks_of_a_product_hold_its_result_beside_its_operands() {
-    let place = Place::new();
-    let output = matmul(&place, &["precision=32-true", "matmul=highest"])
+fn peak_memory_of_a_matmul_includes_operands_and_result() {
+    let dir = TestDir::new();
+    let output = matmul_on_standin(&dir, &["precision=32-true", "matmul=highest"])
         .output()
         .unwrap();
-    let record = only_record(&place);
+    let record = only_record(&dir);
     let in_use = metric(&record, "allocator_in_use_peak_bytes");
     let (low, high) = (3.0 * 4.0 * 256f64.powi(2), 4.0 * 4.0 * 256f64.powi(2));
     assert!((low..high).contains(&in_use), "{in_use} B {}", stderr(&output));
 }
 
 #[test]
-fn events_that_cannot_be_true_or_read_leave_the_wall_clock_with_the_reason() {
+fn invalid_cuda_events_fall_back_to_the_wall_clock() {
     let wall = "; wall clock between two synchronisations";
-    let (rate, long) = clock(("STANDIN_ELAPSED_NS", "1000000000000"));
+    let (rate, long) = time_matmul(("STANDIN_ELAPSED_NS", "1000000000000"));
     assert!(rate["method"].as_str().unwrap().ends_with(wall), "{rate}");
     assert!(
         long.ends_with("; the device clock returned invalid times"),
         "{long}"
     );
-    let (rate, refused) = clock(("STANDIN_ELAPSED", "801"));
+    let (rate, refused) = time_matmul(("STANDIN_ELAPSED", "801"));
     assert!(rate["method"].as_str().unwrap().ends_with(wall), "{rate}");
     assert!(
         refused.ends_with("; the device clock returned invalid times"),
@@ -556,27 +555,27 @@ fn events_that_cannot_be_true_or_read_leave_the_wall_clock_with_the_reason() {
 }
 
 /// Trains for this many epochs, and returns the record and the number of launches that reached the driver.
-fn launched(place: &Place, epochs: u32, fusion: &str) -> (Value, f64) {
-    let suite = fs::read_to_string(place.path("fixtures/parts.toml")).unwrap();
+fn train_and_count_launches(dir: &TestDir, epochs: u32, fusion: &str) -> (Value, f64) {
+    let suite = fs::read_to_string(dir.path("fixtures/parts.toml")).unwrap();
     let suite = suite.replace("epochs = 1", &format!("epochs = {epochs}"));
-    fs::write(place.path("parts.toml"), suite).unwrap();
-    let _ = fs::remove_dir_all(place.path("run"));
-    let mut command = cells(place, "parts.toml", &[fusion]);
-    command.env("STANDIN_COUNT", place.path("launches"));
+    fs::write(dir.path("parts.toml"), suite).unwrap();
+    let _ = fs::remove_dir_all(dir.path("run"));
+    let mut command = run_on_standin(dir, "parts.toml", &[fusion]);
+    command.env("STANDIN_COUNT", dir.path("launches"));
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let count = fs::read_to_string(place.path("launches")).unwrap();
-    (only_record(place), count.trim().parse().unwrap())
+    let count = fs::read_to_string(dir.path("launches")).unwrap();
+    (only_record(dir), count.trim().parse().unwrap())
 }
 
 #[test]
-fn launches_of_a_step_are_those_that_reach_the_driver() {
-    let place = Place::new();
+fn launches_per_step_match_the_count_of_the_driver() {
+    let dir = TestDir::new();
     for fusion in ["fusion=off", "fusion=on"] {
         // Compile and tune the kernels first.
-        launched(&place, 1, fusion);
-        let (record, once) = launched(&place, 1, fusion);
-        let (_, twice) = launched(&place, 2, fusion);
+        train_and_count_launches(&dir, 1, fusion);
+        let (record, once) = train_and_count_launches(&dir, 1, fusion);
+        let (_, twice) = train_and_count_launches(&dir, 2, fusion);
         let launches = metric(&record, "launches_per_step");
         // An epoch has two steps.
         assert_eq!((twice - once) / 2.0, launches, "{fusion}");
@@ -593,7 +592,7 @@ mod long {
     use super::*;
 
     #[test]
-    fn what_is_strict_touches_no_matrix_unit_in_any_operation() {
+    fn highest_uses_no_matrix_units_in_any_operation() {
         for (suite, more) in OPERATIONS {
             for fusion in ["fusion=on", "fusion=off"] {
                 let axes = ["precision=32-true", "matmul=highest", "accumulator=f32", fusion];
@@ -608,23 +607,23 @@ mod long {
     }
 
     #[test]
-    fn matrix_products_have_the_types_of_their_class_and_no_others() {
+    fn matmuls_use_only_the_types_of_their_class() {
         assert_classes(OPERATIONS[0], &CLASSES);
     }
 
     #[test]
-    fn convolutions_and_attention_have_the_types_of_their_class_and_no_others() {
+    fn convolutions_and_attention_use_only_the_types_of_their_class() {
         assert_classes(OPERATIONS[1], &[CLASSES[0], CLASSES[2]]);
     }
 
     #[test]
-    fn the_layers_of_a_training_have_the_types_of_their_class_and_no_others() {
+    fn training_layers_use_only_the_types_of_their_class() {
         // With fusion, a training has hundreds of kernels. Those that multiply matrices are covered by the other tests.
         assert_classes(OPERATIONS[2], &[]);
     }
 
     #[test]
-    fn f16_sums_are_those_of_the_matrix_units_in_every_operation() {
+    fn f16_accumulation_uses_matrix_units_in_every_operation() {
         for (suite, more) in OPERATIONS {
             for precision in ["precision=16-mixed", "precision=16-true"] {
                 let axes = [precision, "matmul=highest", "accumulator=f16", "fusion=off"];
@@ -634,46 +633,46 @@ mod long {
     }
 
     #[test]
-    fn fused_attention_multiplies_the_format_of_its_inputs() {
-        let of =
-            |precision, fusion| attention_alone(&[precision, "matmul=highest", "attention=fused", fusion]);
+    fn fused_attention_multiplies_in_the_format_of_its_inputs() {
+        let sources_for =
+            |precision, fusion| attention_sources(&[precision, "matmul=highest", "attention=fused", fusion]);
         // Matrix units are used for f16 queries only. Other formats are multiplied in their own type, on ordinary units.
         for (precision, fusion, format, other) in [
             ("precision=32-true", "fusion=off", "float", "__nv_bfloat16"),
             ("precision=32-true", "fusion=on", "float", "__nv_bfloat16"),
             ("precision=bf16-mixed", "fusion=off", "__nv_bfloat16", "__half"),
         ] {
-            let sources = of(precision, fusion);
+            let sources = sources_for(precision, fusion);
             let all = |word: &str| sources.iter().all(|text| text.contains(word));
             let any = |word: &str| sources.iter().any(|text| text.contains(word));
             assert!(all(&format!("array<{format}, ")), "{precision}");
             assert!(!any(other) && !any("__half") && !any("fragment<"), "{precision}");
         }
-        let (operands, sums) = fragments(&of("precision=16-mixed", "fusion=off"));
+        let (operands, sums) = matrix_unit_types(&sources_for("precision=16-mixed", "fusion=off"));
         assert_eq!(operands, BTreeSet::from(["__half".to_owned()]));
         // Results are rounded in separate fragments before they are stored.
         assert!(sums.contains("float"), "{sums:?}");
     }
 
     #[test]
-    fn what_holds_the_memory_of_a_training_is_told_by_the_allocator_of_the_device() {
+    fn training_memory_breakdown_comes_from_the_device_allocator() {
         let plain = training(&["fusion=off"], "4096");
         let fused = training(&["fusion=on"], "4096");
         let checkpointed = training(&["fusion=off", "checkpointing=on"], "4096");
         for record in [&plain, &fused, &checkpointed] {
-            let of = |name| metric(record, name);
+            let bytes = |name| metric(record, name);
             let method = &record["metrics"]["weights_bytes"]["method"];
             assert_eq!(method, "device allocator, in use");
             assert_eq!(
                 [
-                    of("weights_bytes"),
-                    of("gradients_bytes"),
-                    of("optimizer_bytes"),
-                    of("weight_copies_bytes")
+                    bytes("weights_bytes"),
+                    bytes("gradients_bytes"),
+                    bytes("optimizer_bytes"),
+                    bytes("weight_copies_bytes")
                 ],
                 [WEIGHTS, WEIGHTS, 2.0 * WEIGHTS, 0.0],
             );
-            assert!(of("allocator_in_use_peak_bytes") >= of("activations_bytes") + WEIGHTS);
+            assert!(bytes("allocator_in_use_peak_bytes") >= bytes("activations_bytes") + WEIGHTS);
         }
         // With checkpointing, each of the two blocks keeps only its inputs, a small part of its activations.
         let [all, some] = [&plain, &checkpointed].map(|record| metric(record, "activations_bytes"));
@@ -682,8 +681,8 @@ mod long {
         let mixed = training(&["fusion=off", "precision=bf16-mixed"], "4096");
         let copies = metric(&mixed, "weight_copies_bytes");
         assert!(copies > 0.3 * WEIGHTS && copies < 0.5 * WEIGHTS, "{copies}");
-        let half = training(&["fusion=off", "precision=bf16-true"], "4096");
-        let share = metric(&half, "weights_bytes") / WEIGHTS;
+        let bf16 = training(&["fusion=off", "precision=bf16-true"], "4096");
+        let share = metric(&bf16, "weights_bytes") / WEIGHTS;
         assert!((0.5..0.51).contains(&share), "{share}");
     }
 }

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, stdout};
+use crate::support::{TestDir, stdout};
 
 #[test]
-fn the_cpu_backend_is_always_there_with_every_format() {
-    let output = Place::new().run(&["devices", "--json"]);
+fn the_cpu_backend_is_always_listed_with_every_format() {
+    let output = TestDir::new().run(&["devices", "--json"]);
     let devices: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let backends = devices["backends"].as_array().unwrap();
     assert_eq!(backends.len(), 3);
@@ -27,9 +27,9 @@ fn the_cpu_backend_is_always_there_with_every_format() {
 }
 
 #[test]
-fn a_backend_that_is_missing_says_why() {
-    let place = Place::new();
-    let output = place
+fn a_missing_backend_is_listed_with_the_reason() {
+    let dir = TestDir::new();
+    let output = dir
         .command(&["devices"])
         .env("CUDA_VISIBLE_DEVICES", "")
         .output()

@@ -1,15 +1,17 @@
 //! Error messages for invalid input.
 
-use crate::support::{Place, fixture, shown, stderr, stdout};
+use crate::support::{TestDir, fixture, snapshot_text, stderr, stdout};
 
 #[test]
-fn an_unknown_key_is_shown_with_its_place_and_the_nearest_name() {
-    insta::assert_snapshot!(shown(&Place::new().run(&["run", &fixture("unknown-key")])));
+fn an_unknown_key_is_reported_with_its_position_and_a_suggestion() {
+    insta::assert_snapshot!(snapshot_text(
+        &TestDir::new().run(&["run", &fixture("unknown-key")])
+    ));
 }
 
 #[test]
-fn an_unknown_axis_is_answered_with_the_nearest_one() {
-    insta::assert_snapshot!(shown(&Place::new().run(&[
+fn an_unknown_axis_is_reported_with_a_suggestion() {
+    insta::assert_snapshot!(snapshot_text(&TestDir::new().run(&[
         "run",
         &fixture("kernels"),
         "-a",
@@ -18,8 +20,8 @@ fn an_unknown_axis_is_answered_with_the_nearest_one() {
 }
 
 #[test]
-fn an_axis_that_means_nothing_to_the_suite_is_refused() {
-    insta::assert_snapshot!(shown(&Place::new().run(&[
+fn an_axis_that_the_suite_does_not_use_is_rejected() {
+    insta::assert_snapshot!(snapshot_text(&TestDir::new().run(&[
         "run",
         &fixture("kernels"),
         "-a",
@@ -28,34 +30,34 @@ fn an_axis_that_means_nothing_to_the_suite_is_refused() {
 }
 
 #[test]
-fn a_run_without_a_suite_says_what_to_name() {
-    insta::assert_snapshot!(shown(&Place::new().run(&["run"])));
+fn run_without_a_suite_prints_a_hint() {
+    insta::assert_snapshot!(snapshot_text(&TestDir::new().run(&["run"])));
 }
 
 #[test]
-fn a_suite_that_is_not_there_is_answered_with_the_nearest_one() {
-    insta::assert_snapshot!(shown(&Place::new().run(&["plan", "matmull"])));
+fn an_unknown_suite_is_reported_with_a_suggestion() {
+    insta::assert_snapshot!(snapshot_text(&TestDir::new().run(&["plan", "matmull"])));
 }
 
 #[test]
-fn data_that_is_not_there_is_an_error_before_anything_runs() {
-    let place = Place::new();
-    let output = place.run(&["run", &fixture("tiny"), "--backend=flex", "--data", "nowhere"]);
-    insta::assert_snapshot!(shown(&output));
-    assert!(!place.path("reports").exists());
+fn missing_data_is_reported_before_anything_runs() {
+    let dir = TestDir::new();
+    let output = dir.run(&["run", &fixture("tiny"), "--backend=flex", "--data", "nowhere"]);
+    insta::assert_snapshot!(snapshot_text(&output));
+    assert!(!dir.path("reports").exists());
 }
 
 #[test]
-fn a_folder_without_a_run_is_neither_resumed_nor_reported() {
-    let place = Place::new();
-    insta::assert_snapshot!(shown(&place.run(&["run", "--resume", "fixtures"])));
-    assert_eq!(place.run(&["report", "fixtures"]).status.code(), Some(2));
+fn resume_and_report_reject_a_folder_without_a_run() {
+    let dir = TestDir::new();
+    insta::assert_snapshot!(snapshot_text(&dir.run(&["run", "--resume", "fixtures"])));
+    assert_eq!(dir.run(&["report", "fixtures"]).status.code(), Some(2));
 }
 
 #[test]
-fn a_backend_asked_for_by_name_that_is_not_there_is_one_line_and_exit_4() {
-    let place = Place::new();
-    let mut command = place.command(&["run", &fixture("kernels"), "--backend", "cuda"]);
+fn an_unavailable_backend_exits_with_4_and_one_line() {
+    let dir = TestDir::new();
+    let mut command = dir.command(&["run", &fixture("kernels"), "--backend", "cuda"]);
     // Hide all devices, because the machine may have a GPU.
     let output = command.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
@@ -69,14 +71,14 @@ fn a_backend_asked_for_by_name_that_is_not_there_is_one_line_and_exit_4() {
 }
 
 #[test]
-fn a_plan_as_json_names_the_data_that_each_workload_reads() {
-    let place = Place::new();
-    std::fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
-    let suite = std::fs::read_to_string(place.path(&fixture("tiny"))).unwrap();
+fn json_plan_lists_the_data_of_each_workload() {
+    let dir = TestDir::new();
+    std::fs::write(dir.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    let suite = std::fs::read_to_string(dir.path(&fixture("tiny"))).unwrap();
     let files = suite.replace("synthetic-reviews", "reviews");
-    std::fs::write(place.path("files.toml"), files).unwrap();
+    std::fs::write(dir.path("files.toml"), files).unwrap();
     let plan = |more: &[&str]| -> serde_json::Value {
-        let output = place.run(&[&["plan", "files.toml", "--backend=flex", "--json"], more].concat());
+        let output = dir.run(&[&["plan", "files.toml", "--backend=flex", "--json"], more].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         serde_json::from_str(&stdout(&output)).unwrap()
     };
@@ -86,7 +88,7 @@ fn a_plan_as_json_names_the_data_that_each_workload_reads() {
         (&read["kind"], &read["path"]),
         (&"reviews".into(), &"train.tsv".into())
     );
-    let output = place.run(&["plan", &fixture("tiny"), "--backend=flex", "--data", "train.tsv"]);
+    let output = dir.run(&["plan", &fixture("tiny"), "--backend=flex", "--data", "train.tsv"]);
     assert!(
         stderr(&output).contains("hint: the suite uses synthetic data for `tiny`"),
         "{}",
@@ -95,10 +97,10 @@ fn a_plan_as_json_names_the_data_that_each_workload_reads() {
 }
 
 #[test]
-fn options_that_no_workload_reads_are_errors() {
-    let place = Place::new();
-    std::fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
-    for (given, message) in [
+fn options_that_no_workload_uses_are_rejected() {
+    let dir = TestDir::new();
+    std::fs::write(dir.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    for (options, message) in [
         (&["--label-column", "stars"][..], "cannot use `--label-column`"),
         (&["--text-column", "review"], "cannot use `--text-column`"),
         (&["--init", "random"], "cannot use `--init random`"),
@@ -108,22 +110,22 @@ fn options_that_no_workload_reads_are_errors() {
         ),
     ] {
         for command in ["plan", "run"] {
-            let output = place.run(&[&[command, &fixture("kernels"), "--backend=flex"], given].concat());
+            let output = dir.run(&[&[command, &fixture("kernels"), "--backend=flex"], options].concat());
             assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
             assert!(stderr(&output).contains(message), "{}", stderr(&output));
         }
     }
-    assert!(!place.path("reports").exists());
+    assert!(!dir.path("reports").exists());
 }
 
 #[test]
-fn weights_that_no_workload_starts_from_are_errors() {
-    let place = Place::new();
-    std::fs::write(place.path("w.safetensors"), b"\x02\0\0\0\0\0\0\0{}").unwrap();
-    std::fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
-    let suite = std::fs::read_to_string(place.path(&fixture("tiny"))).unwrap();
+fn weights_that_no_workload_uses_are_rejected() {
+    let dir = TestDir::new();
+    std::fs::write(dir.path("w.safetensors"), b"\x02\0\0\0\0\0\0\0{}").unwrap();
+    std::fs::write(dir.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    let suite = std::fs::read_to_string(dir.path(&fixture("tiny"))).unwrap();
     std::fs::write(
-        place.path("files.toml"),
+        dir.path("files.toml"),
         suite.replace("synthetic-reviews", "reviews"),
     )
     .unwrap();
@@ -139,10 +141,10 @@ fn weights_that_no_workload_starts_from_are_errors() {
         .into_iter()
         .chain(weights)
         .collect();
-        let output = place.run(&arguments);
+        let output = dir.run(&arguments);
         (output.status.code(), stderr(&output))
     };
-    std::fs::copy(place.path(&fixture("kernels")), place.path("kernels.toml")).unwrap();
+    std::fs::copy(dir.path(&fixture("kernels")), dir.path("kernels.toml")).unwrap();
     assert_eq!(plan(&["tiny=w.safetensors"]).0, Some(0));
     for weights in [
         &["matmul=w.safetensors"][..],

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     peer::python,
-    support::{Place, ended, root, stderr, stdout},
+    support::{TestDir, root, run_to_exit, stderr, stdout},
 };
 
 const SUITE: &str = r#"
@@ -22,7 +22,7 @@ dataset = "images"
 test = 6
 "#;
 
-/// Predicts masked tokens of a corpus.
+/// Suite that predicts masked tokens of a corpus.
 const MASKED_TOKENS: &str = r#"
 title = "Masked tokens"
 question = "Which tokens are masked?"
@@ -36,20 +36,20 @@ dataset = "text"
 test = 6
 "#;
 
-fn place() -> Place {
-    let place = Place::new();
-    fs::write(place.path("suite.toml"), SUITE).unwrap();
-    place
+fn dir_with_suite() -> TestDir {
+    let dir = TestDir::new();
+    fs::write(dir.path("suite.toml"), SUITE).unwrap();
+    dir
 }
 
 /// Logit of the first class. The sums of the network's features are 1.60 to 1.66 × 10⁸ for the third to the fifth of the eight images, and 1.82
 /// × 10⁸ or more for the others (PyTorch, in f32).
 const FIRST_CLASS: f32 = 1.745e8;
 
-/// Writes a checkpoint of the suite's model. Values are small, exact in all formats, and repeat only after 64. If `classes_are_alike` is true,
-/// the logit of each class but the first exceeds that of the one before by less than bf16 resolves, and grows with the brightness of the
-/// image. The logit of the first class is the same for every image, and the largest for some images.
-fn checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
+/// Writes a checkpoint of the suite's model, without the tensor `leave_out`. Values are small, exact in all formats, and repeat after 64.
+/// If `classes_are_alike` is true, the logit of the first class is a constant, which is the largest logit for some images. The other logits
+/// grow with the brightness of the image, and each exceeds the previous one by less than bf16 resolves.
+fn write_checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
     let mut tensors: Vec<(String, Vec<usize>)> = vec![];
     let mut layer = |convolution: String, norm: String, from: usize, to: usize| {
         tensors.push((format!("{convolution}.weight"), vec![to, from, 3, 3]));
@@ -79,8 +79,8 @@ fn checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
             };
             bytes.extend(value.to_le_bytes());
         }
-        let place = json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, bytes.len()] });
-        header.insert(name, place);
+        let entry = json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, bytes.len()] });
+        header.insert(name, entry);
     }
     let header = Value::Object(header).to_string();
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
@@ -90,18 +90,18 @@ fn checkpoint(path: &Path, leave_out: &str, classes_are_alike: bool) {
 }
 
 /// Writes eight images in the format of CIFAR, of which the suite uses six.
-fn images(path: &Path) {
+fn write_images(path: &Path) {
     let image = |label: u8| {
         std::iter::once(label).chain((0..3072u32).map(move |i| (i * u32::from(label + 1) % 251) as u8))
     };
     fs::write(path, (0..8).flat_map(image).collect::<Vec<u8>>()).unwrap();
 }
 
-fn run(place: &Place, more: &[&str]) -> std::process::Output {
+fn run(dir: &TestDir, more: &[&str]) -> std::process::Output {
     let arguments = ["run", "suite.toml", "--backend=flex", "--repeats=1", "--out=run"];
-    let mut command = place.command(&[&arguments, more].concat());
+    let mut command = dir.command(&[&arguments, more].concat());
     command.env("PYTHONPATH", root().join("peers/pytorch"));
-    ended(command)
+    run_to_exit(command)
 }
 
 fn value(record: &Value, metric: &str) -> Option<f64> {
@@ -109,9 +109,9 @@ fn value(record: &Value, metric: &str) -> Option<f64> {
 }
 
 #[test]
-fn without_weights_nothing_is_tested_unless_random_ones_are_asked_for() {
-    let place = place();
-    let planned = place
+fn without_weights_cells_are_skipped_unless_init_is_random() {
+    let dir = dir_with_suite();
+    let planned = dir
         .command(&["plan", "suite.toml", "--backend=flex"])
         .output()
         .unwrap();
@@ -120,9 +120,9 @@ fn without_weights_nothing_is_tested_unless_random_ones_are_asked_for() {
         "{}",
         stdout(&planned)
     );
-    let output = run(&place, &["--init=random"]);
+    let output = run(&dir, &["--init=random"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    let records = place.records("run");
+    let records = dir.records("run");
     assert_eq!(records.len(), 2);
     for record in &records {
         assert!(
@@ -139,10 +139,10 @@ fn without_weights_nothing_is_tested_unless_random_ones_are_asked_for() {
 }
 
 #[test]
-fn weights_are_read_tested_and_compared_with_f32() {
-    let place = place();
-    checkpoint(&place.path("trained.safetensors"), "", false);
-    let output = run(&place, &["--weights", "tiny=trained.safetensors"]);
+fn weights_are_loaded_evaluated_and_compared_with_f32() {
+    let dir = dir_with_suite();
+    write_checkpoint(&dir.path("trained.safetensors"), "", false);
+    let output = run(&dir, &["--weights", "tiny=trained.safetensors"]);
     let errors = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(
@@ -150,21 +150,20 @@ fn weights_are_read_tested_and_compared_with_f32() {
         "{errors}"
     );
     assert!(
-        place
-            .records("run")
+        dir.records("run")
             .iter()
             .all(|record| record["status"] == "skipped"),
         "trained weights are not evaluated on synthetic images"
     );
-    fs::remove_dir_all(place.path("run")).unwrap();
-    images(&place.path("images.bin"));
+    fs::remove_dir_all(dir.path("run")).unwrap();
+    write_images(&dir.path("images.bin"));
     let output = run(
-        &place,
+        &dir,
         &["--weights", "tiny=trained.safetensors", "--data=images.bin"],
     );
     assert!(output.status.success(), "{}", stderr(&output));
-    let records = place.records("run");
-    // 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10 values of four bytes.
+    let records = dir.records("run");
+    // Values of four bytes: 3·9 + 4, twice (9 + 4), (18 + 8) + (36 + 8), (72 + 16) + (144 + 16), 40 + 10.
     let numbers = 31 + 26 + 26 + 44 + 88 + 160 + 50;
     for record in &records {
         assert_eq!(
@@ -192,7 +191,7 @@ fn weights_are_read_tested_and_compared_with_f32() {
         command.contains("--weights tiny=trained.safetensors"),
         "{command}"
     );
-    let summary = fs::read_to_string(place.path("run/summary.md")).unwrap();
+    let summary = fs::read_to_string(dir.path("run/summary.md")).unwrap();
     assert!(
         summary.contains("samples/s") && summary.contains("greement"),
         "{summary}"
@@ -200,40 +199,40 @@ fn weights_are_read_tested_and_compared_with_f32() {
 }
 
 #[test]
-fn what_is_wrong_with_weights_and_data_is_said_before_or_instead_of_a_number() {
-    let place = place();
-    let refused = |more: &[&str], message: &str| {
-        let output = run(&place, more);
+fn invalid_weights_and_data_are_rejected() {
+    let dir = dir_with_suite();
+    let assert_rejected = |more: &[&str], message: &str| {
+        let output = run(&dir, more);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         assert!(stderr(&output).contains(message), "{}", stderr(&output));
-        let _ = fs::remove_dir_all(place.path("run"));
+        let _ = fs::remove_dir_all(dir.path("run"));
     };
-    checkpoint(&place.path("part.safetensors"), "bn1.running_var", false);
-    fs::write(place.path("good.bin"), vec![1; 3073]).unwrap();
+    write_checkpoint(&dir.path("part.safetensors"), "bn1.running_var", false);
+    fs::write(dir.path("good.bin"), vec![1; 3073]).unwrap();
     let weights = ["--weights=part.safetensors", "--data=good.bin"];
-    refused(&weights, "missing `bn1.running_var` [1]");
-    refused(&["--weights=tniy=part.safetensors"], "did you mean `tiny`?");
-    refused(&["--weights=absent.safetensors"], "does not exist");
+    assert_rejected(&weights, "missing `bn1.running_var` [1]");
+    assert_rejected(&["--weights=tniy=part.safetensors"], "did you mean `tiny`?");
+    assert_rejected(&["--weights=absent.safetensors"], "does not exist");
     let twice = ["--weights=part.safetensors", "--weights=part.safetensors"];
-    refused(&twice, "is given twice for all workloads");
-    refused(&["--data=good.bin", "--data=good.bin"], "both contain images");
+    assert_rejected(&twice, "is given twice for all workloads");
+    assert_rejected(&["--data=good.bin", "--data=good.bin"], "both contain images");
     let mut bad = vec![1; 3073];
     bad[0] = 200;
-    fs::write(place.path("bad.bin"), bad).unwrap();
-    refused(&["--init=random", "--data=bad.bin"], "record 1 has label 200");
+    fs::write(dir.path("bad.bin"), bad).unwrap();
+    assert_rejected(&["--init=random", "--data=bad.bin"], "record 1 has label 200");
 }
 
 #[test]
-fn a_data_set_can_be_looked_at_before_it_is_used() {
-    let place = Place::new();
-    fs::create_dir(place.path("reviews")).unwrap();
+fn data_check_prints_a_summary_or_the_first_error() {
+    let dir = TestDir::new();
+    fs::create_dir(dir.path("reviews")).unwrap();
     fs::write(
-        place.path("reviews/train.tsv"),
+        dir.path("reviews/train.tsv"),
         "0\tdull\n1\tgood film\n1\tgood film\n",
     )
     .unwrap();
-    fs::write(place.path("reviews/test.tsv"), "1\tgood film\n").unwrap();
-    let text = stdout(&place.command(&["data", "check", "reviews"]).output().unwrap());
+    fs::write(dir.path("reviews/test.tsv"), "1\tgood film\n").unwrap();
+    let text = stdout(&dir.command(&["data", "check", "reviews"]).output().unwrap());
     for part in [
         "reviews of 2 classes",
         "training",
@@ -244,8 +243,7 @@ fn a_data_set_can_be_looked_at_before_it_is_used() {
         assert!(text.contains(part), "`{part}` is not in {text}");
     }
     let json = stdout(
-        &place
-            .command(&["data", "check", "reviews", "--json"])
+        &dir.command(&["data", "check", "reviews", "--json"])
             .output()
             .unwrap(),
     );
@@ -254,8 +252,8 @@ fn a_data_set_can_be_looked_at_before_it_is_used() {
         (&json["kind"], &json["parts"][0]["repeated"]),
         (&"reviews".into(), &1.into())
     );
-    fs::write(place.path("reviews/test.tsv"), "5\tgood film\n").unwrap();
-    let output = place.command(&["data", "check", "reviews"]).output().unwrap();
+    fs::write(dir.path("reviews/test.tsv"), "5\tgood film\n").unwrap();
+    let output = dir.command(&["data", "check", "reviews"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output).contains("reviews/test.tsv:1: unknown label `5`"),
@@ -265,19 +263,19 @@ fn a_data_set_can_be_looked_at_before_it_is_used() {
 }
 
 #[test]
-fn a_corpus_that_is_longer_takes_no_more_memory() {
-    let place = Place::new();
-    fs::write(place.path("suite.toml"), MASKED_TOKENS).unwrap();
+fn peak_memory_grows_less_than_the_corpus() {
+    let dir = TestDir::new();
+    fs::write(dir.path("suite.toml"), MASKED_TOKENS).unwrap();
     let words: Vec<String> = ('a'..='z').map(|letter| format!("word{letter}")).collect();
     let vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(str::to_owned);
     let vocabulary = [&vocabulary[..], &words].concat().join("\n");
-    fs::write(place.path("vocab.txt"), vocabulary).unwrap();
+    fs::write(dir.path("vocab.txt"), vocabulary).unwrap();
     let sentence = words.join(" ");
     // The smaller corpus is several times as large as the text that is encoded at a time.
     let peak = |megabytes: usize| {
         let name = format!("corpus{megabytes}");
         let text = format!("{sentence}\n").repeat((megabytes << 20) / sentence.len());
-        fs::write(place.path(&format!("{name}.txt")), text).unwrap();
+        fs::write(dir.path(&format!("{name}.txt")), text).unwrap();
         let data = format!("{name}.txt");
         let arguments = [
             "run",
@@ -287,21 +285,21 @@ fn a_corpus_that_is_longer_takes_no_more_memory() {
             "--init=random",
             "--vocabulary=vocab.txt",
         ];
-        let these = ["--data", &data, "--out", &name];
-        let output = place
-            .command(&[&arguments[..], &these].concat())
-            .output()
-            .unwrap();
+        let inputs = ["--data", &data, "--out", &name];
+        let output = dir.command(&[&arguments[..], &inputs].concat()).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        let records = place.records(&name);
+        let records = dir.records(&name);
         let record = &records[0];
-        let named = record["data"]["name"].as_str().unwrap();
-        assert!(named.starts_with(&data) && record["status"] == "ok", "{record:#}");
+        let data_name = record["data"]["name"].as_str().unwrap();
+        assert!(
+            data_name.starts_with(&data) && record["status"] == "ok",
+            "{record:#}"
+        );
         value(record, "host_peak_bytes").unwrap() / f64::from(1 << 20)
     };
     let (small, large) = (peak(24), peak(84));
     eprintln!("{small:.0} MiB, then {large:.0} MiB");
-    // The text of the larger corpus has 60 MiB more, and its ids two thirds of that.
+    // The text of the larger corpus is 60 MiB larger, and its token ids 40 MiB.
     assert!(large < small + 36.0, "{small} MiB, then {large} MiB");
 }
 
@@ -309,25 +307,25 @@ mod pytorch {
     use super::*;
 
     #[test]
-    fn another_framework_is_compared_with_its_own_f32() {
+    fn a_peer_is_compared_with_f32_of_the_same_framework() {
         let Some(python) = python() else { return };
-        let place = place();
-        checkpoint(&place.path("trained.safetensors"), "", true);
-        images(&place.path("images.bin"));
+        let dir = dir_with_suite();
+        write_checkpoint(&dir.path("trained.safetensors"), "", true);
+        write_images(&dir.path("images.bin"));
         let weights = ["--weights", "tiny=trained.safetensors", "--data=images.bin"];
-        let output = run(&place, &weights);
+        let output = run(&dir, &weights);
         assert!(output.status.success(), "{}", stderr(&output));
-        fs::rename(place.path("run"), place.path("burn")).unwrap();
+        fs::rename(dir.path("run"), dir.path("burn")).unwrap();
         let peer = format!("--peer={} -m mantissa_torch", python.display());
-        let output = run(&place, &[&weights[..], &[&peer]].concat());
+        let output = run(&dir, &[&weights[..], &[&peer]].concat());
         assert!(output.status.success(), "{}", stderr(&output));
-        let agreements = [place.records("burn"), place.records("run")].map(|records| {
-            let [wide, narrow] = records.as_slice() else {
+        let agreements = [dir.records("burn"), dir.records("run")].map(|records| {
+            let [f32_record, bf16_record] = records.as_slice() else {
                 panic!("{records:?}")
             };
-            assert!(wide["metrics"]["agreement"].is_null(), "{wide:#}");
-            assert_eq!(narrow["metrics"]["agreement"]["n"], 6);
-            value(narrow, "agreement").unwrap() * 6.0
+            assert!(f32_record["metrics"]["agreement"].is_null(), "{f32_record:#}");
+            assert_eq!(bf16_record["metrics"]["agreement"]["n"], 6);
+            value(bf16_record, "agreement").unwrap() * 6.0
         });
         // The first class has the largest logit for the third to the fifth image in both formats, and at least one of these three is among the
         // six. For the other images, the last class has the largest logit in f32, and all classes but the first are equal in bf16.

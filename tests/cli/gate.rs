@@ -9,17 +9,17 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{Place, ended, fixture, stderr, stdout};
+use crate::support::{TestDir, fixture, run_to_exit, stderr, stdout};
 
 /// Returns the path of `tests/worsened.rs`, which is built next to the binary.
-pub fn program() -> PathBuf {
+pub fn worsened_program() -> PathBuf {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_mantissa"));
     binary.with_file_name("examples").join("worsened")
 }
 
-/// Runs five processes of both cells into a folder, with this regression of the program, or none if empty.
-fn measure(place: &Place, worsened: &str, out: &str) -> Output {
-    let mut command = in_place(place, &program());
+/// Runs `fixtures/gated.toml` in five processes per cell, with this regression of `tests/worsened.rs`, or without one if empty.
+fn measure(dir: &TestDir, worsened: &str, out: &str) -> Output {
+    let mut command = command_in(dir, &worsened_program());
     command
         .args([
             "run",
@@ -34,22 +34,22 @@ fn measure(place: &Place, worsened: &str, out: &str) -> Output {
             out,
         ])
         .env("WORSENED", worsened);
-    ended(command)
+    run_to_exit(command)
 }
 
 /// Returns a command of another program in the same folder and with the same environment as `mantissa`.
-pub fn in_place(place: &Place, program: &Path) -> Command {
+pub fn command_in(dir: &TestDir, program: &Path) -> Command {
     let mut command = Command::new(program);
-    let like = place.command(&[]);
-    for (name, _) in like.get_envs().filter(|(_, value)| value.is_none()) {
+    let template = dir.command(&[]);
+    for (name, _) in template.get_envs().filter(|(_, value)| value.is_none()) {
         command.env_remove(name);
     }
-    command.current_dir(place.path(""));
+    command.current_dir(dir.path(""));
     command
 }
 
 /// Runs small matmuls into a folder, with more arguments.
-pub fn kernels(place: &Place, out: &str, more: &[&str]) {
+pub fn run_kernels(dir: &TestDir, out: &str, more: &[&str]) {
     let suite = fixture("kernels");
     let mut arguments = vec![
         "run",
@@ -62,22 +62,22 @@ pub fn kernels(place: &Place, out: &str, more: &[&str]) {
         out,
     ];
     arguments.extend(more);
-    let output = place.run(&arguments);
+    let output = dir.run(&arguments);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 /// Returns the exit code and the JSON of the gate for a run against the baseline `main`.
-fn gate(place: &Place, run: &str, more: &[&str]) -> (Option<i32>, Value) {
+fn gate(dir: &TestDir, run: &str, more: &[&str]) -> (Option<i32>, Value) {
     let mut arguments = vec!["gate", run, "--baseline", "main", "--json"];
     arguments.extend(more);
-    let output = place.run(&arguments);
+    let output = dir.run(&arguments);
     let text = stdout(&output);
     let json = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", stderr(&output)));
     (output.status.code(), json)
 }
 
-fn texts(gated: &Value) -> String {
-    let failures = gated["failures"].as_array().unwrap();
+fn failure_texts(report: &Value) -> String {
+    let failures = report["failures"].as_array().unwrap();
     failures
         .iter()
         .map(|failure| format!("{}\n", failure["text"].as_str().unwrap()))
@@ -85,64 +85,64 @@ fn texts(gated: &Value) -> String {
 }
 
 #[test]
-fn tf32_in_the_place_of_f32_is_stopped() {
-    let place = Place::new();
+fn tf32_instead_of_f32_is_a_regression() {
+    let dir = TestDir::new();
     let measure = |matmul: &str, out: &str| {
         let axis = format!("matmul={matmul}");
-        kernels(&place, out, &["--repeats", "5", "-a", &axis]);
+        run_kernels(&dir, out, &["--repeats", "5", "-a", &axis]);
     };
     measure("highest", "runs/f32");
     measure("high", "runs/tf32");
     // Simulate a library whose default has changed: the values are those of TF32, under the name of f32.
-    let identities: Vec<(String, String)> = place
+    let id_pairs: Vec<(String, String)> = dir
         .records("runs/tf32")
         .iter()
-        .zip(place.records("runs/f32"))
+        .zip(dir.records("runs/f32"))
         .map(|(tf32, f32)| {
             let id = |record: &Value| record["cell"]["id"].as_str().unwrap().to_owned();
             (id(tf32), id(&f32))
         })
         .collect();
-    let path = place.path("runs/tf32/records.jsonl");
+    let path = dir.path("runs/tf32/records.jsonl");
     let mut text = fs::read_to_string(&path)
         .unwrap()
         .replace("\"matmul\":\"high\"", "\"matmul\":\"highest\"");
-    for (tf32, f32) in identities {
+    for (tf32, f32) in id_pairs {
         text = text.replace(&tf32, &f32);
     }
     fs::write(&path, text).unwrap();
-    let output = place.run(&["gate", "runs/tf32", "--baseline", "runs/f32", "--json"]);
+    let output = dir.run(&["gate", "runs/tf32", "--baseline", "runs/f32", "--json"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let texts = texts(&serde_json::from_str(&stdout(&output)).unwrap());
+    let texts = failure_texts(&serde_json::from_str(&stdout(&output)).unwrap());
     assert!(texts.contains("executed 11 significand bits"), "{texts}");
     assert!(texts.contains("relative_error"), "{texts}");
 }
 
 /// Copies a run with modified records.
-pub fn edited(place: &Place, from: &str, to: &str, edit: impl Fn(&mut Value)) {
-    fs::create_dir_all(place.path(to)).unwrap();
+pub fn copy_run_with(dir: &TestDir, from: &str, to: &str, edit: impl Fn(&mut Value)) {
+    fs::create_dir_all(dir.path(to)).unwrap();
     for file in ["environment.json", "plan.json"] {
-        fs::copy(place.path(from).join(file), place.path(to).join(file)).unwrap();
+        fs::copy(dir.path(from).join(file), dir.path(to).join(file)).unwrap();
     }
-    let records = place.records(from).into_iter().map(|mut record| {
+    let records = dir.records(from).into_iter().map(|mut record| {
         edit(&mut record);
         format!("{record}\n")
     });
-    fs::write(place.path(to).join("records.jsonl"), records.collect::<String>()).unwrap();
+    fs::write(dir.path(to).join("records.jsonl"), records.collect::<String>()).unwrap();
 }
 
 #[test]
-fn what_the_command_line_and_the_policy_say_decides_what_passes() {
-    let place = Place::new();
-    kernels(&place, "runs/one", &["--repeats", "5"]);
-    let first = place.records("runs/one")[0]["cell"]["id"].clone();
+fn options_and_policy_determine_the_exit_code_of_the_gate() {
+    let dir = TestDir::new();
+    run_kernels(&dir, "runs/one", &["--repeats", "5"]);
+    let first = dir.records("runs/one")[0]["cell"]["id"].clone();
     let run_gate = |run: &str, more: &[&str]| {
-        let output = place.run(&[&["gate", run, "--baseline", "runs/one"], more].concat());
+        let output = dir.run(&[&["gate", run, "--baseline", "runs/one"], more].concat());
         (output.status.code(), stdout(&output) + &stderr(&output))
     };
 
     // The error of one cell is no longer measured, so the comparison is inconclusive.
-    edited(&place, "runs/one", "runs/lost", |record| {
+    copy_run_with(&dir, "runs/one", "runs/lost", |record| {
         if record["cell"]["id"] == first {
             record["metrics"]["relative_error"]["value"] = Value::Null;
         }
@@ -154,7 +154,7 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
     assert_eq!(code, Some(5), "{text}");
 
     // The same records from another machine.
-    edited(&place, "runs/one", "runs/elsewhere", |record| {
+    copy_run_with(&dir, "runs/one", "runs/elsewhere", |record| {
         record["fingerprint"]["cpu"] = "Another".into();
     });
     let (code, text) = run_gate("runs/elsewhere", &[]);
@@ -171,31 +171,31 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
     assert_eq!(code, Some(0), "{text}");
 
     // Ten times the error, which is allowed until a date.
-    edited(&place, "runs/one", "runs/wrong", |record| {
+    copy_run_with(&dir, "runs/one", "runs/wrong", |record| {
         let error = &mut record["metrics"]["relative_error"]["value"];
         *error = (10.0 * error.as_f64().unwrap()).into();
     });
     let (code, text) = run_gate("runs/wrong", &[]);
     assert_eq!(code, Some(1), "{text}");
-    for (day, ended) in [("2999-12-31", 0), ("2000-01-01", 1)] {
+    for (day, expected) in [("2999-12-31", 0), ("2000-01-01", 1)] {
         let policy =
             format!("[[allow]]\nmetric = \"relative_error\"\nuntil = {day}\nreason = \"a new order\"\n");
-        fs::write(place.path("policy.toml"), policy).unwrap();
+        fs::write(dir.path("policy.toml"), policy).unwrap();
         let (code, text) = run_gate("runs/wrong", &["--policy", "policy.toml"]);
-        assert_eq!(code, Some(ended), "{day}: {text}");
-        assert_eq!(text.contains("a new order"), ended == 0, "{day}: {text}");
+        assert_eq!(code, Some(expected), "{day}: {text}");
+        assert_eq!(text.contains("a new order"), expected == 0, "{day}: {text}");
     }
 
-    // A history given by name has to exist, and nothing is written unless everything can be.
+    // The file of `--history` has to exist. If one output cannot be written, no output is.
     let (code, text) = run_gate("runs/lost", &["--history", "histori.jsonl"]);
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("history `histori.jsonl` does not exist"), "{text}");
-    let compared = place.run(&["compare", "runs/one", "runs/lost", "--history", "histori.jsonl"]);
+    let compared = dir.run(&["compare", "runs/one", "runs/lost", "--history", "histori.jsonl"]);
     assert_eq!(compared.status.code(), Some(2), "{}", stderr(&compared));
-    let environment = fs::read_to_string(place.path("runs/lost/environment.json")).unwrap();
+    let environment = fs::read_to_string(dir.path("runs/lost/environment.json")).unwrap();
     let mut environment: Value = serde_json::from_str(&environment).unwrap();
     environment["started"] = "once".into();
-    fs::write(place.path("runs/lost/environment.json"), environment.to_string()).unwrap();
+    fs::write(dir.path("runs/lost/environment.json"), environment.to_string()).unwrap();
     let (code, text) = run_gate(
         "runs/lost",
         &["--write", "markdown=out.md", "--write", "mlperf=out.log"],
@@ -203,50 +203,50 @@ fn what_the_command_line_and_the_policy_say_decides_what_passes() {
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("once"), "{text}");
     assert!(
-        !place.path("out.md").exists(),
+        !dir.path("out.md").exists(),
         "no file may be written after an error"
     );
 }
 
 #[test]
-fn what_cannot_be_compared_is_a_wrong_command_line_and_writes_nothing() {
-    let place = Place::new();
+fn invalid_gate_arguments_exit_with_2_and_write_nothing() {
+    let dir = TestDir::new();
     let run = |arguments: &[&str]| {
-        let output = place.run(arguments);
+        let output = dir.run(arguments);
         (output.status.code(), stderr(&output))
     };
-    let refused = |arguments: &[&str], part: &str| {
+    let assert_rejected = |arguments: &[&str], part: &str| {
         let (code, text) = run(arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {text}");
         assert!(text.contains(part), "{arguments:?}: {text}");
     };
-    kernels(&place, "runs/one", &[]);
-    refused(&["gate", "runs/none", "--baseline", "main"], "does not exist");
-    refused(
+    run_kernels(&dir, "runs/one", &[]);
+    assert_rejected(&["gate", "runs/none", "--baseline", "main"], "does not exist");
+    assert_rejected(
         &["gate", "runs/one", "--baseline", "main"],
         "baseline `main` does not exist",
     );
-    refused(
+    assert_rejected(
         &["gate", "runs/one", "--baseline", "../main"],
         "not a valid baseline name",
     );
-    refused(
+    assert_rejected(
         &["baseline", "save", "../x", "runs/one"],
         "not a valid baseline name",
     );
-    refused(&["baseline", "drop", "main"], "does not exist");
-    refused(&["compare", "runs/one", "runs/none"], "runs/none");
-    refused(
+    assert_rejected(&["baseline", "drop", "main"], "does not exist");
+    assert_rejected(&["compare", "runs/one", "runs/none"], "runs/none");
+    assert_rejected(
         &["compare", "runs/one", "runs/one", "--allow-mismatch", "moon"],
         "one of gpu",
     );
-    fs::write(place.path("policy.toml"), "[floor]\nspeed = 1\n").unwrap();
-    refused(
+    fs::write(dir.path("policy.toml"), "[floor]\nspeed = 1\n").unwrap();
+    assert_rejected(
         &["compare", "runs/one", "runs/one", "--policy", "policy.toml"],
         "speed",
     );
-    fs::write(place.path("history.jsonl"), "{").unwrap();
-    refused(
+    fs::write(dir.path("history.jsonl"), "{").unwrap();
+    assert_rejected(
         &[
             "gate",
             "runs/one",
@@ -258,7 +258,7 @@ fn what_cannot_be_compared_is_a_wrong_command_line_and_writes_nothing() {
         ],
         "history.jsonl",
     );
-    refused(
+    assert_rejected(
         &[
             "gate",
             "runs/one",
@@ -269,15 +269,15 @@ fn what_cannot_be_compared_is_a_wrong_command_line_and_writes_nothing() {
         ],
         "word",
     );
-    assert!(!place.path("baselines").exists());
-    assert_eq!(fs::read_to_string(place.path("history.jsonl")).unwrap(), "{");
+    assert!(!dir.path("baselines").exists());
+    assert_eq!(fs::read_to_string(dir.path("history.jsonl")).unwrap(), "{");
 }
 
 #[test]
 fn baselines_are_saved_listed_shown_and_dropped() {
-    let place = Place::new();
-    kernels(&place, "runs/one", &[]);
-    let saved = place.run(&["baseline", "save", "main", "runs/one"]);
+    let dir = TestDir::new();
+    run_kernels(&dir, "runs/one", &[]);
+    let saved = dir.run(&["baseline", "save", "main", "runs/one"]);
     assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
     assert!(stderr(&saved).contains("the gate needs 5"), "{}", stderr(&saved));
     let folder = stdout(&saved).trim().to_owned();
@@ -285,40 +285,40 @@ fn baselines_are_saved_listed_shown_and_dropped() {
         folder.starts_with("baselines/main/") && folder.contains("flex-smoke"),
         "{folder}"
     );
-    let text = fs::read_to_string(place.path(&folder).join("records.jsonl")).unwrap();
+    let text = fs::read_to_string(dir.path(&folder).join("records.jsonl")).unwrap();
     assert_eq!(text.lines().count(), 2);
     assert!(!text.contains("samples.json"), "{text}");
-    let listed: Value = serde_json::from_str(&stdout(&place.run(&["baseline", "list", "--json"]))).unwrap();
+    let listed: Value = serde_json::from_str(&stdout(&dir.run(&["baseline", "list", "--json"]))).unwrap();
     assert_eq!(listed[0]["name"], "main");
-    assert!(stdout(&place.run(&["baseline", "list"])).contains("main"));
-    let shown: Value = serde_json::from_str(&stdout(&place.run(&["baseline", "show", "main"]))).unwrap();
+    assert!(stdout(&dir.run(&["baseline", "list"])).contains("main"));
+    let shown: Value = serde_json::from_str(&stdout(&dir.run(&["baseline", "show", "main"]))).unwrap();
     assert_eq!(shown[0]["cells"], 2);
-    assert_eq!(place.run(&["baseline", "drop", "main"]).status.code(), Some(0));
-    assert!(!place.path("baselines/main").exists());
+    assert_eq!(dir.run(&["baseline", "drop", "main"]).status.code(), Some(0));
+    assert!(!dir.path("baselines/main").exists());
 }
 
 #[test]
-fn gated_runs_become_a_history_with_a_page_and_columns() {
-    let place = Place::new();
+fn gated_runs_are_appended_to_the_history_and_exported() {
+    let dir = TestDir::new();
     // This test does not depend on times.
-    fs::create_dir_all(place.path("baselines")).unwrap();
+    fs::create_dir_all(dir.path("baselines")).unwrap();
     fs::write(
-        place.path("baselines/gate.toml"),
+        dir.path("baselines/gate.toml"),
         "[floor]\nflops_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 1\n",
     )
     .unwrap();
     for run in ["runs/one", "runs/two"] {
-        kernels(&place, run, &["--repeats", "5"]);
-        let gated = place.run(&["gate", run, "--baseline", "runs/one", "--append"]);
-        assert_eq!(gated.status.code(), Some(0), "{}", stderr(&gated));
+        run_kernels(&dir, run, &["--repeats", "5"]);
+        let output = dir.run(&["gate", run, "--baseline", "runs/one", "--append"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
-    let again = place.run(&["gate", "runs/one", "--baseline", "runs/one", "--append"]);
+    let again = dir.run(&["gate", "runs/one", "--baseline", "runs/one", "--append"]);
     assert_eq!(again.status.code(), Some(2));
     assert!(stderr(&again).contains("already"), "{}", stderr(&again));
-    let text = fs::read_to_string(place.path("baselines/history.jsonl")).unwrap();
+    let text = fs::read_to_string(dir.path("baselines/history.jsonl")).unwrap();
     assert_eq!(text.lines().count(), 4, "two cells of two runs");
 
-    let shown = place.run(&[
+    let shown = dir.run(&[
         "history",
         "--page",
         "trend.html",
@@ -329,27 +329,27 @@ fn gated_runs_become_a_history_with_a_page_and_columns() {
     assert_eq!(shown.status.code(), Some(0), "{}", stderr(&shown));
     let trends: Value = serde_json::from_str(&stdout(&shown)).unwrap();
     assert_eq!(trends[0]["runs"].as_array().unwrap().len(), 2);
-    let page = fs::read_to_string(place.path("trend.html")).unwrap();
+    let page = fs::read_to_string(dir.path("trend.html")).unwrap();
     assert!(page.contains("2 runs") && !page.contains("NaN"), "{page}");
     assert!(
-        fs::read(place.path("history.parquet"))
+        fs::read(dir.path("history.parquet"))
             .unwrap()
             .starts_with(b"PAR1")
     );
-    let refused = place.run(&["history", "baselines/none.jsonl"]);
+    let refused = dir.run(&["history", "baselines/none.jsonl"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    let itself = place.run(&["history", "--page", "baselines/history.jsonl"]);
+    let itself = dir.run(&["history", "--page", "baselines/history.jsonl"]);
     assert_eq!(itself.status.code(), Some(2), "{}", stderr(&itself));
     assert_eq!(
-        fs::read_to_string(place.path("baselines/history.jsonl")).unwrap(),
+        fs::read_to_string(dir.path("baselines/history.jsonl")).unwrap(),
         text
     );
 }
 
 #[test]
-fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
-    let place = Place::new();
-    kernels(&place, "runs/one", &["--repeats", "5"]);
+fn measurements_are_exported_for_benchmark_trackers() {
+    let dir = TestDir::new();
+    run_kernels(&dir, "runs/one", &["--repeats", "5"]);
     for (format, part) in [
         ("bencher", "relative-error"),
         ("openmetrics", "# EOF"),
@@ -357,13 +357,13 @@ fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
         ("benchmark-smaller", "relative_error"),
         ("benchmark-bigger", "flops_per_second"),
     ] {
-        let output = place.run(&["export", "runs/one", "--format", format]);
+        let output = dir.run(&["export", "runs/one", "--format", format]);
         assert_eq!(output.status.code(), Some(0), "{format}: {}", stderr(&output));
         assert!(stdout(&output).contains(part), "{format}: {}", stdout(&output));
     }
-    let two = place.run(&["export", "runs/one", "runs/one", "--format", "bencher"]);
+    let two = dir.run(&["export", "runs/one", "runs/one", "--format", "bencher"]);
     assert_eq!(two.status.code(), Some(2));
-    let inside = place.run(&[
+    let inside = dir.run(&[
         "export",
         "runs/one",
         "--format",
@@ -372,7 +372,7 @@ fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
         "runs/one/records.jsonl",
     ]);
     assert_eq!(inside.status.code(), Some(2));
-    let gated = place.run(&[
+    let output = dir.run(&[
         "gate",
         "runs/one",
         "--baseline",
@@ -384,19 +384,19 @@ fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
         "--write",
         "annotations=-",
     ]);
-    assert_eq!(gated.status.code(), Some(0), "{}", stderr(&gated));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        fs::read_to_string(place.path("out/gate.md"))
+        fs::read_to_string(dir.path("out/gate.md"))
             .unwrap()
             .contains("no regression")
     );
     assert!(
-        fs::read_to_string(place.path("out/gate.xml"))
+        fs::read_to_string(dir.path("out/gate.xml"))
             .unwrap()
             .contains("<testsuite")
     );
-    assert!(stdout(&gated).contains("::notice"), "{}", stdout(&gated));
-    let over = place.run(&[
+    assert!(stdout(&output).contains("::notice"), "{}", stdout(&output));
+    let over = dir.run(&[
         "gate",
         "runs/one",
         "--baseline",
@@ -409,9 +409,9 @@ fn measurements_of_a_run_go_to_programs_that_keep_numbers() {
 }
 
 #[test]
-fn a_bisection_that_is_stopped_ends_what_it_began_and_leaves_nothing_behind() {
-    let place = Place::new();
-    let tree = place.path("tree");
+fn a_stopped_bisection_removes_its_work_tree() {
+    let dir = TestDir::new();
+    let tree = dir.path("tree");
     fs::create_dir_all(&tree).unwrap();
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -424,13 +424,13 @@ fn a_bisection_that_is_stopped_ends_what_it_began_and_leaves_nothing_behind() {
     for message in ["one", "two"] {
         git(&["commit", "--quiet", "--allow-empty", "-m", message]);
     }
-    let build = format!("touch '{}' && sleep 300", place.path("begun").display());
-    let mut bisect = place
+    let build = format!("touch '{}' && sleep 300", dir.path("begun").display());
+    let mut bisect = dir
         .command(&["bisect", "HEAD~1", "HEAD", "--build", &build, "--", "suite.toml"])
         .current_dir(&tree)
         .spawn()
         .unwrap();
-    while !place.path("begun").exists() {
+    while !dir.path("begun").exists() {
         assert_eq!(
             bisect.try_wait().unwrap(),
             None,
@@ -452,10 +452,10 @@ mod long {
     use super::*;
 
     #[test]
-    fn a_change_for_the_worse_of_each_kind_is_stopped_with_its_reason_and_the_same_again_is_not() {
-        let place = Place::new();
-        assert_eq!(measure(&place, "", "runs/good").status.code(), Some(0));
-        let saved = place.run(&["baseline", "save", "main", "runs/good"]);
+    fn every_kind_of_regression_fails_and_an_identical_run_passes() {
+        let dir = TestDir::new();
+        assert_eq!(measure(&dir, "", "runs/good").status.code(), Some(0));
+        let saved = dir.run(&["baseline", "save", "main", "runs/good"]);
         assert_eq!(saved.status.code(), Some(0), "{}", stderr(&saved));
         // Times of such a short workload on a busy machine detect only changes by a multiple. The tables in `docs/methodology.md` list the
         // detectable changes.
@@ -464,12 +464,12 @@ mod long {
                 "[floor]\nstep_seconds = {step}\nsamples_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 0.1\n"
             )
         };
-        fs::write(place.path("baselines/gate.toml"), policy("\"off\"")).unwrap();
-        fs::write(place.path("timed.toml"), policy("0.4")).unwrap();
+        fs::write(dir.path("baselines/gate.toml"), policy("\"off\"")).unwrap();
+        fs::write(dir.path("timed.toml"), policy("0.4")).unwrap();
 
-        assert_eq!(measure(&place, "", "runs/same").status.code(), Some(0));
-        let (code, gated) = gate(&place, "runs/same", &[]);
-        assert_eq!(code, Some(0), "{}", texts(&gated));
+        assert_eq!(measure(&dir, "", "runs/same").status.code(), Some(0));
+        let (code, report) = gate(&dir, "runs/same", &[]);
+        assert_eq!(code, Some(0), "{}", failure_texts(&report));
 
         let timed: &[&str] = &["--policy", "timed.toml"];
         for (worsened, reason, policy) in [
@@ -479,53 +479,53 @@ mod long {
             ("fails", "failed in 5 of 5 processes", &[]),
         ] {
             let out = format!("runs/{worsened}");
-            measure(&place, worsened, &out);
-            let (code, gated) = gate(&place, &out, policy);
-            assert_eq!(code, Some(1), "{worsened}: {gated:#}");
-            assert!(texts(&gated).contains(reason), "{worsened}: {}", texts(&gated));
+            measure(&dir, worsened, &out);
+            let (code, report) = gate(&dir, &out, policy);
+            assert_eq!(code, Some(1), "{worsened}: {report:#}");
+            assert!(
+                failure_texts(&report).contains(reason),
+                "{worsened}: {}",
+                failure_texts(&report)
+            );
         }
-        let shown = place.run(&[&["gate", "runs/work", "--baseline", "main"], timed].concat());
+        let shown = dir.run(&[&["gate", "runs/work", "--baseline", "main"], timed].concat());
         assert_eq!(shown.status.code(), Some(1));
         assert!(stdout(&shown).contains("step_seconds"), "{}", stdout(&shown));
 
         // Remove a cell.
-        let records = fs::read_to_string(place.path("runs/same/records.jsonl")).unwrap();
-        let kept: Vec<&str> = records
+        let records = fs::read_to_string(dir.path("runs/same/records.jsonl")).unwrap();
+        let remaining: Vec<&str> = records
             .lines()
             .filter(|line| line.contains("\"precision\":\"32-true\""))
             .collect();
-        fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
-        let (code, gated) = gate(&place, "runs/same", &[]);
+        fs::write(dir.path("runs/same/records.jsonl"), remaining.join("\n") + "\n").unwrap();
+        let (code, report) = gate(&dir, "runs/same", &[]);
         assert_eq!(code, Some(1));
         assert!(
-            texts(&gated).contains("not in the candidate"),
+            failure_texts(&report).contains("not in the candidate"),
             "{}",
-            texts(&gated)
+            failure_texts(&report)
         );
 
-        // Too few processes for a decision, which is neither a pass nor a regression.
-        let kept: Vec<&str> = records
+        // With too few processes, the gate decides nothing and exits with 2.
+        let remaining: Vec<&str> = records
             .lines()
             .filter(|line| line.contains("\"repeat\":0,"))
             .collect();
-        fs::write(place.path("runs/same/records.jsonl"), kept.join("\n") + "\n").unwrap();
-        let undecided = place.run(&["gate", "runs/same", "--baseline", "main"]);
-        assert_eq!(undecided.status.code(), Some(2));
-        assert!(
-            stderr(&undecided).contains("--repeats 5"),
-            "{}",
-            stderr(&undecided)
-        );
+        fs::write(dir.path("runs/same/records.jsonl"), remaining.join("\n") + "\n").unwrap();
+        let too_few = dir.run(&["gate", "runs/same", "--baseline", "main"]);
+        assert_eq!(too_few.status.code(), Some(2));
+        assert!(stderr(&too_few).contains("--repeats 5"), "{}", stderr(&too_few));
     }
 
     #[test]
-    fn what_is_undecided_is_measured_again_in_turns_with_the_other_program() {
-        let place = Place::new();
-        measure(&place, "", "runs/good");
+    fn reruns_alternate_with_the_program_of_the_baseline() {
+        let dir = TestDir::new();
+        measure(&dir, "", "runs/good");
         // With half of the processes, every comparison is inconclusive.
-        let path = place.path("runs/good/records.jsonl");
+        let path = dir.path("runs/good/records.jsonl");
         let records = fs::read_to_string(&path).unwrap();
-        measure(&place, "", "runs/change");
+        measure(&dir, "", "runs/change");
         let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
         fs::write(&path, few).unwrap();
         let arguments = [
@@ -538,31 +538,30 @@ mod long {
             "--json",
             "--against",
         ];
-        let output = in_place(&place, &program())
+        let output = command_in(&dir, &worsened_program())
             .args(arguments)
-            .arg(program())
+            .arg(worsened_program())
             .output()
             .unwrap();
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}", stderr(&output));
         for side in ["baseline-9", "candidate-9"] {
             assert!(
-                place
-                    .path("runs/change.again")
+                dir.path("runs/change.again")
                     .join(side)
                     .join("records.jsonl")
                     .exists(),
                 "{side}"
             );
         }
-        let gated: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
         for side in ["baseline", "candidate"] {
             assert_eq!(
-                gated["comparison"][side]["repeats"], 10,
+                report["comparison"][side]["repeats"], 10,
                 "only the new processes count, twice as many as before"
             );
         }
         // The processes of both programs alternate.
-        let mut begun: Vec<(String, String)> = fs::read_dir(place.path("runs/change.again"))
+        let mut starts: Vec<(String, String)> = fs::read_dir(dir.path("runs/change.again"))
             .unwrap()
             .map(|entry| {
                 let folder = entry.unwrap().path();
@@ -572,28 +571,28 @@ mod long {
                 (environment["started"].as_str().unwrap().to_owned(), name)
             })
             .collect();
-        begun.sort();
-        let sides: Vec<&str> = begun
+        starts.sort();
+        let sides: Vec<&str> = starts
             .iter()
             .map(|(_, name)| name.split('-').next().unwrap())
             .collect();
-        assert_eq!(sides, ["baseline", "candidate"].repeat(10), "{begun:?}");
-        // A file that is not a program, or another program, cannot measure the baseline.
-        let none = in_place(&place, &program())
+        assert_eq!(sides, ["baseline", "candidate"].repeat(10), "{starts:?}");
+        // A file that is not a program cannot measure the baseline.
+        let rejected = command_in(&dir, &worsened_program())
             .args(arguments)
             .arg("runs/change/plan.json")
             .output()
             .unwrap();
-        assert_eq!(none.status.code(), Some(2), "{}", stderr(&none));
+        assert_eq!(rejected.status.code(), Some(2), "{}", stderr(&rejected));
         assert!(
-            stderr(&none).contains("cannot read the version of"),
+            stderr(&rejected).contains("cannot read the version of"),
             "{}",
-            stderr(&none)
+            stderr(&rejected)
         );
         // Another program cannot measure the candidate.
         let mut arguments = arguments[..6].to_vec();
         arguments.push("--json");
-        let other = place.run(&arguments);
+        let other = dir.run(&arguments);
         assert_eq!(other.status.code(), Some(2));
         assert!(
             stderr(&other).contains("hint: use the program that measured the run"),
@@ -603,27 +602,27 @@ mod long {
     }
 
     #[test]
-    fn the_script_of_ci_stops_what_is_worse_and_tells_apart_what_cannot_be_measured() {
-        let place = Place::new();
+    fn the_ci_script_exits_with_1_for_regressions_and_2_for_errors() {
+        let dir = TestDir::new();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.github");
-        fs::create_dir_all(place.path("programs")).unwrap();
+        fs::create_dir_all(dir.path("programs")).unwrap();
         let script = |worsened: &str, suite: &str| {
             for (side, worsened) in [("base", ""), ("change", worsened)] {
-                let path = place.path(&format!("programs/{side}"));
+                let path = dir.path(&format!("programs/{side}"));
                 let text = format!(
                     "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
-                    program().display()
+                    worsened_program().display()
                 );
                 fs::write(&path, text).unwrap();
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
             }
-            let ended = in_place(&place, &root.join("gate"))
+            let output = command_in(&dir, &root.join("gate"))
                 .arg(root.join("gate-cpu.toml"))
                 .args([suite, "--profile", "smoke", "--backend", "flex"])
                 .output()
                 .unwrap();
-            let page = fs::read_to_string(place.path("programs/gate.md")).ok();
-            (ended.status.code(), page, stderr(&ended))
+            let page = fs::read_to_string(dir.path("programs/gate.md")).ok();
+            (output.status.code(), page, stderr(&output))
         };
         let (code, page, errors) = script("", &fixture("gated"));
         assert_eq!(code, Some(0), "{errors}");
@@ -637,45 +636,45 @@ mod long {
     }
 
     #[test]
-    fn measured_again_alone_the_fresh_processes_are_all_that_counts_and_are_none_where_they_cannot_be_had() {
-        let place = Place::new();
-        measure(&place, "", "runs/good");
-        measure(&place, "", "runs/change");
+    fn a_rerun_of_the_candidate_replaces_its_processes() {
+        let dir = TestDir::new();
+        measure(&dir, "", "runs/good");
+        measure(&dir, "", "runs/change");
         // With half of the candidate's processes, every comparison is inconclusive.
-        let path = place.path("runs/change/records.jsonl");
+        let path = dir.path("runs/change/records.jsonl");
         let records = fs::read_to_string(&path).unwrap();
         let few: String = records.lines().take(4).map(|line| format!("{line}\n")).collect();
         fs::write(&path, few).unwrap();
         let again = || {
-            let output = in_place(&place, &program())
+            let output = command_in(&dir, &worsened_program())
                 .args(["gate", "runs/change", "--baseline", "runs/good", "--json"])
                 .args(["--rerun-inconclusive", "1"])
                 .output()
                 .unwrap();
             let errors = stderr(&output);
-            let gated: Option<Value> = serde_json::from_str(&stdout(&output)).ok();
-            (output.status.code(), gated, errors)
+            let report: Option<Value> = serde_json::from_str(&stdout(&output)).ok();
+            (output.status.code(), report, errors)
         };
         // A file blocks the folder of the repeated measurement.
-        fs::write(place.path("runs/change.again"), "").unwrap();
+        fs::write(dir.path("runs/change.again"), "").unwrap();
         let (code, _, errors) = again();
         assert_eq!(code, Some(2), "{errors}");
         assert!(
             errors.contains("cannot measure inconclusive cells again"),
             "{errors}"
         );
-        fs::remove_file(place.path("runs/change.again")).unwrap();
-        let (code, gated, errors) = again();
+        fs::remove_file(dir.path("runs/change.again")).unwrap();
+        let (code, report, errors) = again();
         assert!(matches!(code, Some(0 | 1)), "{errors}");
-        let gated = gated.unwrap();
-        let repeats = |side: &str| gated["comparison"][side]["repeats"].as_u64();
+        let report = report.unwrap();
+        let repeats = |side: &str| report["comparison"][side]["repeats"].as_u64();
         assert_eq!((repeats("baseline"), repeats("candidate")), (Some(5), Some(10)));
     }
 
     #[test]
-    fn the_first_commit_that_is_worse_is_found() {
-        let place = Place::new();
-        let tree = place.path("tree");
+    fn bisect_finds_the_first_bad_commit() {
+        let dir = TestDir::new();
+        let tree = dir.path("tree");
         fs::create_dir_all(&tree).unwrap();
         let git = |arguments: &[&str]| {
             let output = Command::new("git")
@@ -688,12 +687,12 @@ mod long {
             stdout(&output)
         };
         git(&["init", "--quiet"]);
-        fs::copy(place.path(&fixture("gated")), tree.join("suite.toml")).unwrap();
+        fs::copy(dir.path(&fixture("gated")), tree.join("suite.toml")).unwrap();
         // The program of each commit is the same binary, with the regression that a file selects.
         let commit = |number: u32, worsened: &str| {
             let script = format!(
                 "#!/bin/sh\nexport WORSENED={worsened}\nexec '{}' \"$@\"\n",
-                program().display()
+                worsened_program().display()
             );
             fs::write(tree.join("program.in"), script).unwrap();
             fs::write(tree.join("number"), number.to_string()).unwrap();
@@ -717,7 +716,7 @@ mod long {
             "[floor]\nstep_seconds = \"off\"\nsamples_per_second = \"off\"\nwarmup_seconds = \"off\"\nhost_peak_bytes = 0.1\n",
         )
         .unwrap();
-        let output = place
+        let output = dir
             .command(&[
                 "bisect",
                 "HEAD~5",

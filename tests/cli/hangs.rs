@@ -1,4 +1,4 @@
-//! Workers and peers that hang, and stopping a run in the meantime.
+//! Signals to a run whose worker or peer hangs, and to one that records skipped cells. A run whose folder is renamed.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -10,38 +10,38 @@ use std::{
 
 use crate::{
     processes::{child_of, send, wait_for},
-    support::{Place, fixture, stderr},
+    support::{TestDir, fixture, stderr},
 };
 
 /// Starts a run that writes its errors to `errors`.
-fn started(place: &Place, arguments: &[&str]) -> Child {
-    let mut command = place.command(arguments);
-    let errors = fs::File::create(place.path("errors")).unwrap();
+fn spawn(dir: &TestDir, arguments: &[&str]) -> Child {
+    let mut command = dir.command(arguments);
+    let errors = fs::File::create(dir.path("errors")).unwrap();
     command.stdout(Stdio::null()).stderr(errors).spawn().unwrap()
 }
 
-fn errors(place: &Place) -> String {
-    fs::read_to_string(place.path("errors")).unwrap()
+fn errors(dir: &TestDir) -> String {
+    fs::read_to_string(dir.path("errors")).unwrap()
 }
 
 /// Writes a peer program that reads requests.
-fn peer(place: &Place, script: &str) -> String {
-    let path = place.path("peer");
+fn write_peer(dir: &TestDir, script: &str) -> String {
+    let path = dir.path("peer");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path.display().to_string()
 }
 
 /// Starts a run of one cell with a peer.
-fn with_peer(place: &Place, peer: &str) -> Child {
+fn spawn_with_peer(dir: &TestDir, peer: &str) -> Child {
     let suite = fixture("kernels");
     let cell = ["-a", "size=16", "--backend=flex", "--out=run"];
-    started(place, &[&["run", &suite], &cell[..], &["--peer", peer]].concat())
+    spawn(dir, &[&["run", &suite], &cell[..], &["--peer", peer]].concat())
 }
 
 /// Returns true if a process with this command line runs.
-fn is_running(words: &str) -> bool {
-    let wanted = words.replace(' ', "\0") + "\0";
+fn is_running(command_line: &str) -> bool {
+    let wanted = command_line.replace(' ', "\0") + "\0";
     let entries = fs::read_dir("/proc").unwrap();
     entries
         .filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok())
@@ -49,7 +49,7 @@ fn is_running(words: &str) -> bool {
 }
 
 /// Returns a `sleep` command with a duration that no other test uses.
-fn forever() -> String {
+fn unique_sleep() -> String {
     format!("sleep {}", 1_000_000 + std::process::id())
 }
 
@@ -63,9 +63,9 @@ esac
 done"#;
 
 #[test]
-fn a_run_whose_worker_hangs_says_at_once_that_it_was_asked_to_stop() {
-    let place = Place::new();
-    let mut run = started(&place, &["run", &fixture("slow"), "--backend=flex", "--out=run"]);
+fn a_stop_is_reported_immediately_while_a_worker_hangs() {
+    let dir = TestDir::new();
+    let mut run = spawn(&dir, &["run", &fixture("slow"), "--backend=flex", "--out=run"]);
     let worker = wait_for("a worker", || child_of(run.id()));
     send("STOP", worker);
     // Wait until the run has read all earlier messages of the worker.
@@ -73,68 +73,64 @@ fn a_run_whose_worker_hangs_says_at_once_that_it_was_asked_to_stop() {
     let start = Instant::now();
     send("INT", run.id());
     wait_for("the stop message", || {
-        errors(&place).contains("stopping after").then_some(())
+        errors(&dir).contains("stopping after").then_some(())
     });
     assert!(start.elapsed() < Duration::from_secs(10));
     send("TERM", run.id());
-    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&place));
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&dir));
 }
 
 #[test]
-fn a_peer_that_never_answers_is_ended_by_the_first_signal() {
-    let place = Place::new();
-    let forever = forever();
-    let peer = peer(&place, &format!("{forever} & wait"));
-    let mut run = with_peer(&place, &peer);
+fn the_first_signal_ends_a_peer_that_does_not_respond() {
+    let dir = TestDir::new();
+    let forever = unique_sleep();
+    let peer = write_peer(&dir, &format!("{forever} & wait"));
+    let mut run = spawn_with_peer(&dir, &peer);
     wait_for("the peer", || is_running(&forever).then_some(()));
     send("INT", run.id());
-    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&place));
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&dir));
     assert!(
-        errors(&place).contains("stopped before the first cell"),
+        errors(&dir).contains("stopped before the first cell"),
         "{}",
-        errors(&place)
+        errors(&dir)
     );
-    wait_for("its end", || (!is_running(&forever)).then_some(()));
+    wait_for("the end of the peer", || (!is_running(&forever)).then_some(()));
 }
 
 #[test]
-fn a_peer_that_ignores_the_end_of_its_input_does_not_survive_the_run() {
-    let place = Place::new();
-    let forever = format!("{}0", forever());
-    let peer = peer(
-        &place,
+fn a_peer_that_ignores_end_of_input_is_killed_after_the_run() {
+    let dir = TestDir::new();
+    let forever = format!("{}0", unique_sleep());
+    let peer = write_peer(
+        &dir,
         &format!("trap '' TERM INT HUP\n{RESPONSES}\ntouch began\n{forever} & wait"),
     );
     // Errors go to a file, because the peer would keep a pipe open.
-    let mut run = with_peer(&place, &peer);
-    assert_eq!(run.wait().unwrap().code(), Some(3), "{}", errors(&place));
-    assert!(
-        errors(&place).contains("it computes nothing"),
-        "{}",
-        errors(&place)
-    );
-    assert!(place.path("began").exists());
-    wait_for("its end", || (!is_running(&forever)).then_some(()));
+    let mut run = spawn_with_peer(&dir, &peer);
+    assert_eq!(run.wait().unwrap().code(), Some(3), "{}", errors(&dir));
+    assert!(errors(&dir).contains("it computes nothing"), "{}", errors(&dir));
+    assert!(dir.path("began").exists());
+    wait_for("the end of the peer", || (!is_running(&forever)).then_some(()));
 }
 
 #[test]
-fn a_peer_does_not_survive_a_run_that_was_killed() {
-    let place = Place::new();
-    let forever = format!("{}00", forever());
-    // The peer hangs in the worker, whose requests come after those of the run.
+fn a_peer_is_killed_if_its_run_is_killed() {
+    let dir = TestDir::new();
+    let forever = format!("{}00", unique_sleep());
+    // The peer hangs at the first request of the worker, which follows those of the run.
     let script = RESPONSES.replace("echo '{\"failed\":\"it computes nothing\"}'", &forever);
-    let peer = peer(&place, &format!("trap '' TERM INT HUP\n{script}"));
-    let mut run = with_peer(&place, &peer);
+    let peer = write_peer(&dir, &format!("trap '' TERM INT HUP\n{script}"));
+    let mut run = spawn_with_peer(&dir, &peer);
     wait_for("the peer", || is_running(&forever).then_some(()));
     run.kill().unwrap();
     run.wait().unwrap();
-    wait_for("its end", || (!is_running(&forever)).then_some(()));
+    wait_for("the end of the peer", || (!is_running(&forever)).then_some(()));
 }
 
 #[test]
-fn skipped_cells_that_are_being_recorded_are_left_for_later() {
-    let place = Place::new();
-    let suite = fs::read_to_string(place.path(&fixture("kernels"))).unwrap();
+fn a_signal_stops_the_recording_of_skipped_cells() {
+    let dir = TestDir::new();
+    let suite = fs::read_to_string(dir.path(&fixture("kernels"))).unwrap();
     let seeds: Vec<String> = (0..50_000).map(|seed| seed.to_string()).collect();
     let many = suite.replace(
         "size = [16, 32]",
@@ -142,30 +138,30 @@ fn skipped_cells_that_are_being_recorded_are_left_for_later() {
     );
     // Such cells are skipped on every machine.
     let many = many.replace("[axes]", "[axes]\nprecision = [\"64-true\"]\nmatmul = [\"high\"]");
-    fs::write(place.path("many.toml"), many).unwrap();
-    let mut run = started(
-        &place,
+    fs::write(dir.path("many.toml"), many).unwrap();
+    let mut run = spawn(
+        &dir,
         &["run", "many.toml", "--backend=flex", "--out=run", "--quiet"],
     );
-    let records = place.path("run/records.jsonl");
+    let records = dir.path("run/records.jsonl");
     wait_for("a record", || {
         fs::metadata(&records)
-            .is_ok_and(|there| there.len() > 0)
+            .is_ok_and(|file| file.len() > 0)
             .then_some(())
     });
     send("INT", run.id());
     let start = Instant::now();
-    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&place));
+    assert_eq!(run.wait().unwrap().code(), Some(130), "{}", errors(&dir));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-    assert!(errors(&place).contains("cells did not run"), "{}", errors(&place));
-    assert!(place.records("run").len() < 50_000);
+    assert!(errors(&dir).contains("cells did not run"), "{}", errors(&dir));
+    assert!(dir.records("run").len() < 50_000);
 }
 
 #[test]
-fn a_run_folder_that_is_renamed_keeps_everything() {
-    let place = Place::new();
-    let mut run = started(
-        &place,
+fn a_renamed_run_folder_keeps_its_records_and_can_be_resumed() {
+    let dir = TestDir::new();
+    let mut run = spawn(
+        &dir,
         &[
             "run",
             &fixture("slow"),
@@ -175,20 +171,20 @@ fn a_run_folder_that_is_renamed_keeps_everything() {
         ],
     );
     wait_for("a worker", || child_of(run.id()));
-    fs::rename(place.path("run"), place.path("renamed")).unwrap();
-    assert_eq!(run.wait().unwrap().code(), Some(2), "{}", errors(&place));
-    let log = errors(&place);
+    fs::rename(dir.path("run"), dir.path("renamed")).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(2), "{}", errors(&dir));
+    let log = errors(&dir);
     assert!(
         log.contains("`run` was renamed to `") && log.contains("renamed`"),
         "{log}"
     );
-    assert!(!place.path("run").exists());
-    assert_eq!(place.records("renamed").len(), 1);
-    let output = place.run(&["run", "--resume", "renamed"]);
+    assert!(!dir.path("run").exists());
+    assert_eq!(dir.records("renamed").len(), 1);
+    let output = dir.run(&["run", "--resume", "renamed"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let records = place.records("renamed");
+    let records = dir.records("renamed");
     assert_eq!(records.len(), 4);
     for record in records {
-        assert!(place.samples_of("renamed", &record).contains("\"series\""));
+        assert!(dir.samples_of("renamed", &record).contains("\"series\""));
     }
 }

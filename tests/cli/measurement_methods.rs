@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, fixture, stderr};
+use crate::support::{TestDir, fixture, stderr};
 
 fn run(suite: &str, axes: &[&str]) -> Vec<Value> {
-    let place = Place::new();
+    let dir = TestDir::new();
     let suite = fixture(suite);
     let mut arguments = vec!["run", &suite, "--backend=flex", "--out=run", "--profile=smoke"];
     for axis in axes {
         arguments.extend(["-a", axis]);
     }
-    let output = place.run(&arguments);
+    let output = dir.run(&arguments);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    place.records("run")
+    dir.records("run")
 }
 
 fn value(record: &Value, metric: &str) -> f64 {
@@ -22,27 +22,27 @@ fn value(record: &Value, metric: &str) -> f64 {
 }
 
 #[test]
-fn the_memory_of_a_training_is_told_by_its_parts() {
+fn training_memory_is_broken_down_into_parts() {
     let records = run("parts", &["precision=32-true,16-mixed,16-true"]);
     let [single, mixed, half] = records.as_slice() else {
         panic!("three cells: {records:?}")
     };
-    let of = |record: &Value, part: &str| value(record, &format!("{part}_bytes"));
+    let bytes = |record: &Value, part: &str| value(record, &format!("{part}_bytes"));
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 0.05;
-    let (weights, optimizer) = (of(single, "weights"), of(single, "optimizer"));
+    let (weights, optimizer) = (bytes(single, "weights"), bytes(single, "optimizer"));
     // Adam stores two values per parameter.
-    assert!(near(of(single, "gradients"), weights), "{}", single["metrics"]);
+    assert!(near(bytes(single, "gradients"), weights), "{}", single["metrics"]);
     assert!(near(optimizer, 2.0 * weights), "{}", single["metrics"]);
-    assert_eq!(of(single, "weight_copies"), 0.0, "f32 weights are not copied");
-    assert!(near(of(mixed, "weights"), weights) && near(of(mixed, "optimizer"), optimizer));
-    let copies = of(mixed, "weight_copies");
+    assert_eq!(bytes(single, "weight_copies"), 0.0, "f32 weights are not copied");
+    assert!(near(bytes(mixed, "weights"), weights) && near(bytes(mixed, "optimizer"), optimizer));
+    let copies = bytes(mixed, "weight_copies");
     assert!(copies > 0.0 && copies < 0.5 * weights, "{copies} of {weights}");
-    assert!(of(mixed, "activations") < 0.95 * of(single, "activations"));
-    assert!(near(of(half, "weights"), 0.5 * weights));
-    assert!(near(of(half, "optimizer"), 0.5 * optimizer));
-    // The estimate from shapes is nearly as large, for the tokens in the data. The measurement adds handles and the graph.
+    assert!(bytes(mixed, "activations") < 0.95 * bytes(single, "activations"));
+    assert!(near(bytes(half, "weights"), 0.5 * weights));
+    assert!(near(bytes(half, "optimizer"), 0.5 * optimizer));
+    // The measured memory is at most 10 % above the estimate from shapes, which has no handles and no graph.
     for part in ["weights", "gradients", "optimizer", "activations"] {
-        let ratio = of(single, part) / of(single, &format!("estimated_{part}"));
+        let ratio = bytes(single, part) / bytes(single, &format!("estimated_{part}"));
         assert!((0.99..1.1).contains(&ratio), "{part}: {ratio}");
     }
     let method = &single["metrics"]["weights_bytes"]["method"];
@@ -50,7 +50,7 @@ fn the_memory_of_a_training_is_told_by_its_parts() {
 }
 
 #[test]
-fn checkpointing_keeps_less_of_a_forward_pass() {
+fn checkpointing_keeps_fewer_activations() {
     let records = run("parts", &["checkpointing=off,on"]);
     let activations = |record: &Value| value(record, "activations_bytes");
     assert!(
@@ -62,7 +62,7 @@ fn checkpointing_keeps_less_of_a_forward_pass() {
     assert!(value(&records[1], "host_peak_bytes") < value(&records[0], "host_peak_bytes"));
 }
 
-fn detail(record: &Value, kind: &str) -> String {
+fn event_detail(record: &Value, kind: &str) -> String {
     let mut events = record["events"].as_array().unwrap().iter();
     let event = events.find(|event| event["kind"] == kind);
     let event = event.unwrap_or_else(|| panic!("no `{kind}`: {record}"));
@@ -70,12 +70,12 @@ fn detail(record: &Value, kind: &str) -> String {
 }
 
 #[test]
-fn a_kernel_says_by_which_clock_and_out_of_which_cache() {
+fn kernel_records_name_the_clock_and_the_cache_state() {
     let records = run("kernels", &["size=32"]);
     let wall = "wall clock between two synchronisations";
-    let clock = detail(&records[0], "clock");
+    let clock = event_detail(&records[0], "clock");
     assert!(clock.starts_with(wall), "{clock}");
-    let cache = detail(&records[0], "cache");
+    let cache = event_detail(&records[0], "cache");
     assert!(cache.starts_with("cold: "), "{cache}");
     let method = records[0]["metrics"]["flops_per_second"]["method"]
         .as_str()
@@ -84,7 +84,7 @@ fn a_kernel_says_by_which_clock_and_out_of_which_cache() {
 }
 
 #[test]
-fn copies_that_keep_the_cache_cold_are_in_no_memory_of_a_kernel() {
+fn cold_cache_copies_do_not_count_as_kernel_memory() {
     let peak = |suite: &str| value(&run(suite, &["size=32"])[0], "host_peak_bytes");
     let (cold, warm) = (peak("kernels"), peak("warm"));
     assert!(
@@ -94,7 +94,7 @@ fn copies_that_keep_the_cache_cold_are_in_no_memory_of_a_kernel() {
 }
 
 #[test]
-fn kernels_without_products_tell_bytes_and_errors_beside_those_of_a_copy() {
+fn memory_bound_kernels_record_bandwidth_and_error() {
     let records = run("rows", &[]);
     let find = |workload: &str, precision: &str, gelu: Option<&str>| {
         let found = records.iter().find(|record| {
@@ -106,7 +106,7 @@ fn kernels_without_products_tell_bytes_and_errors_beside_those_of_a_copy() {
         });
         found.unwrap_or_else(|| panic!("no {workload} in {precision}: {records:?}"))
     };
-    for (workload, precision, most) in [
+    for (workload, precision, max_error) in [
         ("softmax", "32-true", 1e-6),
         ("layer norm", "16-true", 1e-3),
         ("RMS norm", "bf16-true", 4e-3),
@@ -116,13 +116,13 @@ fn kernels_without_products_tell_bytes_and_errors_beside_those_of_a_copy() {
         let record = find(workload, precision, None);
         assert_eq!(record["status"], "ok", "{workload}: {}", record["reason"]);
         let error = value(record, "relative_error");
-        assert!(error > 0.0 && error < most, "{workload}: {error}");
+        assert!(error > 0.0 && error < max_error, "{workload}: {error}");
         assert!(value(record, "copy_bytes_per_second") > 0.0);
         assert!(record["metrics"].get("flops_per_second").is_none(), "{workload}");
         assert_eq!(record["executed"]["verdict"], "unverified", "{workload}");
         assert!(record["cell"]["setting"].get("matmul").is_none(), "{workload}");
     }
-    // Bytes per value: a softmax reads and writes f32, or reads and writes 16 bits.
+    // Bytes per value: a softmax reads and writes each value once, in f32 or in 16 bits.
     let bytes = |record: &Value| value(record, "bytes_per_second") / value(record, "values_per_second");
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
     assert!(near(bytes(find("softmax", "32-true", None)), 8.0));
@@ -141,10 +141,10 @@ fn kernels_without_products_tell_bytes_and_errors_beside_those_of_a_copy() {
 }
 
 #[test]
-fn a_form_that_a_format_does_not_have_is_skipped_with_the_reason() {
-    let place = Place::new();
+fn unsupported_kernel_settings_are_skipped_with_a_reason() {
+    let dir = TestDir::new();
     let suite = fixture("rows");
-    let output = place.run(&["plan", &suite, "--backend=flex", "--json"]);
+    let output = dir.run(&["plan", &suite, "--backend=flex", "--json"]);
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let reasons: std::collections::BTreeSet<&str> = plan["cells"]
         .as_array()

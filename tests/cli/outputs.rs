@@ -9,14 +9,14 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    gate::{edited, kernels},
-    support::{Place, fixture, stderr, stdout},
+    gate::{copy_run_with, run_kernels},
+    support::{TestDir, fixture, stderr, stdout},
 };
 
 /// Returns the exit code of a command whose standard output is a full disk.
-fn on_a_full_disk(place: &Place, arguments: &[&str]) -> (Option<i32>, String) {
+fn run_on_full_disk(dir: &TestDir, arguments: &[&str]) -> (Option<i32>, String) {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let mut command = place.command(arguments);
+    let mut command = dir.command(arguments);
     let output = command
         .stdout(full)
         .stderr(Stdio::piped())
@@ -28,8 +28,8 @@ fn on_a_full_disk(place: &Place, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 /// Returns the exit code of a command whose reader closes the pipe after the first line.
-fn after_one_line(place: &Place, arguments: &[&str]) -> Option<i32> {
-    let mut command = place.command(arguments);
+fn run_with_closed_pipe(dir: &TestDir, arguments: &[&str]) -> Option<i32> {
+    let mut command = dir.command(arguments);
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -44,16 +44,16 @@ fn after_one_line(place: &Place, arguments: &[&str]) -> Option<i32> {
 }
 
 #[test]
-fn the_verdict_of_the_gate_does_not_depend_on_its_output() {
-    let place = Place::new();
-    kernels(&place, "a", &["--repeats", "5"]);
-    edited(&place, "a", "b", |record| {
+fn output_errors_do_not_hide_a_regression() {
+    let dir = TestDir::new();
+    run_kernels(&dir, "a", &["--repeats", "5"]);
+    copy_run_with(&dir, "a", "b", |record| {
         record["executed"]["operand_bits"] = json!(11);
     });
     let gate = ["gate", "b", "--baseline", "a"];
-    assert_eq!(place.run(&gate).status.code(), Some(1));
+    assert_eq!(dir.run(&gate).status.code(), Some(1));
     for (run, expected) in [("b", 1), ("a", 4)] {
-        let output = place.run(&["gate", run, "--baseline", "a", "--write", "json=/dev/full"]);
+        let output = dir.run(&["gate", run, "--baseline", "a", "--write", "json=/dev/full"]);
         assert_eq!(output.status.code(), Some(expected), "{}", stderr(&output));
         assert!(
             stderr(&output).contains("cannot write `/dev/full`"),
@@ -61,23 +61,23 @@ fn the_verdict_of_the_gate_does_not_depend_on_its_output() {
             stderr(&output)
         );
     }
-    let (code, error) = on_a_full_disk(&place, &gate);
+    let (code, error) = run_on_full_disk(&dir, &gate);
     assert_eq!(code, Some(1), "{error}");
     assert!(
         error.contains("error: cannot write to standard output"),
         "{error}"
     );
-    assert_eq!(after_one_line(&place, &gate), Some(1));
+    assert_eq!(run_with_closed_pipe(&dir, &gate), Some(1));
     // Without a regression, the error of the output determines the exit code.
     assert_eq!(
-        on_a_full_disk(&place, &["gate", "a", "--baseline", "a"]).0,
+        run_on_full_disk(&dir, &["gate", "a", "--baseline", "a"]).0,
         Some(4)
     );
 }
 
 #[test]
-fn a_run_whose_reader_is_gone_goes_on() {
-    let place = Place::new();
+fn a_run_continues_after_its_reader_closes_the_pipe() {
+    let dir = TestDir::new();
     let suite = fixture("kernels");
     let run = [
         "run",
@@ -87,46 +87,46 @@ fn a_run_whose_reader_is_gone_goes_on() {
         "--json",
         "--out=run",
     ];
-    assert_eq!(after_one_line(&place, &run), Some(0));
-    assert_eq!(place.records("run").len(), 6);
-    assert!(place.path("run/report.html").is_file());
+    assert_eq!(run_with_closed_pipe(&dir, &run), Some(0));
+    assert_eq!(dir.records("run").len(), 6);
+    assert!(dir.path("run/report.html").is_file());
     let suite = fixture("strict");
     let broken = ["run", &suite, "--backend=flex", "--out=broken"];
-    let (code, error) = on_a_full_disk(&place, &broken);
+    let (code, error) = run_on_full_disk(&dir, &broken);
     assert_eq!(
         code,
-        place.run(&["run", "--resume", "broken"]).status.code(),
+        dir.run(&["run", "--resume", "broken"]).status.code(),
         "{error}"
     );
     assert_eq!(code, Some(3), "{error}");
-    assert_eq!(on_a_full_disk(&place, &["plan", &fixture("kernels")]).0, Some(4));
+    assert_eq!(run_on_full_disk(&dir, &["plan", &fixture("kernels")]).0, Some(4));
 }
 
 #[test]
 fn control_characters_do_not_reach_the_terminal() {
     const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{202e}\u{85}\u{1b}[31m";
-    let place = Place::new();
-    let suite = fs::read_to_string(place.path(&fixture("kernels"))).unwrap();
-    let in_toml: String = HOSTILE
+    let dir = TestDir::new();
+    let suite = fs::read_to_string(dir.path(&fixture("kernels"))).unwrap();
+    let escaped: String = HOSTILE
         .chars()
         .map(|letter| format!("\\u{:04x}", u32::from(letter)))
         .collect();
-    let titled = suite.replace("Small matrix products", &in_toml);
-    fs::create_dir_all(place.path("suites/own")).unwrap();
-    fs::write(place.path("suites/own/hostile.toml"), &titled).unwrap();
+    let titled = suite.replace("Small matrix products", &escaped);
+    fs::create_dir_all(dir.path("suites/own")).unwrap();
+    fs::write(dir.path("suites/own/hostile.toml"), &titled).unwrap();
     fs::write(
-        place.path("bad.toml"),
-        titled.replace("min_samples", &format!("\"{in_toml}\"")),
+        dir.path("bad.toml"),
+        titled.replace("min_samples", &format!("\"{escaped}\"")),
     )
     .unwrap();
-    place.run(&[
+    dir.run(&[
         "run",
         "suites/own/hostile.toml",
         "--backend=flex",
         "--repeats=5",
         "--out=a",
     ]);
-    edited(&place, "a", "b", |record| {
+    copy_run_with(&dir, "a", "b", |record| {
         record["reason"] = json!(HOSTILE);
         record["status"] = json!("failed");
     });
@@ -147,17 +147,17 @@ fn control_characters_do_not_reach_the_terminal() {
         &["export", "b", "--format", "markdown"],
         &["advise", "b"],
     ];
-    let mut shown = 0;
+    let mut escaped_outputs = 0;
     for command in commands {
-        let output = place.run(command);
+        let output = dir.run(command);
         let text = stdout(&output) + &stderr(&output);
         assert!(!text.is_empty(), "{command:?}");
         let raw = text
             .chars()
             .find(|letter| letter.is_control() && !"\n\t".contains(*letter) || *letter == '\u{202e}');
         assert_eq!(raw, None, "{command:?}: {text:?}");
-        shown += usize::from(text.contains("\\u001b"));
+        escaped_outputs += usize::from(text.contains("\\u001b"));
     }
     // Some commands do not print the hostile text.
-    assert!(shown >= 8, "{shown}");
+    assert!(escaped_outputs >= 8, "{escaped_outputs}");
 }

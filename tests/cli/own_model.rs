@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Command};
 
-use crate::support::{Place, stderr, stdout};
+use crate::support::{TestDir, stderr, stdout};
 
 /// Returns the path of the example, which is built next to the binary.
 fn example() -> PathBuf {
@@ -10,7 +10,7 @@ fn example() -> PathBuf {
     binary.with_file_name("examples").join("own_model")
 }
 
-/// Arguments that run its suite into the folder `run`.
+/// Arguments that run the suite of the example into the folder `run`.
 const RUN: [&str; 8] = [
     "run",
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/own_model.toml"),
@@ -23,17 +23,17 @@ const RUN: [&str; 8] = [
 ];
 
 #[test]
-fn it_learns_under_every_precision_and_says_whose_data_it_is() {
-    let place = Place::new();
+fn the_example_learns_in_every_precision_and_names_its_data() {
+    let dir = TestDir::new();
     let arguments = ["-a", "precision=64-true,32-true,16-mixed,bf16-mixed,bf16-true"];
     let output = Command::new(example())
         .args(RUN)
         .args(arguments)
-        .current_dir(place.path(""))
+        .current_dir(dir.path(""))
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let records = place.records("run");
+    let records = dir.records("run");
     assert_eq!(records.len(), 5);
     for record in &records {
         let precision = &record["cell"]["setting"]["precision"];
@@ -48,9 +48,9 @@ fn it_learns_under_every_precision_and_says_whose_data_it_is() {
 }
 
 #[test]
-fn a_program_without_one_says_so() {
-    let place = Place::new();
-    let output = place.run(&RUN);
+fn a_program_without_an_own_model_rejects_the_suite() {
+    let dir = TestDir::new();
+    let output = dir.run(&RUN);
     assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
     let text = stderr(&output);
     assert!(

@@ -9,12 +9,12 @@ use std::{
 use mantissa_testing::is_available;
 use serde_json::Value;
 
-use crate::support::{Place, ended, fixture, root, stderr};
+use crate::support::{TestDir, fixture, root, run_to_exit, stderr};
 
 /// Returns a Python with PyTorch: `MANTISSA_TORCH`, or the one that `peers/README.md` installs.
 pub fn python() -> Option<PathBuf> {
-    let given = std::env::var_os("MANTISSA_TORCH").map(PathBuf::from);
-    let python = given.unwrap_or_else(|| root().join("peers/.venv/bin/python"));
+    let configured = std::env::var_os("MANTISSA_TORCH").map(PathBuf::from);
+    let python = configured.unwrap_or_else(|| root().join("peers/.venv/bin/python"));
     let found = match python.is_file() {
         true => Ok(()),
         false => Err(format!(
@@ -25,8 +25,8 @@ pub fn python() -> Option<PathBuf> {
     is_available("pytorch", found).then_some(python)
 }
 
-/// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `also`: additional arguments of both.
-fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
+/// Runs a fixture with burn into `burn`, and with PyTorch into `torch`. `more`: arguments of both runs.
+fn run_burn_and_pytorch(dir: &TestDir, suite: &str, python: &Path, more: &[&str]) {
     let suite = fixture(suite);
     let run = |out: &str, peer: &[&str]| {
         let arguments = [
@@ -39,9 +39,9 @@ fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
             "--out",
             out,
         ];
-        let mut command = place.command(&[&arguments[..], also, peer].concat());
+        let mut command = dir.command(&[&arguments[..], more, peer].concat());
         command.env("PYTHONPATH", root().join("peers/pytorch"));
-        let output = ended(command);
+        let output = run_to_exit(command);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(
             output.status.success(),
@@ -56,7 +56,7 @@ fn both(place: &Place, suite: &str, python: &Path, also: &[&str]) {
 }
 
 /// Returns the key of a cell: its workload and its precision.
-fn named(record: &Value) -> (String, String) {
+fn cell_key(record: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().expect("a string").to_owned();
     let cell = &record["cell"];
     (
@@ -66,29 +66,29 @@ fn named(record: &Value) -> (String, String) {
 }
 
 /// Returns the values of a series by cell.
-fn series(place: &Place, run: &str, name: &str) -> BTreeMap<(String, String), Vec<f64>> {
-    let of = |record: &Value| -> Option<Vec<f64>> {
+fn series(dir: &TestDir, run: &str, name: &str) -> BTreeMap<(String, String), Vec<f64>> {
+    let values = |record: &Value| -> Option<Vec<f64>> {
         let samples: Value =
-            serde_json::from_str(&place.samples_of(run, record)).expect("invalid JSON in the samples");
+            serde_json::from_str(&dir.samples_of(run, record)).expect("invalid JSON in the samples");
         let all = samples["series"].as_array()?;
         let found = all.iter().find(|series| series["name"] == name)?;
         found["y"].as_array()?.iter().map(Value::as_f64).collect()
     };
-    let records = place.records(run);
+    let records = dir.records(run);
     records
         .iter()
-        .filter_map(|record| Some((named(record), of(record)?)))
+        .filter_map(|record| Some((cell_key(record), values(record)?)))
         .collect()
 }
 
 /// Returns the largest relative difference of two lists.
-fn apart(one: &[f64], other: &[f64]) -> f64 {
+fn max_relative_difference(one: &[f64], other: &[f64]) -> f64 {
     assert_eq!(one.len(), other.len());
     let pairs = one.iter().zip(other);
     pairs.map(|(a, b)| ((b - a) / a).abs()).fold(0.0, f64::max)
 }
 
-/// Returns true if PyTorch uses oneDNN for bf16 convolutions, which sums them in f32. It requires a processor with AVX-512.
+/// Returns true if PyTorch uses oneDNN for bf16 convolutions, which sums in f32 and needs a processor with AVX-512.
 fn onednn_computes_bf16(python: &Path) -> bool {
     let output = std::process::Command::new(python)
         .args([
@@ -116,11 +116,11 @@ fn with_peer(peer: &str) -> Output {
         "--peer",
         peer,
     ];
-    Place::new().run(&arguments)
+    TestDir::new().run(&arguments)
 }
 
 #[test]
-fn a_peer_that_is_not_there_or_does_not_answer_is_named() {
+fn a_missing_or_unresponsive_peer_is_an_error() {
     for (peer, message) in [
         ("no-such-program -m x", "cannot start `no-such-program`"),
         ("false", "the peer exited without a response"),
@@ -137,15 +137,15 @@ mod pytorch {
     use super::*;
 
     #[test]
-    fn the_first_twenty_losses_are_pytorchs() {
+    fn the_first_20_losses_match_pytorch() {
         let Some(python) = python() else { return };
-        let place = Place::new();
-        both(&place, "both", &python, &[]);
+        let dir = TestDir::new();
+        run_burn_and_pytorch(&dir, "both", &python, &[]);
         let (burn, torch) = (
-            series(&place, "burn", "train_loss"),
-            series(&place, "torch", "train_loss"),
+            series(&dir, "burn", "train_loss"),
+            series(&dir, "torch", "train_loss"),
         );
-        // Twice the spacing of numbers in the format of the sums, after twenty steps. A loss that is stored in bf16 has 8 bits.
+        // Largest allowed relative difference of a loss in the first twenty steps.
         let bounds = [
             ("64-true", 1e-13),
             ("32-true", 1e-6),
@@ -156,11 +156,11 @@ mod pytorch {
         for (precision, bound) in bounds {
             let cell = ("distilbert".to_owned(), precision.to_owned());
             assert_eq!(burn[&cell].len(), 20);
-            let apart = apart(&burn[&cell], &torch[&cell]);
-            println!("{precision}: {apart:.2e} apart, {bound:.2e} allowed");
-            assert!(apart <= bound, "{precision}: {apart:e}");
+            let difference = max_relative_difference(&burn[&cell], &torch[&cell]);
+            println!("{precision}: {difference:.2e} apart, {bound:.2e} allowed");
+            assert!(difference <= bound, "{precision}: {difference:e}");
         }
-        let first = &place.records("torch")[0];
+        let first = &dir.records("torch")[0];
         let peer = first["fingerprint"]["peer"].as_str().unwrap_or_default();
         assert!(peer.starts_with("PyTorch 2."), "{peer}");
         assert!(
@@ -170,28 +170,27 @@ mod pytorch {
             "{}",
             first["command"]
         );
-        // Its matmuls have the requested bits, forward and backward.
-        for (record, here) in place.records("torch").iter().zip(&place.records("burn")) {
+        // PyTorch's matmuls have the same operand bits as burn's.
+        for (record, burn_record) in dir.records("torch").iter().zip(&dir.records("burn")) {
             let bits = |record: &Value| record["executed"]["operand_bits"].as_u64();
             assert_eq!(
                 record["executed"]["verdict"], "as-requested",
                 "{}",
                 record["executed"]
             );
-            assert_eq!(bits(record), bits(here));
+            assert_eq!(bits(record), bits(burn_record));
         }
-        // The parent measured more than Python alone needs.
+        // The peak includes the memory of PyTorch.
         assert!(first["metrics"]["host_peak_bytes"]["value"].as_f64() > Some(1e8));
 
-        let output = place.run(&["report", "burn", "torch", "--side-by-side", "--out", "page"]);
+        let output = dir.run(&["report", "burn", "torch", "--side-by-side", "--out", "page"]);
         assert!(output.status.success(), "{}", stderr(&output));
-        let page =
-            std::fs::read_to_string(place.path("page/side-by-side.html")).expect("cannot read the page");
+        let page = std::fs::read_to_string(dir.path("page/side-by-side.html")).expect("cannot read the page");
         assert!(page.contains("PyTorch 2.") && page.contains("burn 0.22"));
         assert!(
             page.contains("Losses of B and A differ by at most ") && page.contains(" in the first 20 steps")
         );
-        let output = place.run(&["compare", "burn", "torch"]);
+        let output = dir.run(&["compare", "burn", "torch"]);
         assert_eq!(output.status.code(), Some(2));
         assert!(
             stderr(&output).contains("framework: burn against PyTorch 2."),
@@ -201,40 +200,40 @@ mod pytorch {
     }
 
     #[test]
-    fn every_model_is_pytorchs() {
+    fn every_model_matches_pytorch() {
         let Some(python) = python() else { return };
-        let place = Place::new();
-        both(
-            &place,
+        let dir = TestDir::new();
+        run_burn_and_pytorch(
+            &dir,
             "both-models",
             &python,
             &["--init", "random", "-a", "size=64"],
         );
         let (burn, torch) = (
-            series(&place, "burn", "train_loss"),
-            series(&place, "torch", "train_loss"),
+            series(&dir, "burn", "train_loss"),
+            series(&dir, "torch", "train_loss"),
         );
         assert_eq!(burn.len(), 6, "{:?}", burn.keys());
         for (cell, losses) in &burn {
-            let apart = apart(losses, &torch[cell]);
-            println!("{cell:?}: {apart:.2e} apart");
-            assert!(apart <= 1e-5, "{cell:?}: {apart:e}");
+            let difference = max_relative_difference(losses, &torch[cell]);
+            println!("{cell:?}: {difference:.2e} apart");
+            assert!(difference <= 1e-5, "{cell:?}: {difference:e}");
         }
         // Both frameworks generate the same text, and the kernel of PyTorch is as accurate.
         let texts = |run: &str| -> BTreeMap<(String, String), Value> {
-            let records = place.records(run);
+            let records = dir.records(run);
             let text = |record: &Value| {
                 let events = record["events"].as_array()?;
                 let event = events.iter().find(|event| event["kind"] == "text")?;
-                Some((named(record), event["detail"].clone()))
+                Some((cell_key(record), event["detail"].clone()))
             };
             records.iter().filter_map(text).collect()
         };
         assert_eq!((texts("burn"), texts("burn").len()), (texts("torch"), 2));
-        for record in place.records("torch") {
+        for record in dir.records("torch") {
             assert_eq!(record["status"], "ok", "{record}");
             let metrics = &record["metrics"];
-            match named(&record).0.as_str() {
+            match cell_key(&record).0.as_str() {
                 "matmul" => assert!(
                     metrics["relative_error"]["value"].as_f64() < Some(1e-6),
                     "{metrics}"
@@ -253,39 +252,42 @@ mod pytorch {
     }
 
     #[test]
-    fn every_kernel_is_pytorchs() {
+    fn every_kernel_matches_pytorch() {
         let Some(python) = python() else { return };
-        let place = Place::new();
-        both(&place, "both-kernels", &python, &[]);
-        let named = |run: &str| -> BTreeMap<String, Value> {
+        let dir = TestDir::new();
+        run_burn_and_pytorch(&dir, "both-kernels", &python, &[]);
+        let records_by_cell = |run: &str| -> BTreeMap<String, Value> {
             let name = |record: &Value| {
                 let cell = &record["cell"];
-                let (workload, precision) = named(record);
+                let (workload, precision) = cell_key(record);
                 format!(
                     "{workload} {precision} {} {}",
                     cell["setting"]["gelu"], cell["setting"]["attention"]
                 )
             };
-            let records = place.records(run).into_iter();
+            let records = dir.records(run).into_iter();
             records.map(|record| (name(&record), record)).collect()
         };
-        let (burn, torch) = (named("burn"), named("torch"));
+        let (burn, torch) = (records_by_cell("burn"), records_by_cell("torch"));
         assert_eq!(burn.len(), torch.len());
         let value = |record: &Value, metric: &str| record["metrics"][metric]["value"].as_f64();
         let onednn = onednn_computes_bf16(&python);
         let mut compared = 0;
-        for (cell, here) in &burn {
-            let there = &torch[cell];
-            if here["status"] != "ok" {
+        for (cell, burn_record) in &burn {
+            let torch_record = &torch[cell];
+            if burn_record["status"] != "ok" {
                 continue;
             }
             if cell.starts_with("adamw bf16") {
-                assert_eq!(there["status"], "skipped", "{cell}: {there}");
+                assert_eq!(torch_record["status"], "skipped", "{cell}: {torch_record}");
                 continue;
             }
-            assert_eq!(there["status"], "ok", "{cell}: {there}");
+            assert_eq!(torch_record["status"], "ok", "{cell}: {torch_record}");
             // The operands and the formula are the same, so the errors differ only by the order of summation.
-            let (error, other) = (value(here, "relative_error"), value(there, "relative_error"));
+            let (error, other) = (
+                value(burn_record, "relative_error"),
+                value(torch_record, "relative_error"),
+            );
             println!("{cell}: {error:?} {other:?}");
             let allowed = error.map_or(f64::NAN, |error| 2.0 * error + 1e-7);
             assert!(
@@ -293,25 +295,34 @@ mod pytorch {
                 "{cell}: {other:?} against {error:?}"
             );
             assert_eq!(
-                value(here, "copy_bytes_per_second").is_some(),
-                value(there, "copy_bytes_per_second").is_some(),
+                value(burn_record, "copy_bytes_per_second").is_some(),
+                value(torch_record, "copy_bytes_per_second").is_some(),
                 "{cell}"
             );
             if cell.ends_with("\"fused\"") {
-                assert_eq!(there["executed"]["verdict"], "unverified", "{cell}: {there}");
+                assert_eq!(
+                    torch_record["executed"]["verdict"], "unverified",
+                    "{cell}: {torch_record}"
+                );
             } else {
-                let (ours, theirs) = (&here["executed"], &there["executed"]);
-                assert_eq!(ours["operand_bits"], theirs["operand_bits"], "{cell}: {there}");
+                let (burn_executed, torch_executed) = (&burn_record["executed"], &torch_record["executed"]);
+                assert_eq!(
+                    burn_executed["operand_bits"], torch_executed["operand_bits"],
+                    "{cell}: {torch_record}"
+                );
                 if cell.starts_with("convolution bf16") && !onednn {
                     // PyTorch's own convolution sums in bf16, and the probe detects it.
-                    assert_eq!(ours["verdict"], "as-requested", "{cell}: {here}");
+                    assert_eq!(burn_executed["verdict"], "as-requested", "{cell}: {burn_record}");
                     assert_eq!(
-                        [&theirs["verdict"], &theirs["accumulator"]],
+                        [&torch_executed["verdict"], &torch_executed["accumulator"]],
                         ["differs", "bf16"],
-                        "{cell}: {there}"
+                        "{cell}: {torch_record}"
                     );
                 } else {
-                    assert_eq!(ours["verdict"], theirs["verdict"], "{cell}: {there}");
+                    assert_eq!(
+                        burn_executed["verdict"], torch_executed["verdict"],
+                        "{cell}: {torch_record}"
+                    );
                 }
             }
             compared += 1;
@@ -320,16 +331,16 @@ mod pytorch {
     }
 
     #[test]
-    fn the_frameworks_of_a_race_take_turns() {
+    fn side_by_side_alternates_between_the_frameworks() {
         let Some(python) = python() else { return };
-        let place = Place::new();
+        let dir = TestDir::new();
         let race = |repeats: &str| {
             std::process::Command::new(root().join("peers/side-by-side"))
                 .arg(root().join("tests/fixtures/kernels.toml"))
                 .args(["--backend", "flex", "-a", "size=16", "--repeats", repeats])
                 .env("MANTISSA", env!("CARGO_BIN_EXE_mantissa"))
                 .env("MANTISSA_TORCH", &python)
-                .env("OUT", place.path("race"))
+                .env("OUT", dir.path("race"))
                 .output()
                 .expect("cannot start `peers/side-by-side`")
         };
@@ -337,12 +348,12 @@ mod pytorch {
         let output = race("2");
         assert!(output.status.success(), "{}", stderr(&output));
         let measured = |framework: &str, repeat: usize| {
-            let records = place.records(&format!("race/{framework}"));
+            let records = dir.records(&format!("race/{framework}"));
             assert_eq!(records.len(), 2);
             let samples = records[repeat]["samples"]
                 .as_str()
                 .expect("the record has no samples");
-            let file = place.path(&format!("race/{framework}")).join(samples);
+            let file = dir.path(&format!("race/{framework}")).join(samples);
             std::fs::metadata(file)
                 .and_then(|file| file.modified())
                 .expect("the samples have no modification time")
@@ -353,6 +364,6 @@ mod pytorch {
                 .map(|(framework, repeat)| measured(framework, repeat))
                 .is_sorted()
         );
-        assert!(place.path("race/side-by-side/side-by-side.html").exists());
+        assert!(dir.path("race/side-by-side/side-by-side.html").exists());
     }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, stdout};
+use crate::support::{TestDir, stdout};
 
 #[test]
-fn a_probe_that_verified_nothing_is_no_success() {
+fn a_probe_that_verifies_nothing_fails() {
     // f32 operands have no f16 sums: every row is skipped.
     let axes = [
         "-a",
@@ -15,23 +15,23 @@ fn a_probe_that_verified_nothing_is_no_success() {
         "-a",
         "accumulator=f16",
     ];
-    let output = Place::new().run(&[&["probe", "--backend", "flex"], &axes[..]].concat());
+    let output = TestDir::new().run(&[&["probe", "--backend", "flex"], &axes[..]].concat());
     let table = stdout(&output);
     assert_eq!(output.status.code(), Some(3), "{table}");
     assert_eq!(table.matches("skipped").count(), 2, "{table}");
 }
 
 #[test]
-fn attention_is_probed_if_asked_for() {
-    let output = Place::new().run(&["probe", "--backend", "flex", "-a", "attention=fused"]);
+fn attention_is_probed_on_request() {
+    let output = TestDir::new().run(&["probe", "--backend", "flex", "-a", "attention=fused"]);
     let table = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{table}");
     assert_eq!(table.matches("as requested").count(), 5, "{table}");
 }
 
 #[test]
-fn records_of_a_probe_hold_what_was_observed() {
-    let output = Place::new().run(&[
+fn probe_records_contain_the_executed_precision() {
+    let output = TestDir::new().run(&[
         "probe",
         "--backend",
         "flex",
@@ -59,9 +59,9 @@ fn records_of_a_probe_hold_what_was_observed() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_is_one_line_and_exit_4() {
-    let place = Place::new();
-    let output = place
+fn an_unavailable_backend_exits_with_4_and_one_line() {
+    let dir = TestDir::new();
+    let output = dir
         .command(&["probe", "--backend", "cuda"])
         .env("CUDA_VISIBLE_DEVICES", "")
         .output()
@@ -74,8 +74,8 @@ mod long {
     use super::*;
 
     #[test]
-    fn the_cpu_executes_every_setting_as_asked() {
-        let output = Place::new().run(&["probe", "--backend", "flex"]);
+    fn the_cpu_executes_every_setting_as_requested() {
+        let output = TestDir::new().run(&["probe", "--backend", "flex"]);
         let table = stdout(&output);
         assert_eq!(output.status.code(), Some(0), "{table}");
         // Matmuls and convolutions.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Repeats a call until it returns a value.
 pub fn wait_for<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
@@ -16,7 +16,7 @@ pub fn wait_for<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = poll() {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "{what}: timed out after {PATIENCE:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what}: timed out after {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -29,7 +29,7 @@ pub fn state(pid: u32) -> Option<(char, u32)> {
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
-/// Returns a living child of a process after it started its own program. Before, the child is a copy of its parent and shows the parent's memory
+/// Returns a running child of a process once the child has called `exec`. Until then, it is a copy of its parent, with the parent's memory
 /// and open files.
 pub fn child_of(parent: u32) -> Option<u32> {
     let command = |pid: u32| {
@@ -37,16 +37,16 @@ pub fn child_of(parent: u32) -> Option<u32> {
             .ok()
             .filter(|words| !words.is_empty())
     };
-    let its_parents = command(parent)?;
+    let parent_command = command(parent)?;
     let entries = fs::read_dir("/proc").ok()?;
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.into_iter()
-        .filter(|pid| state(*pid).is_some_and(|(letter, of)| of == parent && letter != 'Z'))
-        .find(|pid| command(*pid).is_some_and(|own| own != its_parents))
+        .filter(|pid| state(*pid).is_some_and(|(letter, its_parent)| its_parent == parent && letter != 'Z'))
+        .find(|pid| command(*pid).is_some_and(|command| command != parent_command))
 }
 
 /// Sends a signal. Returns false if the process does not exist.
-pub fn sent(signal: &str, pid: u32) -> bool {
+pub fn try_send(signal: &str, pid: u32) -> bool {
     let status = Command::new("kill")
         .args(["-s", signal, &pid.to_string()])
         .stderr(std::process::Stdio::null())
@@ -56,14 +56,14 @@ pub fn sent(signal: &str, pid: u32) -> bool {
 
 /// Sends a signal to a process that has to exist.
 pub fn send(signal: &str, pid: u32) {
-    assert!(sent(signal, pid), "{signal} to {pid}");
+    assert!(try_send(signal, pid), "{signal} to {pid}");
 }
 
 /// Returns a command that runs in a shell after other shell commands, e.g. a limit.
-pub fn limited(before: &str, command: &Command) -> Command {
+pub fn with_shell_prelude(prelude: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell
-        .args(["-c", &format!("{before}; exec \"$0\" \"$@\"")])
+        .args(["-c", &format!("{prelude}; exec \"$0\" \"$@\"")])
         .arg(command.get_program())
         .args(command.get_args());
     if let Some(folder) = command.get_current_dir() {

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use mantissa_core::Record;
 use serde_json::Value;
 
-use crate::support::{Place, fixture, stdout};
+use crate::support::{TestDir, fixture, stdout};
 
 fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
 #[test]
-fn a_record_has_the_keys_of_the_schema_and_reads_back_without_loss() {
-    let place = Place::new();
-    let schema: Value = serde_json::from_str(&stdout(&place.run(&["schema"]))).unwrap();
-    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
-    let records = place.records("run");
+fn records_match_the_schema_and_round_trip() {
+    let dir = TestDir::new();
+    let schema: Value = serde_json::from_str(&stdout(&dir.run(&["schema"]))).unwrap();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let records = dir.records("run");
     assert_eq!(records.len(), 2);
     for record in records {
         assert_eq!(keys(&record), keys(&schema["properties"]));
@@ -32,10 +32,10 @@ fn a_record_has_the_keys_of_the_schema_and_reads_back_without_loss() {
 }
 
 #[test]
-fn a_record_says_what_it_was_measured_on() {
-    let place = Place::new();
-    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
-    let record = &place.records("run")[0];
+fn a_record_contains_its_fingerprint() {
+    let dir = TestDir::new();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let record = &dir.records("run")[0];
     let fingerprint = &record["fingerprint"];
     assert_eq!(fingerprint["burn"], "0.22.1");
     assert_eq!(fingerprint["gpu"], Value::Null);

@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use crate::support::{Place, fixture, statuses, stderr};
+use crate::support::{TestDir, fixture, statuses, stderr};
 
 #[test]
-fn a_second_run_into_a_folder_is_refused() {
-    let place = Place::new();
+fn a_second_run_into_a_folder_is_rejected() {
+    let dir = TestDir::new();
     let arguments = ["run", &fixture("kernels"), "--backend=flex", "--out=run"];
-    place.run(&arguments);
-    let before = fs::read(place.path("run/records.jsonl")).unwrap();
-    let output = place.run(&arguments);
+    dir.run(&arguments);
+    let before = fs::read(dir.path("run/records.jsonl")).unwrap();
+    let output = dir.run(&arguments);
     assert_eq!(output.status.code(), Some(2));
     let error = stderr(&output);
     assert!(
@@ -19,18 +19,18 @@ fn a_second_run_into_a_folder_is_refused() {
         ),
         "{error}"
     );
-    assert_eq!(fs::read(place.path("run/records.jsonl")).unwrap(), before);
+    assert_eq!(fs::read(dir.path("run/records.jsonl")).unwrap(), before);
 }
 
 #[test]
-fn a_cut_record_is_reported_removed_and_its_cell_alone_runs_again() {
-    let place = Place::new();
-    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
-    let file = place.path("run/records.jsonl");
+fn a_truncated_record_is_removed_and_its_cell_runs_again() {
+    let dir = TestDir::new();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let file = dir.path("run/records.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     let first = text.lines().next().unwrap().to_owned();
     fs::write(&file, &text[..first.len() + 100]).unwrap();
-    let output = place.run(&["run", "--resume", "run"]);
+    let output = dir.run(&["run", "--resume", "run"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
         stderr(&output).contains("the last record is incomplete"),
@@ -44,55 +44,52 @@ fn a_cut_record_is_reported_removed_and_its_cell_alone_runs_again() {
     );
     let again = fs::read_to_string(&file).unwrap();
     assert_eq!(again.lines().next().unwrap(), first);
-    let records = place.records("run");
+    let records = dir.records("run");
     assert_eq!(statuses(&records), ["matmul ok", "matmul ok"]);
     assert_eq!(records[1]["attempt"], 1, "the files of the cut attempt are kept");
 }
 
 #[test]
-fn a_run_that_lacks_nothing_is_only_reported_again() {
-    let place = Place::new();
-    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
-    let before = fs::read(place.path("run/records.jsonl")).unwrap();
-    let output = place.run(&["run", "--resume", "run"]);
+fn resuming_a_complete_run_changes_no_records() {
+    let dir = TestDir::new();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let before = fs::read(dir.path("run/records.jsonl")).unwrap();
+    let output = dir.run(&["run", "--resume", "run"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(fs::read(place.path("run/records.jsonl")).unwrap(), before);
+    assert_eq!(fs::read(dir.path("run/records.jsonl")).unwrap(), before);
 }
 
 #[test]
-fn a_run_grows_to_more_repeats_and_never_to_fewer() {
-    let place = Place::new();
-    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
-    let before = fs::read_to_string(place.path("run/records.jsonl")).unwrap();
-    let output = place.run(&["run", "--resume", "run", "--repeats", "2"]);
+fn repeats_of_a_run_can_be_increased_but_not_reduced() {
+    let dir = TestDir::new();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let before = fs::read_to_string(dir.path("run/records.jsonl")).unwrap();
+    let output = dir.run(&["run", "--resume", "run", "--repeats", "2"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let after = fs::read_to_string(place.path("run/records.jsonl")).unwrap();
+    let after = fs::read_to_string(dir.path("run/records.jsonl")).unwrap();
     assert!(after.starts_with(&before), "earlier records must not change");
-    let repeats: Vec<_> = place
+    let repeats: Vec<_> = dir
         .records("run")
         .iter()
         .map(|record| record["repeat"].clone())
         .collect();
     assert_eq!(repeats, [0, 0, 1, 1]);
 
-    let fewer = place.run(&["run", "--resume", "run", "--repeats", "1"]);
+    let fewer = dir.run(&["run", "--resume", "run", "--repeats", "1"]);
     assert_eq!(fewer.status.code(), Some(2));
     assert_eq!(
         stderr(&fewer).lines().next(),
         Some("error: `run` has 2 repeats, which cannot be reduced to 1")
     );
-    assert_eq!(
-        fs::read_to_string(place.path("run/records.jsonl")).unwrap(),
-        after
-    );
+    assert_eq!(fs::read_to_string(dir.path("run/records.jsonl")).unwrap(), after);
 }
 
 #[test]
-fn a_resumed_run_refuses_options_of_another_run() {
-    let place = Place::new();
-    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
-    fs::write(place.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
-    for (given, message) in [
+fn a_resumed_run_rejects_different_options() {
+    let dir = TestDir::new();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    fs::write(dir.path("train.tsv"), "0\tbad film\n1\tgood film\n").unwrap();
+    for (options, message) in [
         (
             ["--data", "train.tsv"],
             "cannot use `--data train.tsv`: `run` was started with no `--data`",
@@ -106,10 +103,10 @@ fn a_resumed_run_refuses_options_of_another_run() {
             "cannot use `--label-column` or `--text-column`",
         ),
     ] {
-        let output = place.run(&[&["run", "--resume", "run"][..], &given].concat());
+        let output = dir.run(&[&["run", "--resume", "run"][..], &options].concat());
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         assert!(stderr(&output).contains(message), "{}", stderr(&output));
     }
-    let output = place.run(&["run", "--resume", "run", "--profile=smoke", "--backend=flex"]);
+    let output = dir.run(&["run", "--resume", "run", "--profile=smoke", "--backend=flex"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }

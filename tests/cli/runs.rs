@@ -1,11 +1,11 @@
 //! Runs from a suite to a report.
 
-use crate::support::{Place, fixture, statuses, stderr, stdout};
+use crate::support::{TestDir, fixture, statuses, stderr, stdout};
 
 #[test]
-fn a_training_run_ends_with_a_table_and_the_path_of_its_report() {
-    let place = Place::new();
-    let output = place.run(&["run", &fixture("tiny"), "--backend", "flex", "--out", "run"]);
+fn a_training_run_prints_a_table_and_the_path_of_its_report() {
+    let dir = TestDir::new();
+    let output = dir.run(&["run", &fixture("tiny"), "--backend", "flex", "--out", "run"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
     let page = text.lines().last().unwrap();
@@ -18,9 +18,9 @@ fn a_training_run_ends_with_a_table_and_the_path_of_its_report() {
         "run/suites/tiny.toml",
         "run/environment.json",
     ] {
-        assert!(place.path(file).exists(), "{file}");
+        assert!(dir.path(file).exists(), "{file}");
     }
-    let records = place.records("run");
+    let records = dir.records("run");
     let expected = ["tiny skipped", "tiny ok", "tiny ok", "tiny ok"];
     assert_eq!(statuses(&records), expected);
     assert!(
@@ -34,7 +34,7 @@ fn a_training_run_ends_with_a_table_and_the_path_of_its_report() {
         assert_eq!(metrics["test_accuracy"]["n"], 32);
         assert!(metrics["train_seconds"]["value"].as_f64().unwrap() > 0.0);
         assert!(metrics["host_peak_bytes"]["value"].as_f64().unwrap() > 1e6);
-        let samples = place
+        let samples = dir
             .path("run")
             .join(record["samples"].as_str().unwrap())
             .join("samples.json.gz");
@@ -43,9 +43,9 @@ fn a_training_run_ends_with_a_table_and_the_path_of_its_report() {
 }
 
 #[test]
-fn the_command_of_a_record_makes_the_same_cell_again() {
-    let place = Place::new();
-    let first = place.run(&[
+fn the_command_of_a_record_runs_the_same_cell() {
+    let dir = TestDir::new();
+    let first = dir.run(&[
         "run",
         &fixture("kernels"),
         "--backend=flex",
@@ -54,7 +54,7 @@ fn the_command_of_a_record_makes_the_same_cell_again() {
         "precision=32-true,bf16-true",
     ]);
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
-    let record = place.records("a").pop().unwrap();
+    let record = dir.records("a").pop().unwrap();
     let words: Vec<&str> = record["command"]
         .as_str()
         .unwrap()
@@ -62,17 +62,17 @@ fn the_command_of_a_record_makes_the_same_cell_again() {
         .skip(1)
         .chain(["--out", "b"])
         .collect();
-    let again = place.run(&words);
+    let again = dir.run(&words);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
-    let records = place.records("b");
+    let records = dir.records("b");
     assert_eq!(records.len(), 1);
     assert_eq!(records[0]["cell"]["id"], record["cell"]["id"]);
 }
 
 #[test]
-fn records_are_lines_of_json_where_that_is_asked_for() {
-    let place = Place::new();
-    let output = place.run(&[
+fn json_prints_the_records_as_json_lines() {
+    let dir = TestDir::new();
+    let output = dir.run(&[
         "run",
         &fixture("kernels"),
         "--backend=flex",
@@ -86,20 +86,20 @@ fn records_are_lines_of_json_where_that_is_asked_for() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines, place.records("run"));
+    assert_eq!(lines, dir.records("run"));
 }
 
 #[test]
-fn a_broken_expectation_is_told_marked_and_exits_with_3() {
-    let place = Place::new();
-    let output = place.run(&["run", &fixture("strict"), "--backend=flex", "--out=run"]);
+fn a_violated_expectation_is_recorded_and_exits_with_3() {
+    let dir = TestDir::new();
+    let output = dir.run(&["run", &fixture("strict"), "--backend=flex", "--out=run"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(
         stderr(&output).contains("not as expected: matmul "),
         "{}",
         stderr(&output)
     );
-    let records = place.records("run");
+    let records = dir.records("run");
     assert_eq!(records[0]["status"], "ok");
     let events = records[0]["events"].as_array().unwrap();
     assert!(
@@ -109,15 +109,15 @@ fn a_broken_expectation_is_told_marked_and_exits_with_3() {
 }
 
 #[test]
-fn every_repeat_is_a_record() {
+fn repeats_are_recorded_in_the_selected_order() {
     // Sizes and repeats in the order of the records.
     for (order, expected) in [
         ("rounds", [(16, 0), (32, 0), (32, 1), (16, 1)]),
         ("sorted", [(16, 0), (16, 1), (32, 0), (32, 1)]),
     ] {
-        let place = Place::new();
+        let dir = TestDir::new();
         let order = format!("--order={order}");
-        place.run(&[
+        dir.run(&[
             "run",
             &fixture("kernels"),
             "--backend=flex",
@@ -125,7 +125,7 @@ fn every_repeat_is_a_record() {
             "--repeats=2",
             &order,
         ]);
-        let records = place.records("run");
+        let records = dir.records("run");
         let cells = records.iter().map(|record| {
             let size = record["cell"]["setting"]["size"].as_u64().unwrap();
             (size, record["repeat"].as_u64().unwrap())
@@ -135,9 +135,9 @@ fn every_repeat_is_a_record() {
 }
 
 #[test]
-fn layers_that_are_kept_in_f32_are_observed_beside_the_others() {
-    let place = Place::new();
-    let output = place.run(&[
+fn layers_kept_in_f32_are_reported_separately() {
+    let dir = TestDir::new();
+    let output = dir.run(&[
         "run",
         &fixture("tiny"),
         "--backend=flex",
@@ -150,7 +150,7 @@ fn layers_that_are_kept_in_f32_are_observed_beside_the_others() {
         "keep_f32=classifier",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let executed = &place.records("run")[0]["executed"];
+    let executed = &dir.records("run")[0]["executed"];
     assert_eq!(
         (&executed["verdict"], &executed["operand_bits"]),
         (&"as-requested".into(), &8.into())
@@ -165,23 +165,23 @@ fn layers_that_are_kept_in_f32_are_observed_beside_the_others() {
 }
 
 #[test]
-fn a_report_is_rendered_again_from_the_folder_alone() {
-    let place = Place::new();
-    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
-    std::fs::rename(place.path("run"), place.path("moved")).unwrap();
-    std::fs::remove_file(place.path("moved/report.html")).unwrap();
-    let output = place.run(&["report", "moved"]);
+fn a_moved_run_folder_can_be_reported() {
+    let dir = TestDir::new();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    std::fs::rename(dir.path("run"), dir.path("moved")).unwrap();
+    std::fs::remove_file(dir.path("moved/report.html")).unwrap();
+    let output = dir.run(&["report", "moved"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output).lines().last(), Some("moved/report.html"));
-    assert!(place.path("moved/report.html").exists());
+    assert!(dir.path("moved/report.html").exists());
 }
 
 #[test]
 fn observed_steps_are_in_the_record_and_in_its_samples() {
-    let place = Place::new();
-    let output = place.run(&["run", &fixture("observed"), "--backend", "flex", "--out", "run"]);
+    let dir = TestDir::new();
+    let output = dir.run(&["run", &fixture("observed"), "--backend", "flex", "--out", "run"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let records = place.records("run");
+    let records = dir.records("run");
     let share = |record: &serde_json::Value, name: &str| record["metrics"][name]["value"].as_f64().unwrap();
     let [single, brain, mixed] = records.as_slice() else {
         panic!("{records:?}");
@@ -200,7 +200,7 @@ fn observed_steps_are_in_the_record_and_in_its_samples() {
             detail.starts_with("2 optimizer steps were also computed in f"),
             "{detail}"
         );
-        let text = place.samples(record);
+        let text = dir.samples(record);
         let samples: serde_json::Value = serde_json::from_str(&text).unwrap();
         let ranges = samples["ranges"].as_array().unwrap();
         assert!(

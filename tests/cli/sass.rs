@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::{
-    cuda::{cells, toolkit},
-    support::{Place, stderr},
+    cuda::{run_on_standin, toolkit},
+    support::{TestDir, stderr},
 };
 
 /// Architecture for which the stand-in's kernels are compiled.
@@ -40,11 +40,11 @@ type Opcodes = BTreeSet<String>;
 
 /// Runs a suite on the stand-in, and returns the names and opcodes of the kernels that multiply matrices, each source once.
 fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes)> {
-    let place = Place::new();
-    let sources = place.path("sources");
+    let dir = TestDir::new();
+    let sources = dir.path("sources");
     fs::create_dir(&sources).unwrap();
     let libraries = env::join_paths([toolkit().to_owned(), compilers.join("lib")]).unwrap();
-    let output = cells(&place, suite, axes)
+    let output = run_on_standin(&dir, suite, axes)
         .env("LD_LIBRARY_PATH", libraries)
         .env("CUDA_PATH", compilers)
         .env("STANDIN_REAL_NVRTC", compilers.join("lib/libnvrtc.so.13"))
@@ -54,7 +54,7 @@ fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes
         .output()
         .unwrap();
     let mut seen = HashSet::new();
-    let mut multiply = vec![];
+    let mut matmul_kernels = vec![];
     for entry in fs::read_dir(&sources).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "ptx") {
@@ -63,20 +63,20 @@ fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes
         let ptx = fs::read_to_string(&path).unwrap();
         let name = entry_point(&ptx);
         // Kernels with the same arithmetic differ in their sizes and strides.
-        let of_matrices = ["matmul", "conv", "attention"]
+        let multiplies_matrices = ["matmul", "conv", "attention"]
             .iter()
             .any(|part| name.contains(part));
         let on_matrix_units = ptx.contains("mma.sync") || ptx.contains("wgmma");
         assert!(
-            of_matrices || !on_matrix_units,
+            multiplies_matrices || !on_matrix_units,
             "{axes:?}: `{name}` multiplies on matrix units"
         );
-        if of_matrices && seen.insert(fs::read(path.with_extension("cu")).unwrap()) {
-            multiply.push((name, path));
+        if multiplies_matrices && seen.insert(fs::read(path.with_extension("cu")).unwrap()) {
+            matmul_kernels.push((name, path));
         }
     }
-    assert!(!multiply.is_empty(), "{axes:?}: {}", stderr(&output));
-    let (next, done) = (Mutex::new(multiply.into_iter()), Mutex::new(vec![]));
+    assert!(!matmul_kernels.is_empty(), "{axes:?}: {}", stderr(&output));
+    let (next, done) = (Mutex::new(matmul_kernels.into_iter()), Mutex::new(vec![]));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
@@ -84,7 +84,7 @@ fn kernels(compilers: &Path, suite: &str, axes: &[&str]) -> Vec<(String, Opcodes
                     let Some((name, ptx)) = next.lock().unwrap().next() else {
                         return;
                     };
-                    let opcodes = opcodes(&disassembled(compilers, &ptx));
+                    let opcodes = opcodes(&disassemble(compilers, &ptx));
                     done.lock().unwrap().push((name, opcodes));
                 }
             });
@@ -101,7 +101,7 @@ fn entry_point(ptx: &str) -> String {
     name.split('(').next().unwrap().trim().to_owned()
 }
 
-fn disassembled(compilers: &Path, ptx: &Path) -> String {
+fn disassemble(compilers: &Path, ptx: &Path) -> String {
     let code = ptx.with_extension("cubin");
     let tool = |name: &str, arguments: &[&str]| {
         let output = Command::new(compilers.join("bin").join(name))
@@ -121,7 +121,7 @@ fn disassembled(compilers: &Path, ptx: &Path) -> String {
     tool("nvdisasm", &["-c", code])
 }
 
-/// Instructions that multiply: `/*0a30*/ @!P0 HMMA.16816.F32.BF16 R4, …`. `HFMA2.MMA` only loads constants.
+/// Returns the opcodes that multiply: `/*0a30*/ @!P0 HMMA.16816.F32.BF16 R4, …`. `HFMA2.MMA` only loads constants.
 fn opcodes(code: &str) -> Opcodes {
     let instructions = code.lines().filter_map(|line| {
         let (_, rest) = line.trim_start().strip_prefix("/*")?.split_once("*/")?;
@@ -141,11 +141,11 @@ fn opcodes(code: &str) -> Opcodes {
 
 /// Returns the instructions on matrix units.
 fn on_matrix_units(opcodes: &Opcodes) -> Vec<&String> {
-    let base = |opcode: &str| opcode.split('.').next().unwrap_or_default().ends_with("MMA");
-    opcodes.iter().filter(|opcode| base(opcode)).collect()
+    let is_mma = |opcode: &str| opcode.split('.').next().unwrap_or_default().ends_with("MMA");
+    opcodes.iter().filter(|opcode| is_mma(opcode)).collect()
 }
 
-/// Precision class: its axes, the instructions of its kernels on matrix units, and the instruction of all others.
+/// Precision class: its axes, the instructions of its kernels on matrix units, and the multiply instruction of its other kernels.
 struct Class {
     axes: &'static [&'static str],
     units: Option<fn(&str) -> bool>,
@@ -203,7 +203,7 @@ const CLASSES: [(&str, Class); 6] = [
     ),
 ];
 
-/// Returns the violation of a class by a kernel: a forbidden instruction, or a missing one.
+/// Returns the reason why a kernel violates its class: a forbidden instruction, or a missing one.
 fn violation(class: &Class, opcodes: &Opcodes) -> Option<String> {
     let units = on_matrix_units(opcodes);
     let allowed =
@@ -211,12 +211,12 @@ fn violation(class: &Class, opcodes: &Opcodes) -> Option<String> {
     if let Some(other) = units.iter().find(|opcode| !allowed(opcode)) {
         return Some(format!("it contains {other}"));
     }
-    let base = |opcode: &String| opcode.split('.').next() == Some(class.ordinary);
-    (units.is_empty() && !opcodes.iter().any(base))
+    let is_ordinary = |opcode: &String| opcode.split('.').next() == Some(class.ordinary);
+    (units.is_empty() && !opcodes.iter().any(is_ordinary))
         .then(|| format!("it uses neither matrix units nor {}", class.ordinary))
 }
 
-fn check(suite: &str, more: &[&str], classes: &[&str]) {
+fn check_classes(suite: &str, more: &[&str], classes: &[&str]) {
     let Some(compilers) = compilers() else { return };
     println!("| class | instructions | kernels |\n|---|---|--:|");
     for (name, class) in CLASSES.iter().filter(|(name, _)| classes.contains(name)) {
@@ -249,7 +249,7 @@ fn check(suite: &str, more: &[&str], classes: &[&str]) {
 #[test]
 fn matmuls_have_the_instructions_of_their_class() {
     let all: Vec<&str> = CLASSES.iter().map(|(name, _)| *name).collect();
-    check(
+    check_classes(
         "suites/kernels/matmul.toml",
         &["size=256", "accumulator=f32", "distribution=normal"],
         &all,
@@ -258,7 +258,7 @@ fn matmuls_have_the_instructions_of_their_class() {
 
 #[test]
 fn convolutions_have_the_instructions_of_their_class() {
-    check(
+    check_classes(
         "suites/kernels/convolution.toml",
         &["size=32"],
         &["32-true, high", "bf16-mixed", "16-mixed"],
@@ -267,7 +267,7 @@ fn convolutions_have_the_instructions_of_their_class() {
 
 #[test]
 fn fused_attention_has_the_instructions_of_its_class() {
-    check(
+    check_classes(
         "fixtures/operations.toml",
         &["attention=fused", "fusion=off"],
         &["16-mixed"],
@@ -287,36 +287,36 @@ fn f16_sums_are_on_matrix_units_only_if_they_are_requested() {
     for (accumulator, expected) in [("accumulator=f16", true), ("accumulator=f32", false)] {
         let axes: Vec<&str> = axes.iter().copied().chain([accumulator]).collect();
         let all = kernels(&compilers, "suites/kernels/matmul.toml", &axes);
-        let with = all
+        let count = all
             .iter()
             .filter(|(_, opcodes)| on_matrix_units(opcodes).iter().any(f16))
             .count();
         println!(
-            "{accumulator}: {with} of {} kernels sum in f16 on matrix units",
+            "{accumulator}: {count} of {} kernels sum in f16 on matrix units",
             all.len()
         );
-        assert_eq!(with > 0, expected, "{accumulator}");
+        assert_eq!(count > 0, expected, "{accumulator}");
     }
 }
 
 /// Compiles a source, and returns its opcodes.
-fn compiled(compilers: &Path, source: &str) -> Opcodes {
-    let place = Place::new();
-    fs::write(place.path("kernel.cu"), source).unwrap();
+fn compile(compilers: &Path, source: &str) -> Opcodes {
+    let dir = TestDir::new();
+    fs::write(dir.path("kernel.cu"), source).unwrap();
     let output = Command::new(compilers.join("bin/nvcc"))
         .args(["-ptx", "-arch", ARCHITECTURE, "kernel.cu", "-o", "kernel.ptx"])
-        .current_dir(place.path(""))
+        .current_dir(dir.path(""))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    opcodes(&disassembled(compilers, &place.path("kernel.ptx")))
+    opcodes(&disassemble(compilers, &dir.path("kernel.ptx")))
 }
 
 /// Checks that a TF32 kernel in a class with f32 operands is detected.
 #[test]
 fn a_tf32_kernel_under_highest_is_a_violation() {
     let Some(compilers) = compilers() else { return };
-    let tf32 = compiled(&compilers, include_str!("../cuda/tf32.cu"));
+    let tf32 = compile(&compilers, include_str!("../cuda/tf32.cu"));
     let class = |wanted| &CLASSES.iter().find(|(name, _)| *name == wanted).unwrap().1;
     assert_eq!(violation(class("32-true, high"), &tf32), None, "{tf32:?}");
     for other in ["32-true, highest", "bf16-mixed", "16-mixed", "64-true"] {

@@ -1,21 +1,21 @@
 //! Reports of several runs side by side.
 
-use crate::support::{Place, fixture, stderr, stdout};
+use crate::support::{TestDir, fixture, stderr, stdout};
 
 /// Runs the small matmuls of the fixture into a folder.
-fn run_into(place: &Place, out: &str, size: &str) {
+fn run_into(dir: &TestDir, out: &str, size: &str) {
     let size = format!("-asize={size}");
     let arguments = ["run", &fixture("kernels"), "--backend=flex", "--out", out, &size];
-    let output = place.run(&arguments);
+    let output = dir.run(&arguments);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 #[test]
-fn two_runs_stand_side_by_side_in_a_folder_of_their_own() {
-    let place = Place::new();
-    run_into(&place, "before", "16");
-    run_into(&place, "after", "16");
-    let output = place.run(&["report", "before", "after", "--side-by-side", "--out", "both"]);
+fn two_runs_are_rendered_side_by_side_into_a_new_folder() {
+    let dir = TestDir::new();
+    run_into(&dir, "before", "16");
+    run_into(&dir, "after", "16");
+    let output = dir.run(&["report", "before", "after", "--side-by-side", "--out", "both"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output), "both/side-by-side.html\n");
     for file in [
@@ -24,10 +24,9 @@ fn two_runs_stand_side_by_side_in_a_folder_of_their_own() {
         "both/figures/side-by-side-kernels-matmul.svg",
         "both/figures/side-by-side-kernels-matmul.png",
     ] {
-        assert!(place.path(file).exists(), "{file}");
+        assert!(dir.path(file).exists(), "{file}");
     }
-    let summary =
-        std::fs::read_to_string(place.path("both/side-by-side.md")).expect("cannot read the summary");
+    let summary = std::fs::read_to_string(dir.path("both/side-by-side.md")).expect("cannot read the summary");
     assert!(
         summary.contains("**A** before") && summary.contains("**B** after"),
         "{summary}"
@@ -47,24 +46,33 @@ fn two_runs_stand_side_by_side_in_a_folder_of_their_own() {
 }
 
 #[test]
-fn what_cannot_stand_side_by_side_is_a_wrong_command_line_and_leaves_nothing_behind() {
-    let place = Place::new();
-    run_into(&place, "small", "16");
-    run_into(&place, "large", "32");
-    let refused = |arguments: &[&str], why: &str| {
-        let output = place.run(arguments);
+fn invalid_side_by_side_arguments_exit_with_2_and_write_nothing() {
+    let dir = TestDir::new();
+    run_into(&dir, "small", "16");
+    run_into(&dir, "large", "32");
+    let assert_rejected = |arguments: &[&str], why: &str| {
+        let output = dir.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
-        assert!(stdout(&output).is_empty() && !place.path("both").exists());
+        assert!(stdout(&output).is_empty() && !dir.path("both").exists());
     };
     let both = ["--side-by-side", "--out", "both"];
-    let with = |runs: &[&'static str]| [&["report"][..], runs, &both[..]].concat();
-    refused(&with(&["small"]), "`--side-by-side` needs at least two runs");
-    refused(&with(&["small", "large", "./small"]), "`./small` is given twice");
-    refused(&with(&["small", "large"]), "the runs have no cell in common");
-    refused(
-        &with(&["small", "fixtures"]),
+    let arguments_for = |runs: &[&'static str]| [&["report"][..], runs, &both[..]].concat();
+    assert_rejected(
+        &arguments_for(&["small"]),
+        "`--side-by-side` needs at least two runs",
+    );
+    assert_rejected(
+        &arguments_for(&["small", "large", "./small"]),
+        "`./small` is given twice",
+    );
+    assert_rejected(
+        &arguments_for(&["small", "large"]),
+        "the runs have no cell in common",
+    );
+    assert_rejected(
+        &arguments_for(&["small", "fixtures"]),
         "hint: pass a folder that `mantissa run` created",
     );
-    refused(&["report", "small", "large", "--side-by-side"], "--out <DIR>");
+    assert_rejected(&["report", "small", "large", "--side-by-side"], "--out <DIR>");
 }

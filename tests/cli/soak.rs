@@ -14,8 +14,8 @@ use mantissa_core::{Record, Samples, Status};
 use rand::{Rng, SeedableRng};
 
 use crate::{
-    processes::{child_of, sent},
-    support::Place,
+    processes::{child_of, try_send},
+    support::TestDir,
 };
 
 /// Number of cells of the sweep.
@@ -47,69 +47,71 @@ max_seconds = 0.1
 "#;
 
 /// Starts a run that writes to a log file, because a pipe could fill up.
-fn spawn(place: &Place, arguments: &[&str]) -> Child {
+fn spawn(dir: &TestDir, arguments: &[&str]) -> Child {
     let log = fs::File::options()
         .create(true)
         .append(true)
-        .open(place.path("log"))
+        .open(dir.path("log"))
         .unwrap();
-    let mut command = place.command(arguments);
+    let mut command = dir.command(arguments);
     command.stdout(Stdio::null()).stderr(log);
     command.spawn().unwrap()
 }
 
 #[test]
 #[ignore = "takes ten minutes: just soak"]
-fn every_cell_of_a_sweep_under_fire_is_recorded_exactly_once() {
+fn every_cell_is_recorded_once_despite_kills() {
     let variable = |name: &str| Some(std::env::var(name).ok()?.parse().expect("must be a number"));
     let seconds = variable("MANTISSA_SOAK_SECONDS").unwrap_or(SECONDS);
     let cells = variable("MANTISSA_SOAK_CELLS").map_or(CELLS, |cells| cells as usize);
     sweep_with_kills(cells, Duration::from_secs(seconds), 20..2_000);
 }
 
-/// Kills processes at random intervals in this range of milliseconds until the time is over, lets the run finish, and checks its records.
+/// Kills processes at random intervals until the time is over, lets the run finish, and checks its records.
 /// Returns the number of killed workers.
-fn sweep_with_kills(cells: usize, duration: Duration, apart: Range<u64>) -> u32 {
+fn sweep_with_kills(cells: usize, duration: Duration, kill_interval_ms: Range<u64>) -> u32 {
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(2000);
-    let place = Place::new();
+    let dir = TestDir::new();
     let seeds: Vec<String> = (1..=cells / 2).map(|seed| seed.to_string()).collect();
-    fs::write(place.path("soak.toml"), SUITE.replace("SEEDS", &seeds.join(", "))).unwrap();
+    fs::write(dir.path("soak.toml"), SUITE.replace("SEEDS", &seeds.join(", "))).unwrap();
 
     let start = Instant::now();
     let (mut kills, mut resumes) = (0, 0);
     let mut run = spawn(
-        &place,
+        &dir,
         &["run", "soak.toml", "--backend=flex", "--out=run", "--quiet"],
     );
     while start.elapsed() < duration {
-        std::thread::sleep(Duration::from_millis(random.random_range(apart.clone())));
+        std::thread::sleep(Duration::from_millis(
+            random.random_range(kill_interval_ms.clone()),
+        ));
         let due = duration.mul_f64(f64::from(resumes + 1) / f64::from(RESUMES + 1));
         if resumes < RESUMES && start.elapsed() > due {
-            sent("KILL", run.id());
+            try_send("KILL", run.id());
             resumes += 1;
             run.wait().unwrap();
         } else if let Some(worker) = child_of(run.id()) {
-            kills += u32::from(sent("KILL", worker));
+            kills += u32::from(try_send("KILL", worker));
         }
         // A run that ended by itself has failed cells left.
         if run.try_wait().unwrap().is_some() {
-            run = spawn(&place, &["run", "--resume", "run", "--quiet"]);
+            run = spawn(&dir, &["run", "--resume", "run", "--quiet"]);
         }
     }
     assert_eq!(resumes, RESUMES);
     // Resume without kills until all cells are done.
     run.wait().unwrap();
-    let last = spawn(&place, &["run", "--resume", "run", "--quiet"])
+    let last = spawn(&dir, &["run", "--resume", "run", "--quiet"])
         .wait()
         .unwrap();
-    let log = fs::read_to_string(place.path("log")).unwrap();
+    let log = fs::read_to_string(dir.path("log")).unwrap();
     assert_eq!(
         last.code(),
         Some(0),
         "{}",
         &log[log.len().saturating_sub(2_000)..]
     );
-    let records = check(&place, cells);
+    let records = check(&dir, cells);
     println!(
         "{cells} cells, {records} records, {kills} workers killed, {resumes} resumed runs, {:.0} s",
         start.elapsed().as_secs_f64()
@@ -118,8 +120,8 @@ fn sweep_with_kills(cells: usize, duration: Duration, apart: Range<u64>) -> u32 
 }
 
 /// Checks that every line is a record, and that every cell has one `ok` as its last attempt, with readable samples.
-fn check(place: &Place, cells: usize) -> usize {
-    let text = fs::read_to_string(place.path("run/records.jsonl")).unwrap();
+fn check(dir: &TestDir, cells: usize) -> usize {
+    let text = fs::read_to_string(dir.path("run/records.jsonl")).unwrap();
     let records: Vec<Record> = text
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -141,7 +143,7 @@ fn check(place: &Place, cells: usize) -> usize {
     for record in last.values() {
         assert_eq!(record.status, Status::Ok);
         let folder = record.samples.as_deref().expect("an `ok` record has no samples");
-        let file = fs::File::open(place.path("run").join(folder).join("samples.json.gz")).unwrap();
+        let file = fs::File::open(dir.path("run").join(folder).join("samples.json.gz")).unwrap();
         let mut json = String::new();
         flate2::read::GzDecoder::new(file)
             .read_to_string(&mut json)
@@ -156,7 +158,7 @@ mod long {
     use super::*;
 
     #[test]
-    fn so_is_every_cell_of_a_short_one() {
+    fn every_cell_of_a_short_run_is_recorded_once_despite_kills() {
         let kills = sweep_with_kills(40, Duration::from_secs(12), 20..600);
         assert!(kills >= 5, "only {kills} workers were killed");
     }

@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use crate::{
     cuda::toolkit,
-    support::{Place, root},
+    support::{TestDir, root},
 };
 
 /// UUID of the device of the CUDA driver without a GPU.
 pub const UUID: &str = "GPU-00000000-0000-0000-0000-000000000000";
 
-/// Returns a command on both, with these script lines for the single device.
-pub fn on_script(place: &Place, arguments: &[&str], lines: &str) -> Command {
+/// Returns a command on both stand-ins, with these script lines for its only device.
+pub fn nvml_command(dir: &TestDir, arguments: &[&str], lines: &str) -> Command {
     let device = format!("device {UUID} 00000000:17:00.0 Stand-in A\n{lines}");
-    on_devices(place, arguments, &device)
+    nvml_command_with_devices(dir, arguments, &device)
 }
 
-/// Returns a command on both, with an NVML that has the devices of a script.
-pub fn on_devices(place: &Place, arguments: &[&str], devices: &str) -> Command {
+/// Returns a command on both stand-ins, with the devices of this NVML script.
+pub fn nvml_command_with_devices(dir: &TestDir, arguments: &[&str], devices: &str) -> Command {
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
-        .arg(place.path("libnvidia-ml.so.1"))
+        .arg(dir.path("libnvidia-ml.so.1"))
         .arg(root().join("tests/nvml/nvml.c"))
         .arg("-ldl")
         .status();
@@ -32,27 +32,27 @@ pub fn on_devices(place: &Place, arguments: &[&str], devices: &str) -> Command {
         "cannot compile nvml.c"
     );
     let script = format!("driver 550.54.15\n{devices}");
-    fs::write(place.path("nvml.script"), script).unwrap();
-    let mut command = place.command(arguments);
+    fs::write(dir.path("nvml.script"), script).unwrap();
+    let mut command = dir.command(arguments);
     command
         .env(
             "LD_LIBRARY_PATH",
-            format!("{}:{}", place.path("").display(), toolkit().display()),
+            format!("{}:{}", dir.path("").display(), toolkit().display()),
         )
         .env("CUDA_PATH", toolkit())
         .env("MANTISSA_UNCHECKED_KERNELS", "1")
         .env_remove("CUDA_VISIBLE_DEVICES")
-        .env("MANTISSA_NVML_SCRIPT", place.path("nvml.script"));
+        .env("MANTISSA_NVML_SCRIPT", dir.path("nvml.script"));
     command
 }
 
-/// Returns a run of two small matmuls.
-pub fn run(place: &Place, options: &[&str], lines: &str) -> Command {
-    on_script(place, &arguments(options), lines)
+/// Returns a `mantissa run` command for two small matmuls.
+pub fn matmul_run(dir: &TestDir, options: &[&str], lines: &str) -> Command {
+    nvml_command(dir, &matmul_arguments(options), lines)
 }
 
-/// Returns the arguments of such a run.
-pub fn arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
+/// Returns the arguments of `mantissa run` for two small matmuls.
+pub fn matmul_arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
     let fixed = [
         "run",
         "fixtures/kernels.toml",
@@ -68,8 +68,8 @@ pub fn arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
     [&fixed[..], options].concat()
 }
 
-/// Returns the details of a record's events of a kind.
-pub fn events<'a>(record: &'a Value, kind: &str) -> Vec<&'a str> {
+/// Returns the details of a record's events of one kind.
+pub fn event_details<'a>(record: &'a Value, kind: &str) -> Vec<&'a str> {
     let events = record["events"].as_array().unwrap().iter();
     let of_kind = events.filter(|event| event["kind"] == kind);
     of_kind.map(|event| event["detail"].as_str().unwrap()).collect()

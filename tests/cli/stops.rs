@@ -12,36 +12,36 @@ use rand::{Rng, SeedableRng};
 use serde_json::Value;
 
 use crate::{
-    processes::{child_of, send, sent, state, wait_for},
-    support::{Place, fixture, statuses, stderr, stdout},
+    processes::{child_of, send, state, try_send, wait_for},
+    support::{TestDir, fixture, statuses, stderr, stdout},
 };
 
-fn spawn(place: &Place, arguments: &[&str]) -> Child {
-    let mut command = place.command(arguments);
+fn spawn(dir: &TestDir, arguments: &[&str]) -> Child {
+    let mut command = dir.command(arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
-/// Starts a run of two slow cells. Returns it with its first worker.
-fn begun(place: &Place) -> (Child, u32) {
-    let run = spawn(place, &["run", &fixture("slow"), "--backend=flex", "--out=run"]);
+/// Starts a run of two slow cells. Returns the run and the process id of its first worker.
+fn spawn_slow_run(dir: &TestDir) -> (Child, u32) {
+    let run = spawn(dir, &["run", &fixture("slow"), "--backend=flex", "--out=run"]);
     let worker = wait_for("a worker", || child_of(run.id()));
     (run, worker)
 }
 
-fn resumed(place: &Place) -> Output {
-    place.run(&["run", "--resume", "run"])
+fn resume(dir: &TestDir) -> Output {
+    dir.run(&["run", "--resume", "run"])
 }
 
 #[test]
-fn ctrl_c_lets_the_running_cell_end_and_says_how_to_go_on() {
+fn the_first_signal_finishes_the_running_cell_and_prints_a_hint() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        let place = Place::new();
-        let (run, _) = begun(&place);
+        let dir = TestDir::new();
+        let (run, _) = spawn_slow_run(&dir);
         send(signal, run.id());
         let output = run.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        assert_eq!(statuses(&place.records("run")), ["slow ok"]);
+        assert_eq!(statuses(&dir.records("run")), ["slow ok"]);
         let errors = stderr(&output);
         assert!(
             errors
@@ -49,38 +49,38 @@ fn ctrl_c_lets_the_running_cell_end_and_says_how_to_go_on() {
             "{errors}"
         );
         assert_eq!(stdout(&output).lines().last(), Some("run/report.html"));
-        let output = resumed(&place);
+        let output = resume(&dir);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert_eq!(statuses(&place.records("run")), ["slow ok", "slow ok"]);
+        assert_eq!(statuses(&dir.records("run")), ["slow ok", "slow ok"]);
     }
 }
 
 #[test]
-fn the_second_ctrl_c_ends_the_worker_too_and_leaves_nothing_half_written() {
-    let place = Place::new();
-    let (run, worker) = begun(&place);
+fn the_second_signal_kills_the_worker_and_leaves_a_valid_run() {
+    let dir = TestDir::new();
+    let (run, worker) = spawn_slow_run(&dir);
     send("INT", run.id());
     // A different signal, because two pending signals of the same kind are merged.
     send("TERM", run.id());
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert_eq!(state(worker), None, "the worker must have exited and been reaped");
-    assert!(place.records("run").is_empty());
+    assert!(dir.records("run").is_empty());
     assert!(
         stderr(&output).contains("2 cells did not run"),
         "{}",
         stderr(&output)
     );
-    assert_eq!(place.run(&["report", "run"]).status.code(), Some(0));
-    let output = resumed(&place);
+    assert_eq!(dir.run(&["report", "run"]).status.code(), Some(0));
+    let output = resume(&dir);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(statuses(&place.records("run")), ["slow ok", "slow ok"]);
+    assert_eq!(statuses(&dir.records("run")), ["slow ok", "slow ok"]);
 }
 
 #[test]
 fn ctrl_c_of_a_terminal_does_not_reach_the_worker() {
-    let place = Place::new();
-    let (run, worker) = begun(&place);
+    let dir = TestDir::new();
+    let (run, worker) = spawn_slow_run(&dir);
     let group = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         stat.rsplit_once(") ")
@@ -98,7 +98,7 @@ fn ctrl_c_of_a_terminal_does_not_reach_the_worker() {
 }
 
 /// Returns the records by cell and repeat. Checks that each attempt is recorded once.
-fn by_cell(records: &[Value]) -> BTreeMap<(String, u64), Vec<&Value>> {
+fn attempts_by_cell(records: &[Value]) -> BTreeMap<(String, u64), Vec<&Value>> {
     let mut all: BTreeMap<_, Vec<&Value>> = BTreeMap::new();
     for record in records {
         let key = (
@@ -116,13 +116,13 @@ fn by_cell(records: &[Value]) -> BTreeMap<(String, u64), Vec<&Value>> {
 }
 
 #[test]
-fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
+fn kills_neither_lose_nor_duplicate_records() {
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(20);
-    let (mut living, mut left) = (0, 0);
+    let (mut hits, mut incomplete_runs) = (0, 0);
     for round in 0..6 {
-        let place = Place::new();
+        let dir = TestDir::new();
         let mut run = spawn(
-            &place,
+            &dir,
             &[
                 "run",
                 &fixture("kernels"),
@@ -133,13 +133,13 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
         );
         std::thread::sleep(Duration::from_millis(random.random_range(50..1500)));
         // Kill a worker in every third round, otherwise the run itself.
-        let whom = child_of(run.id()).filter(|_| round % 3 == 0).unwrap_or(run.id());
-        let hit = run.try_wait().unwrap().is_none() && sent("KILL", whom);
-        living += u32::from(hit);
+        let target = child_of(run.id()).filter(|_| round % 3 == 0).unwrap_or(run.id());
+        let is_hit = run.try_wait().unwrap().is_none() && try_send("KILL", target);
+        hits += u32::from(is_hit);
         run.wait().unwrap();
-        if !place.path("run/plan.json").exists() {
+        if !dir.path("run/plan.json").exists() {
             // If the run was killed before its folder was created, start it again.
-            place.run(&[
+            dir.run(&[
                 "run",
                 &fixture("kernels"),
                 "--backend=flex",
@@ -147,23 +147,23 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
                 "--repeats=10",
             ]);
         }
-        let before = fs::read(place.path("run/records.jsonl")).unwrap();
-        let whole = before
+        let before = fs::read(dir.path("run/records.jsonl")).unwrap();
+        let complete_bytes = before
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |end| end + 1);
-        left += u32::from(before.iter().filter(|byte| **byte == b'\n').count() < 20);
-        let output = resumed(&place);
+        incomplete_runs += u32::from(before.iter().filter(|byte| **byte == b'\n').count() < 20);
+        let output = resume(&dir);
         assert_eq!(
             output.status.code(),
             Some(0),
             "round {round}: {}",
             stderr(&output)
         );
-        let after = fs::read(place.path("run/records.jsonl")).unwrap();
-        assert!(after.starts_with(&before[..whole]), "round {round}");
-        let records = place.records("run");
-        let cells = by_cell(&records);
+        let after = fs::read(dir.path("run/records.jsonl")).unwrap();
+        assert!(after.starts_with(&before[..complete_bytes]), "round {round}");
+        let records = dir.records("run");
+        let cells = attempts_by_cell(&records);
         assert_eq!(cells.len(), 20, "round {round}");
         for attempts in cells.values() {
             let (last, earlier) = attempts.split_last().unwrap();
@@ -173,30 +173,30 @@ fn whoever_is_killed_and_whenever_nothing_recorded_is_lost_or_doubled() {
                 "round {round}"
             );
             let samples = last["samples"].as_str().unwrap();
-            assert!(place.path("run").join(samples).join("samples.json.gz").exists());
+            assert!(dir.path("run").join(samples).join("samples.json.gz").exists());
         }
     }
-    // Otherwise, the test is void.
+    // Otherwise, the test checks nothing.
     assert!(
-        living >= 2 && left >= 1,
-        "{living} kills hit a running process, {left} runs had cells left"
+        hits >= 2 && incomplete_runs >= 1,
+        "{hits} kills hit a running process, {incomplete_runs} runs had cells left"
     );
 }
 
 #[test]
-fn samples_that_were_cut_short_are_named_by_the_report_and_cost_nothing_else() {
-    let place = Place::new();
-    place.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
-    let records = place.records("run");
-    let samples = place
+fn truncated_samples_do_not_affect_resume_or_report() {
+    let dir = TestDir::new();
+    dir.run(&["run", &fixture("kernels"), "--backend=flex", "--out=run"]);
+    let records = dir.records("run");
+    let samples = dir
         .path("run")
         .join(records[0]["samples"].as_str().unwrap())
         .join("samples.json.gz");
     let bytes = fs::read(&samples).unwrap();
     fs::write(&samples, &bytes[..bytes.len() / 2]).unwrap();
-    let before = fs::read(place.path("run/records.jsonl")).unwrap();
-    let output = resumed(&place);
+    let before = fs::read(dir.path("run/records.jsonl")).unwrap();
+    let output = resume(&dir);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(fs::read(place.path("run/records.jsonl")).unwrap(), before);
-    assert_eq!(place.run(&["report", "run"]).status.code(), Some(0));
+    assert_eq!(fs::read(dir.path("run/records.jsonl")).unwrap(), before);
+    assert_eq!(dir.run(&["report", "run"]).status.code(), Some(0));
 }

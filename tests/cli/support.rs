@@ -19,27 +19,27 @@ pub fn root() -> PathBuf {
         .expect("cannot find the repository")
 }
 
-/// Returns the path of a suite under `tests/fixtures`, relative to any [`Place`].
+/// Returns the path of a suite under `tests/fixtures`, relative to any [`TestDir`].
 pub fn fixture(name: &str) -> String {
     format!("fixtures/{name}.toml")
 }
 
 /// Runs a program until it exits, for at most half an hour. That is enough for dozens of PyTorch cells while other tests run.
-pub fn ended(command: std::process::Command) -> Output {
+pub fn run_to_exit(command: std::process::Command) -> Output {
     let half_an_hour = std::time::Duration::from_secs(1800);
     let output = Command::from_std(command).timeout(half_an_hour).output();
     output.expect("cannot start the program")
 }
 
 /// Temporary working directory with the fixtures and the repository's suites.
-pub struct Place(TempDir);
+pub struct TestDir(TempDir);
 
-impl Place {
+impl TestDir {
     pub fn new() -> Self {
-        let place = tempfile::tempdir().expect("cannot create a temporary folder");
-        copy(&root().join("tests/fixtures"), &place.path().join("fixtures"));
-        copy(&root().join("suites"), &place.path().join("suites"));
-        Self(place)
+        let dir = tempfile::tempdir().expect("cannot create a temporary folder");
+        copy_folder(&root().join("tests/fixtures"), &dir.path().join("fixtures"));
+        copy_folder(&root().join("suites"), &dir.path().join("suites"));
+        Self(dir)
     }
 
     pub fn path(&self, relative: &str) -> PathBuf {
@@ -59,7 +59,7 @@ impl Place {
 
     /// Runs the binary in this folder until it exits.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        ended(self.command(arguments))
+        run_to_exit(self.command(arguments))
     }
 
     /// Returns the records of a run folder.
@@ -85,13 +85,13 @@ impl Place {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("cannot create the folder");
     for entry in fs::read_dir(from).expect("cannot read the folder") {
         let path = entry.expect("cannot read an entry").path();
         let target = to.join(path.file_name().expect("the path has no file name"));
         if path.is_dir() {
-            copy(&path, &target)
+            copy_folder(&path, &target)
         } else {
             fs::copy(&path, &target).map(drop).expect("cannot copy the file")
         }
@@ -99,12 +99,12 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Formats the exit code and both streams, with cell ids masked.
-pub fn shown(output: &Output) -> String {
+pub fn snapshot_text(output: &Output) -> String {
     let code = output
         .status
         .code()
         .map_or_else(|| "none".to_owned(), |code| code.to_string());
-    let text = |bytes: &[u8]| masked(&String::from_utf8_lossy(bytes));
+    let text = |bytes: &[u8]| mask_ids_and_axes(&String::from_utf8_lossy(bytes));
     format!(
         "exit {code}\n--- stdout\n{}--- stderr\n{}",
         text(&output.stdout),
@@ -113,7 +113,7 @@ pub fn shown(output: &Output) -> String {
 }
 
 /// Masks words of sixteen hex digits, and the list of all axes.
-fn masked(text: &str) -> String {
+fn mask_ids_and_axes(text: &str) -> String {
     let axes: Vec<String> = Axis::ALL.iter().map(|axis| format!("`{axis}`")).collect();
     let text = text.replace(&axes.join(", "), "[all axes]");
     let is_id = |word: &str| word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());

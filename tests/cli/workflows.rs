@@ -10,12 +10,12 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    gate::{in_place, kernels, program},
-    support::{Place, root, stderr, stdout},
+    gate::{command_in, run_kernels, worsened_program},
+    support::{TestDir, root, stderr, stdout},
 };
 
 /// Returns a file of Mantissa's repository.
-fn ours(path: &str) -> String {
+fn read_repository_file(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -25,71 +25,74 @@ fn yaml(text: &str) -> Value {
 
 /// Applies the replacements of docs/ci.md to `text`.
 fn replace_all(text: &str, changes: &[(&str, &str)]) -> String {
-    changes.iter().fold(text.to_owned(), |text, (ours, theirs)| {
-        assert!(text.contains(ours), "nothing to replace: {ours}");
-        text.replace(ours, theirs)
+    changes.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "nothing to replace: {from}");
+        text.replace(from, to)
     })
 }
 
-/// Arguments of the gate, to be replaced by the reader's own suite.
+/// Suite arguments of the gate, and the arguments of the other team that replace them.
 const SUITE: (&str, &str) = (
     "suites/kernels/matmul.toml --profile smoke --backend flex -a size=256",
     "trainer.toml --profile smoke --backend flex",
 );
 
 /// Repository of another team, with a program that uses Mantissa as a library.
-struct Foreign {
-    place: Place,
+struct OtherRepository {
+    dir: TestDir,
     tree: PathBuf,
 }
 
-impl Foreign {
-    /// Creates its branch `main`, with Mantissa adopted.
+impl OtherRepository {
+    /// Creates the repository, with Mantissa adopted on the branch `main`.
     fn new() -> Self {
-        let place = Place::new();
-        let tree = place.path("foreign");
-        let foreign = Self { place, tree };
+        let dir = TestDir::new();
+        let tree = dir.path("foreign");
+        let repository = Self { dir, tree };
         for folder in [".github/workflows", "examples", "src"] {
-            fs::create_dir_all(foreign.tree.join(folder)).unwrap();
+            fs::create_dir_all(repository.tree.join(folder)).unwrap();
         }
-        foreign.git(&["init", "--quiet", "--initial-branch", "main"]);
-        foreign.write(
+        repository.git(&["init", "--quiet", "--initial-branch", "main"]);
+        repository.write(
             "Cargo.toml",
             "[package]\nname = \"foreign\"\nedition = \"2024\"\n\n[[example]]\nname = \"trainer\"\n\n[workspace]\n",
         );
-        foreign.write("src/lib.rs", "");
-        foreign.write("trainer.toml", &ours("tests/fixtures/gated.toml"));
-        foreign.write(".gitignore", "/target\n/reports/\n/programs/\n/.mantissa\n");
+        repository.write("src/lib.rs", "");
+        repository.write("trainer.toml", &read_repository_file("tests/fixtures/gated.toml"));
+        repository.write(".gitignore", "/target\n/reports/\n/programs/\n/.mantissa\n");
         let example = [
             ("--package mantissa", "--example trainer"),
             ("release/mantissa", "release/examples/trainer"),
         ];
-        foreign.write(".github/both", &replace_all(&ours(".github/both"), &example));
-        foreign.write(
-            ".github/workflows/bench.yml",
-            &replace_all(&ours(".github/workflows/bench.yml"), &[SUITE]),
+        repository.write(
+            ".github/both",
+            &replace_all(&read_repository_file(".github/both"), &example),
         );
-        foreign.write(
+        repository.write(
+            ".github/workflows/bench.yml",
+            &replace_all(&read_repository_file(".github/workflows/bench.yml"), &[SUITE]),
+        );
+        repository.write(
             ".gitlab-ci.yml",
-            &replace_all(&ours("docs/ci/gitlab.yml"), &[SUITE]),
+            &replace_all(&read_repository_file("docs/ci/gitlab.yml"), &[SUITE]),
         );
         for file in ["gate", "gate-cpu.toml"] {
             fs::copy(
                 root().join(".github").join(file),
-                foreign.tree.join(".github").join(file),
+                repository.tree.join(".github").join(file),
             )
             .unwrap();
         }
         let mode = fs::metadata(root().join(".github/both")).unwrap().permissions();
-        fs::set_permissions(foreign.tree.join(".github/both"), mode).unwrap();
-        let locked = Command::new("cargo")
+        fs::set_permissions(repository.tree.join(".github/both"), mode).unwrap();
+        let lockfile = Command::new("cargo")
             .arg("generate-lockfile")
-            .current_dir(&foreign.tree)
+            .current_dir(&repository.tree)
             .output()
             .unwrap();
-        assert!(locked.status.success(), "{}", stderr(&locked));
-        foreign.commit("adopt Mantissa", "");
-        foreign
+        assert!(lockfile.status.success(), "{}", stderr(&lockfile));
+        repository.commit("adopt Mantissa", "");
+        repository
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -107,14 +110,14 @@ impl Foreign {
         stdout(&output).trim().to_owned()
     }
 
-    /// Commits their program, worsened as given. It runs a program of this repository, to avoid compiling burn here.
+    /// Commits a program with this regression. It executes `tests/worsened.rs`, to avoid compiling burn here.
     fn commit(&self, message: &str, worsened: &str) {
         self.write(
             "examples/trainer.rs",
             &format!(
                 "use std::os::unix::process::CommandExt;\n\nfn main() {{\n    let mut program = std::process::Command::new({:?});\n    \
                  program.args(std::env::args_os().skip(1)).env(\"WORSENED\", {worsened:?});\n    panic!(\"{{}}\", program.exec());\n}}\n",
-                program()
+                worsened_program()
             ),
         );
         self.write("message", message);
@@ -122,8 +125,8 @@ impl Foreign {
         self.git(&["commit", "--quiet", "-m", message]);
     }
 
-    /// Creates a pull request with one commit while `main` advances. GitHub checks out the merge.
-    fn request(&self, worsened: &str) {
+    /// Creates a pull request with one commit on `request`, another commit on `main`, and the merge that GitHub checks out.
+    fn open_pull_request(&self, worsened: &str) {
         self.git(&["checkout", "--quiet", "-b", "request"]);
         self.commit("a change", worsened);
         self.git(&["checkout", "--quiet", "main"]);
@@ -134,9 +137,9 @@ impl Foreign {
         self.git(&["merge", "--quiet", "--no-edit", "request"]);
     }
 
-    /// Clones a branch as a runner does.
+    /// Clones a branch as a CI runner does.
     fn checkout(&self, branch: &str, more: &[&str]) -> PathBuf {
-        let to = self.place.path("checkout");
+        let to = self.dir.path("checkout");
         let from = format!("file://{}", self.tree.display());
         let mut arguments = vec!["clone", "--quiet", "--branch", branch];
         arguments.extend(more);
@@ -146,10 +149,10 @@ impl Foreign {
         to
     }
 
-    /// Runs a line of a script in the runner's shell.
+    /// Runs a script in the shell of a CI runner.
     fn shell(&self, checkout: &Path, script: &str, variables: &[(&str, &str)]) -> Output {
-        let mut shell = in_place(&self.place, Path::new("bash"));
-        // These variables belong to the test and not to the runner's user.
+        let mut shell = command_in(&self.dir, Path::new("bash"));
+        // Cargo sets these variables for the test. A CI runner does not have them.
         shell.env_remove("CARGO_TARGET_DIR").env_remove("CARGO");
         shell
             .args(["-e", "-o", "pipefail", "-c", script])
@@ -162,11 +165,11 @@ impl Foreign {
 
 /// Runs the job `cpu` of the workflow in a checkout, and after a failure only its `always()` steps. Returns the exit code and name of each step,
 /// and their output.
-fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
+fn run_job(repository: &OtherRepository, checkout: &Path) -> (Vec<(String, i32)>, String) {
     let workflow = yaml(&fs::read_to_string(checkout.join(".github/workflows/bench.yml")).unwrap());
-    let summary = foreign.place.path("summary.md");
+    let summary = repository.dir.path("summary.md");
     fs::write(&summary, "").unwrap();
-    let outputs = foreign.place.path("outputs");
+    let outputs = repository.dir.path("outputs");
     let (mut codes, mut log, mut failed) = (Vec::new(), String::new(), false);
     for step in workflow["jobs"]["cpu"]["steps"].as_array().unwrap() {
         let (Some(script), always) = (step["run"].as_str(), step["if"] == "always()") else {
@@ -175,7 +178,7 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
         if failed && !always {
             continue;
         }
-        let output = foreign.shell(
+        let output = repository.shell(
             checkout,
             script,
             &[
@@ -208,18 +211,20 @@ fn run_job(foreign: &Foreign, checkout: &Path) -> (Vec<(String, i32)>, String) {
 }
 
 #[test]
-fn what_cannot_be_built_or_was_not_said_is_told_and_leaves_nothing() {
-    let foreign = Foreign::new();
-    foreign.request("");
-    let checkout = foreign.checkout("merge", &[]);
+fn the_both_script_reports_build_errors_and_a_missing_base() {
+    let repository = OtherRepository::new();
+    repository.open_pull_request("");
+    let checkout = repository.checkout("merge", &[]);
     let both = |variables: &[(&str, &str)]| {
-        let ended = foreign.shell(&checkout, ".github/both", variables);
+        let output = repository.shell(&checkout, ".github/both", variables);
         assert!(!checkout.join("programs/base").exists());
         assert_eq!(
-            foreign.shell(&checkout, "git worktree list | wc -l", &[]).stdout,
+            repository
+                .shell(&checkout, "git worktree list | wc -l", &[])
+                .stdout,
             b"1\n"
         );
-        (ended.status.success(), stderr(&ended))
+        (output.status.success(), stderr(&output))
     };
     let (built, log) = both(&[]);
     assert!(!built && log.contains("the commit to compare with"), "{log}");
@@ -233,23 +238,23 @@ fn what_cannot_be_built_or_was_not_said_is_told_and_leaves_nothing() {
     // The base is broken, and this change repairs it.
     let commit =
         "git -c user.name=Tester -c user.email=tester@localhost commit --quiet --all --message broken";
-    assert!(foreign.shell(&checkout, commit, &[]).status.success());
+    assert!(repository.shell(&checkout, commit, &[]).status.success());
     fs::write(&trainer, sound).unwrap();
     let (built, log) = both(&[("BASE", "HEAD")]);
     assert!(!built && log.contains("nothing"), "{log}");
 }
 
 #[test]
-fn every_job_of_this_repository_names_a_suite_and_a_policy_that_are_there() {
-    let place = Place::new();
-    kernels(&place, "run", &["--repeats", "5"]);
-    let of_gitlab = yaml(&ours("docs/ci/gitlab.yml"));
-    let of_github = yaml(&ours(".github/workflows/bench.yml"));
-    let jobs = of_github["jobs"].as_object().unwrap();
+fn every_ci_job_uses_an_existing_suite_and_policy() {
+    let dir = TestDir::new();
+    run_kernels(&dir, "run", &["--repeats", "5"]);
+    let gitlab = yaml(&read_repository_file("docs/ci/gitlab.yml"));
+    let github = yaml(&read_repository_file(".github/workflows/bench.yml"));
+    let jobs = github["jobs"].as_object().unwrap();
     let steps = jobs.values().flat_map(|job| job["steps"].as_array().unwrap());
     let lines = steps
         .map(|step| &step["run"])
-        .chain(of_gitlab["bench"]["script"].as_array().unwrap());
+        .chain(gitlab["bench"]["script"].as_array().unwrap());
     let gates: Vec<_> = lines
         .filter_map(|line| line.as_str()?.strip_prefix(".github/gate "))
         .collect();
@@ -258,10 +263,10 @@ fn every_job_of_this_repository_names_a_suite_and_a_policy_that_are_there() {
         let (policy, run) = gate.split_once(' ').unwrap();
         let mut plan = vec!["plan"];
         plan.extend(run.split(' '));
-        let planned = place.run(&plan);
+        let planned = dir.run(&plan);
         assert_eq!(planned.status.code(), Some(0), "{run}: {}", stderr(&planned));
         let policy = root().join(policy).display().to_string();
-        let judged = place.run(&["gate", "run", "--baseline", "run", "--policy", &policy]);
+        let judged = dir.run(&["gate", "run", "--baseline", "run", "--policy", &policy]);
         assert_eq!(judged.status.code(), Some(0), "{policy}: {}", stderr(&judged));
     }
 }
@@ -270,30 +275,30 @@ mod long {
     use super::*;
 
     #[test]
-    fn the_workflow_holds_a_request_to_the_branch_it_goes_into() {
-        let foreign = Foreign::new();
-        foreign.request("learning");
-        let checkout = foreign.checkout("merge", &["--depth", "2"]);
-        let (codes, log) = run_job(&foreign, &checkout);
-        let of = |name: &str, code| (name.to_owned(), code);
+    fn the_github_workflow_fails_a_pull_request_with_a_regression() {
+        let repository = OtherRepository::new();
+        repository.open_pull_request("learning");
+        let checkout = repository.checkout("merge", &["--depth", "2"]);
+        let (codes, log) = run_job(&repository, &checkout);
+        let step = |name: &str, code| (name.to_owned(), code);
         assert_eq!(
             codes,
             [
-                of("Compiler version", 0),
-                of("Build both programs", 0),
-                of("Measure in turns, and judge", 1),
-                of("Tell", 0)
+                step("Compiler version", 0),
+                step("Build both programs", 0),
+                step("Measure in turns, and judge", 1),
+                step("Tell", 0)
             ],
             "{log}"
         );
         assert!(log.contains("::error"), "{log}");
-        let summary = fs::read_to_string(foreign.place.path("summary.md")).unwrap();
+        let summary = fs::read_to_string(repository.dir.path("summary.md")).unwrap();
         assert!(summary.contains("final\\_loss"), "{summary}");
-        // The revision is the current branch, not the one at the time of the pull request.
+        // The base is the current `main`, not the commit at which the pull request was opened.
         let revision =
             |side: &str| fs::read_to_string(checkout.join(format!("programs/{side}.revision"))).unwrap();
-        assert_eq!(revision("base").trim(), foreign.git(&["rev-parse", "main"]));
-        assert_eq!(revision("change").trim(), foreign.git(&["rev-parse", "merge"]));
+        assert_eq!(revision("base").trim(), repository.git(&["rev-parse", "main"]));
+        assert_eq!(revision("change").trim(), repository.git(&["rev-parse", "merge"]));
         for side in ["base", "change"] {
             let record =
                 fs::read_to_string(checkout.join(format!("programs/runs/{side}-1/records.jsonl"))).unwrap();
@@ -301,38 +306,40 @@ mod long {
         }
         // No files or work trees remain for the next job or in version control.
         assert_eq!(
-            foreign.shell(&checkout, "git worktree list | wc -l", &[]).stdout,
+            repository
+                .shell(&checkout, "git worktree list | wc -l", &[])
+                .stdout,
             b"1\n"
         );
         assert_eq!(
-            stdout(&foreign.shell(&checkout, "git status --porcelain", &[])),
+            stdout(&repository.shell(&checkout, "git status --porcelain", &[])),
             ""
         );
     }
 
     #[test]
-    fn gitlabs_job_passes_a_change_that_changes_nothing_measured() {
-        let foreign = Foreign::new();
-        foreign.request("");
+    fn the_gitlab_job_passes_a_change_without_effect() {
+        let repository = OtherRepository::new();
+        repository.open_pull_request("");
         // A pipeline of the merge request itself, not of its merged result.
-        let checkout = foreign.checkout("request", &[]);
+        let checkout = repository.checkout("request", &[]);
         let pipeline = yaml(&fs::read_to_string(checkout.join(".gitlab-ci.yml")).unwrap());
         let job = &pipeline["bench"];
         assert_eq!(job["variables"]["BASE"], "$CI_MERGE_REQUEST_DIFF_BASE_SHA");
-        let base = foreign.git(&["merge-base", "main", "request"]);
+        let base = repository.git(&["merge-base", "main", "request"]);
         let script: Vec<_> = job["script"]
             .as_array()
             .unwrap()
             .iter()
             .map(|line| line.as_str().unwrap())
             .collect();
-        let ended = foreign.shell(&checkout, &script.join("\n"), &[("BASE", &base)]);
+        let output = repository.shell(&checkout, &script.join("\n"), &[("BASE", &base)]);
         assert_eq!(
-            ended.status.code(),
+            output.status.code(),
             Some(0),
             "{}{}",
-            stdout(&ended),
-            stderr(&ended)
+            stdout(&output),
+            stderr(&output)
         );
         let artifacts = &job["artifacts"];
         for path in artifacts["paths"]

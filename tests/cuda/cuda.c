@@ -2,11 +2,11 @@
  * fails on request.
  *
  * With it, cubecl's CUDA runtime generates every kernel of a cell on any machine. Kernels do not write their results, so losses, errors,
- * times and results of the autotuner are meaningless.
+ * times and choices of the autotuner are meaningless.
  *
  *   STANDIN_NAME        name of the card, as nvidia-smi prints it (default "stand-in without a GPU")
  *   STANDIN_CAPABILITY  its compute capability: 8.0, 8.9, 9.0 or 10.0 (default 9.0)
- *   STANDIN_PROCESSORS  number of multiprocessors (default: that of the largest card of this capability in `models`)
+ *   STANDIN_PROCESSORS  number of multiprocessors (default: that of the card with this capability in `models`)
  *   STANDIN_MIB         memory in MiB (default 4096)
  *   STANDIN_L2          bytes of the L2 cache (default 0: unknown)
  *   STANDIN_CUDA        CUDA version of the driver (default 13000)
@@ -120,15 +120,15 @@ result cuEventDestroy_v2(void *event) { return 0; }
 
 /* ---- memory ---- */
 
-enum { MOST = 1 << 16 };
-static struct { void *start, *raw; size_t bytes; } blocks[MOST];
+enum { MAX_BLOCKS = 1 << 16 };
+static struct { void *start, *raw; size_t bytes; } blocks[MAX_BLOCKS];
 static size_t allocated;
 
 static result allocate(device_pointer *pointer, size_t bytes) {
     size_t all;
     cuDeviceTotalMem_v2(&all, 0);
     if (allocated + bytes > all) return OUT_OF_MEMORY;
-    for (int slot = 0; slot < MOST; slot++) {
+    for (int slot = 0; slot < MAX_BLOCKS; slot++) {
         if (blocks[slot].start) continue;
         /* calloc commits pages on first access. */
         void *raw = calloc(1, bytes + 512);
@@ -144,7 +144,7 @@ static result allocate(device_pointer *pointer, size_t bytes) {
 }
 
 static result release(device_pointer pointer) {
-    for (int slot = 0; slot < MOST; slot++) {
+    for (int slot = 0; slot < MAX_BLOCKS; slot++) {
         if ((device_pointer)(uintptr_t)blocks[slot].start != pointer || !pointer) continue;
         allocated -= blocks[slot].bytes;
         free(blocks[slot].raw);
@@ -240,7 +240,7 @@ __attribute__((destructor)) static void write_launches(void) {
     fclose(file);
 }
 
-static result launched(void) {
+static result launch(void) {
     sleep((unsigned)setting("STANDIN_HANG", 0));
     if (__sync_fetch_and_add(&launches, 1) < setting("STANDIN_AFTER", 0)) return 0;
     const char *gone = getenv("STANDIN_GONE");
@@ -250,11 +250,11 @@ static result launched(void) {
 
 result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                       unsigned block_y, unsigned block_z, unsigned shared, void *stream, void **arguments, void **extra) {
-    return launched();
+    return launch();
 }
 
 result cuLaunchKernelEx(const void *configuration, void *function, void **arguments, void **extra) {
-    return launched();
+    return launch();
 }
 
 result cuGetErrorName(int error, const char **name) {

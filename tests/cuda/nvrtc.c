@@ -5,7 +5,7 @@
  *                       them, `<process>-<number>.ptx`
  *   STANDIN_NVRTC_VERSION  1000 · major + 10 · minor of its version (default: 12000)
  *   STANDIN_NVRTC       return code of a compilation, without the real NVRTC
- *   STANDIN_NVRTC_TEXT  text of the sources that STANDIN_NVRTC applies to (default: all sources)
+ *   STANDIN_NVRTC_TEXT  text of the sources to which STANDIN_NVRTC applies (default: all sources)
  *   STANDIN_REAL_NVRTC  path of the real library
  *   STANDIN_LOG         folder of `compiled.log`, which contains a line for each compilation by the real NVRTC:
  *                         <process>-<number> rc=<return code> wall=<seconds> cpu=<seconds> ptx=<bytes>
@@ -107,7 +107,7 @@ static void write_ptx(const struct program *program, size_t size) {
     fclose(file);
 }
 
-/* A line is a single write to a file opened for appending, so that lines of several processes do not mix. */
+/* Appends the line in a single write, so that lines of several processes do not mix. */
 static void write_log(const struct program *program, result code, double wall, double cpu, size_t size) {
     const char *folder = getenv("STANDIN_LOG");
     char path[4096];
@@ -140,17 +140,17 @@ result nvrtcCompileProgram(struct program *program, int count, const char **opti
     return code;
 }
 
-static result size_of(const char *name, struct program *program, size_t *size, size_t otherwise) {
+static result size_of(const char *name, struct program *program, size_t *size, size_t stand_in) {
     result (*function)(void *, size_t *) = REAL(name, void *, size_t *);
     if (function) return function(program->real, size);
-    *size = otherwise;
+    *size = stand_in;
     return 0;
 }
 
-static result text_of(const char *name, struct program *program, char *text, const char *otherwise) {
+static result text_of(const char *name, struct program *program, char *text, const char *stand_in) {
     result (*function)(void *, char *) = REAL(name, void *, char *);
     if (function) return function(program->real, text);
-    strcpy(text, otherwise);
+    strcpy(text, stand_in);
     return 0;
 }
 

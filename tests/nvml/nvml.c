@@ -1,7 +1,8 @@
 /* Stand-in for NVML without a GPU, for tests. A script defines the result of every call.
  *
- * The script is the file in MANTISSA_NVML_SCRIPT, or else `LIBRARY.script` next to this library. A copy of the library with its
- * own script simulates another machine. Quantities that are not in the script are not supported. `#` begins a comment.
+ * The script is the file in MANTISSA_NVML_SCRIPT, or else `LIBRARY.script` next to this library. A copy of the library with
+ * another script simulates another machine. Calls for quantities that are not in the script return "not supported". `#` begins
+ * a comment.
  *
  *   init CODE                       return code of nvmlInit (0 is success)
  *   driver VERSION                  slow MICROSECONDS      duration of each call on a device
@@ -16,14 +17,15 @@
  *   memory-clock VALUES  MHz        temperature VALUES  °C              throttle VALUES bits
  *   utilisation VALUES   %          ecc VALUES      uncorrected errors  limit mW        max-clock MHz
  *   persistence 0|1                 ecc-mode 0|1    mig 0|1
- *   process PID|self BYTES|hidden [FROM [TO]]       process that is listed in these calls
+ *   process PID|self BYTES|hidden [FROM [TO]]       process that is listed in the calls FROM to TO
  *   visitor PID BYTES [FROM [TO]]   the same, but not listed in a process with CUDA_VISIBLE_DEVICES
  *   rival PID BYTES [FROM [TO]]     the same, but only listed in a process with CUDA_VISIBLE_DEVICES
  *   no-processes                    the driver lists no processes
  *   fail WHAT FROM CODE [TO]        calls that fail, by the names above; `any` counts all calls on the device, `open` those
- *                                   that get its handle, `processes` those that list processes
+ *                                   that return its handle, `processes` those that list processes
  *
- * VALUES: one per call, `V` once, `V*N` for N calls, `V+D` rising by D at each call; the last one continues.
+ * VALUES are the results of successive calls: `V` for one call, `V*N` for N calls, `V+D` rises by D at each call. The last one
+ * applies to all later calls.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,12 +46,12 @@ static const char *NAMES[QUANTITIES] = {
     "utilisation", "ecc", "limit", "max-clock", "persistence", "ecc-mode", "mig", "processes", "idle"
 };
 
-enum { MOST = 32, FOREVER = -1 };
+enum { MAX_ITEMS = 32, FOREVER = -1 };
 
 struct value { long long start, step, calls; };
 
 struct calls {
-    struct value values[MOST];
+    struct value values[MAX_ITEMS];
     int count;
     long long made, fail_from, fail_to;
     result code;
@@ -60,12 +62,12 @@ struct process { int self, hidden, visits, competes; unsigned pid; unsigned long
 struct device {
     char uuid[96], bus_id[32], name[96];
     struct device *parent;
-    int lists_none, process_count;
-    struct process processes[MOST];
+    int hides_processes, process_count;
+    struct process processes[MAX_ITEMS];
     struct calls calls[QUANTITIES];
 };
 
-static struct device devices[MOST];
+static struct device devices[MAX_ITEMS];
 static int count;
 static result init = UNKNOWN;
 static unsigned slow;
@@ -73,8 +75,8 @@ static char driver[80] = "0.0";
 
 /* ---- the script ---- */
 
-static void values(struct calls *calls, char *text) {
-    for (char *word = strtok(text, " "); word && calls->count < MOST; word = strtok(NULL, " ")) {
+static void parse_values(struct calls *calls, char *text) {
+    for (char *word = strtok(text, " "); word && calls->count < MAX_ITEMS; word = strtok(NULL, " ")) {
         struct value *value = &calls->values[calls->count++];
         value->start = strtoll(word, &word, 0);
         value->step = *word == '+' || *word == '-' ? strtoll(word, &word, 0) : 0;
@@ -82,13 +84,13 @@ static void values(struct calls *calls, char *text) {
     }
 }
 
-static int quantity(const char *name) {
+static int find_quantity(const char *name) {
     for (int index = 0; index < QUANTITIES; index++)
         if (!strcmp(name, NAMES[index])) return index;
     return QUANTITIES;
 }
 
-static void process(struct device *device, const char *text) {
+static void parse_process(struct device *device, const char *text) {
     char pid[16] = "", bytes[24] = "";
     struct process *process = &device->processes[device->process_count++];
     process->from = 1;
@@ -101,40 +103,40 @@ static void process(struct device *device, const char *text) {
 }
 
 /* Reads one line. Aborts on an invalid line, because the test would otherwise run with another script than intended. */
-static void line(char *text) {
+static void parse_line(char *text) {
     char word[32] = "", what[32] = "";
     int parsed = 0;
     text[strcspn(text, "#\n")] = 0;
     if (sscanf(text, " %31s %n", word, &parsed) < 1) return;
     char *after = text + parsed;
     struct device *device = count ? &devices[count - 1] : NULL;
-    int which = quantity(word);
+    int which = find_quantity(word);
     if (!strcmp(word, "init")) { init = atoi(after); return; }
     if (!strcmp(word, "slow")) { slow = (unsigned)atoi(after); return; }
     if (!strcmp(word, "driver")) { sscanf(after, "%79s", driver); return; }
-    if (!strcmp(word, "device") && count < MOST) {
+    if (!strcmp(word, "device") && count < MAX_ITEMS) {
         sscanf(after, "%95s %31s %95[^\n]", devices[count].uuid, devices[count].bus_id, devices[count].name);
         count++;
         return;
     }
-    if (!strcmp(word, "slice") && device && count < MOST) {
+    if (!strcmp(word, "slice") && device && count < MAX_ITEMS) {
         sscanf(after, "%95s %95[^\n]", devices[count].uuid, devices[count].name);
         devices[count++].parent = device->parent ? device->parent : device;
         return;
     }
     int visits = !strcmp(word, "visitor"), competes = !strcmp(word, "rival");
-    if ((visits || competes || !strcmp(word, "process")) && device && device->process_count < MOST) {
-        process(device, after);
+    if ((visits || competes || !strcmp(word, "process")) && device && device->process_count < MAX_ITEMS) {
+        parse_process(device, after);
         device->processes[device->process_count - 1].visits = visits;
         device->processes[device->process_count - 1].competes = competes;
         return;
     }
-    if (!strcmp(word, "no-processes") && device) { device->lists_none = 1; return; }
+    if (!strcmp(word, "no-processes") && device) { device->hides_processes = 1; return; }
     if (!strcmp(word, "fail") && device) {
         long long from = 1, to = FOREVER;
         result code = UNKNOWN;
         sscanf(after, "%31s %lld %d %lld", what, &from, &code, &to);
-        which = quantity(what);
+        which = find_quantity(what);
         if (which < QUANTITIES) {
             device->calls[which].fail_from = from;
             device->calls[which].fail_to = to;
@@ -142,7 +144,7 @@ static void line(char *text) {
             return;
         }
     } else if (which < QUANTITIES && device) {
-        values(&device->calls[which], after);
+        parse_values(&device->calls[which], after);
         return;
     }
     fprintf(stderr, "invalid line in the NVML script: `%s`\n", text);
@@ -157,13 +159,13 @@ static void load(void) {
     FILE *file = fopen(named ? named : default_script, "r");
     if (!file) return;
     init = SUCCESS;
-    while (fgets(text, sizeof text, file)) line(text);
+    while (fgets(text, sizeof text, file)) parse_line(text);
     fclose(file);
 }
 
-/* ---- one call ---- */
+/* ---- results of calls ---- */
 
-static result counted(struct calls *calls) {
+static result count_call(struct calls *calls) {
     long long call = ++calls->made;
     int fails = calls->fail_from && call >= calls->fail_from && (calls->fail_to == FOREVER || call <= calls->fail_to);
     return fails ? calls->code : SUCCESS;
@@ -172,8 +174,8 @@ static result counted(struct calls *calls) {
 static result next_value(struct device *device, enum quantity which, long long *value) {
     if (slow) usleep(slow);
     struct calls *calls = &device->calls[which];
-    result any = counted(&device->calls[ANY]), own = counted(calls);
-    if (any || own) return any ? any : own;
+    result any = count_call(&device->calls[ANY]), this = count_call(calls);
+    if (any || this) return any ? any : this;
     if (!calls->count) return NOT_SUPPORTED;
     long long call = calls->made - 1;
     int index = 0;
@@ -192,7 +194,7 @@ static result number(struct device *device, enum quantity which, unsigned *to) {
     return code;
 }
 
-static result wide(struct device *device, enum quantity which, unsigned long long *to) {
+static result number64(struct device *device, enum quantity which, unsigned long long *to) {
     long long value;
     result code = next_value(device, which, &value);
     if (!code) *to = (unsigned long long)value;
@@ -221,30 +223,30 @@ result nvmlDeviceGetCount_v2(unsigned *found) {
     return SUCCESS;
 }
 
-static result found(struct device *one, struct device **device) {
+static result open_device(struct device *one, struct device **device) {
     *device = one;
-    return counted(&one->calls[OPEN]);
+    return count_call(&one->calls[OPEN]);
 }
 
 result nvmlDeviceGetHandleByIndex_v2(unsigned wanted, struct device **device) {
     for (int index = 0; index < count; index++)
-        if (!devices[index].parent && !wanted--) return found(&devices[index], device);
+        if (!devices[index].parent && !wanted--) return open_device(&devices[index], device);
     return NOT_FOUND;
 }
 
 result nvmlDeviceGetHandleByUUID(const char *uuid, struct device **device) {
     for (int index = 0; index < count; index++)
-        if (!strcmp(devices[index].uuid, uuid)) return found(&devices[index], device);
+        if (!strcmp(devices[index].uuid, uuid)) return open_device(&devices[index], device);
     return NOT_FOUND;
 }
 
 /* Compares numbers, because domains have four digits or eight. */
 result nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **device) {
-    unsigned wanted[4] = {0}, place[4] = {0};
+    unsigned wanted[4] = {0}, candidate[4] = {0};
     sscanf(bus_id, "%x:%x:%x.%x", &wanted[0], &wanted[1], &wanted[2], &wanted[3]);
     for (int index = 0; index < count; index++) {
-        sscanf(devices[index].bus_id, "%x:%x:%x.%x", &place[0], &place[1], &place[2], &place[3]);
-        if (!devices[index].parent && !memcmp(wanted, place, sizeof wanted)) return found(&devices[index], device);
+        sscanf(devices[index].bus_id, "%x:%x:%x.%x", &candidate[0], &candidate[1], &candidate[2], &candidate[3]);
+        if (!devices[index].parent && !memcmp(wanted, candidate, sizeof wanted)) return open_device(&devices[index], device);
     }
     return NOT_FOUND;
 }
@@ -278,7 +280,7 @@ struct memory { unsigned version; unsigned long long total, reserved, free, used
 
 result nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory *memory) {
     long long total = 0;
-    result code = wide(device, MEMORY, &memory->used);
+    result code = number64(device, MEMORY, &memory->used);
     if (code) return code;
     next_value(device, TOTAL, &total);
     memory->total = (unsigned long long)total;
@@ -296,7 +298,7 @@ result nvmlDeviceGetPowerUsage(struct device *device, unsigned *milliwatts) {
 }
 
 result nvmlDeviceGetTotalEnergyConsumption(struct device *device, unsigned long long *millijoules) {
-    return wide(device, ENERGY, millijoules);
+    return number64(device, ENERGY, millijoules);
 }
 
 result nvmlDeviceGetEnforcedPowerLimit(struct device *device, unsigned *limit) { return number(device, LIMIT, limit); }
@@ -338,7 +340,7 @@ result nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *cel
 }
 
 result nvmlDeviceGetCurrentClocksThrottleReasons(struct device *device, unsigned long long *bits) {
-    return wide(device, THROTTLE, bits);
+    return number64(device, THROTTLE, bits);
 }
 
 struct utilisation { unsigned gpu, memory; };
@@ -349,7 +351,7 @@ result nvmlDeviceGetUtilizationRates(struct device *device, struct utilisation *
 }
 
 result nvmlDeviceGetTotalEccErrors(struct device *device, int type, int counter, unsigned long long *errors) {
-    return wide(device, ECC, errors);
+    return number64(device, ECC, errors);
 }
 
 result nvmlDeviceGetEccMode(struct device *device, unsigned *current, unsigned *pending) {
@@ -370,7 +372,7 @@ result nvmlDeviceIsMigDeviceHandle(struct device *device, unsigned *is) { *is = 
 
 result nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *device, struct device **parent) {
     if (!device->parent) return NOT_FOUND;
-    return found(device->parent, parent);
+    return open_device(device->parent, parent);
 }
 
 struct listed { unsigned pid; unsigned long long bytes; unsigned gpu_instance, compute_instance; };
@@ -381,10 +383,10 @@ result nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *
     unsigned room = *listed, here = 0;
     if (!room) {
         if (slow) usleep(slow);
-        result any = counted(&device->calls[ANY]), own = counted(calls);
-        if (any || own) return any ? any : own;
+        result any = count_call(&device->calls[ANY]), this = count_call(calls);
+        if (any || this) return any ? any : this;
     }
-    for (int index = 0; index < device->process_count && !device->lists_none; index++) {
+    for (int index = 0; index < device->process_count && !device->hides_processes; index++) {
         const struct process *one = &device->processes[index];
         if (getenv("CUDA_VISIBLE_DEVICES") ? one->visits : one->competes) continue;
         if (calls->made < one->from || (one->to != FOREVER && calls->made > one->to)) continue;

@@ -1,14 +1,14 @@
 /* Vulkan layer that corrects the shared-memory declarations of kernels, for tests on lavapipe.
  *
- * On a device without VK_KHR_workgroup_memory_explicit_layout, cubecl-spirv 0.11.3 declares each variable in shared memory as a pointer to its
- * type instead of its type: docs/upstream/cubecl-spirv-shared-memory.md. This layer forwards every shader module with this
- * change:
+ * On a device without VK_KHR_workgroup_memory_explicit_layout, cubecl-spirv 0.11.3 declares each variable in shared memory with a pointer
+ * to a pointer: docs/upstream/cubecl-spirv-shared-memory.md. This layer makes the following change in every shader module and forwards
+ * the module to the next layer:
  *
  *   %variable = OpVariable %pointer_to_pointer_to_T Workgroup     changed to     %variable = OpVariable %pointer_to_T Workgroup
  *
- * No valid module declares such a pointer in shared memory, so other modules are forwarded unchanged. .ci/lavapipe-tests compiles and loads
- * the layer. If MANTISSA_SPIRV is set to a folder, the layer also writes each module there, before (N.before.spv) and after the change
- * (N.after.spv).
+ * Valid modules do not declare such a pointer in shared memory and are forwarded unchanged. .ci/lavapipe-tests compiles and loads
+ * the layer. If MANTISSA_SPIRV is set to a folder, the layer also writes each module there, before (N.before.spv) and after (N.after.spv)
+ * the change.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -97,20 +97,20 @@ static VkResult add(struct below below) {
     return VK_SUCCESS;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo *given,
+static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo *info,
                                                     const VkAllocationCallbacks *allocator, VkShaderModule *module) {
     static unsigned count;
-    uint32_t *words = malloc(given->codeSize);
+    uint32_t *words = malloc(info->codeSize);
     if (!words)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    memcpy(words, given->pCode, given->codeSize);
-    repair(words, given->codeSize / sizeof *words);
+    memcpy(words, info->pCode, info->codeSize);
+    repair(words, info->codeSize / sizeof *words);
 
     unsigned number = __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED);
-    dump(number, "before", given->pCode, given->codeSize);
-    dump(number, "after", words, given->codeSize);
+    dump(number, "before", info->pCode, info->codeSize);
+    dump(number, "after", words, info->codeSize);
 
-    VkShaderModuleCreateInfo repaired = *given;
+    VkShaderModuleCreateInfo repaired = *info;
     repaired.pCode = words;
     VkResult result = find(device)->create_module(device, &repaired, allocator, module);
     free(words);

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_agrees_with_the_formula_worked_by_hand() {
+    fn wilson_matches_hand_calculation_and_published_table() {
         // z² = 3.841459: 5 of 10 gives centre 1/2 and half-width z/(1+z²/10)·√(0.025 + z²/400) = 0.263406.
         assert_close(ends(5, 10), (0.236_593, 0.763_407));
         // Newcombe 1998, Statistics in Medicine 17:857, table I: 81/263, 15/148, 1/29.
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sampling_error_of_the_articles_accuracies_is_a_quarter_of_a_point() {
+    fn article_accuracy_has_a_half_width_of_half_a_point() {
         let (low, high) = ends(9_196, 9_996);
         assert!(
             ((high - low) / 2.0 - 0.0053).abs() < 1e-4,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn no_hit_and_all_hits_have_a_width() {
+    fn zero_and_all_hits_have_a_nonzero_width() {
         // One example: z²/(1+z²) = 0.793451 on the far side.
         assert_close(ends(0, 1), (0.0, 0.793_451));
         assert_close(ends(1, 1), (0.206_549, 1.0));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exact_interval_leaves_out_a_half_from_six_of_six_on() {
+    fn exact_interval_excludes_one_half_from_six_of_six() {
         let ends = |hits, n| exact_share(hits, n).unwrap().interval.unwrap();
         // With n of n hits, the lower end is the n-th root of 2.5 %.
         assert!((ends(1, 1).low - 0.025).abs() < 1e-9 && (ends(6, 6).low - 0.540_741).abs() < 1e-5);
@@ -110,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_estimate() {
+    fn invalid_counts_have_no_estimate() {
         assert_eq!(wilson(0, 0), None);
         assert_eq!(wilson(3, 2), None);
     }
 
     proptest! {
         #[test]
-        fn the_share_lies_in_its_interval_and_the_interval_in_the_unit(n in 1u64..100_000, part in 0.0f64..=1.0) {
+        fn interval_contains_the_share_and_stays_within_0_and_1(n in 1u64..100_000, part in 0.0f64..=1.0) {
             let hits = (part * n as f64) as u64;
             let estimate = wilson(hits, n).unwrap();
             let interval = estimate.interval.unwrap();

@@ -4,12 +4,12 @@ use statrs::function::factorial::ln_binomial;
 
 /// Computes P(B ≤ k) for B heads among `n` tosses of a fair coin. Sums the terms downwards from `k` until they are negligible, after about
 /// √n terms, which is fast even for a million tosses.
-pub(crate) fn at_most(k: u64, n: u64) -> f64 {
+pub(crate) fn cdf(k: u64, n: u64) -> f64 {
     if k >= n {
         return 1.0;
     }
     if 2 * k >= n {
-        return 1.0 - at_most(n - k - 1, n);
+        return 1.0 - cdf(n - k - 1, n);
     }
     let largest = (ln_binomial(n, k) - n as f64 * std::f64::consts::LN_2).exp();
     let (mut term, mut sum) = (1.0, 1.0);
@@ -32,21 +32,21 @@ mod tests {
     }
 
     #[test]
-    fn few_tosses_agree_with_counting() {
-        assert_close(at_most(0, 1), 0.5);
-        assert_close(at_most(0, 5), 1.0 / 32.0);
-        assert_close(at_most(1, 5), 6.0 / 32.0);
-        assert_close(at_most(2, 5), 0.5);
-        assert_close(at_most(3, 5), 26.0 / 32.0);
-        assert_eq!(at_most(5, 5), 1.0);
-        assert_eq!(at_most(0, 0), 1.0);
+    fn cdf_matches_counting_for_few_tosses() {
+        assert_close(cdf(0, 1), 0.5);
+        assert_close(cdf(0, 5), 1.0 / 32.0);
+        assert_close(cdf(1, 5), 6.0 / 32.0);
+        assert_close(cdf(2, 5), 0.5);
+        assert_close(cdf(3, 5), 26.0 / 32.0);
+        assert_eq!(cdf(5, 5), 1.0);
+        assert_eq!(cdf(0, 0), 1.0);
     }
 
     #[test]
-    fn many_tosses_agree_with_the_normal_distribution() {
+    fn cdf_matches_the_normal_distribution_for_many_tosses() {
         // The standard deviation is 500. With the continuity correction, the normal approximation is accurate to 1e-6 here.
         let z = (499_020.0_f64 + 0.5 - 500_000.0) / 500.0;
         let normal = 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2);
-        assert!((at_most(499_020, 1_000_000) - normal).abs() < 1e-6);
+        assert!((cdf(499_020, 1_000_000) - normal).abs() < 1e-6);
     }
 }

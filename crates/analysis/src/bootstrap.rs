@@ -19,7 +19,7 @@ pub fn bootstrap_interval(
 ) -> Option<Interval> {
     let replicates = replicates(sample, seed, &mut statistic)?;
     let tail = (1.0 - CONFIDENCE) / 2.0;
-    Some(between(&replicates, tail, 1.0 - tail))
+    Some(percentile_interval(&replicates, tail, 1.0 - tail))
 }
 
 /// Computes the bias-corrected and accelerated (BCa) interval of a smooth statistic at [`CONFIDENCE`] (Efron 1987,
@@ -39,12 +39,17 @@ pub fn bca_interval(
     let value = statistic(&mut sample.sorted().to_vec());
     let acceleration = acceleration(sample.sorted(), &mut statistic);
     let replicates = replicates(sample, seed, &mut statistic)?;
-    corrected(&replicates, value, acceleration, Z)
+    bca_from_replicates(&replicates, value, acceleration, Z)
 }
 
-/// Computes the interval of a value from its replicates, corrected for bias and acceleration. Before the correction it extends `z` standard
-/// deviations to either side.
-pub(crate) fn corrected(replicates: &Sample, value: f64, acceleration: f64, z: f64) -> Option<Interval> {
+/// Computes the BCa interval of a value from its replicates. Before the corrections for bias and acceleration, the interval extends `z`
+/// standard deviations to either side.
+pub(crate) fn bca_from_replicates(
+    replicates: &Sample,
+    value: f64,
+    acceleration: f64,
+    z: f64,
+) -> Option<Interval> {
     let sorted = replicates.sorted();
     let (below, not_above) = (
         sorted.partition_point(|replicate| *replicate < value),
@@ -55,22 +60,27 @@ pub(crate) fn corrected(replicates: &Sample, value: f64, acceleration: f64, z: f
     }
     // Half of the replicates equal to the value count as below it. Otherwise ties would look like bias.
     let bias = normal::quantile((below + not_above) as f64 / 2.0 / sorted.len() as f64);
-    let moved = |z: f64| {
+    let corrected_share = |z: f64| {
         let shifted = bias + z;
-        1.0 - normal::above(bias + shifted / (1.0 - acceleration * shifted))
+        1.0 - normal::upper_tail(bias + shifted / (1.0 - acceleration * shifted))
     };
-    Some(between(replicates, moved(-z), moved(z)))
+    Some(percentile_interval(
+        replicates,
+        corrected_share(-z),
+        corrected_share(z),
+    ))
 }
 
 fn acceleration(values: &[f64], statistic: &mut impl FnMut(&mut [f64]) -> f64) -> f64 {
     let without: Vec<f64> = (0..values.len())
         .map(|left_out| statistic(&mut [&values[..left_out], &values[left_out + 1..]].concat()))
         .collect();
-    acceleration_of(&without)
+    jackknife_acceleration(&without)
 }
 
-/// Computes the acceleration of BCa from jackknife values: Σd³ / (6 · (Σd²)^1.5), with their deviations d from the mean. 0 if all are equal.
-pub(crate) fn acceleration_of(without: &[f64]) -> f64 {
+/// Computes the acceleration of BCa from the jackknife values: Σd³ / (6 · (Σd²)^1.5), where d are their deviations from the mean; 0 if all
+/// values are equal.
+pub(crate) fn jackknife_acceleration(without: &[f64]) -> f64 {
     let mean = without.iter().sum::<f64>() / without.len() as f64;
     let power = |exponent| -> f64 { without.iter().map(|value| (mean - value).powi(exponent)).sum() };
     let squares = power(2);
@@ -94,7 +104,7 @@ fn replicates(sample: &Sample, seed: u64, statistic: &mut impl FnMut(&mut [f64])
     }))
 }
 
-fn between(replicates: &Sample, low: f64, high: f64) -> Interval {
+fn percentile_interval(replicates: &Sample, low: f64, high: f64) -> Interval {
     Interval {
         low: replicates.quantile(low),
         high: replicates.quantile(high),
@@ -113,38 +123,38 @@ mod tests {
         values.iter().sum::<f64>() / values.len() as f64
     }
 
-    fn middle(values: &mut [f64]) -> f64 {
+    fn median(values: &mut [f64]) -> f64 {
         sample(values).median()
     }
 
     #[test]
-    fn the_percentile_interval_of_eleven_medians_is_the_one_that_can_be_counted() {
+    fn percentile_interval_of_a_median_matches_counting() {
         // The resampled median is at most the second value with probability Σₖ₌₆ C(11,k) (2/11)ᵏ (9/11)¹¹⁻ᵏ = 0.0072, which is less than
         // the tail of 0.025. It is at most the third with 0.0513, which is more.
         let values: Vec<f64> = (1..=11).map(f64::from).collect();
-        let found = bootstrap_interval(&sample(&values), 7, middle).unwrap();
+        let found = bootstrap_interval(&sample(&values), 7, median).unwrap();
         assert_eq!(found, Interval { low: 3.0, high: 9.0 });
     }
 
     #[test]
-    fn one_value_has_no_interval_and_two_span_theirs() {
+    fn single_value_has_no_interval() {
         assert_eq!(bootstrap_interval(&sample(&[4.2]), 1, mean), None);
         assert_eq!(
-            bootstrap_interval(&sample(&[2.0, 1.0]), 1, middle),
+            bootstrap_interval(&sample(&[2.0, 1.0]), 1, median),
             Some(Interval { low: 1.0, high: 2.0 })
         );
         assert_eq!(bca_interval(&sample(&[2.0, 1.0]), 1, mean), None);
     }
 
     #[test]
-    fn equal_values_have_an_interval_without_width() {
+    fn equal_values_have_a_zero_width_interval() {
         let flat = Some(Interval { low: 0.5, high: 0.5 });
         assert_eq!(bootstrap_interval(&sample(&[0.5; 6]), 1, mean), flat);
         assert_eq!(bca_interval(&sample(&[0.5; 6]), 1, mean), flat);
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_interval() {
+    fn interval_depends_only_on_the_seed() {
         let values: Vec<f64> = (0..50).map(|i| f64::from(i).sin()).collect();
         let interval = |seed| bca_interval(&sample(&values), seed, mean);
         assert_eq!(interval(3), interval(3));
@@ -152,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn the_acceleration_of_a_mean_is_a_sixth_of_the_skewness_over_the_root_of_n() {
+    fn acceleration_of_a_mean_matches_hand_calculation() {
         // Deviations −1, −1, 2: Σd³ = 6, Σd² = 6, and the factor 1/(n−1) of the jackknife cancels: 6/(6·6^1.5).
         assert!((acceleration(&[1.0, 1.0, 4.0], &mut mean) - 6.0f64.powf(-1.5)).abs() < 1e-12);
         assert_eq!(acceleration(&[1.0, 2.0, 3.0], &mut mean), 0.0);
     }
 
     #[test]
-    fn a_sample_with_a_long_right_tail_reaches_further_right() {
+    fn bca_interval_shifts_towards_the_longer_tail() {
         let values: Vec<f64> = (0..30).map(|i| (f64::from(i) / 8.0).exp()).collect();
         let (plain, corrected) = (
             bootstrap_interval(&sample(&values), 1, mean).unwrap(),

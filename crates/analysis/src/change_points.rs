@@ -8,12 +8,12 @@ use crate::Sample;
 /// Significance level of a change point.
 pub const CHANGE_POINT_LEVEL: f64 = 0.005;
 
-/// Number of permutations behind each change point. At the level above, up to four of them may be as large as the observed value, so the
-/// result does not depend on a single permutation.
-const SHUFFLES: usize = 999;
+/// Number of permutations behind each change point. At [`CHANGE_POINT_LEVEL`], up to four of them may be as large as the observed value, so
+/// the result does not depend on a single permutation.
+const PERMUTATIONS: usize = 999;
 
 /// Maximum number of runs. Older runs are ignored because the time grows with the square of the number.
-pub const CHANGE_POINT_RUNS: usize = 300;
+pub const CHANGE_POINT_MAX_RUNS: usize = 300;
 
 /// Run from which on the values have another distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,14 +24,14 @@ pub struct ChangePoint {
     pub before: f64,
     /// Median until the next change, or the end.
     pub after: f64,
-    /// p-value: share of permutations with at least as clear a change, including the observed order.
+    /// p-value: share of permutations with at least as large a statistic, including the observed order.
     pub p: f64,
 }
 
 /// Finds the change points of a history, oldest run first, by E-divisive (Matteson and James 2014, doi:10.1080/01621459.2013.849605), as
 /// MongoDB does to detect regressions (Daly et al. 2020, doi:10.1145/3358960.3375791). The history is cut where the energy distance between
-/// both sides is largest. A permutation test, which shuffles runs between cuts, decides if the cut is significant. Then the parts are cut
-/// again.
+/// the runs before and after the cut is largest. A permutation test, which shuffles the runs between cuts, decides if the cut is
+/// significant. Then the parts are cut again.
 ///
 /// The method needs neither a noise model nor a penalty, unlike PELT. A single disturbed run does not cause a cut because one value is not
 /// a distribution. A change of any size is detected only after about seven runs on either side. Only distances between values count, so the
@@ -41,13 +41,13 @@ pub fn change_points(history: &[f64], seed: u64) -> Vec<ChangePoint> {
     if !history.iter().all(|value| value.is_finite()) {
         return Vec::new();
     }
-    let skipped = history.len().saturating_sub(CHANGE_POINT_RUNS);
+    let skipped = history.len().saturating_sub(CHANGE_POINT_MAX_RUNS);
     let newest = &history[skipped..];
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut found: Vec<(usize, f64)> = Vec::new();
     let mut bounds = vec![0, newest.len()];
-    while let Some(cut) = clearest_cut(newest, &bounds) {
-        let Some(p) = significance(newest, &bounds, cut.clarity, &mut random) else {
+    while let Some(cut) = best_cut(newest, &bounds) {
+        let Some(p) = significance(newest, &bounds, cut.statistic, &mut random) else {
             break;
         };
         found.push((cut.first, p));
@@ -74,69 +74,78 @@ pub fn change_points(history: &[f64], seed: u64) -> Vec<ChangePoint> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cut {
     first: usize,
-    /// Scaled energy distance between both sides.
-    clarity: f64,
+    /// Scaled energy distance between the values before and after the cut.
+    statistic: f64,
 }
 
 /// Returns the cut with the largest energy distance in any part between bounds.
-fn clearest_cut(values: &[f64], bounds: &[usize]) -> Option<Cut> {
+fn best_cut(values: &[f64], bounds: &[usize]) -> Option<Cut> {
     let parts = bounds.windows(2).filter_map(|part| {
-        let cut = cut(&values[part[0]..part[1]])?;
+        let cut = find_cut(&values[part[0]..part[1]])?;
         Some(Cut {
             first: part[0] + cut.first,
             ..cut
         })
     });
-    parts.reduce(|best, other| if other.clarity > best.clarity { other } else { best })
+    parts.reduce(|best, other| {
+        if other.statistic > best.statistic {
+            other
+        } else {
+            best
+        }
+    })
 }
 
-/// Computes the share of permutations with at least as clear a cut, including the observed order. Returns `None` as soon as it exceeds the
-/// level (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301), which for noise happens after a few permutations.
+/// Computes the share of permutations with at least as large a statistic, including the observed order. Returns `None` as soon as it
+/// exceeds the level (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301), which for noise happens after a few permutations.
 fn significance(values: &[f64], bounds: &[usize], observed: f64, random: &mut ChaCha8Rng) -> Option<f64> {
     let mut shuffled = values.to_vec();
-    let mut as_clear = 1;
+    let mut at_least_as_large = 1;
     // The tolerance is needed because a permutation can add the same distances in another order.
     let observed = observed * (1.0 - 1e-9);
-    for _ in 0..SHUFFLES {
+    for _ in 0..PERMUTATIONS {
         for part in bounds.windows(2) {
             shuffled[part[0]..part[1]].shuffle(random);
         }
-        as_clear += usize::from(clearest_cut(&shuffled, bounds).is_some_and(|cut| cut.clarity >= observed));
-        if as_clear as f64 > CHANGE_POINT_LEVEL * (SHUFFLES + 1) as f64 {
+        at_least_as_large +=
+            usize::from(best_cut(&shuffled, bounds).is_some_and(|cut| cut.statistic >= observed));
+        if at_least_as_large as f64 > CHANGE_POINT_LEVEL * (PERMUTATIONS + 1) as f64 {
             return None;
         }
     }
-    Some(as_clear as f64 / (SHUFFLES + 1) as f64)
+    Some(at_least_as_large as f64 / (PERMUTATIONS + 1) as f64)
 }
 
-/// Returns the cut of `values` with the largest nm/(n + m) · (2 E|X − Y| − E|X − X'| − E|Y − Y'|), where X are the n values before it and Y
-/// the m after it. The first of several equal ones is used. Returns `None` for fewer than two values, or if all are equal.
-fn cut(values: &[f64]) -> Option<Cut> {
+/// Returns the cut of `values` with the largest nm/(n + m) · (2 E|X − Y| − E|X − X'| − E|Y − Y'|), where X are the n values before the cut
+/// and Y the m values after it. Of several equal cuts, the first is used. Returns `None` for fewer than two values, or if all are equal.
+fn find_cut(values: &[f64]) -> Option<Cut> {
     // Sums of pairwise distances within the values before, between both sides, and within the values after.
     let (mut before, mut between) = (0.0, 0.0);
-    let mut after: f64 = (0..values.len()).map(|at| apart(values[at], &values[at..])).sum();
+    let mut after: f64 = (0..values.len())
+        .map(|at| sum_of_distances(values[at], &values[at..]))
+        .sum();
     let mut best: Option<Cut> = None;
     for first in 1..values.len() {
         let moved = first - 1;
         let (to_earlier, to_later) = (
-            apart(values[moved], &values[..moved]),
-            apart(values[moved], &values[first..]),
+            sum_of_distances(values[moved], &values[..moved]),
+            sum_of_distances(values[moved], &values[first..]),
         );
         before += to_earlier;
         after -= to_later;
         between += to_later - to_earlier;
         let (n, m) = (first as f64, (values.len() - first) as f64);
         let energy = 2.0 * (between / (n * m) - before / (n * n) - after / (m * m));
-        let clarity = n * m / (n + m) * energy;
-        if clarity > best.map_or(0.0, |best| best.clarity) {
-            best = Some(Cut { first, clarity });
+        let statistic = n * m / (n + m) * energy;
+        if statistic > best.map_or(0.0, |best| best.statistic) {
+            best = Some(Cut { first, statistic });
         }
     }
     best
 }
 
 /// Sums the distances of one value from others. Uses independent lanes for SIMD because nearly all of the time is spent here.
-fn apart(value: f64, others: &[f64]) -> f64 {
+fn sum_of_distances(value: f64, others: &[f64]) -> f64 {
     let mut lanes = [0.0; 8];
     let (eights, remainder) = others.as_chunks::<8>();
     for eight in eights {
@@ -166,15 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn the_cut_is_the_one_worked_by_hand() {
-        // 0 0 | 3 3 3: the sum between both sides is 6·3, so the clarity is 2·2·3/5 · 3.
-        let found = cut(&[0.0, 0.0, 3.0, 3.0, 3.0]).unwrap();
+    fn cut_matches_hand_calculation() {
+        // 0 0 | 3 3 3: the sum between both sides is 6·3, so the statistic is 2·2·3/5 · 3.
+        let found = find_cut(&[0.0, 0.0, 3.0, 3.0, 3.0]).unwrap();
         assert_eq!(found.first, 2);
-        assert!((found.clarity - 1.2 * 6.0).abs() < 1e-12);
+        assert!((found.statistic - 1.2 * 6.0).abs() < 1e-12);
     }
 
     #[test]
-    fn a_step_is_found_at_its_first_run_with_both_levels() {
+    fn step_is_found_at_its_first_run() {
         let mut history = noise(3, 60);
         history[37..].iter_mut().for_each(|value| *value += 6.0);
         let found = change_points(&history, 1);
@@ -185,21 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn a_change_and_its_repair_are_two_changes() {
+    fn change_and_revert_are_two_change_points() {
         let mut history = noise(4, 90);
         history[30..60].iter_mut().for_each(|value| *value += 5.0);
         assert_eq!(firsts(&history), [30, 60]);
     }
 
     #[test]
-    fn one_disturbed_run_is_no_change() {
+    fn single_outlier_is_not_a_change_point() {
         let mut history = noise(5, 60);
         history[30] += 40.0;
         assert!(firsts(&history).is_empty());
     }
 
     #[test]
-    fn noise_is_seldom_called_a_change() {
+    fn noise_rarely_has_change_points() {
         // Five are expected. Fifteen or more have a probability below 0.1 %.
         let called = (0..1_000)
             .filter(|seed| !firsts(&noise(100 + seed, 40)).is_empty())
@@ -208,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_runs_after_a_change_show_it() {
+    fn change_is_found_after_seven_runs() {
         let step = |after: usize| [vec![1.0, 1.01, 0.99, 1.0, 1.02, 0.98, 1.01], noise(6, after)].concat();
         let shifted: Vec<f64> = step(7)
             .iter()
@@ -223,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_finds_the_same_and_what_cannot_change_does_not() {
+    fn result_is_reproducible_and_empty_without_changes() {
         let mut history = noise(7, 50);
         history[25..].iter_mut().for_each(|value| *value += 2.0);
         assert_eq!(change_points(&history, 9), change_points(&history, 9));
@@ -233,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn of_a_very_long_history_the_end_is_looked_at_and_indices_stay() {
-        let mut history = vec![0.0; CHANGE_POINT_RUNS + 100];
-        history[CHANGE_POINT_RUNS..]
+    fn long_history_is_truncated_and_indices_are_kept() {
+        let mut history = vec![0.0; CHANGE_POINT_MAX_RUNS + 100];
+        history[CHANGE_POINT_MAX_RUNS..]
             .iter_mut()
             .for_each(|value| *value = 1.0);
-        assert_eq!(firsts(&history), [CHANGE_POINT_RUNS]);
+        assert_eq!(firsts(&history), [CHANGE_POINT_MAX_RUNS]);
     }
 }

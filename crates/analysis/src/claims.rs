@@ -37,50 +37,54 @@ pub struct Tested {
     pub withheld: bool,
 }
 
-/// Tests a claim on pairs of settings, which form one family. If the claim is neither true nor false of any of them, the probability that
-/// any pair is confirmed or refuted is at most 5 %.
+/// Tests a claim on pairs of settings, which form one family. If the true value of every pair equals a bound, the probability that any pair
+/// is confirmed or refuted is at most 5 %.
 ///
-/// Confirming or refuting a pair requires a 95 % interval that lies wholly within the bounds or wholly outside, *and* a test that rejects
-/// the bound at 5 % after Holm's correction for the pairs. A pair without an interval is inconclusive, unless it was counted.
+/// Confirming or refuting a pair requires a 95 % interval that lies completely within or completely outside the bounds, *and* a test that
+/// rejects the bound at 5 % after Holm's correction for the pairs. A pair without an interval is inconclusive, unless it is counted.
 pub fn test_claim(pairs: &[Evidence], within: Bounds) -> Vec<Tested> {
     let estimates: Vec<Option<Estimate>> = pairs.iter().map(Evidence::estimate).collect();
-    let (leanings, p_values): (Vec<Finding>, Vec<f64>) = pairs
+    let (findings, p_values): (Vec<Finding>, Vec<f64>) = pairs
         .iter()
         .zip(&estimates)
-        .map(|(pair, estimate)| leaning(pair, estimate.as_ref(), within))
+        .map(|(pair, estimate)| finding_by_interval(pair, estimate.as_ref(), within))
         .unzip();
     let level = 1.0 - CONFIDENCE;
     let adjusted = holm(&p_values);
-    let tested = |at: usize, estimate| {
-        let (leaning, p) = (leanings[at], p_values[at]);
-        let sure = matches!(pairs[at], Evidence::Counted(_)) || adjusted[at] <= level;
+    let correct = |at: usize, estimate| {
+        let (finding, p) = (findings[at], p_values[at]);
+        let is_significant = matches!(pairs[at], Evidence::Counted(_)) || adjusted[at] <= level;
         Tested {
-            finding: if sure { leaning } else { Finding::Inconclusive },
+            finding: if is_significant {
+                finding
+            } else {
+                Finding::Inconclusive
+            },
             estimate,
-            withheld: leaning != Finding::Inconclusive && !sure && p <= level,
+            withheld: finding != Finding::Inconclusive && !is_significant && p <= level,
         }
     };
     let estimates = estimates.into_iter().enumerate();
-    estimates.map(|(at, estimate)| tested(at, estimate)).collect()
+    estimates.map(|(at, estimate)| correct(at, estimate)).collect()
 }
 
-/// Returns the result by the interval alone, and the p-value of the bound it excludes. The p-value is NaN for a pair that is not a member
-/// of the family.
-fn leaning(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Finding, f64) {
-    let span = match (pair, estimate) {
+/// Returns the result by the interval alone, and the p-value of the bound that the interval excludes. The p-value is NaN for a pair that is
+/// not a member of the family.
+fn finding_by_interval(pair: &Evidence, estimate: Option<&Estimate>, within: Bounds) -> (Finding, f64) {
+    let interval = match (pair, estimate) {
         (Evidence::Counted(value), Some(_)) => Some(Interval {
             low: *value,
             high: *value,
         }),
         (_, estimate) => estimate.and_then(|estimate| estimate.interval),
     };
-    let Some(Interval { low, high }) = span.filter(|_| !pair.is_too_little()) else {
+    let Some(Interval { low, high }) = interval.filter(|_| !pair.is_insufficient()) else {
         return (Finding::Inconclusive, f64::NAN);
     };
-    if within.hold(low, high) {
-        let least_sure = within.ends().map(|bound| pair.p(bound)).reduce(f64::max);
-        (Finding::Confirmed, least_sure.unwrap_or(1.0))
-    } else if let Some(bound) = within.broken(low, high) {
+    if within.contain(low, high) {
+        let largest_p = within.ends().map(|bound| pair.p(bound)).reduce(f64::max);
+        (Finding::Confirmed, largest_p.unwrap_or(1.0))
+    } else if let Some(bound) = within.violated(low, high) {
         (Finding::Refuted, pair.p(bound))
     } else {
         (Finding::Inconclusive, 1.0)
@@ -105,43 +109,46 @@ mod tests {
         Evidence::Processes(vec![(first, FAST[..n].to_vec())])
     }
 
-    fn of(pair: Evidence, within: Bounds) -> Finding {
+    fn finding(pair: Evidence, within: Bounds) -> Finding {
         test_claim(&[pair], within)[0].finding
     }
 
     #[test]
-    fn a_ratio_whose_interval_lies_beyond_its_bound_confirms_on_one_side_and_refutes_on_the_other() {
-        assert_eq!(of(times(1.5, 5), above(1.0)), Finding::Confirmed);
-        assert_eq!(of(times(0.7, 5), above(1.0)), Finding::Refuted);
-        assert_eq!(of(times(1.0, 5), above(1.0)), Finding::Inconclusive);
+    fn interval_beyond_the_bound_confirms_or_refutes() {
+        assert_eq!(finding(times(1.5, 5), above(1.0)), Finding::Confirmed);
+        assert_eq!(finding(times(0.7, 5), above(1.0)), Finding::Refuted);
+        assert_eq!(finding(times(1.0, 5), above(1.0)), Finding::Inconclusive);
     }
 
     #[test]
-    fn three_processes_against_three_say_nothing_however_far_apart() {
+    fn three_processes_are_always_inconclusive() {
         let tested = &test_claim(&[times(9.0, 3)], above(1.0))[0];
         assert_eq!(tested.finding, Finding::Inconclusive);
         assert!(!tested.withheld && (tested.estimate.as_ref().unwrap().value - 9.0).abs() < 0.2);
-        assert_eq!(of(times(9.0, 1), above(1.0)), Finding::Inconclusive);
+        assert_eq!(finding(times(9.0, 1), above(1.0)), Finding::Inconclusive);
     }
 
     #[test]
-    fn a_ratio_between_two_bounds_must_keep_clear_of_both() {
+    fn interval_must_lie_between_both_bounds() {
         let half = Bounds {
             above: Some(0.4),
             below: Some(0.6),
         };
-        assert_eq!(of(times(0.5, 5), half), Finding::Confirmed);
-        assert_eq!(of(times(0.39, 5), half), Finding::Inconclusive);
-        assert_eq!(of(times(0.2, 5), half), Finding::Refuted);
-        assert_eq!(of(times(0.8, 5), half), Finding::Refuted);
+        assert_eq!(finding(times(0.5, 5), half), Finding::Confirmed);
+        assert_eq!(finding(times(0.39, 5), half), Finding::Inconclusive);
+        assert_eq!(finding(times(0.2, 5), half), Finding::Refuted);
+        assert_eq!(finding(times(0.8, 5), half), Finding::Refuted);
     }
 
     #[test]
-    fn what_was_counted_needs_one_process_and_equal_is_not_above() {
-        assert_eq!(of(Evidence::Counted(0.5), above(0.4)), Finding::Confirmed);
-        assert_eq!(of(Evidence::Counted(1.0), above(1.0)), Finding::Refuted);
-        assert_eq!(of(Evidence::Counted(f64::NAN), above(1.0)), Finding::Inconclusive);
-        let given = |interval| {
+    fn counted_values_need_one_process() {
+        assert_eq!(finding(Evidence::Counted(0.5), above(0.4)), Finding::Confirmed);
+        assert_eq!(finding(Evidence::Counted(1.0), above(1.0)), Finding::Refuted);
+        assert_eq!(
+            finding(Evidence::Counted(f64::NAN), above(1.0)),
+            Finding::Inconclusive
+        );
+        let given_estimate = |interval| {
             Evidence::Given(Estimate {
                 value: 0.5,
                 interval,
@@ -150,12 +157,15 @@ mod tests {
             })
         };
         let ends = Interval { low: 0.4, high: 0.6 };
-        assert_eq!(of(given(None), above(0.0)), Finding::Inconclusive);
-        assert_eq!(of(given(Some(ends)), above(0.0)), Finding::Confirmed);
+        assert_eq!(finding(given_estimate(None), above(0.0)), Finding::Inconclusive);
+        assert_eq!(
+            finding(given_estimate(Some(ends)), above(0.0)),
+            Finding::Confirmed
+        );
     }
 
     #[test]
-    fn more_pairs_take_more_processes() {
+    fn more_pairs_need_more_processes() {
         // The smallest p-value of five against five is 2/252; times seven that is 0.056.
         let family = |size| test_claim(&vec![times(1.5, 5); size], above(1.0));
         assert_eq!(family(6)[0].finding, Finding::Confirmed);
@@ -168,27 +178,27 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_tossed_for_and_lie_in_an_interval() {
+    fn examples_are_tested_by_mcnemar_and_by_interval() {
         let examples = |only_first, only_second| Evidence::Examples {
             only_first,
             only_second,
             examples: 1_000,
         };
-        assert_eq!(of(examples(40, 10), above(0.0)), Finding::Confirmed);
-        assert_eq!(of(examples(10, 40), above(0.0)), Finding::Refuted);
-        assert_eq!(of(examples(25, 20), above(0.0)), Finding::Inconclusive);
+        assert_eq!(finding(examples(40, 10), above(0.0)), Finding::Confirmed);
+        assert_eq!(finding(examples(10, 40), above(0.0)), Finding::Refuted);
+        assert_eq!(finding(examples(25, 20), above(0.0)), Finding::Inconclusive);
         let equal = Bounds {
             above: Some(-0.02),
             below: Some(0.02),
         };
         assert_eq!(
-            of(examples(12, 10), equal),
+            finding(examples(12, 10), equal),
             Finding::Confirmed,
             "within two points"
         );
-        assert_eq!(of(examples(90, 10), equal), Finding::Refuted);
+        assert_eq!(finding(examples(90, 10), equal), Finding::Refuted);
         assert_eq!(
-            of(examples(0, 0), above(0.0)),
+            finding(examples(0, 0), above(0.0)),
             Finding::Inconclusive,
             "no example distinguishes them"
         );
@@ -215,17 +225,17 @@ mod tests {
     }
 
     #[test]
-    fn six_seeds_can_tell_and_five_cannot() {
+    fn six_seeds_are_enough_and_five_are_not() {
         for reach in [None, Some(0.001)] {
-            assert_eq!(of(seeds(6, reach), above(0.0)), Finding::Confirmed);
-            assert_eq!(of(seeds(5, reach), above(0.0)), Finding::Inconclusive);
-            assert_eq!(of(seeds(6, reach), above(0.05)), Finding::Refuted);
+            assert_eq!(finding(seeds(6, reach), above(0.0)), Finding::Confirmed);
+            assert_eq!(finding(seeds(5, reach), above(0.0)), Finding::Inconclusive);
+            assert_eq!(finding(seeds(6, reach), above(0.05)), Finding::Refuted);
         }
     }
 
     #[test]
-    fn seeds_do_not_narrow_what_their_shared_examples_leave_open() {
-        assert_eq!(of(seeds(12, Some(0.05)), above(0.0)), Finding::Inconclusive);
+    fn seeds_do_not_reduce_the_error_of_shared_examples() {
+        assert_eq!(finding(seeds(12, Some(0.05)), above(0.0)), Finding::Inconclusive);
         let Evidence::Seeds { mut differences, .. } = seeds(12, Some(0.001)) else {
             unreachable!("`seeds` returns differences over seeds")
         };
@@ -234,7 +244,7 @@ mod tests {
             differences,
             same_examples: true,
         };
-        assert_eq!(of(unknown, above(0.0)), Finding::Inconclusive);
+        assert_eq!(finding(unknown, above(0.0)), Finding::Inconclusive);
     }
 
     #[test]
@@ -251,18 +261,18 @@ mod tests {
             below: Some(0.9),
         };
         let two = Evidence::Processes(vec![of_seed(1.0), of_seed(100.0)]);
-        assert_eq!(of(two, below), Finding::Confirmed, "2/400");
+        assert_eq!(finding(two, below), Finding::Confirmed, "2/400");
         let pooled = Evidence::Processes(vec![(
             [of_seed(1.0).0, of_seed(100.0).0].concat(),
             [of_seed(1.0).1, of_seed(100.0).1].concat(),
         )]);
-        assert_eq!(of(pooled, below), Finding::Inconclusive);
+        assert_eq!(finding(pooled, below), Finding::Inconclusive);
     }
 
     #[test]
-    fn one_training_shows_no_rule_and_six_do() {
+    fn status_claims_need_six_outcomes() {
         let ends = |as_claimed, otherwise, torn| {
-            of(
+            finding(
                 Evidence::Ends {
                     as_claimed,
                     otherwise,

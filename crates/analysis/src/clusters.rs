@@ -5,15 +5,15 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{
     Interval, RESAMPLES, Sample,
-    bootstrap::{acceleration_of, corrected},
+    bootstrap::{bca_from_replicates, jackknife_acceleration},
     hierarchical::expanded_z,
 };
 
 /// Minimum number of clusters for an interval.
 pub const MIN_CLUSTERS: usize = 10;
 
-/// Maximum number of units that a resample draws. If there are more clusters, neighbours are merged.
-const MOST_DRAWN: usize = 2_000;
+/// Maximum number of units that a resample draws. With more clusters, neighbouring clusters are merged.
+const MAX_UNITS: usize = 2_000;
 
 /// Contribution of a cluster to the two sums of a ratio.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -29,14 +29,14 @@ impl Cluster {
         self.numerator / self.denominator
     }
 
-    fn and(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         Self {
             numerator: self.numerator + other.numerator,
             denominator: self.denominator + other.denominator,
         }
     }
 
-    fn without(self, other: Self) -> Self {
+    fn minus(self, other: Self) -> Self {
         Self {
             numerator: self.numerator - other.numerator,
             denominator: self.denominator - other.denominator,
@@ -54,29 +54,29 @@ pub fn cluster_interval(clusters: &[Cluster], seed: u64) -> Option<Interval> {
     if clusters.len() < MIN_CLUSTERS {
         return None;
     }
-    let drawn = joined(clusters);
-    let all = sum(drawn.iter().copied());
+    let units = merge_neighbours(clusters);
+    let all = sum(units.iter().copied());
     if !all.ratio().is_finite() {
         return None;
     }
-    let without: Vec<f64> = drawn.iter().map(|one| all.without(*one).ratio()).collect();
+    let without: Vec<f64> = units.iter().map(|one| all.minus(*one).ratio()).collect();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let replicates = Sample::new((0..RESAMPLES).map(|_| {
-        let resample = (0..drawn.len()).map(|_| drawn[random.random_range(0..drawn.len())]);
+        let resample = (0..units.len()).map(|_| units[random.random_range(0..units.len())]);
         sum(resample).ratio()
     }))?;
-    let z = expanded_z(drawn.len() as f64)?;
-    corrected(&replicates, all.ratio(), acceleration_of(&without), z)
+    let z = expanded_z(units.len() as f64)?;
+    bca_from_replicates(&replicates, all.ratio(), jackknife_acceleration(&without), z)
 }
 
-/// Merges neighbours until there are at most [`MOST_DRAWN`].
-fn joined(clusters: &[Cluster]) -> Vec<Cluster> {
-    let neighbours = clusters.chunks(clusters.len().div_ceil(MOST_DRAWN));
+/// Merges neighbouring clusters so that at most [`MAX_UNITS`] are left.
+fn merge_neighbours(clusters: &[Cluster]) -> Vec<Cluster> {
+    let neighbours = clusters.chunks(clusters.len().div_ceil(MAX_UNITS));
     neighbours.map(|some| sum(some.iter().copied())).collect()
 }
 
 fn sum(clusters: impl Iterator<Item = Cluster>) -> Cluster {
-    clusters.fold(Cluster::default(), Cluster::and)
+    clusters.fold(Cluster::default(), Cluster::plus)
 }
 
 #[cfg(test)]
@@ -107,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_one_ratio_have_an_interval_without_width() {
+    fn equal_ratios_have_a_zero_width_interval() {
         let halves = clusters((1..=20).map(|size| (f64::from(size), f64::from(2 * size))));
         let flat = Interval { low: 0.5, high: 0.5 };
         assert_eq!(cluster_interval(&halves, 1), Some(flat));
     }
 
     #[test]
-    fn the_unit_of_either_sum_scales_the_interval() {
+    fn scaling_the_sums_scales_the_interval() {
         let plain = cluster_interval(&uneven(), 1).unwrap();
         let scaled = |up: f64, down: f64| {
             let all = uneven().into_iter();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_clusters_of_one_size_is_that_of_the_mean() {
+    fn equal_sized_clusters_have_the_interval_of_the_mean() {
         // Twenty clusters of 0 and twenty of 1: the mean has a standard error of 1/√160 = 0.0791 without the correction of the variance,
         // and z = 2.0227 · √(40/39), so the interval is 0.5 ± 0.162, up to one step of the mean, 1/40.
         let half = clusters((0..40).map(|i| (f64::from(i % 2), 1.0)));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_alike_are_worth_one() {
+    fn identical_members_do_not_narrow_the_interval() {
         // Two thousand tokens in forty passages, each entirely right or entirely wrong: the interval is as wide as that of forty values.
         let alone = clusters((0..40).map(|i| (f64::from(i % 2), 1.0)));
         let together = clusters((0..40).map(|i| (f64::from(i % 2) * 50.0, 50.0)));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_that_are_not_finite_or_of_nothing_have_no_interval() {
+    fn nan_and_empty_sums_have_no_interval() {
         let mut lost = uneven();
         lost[3].numerator = f64::NAN;
         assert_eq!(cluster_interval(&lost, 1), None);
@@ -152,16 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_interval() {
+    fn interval_depends_only_on_the_seed() {
         let interval = |seed| cluster_interval(&uneven(), seed);
         assert_eq!(interval(3), interval(3));
         assert_ne!(interval(3), interval(4));
     }
 
     #[test]
-    fn of_very_many_clusters_neighbours_are_drawn_together() {
-        let many = clusters((0..2 * MOST_DRAWN).map(|i| ((i % 2) as f64, 1.0)));
-        assert_eq!(joined(&many), clusters(vec![(1.0, 2.0); MOST_DRAWN]));
-        assert_eq!(joined(&uneven()), uneven());
+    fn neighbours_of_many_clusters_are_merged() {
+        let many = clusters((0..2 * MAX_UNITS).map(|i| ((i % 2) as f64, 1.0)));
+        assert_eq!(merge_neighbours(&many), clusters(vec![(1.0, 2.0); MAX_UNITS]));
+        assert_eq!(merge_neighbours(&uneven()), uneven());
     }
 }

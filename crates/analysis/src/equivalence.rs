@@ -29,7 +29,7 @@ impl Equivalence {
 /// Assumes approximately normal means. There is no distribution-free alternative for the losses of a few seeds, because ranks of so few
 /// values cannot reach significance at 5 %.
 pub fn equivalence(first: &[f64], second: &[f64], margin: f64) -> Option<Equivalence> {
-    let (a, b) = (Moments::of(first)?, Moments::of(second)?);
+    let (a, b) = (Moments::new(first)?, Moments::new(second)?);
     if margin.is_nan() || margin <= 0.0 {
         return None;
     }
@@ -97,7 +97,7 @@ struct Moments {
 }
 
 impl Moments {
-    fn of(values: &[f64]) -> Option<Self> {
+    fn new(values: &[f64]) -> Option<Self> {
         if values.len() < 2 || !values.iter().all(|value| value.is_finite()) {
             return None;
         }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tests_are_the_ones_worked_by_hand() {
+    fn tost_matches_hand_calculation() {
         // Means 2 and 2, variances 1: error √(2/3) = 0.816497, 4 degrees of freedom, t₀.₉₅ = 2.131847.
         let found = equivalence(&[1.0, 2.0, 3.0], &[3.0, 1.0, 2.0], 1.740_65).unwrap();
         assert_eq!(found.difference, 0.0);
@@ -129,40 +129,40 @@ mod tests {
     }
 
     #[test]
-    fn few_seeds_that_do_not_differ_significantly_are_still_not_equivalent() {
+    fn insignificant_difference_is_not_equivalence() {
         let found = equivalence(&[1.0, 2.0], &[1.5, 2.5], 0.6).unwrap();
         assert!(!found.holds());
     }
 
     #[test]
-    fn values_without_spread_are_equivalent_or_not_without_doubt() {
+    fn constant_values_are_compared_exactly() {
         assert!(equivalence(&[1.0, 1.0], &[1.0, 1.0], 0.1).unwrap().holds());
         assert!(!equivalence(&[1.0, 1.0], &[2.0, 2.0], 0.1).unwrap().holds());
     }
 
     #[test]
-    fn one_seed_shows_nothing() {
+    fn invalid_input_has_no_result() {
         assert_eq!(equivalence(&[1.0], &[1.0, 2.0], 0.1), None);
         assert_eq!(equivalence(&[1.0, f64::NAN], &[1.0, 2.0], 0.1), None);
         assert_eq!(equivalence(&[1.0, 2.0], &[1.0, 2.0], 0.0), None);
     }
 
     #[test]
-    fn curves_that_part_once_are_not_equivalent() {
+    fn curves_that_differ_in_one_window_are_not_equivalent() {
         let curve = |seed: f64, bump: f64| -> Vec<f64> {
             let loss =
                 |i: i32| (-f64::from(i) / 20.0).exp() + seed + if (40..50).contains(&i) { bump } else { 0.0 };
             (0..100).map(loss).collect()
         };
         let curves = |bump| [0.0, 0.01, 0.02].map(|seed| curve(seed, bump)).to_vec();
-        let apart = |bump| equivalent_curves(&curves(0.0), &curves(bump), 0.1, 10).unwrap();
-        assert!(apart(0.0).holds());
-        let parted = apart(0.2);
-        assert!(!parted.holds() && (parted.difference + 0.2).abs() < 1e-9);
+        let compare = |bump| equivalent_curves(&curves(0.0), &curves(bump), 0.1, 10).unwrap();
+        assert!(compare(0.0).holds());
+        let different = compare(0.2);
+        assert!(!different.holds() && (different.difference + 0.2).abs() < 1e-9);
     }
 
     #[test]
-    fn curves_that_do_not_match_have_no_outcome() {
+    fn mismatched_curves_have_no_result() {
         let curves = vec![vec![1.0; 4]; 3];
         assert_eq!(equivalent_curves(&curves, &[vec![1.0; 5]], 0.1, 2), None);
         assert_eq!(equivalent_curves(&curves, &curves, 0.1, 5), None);

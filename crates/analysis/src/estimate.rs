@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_that_touch_overlap() {
+    fn touching_intervals_overlap() {
         let a = Interval { low: 1.0, high: 2.0 };
         assert!(a.overlaps(Interval { low: 2.0, high: 3.0 }));
         assert!(!a.overlaps(Interval { low: 2.1, high: 3.0 }));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_becomes_a_metric_with_the_unit_of_its_name_and_back() {
+    fn estimate_round_trips_through_a_metric() {
         let interval = Some(Interval { low: 1.0, high: 3.0 });
         let estimate = Estimate {
             value: 2.0,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_without_a_value_is_no_estimate() {
+    fn metric_without_a_value_has_no_estimate() {
         let metric = Metric::reading(MetricName::FinalLoss, f64::NAN, "mean");
         assert_eq!(Estimate::from_metric(&metric), None);
     }

@@ -2,11 +2,11 @@
 
 use crate::{
     Estimate, Interval, estimate::Z, exact_share, hodges_lehmann_ratio_within, mann_whitney_within, mcnemar,
-    mean_over_seeds, normal, over_seeds::shared, paired,
+    mean_over_seeds, normal, over_seeds::mean_interval, paired,
 };
 
-/// Minimum number of seeds for a significant signed-rank test, and minimum number of equal outcomes that show a rule. 2/2⁶ is the first
-/// value below 5 %.
+/// Minimum number of seeds for a significant signed-rank test, and of equal outcomes for a significant sign test: 2/2⁶ is the first p-value
+/// below 5 %.
 pub const MIN_SEEDS: usize = 6;
 
 /// Measurements of a pair of settings. "First" is the setting that a claim is about, "second" the one it is compared with.
@@ -34,7 +34,7 @@ pub enum Evidence {
         /// without them the mean has no interval.
         same_examples: bool,
     },
-    /// Difference with a given interval. If the interval is missing, only the size is known.
+    /// Difference with a given interval. Without an interval, the result is inconclusive.
     Given(Estimate),
     /// Outcomes of trainings or processes of one setting. The estimate is the share with the claimed outcome.
     Ends {
@@ -42,14 +42,14 @@ pub enum Evidence {
         as_claimed: u64,
         /// Number with another outcome.
         otherwise: u64,
-        /// Number of trainings whose processes had both outcomes. They count against the result that is to be shown.
+        /// Number of trainings whose processes had both outcomes. The test adds them to the rarer outcome.
         torn: u64,
     },
 }
 
 impl Evidence {
     /// Returns true if there is too little data for any test to be significant.
-    pub(crate) fn is_too_little(&self) -> bool {
+    pub(crate) fn is_insufficient(&self) -> bool {
         matches!(self, Self::Seeds { differences, .. } if differences.len() < MIN_SEEDS)
     }
 
@@ -72,7 +72,7 @@ impl Evidence {
                 differences,
                 same_examples: true,
             } => mean_over_seeds(differences),
-            Self::Seeds { differences, .. } => Some(ranked(differences, 0.0)?.difference),
+            Self::Seeds { differences, .. } => Some(signed_rank_against(differences, 0.0)?.difference),
             Self::Given(estimate) => estimate.value.is_finite().then(|| estimate.clone()),
             Self::Ends {
                 as_claimed,
@@ -87,13 +87,13 @@ impl Evidence {
         let test = match self {
             Self::Counted(_) => None,
             Self::Processes(seeds) => {
-                let moved: Vec<(Vec<f64>, Vec<f64>)> = seeds
+                let scaled: Vec<(Vec<f64>, Vec<f64>)> = seeds
                     .iter()
                     .map(|(first, second)| {
                         (first.iter().map(|value| value / bound).collect(), second.clone())
                     })
                     .collect();
-                mann_whitney_within(&pairs(&moved)).map(|test| test.p)
+                mann_whitney_within(&pairs(&scaled)).map(|test| test.p)
             }
             Self::Examples {
                 only_first,
@@ -102,13 +102,13 @@ impl Evidence {
             } if bound == 0.0 => Some(mcnemar(*only_first, *only_second)),
             Self::Examples { .. } | Self::Given(_) => {
                 let interval = self.estimate().and_then(|estimate| estimate.interval);
-                interval.map(|interval| by_normal_law(interval, bound))
+                interval.map(|interval| normal_p_value(interval, bound))
             }
             Self::Seeds {
                 differences,
                 same_examples,
-            } => ranked(differences, bound).map(|test| match shared(differences) {
-                Some(interval) if *same_examples => test.p.max(by_normal_law(interval, bound)),
+            } => signed_rank_against(differences, bound).map(|test| match mean_interval(differences) {
+                Some(interval) if *same_examples => test.p.max(normal_p_value(interval, bound)),
                 _ => test.p,
             }),
             // The only bound of a share is one half, so this is a sign test.
@@ -133,23 +133,23 @@ fn pairs(seeds: &[(Vec<f64>, Vec<f64>)]) -> Vec<(&[f64], &[f64])> {
 }
 
 /// Computes the signed-rank test of differences against a bound.
-fn ranked(differences: &[Estimate], bound: f64) -> Option<crate::Paired> {
-    let moved: Vec<f64> = differences.iter().map(|one| one.value - bound).collect();
-    paired(&moved, &vec![0.0; moved.len()])
+fn signed_rank_against(differences: &[Estimate], bound: f64) -> Option<crate::Paired> {
+    let shifted: Vec<f64> = differences.iter().map(|one| one.value - bound).collect();
+    paired(&shifted, &vec![0.0; shifted.len()])
 }
 
 /// Computes the two-sided p-value of a bound under the normal distribution that an interval implies. If the interval has no width, the
 /// p-value is 0 unless the bound equals its value.
-fn by_normal_law(Interval { low, high }: Interval, bound: f64) -> f64 {
+fn normal_p_value(Interval { low, high }: Interval, bound: f64) -> f64 {
     let distance = (bound - f64::midpoint(low, high)).abs();
     let error = (high - low) / (2.0 * Z);
     if distance == 0.0 {
         return 1.0;
     }
-    (2.0 * normal::above(distance / error)).min(1.0)
+    (2.0 * normal::upper_tail(distance / error)).min(1.0)
 }
 
-/// Estimates the share with the claimed outcome. Its interval covers both extremes: counting no torn training, and counting all.
+/// Estimates the share with the claimed outcome. The interval covers both extremes: counting none of the torn trainings, and counting all.
 fn share(as_claimed: u64, otherwise: u64, torn: u64) -> Option<Estimate> {
     let n = as_claimed + otherwise + torn;
     let (least, most) = (exact_share(as_claimed, n)?, exact_share(as_claimed + torn, n)?);
@@ -163,8 +163,8 @@ fn share(as_claimed: u64, otherwise: u64, torn: u64) -> Option<Estimate> {
     })
 }
 
-/// Returns the number of additional outcomes, all equal to the majority, after which its share would differ significantly from one half.
-/// Ignores Holm's correction.
+/// Returns the number of additional outcomes, all equal to the majority, after which the share of the majority would differ significantly
+/// from one half. Ignores Holm's correction.
 pub fn endings_missing(as_claimed: u64, otherwise: u64, torn: u64) -> u64 {
     let (more, fewer) = (as_claimed.max(otherwise), as_claimed.min(otherwise) + torn);
     let significant =
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_ending_takes_five_more_like_it_and_one_of_two_takes_more() {
+    fn missing_outcomes_match_the_sign_test() {
         assert_eq!(endings_missing(1, 0, 0), 5);
         assert_eq!(endings_missing(0, 2, 0), 4);
         assert_eq!(endings_missing(6, 0, 0), 0);
@@ -190,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_without_a_width_lies_beyond_whatever_it_does_not_touch() {
-        let at = |bound| by_normal_law(Interval { low: 0.5, high: 0.5 }, bound);
+    fn zero_width_interval_has_a_p_value_of_0_or_1() {
+        let at = |bound| normal_p_value(Interval { low: 0.5, high: 0.5 }, bound);
         assert_eq!((at(0.5), at(0.4)), (1.0, 0.0));
     }
 }

@@ -1,9 +1,9 @@
 //! Regression gate: detects relevant changes while bounding the false-positive rate.
 
 mod compared;
-mod draft;
 mod drift;
 mod judge;
+mod method;
 mod moderated_test;
 mod rules;
 #[cfg(test)]
@@ -11,62 +11,63 @@ mod test_data;
 mod verdict;
 
 pub use compared::{Compared, examples_error};
-pub use drift::{GATE_DRIFT_FROM, GATE_MOST_DRIFT, GATE_NO_MACHINE};
-pub use moderated_test::GATE_LEAST_DEVIATION;
+pub use drift::{GATE_MAX_DRIFT, GATE_MIN_DRIFT_CELLS, GATE_MIN_PROGRAM_SHIFT};
+pub use moderated_test::GATE_MIN_DEVIATION;
 pub use rules::{GATE_LEVEL, GATE_REPEATS, Rules};
 pub use verdict::{Change, GATE_POWER, GateVerdict};
 
 use self::{
-    compared::{agree, log_or_self},
-    draft::{Draft, draft},
-    drift::{Common, commons},
-    judge::{exact, tested, without_test},
-    moderated_test::{priors, test},
+    compared::{log_or_self, processes_agree},
+    drift::{CommonShift, common_shifts},
+    judge::{judge_exact, judge_test, without_test},
+    method::{Method, choose_method},
+    moderated_test::{moderated_welch, priors},
 };
 use crate::{Doubt, Verdict, Welch, holm};
 
 /// Judges a family of comparisons, which is everything that one gate looks at.
 ///
 /// Measurements are compared by Welch's t-test, on logarithms if the floor is a ratio, with a prior on the noise that is learned from all
-/// cells of the same metric ([`prior`](crate::prior())). Without the prior, five against five could not be decided among 160 comparisons.
-/// *Improved* and *regressed* require an adjusted p-value of at most the level **and** an estimate beyond floor and fence. *Unchanged*
-/// requires an interval within them (two one-sided tests, for each comparison by itself). Everything else is inconclusive.
+/// cells of the same metric ([`prior`](crate::prior())). Without the prior, five repeats on either side could not be significant among 160
+/// comparisons. *Improved* and *regressed* require an adjusted p-value of at most the level **and** an estimate beyond floor and fence.
+/// *Unchanged* requires an interval within them (two one-sided tests, for each comparison by itself). Everything else is inconclusive.
 ///
 /// Interleaved cells are judged without correction because both sides saw the same states of the machine. For times, rates and energies of
 /// other cells, the common shift (the median over the cells of a metric) is considered. It is attributed to the machine and subtracted if
-/// it is within the floor and [`GATE_MOST_DRIFT`]. It is attributed to the program and kept if it exceeds twice the median of the cells'
-/// fences, or [`GATE_NO_MACHINE`]. In between, two runs do not determine its cause or its variation between cells: a finding then requires
-/// [`GATE_NO_MACHINE`], and everything else is inconclusive ([`Doubt::Shared`]). A finding must be beyond floor and fence both with and
-/// without the subtracted shift, and *unchanged* must be within them both ways.
+/// it is within the floor and [`GATE_MAX_DRIFT`]. It is attributed to the program and kept if it exceeds twice the median of the cells'
+/// fences, or [`GATE_MIN_PROGRAM_SHIFT`]. In between, two runs do not determine the cause of the shift or its variation between cells: a
+/// finding then requires a change of more than [`GATE_MIN_PROGRAM_SHIFT`], and other changes are inconclusive ([`Doubt::Shared`]) unless
+/// they are *unchanged*. The change must be beyond floor and fence both with and without the subtracted shift for a finding, and within
+/// them both ways for *unchanged*.
 ///
 /// Some values are deterministic (requested bytes, errors on seeded inputs, results of training with the same seed). If they agree in all
 /// processes, they are not tested: equal values are unchanged, and a change beyond the floor is a finding. If they vary, they are treated
 /// as measurements. Accuracies with a shared error are tested unless all are equal, at the whole level regardless of the number of looks.
 pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<GateVerdict> {
-    let drafts: Vec<Draft> = family
+    let methods: Vec<Method> = family
         .iter()
-        .map(|compared| draft(compared, rules.repeats))
+        .map(|compared| choose_method(compared, rules.repeats))
         .collect();
-    let priors = priors(family, &drafts);
+    let priors = priors(family, &methods);
     let tests: Vec<Option<Welch>> = family
         .iter()
-        .zip(&drafts)
-        .map(|(compared, draft)| match draft {
-            Draft::Test => test(compared, priors.get(&compared.metric)),
+        .zip(&methods)
+        .map(|(compared, method)| match method {
+            Method::Test => moderated_welch(compared, priors.get(&compared.metric)),
             _ => None,
         })
         .collect();
-    let commons = commons(family, &tests);
-    let common_of = |compared: &Compared<'_>| match compared.turns {
-        true => Common::default(),
-        false => commons.get(&compared.metric).copied().unwrap_or_default(),
+    let common_shifts = common_shifts(family, &tests);
+    let common_shift_of = |compared: &Compared<'_>| match compared.turns {
+        true => CommonShift::default(),
+        false => common_shifts.get(&compared.metric).copied().unwrap_or_default(),
     };
     let p_values: Vec<f64> = family
         .iter()
         .zip(&tests)
         .map(|(compared, test)| match test {
             Some(test) => {
-                test.p_of(log_or_self(compared.floor.scale, test.value) - common_of(compared).shift)
+                test.p_of(log_or_self(compared.floor.scale, test.value) - common_shift_of(compared).shift)
             }
             None => f64::NAN,
         })
@@ -75,20 +76,20 @@ pub fn gate(family: &[Compared<'_>], rules: Rules) -> Vec<GateVerdict> {
     let adjusted = holm(&p_values);
     family
         .iter()
-        .zip(drafts)
+        .zip(methods)
         .zip(tests.into_iter().zip(p_values.into_iter().zip(adjusted)))
-        .map(|((compared, draft), (test, p))| match (draft, test) {
-            (Draft::Doubt(doubt), _) => without_test(compared, Verdict::Inconclusive(doubt), None),
-            (Draft::Exact, _) => exact(compared),
-            (Draft::Test, Some(welch)) => {
-                let looks = match compared.shared_error > 0.0 && agree(compared) {
+        .map(|((compared, method), (test, p))| match (method, test) {
+            (Method::Inconclusive(doubt), _) => without_test(compared, Verdict::Inconclusive(doubt), None),
+            (Method::Exact, _) => judge_exact(compared),
+            (Method::Test, Some(welch)) => {
+                let looks = match compared.shared_error > 0.0 && processes_agree(compared) {
                     true => 1,
                     false => rules.looks.max(1),
                 };
                 let level = rules.level / f64::from(looks);
-                tested(compared, welch, common_of(compared), p, (level, members))
+                judge_test(compared, welch, common_shift_of(compared), p, (level, members))
             }
-            (Draft::Test, None) => without_test(compared, Verdict::Inconclusive(Doubt::NoRatio), None),
+            (Method::Test, None) => without_test(compared, Verdict::Inconclusive(Doubt::NoRatio), None),
         })
         .collect()
 }
@@ -104,7 +105,7 @@ mod tests {
     use crate::{Doubt, Verdict};
 
     #[test]
-    fn five_against_five_decide_among_a_hundred_and_sixty() {
+    fn five_repeats_are_significant_among_160_comparisons() {
         let slower = QUIET.map(|value| value * 1.05);
         let mut family = vec![seconds(&QUIET, &QUIET); 160];
         family[7] = seconds(&QUIET, &slower);
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn every_look_takes_its_share_of_the_level_but_where_all_that_varies_is_the_examples() {
+    fn looks_divide_the_level_unless_processes_agree() {
         let looked_at = |compared: Compared<'_>, looks| {
             let rules = Rules {
                 looks,

@@ -11,8 +11,8 @@ use crate::{CONFIDENCE, Estimate, Interval, RESAMPLES, Sample, normal};
 /// in 10¹¹.
 const KEPT_DEVIATIONS: f64 = 7.0;
 
-/// Samples of a process, reduced to the middle of their order. A resampled median never comes from the rest, so the estimate does not
-/// change, and a million samples need only 7,000 values.
+/// Samples of a process, reduced to the ranks around their median. A resampled median practically never comes from other ranks, so the
+/// estimate does not change, and a million samples need only 7,000 values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
     samples: usize,
@@ -39,7 +39,10 @@ impl Process {
 
     /// Returns the median of the samples.
     pub fn median(&self) -> f64 {
-        f64::midpoint(self.rank((self.samples - 1) / 2), self.rank(self.samples / 2))
+        f64::midpoint(
+            self.value_at_rank((self.samples - 1) / 2),
+            self.value_at_rank(self.samples / 2),
+        )
     }
 
     /// Returns the number of samples.
@@ -54,7 +57,7 @@ impl Process {
         self
     }
 
-    fn rank(&self, rank: usize) -> f64 {
+    fn value_at_rank(&self, rank: usize) -> f64 {
         self.middle[rank.saturating_sub(self.first).min(self.middle.len() - 1)]
     }
 }
@@ -63,7 +66,7 @@ impl Process {
 /// median with probability 1 − 2¹⁻ᵏ: 75 % for three, 87.5 % for four, 93.75 % for five.
 pub const MIN_PROCESSES: usize = 5;
 
-/// Estimates the median over processes of the median of each process's samples, with a hierarchical bootstrap interval: processes are drawn
+/// Estimates the median over processes of the medians of their samples, with a hierarchical bootstrap interval: processes are drawn
 /// with replacement, then samples within each. Returns `None` without processes. There is no interval for fewer than [`MIN_PROCESSES`]. `n`
 /// is the number of processes, because even a thousand samples of one process contain no information on the next.
 ///
@@ -112,10 +115,10 @@ fn interval(processes: &[Process], seed: u64) -> Option<Interval> {
 
 /// Returns the tail of the bootstrap distribution of k units that corresponds to a tail of (1 − [`CONFIDENCE`])/2.
 fn expanded_tail(k: f64) -> Option<f64> {
-    Some(normal::above(expanded_z(k)?))
+    Some(normal::upper_tail(expanded_z(k)?))
 }
 
-/// Returns the standard normal quantile of that tail.
+/// Returns the standard normal quantile above which [`expanded_tail`] lies.
 pub(crate) fn expanded_z(k: f64) -> Option<f64> {
     let student = StudentsT::new(0.0, 1.0, k - 1.0).ok()?;
     let t = student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE));
@@ -145,21 +148,21 @@ impl<'a> Resampled<'a> {
     fn median(&self, random: &mut ChaCha8Rng) -> f64 {
         let n = self.process.samples;
         if n == 1 {
-            return self.process.rank(0);
+            return self.process.value_at_rank(0);
         }
         let lower = self.lower_middle.sample(random);
         if n.is_multiple_of(2) {
             let smallest_above = 1.0 - random.random::<f64>().powf(2.0 / n as f64);
             let upper = lower + (1.0 - lower) * smallest_above;
-            f64::midpoint(self.at(lower), self.at(upper))
+            f64::midpoint(self.value_at(lower), self.value_at(upper))
         } else {
-            self.at(lower)
+            self.value_at(lower)
         }
     }
 
-    fn at(&self, uniform: f64) -> f64 {
+    fn value_at(&self, uniform: f64) -> f64 {
         self.process
-            .rank((uniform * self.process.samples as f64) as usize)
+            .value_at_rank((uniform * self.process.samples as f64) as usize)
     }
 }
 
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_a_process_changes_nothing() {
+    fn dropped_samples_do_not_change_the_result() {
         let whole = |shift: f64, n: usize| {
             let values = (0..n).map(|i| shift + (i as f64 / n as f64).powi(3));
             Sample::new(values).unwrap()
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_goes_through_to_the_estimate() {
+    fn factor_scales_the_estimate() {
         let processes = [1.0, 2.0, 3.0, 4.0, 5.0].map(|x| process(&[x, x + 0.5, x + 2.0]));
         let (plain, twice) = (
             median_over_processes(&processes, 9).unwrap(),
@@ -218,20 +221,20 @@ mod tests {
     }
 
     #[test]
-    fn five_processes_span_nearly_their_range() {
+    fn interval_of_five_processes_is_their_range() {
         // The smallest value is the median of five draws with probability 0.0579, far more than the tail of 0.00096.
         let found = median_over_processes(&constants(&[5.0, 1.0, 4.0, 2.0, 3.0]), 1).unwrap();
         assert_eq!(found.interval, Some(Interval { low: 1.0, high: 5.0 }));
     }
 
     #[test]
-    fn processes_that_all_gave_the_same_have_an_interval_without_width() {
+    fn equal_processes_have_a_zero_width_interval() {
         let found = median_over_processes(&constants(&[7e9; 5]), 1).unwrap();
         assert_eq!(found.interval, Some(Interval { low: 7e9, high: 7e9 }));
     }
 
     #[test]
-    fn more_samples_within_processes_do_not_make_up_for_few_processes() {
+    fn more_samples_per_process_do_not_narrow_the_interval() {
         let spread = |n: usize| {
             let around = |centre: f64| {
                 process(
@@ -253,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_the_one_worked_by_hand() {
+    fn tail_matches_hand_calculation() {
         // t₀.₉₇₅ with 4 degrees of freedom is 2.776445; times √(5/4) it is 3.104160, above which lie 0.000954.
         assert!((expanded_tail(5.0).unwrap() - 0.000_954).abs() < 2e-6);
         assert!((expanded_tail(1e6).unwrap() - 0.025).abs() < 1e-5);
     }
 
     #[test]
-    fn drawn_medians_are_distributed_as_those_of_resamples() {
+    fn drawn_medians_match_resampled_medians() {
         let mut random = ChaCha8Rng::seed_from_u64(3);
         for n in [1, 2, 5, 8] {
             let values: Vec<f64> = (0..n).map(|i| f64::from(i * i)).collect();
@@ -281,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_interval() {
+    fn same_seed_gives_the_same_interval() {
         let processes: Vec<Process> = (0..7)
             .map(|i| process(&[f64::from(i), f64::from(i) + 0.3, f64::from(i) + 0.4]))
             .collect();

@@ -3,18 +3,18 @@
 use crate::{
     Estimate, Interval,
     estimate::Z,
-    mann_whitney::{convolved, smallest_p_within},
+    mann_whitney::{convolve, smallest_p_within},
 };
 
-/// Maximum number of values in both samples for which the null distribution is counted exactly.
-const COUNT_UP_TO: usize = 40;
+/// Maximum number of values, over all samples, for which the null distribution is counted exactly.
+const MAX_EXACT_VALUES: usize = 40;
 
-/// Estimates the Hodges–Lehmann ratio: the median of all quotients of a `numerator` by a `denominator`. It is the factor that aligns the
-/// samples (Hodges and Lehmann 1963, doi:10.1214/aoms/1177704172, on logarithms).
+/// Estimates the Hodges–Lehmann ratio: the median of all quotients of a numerator and a denominator. Multiplying the denominators by this
+/// factor aligns the samples (Hodges and Lehmann 1963, doi:10.1214/aoms/1177704172, on logarithms).
 ///
 /// The interval contains every factor that a two-sided Mann–Whitney test does not reject at 5 %, so it excludes 1 exactly if the test is
-/// significant; its coverage is at least 95 %. There is no interval if no values of such small samples could be significant (three against
-/// three). `n` is the size of the smaller sample. Returns `None` if a sample is empty or a value is not positive and finite.
+/// significant; its coverage is at least 95 %. There is no interval if the samples are too small for significance (three against three).
+/// `n` is the size of the smaller sample. Returns `None` if a sample is empty or a value is not positive and finite.
 ///
 /// Takes two seconds for a million values, without additional memory.
 pub fn hodges_lehmann_ratio(numerator: &[f64], denominator: &[f64]) -> Option<Estimate> {
@@ -33,16 +33,19 @@ pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimat
             values
         })
     };
-    let sorted_both = |(numerator, denominator): &(&[f64], &[f64])| {
+    let sorted_pair = |(numerator, denominator): &(&[f64], &[f64])| {
         Some(Quotients {
             numerator: sorted(numerator)?,
             denominator: sorted(denominator)?,
         })
     };
-    let quotients: Vec<Quotients> = pairs.iter().map(sorted_both).collect::<Option<_>>()?;
+    let quotients: Vec<Quotients> = pairs.iter().map(sorted_pair).collect::<Option<_>>()?;
     let count: u64 = quotients.iter().map(Quotients::count).sum();
     let last = count.checked_sub(1)?;
-    let (lower, upper) = (nth(&quotients, last / 2), nth(&quotients, count / 2));
+    let (lower, upper) = (
+        nth_quotient(&quotients, last / 2),
+        nth_quotient(&quotients, count / 2),
+    );
     // The geometric mean of the two middle quotients, so that swapping the samples gives the reciprocal.
     let value = if lower == upper {
         lower
@@ -50,9 +53,9 @@ pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimat
         lower.sqrt() * upper.sqrt()
     };
     let sizes: Vec<(usize, usize)> = pairs.iter().map(|(n, m)| (n.len(), m.len())).collect();
-    let interval = left_out(&sizes).map(|outside| Interval {
-        low: nth(&quotients, outside).min(value),
-        high: nth(&quotients, last - outside).max(value),
+    let interval = quotients_outside(&sizes).map(|outside| Interval {
+        low: nth_quotient(&quotients, outside).min(value),
+        high: nth_quotient(&quotients, last - outside).max(value),
     });
     let n: usize = sizes.iter().map(|(n, m)| n.min(m)).sum();
     value.is_finite().then_some(Estimate {
@@ -64,45 +67,45 @@ pub fn hodges_lehmann_ratio_within(pairs: &[(&[f64], &[f64])]) -> Option<Estimat
 }
 
 /// Returns the number of quotients beyond each end of the interval: the largest c with P(U ≤ c) at most half of 5 %.
-fn left_out(sizes: &[(usize, usize)]) -> Option<u64> {
+fn quotients_outside(sizes: &[(usize, usize)]) -> Option<u64> {
     let tail = (1.0 - crate::CONFIDENCE) / 2.0;
     if smallest_p_within(sizes) > 2.0 * tail {
         return None;
     }
-    if sizes.iter().map(|(n, m)| n + m).sum::<usize>() > COUNT_UP_TO {
+    if sizes.iter().map(|(n, m)| n + m).sum::<usize>() > MAX_EXACT_VALUES {
         let sizes = || sizes.iter().map(|(n, m)| (*n as f64, *m as f64));
         let middle: f64 = sizes().map(|(n, m)| n * m / 2.0).sum();
         let variance: f64 = sizes().map(|(n, m)| n * m * (n + m + 1.0) / 12.0).sum();
         let beyond = (middle - Z * variance.sqrt() - 0.5).floor();
         return Some(beyond.max(0.0) as u64);
     }
-    let ways = sizes
+    let counts = sizes
         .iter()
-        .map(|(n, m)| ways(*n, *m))
-        .reduce(|all, these| convolved(&all, &these))?;
-    let total: f64 = ways.iter().sum();
+        .map(|(n, m)| order_counts(*n, *m))
+        .reduce(|all, these| convolve(&all, &these))?;
+    let total: f64 = counts.iter().sum();
     let mut below = 0.0;
-    let counted = ways.iter().take_while(|ways| {
-        below += **ways;
+    let outside = counts.iter().take_while(|count| {
+        below += **count;
         below <= tail * total
     });
-    (counted.count() as u64).checked_sub(1)
+    (outside.count() as u64).checked_sub(1)
 }
 
 /// Counts, for each u, the orders of n and m distinct values in which the first sample's value is larger in u pairs.
-fn ways(n: usize, m: usize) -> Vec<f64> {
+fn order_counts(n: usize, m: usize) -> Vec<f64> {
     // Gaussian binomial coefficient (n+m choose n): multiply by (1 − x^(m+i)) and divide by (1 − x^i), for i from 1 to n.
-    let mut ways = vec![0.0; n * m + 1];
-    ways[0] = 1.0;
+    let mut counts = vec![0.0; n * m + 1];
+    counts[0] = 1.0;
     for i in 1..=n {
-        for u in (m + i..ways.len()).rev() {
-            ways[u] -= ways[u - m - i];
+        for u in (m + i..counts.len()).rev() {
+            counts[u] -= counts[u - m - i];
         }
-        for u in i..ways.len() {
-            ways[u] += ways[u - i];
+        for u in i..counts.len() {
+            counts[u] += counts[u - i];
         }
     }
-    ways
+    counts
 }
 
 /// All quotients of two sorted samples, computed on demand.
@@ -131,7 +134,7 @@ impl Quotients {
 
 /// Returns the quotient with `below` others before it in sorted order. Bisects the bits of positive floats, which are ordered like their
 /// values. Division rounds monotonically, so counting needs one pass along both samples of a pair.
-fn nth(pairs: &[Quotients], below: u64) -> f64 {
+fn nth_quotient(pairs: &[Quotients], below: u64) -> f64 {
     let (mut low, mut high) = (0, f64::INFINITY.to_bits());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -161,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_is_the_middle_quotient() {
+    fn ratio_is_the_median_quotient() {
         // The quotients 2/1 3/1 8/1 2/4 3/4 8/4 2/5 3/5 8/5 are in order 0.4 0.5 0.6 0.75 1.6 2 2 3 8.
         let found = hodges_lehmann_ratio(&[8.0, 2.0, 3.0], &[5.0, 1.0, 4.0]).unwrap();
         assert_eq!((found.value, found.interval, found.n), (1.6, None, 3));
@@ -170,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn four_against_four_reach_from_the_smallest_quotient_to_the_largest() {
+    fn interval_of_four_against_four_spans_all_quotients() {
         // P(U ≤ 0) = 1/70 and P(U ≤ 1) = 2/70 > 0.025.
         assert_eq!(
             ends(&[10.0, 11.0, 12.0, 13.0], &[1.0, 1.25, 2.0, 4.0]),
@@ -179,41 +182,47 @@ mod tests {
     }
 
     #[test]
-    fn five_against_five_leave_out_two_quotients_at_each_end() {
+    fn exact_ranks_match_printed_tables() {
         // P(U ≤ 2) = 4/252 = 0.016, P(U ≤ 3) = 7/252 = 0.028.
-        let left_out = |n, m| left_out(&[(n, m)]);
-        assert_eq!(left_out(5, 5), Some(2));
-        assert_eq!(left_out(4, 4), Some(0));
-        assert_eq!(left_out(3, 3), None);
-        assert_eq!(left_out(3, 5), Some(0), "P(U ≤ 0) = 1/56");
+        let quotients_outside = |n, m| quotients_outside(&[(n, m)]);
+        assert_eq!(quotients_outside(5, 5), Some(2));
+        assert_eq!(quotients_outside(4, 4), Some(0));
+        assert_eq!(quotients_outside(3, 3), None);
+        assert_eq!(quotients_outside(3, 5), Some(0), "P(U ≤ 0) = 1/56");
         // Critical values from tables, two-sided 5 %: 20 against 20: 127, 10 against 10: 23.
-        assert_eq!((left_out(10, 10), left_out(20, 20)), (Some(23), Some(127)));
+        assert_eq!(
+            (quotients_outside(10, 10), quotients_outside(20, 20)),
+            (Some(23), Some(127))
+        );
     }
 
     #[test]
-    fn counted_and_approximate_ends_meet() {
+    fn approximate_ranks_match_printed_tables() {
         // 21 · 20 / 2 − 1.96 · √(21·20·42/12) − 0.5 = 210 − 1.96 · 38.34 − 0.5 = 134.35. Tables also list 134.
-        assert_eq!(left_out(&[(21, 20)]), Some(134));
+        assert_eq!(quotients_outside(&[(21, 20)]), Some(134));
     }
 
     #[test]
-    fn quotients_within_pairs_do_not_see_what_pairs_differ_in() {
+    fn differences_between_pairs_cancel_out() {
         // Twice as long under each of six seeds, whose times differ by a factor of a thousand.
         let seeds: Vec<([f64; 1], [f64; 1])> = (0..6)
             .map(|seed| ([2.0 * 4f64.powi(seed)], [4f64.powi(seed)]))
             .collect();
         let pairs: Vec<(&[f64], &[f64])> = seeds.iter().map(|(a, b)| (a.as_slice(), b.as_slice())).collect();
-        let of = |pairs: &[(&[f64], &[f64])]| hodges_lehmann_ratio_within(pairs).unwrap();
-        let interval = of(&pairs).interval.unwrap();
-        assert_eq!((of(&pairs).value, interval.low, interval.high), (2.0, 2.0, 2.0));
-        assert_eq!(of(&pairs[..5]).interval, None, "2 of 2⁵ is more than 5 %");
+        let estimate = |pairs: &[(&[f64], &[f64])]| hodges_lehmann_ratio_within(pairs).unwrap();
+        let interval = estimate(&pairs).interval.unwrap();
+        assert_eq!(
+            (estimate(&pairs).value, interval.low, interval.high),
+            (2.0, 2.0, 2.0)
+        );
+        assert_eq!(estimate(&pairs[..5]).interval, None, "2 of 2⁵ is more than 5 %");
         let pooled = |pick: fn(&([f64; 1], [f64; 1])) -> f64| seeds.iter().map(pick).collect::<Vec<_>>();
         assert!(ends(&pooled(|seed| seed.0[0]), &pooled(|seed| seed.1[0])).0 < 1.0);
         assert_eq!(hodges_lehmann_ratio_within(&[]), None);
     }
 
     #[test]
-    fn values_without_a_ratio_have_none() {
+    fn invalid_values_have_no_ratio() {
         assert_eq!(hodges_lehmann_ratio(&[], &[1.0]), None);
         assert_eq!(hodges_lehmann_ratio(&[1.0], &[0.0]), None);
         assert_eq!(hodges_lehmann_ratio(&[-1.0], &[1.0]), None);
@@ -222,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_quotient_is_found_where_sorting_puts_it(
+        fn nth_quotient_matches_sorting(
             numerator in proptest::collection::vec(0.1f64..10.0, 1..12),
             denominator in proptest::collection::vec(0.1f64..10.0, 1..12), at in any::<proptest::sample::Index>(),
         ) {
@@ -231,11 +240,11 @@ mod tests {
             let at = at.index(all.len());
             let sorted = |mut values: Vec<f64>| { values.sort_by(f64::total_cmp); values };
             let quotients = Quotients { numerator: sorted(numerator), denominator: sorted(denominator) };
-            prop_assert_eq!(nth(&[quotients], at as u64), all[at]);
+            prop_assert_eq!(nth_quotient(&[quotients], at as u64), all[at]);
         }
 
         #[test]
-        fn the_interval_leaves_out_one_just_when_the_test_tells_the_samples_apart(
+        fn interval_excludes_one_exactly_if_the_test_rejects(
             first in proptest::collection::vec(0.5f64..2.0, 4..10), second in proptest::collection::vec(0.5f64..3.0, 4..10),
         ) {
             let (low, high) = ends(&first, &second);

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_counts_for_all_and_the_next_for_the_rest() {
+    fn adjusted_values_match_hand_calculation() {
         // 4·0.01, 3·0.02, 2·0.03, max(0.06, 0.04).
         let adjusted = holm(&[0.02, 0.04, 0.01, 0.03]);
         let expected = [0.06, 0.06, 0.04, 0.06];
@@ -33,14 +33,14 @@ mod tests {
     }
 
     #[test]
-    fn one_test_stays_as_it_is_and_none_is_none() {
+    fn single_value_is_unchanged_and_empty_input_stays_empty() {
         assert_eq!(holm(&[0.03]), [0.03]);
         assert!(holm(&[]).is_empty());
         assert_eq!(holm(&[0.5, 0.9]), [1.0, 1.0]);
     }
 
     #[test]
-    fn what_is_not_a_number_is_not_a_test() {
+    fn nan_is_not_counted_as_a_test() {
         let adjusted = holm(&[f64::NAN, 0.02]);
         assert!(adjusted[0].is_nan());
         assert_eq!(adjusted[1], 0.02);
@@ -48,9 +48,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn adjusting_never_lowers_and_never_exceeds_bonferroni(p in proptest::collection::vec(0.0f64..1.0, 1..20)) {
+        fn adjusted_values_lie_between_raw_and_bonferroni(p in proptest::collection::vec(0.0f64..1.0, 1..20)) {
             let adjusted = holm(&p);
-            prop_assert!(p.iter().zip(&adjusted).all(|(p, a)| p <= a && *a <= (p * 20.0).max(*a).min(1.0)));
+            prop_assert!(p.iter().zip(&adjusted).all(|(p, a)| p <= a && *a <= (p * 20.0).min(1.0)));
             let smallest = p.iter().copied().fold(1.0, f64::min);
             prop_assert!((adjusted.iter().copied().fold(1.0, f64::min) - (smallest * p.len() as f64).min(1.0)).abs() < 1e-12);
         }

@@ -1,50 +1,50 @@
-//! Serial dependence of samples. Confidence intervals assume that samples are independent of the time at which they were taken.
+//! SerialDependence dependence of samples. Confidence intervals assume that samples are independent of the time at which they were taken.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::{Sample, ranks::midranks};
 
 /// Minimum number of samples.
-const FROM: usize = 10;
+const MIN_VALUES: usize = 10;
 
 /// Minimum relative drift that is reported. Among a million samples, any drift is significant.
-const DRIFT_FROM: f64 = 0.01;
+const MIN_DRIFT: f64 = 0.01;
 
-/// Significance level of a drift. It is strict because most cells do not drift, and frequent false warnings are ignored.
+/// Significance level of a drift. It is strict because most cells do not drift, and readers ignore warnings that are often false.
 const DRIFT_LEVEL: f64 = 0.001;
 
 /// Minimum autocorrelation that is reported. At this value, the effective sample size of n samples is n/2.
-const AUTOCORRELATION_FROM: f64 = 1.0 / 3.0;
+const MIN_AUTOCORRELATION: f64 = 1.0 / 3.0;
 
 /// Dependence of samples on their order.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Serial {
-    /// Median of the second half / median of the first half − 1. Not finite if the latter is 0.
+pub struct SerialDependence {
+    /// Median of the second half of the samples / median of the first half − 1. Not finite if the median of the first half is 0.
     pub drift: f64,
     /// Two-sided p-value of Spearman's rank correlation with time.
     pub drift_p: f64,
-    /// Correlation of each sample with the next; 0 if all are equal.
+    /// Correlation of each sample with the next one; 0 if all samples are equal.
     pub autocorrelation: f64,
-    /// Effective sample size n·(1 − r)/(1 + r), at most n. The interval is as precise as one of this many independent samples.
+    /// Effective sample size n·(1 − r)/(1 + r), at most n: the number of independent samples that give an equally precise interval.
     pub effective_samples: f64,
 }
 
-impl Serial {
+impl SerialDependence {
     /// Returns true if the times drift significantly by 1 % or more.
     pub fn drifts(&self) -> bool {
-        // Negated so that a drift that is not finite counts.
-        self.drift_p <= DRIFT_LEVEL && (self.drift.abs() >= DRIFT_FROM || !self.drift.is_finite())
+        // A drift that is not finite, after a median of 0, counts.
+        self.drift_p <= DRIFT_LEVEL && (self.drift.abs() >= MIN_DRIFT || !self.drift.is_finite())
     }
 
     /// Returns true if the autocorrelation is so high that the interval of the median is too narrow by about 30 % or more.
-    pub fn depends(&self) -> bool {
-        self.autocorrelation >= AUTOCORRELATION_FROM
+    pub fn is_autocorrelated(&self) -> bool {
+        self.autocorrelation >= MIN_AUTOCORRELATION
     }
 }
 
 /// Analyses samples in the order in which they were taken. Returns `None` for fewer than ten, or if one is not finite.
-pub fn serial(values: &[f64]) -> Option<Serial> {
-    if values.len() < FROM {
+pub fn serial_dependence(values: &[f64]) -> Option<SerialDependence> {
+    if values.len() < MIN_VALUES {
         return None;
     }
     let median = |part: &[f64]| Sample::new(part.iter().copied()).map(|part| part.median());
@@ -54,7 +54,7 @@ pub fn serial(values: &[f64]) -> Option<Serial> {
     let autocorrelation = autocorrelation(values);
     // One outlier changes the estimate by about 1/n. The limit avoids an effective sample size of 0.
     let r = autocorrelation.clamp(0.0, 1.0 - 1.0 / n);
-    Some(Serial {
+    Some(SerialDependence {
         drift: after / before - 1.0,
         drift_p: trend_p(values),
         autocorrelation,
@@ -66,16 +66,16 @@ pub fn serial(values: &[f64]) -> Option<Serial> {
 fn trend_p(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let (ranks, _) = midranks(values);
-    let middle = (n + 1.0) / 2.0;
-    let (mut together, mut squares) = (0.0, 0.0);
+    let mean_rank = (n + 1.0) / 2.0;
+    let (mut products, mut squares) = (0.0, 0.0);
     for (at, rank) in ranks.iter().enumerate() {
-        together += (rank - middle) * (at as f64 + 1.0 - middle);
-        squares += (rank - middle).powi(2);
+        products += (rank - mean_rank) * (at as f64 + 1.0 - mean_rank);
+        squares += (rank - mean_rank).powi(2);
     }
     if squares == 0.0 {
         return 1.0;
     }
-    let rho = together / (squares * n * (n * n - 1.0) / 12.0).sqrt();
+    let rho = products / (squares * n * (n * n - 1.0) / 12.0).sqrt();
     let t = rho.abs() * ((n - 2.0) / ((1.0 - rho) * (1.0 + rho)).max(0.0)).sqrt();
     StudentsT::new(0.0, 1.0, n - 2.0).map_or(1.0, |student| (2.0 * student.sf(t)).min(1.0))
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_autocorrelation_is_the_one_worked_by_hand() {
+    fn autocorrelation_matches_hand_calculation() {
         // The mean is 2 and the deviations are −1 1 −1 1. The sum of products is −3, the sum of squares 4.
         assert_eq!(autocorrelation(&[1.0, 3.0, 1.0, 3.0]), -0.75);
         assert_eq!(autocorrelation(&[1.0, 1.0, 3.0, 3.0]), 0.25);
@@ -111,36 +111,36 @@ mod tests {
     }
 
     #[test]
-    fn noise_neither_drifts_nor_depends() {
+    fn independent_noise_is_rarely_flagged() {
         let flagged = (0..200)
             .filter(|seed| {
-                let found = serial(&noise(100, *seed)).unwrap();
-                found.drifts() || found.depends()
+                let found = serial_dependence(&noise(100, *seed)).unwrap();
+                found.drifts() || found.is_autocorrelated()
             })
             .count();
         assert!(flagged <= 3, "{flagged} of 200");
     }
 
     #[test]
-    fn a_clock_that_slows_down_by_five_percent_drifts() {
+    fn gradual_slowdown_is_reported_as_drift() {
         let slowing: Vec<f64> = noise(100, 1)
             .iter()
             .enumerate()
             .map(|(i, value)| value * (1.0 + 0.001 * i as f64))
             .collect();
-        let found = serial(&slowing).unwrap();
+        let found = serial_dependence(&slowing).unwrap();
         assert!(found.drifts() && (0.03..0.07).contains(&found.drift), "{found:?}");
     }
 
     #[test]
-    fn a_drift_that_is_sure_and_tiny_is_none() {
+    fn significant_drift_below_the_minimum_is_ignored() {
         let tiny: Vec<f64> = (0..1_000).map(|i| 1.0 + 1e-6 * f64::from(i)).collect();
-        let found = serial(&tiny).unwrap();
+        let found = serial_dependence(&tiny).unwrap();
         assert!(found.drift_p < 1e-9 && !found.drifts());
     }
 
     #[test]
-    fn values_that_follow_each_other_count_for_less() {
+    fn autocorrelation_reduces_the_effective_sample_size() {
         let mut random = ChaCha8Rng::seed_from_u64(2);
         let mut value = 0.0;
         let following: Vec<f64> = (0..2_000)
@@ -149,22 +149,22 @@ mod tests {
                 value
             })
             .collect();
-        let found = serial(&following).unwrap();
+        let found = serial_dependence(&following).unwrap();
         // (1 − 0.8)/(1 + 0.8) = 0.111.
         assert!(
-            found.depends() && (180.0..270.0).contains(&found.effective_samples),
+            found.is_autocorrelated() && (180.0..270.0).contains(&found.effective_samples),
             "{found:?}"
         );
     }
 
     #[test]
-    fn equal_values_show_nothing() {
-        let found = serial(&[3.0; 30]).unwrap();
+    fn equal_values_have_no_drift_or_autocorrelation() {
+        let found = serial_dependence(&[3.0; 30]).unwrap();
         assert_eq!(
             (found.drift, found.drift_p, found.effective_samples),
             (0.0, 1.0, 30.0)
         );
-        assert_eq!(serial(&[3.0; 9]), None);
-        assert_eq!(serial(&[f64::NAN; 30]), None);
+        assert_eq!(serial_dependence(&[3.0; 9]), None);
+        assert_eq!(serial_dependence(&[f64::NAN; 30]), None);
     }
 }

@@ -41,31 +41,31 @@ mod welch;
 
 pub use binomial::{exact_share, wilson};
 pub use bootstrap::{RESAMPLES, bca_interval, bootstrap_interval};
-pub use change_points::{CHANGE_POINT_LEVEL, CHANGE_POINT_RUNS, ChangePoint, change_points};
+pub use change_points::{CHANGE_POINT_LEVEL, CHANGE_POINT_MAX_RUNS, ChangePoint, change_points};
 pub use claims::{Finding, Tested, test_claim};
 pub use clusters::{Cluster, MIN_CLUSTERS, cluster_interval};
 pub use equivalence::{Equivalence, equivalence, equivalent_curves};
 pub use estimate::{CONFIDENCE, Estimate, Interval};
 pub use evidence::{Evidence, MIN_SEEDS, endings_missing};
 pub use gate::{
-    Change, Compared, GATE_DRIFT_FROM, GATE_LEAST_DEVIATION, GATE_LEVEL, GATE_MOST_DRIFT, GATE_NO_MACHINE,
-    GATE_POWER, GATE_REPEATS, GateVerdict, Rules, examples_error, gate,
+    Change, Compared, GATE_LEVEL, GATE_MAX_DRIFT, GATE_MIN_DEVIATION, GATE_MIN_DRIFT_CELLS,
+    GATE_MIN_PROGRAM_SHIFT, GATE_POWER, GATE_REPEATS, GateVerdict, Rules, examples_error, gate,
 };
 pub use hierarchical::{MIN_PROCESSES, Process, median_over_processes};
 pub use hodges_lehmann::{hodges_lehmann_ratio, hodges_lehmann_ratio_within};
 pub use holm::holm;
-pub use independence::{Serial, serial};
+pub use independence::{SerialDependence, serial_dependence};
 pub use mann_whitney::{MannWhitney, mann_whitney, mann_whitney_within, smallest_p};
 pub use mcnemar::{PairedAccuracy, accuracy_difference, mcnemar, paired_accuracy};
-pub use median::{MEDIAN_INTERVAL_FROM, median, median_interval};
-pub use noise_fence::{FENCE_FROM, FENCE_RUNS, noise_fence};
+pub use median::{MEDIAN_INTERVAL_MIN_VALUES, median, median_interval};
+pub use noise_fence::{FENCE_MAX_RUNS, FENCE_MIN_RUNS, noise_fence};
 pub use over_seeds::mean_over_seeds;
-pub use prior::{MIN_KIN, Prior, prior};
+pub use prior::{MIN_PRIOR_GROUPS, Prior, prior};
 pub use range::range_counts;
 pub use ratio::ratio;
 pub use relevance::{Floor, Scale};
 pub use sample::Sample;
-pub use sensitivity::{Sensitivity, TOLERATED_LOSS, fewest_bits, keeps};
+pub use sensitivity::{Sensitivity, TOLERATED_LOSS, keeps, min_bits};
 pub use signed_rank::{Paired, paired};
 pub use spread::{Label, OUTLIER_BEYOND, label_outliers, median_absolute_deviation};
 pub use stopping::{

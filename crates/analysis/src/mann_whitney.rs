@@ -5,9 +5,9 @@ use crate::{
     ranks::{Ties, midranks},
 };
 
-/// Maximum number of values in both samples for which the null distribution is counted exactly, including ties. `f64` represents 40 choose
-/// 20 exactly, and the normal approximation is accurate to a tenth of a point for more values.
-const COUNT_UP_TO: usize = 40;
+/// Maximum number of values, over all samples, for which the null distribution is counted exactly, including ties. `f64` represents 40
+/// choose 20 exactly, and the normal approximation is accurate to a tenth of a point for more values.
+const MAX_EXACT_VALUES: usize = 40;
 
 /// Result of a two-sided Mann–Whitney test.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,10 +39,10 @@ pub fn mann_whitney_within(pairs: &[(&[f64], &[f64])]) -> Option<MannWhitney> {
     let values: usize = ranked.iter().map(|pair| pair.ranks.len()).sum();
     Some(MannWhitney {
         u: ranked.iter().map(Ranked::u).sum(),
-        p: if values <= COUNT_UP_TO {
-            dealt(&ranked)
+        p: if values <= MAX_EXACT_VALUES {
+            exact_p(&ranked)
         } else {
-            approximate(&ranked)
+            approximate_p(&ranked)
         },
     })
 }
@@ -103,7 +103,7 @@ impl Ranked {
     }
 
     /// Counts, for each doubled sum, the assignments in which the first sample's ranks have this sum.
-    fn ways(&self) -> Vec<f64> {
+    fn assignment_counts(&self) -> Vec<f64> {
         let doubled = self.doubled();
         let sums = doubled.iter().sum::<usize>() + 1;
         // ways[k][s]: number of sets of k ranks whose doubled sum is s.
@@ -122,15 +122,15 @@ impl Ranked {
 }
 
 /// Computes the exact p-value from all assignments of ranks, pair by pair.
-fn dealt(pairs: &[Ranked]) -> f64 {
+fn exact_p(pairs: &[Ranked]) -> f64 {
     let observed: usize = pairs
         .iter()
         .map(|pair| pair.doubled()[..pair.first].iter().sum::<usize>())
         .sum();
     let ways = pairs
         .iter()
-        .map(Ranked::ways)
-        .reduce(|all, these| convolved(&all, &these));
+        .map(Ranked::assignment_counts)
+        .reduce(|all, these| convolve(&all, &these));
     let ways = ways.unwrap_or_default();
     let total: f64 = ways.iter().sum();
     let below: f64 = ways[..=observed].iter().sum();
@@ -138,8 +138,8 @@ fn dealt(pairs: &[Ranked]) -> f64 {
     (2.0 * below.min(above) / total).min(1.0)
 }
 
-/// Convolves two counts: the number of ways in which the sum of two sums can occur.
-pub(crate) fn convolved(first: &[f64], second: &[f64]) -> Vec<f64> {
+/// Convolves two distributions of counts: returns the counts of the sum.
+pub(crate) fn convolve(first: &[f64], second: &[f64]) -> Vec<f64> {
     let mut ways = vec![0.0; first.len() + second.len() - 1];
     for (i, a) in first.iter().enumerate().filter(|(_, a)| **a != 0.0) {
         for (sum, b) in ways[i..].iter_mut().zip(second) {
@@ -149,17 +149,17 @@ pub(crate) fn convolved(first: &[f64], second: &[f64]) -> Vec<f64> {
     ways
 }
 
-fn approximate(pairs: &[Ranked]) -> f64 {
+fn approximate_p(pairs: &[Ranked]) -> f64 {
     let variance: f64 = pairs.iter().map(Ranked::variance).sum();
     if variance <= 0.0 {
         return 1.0;
     }
-    let beyond = |pair: &Ranked| {
+    let deviation = |pair: &Ranked| {
         let (n, m) = pair.sizes();
         pair.u() - n * m / 2.0
     };
-    let distance = (pairs.iter().map(beyond).sum::<f64>().abs() - 0.5).max(0.0);
-    (2.0 * normal::above(distance / variance.sqrt())).min(1.0)
+    let distance = (pairs.iter().map(deviation).sum::<f64>().abs() - 0.5).max(0.0);
+    (2.0 * normal::upper_tail(distance / variance.sqrt())).min(1.0)
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn three_against_three_that_are_apart_give_a_tenth() {
+    fn smallest_p_of_three_against_three_is_one_tenth() {
         let test = mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).unwrap();
         assert_eq!(test.u, 0.0);
         assert!((test.p - 0.1).abs() < 1e-12, "2 of the 20 assignments");
@@ -183,26 +183,26 @@ mod tests {
     }
 
     #[test]
-    fn ties_are_counted_and_not_guessed() {
+    fn p_value_is_exact_with_ties() {
         // Ranks 1, 2.5 | 2.5, 4. The six assignments have the sums 3.5 3.5 5 5 6.5 6.5; two of them are at most 3.5, so p = 2 · 2/6.
         assert!((p(&[1.0, 2.0], &[2.0, 3.0]) - 4.0 / 6.0).abs() < 1e-12);
     }
 
     #[test]
-    fn equal_values_say_nothing() {
+    fn equal_values_have_a_p_value_of_1() {
         assert_eq!(p(&[2.0; 4], &[2.0; 5]), 1.0);
         assert_eq!(p(&[2.0; 40], &[2.0; 50]), 1.0);
     }
 
     #[test]
-    fn one_against_one_says_nothing() {
+    fn one_against_one_has_a_p_value_of_1() {
         assert_eq!(p(&[1.0], &[2.0]), 1.0);
         assert_eq!(mann_whitney(&[], &[1.0]), None);
         assert_eq!(mann_whitney(&[f64::NAN], &[1.0]), None);
     }
 
     #[test]
-    fn pairs_of_single_values_are_signs_and_pairs_of_two_are_dealt_one_by_one() {
+    fn values_are_compared_only_within_pairs() {
         let single = |n: usize| mann_whitney_within(&vec![(&[2.0][..], &[1.0][..]); n]).unwrap().p;
         assert!((single(5) - 2.0 / 32.0).abs() < 1e-12 && (single(6) - 2.0 / 64.0).abs() < 1e-12);
         // Of the 6 · 6 assignments, one is as extreme on either side.
@@ -215,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn counting_and_the_normal_law_meet() {
+    fn exact_and_approximate_p_values_agree() {
         let first: Vec<f64> = (0..20).map(|i| f64::from(i) * 1.37 % 1.0).collect();
         let second: Vec<f64> = (0..20).map(|i| f64::from(i) * 0.61 % 1.0 + 0.15).collect();
         let counted = mann_whitney(&first, &second).unwrap();
         let ranked = Ranked::new(&first, &second).unwrap();
-        assert!((counted.p - approximate(&[ranked])).abs() < 2e-3);
+        assert!((counted.p - approximate_p(&[ranked])).abs() < 2e-3);
     }
 
     proptest! {
         #[test]
-        fn the_order_of_the_samples_does_not_matter(
+        fn swapping_the_samples_keeps_the_p_value(
             first in proptest::collection::vec((0u8..9).prop_map(f64::from), 1..9),
             second in proptest::collection::vec((0u8..9).prop_map(f64::from), 1..9),
         ) {

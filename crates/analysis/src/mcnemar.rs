@@ -18,8 +18,8 @@ pub struct PairedAccuracy {
 /// Compares the correctness of two settings example by example. Returns `None` if the slices differ in length or are empty.
 ///
 /// Examples that both settings predict correctly, or both incorrectly, contain no information on which is better. If neither is better, the
-/// others are tosses of a fair coin (McNemar 1947, doi:10.1007/BF02295996). The result is valid for these examples and these weights. For
-/// the variation over seeds, use [`crate::paired`].
+/// other examples are tosses of a fair coin (McNemar 1947, doi:10.1007/BF02295996). The result is valid for these examples and these
+/// weights. For the variation over seeds, use [`crate::paired`].
 pub fn paired_accuracy(first: &[bool], second: &[bool]) -> Option<PairedAccuracy> {
     if first.len() != second.len() || first.is_empty() {
         return None;
@@ -42,7 +42,7 @@ pub fn paired_accuracy(first: &[bool], second: &[bool]) -> Option<PairedAccuracy
 
 /// Computes the two-sided p-value of McNemar's exact test from the numbers of examples that only one setting predicts correctly.
 pub fn mcnemar(only_first: u64, only_second: u64) -> f64 {
-    (2.0 * binomial_half::at_most(only_first.min(only_second), only_first + only_second)).min(1.0)
+    (2.0 * binomial_half::cdf(only_first.min(only_second), only_first + only_second)).min(1.0)
 }
 
 /// Estimates accuracy of the first − accuracy of the second over `n` examples, from the numbers of examples that only one predicts
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_p_value_is_that_of_tossing_a_coin() {
+    fn p_value_matches_the_binomial_distribution() {
         assert!((mcnemar(0, 5) - 2.0 / 32.0).abs() < 1e-12);
         assert!((mcnemar(1, 5) - 2.0 * 7.0 / 64.0).abs() < 1e-12);
         assert_eq!(mcnemar(3, 3), 1.0);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_counted_by_who_was_right() {
+    fn pairs_are_counted_by_correctness() {
         let first = [true, true, false, true, false];
         let second = [true, false, false, false, true];
         let found = paired_accuracy(&first, &second).unwrap();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_the_one_worked_by_hand() {
+    fn interval_matches_hand_calculation_and_statpsych() {
         // n = 98, 9 and 4 apart: shares 0.1 and 0.05, half-width 1.96·√((0.15 − 0.0025)/100) = 0.075273.
         let interval = accuracy_difference(9, 4, 98).interval.unwrap();
         assert!((interval.low + 0.025_273).abs() < 1e-6 && (interval.high - 0.125_273).abs() < 1e-6);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_agree_everywhere_still_have_an_interval() {
+    fn equal_predictions_have_an_interval() {
         let interval = accuracy_difference(0, 0, 100).interval.unwrap();
         assert!(interval.low < 0.0 && interval.high > 0.0);
     }

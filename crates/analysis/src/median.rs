@@ -4,7 +4,7 @@ use crate::{CONFIDENCE, Estimate, Interval, Sample, binomial_half};
 
 /// Minimum number of values for an interval of the median at [`CONFIDENCE`]. The range of five values covers it with probability 1 − 2/2⁵ =
 /// 93.75 % only.
-pub const MEDIAN_INTERVAL_FROM: usize = 6;
+pub const MEDIAN_INTERVAL_MIN_VALUES: usize = 6;
 
 /// Estimates the median with its interval from order statistics, see [`median_interval`]. Returns `None` if there is no value or one is not
 /// finite.
@@ -26,10 +26,10 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<Estimate> {
 /// values between the ends are tied, as with a coarse clock, the wider step is used: its coverage is sufficient for any distribution,
 /// whereas interpolation requires values between the ticks.
 ///
-/// Returns `None` for fewer than [`MEDIAN_INTERVAL_FROM`] values.
+/// Returns `None` for fewer than [`MEDIAN_INTERVAL_MIN_VALUES`] values.
 pub fn median_interval(sample: &Sample) -> Option<Interval> {
     let values = sample.sorted();
-    let ranks = Ranks::of(values.len())?;
+    let ranks = Ranks::new(values.len())?;
     Some(ranks.interval(&values[ranks.outer..values.len() - ranks.outer]))
 }
 
@@ -43,23 +43,26 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    pub(crate) fn of(n: usize) -> Option<Self> {
+    pub(crate) fn new(n: usize) -> Option<Self> {
         let tail = (1.0 - CONFIDENCE) / 2.0;
-        if n < MEDIAN_INTERVAL_FROM {
+        if n < MEDIAN_INTERVAL_MIN_VALUES {
             return None;
         }
-        let beyond = |outer: usize| binomial_half::at_most(outer as u64, n as u64);
+        let tail_probability = |outer: usize| binomial_half::cdf(outer as u64, n as u64);
         // Bisects for the largest count whose tail is small enough. The normal approximation would only give an initial guess.
         let (mut outer, mut too_many) = (0, n / 2);
         while too_many - outer > 1 {
             let middle = outer + (too_many - outer) / 2;
-            if beyond(middle) <= tail {
+            if tail_probability(middle) <= tail {
                 outer = middle;
             } else {
                 too_many = middle;
             }
         }
-        let (wide, narrow) = (1.0 - 2.0 * beyond(outer), 1.0 - 2.0 * beyond(outer + 1));
+        let (wide, narrow) = (
+            1.0 - 2.0 * tail_probability(outer),
+            1.0 - 2.0 * tail_probability(outer + 1),
+        );
         let part = (wide - CONFIDENCE) / (wide - narrow);
         let (rank, n) = ((outer + 1) as f64, n as f64);
         Some(Self {
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_ten_values_is_the_one_worked_by_hand() {
+    fn interval_of_ten_values_matches_hand_calculation() {
         // The 2nd and 9th value have a coverage of 1 − 22/1024 = 0.978516, the 3rd and 8th of 1 − 112/1024 = 0.890625.
         // I = 0.028516/0.087891 = 0.324444, inward = 8I/(2 + 6I) = 0.657658.
         let values: Vec<f64> = (1..=10).map(f64::from).collect();
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn six_values_reach_nearly_from_end_to_end() {
+    fn interval_of_six_values_matches_hand_calculation() {
         // The range has a coverage of 1 − 2/64 = 0.96875, the next step of 1 − 14/64 = 0.78125: I = 0.1, inward = 5·0.1/(1 + 4·0.1) =
         // 0.357143.
         let found = interval(&[5.0, 1.0, 4.0, 2.0, 6.0, 3.0]);
@@ -114,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn ties_take_the_wider_step() {
+    fn ties_disable_interpolation() {
         let values = [1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 7.0, 8.0, 9.0, 10.0];
         assert_eq!(interval(&values), Interval { low: 2.0, high: 9.0 });
     }
 
     #[test]
-    fn five_values_have_no_interval_and_none_has_no_estimate() {
+    fn five_values_have_no_interval() {
         let five = median([3.0, 1.0, 2.0, 5.0, 4.0]).unwrap();
         assert_eq!((five.value, five.interval, five.n), (3.0, None, 5));
         assert_eq!(median([]), None);
@@ -128,20 +131,20 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_an_interval_without_width() {
+    fn equal_values_have_a_zero_width_interval() {
         assert_eq!(interval(&[0.1; 7]), Interval { low: 0.1, high: 0.1 });
     }
 
     #[test]
-    fn a_million_values_leave_out_what_the_normal_law_says() {
+    fn ranks_of_a_million_values_match_the_normal_distribution() {
         // n/2 − 1.96·√n/2 = 499 020, approximately.
-        let outer = Ranks::of(1_000_000).unwrap().outer;
+        let outer = Ranks::new(1_000_000).unwrap().outer;
         assert!(outer.abs_diff(499_020) <= 2, "{outer}");
     }
 
     proptest! {
         #[test]
-        fn the_median_lies_in_its_interval_and_the_interval_in_the_range(
+        fn interval_contains_the_median_and_stays_in_the_range(
             values in proptest::collection::vec(-1e6f64..1e6, 6..60),
         ) {
             let found = interval(&values);
@@ -151,8 +154,8 @@ mod tests {
         }
 
         #[test]
-        fn interpolation_goes_part_of_the_way(n in 6usize..5_000) {
-            let ranks = Ranks::of(n).unwrap();
+        fn interpolation_weight_is_between_0_and_1(n in 6usize..5_000) {
+            let ranks = Ranks::new(n).unwrap();
             prop_assert!((0.0..1.0).contains(&ranks.inward) && 2 * ranks.outer + 2 <= n);
         }
     }

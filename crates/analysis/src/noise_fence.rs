@@ -3,20 +3,20 @@
 use crate::{Sample, Scale, welch::logarithms};
 
 /// Minimum number of runs for a fence: eight runs have seven changes, which is enough for quartiles.
-pub const FENCE_FROM: usize = 8;
+pub const FENCE_MIN_RUNS: usize = 8;
 
 /// Maximum number of runs, as in rustc-perf. Older runs are ignored because the noise of a machine changes over time.
-pub const FENCE_RUNS: usize = 30;
+pub const FENCE_MAX_RUNS: usize = 30;
 
 /// Computes the noise fence of a cell and metric: Q3 + 3·IQR of the absolute changes between consecutive runs (as rustc-perf does, after
 /// Tukey's far fence). `history` has one median per run, oldest first. A change within the fence is usual for this cell. The fence is a
 /// share of the value on a [`Scale::Ratio`] (0.02 is a factor of 1.02), otherwise a difference.
 ///
-/// Returns `None` for fewer than [`FENCE_FROM`] runs, if a value is not finite, and on a ratio scale if a value is not positive. Real
+/// Returns `None` for fewer than [`FENCE_MIN_RUNS`] runs, if a value is not finite, and on a ratio scale if a value is not positive. Real
 /// changes in the history widen the fence only if they make up a quarter of all changes.
 pub fn noise_fence(history: &[f64], scale: Scale) -> Option<f64> {
-    let newest = &history[history.len().saturating_sub(FENCE_RUNS)..];
-    if newest.len() < FENCE_FROM {
+    let newest = &history[history.len().saturating_sub(FENCE_MAX_RUNS)..];
+    if newest.len() < FENCE_MIN_RUNS {
         return None;
     }
     let levels = match scale {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fence_is_the_one_worked_by_hand() {
+    fn fence_matches_hand_calculation() {
         // The changes are 1 … 8 with quartiles 2.75 and 6.25, so the fence is 6.25 + 3·3.5.
         let history = [0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 4.0, -4.0];
         assert_eq!(noise_fence(&history, Scale::Difference), Some(16.75));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn one_real_change_does_not_widen_it_and_values_that_never_move_have_none_to_speak_of() {
+    fn single_step_does_not_widen_the_fence() {
         let steady = [1.0, 1.01, 1.0, 1.01, 1.0, 1.01, 1.0, 1.01, 1.0];
         let stepped = [1.0, 1.01, 1.0, 1.01, 1.0, 2.02, 2.0, 2.02, 2.0];
         let fence = |history: &[f64]| noise_fence(history, Scale::Ratio).unwrap();
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_history_has_no_fence_and_of_a_long_one_the_end_counts() {
+    fn fence_needs_eight_runs_and_uses_the_newest() {
         assert_eq!(noise_fence(&[1.0; 7], Scale::Ratio), None);
         let wild = (0..30).map(|i| if i % 2 == 0 { 1.0 } else { 9.0 });
         let long: Vec<f64> = wild.chain([2.0; 30]).collect();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_ratio_has_no_fence_of_one() {
+    fn zero_has_no_ratio_fence_and_nan_has_no_fence() {
         let mut history = [1.0; 9];
         history[4] = 0.0;
         assert_eq!(noise_fence(&history, Scale::Ratio), None);

@@ -4,8 +4,8 @@ use crate::{Estimate, Interval, mean};
 
 /// Estimates the mean of differences over seeds, each with an interval for the sampling error of its test examples. The interval of the
 /// mean is the union of Student's interval over seeds and the mean of the individual intervals: seeds share their test examples, so more
-/// seeds do not reduce the sampling error of the examples. For one seed, its own interval is returned, which covers only the examples.
-/// Returns `None` without differences. There is no interval if one of the differences lacks an interval.
+/// seeds do not reduce the sampling error of the examples. For one seed, the result is its difference, whose interval covers only the
+/// examples. Returns `None` without differences. There is no interval if one of the differences lacks an interval.
 pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
     if let [difference] = differences {
         return Some(difference.clone());
@@ -17,7 +17,7 @@ pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
     };
     Some(Estimate {
         value: between.value,
-        interval: between.interval.zip(shared(differences)).map(widened),
+        interval: between.interval.zip(mean_interval(differences)).map(widened),
         n: differences.len() as u64,
         method: "over seeds",
     })
@@ -25,7 +25,7 @@ pub fn mean_over_seeds(differences: &[Estimate]) -> Option<Estimate> {
 
 /// Returns the mean of the intervals of differences on the same test examples, which more seeds do not narrow. Returns `None` if one has no
 /// interval.
-pub(crate) fn shared(differences: &[Estimate]) -> Option<Interval> {
+pub(crate) fn mean_interval(differences: &[Estimate]) -> Option<Interval> {
     let ends: Vec<Interval> = differences
         .iter()
         .map(|one| one.interval)
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_agree_do_not_narrow_what_the_examples_leave_open() {
+    fn equal_seeds_keep_the_sampling_error_of_the_examples() {
         let one = estimate(0.01, Some((-0.02, 0.04)));
         let found = mean_over_seeds(&[one.clone(), one.clone(), one])
             .unwrap()
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_that_differ_widen_it() {
+    fn different_seeds_widen_the_interval() {
         // Mean 0.02, deviation 0.01: 0.02 ± 4.302653 · 0.01/√3 = 0.0448.
         let seed = |value: f64| estimate(value, Some((value - 0.001, value + 0.001)));
         let found = mean_over_seeds(&[seed(0.01), seed(0.02), seed(0.03)]).unwrap();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_without_an_interval_leaves_none() {
+    fn missing_interval_of_one_seed_removes_the_interval() {
         let differences = [estimate(0.0, None), estimate(0.0, Some((0.0, 0.0)))];
         assert_eq!(mean_over_seeds(&differences).unwrap().interval, None);
         assert_eq!(mean_over_seeds(&[]), None);

@@ -1,8 +1,8 @@
 //! Pareto front of points with two objectives.
 
-/// Returns which points are dominated. Both coordinates are to be minimized. A point is dominated if another one is smaller in one
-/// coordinate and not larger in the other. Equal points do not dominate each other. A point with a missing value (NaN) neither dominates
-/// nor is dominated.
+/// Returns, for each point, true if another point dominates it. Both coordinates are minimized. A point is dominated if another one is
+/// smaller in one coordinate and not larger in the other. Equal points do not dominate each other. A point with a missing value (NaN)
+/// neither dominates nor is dominated.
 pub fn dominated(points: &[(f64, f64)]) -> Vec<bool> {
     let mut dominated = vec![false; points.len()];
     let mut lowest: Option<(f64, f64)> = None;
@@ -27,8 +27,8 @@ pub fn front(points: &[(f64, f64)]) -> Vec<usize> {
 
 /// Returns the indices of the points without missing values, in ascending order.
 fn ascending(points: &[(f64, f64)]) -> Vec<usize> {
-    let whole = |index: &usize| !points[*index].0.is_nan() && !points[*index].1.is_nan();
-    let mut order: Vec<usize> = (0..points.len()).filter(whole).collect();
+    let is_complete = |index: &usize| !points[*index].0.is_nan() && !points[*index].1.is_nan();
+    let mut order: Vec<usize> = (0..points.len()).filter(is_complete).collect();
     // Treats −0 and +0 as equal.
     let key = |index: usize| (points[index].0 + 0.0, points[index].1 + 0.0);
     order.sort_by(|a, b| {
@@ -44,14 +44,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_worse_in_one_and_better_in_nothing_is_dominated() {
+    fn worse_points_are_dominated() {
         let points = [(2.0, 2.0), (1.0, 3.0), (3.0, 2.0), (3.0, 1.0), (2.0, 4.0)];
         assert_eq!(dominated(&points), [false, false, true, false, true]);
         assert_eq!(front(&points), [1, 0, 3]);
     }
 
     #[test]
-    fn equal_points_stay_and_lacking_ones_take_no_part() {
+    fn equal_points_are_kept_and_nan_points_ignored() {
         let points = [
             (1.0, 1.0),
             (1.0, 1.0),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn both_zeros_are_one_value_and_infinities_are_the_ends() {
+    fn signed_zeros_are_equal_and_infinities_are_ordered() {
         assert_eq!(dominated(&[(0.0, 2.0), (-0.0, 1.0)]), [true, false]);
         assert_eq!(
             dominated(&[(f64::NEG_INFINITY, 1.0), (0.0, 1.0), (0.0, f64::INFINITY)]),
@@ -93,12 +93,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_the_definition(points in prop::collection::vec((coordinate(), coordinate()), 0..24)) {
+        fn dominated_points_match_brute_force(points in prop::collection::vec((coordinate(), coordinate()), 0..24)) {
             prop_assert_eq!(dominated(&points), brute_force(&points));
         }
 
         #[test]
-        fn the_front_falls_as_it_goes_and_dominates_or_holds_every_whole_point(
+        fn front_decreases_and_covers_every_complete_point(
             points in prop::collection::vec((coordinate(), coordinate()), 0..24),
         ) {
             let front = front(&points);

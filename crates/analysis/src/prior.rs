@@ -14,25 +14,25 @@ pub struct Prior {
 }
 
 impl Prior {
-    /// Returns the prior with degrees of freedom reduced for one of `kin` groups, which has this variance with `freedom` degrees of
-    /// freedom. The reduction follows the probability that the largest of `kin` equal variances is as large (Phipson et al. 2016). A group
-    /// that is much noisier than the others is therefore judged by its own values alone.
-    pub fn for_one(self, variance: f64, freedom: f64, kin: usize) -> Self {
+    /// Returns the prior for one of `groups` groups, whose variance has `freedom` degrees of freedom. The degrees of freedom of the prior
+    /// are multiplied by the probability that the largest of `groups` equal variances is as large (Phipson et al. 2016). A group that is
+    /// much noisier than the others is therefore judged by its own values alone.
+    pub fn for_group(self, variance: f64, freedom: f64, groups: usize) -> Self {
         let beyond = FisherSnedecor::new(freedom, self.freedom)
             .map_or(0.0, |law| law.sf(variance / self.deviation.powi(2)));
         Self {
-            freedom: self.freedom * (beyond * kin as f64).clamp(0.0, 1.0),
+            freedom: self.freedom * (beyond * groups as f64).clamp(0.0, 1.0),
             ..self
         }
     }
 }
 
-/// Minimum number of variances for a prior. A quartile of fewer is a single one of them.
-pub const MIN_KIN: usize = 8;
+/// Minimum number of variances for a prior. With fewer, a quartile is a single variance.
+pub const MIN_PRIOR_GROUPS: usize = 8;
 
-/// Maximum degrees of freedom of a prior, as a multiple of those of a group. Cells do differ, although quartiles of a few cannot always
-/// show it.
-const MOST_OF_KIN: f64 = 4.0;
+/// Maximum degrees of freedom of a prior, as a multiple of those of a group. Cells differ even if the quartiles of a few cells do not show
+/// it.
+const MAX_FREEDOM_MULTIPLE: f64 = 4.0;
 
 /// Standard normal quantile at 3/4.
 const QUARTILE: f64 = 0.674_489_750_196_082;
@@ -42,9 +42,9 @@ const QUARTILE: f64 = 0.674_489_750_196_082;
 /// agree or that were interrupted (Phipson et al. 2016, doi:10.1214/16-AOAS920).
 ///
 /// The more the variances differ beyond their sampling error, the fewer degrees of freedom the prior has. Returns `None` for fewer than
-/// [`MIN_KIN`] variances, and if the middle half is not positive and finite.
+/// [`MIN_PRIOR_GROUPS`] variances, and if the middle half is not positive and finite.
 pub fn prior(variances: &[f64], freedom: f64) -> Option<Prior> {
-    if variances.len() < MIN_KIN || !(freedom > 0.0 && freedom.is_finite()) {
+    if variances.len() < MIN_PRIOR_GROUPS || !(freedom > 0.0 && freedom.is_finite()) {
         return None;
     }
     // The logarithm of a variance of 0 is replaced by a value below all others. If the lower quartile is such a value, there is no prior.
@@ -58,20 +58,20 @@ pub fn prior(variances: &[f64], freedom: f64) -> Option<Prior> {
         return None;
     }
     let beyond_chance = (high - low).powi(2) - quartile_range(freedom).powi(2);
-    let kin = freedom_of(beyond_chance, MOST_OF_KIN * freedom);
-    let variance = middle.exp() * median(kin) / median(freedom);
+    let prior_freedom = freedom_for_range(beyond_chance, MAX_FREEDOM_MULTIPLE * freedom);
+    let variance = middle.exp() * median_of_chi_squared(prior_freedom) / median_of_chi_squared(freedom);
     Some(Prior {
         deviation: variance.sqrt(),
-        freedom: kin,
+        freedom: prior_freedom,
     })
 }
 
 /// Returns the median of χ² divided by its degrees of freedom (Wilson and Hilferty 1931, doi:10.1073/pnas.17.12.684).
-fn median(freedom: f64) -> f64 {
+fn median_of_chi_squared(freedom: f64) -> f64 {
     (1.0 - 2.0 / (9.0 * freedom)).powi(3)
 }
 
-/// Returns the distance between the quartiles of the logarithm of χ², by the same approximation.
+/// Returns the distance between the quartiles of the logarithm of χ², by the approximation of [`median_of_chi_squared`].
 fn quartile_range(freedom: f64) -> f64 {
     let (centre, side) = (
         1.0 - 2.0 / (9.0 * freedom),
@@ -80,11 +80,11 @@ fn quartile_range(freedom: f64) -> f64 {
     3.0 * ((centre + side) / (centre - side)).ln()
 }
 
-/// Returns the degrees of freedom, from 1 to `most`, with this squared distance between quartiles. The distance decreases with the degrees
+/// Returns the degrees of freedom, from 1 to `max`, with this squared distance between quartiles. The distance decreases with the degrees
 /// of freedom.
-fn freedom_of(squared_range: f64, most: f64) -> f64 {
+fn freedom_for_range(squared_range: f64, max: f64) -> f64 {
     let wider = |freedom: f64| quartile_range(freedom).powi(2) > squared_range;
-    let (mut low, mut high) = (1.0, most.max(1.0));
+    let (mut low, mut high) = (1.0, max.max(1.0));
     if wider(high) {
         return high;
     }
@@ -108,20 +108,22 @@ mod tests {
 
     use super::*;
 
-    /// Draws variances with 4 degrees of freedom. With `kin`, the true variances follow a scaled inverse χ² distribution around 0.02².
-    fn drawn(count: usize, kin: Option<f64>) -> Vec<f64> {
+    /// Draws variances with 4 degrees of freedom. With `freedom`, the true variances follow a scaled inverse χ² distribution around 0.02².
+    fn draw_variances(count: usize, freedom: Option<f64>) -> Vec<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(5);
-        let own = ChiSquared::new(4.0).unwrap();
+        let sampling = ChiSquared::new(4.0).unwrap();
         (0..count)
             .map(|_| {
-                let truth = kin.map_or(1.0, |kin| kin / ChiSquared::new(kin).unwrap().sample(&mut random));
-                0.0004 * truth * own.sample(&mut random) / 4.0
+                let truth = freedom.map_or(1.0, |freedom| {
+                    freedom / ChiSquared::new(freedom).unwrap().sample(&mut random)
+                });
+                0.0004 * truth * sampling.sample(&mut random) / 4.0
             })
             .collect()
     }
 
     #[test]
-    fn the_quartiles_are_nearly_scipys() {
+    fn quartiles_match_scipy() {
         // chi2.ppf([0.25, 0.5, 0.75], [2, 4, 8, 16]) of SciPy 1.17.1.
         for (freedom, low, middle, high) in [
             (2.0, 0.575_364, 1.386_294, 2.772_589),
@@ -132,31 +134,37 @@ mod tests {
             let range = f64::ln(high / low);
             assert!((quartile_range(freedom) / range - 1.0).abs() < 0.03, "{freedom}");
             assert!(
-                (median(freedom) * freedom / middle - 1.0).abs() < 0.02,
+                (median_of_chi_squared(freedom) * freedom / middle - 1.0).abs() < 0.02,
                 "{freedom}"
             );
         }
     }
 
     #[test]
-    fn equal_deviations_make_a_prior_that_counts_most() {
-        let found = prior(&drawn(4_000, None), 4.0).unwrap();
+    fn equal_deviations_give_the_maximum_freedom() {
+        let found = prior(&draw_variances(4_000, None), 4.0).unwrap();
         assert!((found.deviation / 0.02 - 1.0).abs() < 0.03, "{found:?}");
         assert_eq!(found.freedom, 16.0);
     }
 
     #[test]
-    fn the_freedom_that_variances_were_drawn_with_is_found() {
-        for kin in [2.0, 6.0] {
-            let found = prior(&drawn(20_000, Some(kin)), 4.0).unwrap();
-            assert!((found.freedom / kin - 1.0).abs() < 0.15, "{kin}: {found:?}");
-            assert!((found.deviation / 0.02 - 1.0).abs() < 0.05, "{kin}: {found:?}");
+    fn true_freedom_is_recovered() {
+        for freedom in [2.0, 6.0] {
+            let found = prior(&draw_variances(20_000, Some(freedom)), 4.0).unwrap();
+            assert!(
+                (found.freedom / freedom - 1.0).abs() < 0.15,
+                "{freedom}: {found:?}"
+            );
+            assert!(
+                (found.deviation / 0.02 - 1.0).abs() < 0.05,
+                "{freedom}: {found:?}"
+            );
         }
     }
 
     #[test]
-    fn a_few_groups_that_agree_or_were_hit_do_not_decide() {
-        let mut variances = drawn(40, None);
+    fn few_outlying_groups_barely_change_the_prior() {
+        let mut variances = draw_variances(40, None);
         let clean = prior(&variances, 4.0).unwrap();
         variances[0] = 0.0;
         variances[1] = 1e-30;
@@ -170,20 +178,20 @@ mod tests {
     }
 
     #[test]
-    fn a_group_far_noisier_than_its_kin_is_left_alone_and_the_noisiest_of_equals_is_not() {
-        let kin = Prior {
+    fn much_noisier_group_gets_no_prior() {
+        let prior = Prior {
             deviation: 0.02,
             freedom: 32.0,
         };
-        let of = |deviation: f64| kin.for_one(deviation * deviation, 8.0, 20).freedom;
+        let freedom = |deviation: f64| prior.for_group(deviation * deviation, 8.0, 20).freedom;
         // F(8, 32) exceeds 1.45² with a probability of 6 %, more than one in twenty, and 10² practically never.
-        assert_eq!([0.01, 0.02, 0.029].map(of), [32.0; 3]);
-        assert!((0.1..10.0).contains(&of(0.04)), "{}", of(0.04));
-        assert!(of(0.2) < 1e-6, "{}", of(0.2));
+        assert_eq!([0.01, 0.02, 0.029].map(freedom), [32.0; 3]);
+        assert!((0.1..10.0).contains(&freedom(0.04)), "{}", freedom(0.04));
+        assert!(freedom(0.2) < 1e-6, "{}", freedom(0.2));
     }
 
     #[test]
-    fn few_groups_and_groups_that_mostly_agree_make_none() {
+    fn few_or_mostly_constant_groups_have_no_prior() {
         assert_eq!(prior(&[0.1; 7], 4.0), None);
         assert!(prior(&[0.1; 8], 4.0).is_some());
         assert_eq!(prior(&[0.0, 0.0, 0.0, 0.1, 0.1, 0.1, 0.1, 0.1], 4.0), None);

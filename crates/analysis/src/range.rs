@@ -2,26 +2,26 @@
 
 use mantissa_core::{Format, RangeCounts};
 
-/// Counts overflowed, underflowed and subnormal values, given the same elements (twins) in a wider format. A zero counts as underflow if
-/// its twin is not zero and below `vanishing`. With a larger twin, the zero is due to rounding errors and not to the range, e.g. if an
-/// error moved the input of a ReLU across 0.
+/// Counts overflowed, underflowed and subnormal values. `references` are the same elements in a wider format. A zero counts as underflow if
+/// its reference is not zero and smaller in magnitude than `underflow_limit`. With a larger reference, the zero is due to rounding errors
+/// and not to the range, e.g. if an error moved the input of a ReLU across 0.
 ///
 /// # Panics
 /// Panics if the slices differ in length.
-pub fn range_counts(values: &[f64], twins: &[f64], format: Format, vanishing: f64) -> RangeCounts {
+pub fn range_counts(values: &[f64], references: &[f64], format: Format, underflow_limit: f64) -> RangeCounts {
     assert_eq!(
         values.len(),
-        twins.len(),
-        "each value must have a twin in the wider format"
+        references.len(),
+        "each value must have a reference in the wider format"
     );
-    let pairs = || values.iter().zip(twins);
-    let count = |of: fn(f64, f64) -> bool| {
+    let pairs = || values.iter().zip(references);
+    let count = |matches: fn(f64, f64) -> bool| {
         values
             .iter()
-            .filter(|value| of(**value, format.min_normal()))
+            .filter(|value| matches(**value, format.min_normal()))
             .count() as u64
     };
-    let exponents = || twins.iter().filter_map(|twin| exponent(*twin));
+    let exponents = || references.iter().filter_map(|reference| exponent(*reference));
     let lowest_exponent = exponents().min().unwrap_or(0);
     let highest = exponents().max();
     let mut histogram = vec![0; highest.map_or(0, |highest| (highest - lowest_exponent + 1) as usize)];
@@ -30,7 +30,9 @@ pub fn range_counts(values: &[f64], twins: &[f64], format: Format, vanishing: f6
         elements: values.len() as u64,
         overflow: count(|value, _| !value.is_finite()),
         underflow: pairs()
-            .filter(|(value, twin)| **value == 0.0 && **twin != 0.0 && twin.abs() < vanishing)
+            .filter(|(value, reference)| {
+                **value == 0.0 && **reference != 0.0 && reference.abs() < underflow_limit
+            })
             .count() as u64,
         subnormal: count(|value, smallest| value != 0.0 && value.abs() < smallest),
         lowest_exponent,
@@ -58,11 +60,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fate_is_counted_once() {
+    fn each_value_is_counted_once() {
         let tiny = Format::F16.min_subnormal();
         let values = [1.0, f64::INFINITY, f64::NAN, 0.0, 0.0, -3.0 * tiny];
-        let twins = [1.0, 1e6, 2.0, 1e-9, 0.0, -3.1 * tiny];
-        let counts = range_counts(&values, &twins, Format::F16, Format::F16.min_normal());
+        let references = [1.0, 1e6, 2.0, 1e-9, 0.0, -3.1 * tiny];
+        let counts = range_counts(&values, &references, Format::F16, Format::F16.min_normal());
         assert_eq!(
             (
                 counts.elements,
@@ -79,16 +81,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_zeros_alone_have_no_exponents() {
+    fn empty_and_zero_tensors_have_no_exponents() {
         let counts = |values: &[f64]| range_counts(values, values, Format::F16, 1.0);
         assert_eq!(counts(&[]), RangeCounts::default());
         assert!(counts(&[0.0]).exponents.is_empty());
     }
 
     #[test]
-    fn a_zero_beside_a_twin_that_the_format_can_hold_has_not_underflowed() {
-        let underflow =
-            |twin: f64, vanishing| range_counts(&[0.0], &[twin], Format::Bf16, vanishing).underflow;
+    fn zero_with_a_normal_reference_is_not_underflow() {
+        let underflow = |reference: f64, underflow_limit| {
+            range_counts(&[0.0], &[reference], Format::Bf16, underflow_limit).underflow
+        };
         let smallest = Format::Bf16.min_normal();
         assert_eq!((underflow(0.1, smallest), underflow(-0.1, smallest)), (0, 0));
         assert_eq!(underflow(-0.9 * smallest, smallest), 1);
@@ -98,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_lies_between_the_powers_of_its_exponent(x in any::<f64>()) {
+        fn value_lies_between_the_powers_of_two_of_its_exponent(x in any::<f64>()) {
             prop_assume!(x.is_finite() && x != 0.0);
             let exponent = exponent(x).unwrap();
             let power = f64::from(exponent).exp2();
@@ -107,15 +110,15 @@ mod tests {
         }
 
         #[test]
-        fn rounding_alone_is_counted_as_the_format_says(twins in prop::collection::vec(any::<f32>(), 0..50)) {
-            let twins: Vec<f64> = twins.into_iter().filter(|x| x.is_finite()).map(f64::from).collect();
-            let rounded: Vec<_> = twins.iter().map(|x| Format::F16.round(*x)).collect();
+        fn counts_match_the_classes_of_rounding(references in prop::collection::vec(any::<f32>(), 0..50)) {
+            let references: Vec<f64> = references.into_iter().filter(|x| x.is_finite()).map(f64::from).collect();
+            let rounded: Vec<_> = references.iter().map(|x| Format::F16.round(*x)).collect();
             let values: Vec<f64> = rounded.iter().map(|rounded| rounded.value).collect();
-            let counts = range_counts(&values, &twins, Format::F16, Format::F16.min_normal());
-            let of = |class| rounded.iter().filter(|rounded| rounded.class == class).count() as u64;
-            prop_assert_eq!(counts.overflow, of(mantissa_core::FloatClass::Overflow));
-            prop_assert_eq!(counts.underflow, of(mantissa_core::FloatClass::Underflow));
-            prop_assert_eq!(counts.subnormal, of(mantissa_core::FloatClass::Subnormal));
+            let counts = range_counts(&values, &references, Format::F16, Format::F16.min_normal());
+            let count_of = |class| rounded.iter().filter(|rounded| rounded.class == class).count() as u64;
+            prop_assert_eq!(counts.overflow, count_of(mantissa_core::FloatClass::Overflow));
+            prop_assert_eq!(counts.underflow, count_of(mantissa_core::FloatClass::Underflow));
+            prop_assert_eq!(counts.subnormal, count_of(mantissa_core::FloatClass::Subnormal));
         }
     }
 }

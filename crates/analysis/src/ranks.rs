@@ -30,14 +30,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_share_their_ranks() {
+    fn equal_values_share_the_mean_rank() {
         let (ranks, ties) = midranks(&[3.0, 1.0, 3.0, -2.0, 3.0]);
         assert_eq!(ranks, [4.0, 2.0, 4.0, 1.0, 4.0]);
         assert_eq!(ties.cubes, 24.0);
     }
 
     #[test]
-    fn the_zeros_are_equal() {
+    fn signed_zeros_share_a_rank() {
         assert_eq!(midranks(&[0.0, -0.0]).0, [1.5, 1.5]);
         assert!(midranks(&[]).0.is_empty());
     }

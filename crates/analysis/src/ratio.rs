@@ -7,8 +7,8 @@ use crate::{Estimate, Interval};
 ///
 /// The interval is derived from those of the parts on the logarithmic scale (MOVER; Zou and Donner 2008, doi:10.1002/sim.3095): the
 /// distances from the value to the ends add in quadrature. Each side uses the ends that move the ratio in its direction, so asymmetric
-/// intervals stay asymmetric. There is no interval unless both parts have one and its lower ends are positive. Returns `None` unless both
-/// values are positive. `n` is the smaller of the two.
+/// intervals stay asymmetric. There is no interval unless both parts have an interval with a positive lower end. Returns `None` unless both
+/// values are positive and their ratio is finite. `n` is the smaller `n` of the parts.
 pub fn ratio(numerator: &Estimate, denominator: &Estimate) -> Option<Estimate> {
     if !(numerator.value > 0.0 && denominator.value > 0.0) {
         return None;
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_the_one_worked_by_hand() {
+    fn interval_matches_hand_calculation() {
         // Each part reaches from half to double its value, so each logarithmic distance is ln 2 and their sum in quadrature is √2·ln 2: the
         // ratio's ends are 2^∓√2 = 0.375214 and 2.665144 times its value.
         let found = ratio(&estimate(6.0, 12.0, 24.0), &estimate(2.0, 4.0, 8.0)).unwrap();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lopsided_numerator_gives_a_lopsided_ratio_and_a_denominator_the_reverse() {
+    fn asymmetric_intervals_stay_asymmetric() {
         let wide_above = estimate(10.0, 10.0, 20.0);
         let sharp = estimate(5.0, 5.0, 5.0);
         assert_eq!(
@@ -87,13 +87,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_without_an_interval_leaves_the_ratio_without_one() {
+    fn missing_interval_of_a_part_removes_the_interval() {
         let found = ratio(&exact(3.0), &estimate(1.0, 2.0, 3.0)).unwrap();
         assert_eq!((found.value, found.interval, found.n), (1.5, None, 1));
     }
 
     #[test]
-    fn an_interval_that_reaches_zero_gives_no_interval() {
+    fn interval_that_reaches_zero_removes_the_interval() {
         assert_eq!(
             ratio(&estimate(0.0, 1.0, 2.0), &estimate(1.0, 1.0, 1.0))
                 .unwrap()

@@ -16,7 +16,8 @@ pub enum Scale {
 pub struct Floor {
     /// Scale of `size`.
     pub scale: Scale,
-    /// Positive. On a ratio scale a share (0.03 is a factor of 1.03, either way), otherwise a difference in the metric's unit.
+    /// Positive. On a ratio scale, a share of the value (0.03 is a factor of 1.03, either way); otherwise a difference in the metric's
+    /// unit.
     pub size: f64,
 }
 
@@ -32,17 +33,18 @@ const ENERGY: f64 = 0.05;
 /// Errors against float64. Another summation order changes them by a few percent.
 const ERROR: f64 = 0.05;
 /// Maximum errors. Another summation order changes a maximum by more than a mean.
-const LARGEST: f64 = 1.0;
+const MAX_ERROR: f64 = 1.0;
 /// Accuracies and shares: one point, the default of `mantissa advise`.
-const POINT: f64 = 0.01;
-/// Losses, in nats. For a perplexity, which is the exponential of a loss, the equivalent share.
+const SHARE: f64 = 0.01;
+/// Losses, in nats. Also the approximately equivalent share of a perplexity, which is the exponential of a loss.
 const LOSS: f64 = 0.02;
 /// Skipped steps.
-const STEP: f64 = 1.0;
+const STEPS: f64 = 1.0;
 
 impl Floor {
-    /// Returns the default floor of a metric. Returns `None` for metrics that a change of the program does not improve or worsen: idle and
-    /// copy performance of the device, estimates from shapes, the error of rounding the inputs, and a bias around 0.
+    /// Returns the default floor of a metric. Returns `None` for metrics that the gate does not judge by default: idle power and copy
+    /// bandwidth of the device, performance of cuBLASLt, estimates from shapes, the error of rounding the inputs, a bias around 0, and host
+    /// overhead.
     pub const fn of(metric: MetricName) -> Option<Self> {
         use MetricName as M;
         Some(match metric {
@@ -73,7 +75,7 @@ impl Floor {
                 Self::ratio(ENERGY)
             }
             M::RelativeError | M::AccumulationError | M::RoundingError => Self::ratio(ERROR),
-            M::MaxUlp => Self::ratio(LARGEST),
+            M::MaxUlp => Self::ratio(MAX_ERROR),
             M::Perplexity => Self::ratio(LOSS),
             M::TestLoss | M::FinalLoss => Self::difference(LOSS),
             M::TestAccuracy
@@ -83,8 +85,8 @@ impl Floor {
             | M::OverflowShare
             | M::UnderflowShare
             | M::SubnormalShare
-            | M::LostUpdateShare => Self::difference(POINT),
-            M::SkippedSteps | M::NonFiniteSteps | M::ClippedSteps => Self::difference(STEP),
+            | M::LostUpdateShare => Self::difference(SHARE),
+            M::SkippedSteps | M::NonFiniteSteps | M::ClippedSteps => Self::difference(STEPS),
             M::EstimatedWeightsBytes
             | M::EstimatedWeightCopiesBytes
             | M::EstimatedActivationsBytes
@@ -117,7 +119,7 @@ impl Floor {
         }
     }
 
-    /// Returns the size of a change, given as a ratio or a difference, in the terms of a floor.
+    /// Converts a change, given as a ratio or a difference, to a size that can be compared with that of a floor.
     pub(crate) fn distance(scale: Scale, change: f64) -> f64 {
         match scale {
             Scale::Ratio => change.ln().abs().exp_m1(),
@@ -131,8 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_learned_differs_by_so_much_but_for_perplexity_and_all_else_that_is_positive_is_so_many_times_as_large()
-     {
+    fn learned_metrics_except_perplexity_use_differences() {
         for metric in MetricName::ALL {
             let Some(floor) = Floor::of(*metric) else { continue };
             assert!(floor.size > 0.0);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_perplexity_that_passes_its_floor_is_a_loss_that_does() {
+    fn perplexity_floor_matches_the_loss_floor() {
         let (perplexity, loss) = (
             Floor::of(MetricName::Perplexity).unwrap(),
             Floor::of(MetricName::TestLoss).unwrap(),
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_is_as_far_from_the_whole_as_the_double() {
+    fn halving_and_doubling_have_the_same_distance() {
         assert!((Floor::distance(Scale::Ratio, 0.5) - 1.0).abs() < 1e-12);
         assert!((Floor::distance(Scale::Ratio, 2.0) - 1.0).abs() < 1e-12);
         assert_eq!(Floor::distance(Scale::Difference, -0.5), 0.5);

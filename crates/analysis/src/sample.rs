@@ -63,25 +63,25 @@ mod tests {
     }
 
     #[test]
-    fn one_value_is_every_quantile_and_two_have_their_mean_between_them() {
+    fn single_value_is_every_quantile() {
         assert_eq!(sample(&[4.0]).quantile(0.3), 4.0);
         assert_eq!(sample(&[4.0]).median(), 4.0);
         assert_eq!(sample(&[6.0, 4.0]).median(), 5.0);
     }
 
     #[test]
-    fn equal_values_give_that_value_exactly() {
+    fn quantile_of_equal_values_is_exact() {
         assert_eq!(sample(&[0.1; 7]).quantile(0.37), 0.1);
     }
 
     #[test]
-    fn an_order_outside_the_unit_means_the_nearest_end() {
+    fn quantile_order_is_clamped_to_0_and_1() {
         assert_eq!(sample(&[1.0, 2.0]).quantile(-1.0), 1.0);
         assert_eq!(sample(&[1.0, 2.0]).quantile(2.0), 2.0);
     }
 
     #[test]
-    fn no_values_and_values_that_are_not_finite_are_no_sample() {
+    fn empty_and_non_finite_input_is_rejected() {
         assert_eq!(Sample::new([]), None);
         assert_eq!(Sample::new([1.0, f64::NAN]), None);
         assert_eq!(Sample::new([1.0, f64::INFINITY]), None);

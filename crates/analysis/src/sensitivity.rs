@@ -32,11 +32,15 @@ pub enum Sensitivity {
 }
 
 impl Sensitivity {
-    /// Classifies by the fewest bits of exponent and of fraction that keep the accuracy, each with enough bits of the other.
+    /// Classifies by the fewest exponent bits and the fewest fraction bits that keep the accuracy, each tested with enough bits of the
+    /// other field.
     pub fn of(exponent_bits: u32, fraction_bits: u32) -> Self {
-        const OF_F16: u32 = 5;
-        const OF_BF16: u32 = 7;
-        match (exponent_bits > OF_F16, fraction_bits > OF_BF16) {
+        const F16_EXPONENT_BITS: u32 = 5;
+        const BF16_FRACTION_BITS: u32 = 7;
+        match (
+            exponent_bits > F16_EXPONENT_BITS,
+            fraction_bits > BF16_FRACTION_BITS,
+        ) {
             (false, false) => Self::Neither,
             (true, false) => Self::Range,
             (false, true) => Self::Precision,
@@ -55,9 +59,9 @@ impl Sensitivity {
     }
 }
 
-/// Returns the fewest bits that keep the accuracy, such that all larger numbers that were tried keep it too. Returns `None` if the largest
-/// does not.
-pub fn fewest_bits(trials: &[FormatTrial], bits: fn(Layout) -> u32) -> Option<u32> {
+/// Returns the fewest bits that keep the accuracy, such that all larger numbers of bits in the trials keep it too. Returns `None` if the
+/// largest number of bits does not keep the accuracy.
+pub fn min_bits(trials: &[FormatTrial], bits: fn(Layout) -> u32) -> Option<u32> {
     let mut sorted: Vec<(u32, bool)> = trials
         .iter()
         .map(|trial| (bits(trial.layout), keeps(trial)))
@@ -84,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_must_be_small_and_no_more_than_chance() {
+    fn loss_must_be_small_and_not_significant() {
         let keeps = |lost, won| keeps(&trial(Layout::new(5, 3), lost, won));
         assert!(keeps(0, 0) && keeps(3, 9) && keeps(20, 15));
         assert!(!keeps(15, 0), "1.5 % and p < 0.001");
@@ -93,16 +97,18 @@ mod tests {
     }
 
     #[test]
-    fn bits_count_only_if_all_more_of_them_keep_the_accuracy() {
-        let kept = [(8, 0), (7, 0), (6, 50), (5, 0), (4, 200)];
-        let trials: Vec<_> = kept.map(|(e, lost)| trial(Layout::new(e, 23), lost, 0)).to_vec();
-        assert_eq!(fewest_bits(&trials, Layout::exponent_bits), Some(7));
-        assert_eq!(fewest_bits(&trials[2..], Layout::exponent_bits), None);
-        assert_eq!(fewest_bits(&[], Layout::exponent_bits), None);
+    fn all_larger_bit_counts_must_keep_the_accuracy() {
+        let losses = [(8, 0), (7, 0), (6, 50), (5, 0), (4, 200)];
+        let trials: Vec<_> = losses
+            .map(|(e, lost)| trial(Layout::new(e, 23), lost, 0))
+            .to_vec();
+        assert_eq!(min_bits(&trials, Layout::exponent_bits), Some(7));
+        assert_eq!(min_bits(&trials[2..], Layout::exponent_bits), None);
+        assert_eq!(min_bits(&[], Layout::exponent_bits), None);
     }
 
     #[test]
-    fn the_halves_are_the_measure() {
+    fn sensitivity_is_relative_to_f16_and_bf16() {
         assert_eq!(Sensitivity::of(5, 7), Sensitivity::Neither);
         assert_eq!(Sensitivity::of(6, 7), Sensitivity::Range);
         assert_eq!(Sensitivity::of(5, 8), Sensitivity::Precision);

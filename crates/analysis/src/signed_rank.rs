@@ -3,7 +3,7 @@
 use crate::{Estimate, Interval, binomial_half, normal, ranks::midranks};
 
 /// Maximum number of differences for which signs are counted exactly. `f64` represents 2⁴⁰ exactly.
-const COUNT_UP_TO: usize = 40;
+const MAX_EXACT_PAIRS: usize = 40;
 
 /// Comparison of paired values.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,12 +29,12 @@ pub fn paired(first: &[f64], second: &[f64]) -> Option<Paired> {
         return None;
     }
     Some(Paired {
-        difference: typical(&differences),
+        difference: hodges_lehmann_difference(&differences),
         p: signed_rank(&differences),
     })
 }
 
-fn typical(differences: &[f64]) -> Estimate {
+fn hodges_lehmann_difference(differences: &[f64]) -> Estimate {
     let mut means: Vec<f64> = (0..differences.len())
         .flat_map(|i| (0..=i).map(move |j| f64::midpoint(differences[i], differences[j])))
         .collect();
@@ -42,7 +42,7 @@ fn typical(differences: &[f64]) -> Estimate {
     let last = means.len() - 1;
     Estimate {
         value: f64::midpoint(means[last / 2], means[means.len() / 2]),
-        interval: left_out(differences.len()).map(|outside| Interval {
+        interval: means_outside(differences.len()).map(|outside| Interval {
             low: means[outside],
             high: means[last - outside],
         }),
@@ -52,24 +52,24 @@ fn typical(differences: &[f64]) -> Estimate {
 }
 
 /// Returns the number of means beyond each end of the interval: the largest c with P(W ≤ c) at most half of 5 %.
-fn left_out(n: usize) -> Option<usize> {
+fn means_outside(n: usize) -> Option<usize> {
     let tail = (1.0 - crate::CONFIDENCE) / 2.0;
-    if binomial_half::at_most(0, n as u64) > tail {
+    if binomial_half::cdf(0, n as u64) > tail {
         return None;
     }
-    if n > COUNT_UP_TO {
+    if n > MAX_EXACT_PAIRS {
         let count = n as f64;
         let deviation = (count * (count + 1.0) * (2.0 * count + 1.0) / 24.0).sqrt();
         return Some((count * (count + 1.0) / 4.0 - crate::estimate::Z * deviation - 0.5) as usize);
     }
-    let ways = ways(&(1..=n).collect::<Vec<_>>());
-    let total: f64 = ways.iter().sum();
+    let counts = sign_counts(&(1..=n).collect::<Vec<_>>());
+    let total: f64 = counts.iter().sum();
     let mut below = 0.0;
-    let counted = ways.iter().take_while(|ways| {
-        below += **ways;
+    let outside = counts.iter().take_while(|count| {
+        below += **count;
         below <= tail * total
     });
-    counted.count().checked_sub(1)
+    outside.count().checked_sub(1)
 }
 
 fn signed_rank(differences: &[f64]) -> f64 {
@@ -83,29 +83,29 @@ fn signed_rank(differences: &[f64]) -> f64 {
     let positive = |(difference, rank): (&f64, &f64)| if *difference > 0.0 { *rank } else { 0.0 };
     let observed: f64 = unequal.iter().zip(&ranks).map(positive).sum();
     let n = unequal.len() as f64;
-    if unequal.len() <= COUNT_UP_TO {
+    if unequal.len() <= MAX_EXACT_PAIRS {
         // Midranks are multiples of one half.
         let doubled: Vec<usize> = ranks.iter().map(|rank| (2.0 * rank) as usize).collect();
-        let ways = ways(&doubled);
+        let counts = sign_counts(&doubled);
         let at = (2.0 * observed) as usize;
-        let (below, above): (f64, f64) = (ways[..=at].iter().sum(), ways[at..].iter().sum());
-        return (2.0 * below.min(above) / ways.iter().sum::<f64>()).min(1.0);
+        let (below, above): (f64, f64) = (counts[..=at].iter().sum(), counts[at..].iter().sum());
+        return (2.0 * below.min(above) / counts.iter().sum::<f64>()).min(1.0);
     }
     let variance = n * (n + 1.0) * (2.0 * n + 1.0) / 24.0 - ties.cubes / 48.0;
     let distance = (observed - n * (n + 1.0) / 4.0).abs();
-    (2.0 * normal::above(distance / variance.sqrt())).min(1.0)
+    (2.0 * normal::upper_tail(distance / variance.sqrt())).min(1.0)
 }
 
 /// Counts, for each sum, the choices of signs for which the positive ranks have this sum.
-fn ways(ranks: &[usize]) -> Vec<f64> {
-    let mut ways = vec![0.0; ranks.iter().sum::<usize>() + 1];
-    ways[0] = 1.0;
+fn sign_counts(ranks: &[usize]) -> Vec<f64> {
+    let mut counts = vec![0.0; ranks.iter().sum::<usize>() + 1];
+    counts[0] = 1.0;
     for &rank in ranks {
-        for sum in (rank..ways.len()).rev() {
-            ways[sum] += ways[sum - rank];
+        for sum in (rank..counts.len()).rev() {
+            counts[sum] += counts[sum - rank];
         }
     }
-    ways
+    counts
 }
 
 #[cfg(test)]
@@ -119,20 +119,20 @@ mod tests {
     }
 
     #[test]
-    fn six_pairs_that_agree_give_one_in_thirty_two() {
+    fn six_equal_signs_have_a_p_value_of_one_in_32() {
         let found = from_differences(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         assert_eq!((found.p, found.difference.value), (2.0 / 64.0, 3.5));
         assert_eq!(found.difference.interval, Some(Interval { low: 1.0, high: 6.0 }));
     }
 
     #[test]
-    fn five_pairs_cannot_refuse_anything() {
+    fn five_pairs_cannot_reject_any_shift() {
         let found = from_differences(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!((found.p, found.difference.interval), (2.0 / 32.0, None));
     }
 
     #[test]
-    fn ties_are_counted_and_equal_pairs_left_out_of_the_test() {
+    fn ties_are_exact_and_equal_pairs_are_excluded() {
         // Sizes 1 1 2 have ranks 1.5 1.5 3; signs + + −: positive sum 3. Of 8 choices, 5 sum to 3 or less, 5 to 3 or more.
         let found = from_differences(&[0.0, 1.0, 1.0, -2.0]);
         assert_eq!(found.p, 1.0);
@@ -141,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn the_critical_values_are_those_of_printed_tables() {
+    fn critical_values_match_printed_tables() {
         // Critical values from tables, two-sided 5 %: n = 6: 0, 8: 3, 10: 8, 20: 52.
         assert_eq!(
-            [6, 8, 10, 20].map(left_out),
+            [6, 8, 10, 20].map(means_outside),
             [Some(0), Some(3), Some(8), Some(52)]
         );
-        assert_eq!(left_out(41), Some(278), "430.5 − 1.96 · 77.3 − 0.5");
+        assert_eq!(means_outside(41), Some(278), "430.5 − 1.96 · 77.3 − 0.5");
     }
 
     #[test]
-    fn pairs_without_any_difference_say_nothing() {
+    fn equal_pairs_have_a_p_value_of_1() {
         assert_eq!(from_differences(&[0.0; 8]).p, 1.0);
         assert_eq!(from_differences(&[0.0; 60]).p, 1.0);
         assert_eq!(paired(&[1.0], &[]), None);
@@ -161,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_interval_leaves_out_zero_just_when_the_test_refuses_it(
+        fn interval_excludes_zero_exactly_if_the_test_rejects(
             differences in proptest::collection::vec(-1.0f64..1.5, 6..25),
         ) {
             let found = from_differences(&differences);

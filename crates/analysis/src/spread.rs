@@ -3,7 +3,7 @@
 use crate::Sample;
 
 /// Standard deviation of normal values divided by their median absolute deviation, 1/Φ⁻¹(3/4).
-const NORMAL: f64 = 1.482_602_218_505_602;
+const NORMAL_FACTOR: f64 = 1.482_602_218_505_602;
 
 /// Number of standard deviations, estimated from the MAD, beyond which a value is an outlier: the limit of Iglewicz and Hoaglin, *How to
 /// Detect and Handle Outliers* (1993), which labels one in two thousand normal values.
@@ -35,10 +35,10 @@ pub enum Label {
 pub fn label_outliers(values: &[f64], resolution: f64) -> Option<Vec<Label>> {
     let sample = Sample::new(values.iter().copied())?;
     let median = sample.median();
-    let reach = OUTLIER_BEYOND * NORMAL * median_absolute_deviation(&sample, resolution);
+    let limit = OUTLIER_BEYOND * NORMAL_FACTOR * median_absolute_deviation(&sample, resolution);
     let label = |value: &f64| match value - median {
-        distance if distance > reach => Label::High,
-        distance if distance < -reach => Label::Low,
+        distance if distance > limit => Label::High,
+        distance if distance < -limit => Label::Low,
         _ => Label::Typical,
     };
     Some(values.iter().map(label).collect())
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deviation_is_the_one_worked_by_hand() {
+    fn mad_matches_hand_calculation() {
         // The median is 2 and the deviations are 1 1 0 0 2 4 7.
         assert_eq!(mad(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0], 0.0), 1.0);
         assert_eq!(mad(&[5.0], 0.0), 0.0);
@@ -61,13 +61,13 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_clock_does_not_make_the_spread_vanish() {
+    fn mad_is_at_least_the_resolution() {
         assert_eq!(mad(&[3.0, 3.0, 3.0, 4.0], 0.5), 0.5);
         assert_eq!(mad(&[1.0, 4.0], 0.5), 1.5);
     }
 
     #[test]
-    fn far_values_are_labelled_in_place() {
+    fn outliers_are_labelled_at_their_index() {
         // The MAD is 1, so the limit is 3.5 · 1.4826 = 5.19 around 12.
         let values = [12.0, 17.3, 11.0, 13.0, 6.0, 12.0, 17.1, 11.0, 13.0];
         let labels = label_outliers(&values, 0.0).unwrap();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tick_of_the_clock_is_no_outlier() {
+    fn one_clock_tick_is_not_an_outlier() {
         let mut ticks = [5.0; 20];
         ticks[7] = 6.0;
         assert_eq!(label_outliers(&ticks, 1.0).unwrap()[7], Label::Typical);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_labels() {
+    fn empty_and_nan_input_has_no_labels() {
         assert_eq!(label_outliers(&[], 0.0), None);
         assert_eq!(label_outliers(&[f64::NAN], 0.0), None);
     }

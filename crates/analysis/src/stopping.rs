@@ -8,7 +8,7 @@ use crate::{Interval, median::Ranks};
 /// extremes, and stopping at a narrow one selects lucky samples.
 pub const MIN_SAMPLES: usize = 20;
 
-/// Growth of the number of samples between looks. With a constant factor, looking costs a constant share of the sampling, and there are few
+/// Growth factor of the number of samples between looks. With a constant factor, looks take a constant share of the time, and there are few
 /// chances to stop at an interval that is narrow by chance.
 pub const LOOK_GROWTH: f64 = 1.5;
 
@@ -37,10 +37,10 @@ pub enum StoppingRuleError {
     #[error(
         "`min_samples` must be at least {MIN_SAMPLES}, not `{0}`\nhint: fewer samples do not give a reliable interval"
     )]
-    TooFew(usize),
+    MinSamples(usize),
     /// `max_samples` is less than `min_samples`.
     #[error("`max_samples` `{max}` is less than `min_samples` `{min}`\nhint: swap the values")]
-    Crossed {
+    MinAboveMax {
         /// Minimum number of samples.
         min: usize,
         /// Maximum number of samples.
@@ -48,7 +48,7 @@ pub enum StoppingRuleError {
     },
     /// The time cap is not positive.
     #[error("the time cap must be above 0 seconds, not `{0}`")]
-    Cap(f64),
+    TimeCap(f64),
 }
 
 impl StoppingRule {
@@ -64,16 +64,16 @@ impl StoppingRule {
             return Err(StoppingRuleError::MaxNoise(max_noise));
         }
         if min_samples < MIN_SAMPLES {
-            return Err(StoppingRuleError::TooFew(min_samples));
+            return Err(StoppingRuleError::MinSamples(min_samples));
         }
         if max_samples < min_samples {
-            return Err(StoppingRuleError::Crossed {
+            return Err(StoppingRuleError::MinAboveMax {
                 min: min_samples,
                 max: max_samples,
             });
         }
         if cap_seconds.is_nan() || cap_seconds <= 0.0 {
-            return Err(StoppingRuleError::Cap(cap_seconds));
+            return Err(StoppingRuleError::TimeCap(cap_seconds));
         }
         Ok(Self {
             max_noise,
@@ -163,7 +163,7 @@ impl Stopping {
     fn look(&mut self) {
         self.next_look = (self.next_look as f64 * LOOK_GROWTH).ceil() as usize;
         let narrow = self.total_seconds.is_finite()
-            && central(&mut self.samples).is_some_and(|(median, interval)| {
+            && median_and_interval(&mut self.samples).is_some_and(|(median, interval)| {
                 (interval.high - interval.low) / 2.0 <= self.rule.max_noise * median
             });
         self.narrow_looks = if narrow { self.narrow_looks + 1 } else { 0 };
@@ -171,9 +171,9 @@ impl Stopping {
 }
 
 /// Computes the median and its interval without a full sort.
-fn central(samples: &mut [f64]) -> Option<(f64, Interval)> {
+fn median_and_interval(samples: &mut [f64]) -> Option<(f64, Interval)> {
     let n = samples.len();
-    let ranks = Ranks::of(n)?;
+    let ranks = Ranks::new(n)?;
     let band = n - 2 * ranks.outer;
     let (_, _, above) = samples.select_nth_unstable_by(ranks.outer, f64::total_cmp);
     above.select_nth_unstable_by(band - 2, f64::total_cmp);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_that_stays_goes_on_to_the_most_samples() {
+    fn noisy_samples_continue_up_to_max_samples() {
         let samples = (0..).map(|i| if i % 2 == 0 { 1.0 } else { 2.0 });
         assert_eq!(
             stop(rule(0.01), samples),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_interval_starts_the_count_of_narrow_ones_again() {
+    fn wide_interval_resets_the_count_of_narrow_looks() {
         // Narrow at 20 and 30, wide at 45 because the last seventeen values spread. Narrow again at 68, 102, 153.
         let samples = (0..).map(|i| {
             if (28..45).contains(&i) {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cap_stops_even_before_the_fewest_samples() {
+    fn time_cap_stops_before_min_samples() {
         let rule = StoppingRule::new(0.01, 20, 1_000, 3.0).unwrap();
         assert_eq!(
             stop(rule, std::iter::repeat(1.0)),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_samples_stop_between_looks() {
+    fn max_samples_stops_between_looks() {
         let rule = StoppingRule::new(0.01, 20, 25, 1e9).unwrap();
         assert_eq!(
             stop(rule, std::iter::repeat(1.0)),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_is_not_a_number_never_counts_as_quiet() {
+    fn nan_sample_never_reaches_the_noise_limit() {
         let samples = std::iter::once(f64::NAN).chain(std::iter::repeat(1.0));
         assert_eq!(
             stop(rule(0.01), samples).1,
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_make_no_sense_are_refused() {
+    fn invalid_rules_are_rejected() {
         assert_eq!(
             StoppingRule::new(0.0, 20, 30, 1.0),
             Err(StoppingRuleError::MaxNoise(0.0))
@@ -284,26 +284,26 @@ mod tests {
         assert!(StoppingRule::new(f64::NAN, 20, 30, 1.0).is_err());
         assert_eq!(
             StoppingRule::new(0.1, 19, 30, 1.0),
-            Err(StoppingRuleError::TooFew(19))
+            Err(StoppingRuleError::MinSamples(19))
         );
         assert_eq!(
             StoppingRule::new(0.1, 30, 20, 1.0),
-            Err(StoppingRuleError::Crossed { min: 30, max: 20 })
+            Err(StoppingRuleError::MinAboveMax { min: 30, max: 20 })
         );
         assert_eq!(
             StoppingRule::new(0.1, 20, 30, 0.0),
-            Err(StoppingRuleError::Cap(0.0))
+            Err(StoppingRuleError::TimeCap(0.0))
         );
         assert!(StoppingRule::new(0.1, 20, 30, f64::NAN).is_err());
     }
 
     proptest! {
         #[test]
-        fn the_rule_looks_at_the_interval_that_the_record_prints(
+        fn selection_matches_the_sorted_median_and_interval(
             values in proptest::collection::vec(prop_oneof![0.0f64..10.0, (0u8..5).prop_map(f64::from)], 6..80),
         ) {
             let sample = Sample::new(values.iter().copied()).unwrap();
-            let (median, interval) = central(&mut values.clone()).unwrap();
+            let (median, interval) = median_and_interval(&mut values.clone()).unwrap();
             prop_assert!((median - sample.median()).abs() < 1e-12);
             prop_assert_eq!(Some(interval), median_interval(&sample));
         }

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_the_one_worked_by_hand() {
+    fn interval_matches_hand_calculation() {
         // Mean 2, deviation 1, 2 degrees of freedom: 4.302653 / √3 = 2.484138.
         let found = mean(&[1.0, 3.0, 2.0]).unwrap();
         let interval = found.interval.unwrap();
@@ -44,14 +44,14 @@ mod tests {
     }
 
     #[test]
-    fn one_value_has_no_interval_and_equal_ones_one_without_width() {
+    fn single_value_has_no_interval() {
         assert_eq!(mean(&[7.0]).unwrap().interval, None);
         let flat = mean(&[7.0; 4]).unwrap().interval.unwrap();
         assert_eq!((flat.low, flat.high), (7.0, 7.0));
     }
 
     #[test]
-    fn what_is_no_number_has_no_mean() {
+    fn empty_and_nan_input_has_no_mean() {
         assert_eq!(mean(&[]), None);
         assert_eq!(mean(&[1.0, f64::NAN]), None);
     }

@@ -32,14 +32,14 @@ pub enum Verdict {
     Inconclusive(Doubt),
 }
 
-/// Reason of an inconclusive verdict.
+/// Reason for an inconclusive verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Doubt {
-    /// With so few repeats, no values could be significant among this number of comparisons.
+    /// There are too few repeats for significance among this number of comparisons.
     TooFewRepeats,
     /// The repeats vary too much, or the change is too close to the threshold.
     TooNoisy,
-    /// All cells changed alike, and the runs were not interleaved, so the shift cannot be attributed to the machine or the program.
+    /// All cells changed alike, and the runs were not interleaved, so it is unknown whether the machine or the program caused the shift.
     Shared,
     /// A value is not positive and finite, or the threshold is not above 0, so there is no ratio.
     NoRatio,
@@ -74,8 +74,8 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// Ratio candidate / baseline (Hodges–Lehmann); `None` if it does not exist.
     pub ratio: Option<Estimate>,
-    /// p-value of the Mann–Whitney test over processes, adjusted for the family (Holm); `None` if there are too few repeats for a small
-    /// one.
+    /// p-value of the Mann–Whitney test over processes, adjusted for the family (Holm); `None` if there are too few repeats for
+    /// significance.
     pub adjusted_p: Option<f64>,
 }
 
@@ -107,8 +107,8 @@ pub fn judge(family: &[Groups<'_>]) -> Vec<Judgement> {
 }
 
 fn ratio(groups: &Groups<'_>) -> Option<Estimate> {
-    let sensible = groups.threshold > 0.0 && groups.threshold.is_finite();
-    hodges_lehmann_ratio(groups.candidate, groups.baseline).filter(|_| sensible)
+    let is_valid = groups.threshold > 0.0 && groups.threshold.is_finite();
+    hodges_lehmann_ratio(groups.candidate, groups.baseline).filter(|_| is_valid)
 }
 
 fn judgement(groups: &Groups<'_>, ratio: Option<Estimate>, adjusted_p: f64, members: f64) -> Judgement {
@@ -123,8 +123,8 @@ fn judgement(groups: &Groups<'_>, ratio: Option<Estimate>, adjusted_p: f64, memb
     let level = 1.0 - CONFIDENCE;
     let attainable = smallest_p(groups.baseline.len(), groups.candidate.len()) * members <= level;
     let within = |interval: Interval| {
-        let most = 1.0 + groups.threshold;
-        1.0 / most <= interval.low && interval.high <= most
+        let limit = 1.0 + groups.threshold;
+        1.0 / limit <= interval.low && interval.high <= limit
     };
     let same = estimate.interval.is_some_and(within);
     if !attainable && !same {
@@ -169,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_longer_has_regressed_and_what_takes_less_has_improved() {
+    fn longer_times_regress_and_shorter_times_improve() {
         assert_eq!(verdict(seconds(&FAST, &SLOW)), Verdict::Regressed);
         assert_eq!(verdict(seconds(&SLOW, &FAST)), Verdict::Improved);
     }
 
     #[test]
-    fn the_direction_of_the_metric_turns_the_verdict_round() {
+    fn higher_is_better_inverts_the_verdict() {
         let rate = Groups {
             better: Better::Higher,
             ..seconds(&FAST, &SLOW)
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn three_against_three_are_too_few_however_far_apart() {
+    fn three_repeats_are_always_inconclusive() {
         let judged = &judge(&[seconds(&[1.0, 1.0, 1.1], &[9.0, 9.1, 9.2])])[0];
         assert_eq!(judged.verdict, Verdict::Inconclusive(Doubt::TooFewRepeats));
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_takes_more_repeats() {
+    fn larger_families_need_more_repeats() {
         // 2/252 · 6 = 0.048, times 7 = 0.056.
         let family = |size| judge(&vec![seconds(&FAST, &SLOW); size])[0].verdict;
         assert_eq!(family(6), Verdict::Regressed);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sure_change_that_does_not_matter_is_no_change() {
+    fn significant_change_below_the_threshold_is_unchanged() {
         let shifted = FAST.map(|value| value * 1.001);
         assert_eq!(verdict(seconds(&FAST, &shifted)), Verdict::Unchanged);
         let sure = [1.0001, 1.0002, 1.0003, 1.0004, 1.0005];
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_that_hides_a_change_that_would_matter_is_inconclusive() {
+    fn noisy_repeats_are_inconclusive() {
         let noisy = [0.8, 1.3, 1.0, 0.7, 1.5];
         assert_eq!(
             verdict(seconds(&FAST, &noisy)),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sure_change_about_as_large_as_the_threshold_is_inconclusive() {
+    fn change_near_the_threshold_is_inconclusive() {
         let near = FAST.map(|value| value * 1.045);
         assert_eq!(
             verdict(seconds(&FAST, &near)),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_never_vary_are_judged_too() {
+    fn constant_bytes_are_judged() {
         assert_eq!(verdict(seconds(&[7e9; 5], &[7e9; 5])), Verdict::Unchanged);
         assert_eq!(verdict(seconds(&[7e9; 5], &[8e9; 5])), Verdict::Regressed);
         assert_eq!(
@@ -241,16 +241,16 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_ratio_is_inconclusive_and_does_not_count_as_a_member() {
+    fn invalid_values_are_inconclusive_and_not_in_the_family() {
         let none = seconds(&[0.0, 1.0], &[1.0]);
         let family: Vec<_> = [none; 9].into_iter().chain([seconds(&FAST, &SLOW)]).collect();
         let judged = judge(&family);
         assert_eq!(judged[0].verdict, Verdict::Inconclusive(Doubt::NoRatio));
         assert_eq!(judged[9].verdict, Verdict::Regressed);
-        let senseless = Groups {
+        let invalid = Groups {
             threshold: f64::NAN,
             ..seconds(&FAST, &SLOW)
         };
-        assert_eq!(verdict(senseless), Verdict::Inconclusive(Doubt::NoRatio));
+        assert_eq!(verdict(invalid), Verdict::Inconclusive(Doubt::NoRatio));
     }
 }

@@ -5,18 +5,18 @@ use crate::mann_whitney;
 /// Number of times in a window. It is large enough for a Mann–Whitney test of two windows to detect a shift of two standard deviations.
 const WINDOW: usize = 8;
 
-/// Two windows whose medians differ by less than this share have settled even if the difference is significant. The drift check detects
-/// such changes.
-const SAME_WITHIN: f64 = 0.01;
+/// Windows whose medians differ by at most this share have settled, even if the difference is significant. The drift check detects such
+/// differences.
+const MAX_DIFFERENCE: f64 = 0.01;
 
 /// Significance level for a difference of two windows, and the rate at which settled times need another window.
 const LEVEL: f64 = 0.05;
 
-/// Returns true if times have settled: the medians of the newest eight and the eight before them differ by less than 1 %, or the difference
+/// Returns true if times have settled: the medians of the newest eight and the eight before them differ by at most 1 %, or the difference
 /// is not significant (Mann–Whitney at 5 %). Requires at least sixteen times.
 ///
-/// Only the newest sixteen of `seconds` count, in the order in which they were taken. Call it after every eighth time. If called after
-/// each, some pair of windows soon looks equal by chance.
+/// `seconds` is in the order in which the times were taken, and only the newest sixteen count. Call the function after every eighth time.
+/// If it is called after each time, some pair of windows soon looks equal by chance.
 pub fn settled(seconds: &[f64]) -> bool {
     let Some(start) = seconds.len().checked_sub(2 * WINDOW) else {
         return false;
@@ -25,11 +25,11 @@ pub fn settled(seconds: &[f64]) -> bool {
     let Some(test) = mann_whitney(before, newest) else {
         return false;
     };
-    let (before, newest) = (middle(before), middle(newest));
-    (newest - before).abs() <= SAME_WITHIN * before.abs() || test.p > LEVEL
+    let (before, newest) = (median_of_window(before), median_of_window(newest));
+    (newest - before).abs() <= MAX_DIFFERENCE * before.abs() || test.p > LEVEL
 }
 
-fn middle(window: &[f64]) -> f64 {
+fn median_of_window(window: &[f64]) -> f64 {
     let mut sorted = window.to_vec();
     sorted.sort_by(f64::total_cmp);
     f64::midpoint(sorted[WINDOW / 2 - 1], sorted[WINDOW / 2])
@@ -82,11 +82,11 @@ mod tests {
 
     use super::*;
 
-    fn runs_until(seconds: impl Iterator<Item = f64>) -> (usize, WarmUpState) {
+    fn runs_until_settled(seconds: impl Iterator<Item = f64>) -> (usize, WarmUpState) {
         let mut warm_up = WarmUp::new(200);
         let end = seconds
             .map(|seconds| warm_up.push(seconds))
-            .position(|warmth| warmth != WarmUpState::Warming);
+            .position(|state| state != WarmUpState::Warming);
         let runs = end.unwrap() + 1;
         let last = if runs < 200 {
             WarmUpState::Settled
@@ -98,32 +98,35 @@ mod tests {
 
     #[test]
     fn equal_times_settle_at_two_windows() {
-        assert_eq!(runs_until(std::iter::repeat(1.0)), (16, WarmUpState::Settled));
+        assert_eq!(
+            runs_until_settled(std::iter::repeat(1.0)),
+            (16, WarmUpState::Settled)
+        );
     }
 
     #[test]
-    fn a_slow_start_is_waited_for() {
+    fn decaying_times_settle_after_the_decay() {
         // Decays from 3 to 1 with a time constant of ten runs. It settles where 2·e^(−i/10) changes by less than 1 % between windows.
         let decay = (0..).map(|i| 1.0 + 2.0 * (-f64::from(i) / 10.0).exp());
-        let (runs, warmth) = runs_until(decay);
-        assert_eq!(warmth, WarmUpState::Settled);
+        let (runs, state) = runs_until_settled(decay);
+        assert_eq!(state, WarmUpState::Settled);
         assert!((56..=80).contains(&runs), "{runs}");
     }
 
     #[test]
-    fn one_slow_first_run_does_not_hold_up_the_rest() {
+    fn slow_first_run_does_not_delay_settling() {
         let compiled = std::iter::once(30.0).chain(std::iter::repeat(1.0));
-        assert_eq!(runs_until(compiled), (16, WarmUpState::Settled));
+        assert_eq!(runs_until_settled(compiled), (16, WarmUpState::Settled));
     }
 
     #[test]
-    fn times_that_keep_falling_are_given_up() {
+    fn falling_times_reach_the_maximum_number_of_runs() {
         let falling = (0..).map(|i| 10.0 * 0.99f64.powi(i));
-        assert_eq!(runs_until(falling), (200, WarmUpState::GaveUp));
+        assert_eq!(runs_until_settled(falling), (200, WarmUpState::GaveUp));
     }
 
     #[test]
-    fn noise_settles_at_once_nine_times_in_ten() {
+    fn noise_settles_at_once_in_ninety_percent() {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let at_once = (0..300)
             .filter(|_| settled(&(0..16).map(|_| random.random::<f64>()).collect::<Vec<_>>()))
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_not_finite_never_settle() {
+    fn nan_and_too_few_times_do_not_settle() {
         assert!(!settled(&[f64::NAN; 16]));
         assert!(!settled(&[1.0; 15]));
     }

@@ -11,10 +11,11 @@ pub struct WelchTerms {
     pub confidence: f64,
     /// Minimum standard deviation of a group, so that values that agree by chance are not significant. Relative if the values are
     /// logarithms. 0 disables it.
-    pub least_deviation: f64,
+    pub min_deviation: f64,
     /// Prior on the standard deviation, learned from the variances within both groups of many similar tests.
     pub prior: Option<Prior>,
-    /// Standard error of the difference that more values do not reduce, such as that of the examples behind an accuracy. 0 disables it.
+    /// Part of the standard error of the difference that more values do not reduce, such as the sampling error of test examples. 0 disables
+    /// it.
     pub shared_error: f64,
 }
 
@@ -22,7 +23,7 @@ impl Default for WelchTerms {
     fn default() -> Self {
         Self {
             confidence: CONFIDENCE,
-            least_deviation: 0.0,
+            min_deviation: 0.0,
             prior: None,
             shared_error: 0.0,
         }
@@ -49,36 +50,37 @@ pub struct Welch {
 /// groups, weighted by their degrees of freedom. The error is never less than Welch's own, so a prior of quiet groups does not make a noisy
 /// group significant.
 ///
-/// Assumes approximately normal values. A group without spread adds no error, and the test then has the degrees of freedom of the other
+/// Assumes approximately normal values. If one group has no spread, the test has the error and the degrees of freedom of the other
 /// group. Returns `None` if a group has fewer than two values, a value is not finite, or neither the groups nor the terms have any
 /// deviation: five equal values do not determine how far a sixth may differ.
 pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<Welch> {
-    let (a, b) = (Group::of(baseline, terms)?, Group::of(candidate, terms)?);
-    let own = a.of_mean() + b.of_mean();
-    let own_freedom = if own > 0.0 {
-        own.powi(2) / (a.of_mean().powi(2) / a.freedom() + b.of_mean().powi(2) / b.freedom())
+    let (a, b) = (Group::new(baseline, terms)?, Group::new(candidate, terms)?);
+    let welch_variance = a.variance_of_mean() + b.variance_of_mean();
+    let welch_freedom = if welch_variance > 0.0 {
+        welch_variance.powi(2)
+            / (a.variance_of_mean().powi(2) / a.freedom() + b.variance_of_mean().powi(2) / b.freedom())
     } else {
         a.freedom() + b.freedom()
     };
     let (estimated, freedom) = match terms.prior {
         Some(prior) => {
             let within = pooled(&a, &b);
-            let both = a.freedom() + b.freedom();
-            let moderated =
-                (prior.freedom * prior.deviation.powi(2) + both * within) / (prior.freedom + both);
+            let within_freedom = a.freedom() + b.freedom();
+            let moderated = (prior.freedom * prior.deviation.powi(2) + within_freedom * within)
+                / (prior.freedom + within_freedom);
             (
-                own.max(moderated * (1.0 / a.n + 1.0 / b.n)),
-                prior.freedom + own_freedom,
+                welch_variance.max(moderated * (1.0 / a.n + 1.0 / b.n)),
+                prior.freedom + welch_freedom,
             )
         }
-        None => (own, own_freedom),
+        None => (welch_variance, welch_freedom),
     };
     let variance = estimated + terms.shared_error.powi(2);
     if !(variance > 0.0 && variance.is_finite()) {
         return None;
     }
     // The shared error is known, not estimated from the values.
-    let freedom = (freedom * (variance / estimated).powi(2)).min(MOST_FREEDOM);
+    let freedom = (freedom * (variance / estimated).powi(2)).min(MAX_FREEDOM);
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
     let (value, error) = (b.mean - a.mean, variance.sqrt());
     let half = student.inverse_cdf(f64::midpoint(1.0, terms.confidence)) * error;
@@ -88,7 +90,7 @@ pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<
             low: value - half,
             high: value + half,
         },
-        p: two_sided(&student, value, error),
+        p: two_sided_p(&student, value, error),
         error,
         freedom,
     })
@@ -96,13 +98,13 @@ pub fn welch(baseline: &[f64], candidate: &[f64], terms: &WelchTerms) -> Option<
 
 impl Welch {
     /// Returns the p-value of another difference with the same error; for [`welch_ratio`] a difference of logarithms.
-    pub(crate) fn p_of(&self, moved: f64) -> f64 {
+    pub(crate) fn p_of(&self, difference: f64) -> f64 {
         StudentsT::new(0.0, 1.0, self.freedom)
-            .map_or(f64::NAN, |student| two_sided(&student, moved, self.error))
+            .map_or(f64::NAN, |student| two_sided_p(&student, difference, self.error))
     }
 }
 
-fn two_sided(student: &StudentsT, value: f64, error: f64) -> f64 {
+fn two_sided_p(student: &StudentsT, value: f64, error: f64) -> f64 {
     (2.0 * student.sf(value.abs() / error)).min(1.0)
 }
 
@@ -142,7 +144,7 @@ pub(crate) fn moments(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Maximum degrees of freedom. Above, Student's distribution equals the normal one to six digits at any relevant p-value.
-const MOST_FREEDOM: f64 = 1e6;
+const MAX_FREEDOM: f64 = 1e6;
 
 struct Group {
     n: f64,
@@ -151,16 +153,16 @@ struct Group {
 }
 
 impl Group {
-    fn of(values: &[f64], terms: &WelchTerms) -> Option<Self> {
+    fn new(values: &[f64], terms: &WelchTerms) -> Option<Self> {
         let (mean, variance) = moments(values)?;
         Some(Self {
             n: values.len() as f64,
             mean,
-            variance: variance.max(terms.least_deviation.powi(2)),
+            variance: variance.max(terms.min_deviation.powi(2)),
         })
     }
 
-    fn of_mean(&self) -> f64 {
+    fn variance_of_mean(&self) -> f64 {
         self.variance / self.n
     }
 
@@ -175,9 +177,9 @@ fn pooled(a: &Group, b: &Group) -> f64 {
 }
 
 /// Returns the pooled variance within two groups and its degrees of freedom, from which a [`Prior`] is learned.
-pub(crate) fn within(baseline: &[f64], candidate: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn pooled_variance(baseline: &[f64], candidate: &[f64]) -> Option<(f64, f64)> {
     let plain = WelchTerms::default();
-    let (a, b) = (Group::of(baseline, &plain)?, Group::of(candidate, &plain)?);
+    let (a, b) = (Group::new(baseline, &plain)?, Group::new(candidate, &plain)?);
     Some((pooled(&a, &b), a.freedom() + b.freedom()))
 }
 
@@ -187,13 +189,13 @@ mod tests {
 
     const PLAIN: WelchTerms = WelchTerms {
         confidence: 0.95,
-        least_deviation: 0.0,
+        min_deviation: 0.0,
         prior: None,
         shared_error: 0.0,
     };
 
     #[test]
-    fn the_test_is_the_one_worked_by_hand() {
+    fn welch_matches_hand_calculation() {
         // Means 2 and 5, variances 1 and 4: error √(5/3), freedom (5/3)²/((1/9 + 16/9)/2) = 50/17.
         let found = welch(&[1.0, 2.0, 3.0], &[3.0, 5.0, 7.0], &PLAIN).unwrap();
         assert_eq!(found.value, 3.0);
@@ -203,17 +205,17 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_spread_leaves_the_freedom_of_the_other() {
+    fn constant_group_leaves_the_freedom_of_the_other_group() {
         let found = welch(&[1.0; 5], &[1.0, 2.0, 3.0], &PLAIN).unwrap();
         assert!((found.freedom - 2.0).abs() < 1e-12);
         assert!((found.error - (1.0f64 / 3.0).sqrt()).abs() < 1e-12);
     }
 
     #[test]
-    fn groups_that_never_vary_are_no_matter_for_a_test_unless_something_is_known() {
+    fn constant_groups_need_a_minimum_deviation_or_shared_error() {
         assert_eq!(welch(&[0.1; 5], &[0.2; 5], &PLAIN), None);
         let least = WelchTerms {
-            least_deviation: 0.05,
+            min_deviation: 0.05,
             ..PLAIN
         };
         let found = welch(&[0.1; 5], &[0.2; 5], &least).unwrap();
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prior_makes_no_noisy_group_quiet() {
+    fn prior_never_reduces_the_error_of_a_noisy_group() {
         let quiet = WelchTerms {
             prior: Some(Prior {
                 deviation: 0.1,
@@ -260,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_twice_as_long_has_a_ratio_of_two() {
+    fn doubled_times_have_a_ratio_of_two() {
         let found = welch_ratio(&[1.0, 1.1, 0.9], &[2.0, 2.2, 1.8], &PLAIN).unwrap();
         assert!((found.value - 2.0).abs() < 1e-12);
         assert!(found.interval.contains(2.0) && found.interval.low > 1.0);
     }
 
     #[test]
-    fn too_few_values_and_values_without_a_logarithm_have_no_test() {
+    fn short_and_invalid_groups_have_no_test() {
         assert_eq!(welch(&[1.0], &[1.0, 2.0], &PLAIN), None);
         assert_eq!(welch(&[1.0, f64::NAN], &[1.0, 2.0], &PLAIN), None);
         assert_eq!(welch_ratio(&[0.0, 1.0], &[1.0, 2.0], &PLAIN), None);

@@ -7,55 +7,71 @@ mod simulation;
 use mantissa_analysis::{Cluster, cluster_interval, median_interval, wilson};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use simulation::{CONTINUOUS, LAWS, Rate};
+use simulation::{CONTINUOUS, DISTRIBUTIONS, Rate};
 
 /// Returns the standard error of a rate if the true value is `p`.
-fn error(rate: Rate, p: f64) -> f64 {
-    (p * (1.0 - p) / rate.of as f64).sqrt()
+fn standard_error(rate: Rate, p: f64) -> f64 {
+    (p * (1.0 - p) / rate.draws as f64).sqrt()
 }
 
 /// Returns the coverage with the stopping rule, pooled over three noise limits.
-fn stopped(law: simulation::Law) -> f64 {
+fn pooled_coverage_with_stopping(distribution: simulation::TimeDistribution) -> f64 {
     let mut pooled = Rate::default();
     for n in [30.0, 100.0, 200.0] {
-        let (rate, _) = simulation::stopped(law, law.noise_at(n), 1_200);
+        let (rate, _) = simulation::coverage_with_stopping(distribution, distribution.noise_at(n), 1_200);
         pooled.hits += rate.hits;
-        pooled.of += rate.of;
+        pooled.draws += rate.draws;
     }
     pooled.share()
 }
 
 #[test]
-fn the_interval_of_the_median_covers_what_it_claims_at_any_number_of_values() {
-    for law in LAWS {
+fn median_interval_has_its_nominal_coverage() {
+    for distribution in DISTRIBUTIONS {
         for n in [20, 21, 31] {
-            let covered = simulation::fixed(law, law.median(), n, 3_000, median_interval).share();
-            assert!(covered >= 0.93, "{} {n}: {covered}", law.name);
-            assert!(covered <= 0.97 || law.tick > 0.0, "{} {n}: {covered}", law.name);
+            let covered = simulation::coverage_with_fixed_samples(
+                distribution,
+                distribution.median(),
+                n,
+                3_000,
+                median_interval,
+            )
+            .share();
+            assert!(covered >= 0.93, "{} {n}: {covered}", distribution.name);
+            assert!(
+                covered <= 0.97 || distribution.tick > 0.0,
+                "{} {n}: {covered}",
+                distribution.name
+            );
         }
     }
 }
 
 #[test]
-fn the_interval_of_the_median_covers_what_it_claims_through_the_stopping_rule() {
-    for law in &LAWS[..CONTINUOUS] {
-        let covered = stopped(*law);
-        assert!((0.93..=0.97).contains(&covered), "{}: {covered}", law.name);
+fn stopping_rule_keeps_the_nominal_coverage() {
+    for distribution in &DISTRIBUTIONS[..CONTINUOUS] {
+        let covered = pooled_coverage_with_stopping(*distribution);
+        assert!(
+            (0.93..=0.97).contains(&covered),
+            "{}: {covered}",
+            distribution.name
+        );
     }
 }
 
 #[test]
-fn ticks_of_the_clock_do_not_spoil_coverage_through_the_stopping_rule() {
-    for law in &LAWS[CONTINUOUS..] {
+fn stopping_rule_keeps_the_coverage_with_clock_ticks() {
+    for distribution in &DISTRIBUTIONS[CONTINUOUS..] {
         // Some noise limits cannot be reached between two ticks; loose ones can.
-        let (rate, _) = simulation::stopped(*law, law.noise_at(30.0), 1_000);
-        assert!(rate.share() >= 0.93, "{}: {}", law.name, rate.share());
+        let (rate, _) = simulation::coverage_with_stopping(*distribution, distribution.noise_at(30.0), 1_000);
+        assert!(rate.share() >= 0.93, "{}: {}", distribution.name, rate.share());
     }
 }
 
 #[test]
-fn stopping_at_the_first_narrow_interval_would_not_cover_enough() {
-    let (rate, _) = simulation::stopped_at_once(LAWS[0], LAWS[0].noise_at(80.0), 700);
+fn stopping_at_the_first_narrow_interval_undercovers() {
+    let (rate, _) =
+        simulation::coverage_at_first_narrow_interval(DISTRIBUTIONS[0], DISTRIBUTIONS[0].noise_at(80.0), 700);
     assert!(
         rate.share() < 0.93,
         "the checks above could not fail: {}",
@@ -64,19 +80,19 @@ fn stopping_at_the_first_narrow_interval_would_not_cover_enough() {
 }
 
 #[test]
-fn five_processes_cover_what_is_claimed_however_they_differ() {
+fn interval_over_five_processes_has_its_nominal_coverage() {
     for between in [0.0, 5.0] {
-        let covered = simulation::over_processes(5, between, 300);
+        let covered = simulation::coverage_over_processes(5, between, 300);
         // The range of five covers 93.75 %. The limit is two standard errors of 300 draws below 93 %.
-        let least = 0.93 - 2.0 * error(covered, 0.93);
-        assert!(covered.share() >= least, "{between}: {}", covered.share());
+        let min_coverage = 0.93 - 2.0 * standard_error(covered, 0.93);
+        assert!(covered.share() >= min_coverage, "{between}: {}", covered.share());
     }
 }
 
 #[test]
-fn twenty_passages_cover_what_is_claimed_where_their_words_as_single_draws_do_not() {
+fn cluster_interval_covers_where_wilson_undercovers() {
     let mut random = ChaCha8Rng::seed_from_u64(6);
-    let (mut by_passage, mut by_word) = (Rate::default(), Rate::default());
+    let (mut by_passage, mut by_token) = (Rate::default(), Rate::default());
     for seed in 0..300 {
         // In each passage, 30 to 90 % of the tokens are correct; 60 % over all passages.
         let passages: Vec<Cluster> = (0..20)
@@ -91,38 +107,38 @@ fn twenty_passages_cover_what_is_claimed_where_their_words_as_single_draws_do_no
             })
             .collect();
         let sum = |pick: fn(&Cluster) -> f64| passages.iter().map(pick).sum::<f64>() as u64;
-        let by_tokens = wilson(sum(|one| one.numerator), sum(|one| one.denominator)).unwrap();
+        let wilson_estimate = wilson(sum(|one| one.numerator), sum(|one| one.denominator)).unwrap();
         by_passage.count(cluster_interval(&passages, seed).unwrap().contains(0.6));
-        by_word.count(by_tokens.interval.unwrap().contains(0.6));
+        by_token.count(wilson_estimate.interval.unwrap().contains(0.6));
     }
     // Two standard errors of 300 draws below 93 %, as for processes.
-    let least = 0.93 - 2.0 * error(by_passage, 0.93);
-    assert!(by_passage.share() >= least, "{}", by_passage.share());
-    assert!(by_word.share() < 0.8, "{}", by_word.share());
+    let min_coverage = 0.93 - 2.0 * standard_error(by_passage, 0.93);
+    assert!(by_passage.share() >= min_coverage, "{}", by_passage.share());
+    assert!(by_token.share() < 0.8, "{}", by_token.share());
 }
 
 #[test]
-fn the_same_against_the_same_is_called_different_as_often_as_counting_says() {
-    // Five against five: U ≤ 2 on either side, 2 · 4 of 252 deals.
-    let called = simulation::false_calls(5, 1, 6_000);
+fn false_positive_rate_matches_the_exact_rate() {
+    // Five against five: U ≤ 2 on either side, 2 · 4 of 252 assignments.
+    let rate = simulation::false_positives(5, 1, 6_000);
     let exact = 8.0 / 252.0;
     assert!(
-        (called.share() - exact).abs() <= 3.0 * error(called, exact),
+        (rate.share() - exact).abs() <= 3.0 * standard_error(rate, exact),
         "{}",
-        called.share()
+        rate.share()
     );
-    assert_eq!(simulation::false_calls(3, 1, 300).hits, 0);
+    assert_eq!(simulation::false_positives(3, 1, 300).hits, 0);
 }
 
 #[test]
-fn a_family_is_called_different_in_at_most_one_of_twenty() {
-    let called = simulation::false_calls(8, 6, 400);
-    assert!(called.share() <= 0.05, "{}", called.share());
-    assert!(called.hits > 0, "at least one family must have a finding");
+fn false_positive_rate_of_a_family_is_at_most_5_percent() {
+    let rate = simulation::false_positives(8, 6, 400);
+    assert!(rate.share() <= 0.05, "{}", rate.share());
+    assert!(rate.hits > 0, "at least one family must have a finding");
 }
 
 #[test]
-fn the_page_was_made_with_these_constants() {
+fn methodology_page_has_the_current_constants() {
     let page = include_str!("../../../docs/methodology.md");
     assert!(
         page.contains(&simulation::constants()),
@@ -131,20 +147,27 @@ fn the_page_was_made_with_these_constants() {
 }
 
 #[test]
-fn the_page_still_says_what_the_code_finds() {
+fn methodology_page_has_the_current_results() {
     // Recomputes a fast column or cell of each kind of table, with the number of draws of the page.
     const DRAWS: usize = 20_000;
     let page = include_str!("../../../docs/methodology.md");
     let percent = |rate: Rate| format!("{:.1} %", 100.0 * rate.share());
-    for law in LAWS {
-        let [at_20, at_21] =
-            [20, 21].map(|n| percent(simulation::fixed(law, law.median(), n, DRAWS, median_interval)));
-        let row = format!("| {} | {at_20} | {at_21} |", law.name);
+    for distribution in DISTRIBUTIONS {
+        let [at_20, at_21] = [20, 21].map(|n| {
+            percent(simulation::coverage_with_fixed_samples(
+                distribution,
+                distribution.median(),
+                n,
+                DRAWS,
+                median_interval,
+            ))
+        });
+        let row = format!("| {} | {at_20} | {at_21} |", distribution.name);
         assert!(page.contains(&row), "not in docs/methodology.md: {row}");
     }
     let row = format!(
         "| 5 against 5 | 0.0079 | {} |",
-        percent(simulation::false_calls(5, 1, DRAWS))
+        percent(simulation::false_positives(5, 1, DRAWS))
     );
     assert!(page.contains(&row), "not in docs/methodology.md: {row}");
 }

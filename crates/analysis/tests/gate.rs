@@ -10,7 +10,7 @@ use std::path::Path;
 
 use mantissa_core::MetricName;
 use noise::{Noise, Recorded};
-use simulation::{Scene, suites};
+use simulation::{Scenario, simulate_suites};
 
 fn recorded() -> Recorded {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/gate/noise.csv");
@@ -18,54 +18,54 @@ fn recorded() -> Recorded {
 }
 
 #[test]
-fn recorded_noise_raises_no_false_regression_in_one_suite_of_a_hundred() {
-    for noise in [Noise::Turns(recorded()), Noise::Runs(recorded())] {
+fn recorded_noise_rarely_causes_a_false_regression() {
+    for noise in [Noise::Interleaved(recorded()), Noise::Consecutive(recorded())] {
         // If the true rate is 1 %, more than four of 150 have a probability of 2 %.
-        let (false_alarms, _) = suites(&noise, Scene::same(5), 150);
+        let (false_alarms, _) = simulate_suites(&noise, Scenario::unchanged(5), 150);
         assert!(
             false_alarms <= 4,
             "{false_alarms} false alarms, interleaved: {}",
-            noise.in_turns()
+            noise.is_interleaved()
         );
     }
 }
 
 #[test]
-fn a_machine_that_drifts_by_two_percent_is_not_taken_for_the_program() {
-    let scene = Scene {
+fn machine_drift_of_two_percent_is_not_a_regression() {
+    let scenario = Scenario {
         drift: 0.02,
-        ..Scene::same(5)
+        ..Scenario::unchanged(5)
     };
-    let (false_alarms, _) = suites(&Noise::Normal(0.01), scene, 100);
+    let (false_alarms, _) = simulate_suites(&Noise::Normal(0.01), scenario, 100);
     assert!(false_alarms <= 3, "{false_alarms}");
 }
 
 #[test]
-fn a_few_noisy_cells_among_quiet_ones_are_not_taken_for_worse() {
+fn few_noisy_cells_are_not_regressions() {
     // If the true rate is 0.2 %, more than two of 150 have a probability of 0.4 %.
-    let (false_alarms, _) = suites(&Noise::Few(0.005, 0.1), Scene::same(5), 150);
+    let (false_alarms, _) = simulate_suites(&Noise::Few(0.005, 0.1), Scenario::unchanged(5), 150);
     assert!(false_alarms <= 2, "{false_alarms}");
 }
 
 #[test]
-fn a_slowdown_of_five_percent_is_found_among_noise_of_one() {
-    let scene = Scene {
+fn slowdown_of_five_percent_is_detected() {
+    let scenario = Scenario {
         injected: Some((MetricName::StepSeconds, 0.05)),
-        ..Scene::same(5)
+        ..Scenario::unchanged(5)
     };
-    let (_, caught) = suites(&Noise::Normal(0.01), scene, 100);
-    assert!(caught >= 93, "{caught}");
+    let (_, detected) = simulate_suites(&Noise::Normal(0.01), scenario, 100);
+    assert!(detected >= 93, "{detected}");
 }
 
 #[test]
-fn the_page_still_says_what_the_gate_finds() {
+fn methodology_page_has_the_current_detection_rate() {
     // Recomputes one cell of the table of detection rates, with the number of draws of the page.
-    let scene = Scene {
+    let scenario = Scenario {
         injected: Some((MetricName::StepSeconds, 0.02)),
-        ..Scene::same(5)
+        ..Scenario::unchanged(5)
     };
-    let (_, caught) = suites(&Noise::Normal(0.005), scene, 400);
-    let row = format!("| log-normal 0.5 % | 5 | {:.1} % |", caught as f64 / 4.0);
+    let (_, detected) = simulate_suites(&Noise::Normal(0.005), scenario, 400);
+    let row = format!("| log-normal 0.5 % | 5 | {:.1} % |", detected as f64 / 4.0);
     assert!(
         include_str!("../../../docs/methodology.md").contains(&row),
         "not in docs/methodology.md: {row}"

@@ -2,7 +2,7 @@
 
 use mantissa_analysis::{
     Sample, WelchTerms, bca_interval, change_points, equivalence, hodges_lehmann_ratio, holm, mann_whitney,
-    mcnemar, median, median_absolute_deviation, paired, serial, welch, welch_ratio, wilson,
+    mcnemar, median, median_absolute_deviation, paired, serial_dependence, welch, welch_ratio, wilson,
 };
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn rows<'a>(golden: &'a Value, table: &str) -> &'a [Value] {
 }
 
 /// Returns the sample whose name a row has under `key`.
-fn of(golden: &Value, row: &Value, key: &str) -> Vec<f64> {
+fn sample_for(golden: &Value, row: &Value, key: &str) -> Vec<f64> {
     numbers(&golden["samples"][row[key].as_str().unwrap()])
 }
 
@@ -46,20 +46,20 @@ fn assert_p(actual: f64, expected: &Value, row: &Value) {
 }
 
 #[test]
-fn deviations_and_quantiles_are_scipys() {
+fn deviations_and_quantiles_match_scipy() {
     let golden = golden();
     for (name, expected) in golden["mad"].as_object().unwrap() {
         let sample = Sample::new(numbers(&golden["samples"][name])).unwrap();
         assert_close(median_absolute_deviation(&sample, 0.0), expected, 1e-12, expected);
     }
     for row in rows(&golden, "quantile") {
-        let sample = Sample::new(of(&golden, row, "of")).unwrap();
+        let sample = Sample::new(sample_for(&golden, row, "of")).unwrap();
         assert_close(sample.quantile(number(&row["at"])), &row["is"], 1e-12, row);
     }
 }
 
 #[test]
-fn wilson_intervals_are_scipys() {
+fn wilson_intervals_match_scipy() {
     let golden = golden();
     for row in rows(&golden, "wilson") {
         let count = |key: &str| row[key].as_u64().unwrap();
@@ -70,30 +70,38 @@ fn wilson_intervals_are_scipys() {
 }
 
 #[test]
-fn mann_whitney_tests_are_scipys_counted_and_approximate_with_ties_and_without() {
+fn mann_whitney_tests_match_scipy() {
     let golden = golden();
     for row in rows(&golden, "mann_whitney") {
-        let test = mann_whitney(&of(&golden, row, "first"), &of(&golden, row, "second")).unwrap();
+        let test = mann_whitney(
+            &sample_for(&golden, row, "first"),
+            &sample_for(&golden, row, "second"),
+        )
+        .unwrap();
         assert_eq!(test.u, number(&row["u"]), "{row}");
         assert_p(test.p, &row["p"], row);
     }
 }
 
 #[test]
-fn signed_rank_tests_are_scipys() {
+fn signed_rank_tests_match_scipy() {
     let golden = golden();
     for row in rows(&golden, "signed_rank") {
         let n = row["n"].as_u64().unwrap() as usize;
-        let cut = |key| of(&golden, row, key)[..n].to_vec();
+        let cut = |key| sample_for(&golden, row, key)[..n].to_vec();
         assert_p(paired(&cut("first"), &cut("second")).unwrap().p, &row["p"], row);
     }
 }
 
 #[test]
-fn hodges_lehmann_intervals_hold_the_factors_that_scipys_test_does_not_refuse() {
+fn hodges_lehmann_intervals_invert_the_test_of_scipy() {
     let golden = golden();
     for row in rows(&golden, "hodges_lehmann") {
-        let found = hodges_lehmann_ratio(&of(&golden, row, "first"), &of(&golden, row, "second")).unwrap();
+        let found = hodges_lehmann_ratio(
+            &sample_for(&golden, row, "first"),
+            &sample_for(&golden, row, "second"),
+        )
+        .unwrap();
         let interval = found.interval.unwrap();
         assert_close(found.value, &row["ratio"], 1e-12, row);
         // The script evaluates a relative offset of 1e-9 to either side of each quotient.
@@ -103,7 +111,7 @@ fn hodges_lehmann_intervals_hold_the_factors_that_scipys_test_does_not_refuse() 
 }
 
 #[test]
-fn mcnemar_tests_are_scipys_binomial_tests() {
+fn mcnemar_tests_match_scipy() {
     let golden = golden();
     for row in rows(&golden, "mcnemar") {
         let count = |key: &str| row[key].as_u64().unwrap();
@@ -112,7 +120,7 @@ fn mcnemar_tests_are_scipys_binomial_tests() {
 }
 
 #[test]
-fn holms_steps_are_those_of_its_definition() {
+fn holm_matches_its_definition() {
     let golden = golden();
     let adjusted = holm(&numbers(&golden["holm"]["p"]));
     for (actual, expected) in adjusted
@@ -124,10 +132,10 @@ fn holms_steps_are_those_of_its_definition() {
 }
 
 #[test]
-fn the_bca_interval_of_a_mean_is_that_of_all_resamples() {
+fn bca_interval_matches_exhaustive_resampling() {
     let golden = golden();
     let row = &golden["bca_mean"];
-    let values = of(&golden, row, "of");
+    let values = sample_for(&golden, row, "of");
     let mean = |values: &mut [f64]| values.iter().sum::<f64>() / values.len() as f64;
     let spread =
         values.iter().copied().fold(f64::MIN, f64::max) - values.iter().copied().fold(f64::MAX, f64::min);
@@ -144,10 +152,13 @@ fn the_bca_interval_of_a_mean_is_that_of_all_resamples() {
 }
 
 #[test]
-fn equivalence_is_scipys_two_one_sided_tests() {
+fn equivalence_tests_match_scipy() {
     let golden = golden();
     for row in rows(&golden, "tost") {
-        let (first, second) = (of(&golden, row, "first"), of(&golden, row, "second"));
+        let (first, second) = (
+            sample_for(&golden, row, "first"),
+            sample_for(&golden, row, "second"),
+        );
         let found = equivalence(&first, &second, number(&row["margin"])).unwrap();
         assert_p(found.p, &row["p"], row);
         assert_close(found.interval.low, &row["low"], 1e-9, row);
@@ -156,13 +167,13 @@ fn equivalence_is_scipys_two_one_sided_tests() {
 }
 
 #[test]
-fn welchs_tests_are_scipys_of_values_and_of_logarithms() {
+fn welch_tests_match_scipy() {
     let golden = golden();
     let terms = WelchTerms::default();
     for row in rows(&golden, "welch") {
         let found = welch(
-            &of(&golden, row, "baseline"),
-            &of(&golden, row, "candidate"),
+            &sample_for(&golden, row, "baseline"),
+            &sample_for(&golden, row, "candidate"),
             &terms,
         )
         .unwrap();
@@ -174,8 +185,8 @@ fn welchs_tests_are_scipys_of_values_and_of_logarithms() {
     }
     for row in rows(&golden, "welch_of_logarithms") {
         let found = welch_ratio(
-            &of(&golden, row, "baseline"),
-            &of(&golden, row, "candidate"),
+            &sample_for(&golden, row, "baseline"),
+            &sample_for(&golden, row, "candidate"),
             &terms,
         )
         .unwrap();
@@ -187,7 +198,7 @@ fn welchs_tests_are_scipys_of_values_and_of_logarithms() {
 }
 
 #[test]
-fn change_points_are_those_that_mongodbs_e_divisive_finds() {
+fn change_points_match_mongodbs_e_divisive() {
     let golden: Value = serde_json::from_str(include_str!("golden/change_points.json")).unwrap();
     for row in rows(&golden, "histories") {
         let found = change_points(&numbers(&row["values"]), 1);
@@ -197,16 +208,16 @@ fn change_points_are_those_that_mongodbs_e_divisive_finds() {
 }
 
 #[test]
-fn the_trend_test_is_scipys_rank_correlation_with_time() {
+fn trend_test_matches_scipy() {
     let golden = golden();
     for (name, expected) in golden["trend_p"].as_object().unwrap() {
-        let found = serial(&numbers(&golden["samples"][name])).unwrap();
+        let found = serial_dependence(&numbers(&golden["samples"][name])).unwrap();
         assert_p(found.drift_p, expected, expected);
     }
 }
 
 #[test]
-fn the_median_s_wider_interval_is_the_narrowest_that_scipys_binomial_allows() {
+fn wider_median_interval_matches_scipy() {
     let golden = golden();
     for row in rows(&golden, "median_order_statistics") {
         let (n, within) = (row["n"].as_u64().unwrap(), number(&row["within"]));

@@ -32,7 +32,7 @@ max_samples = 3
 max_seconds = 0.01
 "#;
 
-/// Creates data, tokens and weights each time, then runs one step and tests one example.
+/// Suite whose worker creates data, tokens and weights, runs one step and tests one example.
 const TRAINING: &str = r#"
 title = "One training step"
 question = "When does a training begin?"
@@ -48,7 +48,7 @@ model_size = { n_layers = 1, dim = 16, n_heads = 2, hidden_dim = 32, max_positio
 split = { train = 8, validation = 0, test = 1 }
 "#;
 
-fn cells(suite: &str) -> Plan {
+fn plan_suite(suite: &str) -> Plan {
     let options = PlanOptions {
         profile: Profile::Smoke,
         backend: Backend::Flex,
@@ -66,9 +66,9 @@ fn cells(suite: &str) -> Plan {
 }
 
 /// Executor that finishes every cell immediately.
-struct Instantly;
+struct InstantExecutor;
 
-impl Executor for Instantly {
+impl Executor for InstantExecutor {
     fn execute(
         &mut self,
         _: &Request,
@@ -80,10 +80,10 @@ impl Executor for Instantly {
     }
 }
 
-struct Silent;
+struct NoProgress;
 
-impl Progress for Silent {
-    fn tell(&mut self, _: ProgressEvent<'_>) {}
+impl Progress for NoProgress {
+    fn on_event(&mut self, _: ProgressEvent<'_>) {}
 }
 
 /// Returns the time per cell of a run whose cells finish immediately.
@@ -106,12 +106,12 @@ fn bookkeeping(folder: &Path) -> Duration {
         missing: vec![],
     };
     let fingerprints = [(Backend::Flex, fingerprint(None))].into();
-    let mut folder = RunFolder::create(folder, cells(SUITE), settings, &BTreeMap::new(), environment)
+    let mut folder = RunFolder::create(folder, plan_suite(SUITE), settings, &BTreeMap::new(), environment)
         .expect("a run folder");
     let count = folder.plan.cells.len() as u32;
     let start = Instant::now();
     Schedule::new(&mut folder, fingerprints, Stop::default())
-        .run(&mut Instantly, &mut Silent)
+        .run(&mut InstantExecutor, &mut NoProgress)
         .expect("a run");
     start.elapsed() / count
 }
@@ -137,8 +137,8 @@ fn harness(criterion: &mut Criterion) {
     group.bench_function("process without work", |bencher| bencher.iter(|| worker(b"")));
     group.bench_function("bookkeeping of a cell", |bencher| {
         bencher.iter_custom(|iterations| {
-            let of_one = |_| bookkeeping(tempfile::tempdir().expect("a folder").path());
-            (0..iterations).map(of_one).sum()
+            let measure_once = |_| bookkeeping(tempfile::tempdir().expect("a folder").path());
+            (0..iterations).map(measure_once).sum()
         });
     });
     let folder = tempfile::tempdir().expect("a folder");
@@ -150,16 +150,16 @@ fn harness(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 number += 1;
-                let place = |what: &str| folder.path().join(format!("{what}-{number}"));
+                let path = |kind: &str| folder.path().join(format!("{kind}-{number}"));
                 let request = Request {
                     job: Default::default(),
-                    cell: cells(suite).cells[0].cell.clone(),
+                    cell: plan_suite(suite).cells[0].cell.clone(),
                     inputs: Inputs {
-                        cache: place("cache"),
+                        cache: path("cache"),
                         ..Inputs::default()
                     },
                     peer: vec![],
-                    samples: place("samples"),
+                    samples: path("samples"),
                     gpu: None,
                     idle_watts: Err("no GPU is sampled".into()),
                 };

@@ -25,7 +25,7 @@ pub(crate) use bisect::{BisectArguments, BisectStepArguments};
 pub(crate) use check_kernels::CheckKernelsArguments;
 pub(crate) use data::DataCommand;
 pub(crate) use export::ExportArguments;
-pub(crate) use gate::{CompareArguments, GateArguments, Judging};
+pub(crate) use gate::{CompareArguments, ComparisonOptions, GateArguments};
 pub(crate) use history::HistoryArguments;
 pub(crate) use list::ListArguments;
 pub(crate) use plan::PlanArguments;

@@ -6,21 +6,21 @@ use mantissa_core::is_exhausted;
 use mantissa_report::ReportError;
 use mantissa_runner::{RunError, Signal, WorkerExit};
 
-/// Result of a command. A bug (a panic) exits with 101, the code of Rust.
+/// Result of a command. A bug exits with 101, the exit code of a Rust panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The command succeeded.
-    Done,
+    Success,
     /// The gate found a regression.
-    Regressed,
+    Regression,
     /// The command line or a file of the user is invalid.
     Usage,
     /// A cell is `failed`, has a status that its suite does not allow, or violates a bound of its suite.
     Unexpected,
     /// The machine lacks a requirement.
-    Lacking,
+    MissingRequirement,
     /// Some comparisons are inconclusive and `--strict` was given.
-    Undecided,
+    Inconclusive,
     /// Exit code that `git bisect run` interprets.
     Code(u8),
     /// A signal stopped the command. The exit code is the one that shells report. Results up to this point are recorded.
@@ -30,19 +30,19 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Returns the code of an error.
-    pub(crate) fn of(error: &anyhow::Error) -> Self {
+    /// Returns the result of a command that failed with this error.
+    pub(crate) fn from_error(error: &anyhow::Error) -> Self {
         let mut causes = error
             .chain()
             .filter_map(|cause| cause.downcast_ref::<io::Error>());
         if causes.any(is_exhausted) {
-            return Self::Lacking;
+            return Self::MissingRequirement;
         }
         // Rejecting a symbolic link is an error of the input, not of the machine.
         if let Some(ReportError::Write { source, .. }) = error.downcast_ref()
             && source.kind() != io::ErrorKind::InvalidInput
         {
-            return Self::Lacking;
+            return Self::MissingRequirement;
         }
         match error.downcast_ref::<RunError>() {
             Some(
@@ -50,7 +50,7 @@ impl Exit {
                 | RunError::Busy { .. }
                 | RunError::Full { .. }
                 | RunError::Samples(_),
-            ) => Self::Lacking,
+            ) => Self::MissingRequirement,
             Some(RunError::Stopped(signal)) => Self::Stopped(*signal),
             Some(
                 RunError::Occupied { .. }
@@ -67,12 +67,12 @@ impl Exit {
 
     fn code(self) -> u8 {
         match self {
-            Self::Done => 0,
-            Self::Regressed => 1,
+            Self::Success => 0,
+            Self::Regression => 1,
             Self::Usage => 2,
             Self::Unexpected => 3,
-            Self::Lacking => 4,
-            Self::Undecided => 5,
+            Self::MissingRequirement => 4,
+            Self::Inconclusive => 5,
             Self::Code(code) => code,
             Self::Stopped(Signal::Interrupt) => 128 + 2,
             Self::Stopped(Signal::Terminate) => 128 + 15,
@@ -101,23 +101,26 @@ mod tests {
             backend: Backend::Cuda,
             reason: "no driver".into(),
         };
-        assert_eq!(Exit::of(&lacking.into()).code(), 4);
-        assert_eq!(Exit::of(&RunError::Input("line 3".into()).into()).code(), 2);
-        assert_eq!(Exit::of(&anyhow::anyhow!("no suites")).code(), 2);
+        assert_eq!(Exit::from_error(&lacking.into()).code(), 4);
+        assert_eq!(
+            Exit::from_error(&RunError::Input("line 3".into()).into()).code(),
+            2
+        );
+        assert_eq!(Exit::from_error(&anyhow::anyhow!("no suites")).code(), 2);
         // The limit on processes is reached.
         let refused = RunError::Worker(ErrorKind::WouldBlock.into());
-        assert_eq!(Exit::of(&refused.into()).code(), 4);
+        assert_eq!(Exit::from_error(&refused.into()).code(), 4);
         let unwritten = ReportError::Write {
             path: "report.html".into(),
             source: ErrorKind::PermissionDenied.into(),
         };
-        assert_eq!(Exit::of(&unwritten.into()).code(), 4);
+        assert_eq!(Exit::from_error(&unwritten.into()).code(), 4);
         let link = ReportError::Write {
             path: "report.html".into(),
             source: ErrorKind::InvalidInput.into(),
         };
-        assert_eq!(Exit::of(&link.into()).code(), 2);
+        assert_eq!(Exit::from_error(&link.into()).code(), 2);
         let full = io::Error::from(ErrorKind::StorageFull);
-        assert_eq!(Exit::of(&full.into()).code(), 4);
+        assert_eq!(Exit::from_error(&full.into()).code(), 4);
     }
 }

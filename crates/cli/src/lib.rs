@@ -25,7 +25,7 @@ use mantissa_workloads::OwnModel;
 use crate::{
     args::Arguments,
     exit::Exit,
-    printer::{Printer, visible},
+    printer::{Printer, escape_control_characters},
 };
 
 /// The version of burn that own models have to use.
@@ -34,36 +34,36 @@ pub use mantissa_workloads::{Examples, UserWorkload};
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
-    done(None)
+    run_command_line(None)
 }
 
-/// Runs the command line with an own model.
+/// Runs the command line in a program with its own model.
 pub fn main_with(workload: impl UserWorkload) -> ExitCode {
-    done(Some(&OwnModel::new(workload)))
+    run_command_line(Some(&OwnModel::new(workload)))
 }
 
-fn done(own: Option<&OwnModel>) -> ExitCode {
+fn run_command_line(own_model: Option<&OwnModel>) -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return refused(&error),
+        Err(error) => return print_usage_error(&error),
     };
     let printer = Printer::new(arguments.quiet);
-    // Otherwise, a signal kills the process when a file grows too large.
+    // A write beyond the file size limit then returns an error. By default, a signal kills the process.
     let _ = mantissa_runner::survive_file_size_limit();
-    let exit = commands::dispatch(arguments.command, own, &printer).unwrap_or_else(|error| {
+    let exit = commands::dispatch(arguments.command, own_model, &printer).unwrap_or_else(|error| {
         printer.error(&error);
-        Exit::of(&error)
+        Exit::from_error(&error)
     });
     printer.finish(exit).into()
 }
 
 /// Prints the help, the version, or the error in the command line.
-fn refused(error: &clap::Error) -> ExitCode {
-    let plain = error.to_string();
-    if visible(&plain) == plain {
+fn print_usage_error(error: &clap::Error) -> ExitCode {
+    let message = error.to_string();
+    if escape_control_characters(&message) == message {
         // Prints with colors if the terminal supports them.
         error.exit();
     }
-    Printer::new(false).warn(plain.trim_end());
+    Printer::new(false).warn(message.trim_end());
     ExitCode::from(Exit::Usage)
 }

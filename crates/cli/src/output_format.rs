@@ -12,7 +12,7 @@ use mantissa_report::ExportFormat;
 
 /// Output format and its destination.
 #[derive(Debug, Clone)]
-pub(crate) struct Written {
+pub(crate) struct OutputFile {
     pub(crate) format: Format,
     pub(crate) path: PathBuf,
 }
@@ -44,35 +44,35 @@ impl Format {
         ("benchmark-bigger", Self::BenchmarkBigger),
     ];
 
-    /// Formats the measurements of one run, for tools that track many runs. Returns `None` for a format that describes a comparison.
-    pub(crate) fn of_run(self, run: &RunMeasurements) -> Result<Option<String>> {
-        let measured = || Measurements::of(run);
+    /// Renders the measurements of one run, for tools that track many runs. Returns `None` for a format that describes a comparison.
+    pub(crate) fn render_run(self, run: &RunMeasurements) -> Result<Option<String>> {
+        let measurements = || Measurements::of(run);
         Ok(Some(match self {
             Self::Markdown | Self::Annotations | Self::Junit | Self::Json => return Ok(None),
-            Self::Bencher => bencher(&measured()),
-            Self::OpenMetrics => openmetrics(&measured()),
-            Self::MlPerf => mlperf(&measured())?,
-            Self::BenchmarkSmaller => benchmark_action(&measured(), Better::Lower),
-            Self::BenchmarkBigger => benchmark_action(&measured(), Better::Higher),
+            Self::Bencher => bencher(&measurements()),
+            Self::OpenMetrics => openmetrics(&measurements()),
+            Self::MlPerf => mlperf(&measurements())?,
+            Self::BenchmarkSmaller => benchmark_action(&measurements(), Better::Lower),
+            Self::BenchmarkBigger => benchmark_action(&measurements(), Better::Higher),
         }))
     }
 
     /// Returns true if the format describes the measurements of one run.
-    fn is_of_run(self) -> bool {
+    fn describes_run(self) -> bool {
         !matches!(
             self,
             Self::Markdown | Self::Annotations | Self::Junit | Self::Json
         )
     }
 
-    /// Formats a result: the comparison or the measurements of the run, depending on the format.
-    pub(crate) fn of(self, gated: &GateReport, run: &RunMeasurements) -> Result<String> {
+    /// Renders a result: the comparison or the measurements of the run, depending on the format.
+    pub(crate) fn render(self, report: &GateReport, run: &RunMeasurements) -> Result<String> {
         Ok(match self {
-            Self::Markdown => markdown(gated),
-            Self::Annotations => annotations(gated),
-            Self::Junit => junit(gated),
-            Self::Json => serde_json::to_string_pretty(gated)?,
-            measured => measured.of_run(run)?.unwrap_or_default(),
+            Self::Markdown => markdown(report),
+            Self::Annotations => annotations(report),
+            Self::Junit => junit(report),
+            Self::Json => serde_json::to_string_pretty(report)?,
+            format => format.render_run(run)?.unwrap_or_default(),
         })
     }
 }
@@ -81,25 +81,27 @@ impl Format {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Export {
     Tables(ExportFormat),
-    Measured(Format),
+    Measurements(Format),
 }
 
 impl FromStr for Export {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Self, String> {
-        let measured = Format::ALL.into_iter().filter(|(_, format)| format.is_of_run());
-        if let Some((_, format)) = measured.clone().find(|(name, _)| *name == given) {
-            return Ok(Self::Measured(format));
+    fn from_str(text: &str) -> Result<Self, String> {
+        let run_formats = Format::ALL
+            .into_iter()
+            .filter(|(_, format)| format.describes_run());
+        if let Some((_, format)) = run_formats.clone().find(|(name, _)| *name == text) {
+            return Ok(Self::Measurements(format));
         }
-        given.parse().map(Self::Tables).map_err(|error: UnknownName| {
-            let names: Vec<&str> = measured.map(|(name, _)| name).collect();
+        text.parse().map(Self::Tables).map_err(|error: UnknownName| {
+            let names: Vec<&str> = run_formats.map(|(name, _)| name).collect();
             format!("{error}, and for a single run {}", names.join(", "))
         })
     }
 }
 
-impl FromStr for Written {
+impl FromStr for OutputFile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -107,7 +109,7 @@ impl FromStr for Written {
         let (name, path) = text
             .split_once('=')
             .ok_or("expected FORMAT=FILE, e.g. markdown=summary.md")?;
-        let format = Format::ALL.into_iter().find(|(known, _)| *known == name);
+        let format = Format::ALL.into_iter().find(|(valid, _)| *valid == name);
         let (_, format) =
             format.ok_or_else(|| format!("`{name}` is not a valid format; valid: {}", names()))?;
         match path {

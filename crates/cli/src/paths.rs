@@ -10,10 +10,10 @@ use anyhow::{Error, Result, bail};
 use mantissa_core::{Cell, DatasetKind, Model, Plan, Task, command_line, nearest};
 use mantissa_inputs::{
     Inputs,
-    data::{ColumnNames, kind_of},
+    data::{ColumnNames, detect_kind},
     weights::model_of,
 };
-use mantissa_runner::{CACHE, recorded};
+use mantissa_runner::{CACHE, read_plan_and_settings};
 use mantissa_suite::StartingWeights;
 
 use serde_json::{Value, json};
@@ -29,9 +29,9 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
         ..Inputs::default()
     };
     for path in &selection.data {
-        there("--data", path)?;
-        let kind = match kind_of(path)? {
-            // Texts with a label column given by the user are reviews.
+        check_exists("--data", path)?;
+        let kind = match detect_kind(path)? {
+            // Texts are reviews if the user names their label column.
             DatasetKind::Text if inputs.columns.label.is_some() => DatasetKind::Reviews,
             kind => kind,
         };
@@ -44,7 +44,7 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
         }
     }
     let weights = weights(selection)?;
-    // With `--init random`, they only set the size of the models.
+    // With `--init random`, checkpoints only set the size of the models.
     if !inputs.random {
         inputs.weights = weights;
     }
@@ -54,21 +54,21 @@ pub(crate) fn inputs(selection: &Selection) -> Result<Inputs> {
 /// Returns the checkpoints by workload. The empty name applies to every other workload.
 fn weights(selection: &Selection) -> Result<BTreeMap<String, PathBuf>> {
     let mut weights = BTreeMap::new();
-    for given in &selection.weights {
+    for argument in &selection.weights {
         // An existing path is a path, even if it contains `=`.
-        let (workload, path) = match given.split_once('=') {
-            Some((workload, path)) if !Path::new(given).exists() => (workload, path),
-            _ => ("", given.as_str()),
+        let (workload, path) = match argument.split_once('=') {
+            Some((workload, path)) if !Path::new(argument).exists() => (workload, path),
+            _ => ("", argument.as_str()),
         };
-        there("--weights", Path::new(path))?;
+        check_exists("--weights", Path::new(path))?;
         if weights.insert(workload.to_owned(), path.into()).is_some() {
-            bail!("`--weights` is given twice for {}", named(workload));
+            bail!("`--weights` is given twice for {}", describe_workload(workload));
         }
     }
     Ok(weights)
 }
 
-/// Returns the models that checkpoints describe in their own configuration.
+/// Returns the models that checkpoints describe in their configuration.
 pub(crate) fn models(selection: &Selection) -> Result<BTreeMap<String, Model>> {
     let mut models = BTreeMap::new();
     for (workload, path) in weights(selection)? {
@@ -80,7 +80,7 @@ pub(crate) fn models(selection: &Selection) -> Result<BTreeMap<String, Model>> {
 }
 
 /// Groups the workloads of some cells by the kind of data that they read.
-fn by_kind<'a>(cells: impl Iterator<Item = &'a Cell>) -> BTreeMap<DatasetKind, BTreeSet<&'a str>> {
+fn workloads_by_kind<'a>(cells: impl Iterator<Item = &'a Cell>) -> BTreeMap<DatasetKind, BTreeSet<&'a str>> {
     let mut workloads: BTreeMap<DatasetKind, BTreeSet<&str>> = BTreeMap::new();
     for cell in cells {
         let workload = &cell.workload;
@@ -123,13 +123,13 @@ impl Display for DataRead {
 }
 
 /// Lists the workloads that read each kind of data, one entry per kind.
-pub(crate) fn reading(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
+pub(crate) fn data_read(inputs: &Inputs, plan: &Plan) -> Vec<DataRead> {
     let read = |(kind, names): (DatasetKind, BTreeSet<&str>)| DataRead {
         workloads: names.into_iter().map(str::to_owned).collect(),
         kind,
         path: inputs.data_of(kind).map(Path::to_owned),
     };
-    by_kind(all(plan)).into_iter().map(read).collect()
+    workloads_by_kind(all_cells(plan)).into_iter().map(read).collect()
 }
 
 /// Rejects a resumed run unless `--peer` repeats the command in its folder, because the folder may come from an untrusted source.
@@ -152,13 +152,13 @@ fn check_peer(folder: &Path, recorded: &[String], given: Option<&str>) -> Result
     }
 }
 
-/// Rejects options of a resumed run that differ from its original options, because it completes the original plan.
+/// Rejects options of a resumed run that differ from its original options, because a resumed run completes the original plan.
 pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<()> {
     let selection = &arguments.selection;
-    let (plan, settings) = recorded(folder)?;
-    let differs = |given: String, was: String| {
+    let (plan, settings) = read_plan_and_settings(folder)?;
+    let differs = |option: String, original: String| {
         bail!(
-            "cannot use {given}: `{}` was started with {was}\n  hint: leave out the option or its environment variable, or start a new run",
+            "cannot use {option}: `{}` was started with {original}\n  hint: leave out the option or its environment variable, or start a new run",
             folder.display()
         )
     };
@@ -182,7 +182,7 @@ pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<(
             "other columns".to_owned(),
         );
     }
-    let was = settings.resolved_inputs();
+    let original = settings.resolved_inputs();
     let named = |paths: &BTreeMap<String, PathBuf>| {
         let pairs = paths.iter().map(|(name, path)| (name.clone(), path.clone()));
         pairs.collect::<Vec<_>>()
@@ -195,44 +195,44 @@ pub(crate) fn check_resumed(folder: &Path, arguments: &RunArguments) -> Result<(
         (
             "--data",
             unnamed(&mut selection.data.iter()),
-            unnamed(&mut was.data.values()),
+            unnamed(&mut original.data.values()),
         ),
-        ("--weights", named(&weights(selection)?), named(&was.weights)),
+        ("--weights", named(&weights(selection)?), named(&original.weights)),
         (
             "--vocabulary",
             unnamed(&mut arguments.vocabulary.iter()),
-            unnamed(&mut was.vocabulary.iter()),
+            unnamed(&mut original.vocabulary.iter()),
         ),
     ];
-    for (option, given, was) in inputs {
-        for (name, path) in given {
-            there(option, &path)?;
-            let same = |(other, was): &(String, PathBuf)| {
-                *other == name && was.canonicalize().ok() == path.canonicalize().ok()
+    for (option, paths, original) in inputs {
+        for (name, path) in paths {
+            check_exists(option, &path)?;
+            let same = |(other, original): &(String, PathBuf)| {
+                *other == name && original.canonicalize().ok() == path.canonicalize().ok()
             };
-            if !was.iter().any(same) {
-                let was: Vec<String> = was
+            if !original.iter().any(same) {
+                let original: Vec<String> = original
                     .iter()
                     .map(|(_, path)| format!("`{}`", path.display()))
                     .collect();
-                let was = match was.is_empty() {
+                let original = match original.is_empty() {
                     true => format!("no `{option}`"),
-                    false => was.join(", "),
+                    false => original.join(", "),
                 };
-                return differs(format!("`{option} {}`", path.display()), was);
+                return differs(format!("`{option} {}`", path.display()), original);
             }
         }
     }
     Ok(())
 }
 
-fn all(plan: &Plan) -> impl Iterator<Item = &Cell> {
+fn all_cells(plan: &Plan) -> impl Iterator<Item = &Cell> {
     plan.cells.iter().map(|planned| &planned.cell)
 }
 
 /// Lists the workloads that will use synthetic data, one entry per kind.
-pub(crate) fn synthetic(plan: &Plan) -> Vec<String> {
-    let synthetic = by_kind(plan.runnable())
+pub(crate) fn synthetic_workloads(plan: &Plan) -> Vec<String> {
+    let synthetic = workloads_by_kind(plan.runnable())
         .into_iter()
         .filter(|(kind, _)| kind.is_synthetic());
     synthetic
@@ -240,8 +240,7 @@ pub(crate) fn synthetic(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Rejects weights if no workload has a model, data that no workload reads, and data in a plan in which other workloads would use synthetic
-/// data.
+/// Rejects weights, data and options that no workload uses, and data for some workloads of a plan in which others would use synthetic data.
 pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
     let has_models = plan
         .cells
@@ -256,25 +255,25 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
     for (name, path) in &inputs.weights {
         let reads = |cell: &Cell| {
             let workload = &cell.workload;
-            let is_meant = match name.as_str() {
+            let applies = match name.as_str() {
                 "" => !inputs.weights.contains_key(&workload.name),
                 name => workload.name == name,
             };
-            workload.model().is_some() && is_meant
+            workload.model().is_some() && applies
         };
-        if !all(plan).any(reads) {
-            let of = if name.is_empty() {
+        if !all_cells(plan).any(reads) {
+            let prefix = if name.is_empty() {
                 String::new()
             } else {
                 format!("{name}=")
             };
             bail!(
-                "cannot use `--weights {of}{}`: no workload of this run starts from these weights",
+                "cannot use `--weights {prefix}{}`: no workload of this run starts from these weights",
                 path.display()
             );
         }
     }
-    let workloads = by_kind(all(plan));
+    let workloads = workloads_by_kind(all_cells(plan));
     let needs: Vec<String> = workloads
         .iter()
         .map(|(kind, names)| {
@@ -314,7 +313,7 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
     if inputs.random && !has_models {
         bail!("cannot use `--init random`: no selected workload has a model");
     }
-    let synthetic = synthetic(plan);
+    let synthetic = synthetic_workloads(plan);
     if let (false, Some(path)) = (synthetic.is_empty(), inputs.data.values().next()) {
         bail!(
             "`--data {}` applies to some workloads only; these would use synthetic data: {}\n  hint: pass `--data` for them too, or \
@@ -329,7 +328,7 @@ pub(crate) fn check_data(inputs: &Inputs, plan: &Plan) -> Result<()> {
 /// Rejects a vocabulary that no workload reads.
 pub(crate) fn check_vocabulary(inputs: &Inputs, plan: &Plan) -> Result<()> {
     let is_image = |kind: &DatasetKind| matches!(kind, DatasetKind::Images | DatasetKind::SyntheticImages);
-    let reads_text = !by_kind(all(plan)).keys().all(is_image);
+    let reads_text = !workloads_by_kind(all_cells(plan)).keys().all(is_image);
     match &inputs.vocabulary {
         Some(path) if !reads_text => {
             bail!(
@@ -342,7 +341,7 @@ pub(crate) fn check_vocabulary(inputs: &Inputs, plan: &Plan) -> Result<()> {
 }
 
 /// Rejects weights for an unknown workload.
-pub(crate) fn check(inputs: &Inputs, workloads: &[&str]) -> Result<()> {
+pub(crate) fn check_weights(inputs: &Inputs, workloads: &[&str]) -> Result<()> {
     let unknown = |name: &&String| !name.is_empty() && !workloads.contains(&name.as_str());
     if let Some(name) = inputs.weights.keys().find(unknown) {
         let hint = match nearest(name, workloads.iter().copied()) {
@@ -355,14 +354,14 @@ pub(crate) fn check(inputs: &Inputs, workloads: &[&str]) -> Result<()> {
 }
 
 /// Rejects a path that does not exist.
-pub(crate) fn there(option: &str, path: &Path) -> Result<()> {
+pub(crate) fn check_exists(option: &str, path: &Path) -> Result<()> {
     if !path.exists() {
         bail!("`{option} {}` does not exist", path.display());
     }
     Ok(())
 }
 
-fn named(workload: &str) -> String {
+fn describe_workload(workload: &str) -> String {
     match workload {
         "" => "all workloads\n  hint: pass `--weights WORKLOAD=PATH` for a single workload".to_owned(),
         workload => format!("`{workload}`"),

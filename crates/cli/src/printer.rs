@@ -10,8 +10,8 @@ use mantissa_core::error_with_causes;
 
 use crate::exit::Exit;
 
-/// Longest message on standard error, in bytes. Longer messages are truncated.
-const LONGEST_MESSAGE: usize = 16 << 10;
+/// Maximum length of a message on standard error. Longer messages are truncated.
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
 /// Writer for both streams. All output of the command goes through it.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Printer {
             return;
         }
         let mut out = io::stdout().lock();
-        let text = visible(text.trim_end_matches('\n'));
+        let text = escape_control_characters(text.trim_end_matches('\n'));
         if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
             *output = match error.kind() {
                 ErrorKind::BrokenPipe => Output::Closed,
@@ -64,7 +64,7 @@ impl Printer {
     /// Prints a warning, with or without `--quiet`.
     pub(crate) fn warn(&self, text: &str) {
         // An error of standard error itself cannot be reported.
-        let _ = writeln!(io::stderr(), "{}", visible(&shortened(text)));
+        let _ = writeln!(io::stderr(), "{}", escape_control_characters(&truncate(text)));
     }
 
     /// Prints the error of a command with its causes and its hint.
@@ -73,7 +73,7 @@ impl Printer {
     }
 
     /// Returns true if progress may be drawn on standard error.
-    pub(crate) fn draws(&self) -> bool {
+    pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
 
@@ -86,39 +86,39 @@ impl Printer {
         };
         self.warn(&format!("error: cannot write to standard output: {error}"));
         match exit {
-            Exit::Done => Exit::Lacking,
+            Exit::Success => Exit::MissingRequirement,
             exit => exit,
         }
     }
 }
 
 /// Truncates a long message, such as one that quotes a file.
-fn shortened(text: &str) -> Cow<'_, str> {
-    if text.len() <= LONGEST_MESSAGE {
+fn truncate(text: &str) -> Cow<'_, str> {
+    if text.len() <= MAX_MESSAGE_BYTES {
         return text.into();
     }
-    let end = text.floor_char_boundary(LONGEST_MESSAGE);
+    let end = text.floor_char_boundary(MAX_MESSAGE_BYTES);
     format!("{}… ({} bytes more)", &text[..end], text.len() - end).into()
 }
 
 /// Escapes characters that control a terminal or reorder text, as JSON does (`\u001b`), because names, paths and titles come from untrusted
 /// files. Line feeds and tabs are kept.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape_control_characters(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return text.into();
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    for letter in text.chars() {
-        match letter {
-            letter if is_control(letter) => shown.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            letter => shown.push(letter),
+    for character in text.chars() {
+        match character {
+            character if is_control(character) => shown.push_str(&format!("\\u{:04x}", u32::from(character))),
+            character => shown.push(character),
         }
     }
     shown.into()
 }
 
-fn is_control(letter: char) -> bool {
-    match letter {
+fn is_control(character: char) -> bool {
+    match character {
         '\n' | '\t' => false,
         // Invisible spaces, line separators, and marks and embeddings of direction. Joiners are kept because scripts and emoji need them.
         '\u{61c}'
@@ -128,7 +128,7 @@ fn is_control(letter: char) -> bool {
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
         | '\u{feff}' => true,
-        letter => letter.is_control(),
+        character => character.is_control(),
     }
 }
 
@@ -149,20 +149,20 @@ mod tests {
                 "a\\u0085b\\u202ec\\u2066d\\u200f",
             ),
         ] {
-            assert_eq!(visible(text), shown);
+            assert_eq!(escape_control_characters(text), shown);
         }
         let json = serde_json::to_string("a\u{85}\u{202e}\u{1b}").unwrap();
         assert_eq!(
-            serde_json::from_str::<String>(&visible(&json)).unwrap(),
+            serde_json::from_str::<String>(&escape_control_characters(&json)).unwrap(),
             "a\u{85}\u{202e}\u{1b}"
         );
     }
 
     #[test]
-    fn a_long_message_is_cut() {
-        let long = "é".repeat(LONGEST_MESSAGE);
-        let cut = shortened(&long);
-        assert!(cut.len() < LONGEST_MESSAGE + 50 && cut.ends_with("bytes more)"));
-        assert_eq!(shortened("short"), "short");
+    fn long_messages_are_truncated() {
+        let long = "é".repeat(MAX_MESSAGE_BYTES);
+        let truncated = truncate(&long);
+        assert!(truncated.len() < MAX_MESSAGE_BYTES + 50 && truncated.ends_with("bytes more)"));
+        assert_eq!(truncate("short"), "short");
     }
 }

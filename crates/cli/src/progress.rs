@@ -10,7 +10,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mantissa_core::{Axis, Cell, EventKind, Phase, Plan, Record};
 use mantissa_runner::{Progress, ProgressEvent};
 
-use crate::printer::{Printer, visible};
+use crate::printer::{Printer, escape_control_characters};
 
 /// Draws progress if standard error is a terminal, and prints records as JSON on request.
 pub(crate) struct Bar<'a> {
@@ -19,14 +19,14 @@ pub(crate) struct Bar<'a> {
     axes: BTreeMap<String, Vec<Axis>>,
     json: bool,
     cell: String,
-    left: Option<Duration>,
+    time_left: Option<Duration>,
     /// Notes on data and weights that were already printed.
     printed_notes: BTreeSet<String>,
 }
 
 impl<'a> Bar<'a> {
     pub(crate) fn new(printer: &'a Printer, json: bool) -> Self {
-        let target = if printer.draws() {
+        let target = if printer.shows_progress() {
             ProgressDrawTarget::stderr()
         } else {
             ProgressDrawTarget::hidden()
@@ -40,23 +40,24 @@ impl<'a> Bar<'a> {
             axes: BTreeMap::new(),
             json,
             cell: String::new(),
-            left: None,
+            time_left: None,
             printed_notes: BTreeSet::new(),
         }
     }
 
     fn show(&self, step: &str) {
-        let left = self
-            .left
-            .map(|left| format!(", about {} left", HumanDuration(left)))
+        let time_left = self
+            .time_left
+            .map(|time| format!(", about {} left", HumanDuration(time)))
             .unwrap_or_default();
-        let message = format!("{}{step}{left}", self.cell);
-        self.bar.set_message(visible(&message).into_owned());
+        let message = format!("{}{step}{time_left}", self.cell);
+        self.bar
+            .set_message(escape_control_characters(&message).into_owned());
     }
 }
 
 /// Returns the workload and the values of the axes that its suite sweeps.
-pub(crate) fn label(cell: &Cell, swept: &[Axis]) -> String {
+pub(crate) fn cell_label(cell: &Cell, swept: &[Axis]) -> String {
     let mut parts = vec![cell.workload.name.clone()];
     for axis in swept {
         match axis {
@@ -68,14 +69,14 @@ pub(crate) fn label(cell: &Cell, swept: &[Axis]) -> String {
 }
 
 /// Returns the axes that each suite of a plan sweeps.
-fn swept(plan: &Plan) -> BTreeMap<String, Vec<Axis>> {
+fn swept_axes(plan: &Plan) -> BTreeMap<String, Vec<Axis>> {
     plan.suites
         .iter()
         .map(|suite| (suite.name.clone(), suite.axes.clone()))
         .collect()
 }
 
-fn phase(phase: Phase) -> &'static str {
+fn phase_text(phase: Phase) -> &'static str {
     match phase {
         Phase::Prepare => "preparing",
         Phase::WarmUp => "warming up",
@@ -85,7 +86,7 @@ fn phase(phase: Phase) -> &'static str {
 }
 
 impl Progress for Bar<'_> {
-    fn tell(&mut self, event: ProgressEvent<'_>) {
+    fn on_event(&mut self, event: ProgressEvent<'_>) {
         match event {
             ProgressEvent::Started { folder, plan, total } => {
                 self.started(folder, plan, total);
@@ -103,13 +104,13 @@ impl Progress for Bar<'_> {
                 left,
             } => {
                 let axes = self.axes.get(&cell.suite).map_or(&[][..], Vec::as_slice);
-                let again = if repeat > 0 {
+                let repeat_suffix = if repeat > 0 {
                     format!(" (repeat {repeat})")
                 } else {
                     String::new()
                 };
-                self.cell = label(cell, axes) + &again;
-                self.left = left;
+                self.cell = cell_label(cell, axes) + &repeat_suffix;
+                self.time_left = left;
                 self.bar.set_position(done as u64);
                 self.show("");
             }
@@ -121,7 +122,7 @@ impl Progress for Bar<'_> {
             ProgressEvent::Step(update) => {
                 self.show(&format!(
                     ": {} {}/{}",
-                    phase(update.phase),
+                    phase_text(update.phase),
                     update.done,
                     update.total
                 ));
@@ -142,12 +143,12 @@ impl Progress for Bar<'_> {
 impl Bar<'_> {
     /// Prints notes on reading data and weights, such as skipped files, each note once per workload.
     fn print_input_notes(&mut self, record: &Record) {
-        let of_data = record.data.iter().flat_map(|data| &data.notes);
-        let of_weights = record
+        let data_notes = record.data.iter().flat_map(|data| &data.notes);
+        let weight_notes = record
             .events
             .iter()
             .filter(|event| event.kind == EventKind::Weights);
-        for note in of_data.chain(of_weights.map(|event| &event.detail)) {
+        for note in data_notes.chain(weight_notes.map(|event| &event.detail)) {
             let note = format!("{}: {note}", record.cell.workload.name);
             if !self.printed_notes.contains(&note) {
                 self.bar.suspend(|| self.printer.note(&note));
@@ -168,7 +169,7 @@ impl Bar<'_> {
     }
 
     fn started(&mut self, folder: &Path, plan: &Plan, total: usize) {
-        self.axes = swept(plan);
+        self.axes = swept_axes(plan);
         self.printer
             .note(&format!("recording {total} cells into `{}`", folder.display()));
         self.bar.set_length(total as u64);

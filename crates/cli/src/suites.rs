@@ -16,7 +16,7 @@ use crate::{args::Selection, paths};
 const FOLDER: &str = "suites";
 
 /// A suite and its file.
-pub(crate) struct Found {
+pub(crate) struct SuiteFile {
     pub(crate) path: PathBuf,
     pub(crate) suite: Suite,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Found {
 /// Returns every suite file under `suites/`, sorted by path.
 pub(crate) fn files() -> Result<Vec<PathBuf>> {
     let mut files = vec![];
-    if let Err(error) = collect(Path::new(FOLDER), &mut BTreeSet::new(), &mut files) {
+    if let Err(error) = collect_files(Path::new(FOLDER), &mut BTreeSet::new(), &mut files) {
         bail!(
             "cannot read `{FOLDER}`: {error}\n  hint: run in the root of the repository, or pass a suite file"
         );
@@ -34,7 +34,11 @@ pub(crate) fn files() -> Result<Vec<PathBuf>> {
 }
 
 /// Collects the suite files below a folder. Reads a folder once, even if symbolic links lead to it again.
-fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+fn collect_files(
+    folder: &Path,
+    seen: &mut BTreeSet<PathBuf>,
+    files: &mut Vec<PathBuf>,
+) -> std::io::Result<()> {
     if !seen.insert(folder.canonicalize()?) {
         return Ok(());
     }
@@ -46,7 +50,7 @@ fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>
     paths.sort_by_key(|path| (path.is_symlink(), path.clone()));
     for path in paths {
         if path.is_dir() {
-            collect(&path, seen, files)?;
+            collect_files(&path, seen, files)?;
         } else if path.extension().is_some_and(|extension| extension == "toml") {
             files.push(path);
         }
@@ -55,11 +59,11 @@ fn collect(folder: &Path, seen: &mut BTreeSet<PathBuf>, files: &mut Vec<PathBuf>
 }
 
 /// Reads every suite and reports the errors of all of them at once.
-pub(crate) fn read(files: Vec<PathBuf>) -> Result<Vec<Found>> {
+pub(crate) fn read(files: Vec<PathBuf>) -> Result<Vec<SuiteFile>> {
     let (mut found, mut invalid) = (vec![], vec![]);
     for path in files {
         match load(&path) {
-            Ok(suite) => found.push(Found { path, suite }),
+            Ok(suite) => found.push(SuiteFile { path, suite }),
             Err(errors) => invalid.push(errors.to_string()),
         }
     }
@@ -71,7 +75,7 @@ pub(crate) fn read(files: Vec<PathBuf>) -> Result<Vec<Found>> {
 }
 
 /// Returns the suites that the command line selects.
-pub(crate) fn selected(selection: &Selection) -> Result<Vec<Found>> {
+pub(crate) fn select(selection: &Selection) -> Result<Vec<SuiteFile>> {
     if selection.all {
         return read(files()?);
     }
@@ -82,15 +86,15 @@ pub(crate) fn selected(selection: &Selection) -> Result<Vec<Found>> {
         selection
             .suites
             .iter()
-            .map(|given| resolve(given))
+            .map(|path| resolve(path))
             .collect::<Result<_>>()?,
     )
 }
 
-/// Returns the given file, or the suite with this file stem under `suites/`.
-fn resolve(given: &Path) -> Result<PathBuf> {
-    if given.exists() {
-        return Ok(given.to_owned());
+/// Returns the requested path if it exists, else the suite with this file stem under `suites/`.
+fn resolve(requested: &Path) -> Result<PathBuf> {
+    if requested.exists() {
+        return Ok(requested.to_owned());
     }
     let files = files().unwrap_or_default();
     let stem = |path: &Path| {
@@ -99,20 +103,23 @@ fn resolve(given: &Path) -> Result<PathBuf> {
             .to_string_lossy()
             .into_owned()
     };
-    if let Some(path) = files.iter().find(|path| given.as_os_str() == stem(path).as_str()) {
+    if let Some(path) = files
+        .iter()
+        .find(|path| requested.as_os_str() == stem(path).as_str())
+    {
         return Ok(path.clone());
     }
     let stems: Vec<String> = files.iter().map(|path| stem(path)).collect();
-    let hint = match nearest(&stem(given), stems.iter().map(String::as_str)) {
+    let hint = match nearest(&stem(requested), stems.iter().map(String::as_str)) {
         Some(name) => format!("did you mean `{name}`?"),
         None => "`mantissa list` lists the suites".to_owned(),
     };
-    bail!("suite `{}` not found\n  hint: {hint}", given.display())
+    bail!("suite `{}` not found\n  hint: {hint}", requested.display())
 }
 
 /// Expands suites with the options of the command line.
 pub(crate) fn expand(
-    found: &[Found],
+    found: &[SuiteFile],
     selection: &Selection,
     profile: Profile,
     backend: Backend,
@@ -134,7 +141,7 @@ pub(crate) fn expand(
     };
     let suites: Vec<Suite> = found.iter().map(|found| found.suite.clone()).collect();
     let workloads = suites.iter().flat_map(|suite| suite.workloads(profile));
-    paths::check(
+    paths::check_weights(
         &inputs,
         &workloads
             .map(|workload| workload.name.as_str())

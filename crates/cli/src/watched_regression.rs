@@ -29,25 +29,25 @@ impl std::str::FromStr for WatchedRegression {
 }
 
 impl WatchedRegression {
-    /// Returns every failure of a comparison.
-    pub(crate) fn all(gated: &GateReport) -> Vec<Self> {
-        let of = |failure: &Failure| {
+    /// Returns every regression of a gate report.
+    pub(crate) fn all(report: &GateReport) -> Vec<Self> {
+        let regression = |failure: &Failure| {
             let metric = failure.metric.map(MetricName::name);
             let finding = failure.finding.map(FindingKind::name);
             Some(Self {
-                cell: gated.cell(failure)?.id.to_string(),
+                cell: report.cell(failure)?.id.to_string(),
                 subject: metric.or(finding)?.to_owned(),
             })
         };
-        gated.failing().filter_map(of).collect()
+        report.failing().filter_map(regression).collect()
     }
 
     /// Returns true if the commit shows this regression, and `None` if the comparison is inconclusive.
-    pub(crate) fn is_worse(&self, gated: &GateReport) -> Option<bool> {
-        if Self::all(gated).contains(self) {
+    pub(crate) fn is_worse(&self, report: &GateReport) -> Option<bool> {
+        if Self::all(report).contains(self) {
             return Some(true);
         }
-        let cells = &gated.comparison.cells;
+        let cells = &report.comparison.cells;
         let cell = cells.iter().find(|cell| cell.id.as_str() == self.cell)?;
         let change = cell
             .changes
@@ -57,10 +57,10 @@ impl WatchedRegression {
             .findings
             .iter()
             .find(|finding| finding.kind.name() == self.subject);
-        let is_seen = [FindingKind::Executed, FindingKind::Kernel]
+        let is_probed = [FindingKind::Executed, FindingKind::Kernel]
             .iter()
             .any(|kind| kind.name() == self.subject);
-        let unseen = cell.findings.iter().any(|finding| match finding.kind {
+        let probe_is_missing = cell.findings.iter().any(|finding| match finding.kind {
             FindingKind::Lost => true,
             FindingKind::Status => finding.verdict != ChangeVerdict::Improved,
             _ => false,
@@ -70,7 +70,7 @@ impl WatchedRegression {
             (Some(change), _) => change.verdict,
             (None, Some(finding)) => finding.verdict,
             // A metric that was not measured is inconclusive, as is a precision that was not probed. Without any finding, nothing got worse.
-            (None, None) if is_metric || (is_seen && unseen) => return None,
+            (None, None) if is_metric || (is_probed && probe_is_missing) => return None,
             (None, None) => ChangeVerdict::Unchanged,
         };
         (verdict != ChangeVerdict::Inconclusive).then_some(false)

@@ -15,8 +15,9 @@ use crate::{
 /// Defines [`Axis`] and [`Setting`].
 ///
 /// - `default` is the value of cells whose suite does not set the axis, given the backend.
-/// - `absent` is what the accessor of [`Setting`] returns if the axis does not apply.
-/// - `tasks` are the tasks to which it applies. `workloads`, if present, narrows them to workloads whose model or kernel it concerns.
+/// - `absent` is the value that the accessor of [`Setting`] returns if the axis does not apply.
+/// - `tasks` are the tasks to which the axis applies. `workloads`, if present, restricts the axis to workloads with a suitable model or
+///   kernel.
 macro_rules! axes {
     ($(
         $(#[$doc:meta])*
@@ -44,7 +45,8 @@ macro_rules! axes {
             pub fn parse(self, text: &str) -> Result<AxisValue, ValueError> {
                 match self {
                     $(Self::$axis => {
-                        let value = <$ty>::from_text(text).ok_or_else(|| self.rejects(<$ty>::VALID, &text))?;
+                        let value = <$ty>::from_text(text)
+                            .ok_or_else(|| self.invalid_value(<$ty>::VALID, &text))?;
                         self.value(value)
                     })+
                 }
@@ -59,7 +61,7 @@ macro_rules! axes {
             }
 
             /// Returns true if the axis applies to the model or the kernel of a workload, given that it applies to the task.
-            fn concerns(self, workload: &Workload) -> bool {
+            fn applies_to_workload(self, workload: &Workload) -> bool {
                 match self {
                     $($(Self::$axis => ($workloads as fn(&Workload) -> bool)(workload),)?)+
                     _ => true,
@@ -130,11 +132,11 @@ macro_rules! axes {
 
 impl Axis {
     fn typed<T: AxisType>(self, value: &AxisValue) -> Result<T, ValueError> {
-        T::from_value(value)?.ok_or_else(|| self.rejects(T::VALID, value))
+        T::from_value(value)?.ok_or_else(|| self.invalid_value(T::VALID, value))
     }
 
     /// Returns the error for a value that the axis rejects.
-    fn rejects(self, valid: &'static str, given: &impl fmt::Display) -> ValueError {
+    fn invalid_value(self, valid: &'static str, given: &impl fmt::Display) -> ValueError {
         ValueError::Kind {
             axis: self,
             takes: valid,
@@ -152,7 +154,7 @@ pub enum ValueError {
     /// The value has the wrong type for the axis.
     #[error("axis `{axis}` takes {takes}, not `{given}`")]
     Kind {
-        /// Name of the axis.
+        /// The axis.
         axis: Axis,
         /// Description of the valid values.
         takes: &'static str,
@@ -163,8 +165,8 @@ pub enum ValueError {
 
 impl Workload {
     /// Returns true if an axis applies to the task and to its model or kernel.
-    pub fn concerns(&self, axis: Axis) -> bool {
-        axis.applies_to(self.kind()) && axis.concerns(self)
+    pub fn uses(&self, axis: Axis) -> bool {
+        axis.applies_to(self.kind()) && axis.applies_to_workload(self)
     }
 }
 
@@ -199,14 +201,14 @@ axes! {
         default: |_| 128,
         absent: 1,
         tasks: Train | Evaluate,
-        workloads: |workload| model(workload, |model| !model.sees_images() && *model != Model::Own),
+        workloads: |workload| model(workload, |model| !model.takes_images() && *model != Model::Own),
     }
     /// Edge of the matrices or images of a kernel workload, or length of its sequences.
     Size = "size" => size: u32 {
         default: |_| 1024,
         absent: 1,
         tasks: Kernel,
-        workloads: |workload| matches!(&workload.task, Task::Kernel(task) if task.kernel.has_free_edge()),
+        workloads: |workload| matches!(&workload.task, Task::Kernel(task) if task.kernel.uses_size()),
     }
     /// Accumulator format of matmuls; see [`Accumulator`].
     Accumulator = "accumulator" => accumulator: Accumulator {
@@ -314,7 +316,7 @@ fn kernel(workload: &Workload) -> Option<KernelKind> {
     }
 }
 
-/// Returns true if a condition is true for the model of a workload.
+/// Returns true if the workload has a model that meets a condition.
 fn model(workload: &Workload, condition: impl Fn(&Model) -> bool) -> bool {
     workload.model().is_some_and(condition)
 }
@@ -324,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_default_is_a_value_of_its_axis() {
+    fn every_default_is_a_valid_value() {
         for &axis in Axis::ALL {
             for &backend in Backend::ALL {
                 let value = axis.default_value(backend);
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_the_wrong_kind_are_refused_with_what_the_axis_takes() {
+    fn invalid_values_are_rejected_with_the_valid_ones() {
         let error = Axis::Batch.parse("0").unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_is_a_real_one_too() {
+    fn integer_is_accepted_as_a_number() {
         assert_eq!(
             Axis::AdamEps.value(AxisValue::Integer(1)),
             Ok(AxisValue::Number(1.0))

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Switch, UnknownName, name::Named};
 
-/// Value of an axis in suites, on the command line and in records. `Axis::value` checks a value and `Axis::parse`
-/// reads one from text.
+/// Value of an axis in suites, on the command line and in records. `Axis::value` checks a value, and `Axis::parse` parses one from text.
 #[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)] // unambiguous: each variant has its own JSON type
 pub enum AxisValue {
@@ -50,7 +49,7 @@ pub trait AxisType: Sized {
     /// A name that is not in the list of the axis.
     fn from_value(value: &AxisValue) -> Result<Option<Self>, UnknownName>;
 
-    /// Reads text, as in `-a accumulate=4`.
+    /// Parses text, as in `-a accumulate=4`. Does not check the range.
     fn from_text(text: &str) -> Option<AxisValue>;
 
     /// Returns the canonical form of the value.

@@ -89,12 +89,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounding_on_bits_agrees_with_the_definition(bits in any::<u32>(), e in 2u32..=8, m in 1u32..=23) {
+        fn bit_rounding_matches_layout_rounding(bits in any::<u32>(), e in 2u32..=8, m in 1u32..=23) {
             agrees(f32::from_bits(bits), Layout::new(e, m))?;
         }
 
         #[test]
-        fn rounding_near_limits_and_ties_agrees_with_the_definition(e in 2u32..=8, m in 1u32..=23, steps in 0u32..40, quarter in -3i32..=3) {
+        fn bit_rounding_matches_near_limits_and_ties(e in 2u32..=8, m in 1u32..=23, steps in 0u32..40, quarter in -3i32..=3) {
             let layout = Layout::new(e, m);
             for near in [0.0, layout.ulp(0.0), layout.ulp(0.0) * f64::from(1 << m.min(22)), layout.max_finite(), 1.0] {
                 let spacing = layout.ulp(near);

@@ -5,9 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
-use crate::{Axis, Setting, Workload, name::shortened};
+use crate::{Axis, Setting, Workload, name::truncate};
 
-/// Id of a cell: 16 hex digits that do not depend on order, suite or machine.
+/// Id of a cell: 16 lowercase hex digits that do not depend on order, suite or machine.
 ///
 /// Ids are used in paths of a run folder. Deserialization therefore rejects any other text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
@@ -21,8 +21,8 @@ impl<'de> Deserialize<'de> for CellId {
         match text.len() == 16 && text.bytes().all(is_digit) {
             true => Ok(Self(text)),
             false => Err(D::Error::custom(format!(
-                "{:?} is not the id of a cell, which has 16 hex digits",
-                shortened(&text)
+                "{:?} is not a cell id, which has 16 lowercase hex digits",
+                truncate(&text)
             ))),
         }
     }
@@ -57,8 +57,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Creates a cell and its id, the first 16 hex digits of the BLAKE3 hash of the canonical JSON (keys sorted, no
-    /// white space) of workload, resolved setting and seed. The id does not depend on the name of the suite.
+    /// Creates a cell. The id is the first 16 hex digits of the BLAKE3 hash of the canonical JSON (keys sorted, no white space) of
+    /// workload, resolved setting and seed. It does not depend on the name of the suite.
     pub fn new(suite: impl Into<String>, workload: Workload, setting: Setting, seed: u64) -> Self {
         CellMaker::new(suite, workload).cell(setting, seed)
     }
@@ -172,7 +172,7 @@ fn write_canonical(value: &serde_json::Value, out: &mut String) {
 mod tests {
     use crate::*;
 
-    fn cell(suite: &str, batch: u64) -> Cell {
+    fn cell(suite: &str, size: u64) -> Cell {
         let task = KernelTask {
             kernel: Kernel::Matmul(MatmulShape::SQUARE),
             min_samples: 3,
@@ -186,19 +186,19 @@ mod tests {
             task: Task::Kernel(task),
         };
         let mut setting = Setting::of(&workload, Backend::Flex);
-        setting.set(Axis::Size, AxisValue::Integer(batch)).unwrap();
+        setting.set(Axis::Size, AxisValue::Integer(size)).unwrap();
         Cell::new(suite, workload, setting, 1)
     }
 
     #[test]
-    fn the_id_names_the_work_and_not_the_suite() {
+    fn id_does_not_depend_on_the_suite() {
         assert_eq!(cell("a", 64).id, cell("b", 64).id);
         assert_ne!(cell("a", 64).id, cell("a", 65).id);
         assert_eq!(cell("a", 64).id.as_str().len(), 16);
     }
 
     #[test]
-    fn the_id_is_a_hash_of_canonical_json() {
+    fn id_is_a_hash_of_canonical_json() {
         let mut cell = cell("a", 64);
         cell.setting = Setting::defaults(TaskKind::Train, Backend::Cuda);
         cell.setting
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_the_same_forever() {
+    fn id_of_a_cell_never_changes() {
         // A changed id breaks the link to every recorded baseline. Increase the schema version of the record in that case.
         assert_eq!(cell("a", 64).id.as_str(), "547d2bc4619f9cff");
     }

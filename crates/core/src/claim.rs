@@ -68,12 +68,12 @@ pub struct Bounds {
 
 impl Bounds {
     /// Returns true if the interval from `low` to `high` lies within the bounds.
-    pub fn hold(self, low: f64, high: f64) -> bool {
+    pub fn contain(self, low: f64, high: f64) -> bool {
         self.above.is_none_or(|bound| low > bound) && self.below.is_none_or(|bound| high < bound)
     }
 
     /// Returns the bound beyond which the interval from `low` to `high` lies completely.
-    pub fn broken(self, low: f64, high: f64) -> Option<f64> {
+    pub fn violated(self, low: f64, high: f64) -> Option<f64> {
         let under = self.above.filter(|bound| high <= *bound);
         under.or(self.below.filter(|bound| low >= *bound))
     }
@@ -89,28 +89,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_that_touches_a_bound_neither_holds_nor_breaks_it_unless_it_ends_there() {
+    fn bounds_are_open() {
         let above = Bounds {
             above: Some(1.0),
             below: None,
         };
-        assert!(above.hold(1.1, 2.0) && !above.hold(1.0, 2.0));
-        assert_eq!(above.broken(0.5, 1.0), Some(1.0), "equal is not above");
-        assert_eq!(above.broken(0.5, 1.1), None);
+        assert!(above.contain(1.1, 2.0) && !above.contain(1.0, 2.0));
+        assert_eq!(above.violated(0.5, 1.0), Some(1.0), "equal is not above");
+        assert_eq!(above.violated(0.5, 1.1), None);
         let both = Bounds {
             above: Some(0.4),
             below: Some(0.6),
         };
-        assert!(both.hold(0.45, 0.55) && !both.hold(0.45, 0.65));
+        assert!(both.contain(0.45, 0.55) && !both.contain(0.45, 0.65));
         assert_eq!(
-            (both.broken(0.7, 0.8), both.broken(0.1, 0.2)),
+            (both.violated(0.7, 0.8), both.violated(0.1, 0.2)),
             (Some(0.6), Some(0.4))
         );
-        assert_eq!(both.broken(0.3, 0.7), None);
+        assert_eq!(both.violated(0.3, 0.7), None);
     }
 
     #[test]
-    fn a_claim_survives_json_with_its_names() {
+    fn claim_round_trips_through_json() {
         let claim = Claim {
             says: "it is half".into(),
             source: ClaimSource {

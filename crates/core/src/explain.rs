@@ -118,21 +118,29 @@ impl fmt::Display for Explanation {
         for line in self.layout().lines() {
             writeln!(f, "  {line}")?;
         }
-        let least = 1 - bias;
+        let min_exponent = 1 - bias;
         let limits = [
             ("bias", bias.to_string(), String::new()),
             (
                 "largest",
-                short(self.max_finite),
+                format_limit(self.max_finite),
                 format!("(2 − 2^-{fraction_bits}) × 2^{bias}"),
             ),
-            ("smallest normal", short(self.min_normal), format!("2^{least}")),
+            (
+                "smallest normal",
+                format_limit(self.min_normal),
+                format!("2^{min_exponent}"),
+            ),
             (
                 "smallest subnormal",
-                short(self.min_subnormal),
-                format!("2^{}", least - *fraction_bits as i32),
+                format_limit(self.min_subnormal),
+                format!("2^{}", min_exponent - *fraction_bits as i32),
             ),
-            ("epsilon", short(self.epsilon), format!("2^-{fraction_bits}")),
+            (
+                "epsilon",
+                format_limit(self.epsilon),
+                format!("2^-{fraction_bits}"),
+            ),
             ("decimal digits", self.decimal_digits.to_string(), String::new()),
         ];
         writeln!(f)?;
@@ -150,7 +158,7 @@ impl fmt::Display for Explanation {
 impl fmt::Display for Example {
     /// Writes the rounded value and the class of rounding.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", decimal(self.rounded.value))?;
+        write!(f, "{}", format_decimal(self.rounded.value))?;
         match self.rounded.class {
             FloatClass::Exact if self.input_is_exact => f.write_str("  (exact)"),
             FloatClass::Exact | FloatClass::Inexact => f.write_str("  (rounded)"),
@@ -163,20 +171,20 @@ impl fmt::Display for Example {
 }
 
 /// Formats a limit with six significant digits, like C and NumPy; whole numbers below 10⁶ are printed in full.
-fn short(x: f64) -> String {
-    const LARGEST_IN_FULL: f64 = 1e6;
-    if x.fract() == 0.0 && x < LARGEST_IN_FULL {
+fn format_limit(x: f64) -> String {
+    const MIN_SCIENTIFIC: f64 = 1e6;
+    if x.fract() == 0.0 && x < MIN_SCIENTIFIC {
         x.to_string()
     } else {
         format!("{x:.5e}")
     }
 }
 
-/// Formats all decimal places of `x`, or the first twenty if there are more. The article prints values in this way.
-fn decimal(x: f64) -> String {
+/// Formats all decimal places of `x`, or rounds to twenty if there are more, as in the article.
+fn format_decimal(x: f64) -> String {
     const DECIMALS: usize = 20;
-    // Upper bound of the decimal places of the examples: a double of their magnitude has fewer binary places, and as many decimal
-    // places as binary places.
+    // Enough for all decimal places of the examples. A double has as many decimal places as binary places: fewer than 100 for doubles of
+    // this magnitude.
     const ALL: usize = 100;
     if !x.is_finite() {
         return x.to_string();
@@ -200,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn a_third_is_printed_to_the_digit_as_in_the_article() {
+    fn one_third_is_printed_as_in_the_article() {
         assert_eq!(becomes(Format::F64)[0], "0.33333333333333331483  (rounded)");
         assert_eq!(becomes(Format::F32)[0], "0.33333334326744079590  (rounded)");
         assert_eq!(becomes(Format::F16)[0], "0.333251953125  (rounded)");
     }
 
     #[test]
-    fn what_f16_cannot_hold_bf16_holds_coarsely() {
+    fn large_values_overflow_in_f16_and_round_in_bf16() {
         assert_eq!(becomes(Format::F16)[1..], ["inf  (overflow)", "inf  (overflow)"]);
         assert_eq!(
             becomes(Format::Bf16)[1..],
@@ -221,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drawing_has_a_character_for_every_bit() {
+    fn layout_has_one_character_per_bit() {
         for &format in Format::ALL {
             let explanation = explain(format);
             let layout = explanation.layout();
@@ -237,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_a_format_reads_well() {
+    fn explanation_of_f16_is_rendered() {
         let expected = "\
 f16: half precision, IEEE 754 binary16
 16 bits: 1 sign, 5 exponent, 10 fraction

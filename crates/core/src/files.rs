@@ -1,4 +1,4 @@
-//! Bounded reads of regular files, and writes that do not follow symbolic links, for folders from untrusted sources.
+//! Reads of regular files with a maximum size, and writes that do not follow symbolic links, for folders from untrusted sources.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -7,13 +7,13 @@ use std::{
 };
 
 /// Maximum size of a vocabulary, tokenizer or model configuration, in bytes.
-pub const LARGEST_CONFIGURATION: u64 = 256 << 20;
+pub const MAX_CONFIGURATION_BYTES: u64 = 256 << 20;
 /// Maximum size of a suite, in bytes.
-pub const LARGEST_SUITE: u64 = 4 << 20;
+pub const MAX_SUITE_BYTES: u64 = 4 << 20;
 /// Maximum length of a line of `records.jsonl`, in bytes.
-pub const LONGEST_RECORD: u64 = 16 << 20;
+pub const MAX_RECORD_BYTES: u64 = 16 << 20;
 /// Maximum size of the decompressed `samples.json.gz`, in bytes.
-pub const LARGEST_SAMPLES: u64 = 64 << 20;
+pub const MAX_SAMPLES_BYTES: u64 = 64 << 20;
 
 /// Opens a regular file for reading. Devices and pipes are rejected because they may never end.
 ///
@@ -131,13 +131,16 @@ pub fn open_own_program() -> io::Result<File> {
     }
 }
 
-/// Returns true if the error is a lack of resources: disk space, memory, processes, threads or open files.
+/// Returns true if the error is due to exhausted resources: disk space, memory, processes, threads or open files.
 pub fn is_exhausted(error: &io::Error) -> bool {
     #[cfg(unix)]
     {
         use rustix::io::Errno;
-        let of_files = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
-        if error.raw_os_error().is_some_and(|code| of_files.contains(&code)) {
+        let file_limits = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+        if error
+            .raw_os_error()
+            .is_some_and(|code| file_limits.contains(&code))
+        {
             return true;
         }
     }
@@ -151,7 +154,7 @@ pub fn is_exhausted(error: &io::Error) -> bool {
     )
 }
 
-/// A reader that fails after a number of bytes.
+/// Reader that fails if its source has more than a number of bytes.
 #[derive(Debug)]
 pub struct Bounded<R> {
     inner: R,
@@ -160,7 +163,7 @@ pub struct Bounded<R> {
 }
 
 impl<R: Read> Bounded<R> {
-    /// Reads at most `limit` bytes.
+    /// Limits `inner` to `limit` bytes.
     pub fn new(inner: R, limit: u64) -> Self {
         Self {
             inner,
@@ -178,8 +181,8 @@ impl<R: Read> Read for Bounded<R> {
                 _ => Err(too_large(self.limit)),
             };
         }
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.inner.read(&mut buffer[..most])?;
+        let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.inner.read(&mut buffer[..length])?;
         self.left -= read as u64;
         Ok(read)
     }
@@ -201,7 +204,7 @@ pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> 
         };
         folder.push(name);
         match fs::symlink_metadata(&folder) {
-            Ok(there) if there.is_symlink() => {
+            Ok(metadata) if metadata.is_symlink() => {
                 return Err(io::Error::new(
                     ErrorKind::InvalidInput,
                     format!(
@@ -214,7 +217,7 @@ pub fn create_folder_below(root: &Path, relative: &Path) -> io::Result<PathBuf> 
             Err(error) if error.kind() == ErrorKind::NotFound => match fs::create_dir(&folder) {
                 // Another process created it in the meantime.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                made => made?,
+                created => created?,
             },
             Err(error) => return Err(error),
         }
@@ -268,8 +271,8 @@ impl Replacement {
 /// An I/O error.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // `/dev/stdout` is a link to the standard output, which may be a regular file.
-    let is_of_system = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
-    if is_of_system || fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+    let is_system_path = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    if is_system_path || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return fs::write(path, bytes);
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_links_are_replaced_or_refused_and_never_followed() {
+    fn symbolic_links_are_never_followed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("theirs"), "precious").unwrap();
@@ -364,8 +367,8 @@ mod tests {
         assert_eq!(read_regular(file.path()).unwrap(), b"text");
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-        assert!(made.success());
+        let created = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(created.success());
         // The pipe has no writer.
         assert!(open_regular(&pipe).is_err() && read_regular(&pipe).is_err());
         assert_eq!(read_text(&pipe, 4).unwrap(), "");

@@ -157,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn limits_are_those_that_the_standards_print() {
+    fn limits_match_the_standards() {
         assert_eq!(Format::F16.max_finite(), 65504.0);
         assert_eq!(Format::F16.min_normal(), f64::from(half::f16::MIN_POSITIVE));
         assert_eq!(
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_articles_examples_come_out_as_printed() {
+    fn examples_of_the_article_are_reproduced() {
         assert_eq!(Format::F16.round(1.0 / 3.0).value, 0.333251953125);
         assert_eq!(Format::F32.round(1.0 / 3.0).value, 0.333_333_343_267_440_8);
         assert_eq!(
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_to_even_subnormals_keep_their_spacing_and_specials_are_kept() {
+    fn ties_subnormals_and_special_values_are_rounded() {
         for &format in Format::ALL.iter().filter(|format| **format != Format::F64) {
             let round = |x: f64| format.round(x).value;
             for near in [
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounding_agrees_with_the_half_crate_and_the_hardware(bits in any::<u32>()) {
+        fn rounding_matches_the_half_crate(bits in any::<u32>()) {
             let x = f32::from_bits(bits);
             prop_assume!(!x.is_nan());
             let wide = f64::from(x);
@@ -248,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn rounding_twice_changes_nothing_more_and_rounding_keeps_the_order(x in any::<f64>(), y in any::<u64>(), near in any::<bool>()) {
+        fn rounding_is_idempotent_and_monotonic(x in any::<f64>(), y in any::<u64>(), near in any::<bool>()) {
             // Either two arbitrary numbers, or two numbers so close that a format may round both to the same value.
             let apart = if near { x.to_bits() ^ (y >> 20) } else { y };
             let y = f64::from_bits(apart);
@@ -263,7 +263,7 @@ mod tests {
         }
 
         #[test]
-        fn rounding_to_f32_is_the_cast(x in any::<f64>()) {
+        fn rounding_to_f32_matches_the_cast(x in any::<f64>()) {
             prop_assume!(!x.is_nan());
             prop_assert_eq!(Format::F32.round(x).value, f64::from(x as f32));
         }

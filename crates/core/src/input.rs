@@ -24,7 +24,7 @@ named! {
 pub struct InputFile {
     /// Role of the file.
     pub role: InputRole,
-    /// File name, for a file in a given folder with a path that starts at the folder; never an absolute path.
+    /// File name; in a given folder, the path that begins with the name of that folder. Never an absolute path.
     pub name: String,
     /// First 16 hex digits of the BLAKE3 hash of the content; for a folder, of the names and hashes of its files.
     pub hash: String,
@@ -41,8 +41,8 @@ impl std::fmt::Display for InputFile {
 }
 
 impl InputFile {
-    /// Returns the identity of the file: its role, its path below the given folder, and its hash. The name of that
-    /// folder, or of a file that was given directly, does not matter.
+    /// Returns the identity of the file: role, path below the given folder, and hash. The name of that folder, or of a file that was given
+    /// directly, is not part of the identity.
     fn identity(&self) -> (InputRole, &str, &str) {
         let below = self.name.split_once('/').map_or("", |(_, below)| below);
         (self.role, below, &self.hash)
@@ -52,9 +52,9 @@ impl InputFile {
 /// Difference between the inputs of two records, described for each side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputDifference {
-    /// Inputs that only the one record has.
+    /// Inputs that only the first record has.
     pub one: String,
-    /// Inputs that only the other record has.
+    /// Inputs that only the second record has.
     pub other: String,
 }
 
@@ -68,19 +68,19 @@ impl std::fmt::Display for InputDifference {
 /// records of earlier versions.
 pub fn input_difference(one: Option<&[InputFile]>, other: Option<&[InputFile]>) -> Option<InputDifference> {
     let (one, other) = (one?, other?);
-    let only = |of: &[InputFile], than: &[InputFile]| -> Vec<String> {
-        let is_new = |file: &&InputFile| !than.iter().any(|other| other.identity() == file.identity());
-        of.iter().filter(is_new).map(ToString::to_string).collect()
+    let only_in = |files: &[InputFile], others: &[InputFile]| -> Vec<String> {
+        let is_new = |file: &&InputFile| !others.iter().any(|other| other.identity() == file.identity());
+        files.iter().filter(is_new).map(ToString::to_string).collect()
     };
-    let (of_one, of_other) = (only(one, other), only(other, one));
+    let (only_one, only_other) = (only_in(one, other), only_in(other, one));
     let list = |names: &[String]| match names {
         [] => "no other files".to_owned(),
         names => names.join(", "),
     };
-    let differs = !of_one.is_empty() || !of_other.is_empty();
+    let differs = !only_one.is_empty() || !only_other.is_empty();
     differs.then(|| InputDifference {
-        one: list(&of_one),
-        other: list(&of_other),
+        one: list(&only_one),
+        other: list(&only_other),
     })
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_compared_by_content_and_by_their_place_in_a_folder() {
+    fn files_are_compared_by_content_and_relative_path() {
         let data = [file("here/train.tsv", "a"), file("here/test.tsv", "b")];
         assert_eq!(difference(&data, &data), None);
         let moved = [file("there/train.tsv", "a"), file("there/test.tsv", "b")];

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::named;
 
 named! {
-    /// Operation for which the autotuner chooses among several kernels of the same arithmetic.
+    /// Operation for which the autotuner chooses among several kernels with the same arithmetic.
     pub enum CheckedOperation ("operation") {
         /// Matrix multiplication.
         Matmul = "matmul",
@@ -79,7 +79,7 @@ impl KernelCheck {
     /// Name of the file with all checks, in the folder of the kernel cache.
     pub const FILE: &str = "checks.json";
 
-    /// Returns the check of a process that exited normally.
+    /// Returns the result of a check whose process exited normally.
     pub fn of(
         operation: CheckedOperation,
         setting: String,
@@ -112,7 +112,7 @@ impl KernelCheck {
         }
     }
 
-    /// Returns the check of a process that crashed or was killed, or whose device failed.
+    /// Returns the result of a check whose process crashed or was killed, or whose device failed.
     pub fn failed(
         operation: CheckedOperation,
         setting: String,

@@ -15,10 +15,10 @@ pub struct Layout {
     fraction_bits: u32,
 }
 
-/// Error for a text that is not a layout.
+/// Error for text that is not a valid layout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a valid layout\n  hint: use 2 to 11 exponent bits and 1 to 52 fraction bits, e.g. `e5m10`", .0.escape_debug())]
-pub struct NoLayout(String);
+pub struct InvalidLayout(String);
 
 impl Layout {
     /// Creates a layout with these numbers of bits.
@@ -82,22 +82,22 @@ impl fmt::Display for Layout {
 }
 
 impl FromStr for Layout {
-    type Err = NoLayout;
+    type Err = InvalidLayout;
 
-    fn from_str(text: &str) -> Result<Self, NoLayout> {
+    fn from_str(text: &str) -> Result<Self, InvalidLayout> {
         let bits = text.strip_prefix('e').and_then(|bits| bits.split_once('m'));
         let bits = bits.and_then(|(e, m)| Some((e.parse().ok()?, m.parse().ok()?)));
         match bits {
             Some((e @ 2..=11, m @ 1..=52)) => Ok(Self::new(e, m)),
-            _ => Err(NoLayout(text.to_owned())),
+            _ => Err(InvalidLayout(text.to_owned())),
         }
     }
 }
 
 impl TryFrom<String> for Layout {
-    type Error = NoLayout;
+    type Error = InvalidLayout;
 
-    fn try_from(text: String) -> Result<Self, NoLayout> {
+    fn try_from(text: String) -> Result<Self, InvalidLayout> {
         text.parse()
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layout_is_its_text() {
+    fn layout_round_trips_through_text() {
         for text in ["e5m10", "e8m7", "e4m3", "e11m52", "e2m1"] {
             assert_eq!(text.parse::<Layout>().unwrap().to_string(), text);
         }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_layout_has_the_values_that_one_can_write_down() {
+    fn smallest_layout_rounds_as_worked_out_by_hand() {
         // Bias 1: subnormal 0.5, then 1, 1.5, 2, 3. The next exponent encodes infinity.
         let tiny = Layout::new(2, 1);
         let values: Vec<f64> = [

@@ -50,7 +50,7 @@ pub use error_causes::error_with_causes;
 pub use event::{Event, EventKind};
 pub use explain::{Example, Explanation, explain};
 pub use files::{
-    Bounded, LARGEST_CONFIGURATION, LARGEST_SAMPLES, LARGEST_SUITE, LONGEST_RECORD, Replacement,
+    Bounded, MAX_CONFIGURATION_BYTES, MAX_RECORD_BYTES, MAX_SAMPLES_BYTES, MAX_SUITE_BYTES, Replacement,
     create_folder_below, is_exhausted, open_limited, open_own_program, open_regular, read_limited, read_line,
     read_regular, read_text, write_whole,
 };
@@ -61,13 +61,13 @@ pub use input::{InputDifference, InputFile, InputRole, data_difference, input_di
 pub use kernel_check::{
     CandidateKernel, CheckVerdict, CheckedCandidate, CheckedOperation, KernelCheck, UNCHECKED_KERNELS,
 };
-pub use layout::{Layout, NoLayout};
+pub use layout::{InvalidLayout, Layout};
 pub use metric::{Better, Metric, MetricName, Unit};
 pub use model::{
     BertSize, BloomSize, DistilBertSize, Gpt2Size, ImageNetResNetSize, LlamaSize, Model, NORM_EPSILON,
     ResNetSize, RopeScaling, VitSize,
 };
-pub use name::{LONGEST_NAME, UnknownName, check_file_name, in_one_line, nearest};
+pub use name::{MAX_NAME_BYTES, UnknownName, check_file_name, in_one_line, nearest};
 pub use phase::Phase;
 pub use plan::{Expectation, Plan, PlannedCell, Profile, SuiteInfo};
 pub use precision::{Accumulator, MatmulPrecision, Precision};

@@ -198,8 +198,7 @@ impl MetricName {
         Self::HostPeakBytes,
     ];
 
-    /// Returns true for accuracies, losses and the perplexity, which are compared by difference. All other metrics are
-    /// compared by ratio.
+    /// Returns true for accuracies, losses and the perplexity. Claims compare these metrics by difference, and all other metrics by ratio.
     pub const fn is_learned(self) -> bool {
         matches!(
             self,

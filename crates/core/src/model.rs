@@ -64,7 +64,7 @@ impl Model {
     }
 
     /// Maximum number of layers of a model, larger than in any published model. Bounds the length of lists of layers.
-    pub const MOST_LAYERS: u32 = 10_000;
+    pub const MAX_LAYERS: u32 = 10_000;
 
     /// Returns the number of Transformer blocks, or of layers with weights.
     pub fn layers(&self) -> u32 {
@@ -111,7 +111,7 @@ impl Model {
     }
 
     /// Returns true if the inputs are images.
-    pub fn sees_images(&self) -> bool {
+    pub fn takes_images(&self) -> bool {
         self.image_size().is_some()
     }
 

@@ -24,38 +24,37 @@ fn hint(nearest: &Option<&'static str>, valid: &[&'static str]) -> String {
     }
 }
 
-/// Returns the candidate most similar to `given`, if it is similar enough to be a likely typo.
+/// Returns the candidate most similar to `given`, if they are so similar that `given` is likely a typo.
 ///
-/// The measure is the Jaro–Winkler similarity. A threshold of 0.75 accepts `bf16` → `bf16-mixed` and rejects unrelated
-/// words.
+/// The measure is the Jaro–Winkler similarity. A minimum of 0.75 accepts `bf16` → `bf16-mixed` and rejects unrelated words.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const LIKELY_SLIP: f64 = 0.75;
+    const MIN_SIMILARITY: f64 = 0.75;
     candidates
         .into_iter()
         .map(|name| (strsim::jaro_winkler(given, name), name))
-        .filter(|(similarity, _)| *similarity >= LIKELY_SLIP)
+        .filter(|(similarity, _)| *similarity >= MIN_SIMILARITY)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
 }
 
 /// Maximum length of the name of a suite or a workload, in bytes.
-pub const LONGEST_NAME: usize = 200;
+pub const MAX_NAME_BYTES: usize = 200;
 
 /// Checks that a name can be part of a path. Names of suites are used as file names.
 ///
 /// # Errors
-/// A name that is empty, longer than [`LONGEST_NAME`], `.` or `..`, or contains a slash, a backslash or a NUL.
+/// A name that is empty, longer than [`MAX_NAME_BYTES`], `.` or `..`, or contains a slash, a backslash or a NUL.
 pub fn check_file_name(name: &str) -> Result<(), String> {
     let problem = if name.is_empty() {
         "it is empty".to_owned()
-    } else if name.len() > LONGEST_NAME {
-        format!("it has {} bytes, the maximum is {LONGEST_NAME}", name.len())
+    } else if name.len() > MAX_NAME_BYTES {
+        format!("it has {} bytes, the maximum is {MAX_NAME_BYTES}", name.len())
     } else if name == "." || name == ".." || name.contains(['/', '\\', '\0']) {
         "it is a path".to_owned()
     } else {
         return Ok(());
     };
-    Err(format!("{:?} is not a valid name: {problem}", shortened(name)))
+    Err(format!("{:?} is not a valid name: {problem}", truncate(name)))
 }
 
 /// Replaces line breaks by spaces, for error messages that quote a file or the command line.
@@ -64,11 +63,11 @@ pub fn in_one_line(text: &impl fmt::Display) -> String {
 }
 
 /// Returns at most the first 64 bytes of a text, for error messages.
-pub(crate) fn shortened(text: &str) -> &str {
+pub(crate) fn truncate(text: &str) -> &str {
     &text[..text.floor_char_boundary(text.len().min(64))]
 }
 
-/// Name of a closed list.
+/// Enum whose values have names.
 pub trait Named: Copy + std::str::FromStr<Err = UnknownName> {
     /// Returns the name used in suites, records and reports.
     fn name(self) -> &'static str;
@@ -123,8 +122,8 @@ mod tests {
     use crate::{CellId, Precision};
 
     #[test]
-    fn names_that_are_paths_are_refused() {
-        for name in ["matmul", "a b", "é", "...", "x".repeat(LONGEST_NAME).as_str()] {
+    fn names_that_are_paths_are_rejected() {
+        for name in ["matmul", "a b", "é", "...", "x".repeat(MAX_NAME_BYTES).as_str()] {
             assert_eq!(check_file_name(name), Ok(()));
         }
         for name in [
@@ -136,7 +135,7 @@ mod tests {
             "/a",
             "a\\b",
             "a\0",
-            "x".repeat(LONGEST_NAME + 1).as_str(),
+            "x".repeat(MAX_NAME_BYTES + 1).as_str(),
         ] {
             assert!(check_file_name(name).is_err(), "{name:?}");
         }
@@ -150,14 +149,17 @@ mod tests {
             "/123456789abcdef",
         ] {
             assert!(
-                id(text).unwrap_err().to_string().contains("16 hex digits"),
+                id(text)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("16 lowercase hex digits"),
                 "{text}"
             );
         }
     }
 
     #[test]
-    fn a_misspelt_name_is_answered_with_the_nearest_one() {
+    fn misspelt_name_suggests_the_nearest_one() {
         let error: UnknownName = "bf16-mxed".parse::<Precision>().unwrap_err();
         assert_eq!(error.nearest, Some("bf16-mixed"));
         assert!(
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_unlike_any_name_gets_the_list_and_no_guess() {
+    fn dissimilar_name_gets_no_suggestion() {
         let error = "zzz".parse::<Precision>().unwrap_err();
         assert_eq!(error.nearest, None);
         assert_eq!(error.valid.len(), Precision::ALL.len());

@@ -27,19 +27,21 @@ pub struct Plan {
     /// Suites in the given order.
     pub suites: Vec<SuiteInfo>,
     /// All cells in suite order, including skipped cells.
-    #[serde(deserialize_with = "different_cells")]
+    #[serde(deserialize_with = "deserialize_distinct_cells")]
     pub cells: Vec<PlannedCell>,
 }
 
-/// Rejects a plan that contains a cell twice.
-fn different_cells<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PlannedCell>, D::Error> {
+/// Deserializes the cells of a plan. Rejects a plan that contains a cell twice.
+fn deserialize_distinct_cells<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<PlannedCell>, D::Error> {
     let cells = Vec::<PlannedCell>::deserialize(deserializer)?;
     let mut ids = HashSet::new();
     match cells.iter().find(|planned| !ids.insert(&planned.cell.id)) {
         None => Ok(cells),
-        Some(twice) => Err(D::Error::custom(format!(
+        Some(duplicate) => Err(D::Error::custom(format!(
             "cell `{}` is in the plan twice",
-            twice.cell.id
+            duplicate.cell.id
         ))),
     }
 }
@@ -119,10 +121,10 @@ impl SuiteInfo {
     /// Returns the allowed statuses of a cell: only `ok`, unless an expectation lists others. `skipped` is always
     /// allowed.
     pub fn allowed_statuses(&self, cell: &Cell) -> Vec<Status> {
-        let stated = self
+        let listed = self
             .expectations_of(cell)
             .filter_map(|expectation| expectation.status.clone())
             .last();
-        stated.unwrap_or_else(|| vec![Status::Ok])
+        listed.unwrap_or_else(|| vec![Status::Ok])
     }
 }

@@ -61,7 +61,7 @@ impl Precision {
     }
 
     /// Returns true if matmuls may accumulate in f16, which requires 16-bit operands.
-    pub const fn allows_f16_sums(self) -> bool {
+    pub const fn allows_f16_accumulator(self) -> bool {
         self.compute().bits() == 16
     }
 }

@@ -33,7 +33,8 @@ pub struct TensorRange {
     /// Format of the tensor.
     pub format: Format,
     /// Format of the reference tensor.
-    pub beside: Format,
+    #[serde(rename = "beside")]
+    pub reference: Format,
     /// Element counts.
     #[serde(flatten)]
     pub counts: RangeCounts,

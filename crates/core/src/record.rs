@@ -125,7 +125,7 @@ pub struct Executed {
 
 impl Executed {
     /// Returns true if the observed kernels emulated a format; `None` if no kernel was observed.
-    pub fn seen_emulated(&self) -> Option<bool> {
+    pub fn observed_emulation(&self) -> Option<bool> {
         self.kernel.is_some().then_some(self.emulated)
     }
 

@@ -58,9 +58,9 @@ series! {
     CublasSeconds = "cublas_seconds", "s" over "launch";
     /// 1 for each timed unit of work in which the clock was throttled, otherwise 0. Its x axis is the unit of work.
     Throttled = "throttled", "" over "launch";
-    /// The same for copies.
+    /// 1 for each copy during which the clock was throttled, otherwise 0.
     CopyThrottled = "copy_throttled", "" over "launch";
-    /// The same for matmuls by cuBLASLt.
+    /// 1 for each matmul by cuBLASLt during which the clock was throttled, otherwise 0.
     CublasThrottled = "cublas_throttled", "" over "launch";
     /// Histogram of errors: number of results by their distance from the exact one.
     UlpDistance = "ulp_distance", "results" over "ULP, at most";

@@ -1,4 +1,4 @@
-//! Settings: what they have besides the values of the table in `axes.rs`.
+//! Defaults, reasons for skipping and serialization of settings. The macro in `axes.rs` defines the type.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -15,7 +15,7 @@ use crate::{
 pub enum SkipReason {
     /// The combination of precision and matmul precision is not defined.
     #[error("`matmul={matmul}` is not defined under `{precision}`: it concerns f32 operands only")]
-    Undefined {
+    UndefinedMatmul {
         /// Requested matmul precision.
         matmul: MatmulPrecision,
         /// Precision of the setting.
@@ -37,15 +37,15 @@ pub enum SkipReason {
         /// Precision of the setting.
         precision: Precision,
     },
-    /// Matrix units accumulate in f16 only if the operands are f16.
+    /// GPUs accumulate in f16 only if the operands are f16.
     #[error("no GPU accumulates matmuls of bf16 operands in f16")]
-    NoF16SumsOfBf16,
+    Bf16WithF16Accumulator,
     /// The backend flex executes operations one by one.
     #[error("`fusion=on` does not exist on the flex backend")]
     NoFusionOnFlex,
     /// The axis value is valid but not implemented.
     #[error("`{axis}={value}` is not implemented yet")]
-    NotBuilt {
+    NotImplemented {
         /// Axis of the value.
         axis: Axis,
         /// Value that is not implemented.
@@ -69,7 +69,7 @@ impl Setting {
     pub fn of(workload: &Workload, backend: Backend) -> Self {
         let mut setting = Self::default();
         for axis in Axis::ALL {
-            if *axis != Axis::Seed && workload.concerns(*axis) {
+            if *axis != Axis::Seed && workload.uses(*axis) {
                 setting.set_default(*axis, backend);
             }
         }
@@ -95,14 +95,14 @@ impl Setting {
             .filter_map(|axis| Some((*axis, self.get(*axis)?)))
     }
 
-    /// Returns the reason why a cell with this setting cannot run on any machine.
+    /// Returns the reason why a cell with this setting cannot run on any machine, otherwise `None`.
     pub fn skip_reason(&self) -> Option<SkipReason> {
         let (precision, matmul) = (self.precision(), self.matmul());
         if !precision.allows(matmul) {
-            return Some(SkipReason::Undefined { matmul, precision });
+            return Some(SkipReason::UndefinedMatmul { matmul, precision });
         }
         let accumulator = self.accumulator();
-        if accumulator == Accumulator::F16 && !precision.allows_f16_sums() {
+        if accumulator == Accumulator::F16 && !precision.allows_f16_accumulator() {
             return Some(SkipReason::UndefinedAccumulator {
                 accumulator,
                 precision,
@@ -113,14 +113,14 @@ impl Setting {
         }
         let bf16 = precision.compute() == Format::Bf16;
         if accumulator == Accumulator::F16 && bf16 && self.backend() != Backend::Flex {
-            return Some(SkipReason::NoF16SumsOfBf16);
+            return Some(SkipReason::Bf16WithF16Accumulator);
         }
         if self.backend() == Backend::Flex && self.fusion() {
             return Some(SkipReason::NoFusionOnFlex);
         }
         self.iter()
             .find(|(axis, _)| !self.is_implemented(*axis))
-            .map(|(axis, value)| SkipReason::NotBuilt {
+            .map(|(axis, value)| SkipReason::NotImplemented {
                 axis,
                 value: value.to_string(),
             })
@@ -188,7 +188,7 @@ impl fmt::Display for Setting {
 mod tests {
     use super::*;
 
-    fn with(pairs: &[(Axis, &str)]) -> Setting {
+    fn setting_with(pairs: &[(Axis, &str)]) -> Setting {
         let mut setting = Setting::defaults(TaskKind::Train, Backend::Flex);
         for (axis, text) in pairs {
             setting.set(*axis, axis.parse(text).unwrap()).unwrap();
@@ -197,11 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn exactly_twelve_of_the_eighteen_precision_pairs_are_defined() {
+    fn twelve_of_eighteen_precision_pairs_are_defined() {
         let mut defined = 0;
         for precision in Precision::ALL {
             for matmul in MatmulPrecision::ALL {
-                let setting = with(&[(Axis::Precision, precision.name()), (Axis::Matmul, matmul.name())]);
+                let setting =
+                    setting_with(&[(Axis::Precision, precision.name()), (Axis::Matmul, matmul.name())]);
                 defined += usize::from(setting.skip_reason().is_none());
             }
         }
@@ -209,24 +210,27 @@ mod tests {
     }
 
     #[test]
-    fn the_same_in_f32_rounds_no_operand_further_and_is_all_else_that_it_was() {
+    fn in_f32_changes_only_the_formats() {
         let narrow = [
             (Axis::Precision, "16-true"),
             (Axis::Accumulator, "f16"),
             (Axis::Batch, "12"),
         ];
-        let wide = with(&[(Axis::Batch, "12")]);
-        assert_ne!(with(&narrow), wide);
-        assert_eq!(with(&narrow).in_f32(), wide);
-        assert_eq!(with(&[(Axis::Matmul, "medium")]).in_f32(), with(&[]));
+        let wide = setting_with(&[(Axis::Batch, "12")]);
+        assert_ne!(setting_with(&narrow), wide);
+        assert_eq!(setting_with(&narrow).in_f32(), wide);
+        assert_eq!(
+            setting_with(&[(Axis::Matmul, "medium")]).in_f32(),
+            setting_with(&[])
+        );
     }
 
     #[test]
-    fn what_is_not_built_says_so_by_axis_and_value() {
-        let reason = with(&[(Axis::Devices, "2")]).skip_reason().unwrap();
+    fn unimplemented_values_are_skipped_with_a_reason() {
+        let reason = setting_with(&[(Axis::Devices, "2")]).skip_reason().unwrap();
         assert_eq!(reason.to_string(), "`devices=2` is not implemented yet");
         assert!(
-            with(&[(Axis::Fusion, "on")])
+            setting_with(&[(Axis::Fusion, "on")])
                 .skip_reason()
                 .unwrap()
                 .to_string()
@@ -235,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_survives_json_and_a_wrong_one_does_not() {
-        let setting = with(&[(Axis::AdamEps, "1e-7"), (Axis::Batch, "12")]);
+    fn setting_round_trips_through_json() {
+        let setting = setting_with(&[(Axis::AdamEps, "1e-7"), (Axis::Batch, "12")]);
         let json = serde_json::to_string(&setting).unwrap();
         assert_eq!(serde_json::from_str::<Setting>(&json).unwrap(), setting);
         assert!(serde_json::from_str::<Setting>(r#"{"precision":"17-true"}"#).is_err());

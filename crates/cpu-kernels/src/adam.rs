@@ -7,9 +7,10 @@ use rayon::prelude::*;
 
 use crate::{
     contiguous::packed,
-    storage::{BLOCK, CHUNK, Stored, changed},
+    storage::{BLOCK, CHUNK, Stored, to_wide_mut},
     vectorized::Wide,
 };
+
 /// Factors of an Adam step, not rounded to the format of the parameters: in bf16, 0.999 would be 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamRates<T = f64> {
@@ -71,7 +72,7 @@ fn step<T: Stored, G: Stored<Wide = T::Wide>>(
         true => tensor,
         false => packed(tensor),
     });
-    let rates = rates.map(T::Wide::of);
+    let rates = rates.map(T::Wide::round_from_f64);
     value
         .storage_mut::<T>()
         .par_chunks_mut(CHUNK)
@@ -101,15 +102,15 @@ impl<T: Stored, G: Stored<Wide = T::Wide>> NullaryFnOnce for Chunk<'_, T, G> {
     #[inline(always)]
     fn call(self) {
         let rates = self.rates;
-        let [mut at_w, mut at_m, mut at_v, mut at_g] = [[T::Wide::zero(); BLOCK]; 4];
+        let [mut w_buffer, mut m_buffer, mut v_buffer, mut g_buffer] = [[T::Wide::zero(); BLOCK]; 4];
         let [values, firsts, seconds] = self.state.map(|part| part.chunks_mut(BLOCK));
         let state = values.zip(firsts).zip(seconds);
         for (((values, firsts), seconds), gradients) in state.zip(self.gradients.chunks(BLOCK)) {
-            let g = G::seen(gradients, &mut at_g);
+            let g = G::to_wide(gradients, &mut g_buffer);
             let [w, m, v] = [
-                changed(values, &mut at_w),
-                changed(firsts, &mut at_m),
-                changed(seconds, &mut at_v),
+                to_wide_mut(values, &mut w_buffer),
+                to_wide_mut(firsts, &mut m_buffer),
+                to_wide_mut(seconds, &mut v_buffer),
             ];
             for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
                 let g = T::round(*g);
@@ -119,9 +120,9 @@ impl<T: Stored, G: Stored<Wide = T::Wide>> NullaryFnOnce for Chunk<'_, T, G> {
                 let update = *m / T::round(root + rates.epsilon) / rates.correction1;
                 *w = T::round(T::round(*w * rates.keep) - update * rates.learning_rate);
             }
-            T::settle(&at_w, values);
-            T::settle(&at_m, firsts);
-            T::settle(&at_v, seconds);
+            T::store(&w_buffer, values);
+            T::store(&m_buffer, firsts);
+            T::store(&v_buffer, seconds);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Fused attention on the CPU, in f32 for 16-bit formats. It processes some queries of a head at a time and keeps only their scores in
-//! memory.
+//! Fused attention on the CPU, computed in f32 for 16-bit formats. Each piece of work is some queries of a head; only the scores of these
+//! queries are in memory.
 
 use burn::{
     backend::{
@@ -17,19 +17,19 @@ use crate::{
     contiguous::packed,
     convert::round_to,
     masked_fill::Mask,
-    parallel_init::written,
-    storage::{Stored, contiguous, width},
+    parallel_init::init_chunks,
+    storage::{Stored, contiguous_tensor, row_width},
     vectorized::{Wide, softmax},
 };
 
-/// Scores per piece, unless [`FEWEST`] queries have more: a quarter of a core's L2 cache, in f32.
-const SCORES: usize = 64 * 1024;
+/// Maximum number of scores per piece, unless [`MIN_QUERIES`] queries have more. In f32, they take a quarter of a core's L2 cache.
+const SCORES_PER_PIECE: usize = 64 * 1024;
 
-/// Minimum queries per piece, if there are as many. With fewer, rearranging the keys for the matmul takes longer than
+/// Minimum number of queries per piece, if a head has as many. With fewer, rearranging the keys for the matmul takes longer than
 /// multiplying them.
-const FEWEST: usize = 64;
+const MIN_QUERIES: usize = 64;
 
-/// Computes attention. 16-bit formats are widened and rounded here, on all cores.
+/// Computes attention on all cores. 16-bit inputs are widened to f32, and the output is rounded once.
 pub fn attention(
     query: FloatTensor<Flex>,
     key: FloatTensor<Flex>,
@@ -42,25 +42,25 @@ pub fn attention(
         _ => DType::F32,
     };
     let operands = [query, key, value].map(|tensor| packed(round_to(tensor, wide)));
-    let mixed = match wide {
-        DType::F64 => mixed::<f64>(operands, padding),
-        _ => mixed::<f32>(operands, padding),
+    let output = match wide {
+        DType::F64 => attention_in::<f64>(operands, padding),
+        _ => attention_in::<f32>(operands, padding),
     };
-    round_to(mixed, dtype)
+    round_to(output, dtype)
 }
 
-fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTensor) -> FlexTensor {
-    let [n, heads, queries, of_query] = query.shape().dims();
-    let [.., keys, of_value] = value.shape().dims::<4>();
+fn attention_in<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTensor) -> FlexTensor {
+    let [n, heads, queries, query_width] = query.shape().dims();
+    let [.., keys, value_width] = value.shape().dims::<4>();
     // The matmuls below rely on these shapes without further checks.
     assert_eq!(
         key.shape().dims(),
-        [n, heads, keys, of_query],
+        [n, heads, keys, query_width],
         "keys must have the batch, heads and width of the queries"
     );
     assert_eq!(
         value.shape().dims(),
-        [n, heads, keys, of_value],
+        [n, heads, keys, value_width],
         "values must have the batch, heads and length of the keys"
     );
     assert_eq!(
@@ -68,59 +68,63 @@ fn mixed<W: Wide + Stored>([query, key, value]: [FlexTensor; 3], padding: FlexTe
         [n, heads, queries, keys],
         "the mask must have the shape of the scores"
     );
-    let shape = Shape::new([n, heads, queries, of_value]);
+    let shape = Shape::new([n, heads, queries, value_width]);
     if shape.num_elements() == 0 || keys == 0 {
-        return contiguous(vec![W::default(); shape.num_elements()], shape);
+        return contiguous_tensor(vec![W::default(); shape.num_elements()], shape);
     }
-    let scale = W::of(1.0 / (of_query as f64).sqrt());
-    let padding = Mask::of(padding);
-    let together = (SCORES / keys).max(FEWEST);
-    let of_head = queries * of_value;
-    let out = written(n * heads * of_head, of_head, |these, out: &mut [W]| {
-        let head = these.start / of_head;
-        let pieces = out.par_chunks_mut(together * of_value).enumerate();
-        pieces.for_each(|(piece, out)| {
-            let first = head * queries + piece * together;
-            let queries = rows(&query, first, out.len() / of_value);
-            let keys_across = rows(&key, head * keys, keys).transpose(0, 1);
-            let mut scores = Flex::float_matmul(queries, keys_across);
-            Arch::new().dispatch(Weigh {
-                scores: scores.storage_mut::<W>(),
-                keys,
-                scale,
-                padding: &padding,
-                first,
+    let scale = W::round_from_f64(1.0 / (query_width as f64).sqrt());
+    let padding = Mask::new(padding);
+    let queries_per_piece = (SCORES_PER_PIECE / keys).max(MIN_QUERIES);
+    let values_per_head = queries * value_width;
+    let out = init_chunks(
+        n * heads * values_per_head,
+        values_per_head,
+        |range, out: &mut [W]| {
+            let head = range.start / values_per_head;
+            let pieces = out.par_chunks_mut(queries_per_piece * value_width).enumerate();
+            pieces.for_each(|(piece, out)| {
+                let first = head * queries + piece * queries_per_piece;
+                let queries = rows(&query, first, out.len() / value_width);
+                let keys_across = rows(&key, head * keys, keys).transpose(0, 1);
+                let mut scores = Flex::float_matmul(queries, keys_across);
+                Arch::new().dispatch(AttentionWeights {
+                    scores: scores.storage_mut::<W>(),
+                    keys,
+                    scale,
+                    padding: &padding,
+                    first,
+                });
+                let output = Flex::float_matmul(scores, rows(&value, head * keys, keys));
+                out.copy_from_slice(output.storage());
             });
-            let mixed = Flex::float_matmul(scores, rows(&value, head * keys, keys));
-            out.copy_from_slice(mixed.storage());
-        });
-    });
-    contiguous(out, shape)
+        },
+    );
+    contiguous_tensor(out, shape)
 }
 
 /// Returns some rows of a contiguous tensor, as a matrix.
 fn rows(tensor: &FlexTensor, first: usize, count: usize) -> FlexTensor {
-    let width = width(&tensor.shape());
+    let width = row_width(&tensor.shape());
     let layout = Layout::new(Shape::new([count, width]), vec![width as isize, 1], first * width);
     FlexTensor::from_arc(tensor.data_arc(), layout, tensor.dtype())
 }
 
-/// Computes attention weights from scores, row by row.
-struct Weigh<'a, W> {
+/// Replaces scores by attention weights, row by row.
+struct AttentionWeights<'a, W> {
     scores: &'a mut [W],
     keys: usize,
     scale: W,
     padding: &'a Mask,
-    /// Index of the first row in the padding.
+    /// Row of the padding that belongs to the first row of scores.
     first: usize,
 }
 
-impl<W: Wide> WithSimd for Weigh<'_, W> {
+impl<W: Wide> WithSimd for AttentionWeights<'_, W> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let mut shares = vec![W::zero(); self.keys];
+        let mut weights = vec![W::zero(); self.keys];
         for (row, scores) in self.scores.chunks_exact_mut(self.keys).enumerate() {
             scores.iter_mut().for_each(|x| *x = *x * self.scale);
             self.padding
@@ -130,8 +134,8 @@ impl<W: Wide> WithSimd for Weigh<'_, W> {
                 scores.fill(W::zero());
                 continue;
             }
-            softmax(simd, scores, &mut shares);
-            scores.copy_from_slice(&shares);
+            softmax(simd, scores, &mut weights);
+            scores.copy_from_slice(&weights);
         }
     }
 }
@@ -147,19 +151,19 @@ mod tests {
 
     type Tensors = [Tensor<4>; 3];
 
-    /// Draws queries, keys and values of `[n, heads, queries, keys]`, as views of projections.
-    fn drawn([n, heads, queries, keys]: [usize; 4], dtype: DType) -> Tensors {
+    /// Returns random queries, keys and values of `[n, heads, queries, keys]`, as views of projections.
+    fn random_inputs([n, heads, queries, keys]: [usize; 4], dtype: DType) -> Tensors {
         let device = Device::flex();
-        let drawn = |(positions, width)| {
+        let random = |(positions, width)| {
             let shape = [n, positions, heads, width];
             let values = Tensor::<4>::random(shape, Distribution::Normal(0.0, 1.0), &device);
             Tensor::<4>::from_data(values.into_data(), (&device, dtype)).swap_dims(1, 2)
         };
-        [(queries, 24), (keys, 24), (keys, 40)].map(drawn)
+        [(queries, 24), (keys, 24), (keys, 40)].map(random)
     }
 
     /// Returns the largest difference from burn's attention in f64.
-    fn apart(tensors: &Tensors, padding: &Tensor<4, Bool>) -> f64 {
+    fn max_difference(tensors: &Tensors, padding: &Tensor<4, Bool>) -> f64 {
         let device = Device::flex();
         let primitive = |tensor: Tensor<4>| tensor.try_into_primitive::<Flex>().unwrap();
         let values = |tensor| {
@@ -180,35 +184,35 @@ mod tests {
         let theirs = Flex::attention(q, k, v, Some(padding), None, AttentionModuleOptions::default());
         let theirs = values(theirs);
         assert_eq!(ours.len(), theirs.len());
-        let apart = ours.iter().zip(&theirs).map(|(x, y)| (x - y).abs());
-        apart.fold(0.0, mantissa_testing::worse)
+        let differences = ours.iter().zip(&theirs).map(|(x, y)| (x - y).abs());
+        differences.fold(0.0, mantissa_testing::worse)
     }
 
     #[test]
     fn nan_is_propagated_for_any_number_of_keys() {
         let device = Device::flex();
         for keys in [1, 15, 16, 33] {
-            let [query, key, value] = drawn([1, 1, 1, keys], DType::F32);
+            let [query, key, value] = random_inputs([1, 1, 1, keys], DType::F32);
             let query = query * f32::NAN;
             let padding = Tensor::<4, Bool>::full([1, 1, 1, keys], false, &device);
             let [q, k, v] = [query, key, value].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
-            let mixed = attention(q, k, v, padding.try_into_primitive::<Flex>().unwrap());
-            assert!(mixed.into_data().iter::<f64>().all(f64::is_nan), "{keys} keys");
+            let output = attention(q, k, v, padding.try_into_primitive::<Flex>().unwrap());
+            assert!(output.into_data().iter::<f64>().all(f64::is_nan), "{keys} keys");
         }
     }
 
     #[test]
     #[should_panic(expected = "keys must have the batch")]
     fn keys_of_another_batch_size_are_rejected() {
-        let [query, ..] = drawn([2, 1, 1, 7], DType::F32);
-        let [_, key, value] = drawn([1, 1, 1, 7], DType::F32);
+        let [query, ..] = random_inputs([2, 1, 1, 7], DType::F32);
+        let [_, key, value] = random_inputs([1, 1, 1, 7], DType::F32);
         let padding = Tensor::<4, Bool>::full([2, 1, 1, 7], false, &Device::flex());
         let [q, k, v] = [query, key, value].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
         attention(q, k, v, padding.try_into_primitive::<Flex>().unwrap());
     }
 
     #[test]
-    fn attention_matches_burn_in_f64_for_every_mask_and_number_of_pieces() {
+    fn attention_matches_burn_in_f64_for_every_mask() {
         let device = Device::flex();
         device.seed(11);
         // A single piece; several pieces with a partial one; one query, as in text generation.
@@ -230,8 +234,8 @@ mod tests {
                     (DType::F16, 2e-3),
                     (DType::BF16, 2e-2),
                 ] {
-                    let apart = apart(&drawn(shape, dtype), padding);
-                    assert!(apart < bound, "{shape:?} {dtype:?}: {apart:e}");
+                    let difference = max_difference(&random_inputs(shape, dtype), padding);
+                    assert!(difference < bound, "{shape:?} {dtype:?}: {difference:e}");
                 }
             }
         }

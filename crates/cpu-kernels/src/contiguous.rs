@@ -1,44 +1,43 @@
-//! Contiguous copies. burn copies values in tiles; rows that are contiguous in memory are copied here as a whole, on all cores.
+//! Contiguous copies. burn copies in tiles; here, a row that is contiguous in memory is copied as a whole, on all cores.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
 
 use crate::{
-    parallel_init::written,
-    storage::{Stored, by_format, chunk_of_rows, contiguous},
+    parallel_init::init_chunks,
+    storage::{Stored, by_format, chunk_of_rows, contiguous_tensor},
 };
 
-/// Returns the tensor contiguous, in a buffer without other values.
+/// Returns the tensor as a contiguous one, whose buffer contains no other values.
 pub fn packed(tensor: FlexTensor) -> FlexTensor {
     let (shape, layout) = (tensor.shape(), tensor.layout());
     let rows_are_whole = layout.strides().last() == Some(&1) && layout.has_positive_strides();
     match rows_are_whole && !layout.is_contiguous() && shape.num_elements() > 0 {
-        true => by_format!(tensor.dtype(), rows(tensor)),
+        true => by_format!(tensor.dtype(), copy_rows(tensor)),
         false => tensor.to_contiguous(),
     }
 }
 
-fn rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
+fn copy_rows<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     let (shape, layout) = (tensor.shape(), tensor.layout());
     let from = &tensor.storage::<T>()[layout.start_offset()..];
     let Some((&width, outer)) = shape.as_slice().split_last() else {
         unreachable!("a tensor has a last dimension");
     };
-    let to = written(
+    let to = init_chunks(
         shape.num_elements(),
         chunk_of_rows(width),
-        |these, to: &mut [T]| {
-            let first = these.start / width;
+        |range, to: &mut [T]| {
+            let first = range.start / width;
             for (row, to) in to.chunks_exact_mut(width).enumerate() {
-                to.copy_from_slice(&from[place(first + row, outer, layout.strides())..][..width]);
+                to.copy_from_slice(&from[row_offset(first + row, outer, layout.strides())..][..width]);
             }
         },
     );
-    contiguous(to, shape)
+    contiguous_tensor(to, shape)
 }
 
-/// Returns the tensor, made contiguous if it is a small window of a large buffer. For functions that process whole
-/// buffers.
+/// Returns the tensor, copied if more than half of its buffer is unused. For functions that process whole buffers.
 pub(crate) fn trimmed(tensor: FlexTensor) -> FlexTensor {
     let width = tensor.dtype().size();
     if tensor.bytes().len() / width > 2 * tensor.layout().num_elements() {
@@ -48,13 +47,13 @@ pub(crate) fn trimmed(tensor: FlexTensor) -> FlexTensor {
     }
 }
 
-/// Returns the offset of a row, given the sizes of the other dimensions and their strides, which must not be negative.
-pub(crate) fn place(row: usize, outer: &[usize], strides: &[isize]) -> usize {
+/// Returns the offset of a row, given the sizes and strides of all dimensions but the last. Strides must not be negative.
+pub(crate) fn row_offset(row: usize, outer: &[usize], strides: &[isize]) -> usize {
     let sizes = outer.iter().zip(strides).rev();
-    let (_, place) = sizes.fold((row, 0), |(row, place), (&size, &stride)| {
-        (row / size, place + row % size * stride as usize)
+    let (_, offset) = sizes.fold((row, 0), |(row, offset), (&size, &stride)| {
+        (row / size, offset + row % size * stride as usize)
     });
-    place
+    offset
 }
 
 #[cfg(test)]
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_in_order_whatever_the_layout() {
+    fn packed_keeps_the_values_of_every_layout() {
         for dtype in [DType::F64, DType::F32, DType::BF16] {
             let device = Device::flex();
             let numbers = Tensor::<1, Int>::arange(0..3 * 4 * 5 * 6, &device).float();

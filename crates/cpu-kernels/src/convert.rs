@@ -15,13 +15,13 @@ use crate::{
     buffers,
     contiguous::trimmed,
     map::map,
-    parallel_init::written,
+    parallel_init::init_chunks,
     rounding::{round_bf16, round_tf32},
-    storage::{CHUNK, Stored, tensor as new},
+    storage::{CHUNK, Stored, tensor_with_layout},
 };
 
-/// Rounds a tensor to another dtype. Conversions between f32 and 16-bit formats use [`round_bf16`] and the CPU's own
-/// instructions; the other, rare ones use burn.
+/// Rounds a tensor to another dtype, to nearest even. Conversions between f32 and 16-bit formats run on all cores; all others are
+/// burn's casts.
 pub fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<Flex> {
     let tensor = trimmed(tensor);
     match (tensor.dtype(), dtype) {
@@ -34,14 +34,14 @@ pub fn round_to(tensor: FloatTensor<Flex>, dtype: DType) -> FloatTensor<Flex> {
     }
 }
 
-/// Converts an operand of a matmul to f32, in a buffer that is used again: widens 16-bit values exactly, and rounds f32 values to `format` if
-/// that is TF32 or bf16.
+/// Converts an operand of a matmul to f32, in a reusable buffer: widens 16-bit values exactly, and rounds f32 values to `format` if
+/// `format` is TF32 or bf16.
 pub fn matmul_operand(tensor: FloatTensor<Flex>, format: Format) -> FloatTensor<Flex> {
     match (tensor.dtype(), format) {
-        (DType::F32, Format::Tf32) => operand(tensor, |from, to| round_each(from, to, round_tf32)),
-        (DType::F32, Format::Bf16) => operand(tensor, |from, to| round_each(from, to, round_bf16)),
-        (DType::F16, _) => operand(tensor, f16::widen),
-        (DType::BF16, _) => operand(tensor, bf16::widen),
+        (DType::F32, Format::Tf32) => operand_in_f32(tensor, |from, to| round_each(from, to, round_tf32)),
+        (DType::F32, Format::Bf16) => operand_in_f32(tensor, |from, to| round_each(from, to, round_bf16)),
+        (DType::F16, _) => operand_in_f32(tensor, f16::widen),
+        (DType::BF16, _) => operand_in_f32(tensor, bf16::widen),
         _ => tensor,
     }
 }
@@ -51,13 +51,13 @@ fn round_each(from: &[f32], to: &mut [f32], round: impl Fn(f32) -> f32) {
     from.iter().zip(to).for_each(|(x, y)| *y = round(*x));
 }
 
-fn operand<T: Stored>(
+fn operand_in_f32<T: Stored>(
     tensor: FloatTensor<Flex>,
     convert: impl Fn(&[T], &mut [f32]) + Copy + Sync,
 ) -> FloatTensor<Flex> {
     let tensor = trimmed(tensor);
     let from = tensor.storage::<T>();
-    let buffer = buffers::filled(from.len(), |to| in_chunks(from, to, convert));
+    let buffer = buffers::fill_buffer(from.len(), |to| convert_chunks(from, to, convert));
     FlexTensor::from_arc(buffer, tensor.layout().clone(), DType::F32)
 }
 
@@ -80,14 +80,18 @@ fn map_chunks<A: Stored, B: Stored>(
     convert: impl Fn(&[A], &mut [B]) + Copy + Sync,
 ) -> FlexTensor {
     let from = tensor.storage::<A>();
-    let to = written(from.len(), CHUNK, |these, to| {
-        let from = &from[these];
+    let to = init_chunks(from.len(), CHUNK, |range, to| {
+        let from = &from[range];
         Arch::new().dispatch(Convert { from, to, convert });
     });
-    new(to, tensor.layout().clone())
+    tensor_with_layout(to, tensor.layout().clone())
 }
 
-fn in_chunks<A: Sync, B: Send>(from: &[A], to: &mut [B], convert: impl Fn(&[A], &mut [B]) + Copy + Sync) {
+fn convert_chunks<A: Sync, B: Send>(
+    from: &[A],
+    to: &mut [B],
+    convert: impl Fn(&[A], &mut [B]) + Copy + Sync,
+) {
     to.par_chunks_mut(CHUNK)
         .zip(from.par_chunks(CHUNK))
         .for_each(|(to, from)| Arch::new().dispatch(Convert { from, to, convert }));

@@ -1,5 +1,5 @@
 //! Matmuls of windows and filters on the CPU, some lines of windows at a time, so that the windows are multiplied while they are in the
-//! cache. The windows of all images, which take nine times the memory of the images for filters of 3 × 3, are never in memory at once.
+//! cache. All windows together would take nine times the memory of the images, for filters of 3 × 3.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::{
     bf16_matmul::{Columns, Instruction, Matrix, Pairs},
     buffers,
     contiguous::packed,
-    parallel_init::written,
-    storage::{Stored, contiguous},
+    parallel_init::init_chunks,
+    storage::{Stored, contiguous_tensor},
     unfold::Geometry,
 };
 
-/// Bytes of windows at a time: about the size of a core's L2 cache without the filters and the result.
+/// Bytes of windows at a time: about the part of a core's L2 cache that filters and results leave free.
 const TILE_BYTES: usize = 256 << 10;
 
 /// Multiplies all windows of channels-last images `[n, h, w, c]` with filters `[a · b · c, o]`, both in f32: `[n · y · x, o]`.
-pub fn product(
+pub fn windows_matmul(
     images: FloatTensor<Flex>,
     filter: [usize; 2],
     stride: usize,
     padding: usize,
     filters: FloatTensor<Flex>,
 ) -> FloatTensor<Flex> {
-    let tiles = Tiles::of(images, filter, stride, padding, &filters);
+    let tiles = Tiles::new(images, filter, stride, padding, &filters);
     let filters = packed(filters);
     tiles.multiply::<f32, f32>(|windows, shape, out| {
         let layout = Layout::contiguous(Shape::new(shape));
@@ -42,10 +42,10 @@ pub fn product(
     })
 }
 
-/// Does the same in bf16, with sums in f32, or rounded to bf16 if that is `output`. Rows of windows with an even number of values are read in place, from
-/// zero-padded images.
-pub fn product_bf16(
-    with: Instruction,
+/// Computes [`windows_matmul`] of bf16 images and filters. Sums are returned in f32, or rounded to bf16 if `output` is bf16. Rows of
+/// windows with an even number of values are read in place, from zero-padded images.
+pub fn windows_matmul_bf16(
+    instruction: Instruction,
     images: FloatTensor<Flex>,
     filter: [usize; 2],
     stride: usize,
@@ -53,17 +53,21 @@ pub fn product_bf16(
     filters: FloatTensor<Flex>,
     output: DType,
 ) -> FloatTensor<Flex> {
-    let tiles = Tiles::of(images, filter, stride, padding, &filters);
+    let tiles = Tiles::new(images, filter, stride, padding, &filters);
     match output {
-        DType::BF16 => multiply_bf16::<bf16>(with, &tiles, filters),
-        _ => multiply_bf16::<f32>(with, &tiles, filters),
+        DType::BF16 => multiply_bf16::<bf16>(instruction, &tiles, filters),
+        _ => multiply_bf16::<f32>(instruction, &tiles, filters),
     }
 }
 
-fn multiply_bf16<O: Stored<Wide = f32>>(with: Instruction, tiles: &Tiles, filters: FlexTensor) -> FlexTensor {
-    let columns = Columns::of_tensor(with, filters);
+fn multiply_bf16<O: Stored<Wide = f32>>(
+    instruction: Instruction,
+    tiles: &Tiles,
+    filters: FlexTensor,
+) -> FlexTensor {
+    let columns = Columns::from_tensor(instruction, filters);
     if (tiles.geometry.filter[1] * tiles.geometry.images[3]).is_multiple_of(2) {
-        return tiles.multiply_lying::<O>(&columns);
+        return tiles.multiply_in_place::<O>(&columns);
     }
     tiles.multiply::<bf16, O>(|windows, [positions, window], out| {
         let rows = Matrix {
@@ -72,12 +76,12 @@ fn multiply_bf16<O: Stored<Wide = f32>>(with: Instruction, tiles: &Tiles, filter
             depth: window,
             steps: [window, 1],
         };
-        // Other threads process other lines.
-        columns.times(rows, out, 1);
+        // One thread, because the lines are already split between all threads.
+        columns.multiply_on_threads(rows, out, 1);
     })
 }
 
-/// Windows that are multiplied some lines at a time.
+/// Windows over images, which are multiplied some lines at a time.
 struct Tiles {
     geometry: Geometry,
     images: FlexTensor,
@@ -85,7 +89,7 @@ struct Tiles {
 }
 
 impl Tiles {
-    fn of(
+    fn new(
         images: FlexTensor,
         filter: [usize; 2],
         stride: usize,
@@ -110,51 +114,51 @@ impl Tiles {
         }
     }
 
-    /// Calls `times` with windows, their shape `[positions, values]`, and the slice for their product.
+    /// Calls `multiply` with some lines of windows, their shape `[positions, values]`, and the slice for their product.
     fn multiply<E: Stored + Pod, O: Stored>(
         &self,
-        times: impl Fn(Arc<Bytes>, [usize; 2], &mut [O]) + Sync,
+        multiply: impl Fn(Arc<Bytes>, [usize; 2], &mut [O]) + Sync,
     ) -> FlexTensor {
         let (geometry, channels) = (&self.geometry, self.channels);
         let values = self.images.storage::<E>();
         let (n, [y, x], window) = (geometry.images[0], geometry.steps(), geometry.window());
         let line = x * window;
         let lines = (TILE_BYTES / size_of::<E>() / line.max(1)).max(1);
-        let out = written(n * y * x * channels, lines * x * channels, |these, out| {
-            let first = these.start / (x * channels);
+        let out = init_chunks(n * y * x * channels, lines * x * channels, |range, out| {
+            let first = range.start / (x * channels);
             let positions = out.len() / channels;
             let count = positions * window;
             let words = (count * size_of::<E>()).div_ceil(size_of::<f32>());
-            let windows = buffers::filled(words, |windows| {
+            let windows = buffers::fill_buffer(words, |windows| {
                 windows.fill(0.0);
-                // If a line is a single value, the unused half of the last word must not count as a line.
+                // With 16-bit values, the last 32-bit word may be half unused. That half must not count as a line.
                 let windows: &mut [E] = &mut bytemuck::cast_slice_mut(windows)[..count];
                 for (at, to) in windows.chunks_exact_mut(line).enumerate() {
                     geometry.copy_line(values, first + at, to);
                 }
             });
-            times(windows, [positions, window], out);
+            multiply(windows, [positions, window], out);
         });
-        contiguous(out, Shape::new([n * y * x, channels]))
+        contiguous_tensor(out, Shape::new([n * y * x, channels]))
     }
 
-    /// Multiplies some lines of a zero-padded image at a time.
-    fn multiply_lying<O: Stored<Wide = f32>>(&self, columns: &Columns) -> FlexTensor {
+    /// Multiplies some lines of windows at a time, which are read in place from a zero-padded copy of their part of the image.
+    fn multiply_in_place<O: Stored<Wide = f32>>(&self, columns: &Columns) -> FlexTensor {
         let (geometry, channels) = (&self.geometry, self.channels);
         let values = self.images.storage::<bf16>();
         let ([n, h, w, c], [y, x]) = (geometry.images, geometry.steps());
         let ([rows, across], stride) = (geometry.filter, geometry.stride);
         let row = (w + 2 * geometry.padding) * c;
         let lines = (TILE_BYTES / size_of::<bf16>() / (row * stride).max(1)).clamp(1, y.max(1));
-        let of_image = y * x * channels;
-        let out = written(n * of_image, of_image, |these, out: &mut [O]| {
-            let image = &values[these.start / of_image * h * w * c..][..h * w * c];
+        let values_per_image = y * x * channels;
+        let out = init_chunks(n * values_per_image, values_per_image, |range, out: &mut [O]| {
+            let image = &values[range.start / values_per_image * h * w * c..][..h * w * c];
             let pieces = out.par_chunks_mut(lines * x * channels).enumerate();
             pieces.for_each(|(piece, out)| {
                 let first = piece * lines;
                 let lines = out.len() / (x * channels);
                 let count = ((lines - 1) * stride + rows) * row;
-                let padded = buffers::filled(count.div_ceil(2), |padded| {
+                let padded = buffers::fill_buffer(count.div_ceil(2), |padded| {
                     padded.fill(0.0);
                     let padded: &mut [bf16] = &mut bytemuck::cast_slice_mut(padded)[..count];
                     for (at, to) in padded.chunks_exact_mut(row).enumerate() {
@@ -171,10 +175,10 @@ impl Tiles {
                     step: 2 * size_of::<bf16>(),
                     part_step: row * size_of::<bf16>(),
                 };
-                let place = |at: usize| stride * (at / x * row + at % x * c) * size_of::<bf16>();
-                columns.times_pairs(&windows, place, out);
+                let row_offset = |at: usize| stride * (at / x * row + at % x * c) * size_of::<bf16>();
+                columns.multiply_pairs(&windows, row_offset, out);
             });
         });
-        contiguous(out, Shape::new([n * y * x, channels]))
+        contiguous_tensor(out, Shape::new([n * y * x, channels]))
     }
 }

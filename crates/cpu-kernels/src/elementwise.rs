@@ -1,4 +1,4 @@
-//! ReLU, and sums of branches of a network, on all cores.
+//! ReLU and addition, on all cores.
 
 use burn_flex::FlexTensor;
 use num_traits::Zero;
@@ -34,30 +34,30 @@ mod tests {
     use super::*;
     use crate::{add, relu, relu_gradient};
 
-    fn list(tensor: FlexTensor) -> Vec<f64> {
+    fn values_of(tensor: FlexTensor) -> Vec<f64> {
         let tensor = Tensor::<3>::from_primitive::<Flex>(tensor);
         tensor.into_data().iter::<f64>().collect()
     }
 
     #[test]
-    fn sums_and_relu_are_burns_in_every_format_and_layout() {
+    fn add_and_relu_are_exact_in_every_format_and_layout() {
         let device = Device::flex();
         for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
-            let drawn = || {
+            let random = || {
                 let values = Tensor::<3>::random([3, 41, 70], Distribution::Normal(0.0, 1.0), &device);
                 Tensor::<3>::from_data(values.into_data(), (&device, dtype))
             };
             let primitive = |tensor: &Tensor<3>| tensor.clone().try_into_primitive::<Flex>().unwrap();
             // Both contiguous, both transposed, both parts of a larger tensor, or only the first one transposed.
             let pairs = [
-                (drawn(), drawn()),
-                (drawn().swap_dims(0, 2), drawn().swap_dims(0, 2)),
-                (drawn().narrow(1, 3, 9), drawn().narrow(1, 0, 9)),
-                (drawn().swap_dims(1, 2), drawn().reshape([3, 70, 41])),
+                (random(), random()),
+                (random().swap_dims(0, 2), random().swap_dims(0, 2)),
+                (random().narrow(1, 3, 9), random().narrow(1, 0, 9)),
+                (random().swap_dims(1, 2), random().reshape([3, 70, 41])),
             ];
             for (a, b) in pairs {
-                let sums = list(add(primitive(&a), primitive(&b)));
-                let one_by_one = list(primitive(&a)).into_iter().zip(list(primitive(&b)));
+                let sums = values_of(add(primitive(&a), primitive(&b)));
+                let pairs_of_values = values_of(primitive(&a)).into_iter().zip(values_of(primitive(&b)));
                 let format = match dtype {
                     DType::F64 => Format::F64,
                     DType::F32 => Format::F32,
@@ -65,17 +65,18 @@ mod tests {
                     _ => Format::Bf16,
                 };
                 // f64 represents the sum of two 16-bit values exactly.
-                let rounded = one_by_one.map(|(x, y)| format.round(x + y).value);
+                let rounded = pairs_of_values.map(|(x, y)| format.round(x + y).value);
                 assert_eq!(sums, rounded.collect::<Vec<_>>(), "{dtype:?}");
-                let positive = list(primitive(&a)).into_iter().map(|x| x.max(0.0));
+                let positive = values_of(primitive(&a)).into_iter().map(|x| x.max(0.0));
                 assert_eq!(
-                    list(relu(primitive(&a))),
+                    values_of(relu(primitive(&a))),
                     positive.collect::<Vec<_>>(),
                     "{dtype:?}"
                 );
             }
-            let odd = Tensor::<3>::from_data([[[f64::NAN, f64::INFINITY, -f64::INFINITY]]], (&device, dtype));
-            let [nan, inf, zero] = list(relu(primitive(&odd)))[..] else {
+            let special =
+                Tensor::<3>::from_data([[[f64::NAN, f64::INFINITY, -f64::INFINITY]]], (&device, dtype));
+            let [nan, inf, zero] = values_of(relu(primitive(&special)))[..] else {
                 unreachable!("the list has three values");
             };
             assert!(nan.is_nan() && inf == f64::INFINITY && zero == 0.0, "{dtype:?}");
@@ -83,17 +84,17 @@ mod tests {
     }
 
     #[test]
-    fn results_are_written_in_place_only_if_the_tensor_is_not_shared() {
+    fn results_are_written_in_place_unless_the_tensor_is_shared() {
         let device = Device::flex();
         for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
-            let drawn = || {
+            let random = || {
                 let values = Tensor::<3>::random([2, 3, 500], Distribution::Normal(0.0, 1.0), &device);
                 let values = Tensor::<3>::from_data(values.into_data(), (&device, dtype));
                 values.try_into_primitive::<Flex>().unwrap()
             };
-            let place = |tensor: &FlexTensor| tensor.bytes().as_ptr();
-            let (tensor, other) = (drawn(), drawn());
-            let before = list(tensor.clone());
+            let address = |tensor: &FlexTensor| tensor.bytes().as_ptr();
+            let (tensor, other) = (random(), random());
+            let before = values_of(tensor.clone());
             let results = [
                 relu(tensor.clone()),
                 relu_gradient(tensor.clone(), other.clone()),
@@ -101,12 +102,12 @@ mod tests {
                 add(tensor.clone(), tensor.clone()),
             ];
             for result in results {
-                assert_ne!(place(&result), place(&tensor), "{dtype:?}");
+                assert_ne!(address(&result), address(&tensor), "{dtype:?}");
             }
-            assert_eq!(list(tensor.clone()), before, "{dtype:?}");
-            let first = place(&tensor);
+            assert_eq!(values_of(tensor.clone()), before, "{dtype:?}");
+            let first = address(&tensor);
             let result = add(relu(tensor), other);
-            assert_eq!(place(&result), first, "{dtype:?}");
+            assert_eq!(address(&result), first, "{dtype:?}");
         }
     }
 }

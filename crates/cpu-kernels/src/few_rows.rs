@@ -1,5 +1,5 @@
-//! Matmuls of few rows with the weights of a layer, as in generation token by token. They are bound by memory bandwidth, so the weights
-//! are read only once, in their stored layout.
+//! Matmuls of few rows with the weights of a layer, as in text generation token by token. Memory bandwidth limits their speed, so
+//! the weights are read only once, in their stored layout.
 
 use std::array::from_fn;
 
@@ -22,48 +22,50 @@ use crate::{
     vectorized::Wide,
 };
 
-/// Maximum number of rows. With more rows, rearranging the weights is faster.
-pub const MOST_ROWS: usize = 8;
+/// Maximum number of rows. For more rows, a matmul that first rearranges the weights is faster.
+pub const MAX_FEW_ROWS: usize = 8;
 
 /// Minimum number of weights. With fewer, starting threads takes longer than reading them.
-const FEWEST_WEIGHTS: usize = 1 << 16;
+const MIN_WEIGHTS: usize = 1 << 16;
 
-/// Multiplies `[m, k]` with a transposed view `[k, n]` of weights, if `m` is small and there are many weights. Returns unrounded sums
-/// in f32, or in f64 for f64.
+/// Multiplies `[m, k]` with a transposed view `[k, n]` of weights. Returns unrounded sums in f32, or in f64 for f64; `None` if `m` is
+/// not small or there are too few weights.
 pub fn few_rows_matmul(
     lhs: &FloatTensor<Flex>,
     rhs: &FloatTensor<Flex>,
     format: Format,
 ) -> Option<FloatTensor<Flex>> {
-    let ([m, k], [_, n]) = (matrix(lhs)?, matrix(rhs)?);
+    let ([m, k], [_, n]) = (matrix_shape(lhs)?, matrix_shape(rhs)?);
     let transposed = rhs.layout().strides() == [1, k as isize];
-    if !transposed || m == 0 || m > MOST_ROWS || n * k < FEWEST_WEIGHTS {
+    if !transposed || m == 0 || m > MAX_FEW_ROWS || n * k < MIN_WEIGHTS {
         return None;
     }
-    Some(match (lhs.dtype(), format, Instruction::here()) {
-        (DType::F32, Format::Bf16, Some(with)) => rows::<f32, _>(lhs, rhs, Pairs(with)),
-        (DType::BF16, _, Some(with)) => rows::<bf16, _>(lhs, rhs, Pairs(with)),
-        (DType::F64, ..) => rows::<f64, _>(lhs, rhs, Unchanged),
-        (DType::F32, Format::Tf32, _) => rows::<f32, _>(lhs, rhs, Rounded(round_tf32)),
-        (DType::F32, Format::Bf16, None) => rows::<f32, _>(lhs, rhs, Rounded(round_bf16)),
-        (DType::F32, ..) => rows::<f32, _>(lhs, rhs, Unchanged),
-        (DType::F16, ..) => rows::<f16, _>(lhs, rhs, Widened),
-        (DType::BF16, ..) => rows::<bf16, _>(lhs, rhs, Widened),
+    Some(match (lhs.dtype(), format, Instruction::detect()) {
+        (DType::F32, Format::Bf16, Some(instruction)) => {
+            multiply_rows::<f32, _>(lhs, rhs, Pairs(instruction))
+        }
+        (DType::BF16, _, Some(instruction)) => multiply_rows::<bf16, _>(lhs, rhs, Pairs(instruction)),
+        (DType::F64, ..) => multiply_rows::<f64, _>(lhs, rhs, Unchanged),
+        (DType::F32, Format::Tf32, _) => multiply_rows::<f32, _>(lhs, rhs, Rounded(round_tf32)),
+        (DType::F32, Format::Bf16, None) => multiply_rows::<f32, _>(lhs, rhs, Rounded(round_bf16)),
+        (DType::F32, ..) => multiply_rows::<f32, _>(lhs, rhs, Unchanged),
+        (DType::F16, ..) => multiply_rows::<f16, _>(lhs, rhs, Widened),
+        (DType::BF16, ..) => multiply_rows::<bf16, _>(lhs, rhs, Widened),
         _ => return None,
     })
 }
 
-fn matrix(tensor: &FlexTensor) -> Option<[usize; 2]> {
+fn matrix_shape(tensor: &FlexTensor) -> Option<[usize; 2]> {
     let shape = tensor.shape();
     (shape.num_dims() == 2).then(|| [shape[0], shape[1]])
 }
 
-/// Conversion of stored values to those that a multiplier reads.
-trait Seen<T: Stored>: Copy + Sync {
+/// Conversion of stored values to the values that are multiplied.
+trait Conversion<T: Stored>: Copy + Sync {
     /// Converted value.
     type Value: Copy + Default + Sync;
-    /// Converts values, into `place` if they have to be copied.
-    fn seen<'a>(self, stored: &'a [T], place: &'a mut [Self::Value]) -> &'a [Self::Value];
+    /// Converts values, into `buffer` if they have to be copied.
+    fn convert<'a>(self, stored: &'a [T], buffer: &'a mut [Self::Value]) -> &'a [Self::Value];
     /// Computes the dot product of converted values.
     fn dot<S: Simd>(self, simd: S, a: &[Self::Value], b: &[Self::Value]) -> T::Wide;
 
@@ -86,11 +88,11 @@ trait Seen<T: Stored>: Copy + Sync {
 #[derive(Clone, Copy)]
 struct Unchanged;
 
-impl<W: Stored<Wide = W> + Wide> Seen<W> for Unchanged {
+impl<W: Stored<Wide = W> + Wide> Conversion<W> for Unchanged {
     type Value = W;
 
     #[inline(always)]
-    fn seen<'a>(self, stored: &'a [W], _: &'a mut [W]) -> &'a [W] {
+    fn convert<'a>(self, stored: &'a [W], _: &'a mut [W]) -> &'a [W] {
         stored
     }
 
@@ -104,14 +106,14 @@ impl<W: Stored<Wide = W> + Wide> Seen<W> for Unchanged {
 #[derive(Clone, Copy)]
 struct Widened;
 
-impl<T: Stored> Seen<T> for Widened {
+impl<T: Stored> Conversion<T> for Widened {
     type Value = T::Wide;
 
     #[inline(always)]
-    fn seen<'a>(self, stored: &'a [T], place: &'a mut [T::Wide]) -> &'a [T::Wide] {
-        let place = &mut place[..stored.len()];
-        T::widen(stored, place);
-        place
+    fn convert<'a>(self, stored: &'a [T], buffer: &'a mut [T::Wide]) -> &'a [T::Wide] {
+        let buffer = &mut buffer[..stored.len()];
+        T::widen(stored, buffer);
+        buffer
     }
 
     #[inline(always)]
@@ -120,21 +122,21 @@ impl<T: Stored> Seen<T> for Widened {
     }
 }
 
-/// Rounds values.
+/// Rounds f32 values with a function.
 #[derive(Clone, Copy)]
 struct Rounded<F>(F);
 
-impl<F: Fn(f32) -> f32 + Copy + Sync> Seen<f32> for Rounded<F> {
+impl<F: Fn(f32) -> f32 + Copy + Sync> Conversion<f32> for Rounded<F> {
     type Value = f32;
 
     #[inline(always)]
-    fn seen<'a>(self, stored: &'a [f32], place: &'a mut [f32]) -> &'a [f32] {
-        let place = &mut place[..stored.len()];
+    fn convert<'a>(self, stored: &'a [f32], buffer: &'a mut [f32]) -> &'a [f32] {
+        let buffer = &mut buffer[..stored.len()];
         stored
             .iter()
-            .zip(&mut *place)
+            .zip(&mut *buffer)
             .for_each(|(x, y)| *y = (self.0)(*x));
-        place
+        buffer
     }
 
     #[inline(always)]
@@ -147,11 +149,11 @@ impl<F: Fn(f32) -> f32 + Copy + Sync> Seen<f32> for Rounded<F> {
 #[derive(Clone, Copy)]
 struct Pairs(Instruction);
 
-impl Seen<bf16> for Pairs {
+impl Conversion<bf16> for Pairs {
     type Value = bf16;
 
     #[inline(always)]
-    fn seen<'a>(self, stored: &'a [bf16], _: &'a mut [bf16]) -> &'a [bf16] {
+    fn convert<'a>(self, stored: &'a [bf16], _: &'a mut [bf16]) -> &'a [bf16] {
         stored
     }
 
@@ -167,14 +169,14 @@ impl Seen<bf16> for Pairs {
     }
 }
 
-impl Seen<f32> for Pairs {
+impl Conversion<f32> for Pairs {
     type Value = bf16;
 
     #[inline(always)]
-    fn seen<'a>(self, stored: &'a [f32], place: &'a mut [bf16]) -> &'a [bf16] {
-        let place = &mut place[..stored.len()];
-        bf16::narrow(stored, place);
-        place
+    fn convert<'a>(self, stored: &'a [f32], buffer: &'a mut [bf16]) -> &'a [bf16] {
+        let buffer = &mut buffer[..stored.len()];
+        bf16::narrow(stored, buffer);
+        buffer
     }
 
     #[inline(always)]
@@ -189,76 +191,84 @@ impl Seen<f32> for Pairs {
     }
 }
 
-/// Computes several rows at once, to load the weights only once.
-fn add_pairs(with: Instruction, (rows, k): (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
-    const AT_ONCE: usize = 4;
+/// Implements [`Conversion::add`] for bf16. Multiplies several rows at once, to load the weights only once.
+fn add_pairs(instruction: Instruction, (rows, k): (&[bf16], usize), weights: &[bf16], sums: &mut [f32]) {
+    const ROWS_AT_ONCE: usize = 4;
     let row = |number: usize| &rows[number * k..][..weights.len()];
-    let (fours, rest) = sums.as_chunks_mut::<AT_ONCE>();
-    let first_of_rest = AT_ONCE * fours.len();
-    for (number, sums) in fours.iter_mut().enumerate() {
-        let more: [f32; AT_ONCE] = bf16_matmul::dots(with, from_fn(|at| row(AT_ONCE * number + at)), weights);
-        sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    let (groups, rest) = sums.as_chunks_mut::<ROWS_AT_ONCE>();
+    let grouped = ROWS_AT_ONCE * groups.len();
+    for (number, sums) in groups.iter_mut().enumerate() {
+        let dots: [f32; ROWS_AT_ONCE] = bf16_matmul::dots(
+            instruction,
+            from_fn(|at| row(ROWS_AT_ONCE * number + at)),
+            weights,
+        );
+        sums.iter_mut().zip(dots).for_each(|(sum, dot)| *sum += dot);
     }
     for (number, sum) in rest.iter_mut().enumerate() {
-        let [more] = bf16_matmul::dots(with, [row(first_of_rest + number)], weights);
-        *sum += more;
+        let [dot] = bf16_matmul::dots(instruction, [row(grouped + number)], weights);
+        *sum += dot;
     }
 }
 
-fn rows<T: Stored, S: Seen<T>>(lhs: &FlexTensor, rhs: &FlexTensor, see: S) -> FlexTensor {
+fn multiply_rows<T: Stored, S: Conversion<T>>(
+    lhs: &FlexTensor,
+    rhs: &FlexTensor,
+    conversion: S,
+) -> FlexTensor {
     let lhs = packed(lhs.clone());
     let ([m, k], n) = ([lhs.shape()[0], lhs.shape()[1]], rhs.shape()[1]);
-    let mut place = vec![S::Value::default(); m * k];
-    let inputs = see.seen(lhs.storage::<T>(), &mut place);
+    let mut buffer = vec![S::Value::default(); m * k];
+    let inputs = conversion.convert(lhs.storage::<T>(), &mut buffer);
     let weights = &rhs.storage::<T>()[rhs.layout().start_offset()..][..n * k];
     // Each row of weights yields a column of the result.
     let mut columns = vec![T::Wide::zero(); n * m];
-    let together = (FEWEST_WEIGHTS / k).max(1);
+    let columns_at_once = (MIN_WEIGHTS / k).max(1);
     columns
-        .par_chunks_mut(together * m)
-        .zip(weights.par_chunks(together * k))
+        .par_chunks_mut(columns_at_once * m)
+        .zip(weights.par_chunks(columns_at_once * k))
         .for_each(|(sums, weights)| {
             Arch::new().dispatch(Columns {
                 weights,
                 inputs,
                 sums,
                 k,
-                see,
+                conversion,
             });
         });
     let shape = Shape::new([m, n]);
     if m == 1 {
-        return stored(columns, shape);
+        return wide_tensor(columns, shape);
     }
     let product = (0..m * n).map(|at| columns[at % n * m + at / n]);
-    stored(product.collect(), shape)
+    wide_tensor(product.collect(), shape)
 }
 
-fn stored<W: Wide>(values: Vec<W>, shape: Shape) -> FlexTensor {
+fn wide_tensor<W: Wide>(values: Vec<W>, shape: Shape) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), Layout::contiguous(shape), W::dtype())
 }
 
-struct Columns<'a, T: Stored, See: Seen<T>> {
+struct Columns<'a, T: Stored, C: Conversion<T>> {
     weights: &'a [T],
-    inputs: &'a [See::Value],
+    inputs: &'a [C::Value],
     sums: &'a mut [T::Wide],
     k: usize,
-    see: See,
+    conversion: C,
 }
 
-impl<T: Stored, See: Seen<T>> WithSimd for Columns<'_, T, See> {
+impl<T: Stored, C: Conversion<T>> WithSimd for Columns<'_, T, C> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let mut place = [See::Value::default(); BLOCK];
+        let mut buffer = [C::Value::default(); BLOCK];
         let m = self.inputs.len() / self.k;
         let rows = self.weights.chunks_exact(self.k);
         for (weights, sums) in rows.zip(self.sums.chunks_exact_mut(m)) {
             for (number, weights) in weights.chunks(BLOCK).enumerate() {
-                let seen = self.see.seen(weights, &mut place);
+                let converted = self.conversion.convert(weights, &mut buffer);
                 let inputs = &self.inputs[number * BLOCK..];
-                self.see.add(simd, (inputs, self.k), seen, sums);
+                self.conversion.add(simd, (inputs, self.k), converted, sums);
             }
         }
     }
@@ -271,16 +281,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_matmuls_are_not_handled_by_the_kernel_for_few_rows() {
+    fn only_few_rows_with_many_transposed_weights_are_supported() {
         let device = Device::flex();
         let ones = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device);
-        let served = |lhs: Tensor<2>, rhs: Tensor<2>| {
+        let is_supported = |lhs: Tensor<2>, rhs: Tensor<2>| {
             let [lhs, rhs] = [lhs, rhs].map(|tensor| tensor.try_into_primitive::<Flex>().unwrap());
             few_rows_matmul(&lhs, &rhs, Format::F32).is_some()
         };
-        assert!(served(ones([1, 512]), ones([256, 512]).transpose()));
-        assert!(!served(ones([9, 512]), ones([256, 512]).transpose()));
-        assert!(!served(ones([1, 512]), ones([512, 256])));
-        assert!(!served(ones([1, 512]), ones([8, 512]).transpose()));
+        assert!(is_supported(ones([1, 512]), ones([256, 512]).transpose()));
+        assert!(!is_supported(ones([9, 512]), ones([256, 512]).transpose()));
+        assert!(!is_supported(ones([1, 512]), ones([512, 256])));
+        assert!(!is_supported(ones([1, 512]), ones([8, 512]).transpose()));
     }
 }

@@ -1,7 +1,7 @@
 //! Fast CPU kernels on the tensors of [`burn_flex`]: in parallel, vectorized, with 16-bit formats computed in f32 and rounded once.
 //!
-//! Precision settings are not known here. `mantissa-precision` chooses the kernel and the formats of its operands. The benchmark
-//! `burn_comparison` of that crate compares the speed of each kernel with the equivalent operation of burn-flex, and
+//! This crate does not know precision settings: `mantissa-precision` chooses the kernel and the formats of the operands. The benchmark
+//! `burn_comparison` of `mantissa-precision` compares the speed of each kernel with the equivalent operation of burn-flex, and
 //! `docs/upstream/burn-flex-kernels.md` lists the kernels that burn-flex could replace.
 
 mod adam;
@@ -34,12 +34,12 @@ use self::storage::by_format;
 
 pub use adam::AdamRates;
 pub use attention::attention;
-pub use bf16_matmul::{Instruction as Bf16Instruction, product as bf16_matmul};
+pub use bf16_matmul::{Instruction as Bf16Instruction, matmul as bf16_matmul};
 pub use contiguous::packed;
 pub use convert::{matmul_operand, round_to, round_to_layout};
-pub use convolution_tiles::{product as windows_matmul, product_bf16 as windows_matmul_bf16};
+pub use convolution_tiles::{windows_matmul, windows_matmul_bf16};
 pub use f16_sums::matmul_with_f16_sums;
-pub use few_rows::{MOST_ROWS, few_rows_matmul};
+pub use few_rows::{MAX_FEW_ROWS, few_rows_matmul};
 pub use masked_fill::masked_fill;
 
 /// Computes the maximum of each element and 0. NaN is propagated, as in PyTorch.
@@ -67,8 +67,8 @@ pub fn unfold(images: FlexTensor, filter: [usize; 2], stride: usize, padding: us
     by_format!(images.dtype(), unfold::windows(images, filter, stride, padding))
 }
 
-/// Normalizes each column of `[rows, columns]`: `(x - mean) / deviation * scale + shift`. The statistics `[columns]` are f32, or f64 for f64
-/// rows.
+/// Normalizes each column of `[rows, columns]`: `(x - mean) / deviation * scale + shift`. `statistics` are mean, deviation, scale and
+/// shift, `[columns]` each, in f32, or in f64 for f64 rows.
 pub fn normalize_columns(rows: FlexTensor, statistics: [FlexTensor; 4]) -> FlexTensor {
     by_format!(rows.dtype(), normalize_columns::normalize(rows, statistics))
 }
@@ -93,7 +93,7 @@ pub fn gelu_backward(input: FlexTensor, grad: FlexTensor, form: Gelu) -> FlexTen
     by_format!(input.dtype(), gelu::gelu_backward(input, grad, form))
 }
 
-/// Rotates pairs of elements of the last dimension: rotary position embeddings. Element `i` is paired with `i + width / 2`; if
+/// Rotates pairs of elements of the last dimension: rotary position embeddings. Element `i` is paired with `i + width / 2`, or, if
 /// `interleaved`, element `2 i` with `2 i + 1`.
 pub fn rotate(input: FlexTensor, cosine: FlexTensor, sine: FlexTensor, interleaved: bool) -> FlexTensor {
     by_format!(input.dtype(), rotate::rotate(input, cosine, sine, interleaved))
@@ -127,8 +127,9 @@ pub fn normalize_rows_backward(
     )
 }
 
-/// Applies an Adam step to parameters and both means, `state`. Values are rounded to the format of the parameters at the points where the
-/// separate operations would store them. Gradients have that format, or f32.
+/// Applies an Adam step to the parameters and the running means of gradients and squared gradients, and returns their new values. Values
+/// are rounded to the format of the parameters at the points where the separate operations would store them. Gradients have that format,
+/// or f32.
 pub fn adam(
     [value, first, second]: [FlexTensor; 3],
     gradient: FlexTensor,

@@ -1,4 +1,4 @@
-//! Loops over one or two tensors that widen, compute and round in one pass over memory.
+//! Elementwise functions of one or two tensors, which are widened, computed and rounded in one pass over memory.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use crate::{
     contiguous::{packed, trimmed},
-    parallel_init::written,
-    storage::{BLOCK, CHUNK, Stored, changed, contiguous, tensor},
+    parallel_init::init_chunks,
+    storage::{BLOCK, CHUNK, Stored, contiguous_tensor, tensor_with_layout, to_wide_mut},
 };
 
 /// Applies a function to every value, in place if the buffer is not shared. Keeps the layout: a transposed view remains transposed.
@@ -17,15 +17,15 @@ pub(crate) fn map<T: Stored>(input: FlexTensor, f: impl Fn(T::Wide) -> T::Wide +
     let mut input = trimmed(input);
     if input.is_unique() {
         let values = input.storage_mut::<T>().par_chunks_mut(CHUNK);
-        values.for_each(|values| Arch::new().dispatch(MapHere { values, f }));
+        values.for_each(|values| Arch::new().dispatch(MapInPlace { values, f }));
         return input;
     }
     let from = input.storage::<T>();
-    let to = written(from.len(), CHUNK, |these, to| {
-        let from = &from[these];
+    let to = init_chunks(from.len(), CHUNK, |range, to| {
+        let from = &from[range];
         Arch::new().dispatch(Map { from, to, f });
     });
-    tensor(to, input.layout().clone())
+    tensor_with_layout(to, input.layout().clone())
 }
 
 struct Map<'a, T, F> {
@@ -41,31 +41,31 @@ impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for Map<'_, T, F> {
     fn call(self) {
         let [mut before, mut after] = [[T::Wide::zero(); BLOCK]; 2];
         for (from, to) in self.from.chunks(BLOCK).zip(self.to.chunks_mut(BLOCK)) {
-            let xs = T::seen(from, &mut before);
-            for (x, y) in xs.iter().zip(T::open(to, &mut after)) {
+            let xs = T::to_wide(from, &mut before);
+            for (x, y) in xs.iter().zip(T::wide_output(to, &mut after)) {
                 *y = (self.f)(*x);
             }
-            T::settle(&after, to);
+            T::store(&after, to);
         }
     }
 }
 
-struct MapHere<'a, T, F> {
+struct MapInPlace<'a, T, F> {
     values: &'a mut [T],
     f: F,
 }
 
-impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for MapHere<'_, T, F> {
+impl<T: Stored, F: Fn(T::Wide) -> T::Wide> NullaryFnOnce for MapInPlace<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
-        let mut place = [T::Wide::zero(); BLOCK];
+        let mut buffer = [T::Wide::zero(); BLOCK];
         for values in self.values.chunks_mut(BLOCK) {
-            for x in changed(values, &mut place) {
+            for x in to_wide_mut(values, &mut buffer) {
                 *x = (self.f)(*x);
             }
-            T::settle(&place, values);
+            T::store(&buffer, values);
         }
     }
 }
@@ -83,15 +83,15 @@ pub(crate) fn zip<T: Stored>(
         left.storage_mut::<T>()
             .par_chunks_mut(CHUNK)
             .zip(ys.par_chunks(CHUNK))
-            .for_each(|(xs, ys)| Arch::new().dispatch(ZipHere { xs, ys, f }));
+            .for_each(|(xs, ys)| Arch::new().dispatch(ZipInPlace { xs, ys, f }));
         return left;
     }
     let xs = left.storage::<T>();
-    let to = written(xs.len(), CHUNK, |these, to| {
-        let (xs, ys) = (&xs[these.clone()], &ys[these]);
+    let to = init_chunks(xs.len(), CHUNK, |range, to| {
+        let (xs, ys) = (&xs[range.clone()], &ys[range]);
         Arch::new().dispatch(Zip { xs, ys, to, f });
     });
-    contiguous(to, left.shape())
+    contiguous_tensor(to, left.shape())
 }
 
 struct Zip<'a, T, F> {
@@ -109,33 +109,33 @@ impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for Zip<'_, T,
         let [mut left, mut right, mut after] = [[T::Wide::zero(); BLOCK]; 3];
         let pairs = self.xs.chunks(BLOCK).zip(self.ys.chunks(BLOCK));
         for ((xs, ys), to) in pairs.zip(self.to.chunks_mut(BLOCK)) {
-            let (xs, ys) = (T::seen(xs, &mut left), T::seen(ys, &mut right));
-            for ((x, y), z) in xs.iter().zip(ys).zip(T::open(to, &mut after)) {
+            let (xs, ys) = (T::to_wide(xs, &mut left), T::to_wide(ys, &mut right));
+            for ((x, y), z) in xs.iter().zip(ys).zip(T::wide_output(to, &mut after)) {
                 *z = (self.f)(*x, *y);
             }
-            T::settle(&after, to);
+            T::store(&after, to);
         }
     }
 }
 
-struct ZipHere<'a, T, F> {
+struct ZipInPlace<'a, T, F> {
     xs: &'a mut [T],
     ys: &'a [T],
     f: F,
 }
 
-impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for ZipHere<'_, T, F> {
+impl<T: Stored, F: Fn(T::Wide, T::Wide) -> T::Wide> NullaryFnOnce for ZipInPlace<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
         let [mut left, mut right] = [[T::Wide::zero(); BLOCK]; 2];
         for (xs, ys) in self.xs.chunks_mut(BLOCK).zip(self.ys.chunks(BLOCK)) {
-            let ys = T::seen(ys, &mut right);
-            for (x, y) in changed(xs, &mut left).iter_mut().zip(ys) {
+            let ys = T::to_wide(ys, &mut right);
+            for (x, y) in to_wide_mut(xs, &mut left).iter_mut().zip(ys) {
                 *x = (self.f)(*x, *y);
             }
-            T::settle(&left, xs);
+            T::store(&left, xs);
         }
     }
 }

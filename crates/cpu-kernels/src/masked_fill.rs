@@ -1,4 +1,4 @@
-//! Masked fill on all cores. The mask is broadcast over heads and queries, or over the batch; its rows are read in place.
+//! Masked fill on all cores. The mask may be a broadcast view: its rows are read in place.
 
 use burn::{
     backend::{
@@ -11,40 +11,40 @@ use burn::{
 use burn_flex::{Flex, FlexTensor};
 
 use crate::{
-    contiguous::{packed, place},
-    parallel_init::written,
-    storage::{Stored, by_format, chunk_of_rows, contiguous, width},
+    contiguous::{packed, row_offset},
+    parallel_init::init_chunks,
+    storage::{Stored, by_format, chunk_of_rows, contiguous_tensor, row_width},
 };
 
 /// Implements `PrecisionBackend::masked_fill` of `mantissa-precision`.
 pub fn masked_fill(tensor: FloatTensor<Flex>, hidden: BoolTensor<Flex>, value: f64) -> FloatTensor<Flex> {
     let shape = tensor.shape();
     match hidden.dtype().size() == 1 && hidden.shape() == shape && shape.num_elements() > 0 {
-        true => by_format!(tensor.dtype(), hide_in(tensor, Mask::of(hidden), value)),
+        true => by_format!(tensor.dtype(), fill_rows(tensor, Mask::new(hidden), value)),
         false => Flex::float_mask_fill(tensor, hidden, value.into()),
     }
 }
 
-fn hide_in<T: Stored>(tensor: FlexTensor, hidden: Mask, value: f64) -> FlexTensor {
+fn fill_rows<T: Stored>(tensor: FlexTensor, hidden: Mask, value: f64) -> FlexTensor {
     let (tensor, value) = (packed(tensor), value.elem::<T>());
-    let n = width(&tensor.shape());
+    let n = row_width(&tensor.shape());
     let from = tensor.storage::<T>();
-    let to = written(from.len(), chunk_of_rows(n), |these, to| {
-        let first = these.start / n;
-        to.copy_from_slice(&from[these]);
+    let to = init_chunks(from.len(), chunk_of_rows(n), |range, to| {
+        let first = range.start / n;
+        to.copy_from_slice(&from[range]);
         for (row, to) in to.chunks_exact_mut(n).enumerate() {
             hidden.masked_fill(first + row, to, value);
         }
     });
-    contiguous(to, tensor.shape())
+    contiguous_tensor(to, tensor.shape())
 }
 
 /// Mask whose rows are read in place.
 pub(crate) struct Mask(FlexTensor);
 
 impl Mask {
-    /// Creates a mask from a tensor of bytes.
-    pub(crate) fn of(hidden: BoolTensor<Flex>) -> Self {
+    /// Creates a mask from a tensor with one byte per element.
+    pub(crate) fn new(hidden: BoolTensor<Flex>) -> Self {
         assert_eq!(hidden.dtype().size(), 1, "a mask must have one byte per element");
         match hidden.layout().strides().iter().all(|stride| *stride >= 0) {
             true => Self(hidden),
@@ -52,7 +52,7 @@ impl Mask {
         }
     }
 
-    /// Replaces the values that a row of the mask hides, in a row of the masked tensor.
+    /// Replaces the values of a row of the masked tensor where the same row of the mask is true.
     #[inline(always)]
     pub(crate) fn masked_fill<T: Copy>(&self, row: usize, values: &mut [T], value: T) {
         let (shape, layout) = (self.0.layout().shape(), self.0.layout());
@@ -60,7 +60,7 @@ impl Mask {
             unreachable!("a mask has a last dimension");
         };
         let outer = &shape.as_slice()[..strides.len()];
-        let mask = &self.0.bytes()[layout.start_offset() + place(row, outer, strides)..];
+        let mask = &self.0.bytes()[layout.start_offset() + row_offset(row, outer, strides)..];
         match step {
             0 => select(values, std::iter::repeat(&mask[0]), value),
             1 => select(values, &mask[..values.len()], value),
@@ -83,15 +83,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masked_fill_with_every_broadcast_of_the_mask() {
+    fn masked_fill_supports_every_broadcast_of_the_mask() {
         let device = Device::flex();
-        // The larger one is one whole piece of work and a partial one, which begins within a head.
+        // The larger shape takes one whole chunk and a partial one, which begins within a head.
         for shape in [[2, 3, 4, 5], [2, 7, 101, 24]] {
-            hides(shape, &device);
+            check_masked_fill(shape, &device);
         }
     }
 
-    fn hides(shape: [usize; 4], device: &Device) {
+    fn check_masked_fill(shape: [usize; 4], device: &Device) {
         let [n, heads, rows, width] = shape;
         let mask = |dims: [usize; 4]| {
             let count = dims.iter().product();

@@ -1,4 +1,4 @@
-//! Layer norm and RMS norm on the CPU: rows in parallel, f32 inside for 16-bit formats.
+//! Layer norm and RMS norm on the CPU: rows in parallel, computed in f32 for 16-bit formats.
 
 use burn::{
     backend::TensorMetadata,
@@ -11,13 +11,13 @@ use pulp::{Arch, Simd, WithSimd};
 use crate::{
     contiguous::packed,
     convert::round_to,
-    parallel_init::written_with,
-    storage::{Stored, chunk_of_rows, contiguous, width},
+    parallel_init::init_chunks_with,
+    storage::{Stored, chunk_of_rows, contiguous_tensor, row_width},
     vectorized::Wide,
 };
 
-/// Returns the tensor contiguous and in the wide format.
-fn wide<T: Stored>(tensor: FlexTensor) -> FlexTensor {
+/// Returns the tensor in the wide format, contiguous.
+fn to_contiguous_wide<T: Stored>(tensor: FlexTensor) -> FlexTensor {
     round_to(tensor, <T::Wide as burn::tensor::Element>::dtype()).to_contiguous()
 }
 
@@ -29,24 +29,24 @@ pub(crate) fn normalize<T: Stored<Wide: Stored>>(
     epsilon: f64,
 ) -> (FlexTensor, FlexTensor, FlexTensor) {
     let input = packed(input);
-    let (from, n) = (input.storage::<T>(), width(&input.shape()));
-    let (scale, shift) = (wide::<T>(scale), shift.map(wide::<T>));
-    let (to, kept) = written_with(from.len(), chunk_of_rows(n), |these, to| {
+    let (from, n) = (input.storage::<T>(), row_width(&input.shape()));
+    let (scale, shift) = (to_contiguous_wide::<T>(scale), shift.map(to_contiguous_wide::<T>));
+    let (to, statistics) = init_chunks_with(from.len(), chunk_of_rows(n), |range, to| {
         Arch::new().dispatch(Rows::<T> {
-            from: &from[these],
+            from: &from[range],
             scale: scale.storage(),
             shift: shift.as_ref().map(FlexTensor::storage),
-            epsilon: T::Wide::of(epsilon),
+            epsilon: T::Wide::round_from_f64(epsilon),
             to,
         })
     });
-    let (means, inverses) = kept.into_iter().flatten().unzip();
+    let (means, inverses) = statistics.into_iter().flatten().unzip();
     let mut reduced = input.shape();
     let last = reduced.num_dims() - 1;
     reduced[last] = 1;
-    let output = contiguous(to, input.shape());
-    let mean = contiguous(means, reduced.clone());
-    (output, mean, contiguous(inverses, reduced))
+    let output = contiguous_tensor(to, input.shape());
+    let mean = contiguous_tensor(means, reduced.clone());
+    (output, mean, contiguous_tensor(inverses, reduced))
 }
 
 struct Rows<'a, T: Stored> {
@@ -64,19 +64,19 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let n = self.scale.len();
-        let count = T::Wide::of(n as f64);
+        let count = T::Wide::round_from_f64(n as f64);
         let [mut before, mut after] = [(); 2].map(|()| vec![T::Wide::zero(); n]);
-        let mut kept = Vec::with_capacity(self.from.len() / n);
+        let mut statistics = Vec::with_capacity(self.from.len() / n);
         for (from, to) in self.from.chunks_exact(n).zip(self.to.chunks_exact_mut(n)) {
-            let row = T::seen(from, &mut before);
+            let row = T::to_wide(from, &mut before);
             let mean = match self.shift {
-                Some(_) => T::Wide::total(simd, row) / count,
+                Some(_) => T::Wide::row_sum(simd, row) / count,
                 None => T::Wide::zero(),
             };
-            let variance = T::Wide::spread(simd, row, mean) / count;
+            let variance = T::Wide::squared_differences(simd, row, mean) / count;
             let inverse = (variance + self.epsilon).sqrt().recip();
             let normal = |x: &T::Wide, scale: &T::Wide| (*x - mean) * inverse * *scale;
-            let values = row.iter().zip(self.scale).zip(T::open(to, &mut after));
+            let values = row.iter().zip(self.scale).zip(T::wide_output(to, &mut after));
             if let Some(shift) = self.shift {
                 for (((x, scale), y), shift) in values.zip(shift) {
                     *y = normal(x, scale) + *shift;
@@ -86,14 +86,14 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
                     *y = normal(x, scale);
                 }
             }
-            T::settle(&after, to);
-            kept.push((mean, inverse));
+            T::store(&after, to);
+            statistics.push((mean, inverse));
         }
-        kept
+        statistics
     }
 }
 
-/// Computes gradients of the input, the scale and the shift, of layer norm if there is a `mean`, otherwise of RMS norm.
+/// Computes the gradients of the input, the scale and the shift: of layer norm if there is a `mean`, otherwise of RMS norm.
 pub(crate) fn normalize_backward<T: Stored<Wide: Stored>>(
     input: FlexTensor,
     scale: FlexTensor,
@@ -102,13 +102,17 @@ pub(crate) fn normalize_backward<T: Stored<Wide: Stored>>(
     grad: FlexTensor,
 ) -> (FlexTensor, FlexTensor, FlexTensor) {
     let (input, grad) = (packed(input), packed(grad));
-    let (inputs, grads, n) = (input.storage::<T>(), grad.storage::<T>(), width(&input.shape()));
-    let (scale_format, scale) = (scale.dtype(), wide::<T>(scale));
-    let (to, sums) = written_with(inputs.len(), chunk_of_rows(n), |these, to| {
-        let first = these.start / n;
+    let (inputs, grads, n) = (
+        input.storage::<T>(),
+        grad.storage::<T>(),
+        row_width(&input.shape()),
+    );
+    let (scale_format, scale) = (scale.dtype(), to_contiguous_wide::<T>(scale));
+    let (to, sums) = init_chunks_with(inputs.len(), chunk_of_rows(n), |range, to| {
+        let first = range.start / n;
         Arch::new().dispatch(RowsBackward::<T> {
-            inputs: &inputs[these.clone()],
-            grads: &grads[these],
+            inputs: &inputs[range.clone()],
+            grads: &grads[range],
             scale: scale.storage(),
             means: mean.as_ref().map(|means| &means.storage()[first..]),
             inverses: &inverse.storage()[first..],
@@ -124,9 +128,10 @@ pub(crate) fn normalize_backward<T: Stored<Wide: Stored>>(
             }
         }
     }
-    let row = |values: Vec<T::Wide>, dtype: DType| round_to(contiguous(values, Shape::new([n])), dtype);
-    let [of_scale, of_shift] = totals.map(|total| row(total, scale_format));
-    (contiguous(to, input.shape()), of_scale, of_shift)
+    let row =
+        |values: Vec<T::Wide>, dtype: DType| round_to(contiguous_tensor(values, Shape::new([n])), dtype);
+    let [scale_grad, shift_grad] = totals.map(|total| row(total, scale_format));
+    (contiguous_tensor(to, input.shape()), scale_grad, shift_grad)
 }
 
 struct RowsBackward<'a, T: Stored> {
@@ -145,32 +150,33 @@ impl<T: Stored> WithSimd for RowsBackward<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let n = self.scale.len();
-        let count = T::Wide::of(n as f64);
+        let count = T::Wide::round_from_f64(n as f64);
         let new = || vec![T::Wide::zero(); n];
-        let (mut of_scale, mut of_shift) = (new(), new());
-        let (mut input, mut of_output, mut normal, mut grad, mut after) = (new(), new(), new(), new(), new());
+        let (mut scale_grad, mut shift_grad) = (new(), new());
+        let (mut input, mut output_grad, mut normal, mut grad, mut after) =
+            (new(), new(), new(), new(), new());
         let rows = self.inputs.chunks_exact(n).zip(self.grads.chunks_exact(n));
         for (index, ((inputs, grads), to)) in rows.zip(self.to.chunks_exact_mut(n)).enumerate() {
             let inverse = self.inverses[index];
             let mean = self.means.map_or(T::Wide::zero(), |means| means[index]);
-            let inputs = &T::seen(inputs, &mut input)[..n];
-            let grads = &T::seen(grads, &mut of_output)[..n];
+            let inputs = &T::to_wide(inputs, &mut input)[..n];
+            let grads = &T::to_wide(grads, &mut output_grad)[..n];
             for j in 0..n {
                 normal[j] = (inputs[j] - mean) * inverse;
-                of_scale[j] = of_scale[j] + grads[j] * normal[j];
-                of_shift[j] = of_shift[j] + grads[j];
+                scale_grad[j] = scale_grad[j] + grads[j] * normal[j];
+                shift_grad[j] = shift_grad[j] + grads[j];
                 grad[j] = grads[j] * self.scale[j];
             }
-            let level = match self.means {
-                Some(_) => T::Wide::total(simd, &grad) / count,
+            let mean_grad = match self.means {
+                Some(_) => T::Wide::row_sum(simd, &grad) / count,
                 None => T::Wide::zero(),
             };
             let dot = T::Wide::dot(simd, &grad, &normal) / count;
-            for ((g, x), y) in grad.iter().zip(&normal).zip(T::open(to, &mut after)) {
-                *y = (*g - level - *x * dot) * inverse;
+            for ((g, x), y) in grad.iter().zip(&normal).zip(T::wide_output(to, &mut after)) {
+                *y = (*g - mean_grad - *x * dot) * inverse;
             }
-            T::settle(&after, to);
+            T::store(&after, to);
         }
-        [of_scale, of_shift]
+        [scale_grad, shift_grad]
     }
 }

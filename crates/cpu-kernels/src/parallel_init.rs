@@ -1,23 +1,24 @@
-//! Parallel initialization of result buffers. `vec![0; n]` writes zeros on one core, in a separate pass over memory (for 16-bit formats;
-//! for f32 and f64 if the allocator does not have zeroed pages), which takes as long as many operations. Here each chunk is zeroed by the
-//! core that then writes it, while it is in the cache.
+//! Parallel initialization of result buffers. `vec![0; n]` writes zeros on one core, in a separate pass over memory: always for
+//! 16-bit formats, and for f32 and f64 if the allocator does not have zeroed pages. This takes as long as many operations. Here, each chunk
+//! is zeroed by the core that then writes it, while it is in the cache.
 
 use std::{mem::MaybeUninit, ops::Range, slice::from_raw_parts_mut};
 
 use rayon::prelude::*;
 
-/// Returns `count` values, written chunk by chunk on all cores. `write` receives the range and the slice of a chunk.
-pub(crate) fn written<T: Copy + Default + Send>(
+/// Returns `count` values, which `write` computes chunk by chunk on all cores. `write` receives the range and the slice of a chunk, which
+/// contains zeros.
+pub(crate) fn init_chunks<T: Copy + Default + Send>(
     count: usize,
     chunk: usize,
     write: impl Fn(Range<usize>, &mut [T]) + Sync,
 ) -> Vec<T> {
-    written_with(count, chunk, write).0
+    init_chunks_with(count, chunk, write).0
 }
 
-/// Also returns the result of each chunk, in order.
+/// Like [`init_chunks`], and also returns the result of `write` for each chunk, in order.
 #[expect(unsafe_code, reason = "initializes spare capacity")]
-pub(crate) fn written_with<T: Copy + Default + Send, R: Send>(
+pub(crate) fn init_chunks_with<T: Copy + Default + Send, R: Send>(
     count: usize,
     chunk: usize,
     write: impl Fn(Range<usize>, &mut [T]) -> R + Sync,
@@ -26,12 +27,12 @@ pub(crate) fn written_with<T: Copy + Default + Send, R: Send>(
     let results = values.spare_capacity_mut()[..count]
         .par_chunks_mut(chunk)
         .enumerate()
-        .map(|(at, place)| {
-            place.fill(MaybeUninit::new(T::default()));
+        .map(|(index, slice)| {
+            slice.fill(MaybeUninit::new(T::default()));
             // SAFETY: all values are initialized now, and no other reference to them exists.
-            let place = unsafe { from_raw_parts_mut(place.as_mut_ptr().cast(), place.len()) };
-            let first = at * chunk;
-            write(first..first + place.len(), place)
+            let slice = unsafe { from_raw_parts_mut(slice.as_mut_ptr().cast(), slice.len()) };
+            let first = index * chunk;
+            write(first..first + slice.len(), slice)
         })
         .collect();
     // SAFETY: the chunks cover the buffer, and each has been initialized.
@@ -44,14 +45,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_written_once_and_results_come_in_order() {
+    fn every_value_is_written_and_results_are_in_order() {
         for (count, chunk) in [(0, 1), (0, 0), (1, 7), (7, 7), (8, 7), (1000, 3), (5, 0)] {
-            let (values, firsts) = written_with(count, chunk, |these, to: &mut [usize]| {
+            let (values, firsts) = init_chunks_with(count, chunk, |range, to: &mut [usize]| {
                 assert!(to.iter().all(|value| *value == 0));
-                for (value, at) in to.iter_mut().zip(these.clone()) {
+                for (value, at) in to.iter_mut().zip(range.clone()) {
                     *value = 2 * at + 1;
                 }
-                these.start
+                range.start
             });
             let wanted: Vec<_> = (0..count).map(|at| 2 * at + 1).collect();
             assert_eq!(values, wanted, "{count} by {chunk}");
@@ -62,6 +63,6 @@ mod tests {
 
     #[test]
     fn unwritten_values_are_zero() {
-        assert_eq!(written(5, 2, |_, _: &mut [f32]| {}), [0.0; 5]);
+        assert_eq!(init_chunks(5, 2, |_, _: &mut [f32]| {}), [0.0; 5]);
     }
 }

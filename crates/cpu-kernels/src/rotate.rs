@@ -1,4 +1,4 @@
-//! Rotary embeddings on the CPU: rows in parallel, one pass over memory, f32 inside for 16-bit formats.
+//! Rotary embeddings on the CPU: rows in parallel, in one pass over memory, computed in f32 for 16-bit formats.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
@@ -7,8 +7,8 @@ use pulp::{Arch, NullaryFnOnce};
 
 use crate::{
     contiguous::packed,
-    parallel_init::written,
-    storage::{Stored, chunk_of_rows, contiguous, width},
+    parallel_init::init_chunks,
+    storage::{Stored, chunk_of_rows, contiguous_tensor, row_width},
 };
 
 /// Implements `PrecisionBackend::rotate` of `mantissa-precision`.
@@ -19,14 +19,14 @@ pub(crate) fn rotate<T: Stored>(
     interleaved: bool,
 ) -> FlexTensor {
     let [input, cosine, sine] = [input, cosine, sine].map(packed);
-    let (from, n) = (input.storage::<T>(), width(&input.shape()));
+    let (from, n) = (input.storage::<T>(), row_width(&input.shape()));
     if from.is_empty() {
         return input;
     }
-    let to = written(from.len(), chunk_of_rows(n), |these, to| {
+    let to = init_chunks(from.len(), chunk_of_rows(n), |range, to| {
         Arch::new().dispatch(Rows {
-            first: these.start / n,
-            from: &from[these],
+            first: range.start / n,
+            from: &from[range],
             to,
             n,
             cosine: cosine.storage(),
@@ -34,7 +34,7 @@ pub(crate) fn rotate<T: Stored>(
             interleaved,
         });
     });
-    contiguous(to, input.shape())
+    contiguous_tensor(to, input.shape())
 }
 
 /// Rows of width `n`, starting at row `first` of the tensor.
@@ -54,11 +54,11 @@ impl<T: Stored> NullaryFnOnce for Rows<'_, T> {
     #[inline(always)]
     fn call(self) {
         let (n, half) = (self.n, self.n / 2);
-        let places = self.cosine.len() / half;
+        let positions = self.cosine.len() / half;
         let mut row = vec![T::Wide::zero(); n];
         let rows = self.from.chunks_exact(n).zip(self.to.chunks_exact_mut(n));
         for (at, (from, to)) in rows.enumerate() {
-            let angles = (self.first + at) % places * half;
+            let angles = (self.first + at) % positions * half;
             let (cosine, sine) = (&self.cosine[angles..][..half], &self.sine[angles..][..half]);
             T::widen(from, &mut row);
             let angles = cosine.iter().zip(sine);

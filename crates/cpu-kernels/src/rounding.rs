@@ -1,4 +1,4 @@
-//! Rounding of f32 values to fewer bits, on the bits, to nearest even, in code that the compiler vectorizes.
+//! Rounding of f32 values to formats with fewer bits, to nearest even, with integer operations on the bits that the compiler vectorizes.
 
 use half::bf16;
 
@@ -29,18 +29,23 @@ pub(crate) fn round_bf16(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn round_f16(x: f32) -> f32 {
     /// f32 numbers of this magnitude are 2⁻²⁴ apart, like subnormal f16 numbers.
-    const SUBNORMALS_APART: f32 = 0.75;
+    const SUBNORMAL_SPACING: f32 = 0.75;
     const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
-    let size = x.abs();
-    let normal = round_bits::<13>(size);
+    let magnitude = x.abs();
+    let normal = round_bits::<13>(magnitude);
     let normal = if normal > 65504.0 { f32::INFINITY } else { normal };
-    let subnormal = (size + SUBNORMALS_APART) - SUBNORMALS_APART;
+    let subnormal = (magnitude + SUBNORMAL_SPACING) - SUBNORMAL_SPACING;
     // Comparisons with NaN are false.
-    (if size < SMALLEST_NORMAL { subnormal } else { normal }).copysign(x)
+    (if magnitude < SMALLEST_NORMAL {
+        subnormal
+    } else {
+        normal
+    })
+    .copysign(x)
 }
 
-/// Rounds off the lowest `N` bits of the fraction, to nearest even. The carry may propagate into the exponent, as
-/// intended.
+/// Rounds off the lowest `N` bits of the fraction, to nearest even. A carry may propagate into the exponent, which is the correct
+/// result.
 #[inline(always)]
 fn round_bits<const N: u32>(x: f32) -> f32 {
     let bits = x.to_bits();
@@ -69,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounding_on_bits_agrees_with_the_definition_of_the_formats(bits in any::<u32>()) {
+        fn rounding_matches_the_definition_of_the_formats(bits in any::<u32>()) {
             let x = f32::from_bits(bits);
             let same = |got: f32, want: f64| got.is_nan() && want.is_nan() || f64::from(got) == want;
             prop_assert!(same(round_tf32(x), Format::Tf32.round(f64::from(x)).value));
@@ -79,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_f16_number_and_every_tie_rounds_as_the_processor_rounds() {
+    fn round_f16_is_correct_for_every_number_and_every_tie() {
         for bits in 0..=u16::MAX {
             let x = f16::from_bits(bits).to_f32();
             assert!(round_f16(x) == x || x.is_nan() && round_f16(x).is_nan(), "{x:e}");
@@ -92,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_and_nan_keep_their_kind_and_sign() {
+    fn infinities_nan_and_signed_zeros_are_preserved() {
         for round in [round_tf32 as fn(f32) -> f32, round_bf16, round_f16] {
             assert!(round(f32::from_bits(0x7f80_0001)).is_nan());
             assert_eq!(round(f32::NEG_INFINITY), f32::NEG_INFINITY);

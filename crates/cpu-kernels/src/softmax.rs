@@ -1,4 +1,4 @@
-//! Softmax on the CPU: rows in parallel, one pass over memory, f32 inside for 16-bit formats.
+//! Softmax on the CPU: rows in parallel, in one pass over memory, computed in f32 for 16-bit formats.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
@@ -7,19 +7,19 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::{
     contiguous::packed,
-    parallel_init::written,
-    storage::{Stored, chunk_of_rows, contiguous, width},
+    parallel_init::init_chunks,
+    storage::{Stored, chunk_of_rows, contiguous_tensor, row_width},
     vectorized::{self, Wide},
 };
 
 pub(crate) fn softmax<T: Stored>(input: FlexTensor) -> FlexTensor {
     let input = packed(input);
-    let (from, n) = (input.storage::<T>(), width(&input.shape()));
-    let to = written(from.len(), chunk_of_rows(n), |these, to| {
-        let from = &from[these];
+    let (from, n) = (input.storage::<T>(), row_width(&input.shape()));
+    let to = init_chunks(from.len(), chunk_of_rows(n), |range, to| {
+        let from = &from[range];
         Arch::new().dispatch(Rows { from, to, n });
     });
-    contiguous(to, input.shape())
+    contiguous_tensor(to, input.shape())
 }
 
 struct Rows<'a, T> {
@@ -36,25 +36,29 @@ impl<T: Stored> WithSimd for Rows<'_, T> {
         let [mut before, mut after] = [(); 2].map(|()| vec![T::Wide::zero(); self.n]);
         let rows = self.from.chunks_exact(self.n);
         for (from, to) in rows.zip(self.to.chunks_exact_mut(self.n)) {
-            vectorized::softmax(simd, T::seen(from, &mut before), T::open(to, &mut after));
-            T::settle(&after, to);
+            vectorized::softmax(
+                simd,
+                T::to_wide(from, &mut before),
+                T::wide_output(to, &mut after),
+            );
+            T::store(&after, to);
         }
     }
 }
 
 pub(crate) fn softmax_backward<T: Stored>(output: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let (output, grad) = (packed(output), packed(grad));
-    let n = width(&output.shape());
+    let n = row_width(&output.shape());
     let (outputs, grads) = (output.storage::<T>(), grad.storage::<T>());
-    let to = written(outputs.len(), chunk_of_rows(n), |these, to| {
+    let to = init_chunks(outputs.len(), chunk_of_rows(n), |range, to| {
         Arch::new().dispatch(RowsBackward {
-            outputs: &outputs[these.clone()],
-            grads: &grads[these],
+            outputs: &outputs[range.clone()],
+            grads: &grads[range],
             to,
             n,
         });
     });
-    contiguous(to, output.shape())
+    contiguous_tensor(to, output.shape())
 }
 
 struct RowsBackward<'a, T> {
@@ -73,12 +77,12 @@ impl<T: Stored> WithSimd for RowsBackward<'_, T> {
         let [mut output, mut grad, mut after] = [(); 3].map(|()| vec![T::Wide::zero(); n]);
         let rows = self.outputs.chunks_exact(n).zip(self.grads.chunks_exact(n));
         for ((outputs, grads), to) in rows.zip(self.to.chunks_exact_mut(n)) {
-            let (output, grad) = (T::seen(outputs, &mut output), T::seen(grads, &mut grad));
+            let (output, grad) = (T::to_wide(outputs, &mut output), T::to_wide(grads, &mut grad));
             let dot = T::Wide::dot(simd, output, grad);
-            for ((g, y), x) in grad.iter().zip(output).zip(T::open(to, &mut after)) {
+            for ((g, y), x) in grad.iter().zip(output).zip(T::wide_output(to, &mut after)) {
                 *x = *y * (*g - dot);
             }
-            T::settle(&after, to);
+            T::store(&after, to);
         }
     }
 }

@@ -17,19 +17,18 @@ pub(crate) trait Stored: burn::tensor::Element + bytemuck::Pod + Send + Sync + D
     fn widen(from: &[Self], to: &mut [Self::Wide]);
     /// Rounds values to nearest even.
     fn narrow(from: &[Self::Wide], to: &mut [Self]);
-    /// Returns values in the wide format: `values` itself, or widened into `place`. Copying values that are already wide
+    /// Returns values in the wide format: `values` itself, or a copy widened into `buffer`. Copying values that are already wide
     /// would take as long as the arithmetic.
-    fn seen<'a>(values: &'a [Self], place: &'a mut [Self::Wide]) -> &'a [Self::Wide];
-    /// Returns the slice for results in the wide format until they are [settled](Self::settle): `to` itself, or
-    /// `place`.
-    fn open<'a>(to: &'a mut [Self], place: &'a mut [Self::Wide]) -> &'a mut [Self::Wide];
-    /// Narrows results from `place`, if [`open`](Self::open) returned it.
-    fn settle(place: &[Self::Wide], to: &mut [Self]);
+    fn to_wide<'a>(values: &'a [Self], buffer: &'a mut [Self::Wide]) -> &'a [Self::Wide];
+    /// Returns the slice for results in the wide format: `to` itself, or `buffer`. Call [`store`](Self::store) afterwards.
+    fn wide_output<'a>(to: &'a mut [Self], buffer: &'a mut [Self::Wide]) -> &'a mut [Self::Wide];
+    /// Narrows results from `buffer` into `to`, if [`wide_output`](Self::wide_output) returned the buffer.
+    fn store(buffer: &[Self::Wide], to: &mut [Self]);
     /// Rounds a value as if it were stored and loaded.
     fn round(x: Self::Wide) -> Self::Wide;
 }
 
-macro_rules! stored_as_it_is {
+macro_rules! impl_stored_unchanged {
     ($($format:ty),+) => { $(
         impl Stored for $format {
             type Wide = Self;
@@ -42,15 +41,15 @@ macro_rules! stored_as_it_is {
                 to.copy_from_slice(from);
             }
             #[inline(always)]
-            fn seen<'a>(values: &'a [Self], _: &'a mut [Self]) -> &'a [Self] {
+            fn to_wide<'a>(values: &'a [Self], _: &'a mut [Self]) -> &'a [Self] {
                 values
             }
             #[inline(always)]
-            fn open<'a>(to: &'a mut [Self], _: &'a mut [Self]) -> &'a mut [Self] {
+            fn wide_output<'a>(to: &'a mut [Self], _: &'a mut [Self]) -> &'a mut [Self] {
                 to
             }
             #[inline(always)]
-            fn settle(_: &[Self], _: &mut [Self]) {}
+            fn store(_: &[Self], _: &mut [Self]) {}
             #[inline(always)]
             fn round(x: Self) -> Self {
                 x
@@ -59,31 +58,31 @@ macro_rules! stored_as_it_is {
     )+ };
 }
 
-stored_as_it_is!(f32, f64);
+impl_stored_unchanged!(f32, f64);
 
-/// Methods of the formats with half the bits of f32.
-macro_rules! widened {
+/// Methods that f16 and bf16 have in common.
+macro_rules! methods_of_16_bit_formats {
     () => {
         #[inline(always)]
-        fn seen<'a>(values: &'a [Self], place: &'a mut [f32]) -> &'a [f32] {
-            let place = &mut place[..values.len()];
-            Self::widen(values, place);
-            place
+        fn to_wide<'a>(values: &'a [Self], buffer: &'a mut [f32]) -> &'a [f32] {
+            let buffer = &mut buffer[..values.len()];
+            Self::widen(values, buffer);
+            buffer
         }
         #[inline(always)]
-        fn open<'a>(to: &'a mut [Self], place: &'a mut [f32]) -> &'a mut [f32] {
-            &mut place[..to.len()]
+        fn wide_output<'a>(to: &'a mut [Self], buffer: &'a mut [f32]) -> &'a mut [f32] {
+            &mut buffer[..to.len()]
         }
         #[inline(always)]
-        fn settle(place: &[f32], to: &mut [Self]) {
-            Self::narrow(&place[..to.len()], to);
+        fn store(buffer: &[f32], to: &mut [Self]) {
+            Self::narrow(&buffer[..to.len()], to);
         }
     };
 }
 
 impl Stored for f16 {
     type Wide = f32;
-    widened!();
+    methods_of_16_bit_formats!();
     #[inline(always)]
     fn widen(from: &[Self], to: &mut [f32]) {
         from.convert_to_f32_slice(to);
@@ -100,7 +99,7 @@ impl Stored for f16 {
 
 impl Stored for bf16 {
     type Wide = f32;
-    widened!();
+    methods_of_16_bit_formats!();
     #[inline(always)]
     fn widen(from: &[Self], to: &mut [f32]) {
         for (x, y) in from.iter().zip(to) {
@@ -134,28 +133,31 @@ pub(crate) use by_format;
 /// Elements per piece of work: 128 KiB of f32, which fits into the L2 cache.
 pub(crate) const CHUNK: usize = 32 * 1024;
 
-/// Values that are widened at a time. They and related blocks stay in the L1 cache.
+/// Number of values that are widened at a time. The blocks of all operands fit into the L1 cache.
 pub(crate) const BLOCK: usize = 1024;
 
 /// Creates a tensor of these values.
-pub(crate) fn tensor<T: Stored>(values: Vec<T>, layout: Layout) -> FlexTensor {
+pub(crate) fn tensor_with_layout<T: Stored>(values: Vec<T>, layout: Layout) -> FlexTensor {
     FlexTensor::new(Bytes::from_elems(values), layout, T::dtype())
 }
 
 /// Creates a contiguous tensor of these values.
-pub(crate) fn contiguous<T: Stored>(values: Vec<T>, shape: Shape) -> FlexTensor {
-    tensor(values, Layout::contiguous(shape))
+pub(crate) fn contiguous_tensor<T: Stored>(values: Vec<T>, shape: Shape) -> FlexTensor {
+    tensor_with_layout(values, Layout::contiguous(shape))
 }
 
-/// Returns values for an update in place, in the wide format until they are settled.
+/// Returns values in the wide format, for an update in place. Call [`Stored::store`] afterwards.
 #[inline(always)]
-pub(crate) fn changed<'a, T: Stored>(values: &'a mut [T], place: &'a mut [T::Wide]) -> &'a mut [T::Wide] {
-    T::seen(values, place);
-    T::open(values, place)
+pub(crate) fn to_wide_mut<'a, T: Stored>(
+    values: &'a mut [T],
+    buffer: &'a mut [T::Wide],
+) -> &'a mut [T::Wide] {
+    T::to_wide(values, buffer);
+    T::wide_output(values, buffer)
 }
 
-/// Returns the width of the rows of a shape.
-pub(crate) fn width(shape: &Shape) -> usize {
+/// Returns the size of the last dimension.
+pub(crate) fn row_width(shape: &Shape) -> usize {
     shape[shape.num_dims() - 1]
 }
 

@@ -1,4 +1,4 @@
-//! Unfolding of image windows on the CPU: whole rows of a window at a time, in parallel.
+//! Unfolding of image windows on the CPU, in parallel. A row of a window is copied as a whole.
 
 use burn::{backend::TensorMetadata, tensor::Shape};
 use burn_flex::FlexTensor;
@@ -6,8 +6,8 @@ use bytemuck::Pod;
 
 use crate::{
     contiguous::packed,
-    parallel_init::written,
-    storage::{Stored, contiguous},
+    parallel_init::init_chunks,
+    storage::{Stored, contiguous_tensor},
 };
 
 /// Implements `PrecisionBackend::windows` of `mantissa-precision`.
@@ -26,10 +26,10 @@ pub(crate) fn windows<T: Stored>(
     let images = packed(images);
     let (n, [y, x], window) = (geometry.images[0], geometry.steps(), geometry.window());
     let (values, line) = (images.storage::<T>(), x * window);
-    let windows = written(n * y * line, line, |these, to| {
-        geometry.copy_line(values, these.start / line, to);
+    let windows = init_chunks(n * y * line, line, |range, to| {
+        geometry.copy_line(values, range.start / line, to);
     });
-    contiguous(windows, Shape::new([n * y * x, window]))
+    contiguous_tensor(windows, Shape::new([n * y * x, window]))
 }
 
 /// Geometry of channels-last images and the windows over them. A *line* is all windows that begin in one row of an
@@ -55,8 +55,8 @@ impl Geometry {
         self.filter[0] * self.filter[1] * self.images[3]
     }
 
-    /// Copies the windows of a line, counted over all images, into `line`. Values outside the image must already be zero in
-    /// `line`.
+    /// Copies the windows of line `at`, counted over all images, into `line`. Elements of `line` that are outside the image are not
+    /// written and must already be zero.
     pub fn copy_line<E: Pod>(&self, values: &[E], at: usize, line: &mut [E]) {
         let [_, h, w, c] = self.images;
         let ([rows, columns], [y, _]) = (self.filter, self.steps());

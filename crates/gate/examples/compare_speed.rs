@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fs, time::Instant};
 
 use mantissa_core::{Axis, Cell, MetricName};
 use mantissa_gate::{Fences, Policy, RunMeasurements, compare};
-use support::{Invented, cell, noise};
+use support::{InventedRun, cell, noise};
 
 /// Limit in seconds for 10,000 cells.
 const LIMIT: f64 = 2.0;
@@ -40,17 +40,17 @@ fn main() {
     let folder = tempfile::tempdir().expect("cannot create a temporary folder");
     let paths = ["before", "after"].map(|name| folder.path().join(name));
     let all: Vec<Cell> = (0..cells)
-        .map(|place| cell(&[(Axis::Size, &(8 + place).to_string())]))
+        .map(|cell_index| cell(&[(Axis::Size, &(8 + cell_index).to_string())]))
         .collect();
     for (side, path) in (0_u64..).zip(&paths) {
-        let metrics = |place: usize, process: u32| {
+        let metrics = |cell_index: usize, process: u32| {
             let number = |(at, metric): (u64, &MetricName)| {
-                let key = ((side * cells + place as u64) * 5 + u64::from(process)) * 100 + at;
+                let key = ((side * cells + cell_index as u64) * 5 + u64::from(process)) * 100 + at;
                 (*metric, 0.5 * noise(key))
             };
             (0..).zip(&METRICS).map(number).collect()
         };
-        Invented::new(&all, 5, metrics).write(path);
+        InventedRun::new(&all, 5, metrics).write(path);
     }
     let records = paths[0].join("records.jsonl");
     let bytes = fs::metadata(&records)

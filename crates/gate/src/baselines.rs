@@ -51,16 +51,16 @@ impl Baselines {
             repeats: run.repeats(),
             records: run.records(),
         };
-        let records = latest(&run.folder)?;
+        let records = latest_records(&run.folder)?;
         let folder = self.root.join(name).join(&machine);
         // The name contains the process id because several processes may save at the same time.
         let staging = self
             .root
             .join(name)
             .join(format!(".{machine}.{}.new", std::process::id()));
-        let written = write(&staging, &saved, &records).and_then(|()| replace(&staging, &folder));
+        let written = write_baseline(&staging, &saved, &records).and_then(|()| replace(&staging, &folder));
         if written.is_err() {
-            // The folder may be incomplete. An error of the removal is ignored because the first error is the relevant one.
+            // Return the first error, not one of the clean-up.
             let _ = fs::remove_dir_all(&staging);
         }
         written.map(|()| saved)
@@ -72,8 +72,8 @@ impl Baselines {
     /// Fails if a folder or a `baseline.json` cannot be read.
     pub fn list(&self) -> Result<Vec<BaselineInfo>, GateError> {
         let mut all = vec![];
-        for name in folders(&self.root)? {
-            for machine in folders(&name)? {
+        for name in subfolders(&self.root)? {
+            for machine in subfolders(&name)? {
                 let file = machine.join(BaselineInfo::FILE);
                 if file.is_file() {
                     all.push(read_json(&file)?);
@@ -86,22 +86,23 @@ impl Baselines {
     /// Returns the baselines of a name, for one machine or all.
     ///
     /// # Errors
-    /// Fails if there is no such baseline, or a file cannot be read.
+    /// Fails if the baseline does not exist, or a file cannot be read.
     pub fn get(&self, name: &str, machine: Option<&str>) -> Result<Vec<BaselineInfo>, GateError> {
         check_name(name)?;
         let mut all = self.list()?;
         all.retain(|saved| saved.name == name && machine.is_none_or(|machine| machine == saved.machine));
         match all.is_empty() {
-            true => Err(self.none(name, machine)),
+            true => Err(self.missing(name, machine)),
             false => Ok(all),
         }
     }
 
-    fn none(&self, name: &str, machine: Option<&str>) -> GateError {
-        let known = folders(&self.root).unwrap_or_default();
+    /// Returns the error for a baseline that does not exist.
+    fn missing(&self, name: &str, machine: Option<&str>) -> GateError {
+        let names = subfolders(&self.root).unwrap_or_default();
         GateError::NoBaseline {
             given: machine.map_or_else(|| name.to_owned(), |machine| format!("{name}/{machine}")),
-            known: known.iter().map(|path| file_name(path)).collect(),
+            known: names.iter().map(|path| file_name(path)).collect(),
         }
     }
 
@@ -117,13 +118,13 @@ impl Baselines {
         may_differ: &BTreeSet<Part>,
     ) -> Result<RunMeasurements, GateError> {
         check_name(name)?;
-        let machines = folders(&self.root.join(name))?;
+        let machines = subfolders(&self.root.join(name))?;
         let wanted = machine_name(candidate);
         let same = machines.iter().find(|folder| file_name(folder) == wanted);
         match (same, machines.as_slice()) {
             (Some(folder), _) => RunMeasurements::read(folder),
             (None, [only]) => RunMeasurements::read(only),
-            (None, []) => Err(self.none(name, None)),
+            (None, []) => Err(self.missing(name, None)),
             (None, _) => {
                 let (mut differences, mut comparable) = (vec![], vec![]);
                 for folder in &machines {
@@ -149,14 +150,14 @@ impl Baselines {
         }
     }
 
-    /// Removes the baselines of a name, for one machine or all. Returns the machines.
+    /// Removes the baselines of a name, for one machine or all. Returns the machines whose baselines were removed.
     ///
     /// # Errors
-    /// Fails if there is no such baseline, or a folder cannot be removed.
+    /// Fails if the baseline does not exist, or a folder cannot be removed.
     pub fn drop(&self, name: &str, machine: Option<&str>) -> Result<Vec<String>, GateError> {
         check_name(name)?;
         let mut dropped = vec![];
-        for folder in folders(&self.root.join(name))? {
+        for folder in subfolders(&self.root.join(name))? {
             let found = file_name(&folder);
             if folder.join(BaselineInfo::FILE).is_file() && machine.is_none_or(|machine| machine == found) {
                 fs::remove_dir_all(&folder).map_err(GateError::write(&folder))?;
@@ -164,9 +165,9 @@ impl Baselines {
             }
         }
         if dropped.is_empty() {
-            return Err(self.none(name, machine));
+            return Err(self.missing(name, machine));
         }
-        // Fails if the folder still contains baselines of other machines.
+        // The folder stays if it contains baselines of other machines: `remove_dir` removes only empty folders.
         let _ = fs::remove_dir(self.root.join(name));
         Ok(dropped)
     }
@@ -174,8 +175,8 @@ impl Baselines {
 
 /// Checks that a name is usable as a folder name and cannot point outside of the folder of baselines.
 fn check_name(name: &str) -> Result<(), GateError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    match !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(plain) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    match !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_allowed) {
         true => Ok(()),
         false => Err(GateError::BaselineName {
             given: name.to_owned(),
@@ -184,7 +185,7 @@ fn check_name(name: &str) -> Result<(), GateError> {
 }
 
 /// Returns the sorted subfolders of a folder; an empty list if the folder does not exist.
-fn folders(path: &Path) -> Result<Vec<PathBuf>, GateError> {
+fn subfolders(path: &Path) -> Result<Vec<PathBuf>, GateError> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
@@ -204,8 +205,9 @@ fn file_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// Returns the latest attempt of every process of a run, by cell and process. The sample files remain in the run folder.
-fn latest(run: &Path) -> Result<Vec<Record>, FolderError> {
+/// Returns the latest attempt of every process of a run, sorted by cell and process. Drops the paths of sample files, which stay in the
+/// run folder.
+fn latest_records(run: &Path) -> Result<Vec<Record>, FolderError> {
     let LatestRecords { mut records, .. } = RunReader::new(run).latest_records()?;
     records.sort_by(|a, b| (&a.cell.id, a.repeat).cmp(&(&b.cell.id, b.repeat)));
     records.iter_mut().for_each(|record| record.samples = None);
@@ -213,31 +215,33 @@ fn latest(run: &Path) -> Result<Vec<Record>, FolderError> {
 }
 
 /// Writes a baseline into a temporary folder.
-fn write(folder: &Path, saved: &BaselineInfo, records: &[Record]) -> Result<(), GateError> {
+fn write_baseline(folder: &Path, saved: &BaselineInfo, records: &[Record]) -> Result<(), GateError> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(GateError::write(folder))?;
     }
     fs::create_dir_all(folder).map_err(GateError::write(folder))?;
     let path = folder.join(RECORDS_FILE);
-    let failed = |error: std::io::Error| GateError::write(&path)(error);
-    let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
+    let write_error = |error: std::io::Error| GateError::write(&path)(error);
+    let mut file = BufWriter::new(File::create(&path).map_err(write_error)?);
     for record in records {
-        serde_json::to_writer(&mut file, record).map_err(|error| failed(error.into()))?;
-        file.write_all(b"\n").map_err(failed)?;
+        serde_json::to_writer(&mut file, record).map_err(|error| write_error(error.into()))?;
+        file.write_all(b"\n").map_err(write_error)?;
     }
-    let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-    file.sync_all().map_err(failed)?;
+    let file = file
+        .into_inner()
+        .map_err(|error| write_error(error.into_error()))?;
+    file.sync_all().map_err(write_error)?;
     let path = folder.join(BaselineInfo::FILE);
-    let failed = |error: std::io::Error| GateError::write(&path)(error);
-    let mut text = serde_json::to_string_pretty(saved).map_err(|error| failed(error.into()))?;
+    let write_error = |error: std::io::Error| GateError::write(&path)(error);
+    let mut text = serde_json::to_string_pretty(saved).map_err(|error| write_error(error.into()))?;
     text.push('\n');
-    let mut file = File::create(&path).map_err(failed)?;
+    let mut file = File::create(&path).map_err(write_error)?;
     file.write_all(text.as_bytes())
         .and_then(|()| file.sync_all())
-        .map_err(failed)
+        .map_err(write_error)
 }
 
-/// Swaps two folders in one step.
+/// Swaps two folders atomically.
 #[cfg(target_os = "linux")]
 fn exchange(new: &Path, folder: &Path) -> std::io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -249,14 +253,14 @@ fn exchange(_: &Path, _: &Path) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Replaces a folder with another one.
+/// Moves the folder `new` to `folder`, replacing a folder that exists there.
 fn replace(new: &Path, folder: &Path) -> Result<(), GateError> {
     let old = new.with_extension("old");
     if old.exists() {
         fs::remove_dir_all(&old).map_err(GateError::write(&old))?;
     }
-    // On systems that can swap two folders, the baseline never disappears. If it does not exist yet, another process may create it between
-    // the two calls; hence the loop.
+    // On systems that can swap two folders, the baseline never disappears. The loop repeats the swap if another process creates the
+    // baseline between the failed swap and the rename.
     loop {
         match exchange(new, folder) {
             Ok(()) => {

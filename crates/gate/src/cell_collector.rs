@@ -8,19 +8,19 @@ use std::{
 
 use mantissa_core::{CellId, Fingerprint, Record, input_difference};
 
-use crate::{GateError, MeasuredCell, Process, fingerprints::alike};
+use crate::{GateError, MeasuredCell, Process, fingerprints::same_program_and_machine};
 
-/// Cells of the records that are added in the order of the file.
+/// Collects the records of a run, in the order of the file, by cell.
 pub(crate) struct CellCollector {
-    /// True for a baseline, which contains every process once.
-    once: bool,
-    begun: Arc<str>,
+    /// True for a baseline, which contains only one attempt of each process.
+    is_baseline: bool,
+    run_started: Arc<str>,
     cells: HashMap<CellId, MeasuredCell>,
     /// Fingerprint of the records so far.
     pub(crate) fingerprint: Option<Fingerprint>,
 }
 
-/// Reason for which a record does not belong to the records before it.
+/// Contradiction between a record and the records before it.
 pub(crate) enum Problem {
     ManyMachines,
     Malformed(String),
@@ -38,11 +38,11 @@ impl Problem {
 }
 
 impl CellCollector {
-    /// Creates a collector without cells, for a run that started at `begun`.
-    pub(crate) fn new(once: bool, begun: &str) -> Self {
+    /// Creates a collector without cells, for a run that started at `run_started`.
+    pub(crate) fn new(is_baseline: bool, run_started: &str) -> Self {
         Self {
-            once,
-            begun: begun.into(),
+            is_baseline,
+            run_started: run_started.into(),
             cells: HashMap::new(),
             fingerprint: None,
         }
@@ -51,14 +51,16 @@ impl CellCollector {
     /// Adds a record. A later attempt replaces an earlier one.
     pub(crate) fn add(&mut self, record: Record) -> Result<(), Problem> {
         match &self.fingerprint {
-            Some(first) if !alike(first, &record.fingerprint) => return Err(Problem::ManyMachines),
+            Some(first) if !same_program_and_machine(first, &record.fingerprint) => {
+                return Err(Problem::ManyMachines);
+            }
             // Cells on a CPU do not record a GPU, and a run can contain both kinds.
             Some(first) if first.gpu.is_some() || record.fingerprint.gpu.is_none() => {}
             _ => self.fingerprint = Some(record.fingerprint.clone()),
         }
         let cell = match self.cells.entry(record.cell.id.clone()) {
-            Entry::Occupied(place) => place.into_mut(),
-            Entry::Vacant(place) => place.insert(MeasuredCell {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(MeasuredCell {
                 cell: record.cell.clone(),
                 command: record.command.clone(),
                 inputs: record.inputs.clone(),
@@ -67,21 +69,21 @@ impl CellCollector {
             }),
         };
         let id = &cell.cell.id;
-        if let Some(differs) = input_difference(cell.inputs.as_deref(), record.inputs.as_deref()) {
+        if let Some(difference) = input_difference(cell.inputs.as_deref(), record.inputs.as_deref()) {
             return Err(Problem::Malformed(format!(
-                "cell {id} has other input files than in an earlier record: {differs}"
+                "cell {id} has other input files than in an earlier record: {difference}"
             )));
         }
-        let process = Process::of(record, &self.begun);
-        let mut known = cell.processes.iter_mut();
-        match known.find(|known| known.repeat == process.repeat) {
-            Some(known) if self.once || known.attempt == process.attempt => {
+        let process = Process::of(record, &self.run_started);
+        let mut existing = cell.processes.iter_mut();
+        match existing.find(|existing| existing.repeat == process.repeat) {
+            Some(existing) if self.is_baseline || existing.attempt == process.attempt => {
                 return Err(Problem::Malformed(format!(
                     "process {} of cell {id} occurs twice",
                     process.repeat
                 )));
             }
-            Some(known) if known.attempt < process.attempt => *known = process,
+            Some(existing) if existing.attempt < process.attempt => *existing = process,
             Some(_) => {}
             None => cell.processes.push(process),
         }

@@ -5,8 +5,8 @@ use mantissa_report::{Kind, PlainColumn, ReportError, Value, parquet};
 
 use crate::{Entry, History};
 
-/// Row of the table: a metric of a cell of a run.
-struct Line<'a> {
+/// Row of the table: one metric of one cell in one run.
+struct HistoryRow<'a> {
     entry: &'a Entry,
     /// `None` if the cell does not have any metric.
     metric: Option<(MetricName, f64)>,
@@ -19,59 +19,60 @@ impl History {
     /// # Errors
     /// Returns the error of the Parquet writer.
     pub fn parquet(&self) -> Result<Vec<u8>, ReportError> {
-        let lines: Vec<Line<'_>> = self.entries().iter().flat_map(lines).collect();
-        parquet(&columns(), &lines)
+        let rows: Vec<HistoryRow<'_>> = self.entries().iter().flat_map(rows).collect();
+        parquet(&columns(), &rows)
     }
 }
 
-fn lines(entry: &Entry) -> Vec<Line<'_>> {
-    let line = |metric| Line { entry, metric };
+fn rows(entry: &Entry) -> Vec<HistoryRow<'_>> {
+    let row = |metric| HistoryRow { entry, metric };
     let medians = entry.medians.iter();
     match entry.medians.is_empty() {
-        true => vec![line(None)],
+        true => vec![row(None)],
         false => medians
-            .map(|(metric, value)| line(Some((*metric, *value))))
+            .map(|(metric, value)| row(Some((*metric, *value))))
             .collect(),
     }
 }
 
-fn columns<'l>() -> Vec<PlainColumn<Line<'l>>> {
+fn columns<'l>() -> Vec<PlainColumn<HistoryRow<'l>>> {
     vec![
-        text("run", |line| line.entry.run.as_str().into()),
-        text("started", |line| line.entry.started.as_str().into()),
-        text("revision", |line| line.entry.revision.as_deref().into()),
-        text("machine", |line| line.entry.machine.as_str().into()),
-        text("suite", |line| line.entry.suite.as_str().into()),
-        text("workload", |line| line.entry.workload.as_str().into()),
-        text("setting", |line| line.entry.setting.as_str().into()),
-        text("cell", |line| line.entry.cell.as_str().into()),
-        text("gate", |line| line.entry.gate.name().into()),
+        text("run", |row| row.entry.run.as_str().into()),
+        text("started", |row| row.entry.started.as_str().into()),
+        text("revision", |row| row.entry.revision.as_deref().into()),
+        text("machine", |row| row.entry.machine.as_str().into()),
+        text("suite", |row| row.entry.suite.as_str().into()),
+        text("workload", |row| row.entry.workload.as_str().into()),
+        text("setting", |row| row.entry.setting.as_str().into()),
+        text("cell", |row| row.entry.cell.as_str().into()),
+        text("gate", |row| row.entry.gate.name().into()),
         PlainColumn {
             name: "processes",
             kind: Kind::Integer,
-            say: |line| (line.entry.processes as u64).into(),
+            value: |row| (row.entry.processes as u64).into(),
         },
-        text("metric", |line| {
-            line.metric.map(|(metric, _)| metric.name()).into()
-        }),
-        text("unit", |line| {
-            line.metric.map(|(metric, _)| metric.unit().name()).into()
+        text("metric", |row| row.metric.map(|(metric, _)| metric.name()).into()),
+        text("unit", |row| {
+            row.metric.map(|(metric, _)| metric.unit().name()).into()
         }),
         PlainColumn {
             name: "value",
             kind: Kind::Number,
-            say: |line| Value::from(line.metric.map(|(_, value)| value)),
+            value: |row| Value::from(row.metric.map(|(_, value)| value)),
         },
-        text("better", |line| {
-            line.metric.map(|(metric, _)| metric.better().name()).into()
+        text("better", |row| {
+            row.metric.map(|(metric, _)| metric.better().name()).into()
         }),
     ]
 }
 
-fn text<'l>(name: &'static str, say: for<'a> fn(&'a Line<'l>) -> Value<'a>) -> PlainColumn<Line<'l>> {
+fn text<'l>(
+    name: &'static str,
+    value: for<'a> fn(&'a HistoryRow<'l>) -> Value<'a>,
+) -> PlainColumn<HistoryRow<'l>> {
     PlainColumn {
         name,
         kind: Kind::Text,
-        say,
+        value,
     }
 }

@@ -12,10 +12,10 @@ use crate::{
 /// Schema version of the output of `mantissa compare --json`.
 const SCHEMA: u32 = 1;
 
-/// Compares a candidate with a baseline. `fences`: noise of each cell and metric, learned from a history.
+/// Compares a candidate with a baseline. `fences`: run-to-run noise from a history, see [`History::fences`](crate::History::fences).
 ///
 /// # Errors
-/// Fails if the machines differ in a part that is not in `allowed`, or the runs have no cell in common.
+/// Fails if the runs differ in a [`Part`] that is not in `allowed`, or have no cell in common.
 pub fn compare(
     baseline: &RunMeasurements,
     candidate: &RunMeasurements,
@@ -30,11 +30,11 @@ pub fn compare(
     {
         return Err(GateError::Mismatch { mismatches });
     }
-    let tried = |side: &RunMeasurements| -> BTreeSet<CellId> {
+    let tried_cells = |side: &RunMeasurements| -> BTreeSet<CellId> {
         let cells = side.cells.iter().filter(|(_, measured)| measured.was_tried());
         cells.map(|(id, _)| id.clone()).collect()
     };
-    let (before, after) = (tried(baseline), tried(candidate));
+    let (before, after) = (tried_cells(baseline), tried_cells(candidate));
     if before.is_disjoint(&after) {
         return Err(GateError::NothingInCommon {
             baseline: baseline.name.clone(),
@@ -52,7 +52,7 @@ pub fn compare(
         .collect();
     let labels = SettingLabels::of(pairs.iter().map(Pair::either));
     let mut judged = judge_all(&pairs, policy, fences).into_iter();
-    let named: BTreeSet<MetricName> = policy.floors.keys().copied().collect();
+    let judged_metrics: BTreeSet<MetricName> = policy.floors.keys().copied().collect();
     let mut cells: Vec<ComparedCell> = pairs
         .iter()
         .map(|pair| {
@@ -62,7 +62,7 @@ pub fn compare(
                 suite: measured.cell.suite.clone(),
                 workload: measured.cell.workload.name.clone(),
                 setting: labels.label(measured),
-                findings: findings(pair, &named, policy.repeats as usize),
+                findings: findings(pair, &judged_metrics, policy.repeats as usize),
                 changes: judged.next().unwrap_or_default(),
                 command: measured.command.clone(),
                 cell: measured.cell.clone(),

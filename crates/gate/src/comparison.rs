@@ -167,11 +167,11 @@ pub struct Change {
     pub baseline: f64,
     /// Median over the candidate's processes.
     pub candidate: f64,
-    /// Number of processes on both sides.
+    /// Number of values compared, baseline and candidate: one per process, or one per run with enough runs.
     pub processes: (usize, usize),
     /// True if `change` is a difference in the metric's unit; otherwise it is a ratio.
     pub difference: bool,
-    /// Smallest relevant change: a share, or a difference.
+    /// Smallest relevant change: a relative change (0.03 is 3 %), or a difference in the metric's unit.
     pub floor: f64,
     /// The floor, raised to the noise that this cell's history shows.
     pub threshold: f64,
@@ -187,7 +187,7 @@ pub struct Change {
     pub p: Option<f64>,
     /// p-value after Holm's correction for all comparisons.
     pub adjusted_p: Option<f64>,
-    /// Common ratio of all cells of the metric that was attributed to the machine; 1 if none was.
+    /// Change that all cells of the metric share and that is attributed to the machine, as a ratio candidate / baseline; otherwise 1.
     pub drift: f64,
     /// Smallest true change that would be detected with a power of 95 %, for this number of processes and this noise.
     pub catches: Option<f64>,
@@ -205,5 +205,5 @@ impl Change {
     }
 }
 
-/// Noise of each cell and metric: a share, or a difference if the metric is a learned one (accuracy, loss).
+/// Run-to-run noise of each cell and metric: a relative change, or a difference in the metric's unit for accuracies and losses.
 pub type Fences = BTreeMap<(CellId, MetricName), f64>;

@@ -39,17 +39,17 @@ pub enum GateError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The records or the entries of a history contradict each other.
+    /// A line of a run, baseline or history is invalid, or contradicts earlier lines.
     #[error("line {line} of `{path}` is invalid: {reason}")]
     Malformed {
         /// Path of the file.
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
-        /// Description of the contradiction.
+        /// Description of the error.
         reason: String,
     },
-    /// A file contains no record.
+    /// A file does not contain any records.
     #[error(
         "`{path}` contains no records\n  hint: a run that stopped before its first cell cannot be compared"
     )]
@@ -72,7 +72,7 @@ pub enum GateError {
     #[error(
         "the last line of `{path}` is truncated, probably by a crash or a full disk\n  hint: complete the run with `mantissa run --resume` first"
     )]
-    Cut {
+    Truncated {
         /// Path of the file.
         path: PathBuf,
     },
@@ -84,8 +84,8 @@ pub enum GateError {
         /// The rejected name.
         given: String,
     },
-    /// There is no baseline of this name.
-    #[error("baseline `{given}` does not exist{}", known_names(known))]
+    /// The baseline does not exist.
+    #[error("baseline `{given}` does not exist{}", baseline_hint(known))]
     NoBaseline {
         /// The requested name.
         given: String,
@@ -111,11 +111,11 @@ pub enum GateError {
         /// Reason, with its location.
         reason: String,
     },
-    /// The machines of the two runs differ.
+    /// The two runs differ in machine, build, profile or data.
     #[error(
         "the runs were not measured under the same conditions: {}\n  hint: allow these differences with `--allow-mismatch {}`",
-        listed(mismatches),
-        names(mismatches)
+        join_mismatches(mismatches),
+        part_names(mismatches)
     )]
     Mismatch {
         /// All differences.
@@ -125,7 +125,7 @@ pub enum GateError {
     #[error(
         "run `{path}` has the invalid start time `{given}`\n  hint: the format is RFC 3339, e.g. `2026-11-22T05:49:56Z`"
     )]
-    Started {
+    InvalidStartTime {
         /// Folder of the run.
         path: PathBuf,
         /// The rejected value.
@@ -151,7 +151,7 @@ pub enum GateError {
     },
     /// A run folder is given twice.
     #[error("run folder `{path}` is given twice\n  hint: give each run folder once")]
-    Twice {
+    DuplicateFolder {
         /// Path of the folder.
         path: PathBuf,
     },
@@ -160,7 +160,7 @@ pub enum GateError {
         "cannot join runs of different programs: `{}` was measured by {}, `{}` by {}",
         runs[0], programs[0], runs[1], programs[1]
     )]
-    Programs {
+    DifferentPrograms {
         /// Names of the runs.
         runs: [String; 2],
         /// Description of the program of each run.
@@ -178,7 +178,7 @@ pub enum GateError {
     #[error(
         "cannot append run `{run}` to history `{path}`: it started at {started}, before the latest run `{last}` ({last_started})\n  hint: append runs in the order of their start times; if the order is right, check whether the clock was set back"
     )]
-    Backwards {
+    OutOfOrder {
         /// Name of the run.
         run: String,
         /// Start time of the run.
@@ -190,7 +190,7 @@ pub enum GateError {
         /// Path of the history.
         path: PathBuf,
     },
-    /// The records of a run come from several machines or builds.
+    /// The records of a run come from several machines or programs.
     #[error(
         "line {line} of `{path}` was measured on another machine or by another build than the lines before it\n  hint: measure the cells again in one run"
     )]
@@ -216,14 +216,14 @@ impl GateError {
     }
 }
 
-fn known_names(known: &[String]) -> String {
+fn baseline_hint(known: &[String]) -> String {
     match known {
         [] => "\n  hint: save one with `mantissa baseline save NAME RUN`".to_owned(),
         _ => format!("\n  hint: existing baselines: `{}`", known.join("`, `")),
     }
 }
 
-fn listed(mismatches: &[Mismatch]) -> String {
+fn join_mismatches(mismatches: &[Mismatch]) -> String {
     mismatches
         .iter()
         .map(Mismatch::to_string)
@@ -231,7 +231,7 @@ fn listed(mismatches: &[Mismatch]) -> String {
         .join("; ")
 }
 
-fn names(mismatches: &[Mismatch]) -> String {
+fn part_names(mismatches: &[Mismatch]) -> String {
     let parts = mismatches.iter().map(|mismatch| mismatch.part.name());
     parts.collect::<Vec<_>>().join(",")
 }

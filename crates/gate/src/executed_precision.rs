@@ -24,15 +24,15 @@ impl ExecutedPrecision {
         })
     }
 
-    /// Returns true if at least one number of bits is smaller than in `other` and none is larger.
+    /// Returns true if at least one of the numbers of bits is smaller than in `other` and none of them is larger.
     pub fn is_less_than(&self, other: &Self) -> bool {
         let bits = |observed: &Self| {
-            let sums = significand_of(&observed.accumulator);
-            [Some(observed.significand), Some(observed.exponent), sums]
+            let accumulator = accumulator_bits(&observed.accumulator);
+            [Some(observed.significand), Some(observed.exponent), accumulator]
         };
-        let (own, others) = (bits(self), bits(other));
-        let all_known = own.iter().chain(&others).all(Option::is_some);
-        all_known && own != others && own.iter().zip(others).all(|(own, other)| *own <= other)
+        let (bits, other_bits) = (bits(self), bits(other));
+        let all_known = bits.iter().chain(&other_bits).all(Option::is_some);
+        all_known && bits != other_bits && bits.iter().zip(other_bits).all(|(bits, other)| *bits <= other)
     }
 }
 
@@ -46,8 +46,8 @@ impl fmt::Display for ExecutedPrecision {
     }
 }
 
-/// Parses the significand bits of an accumulator: the name of a format, or text such as `7 bits`.
-fn significand_of(accumulator: &str) -> Option<u32> {
+/// Returns the significand bits of an accumulator, which is the name of a format or a text such as `7 bits`.
+fn accumulator_bits(accumulator: &str) -> Option<u32> {
     match accumulator.parse::<Format>() {
         Ok(format) => Some(format.significand_bits()),
         Err(_) => accumulator.strip_suffix(" bits")?.parse().ok(),

@@ -10,57 +10,59 @@ use crate::{
 
 /// Returns the findings about a cell. `judged`: the metrics that the policy judges.
 pub(crate) fn findings(pair: &Pair<'_>, judged: &BTreeSet<MetricName>, repeats: usize) -> Vec<Finding> {
-    let found = |kind, verdict, text: String| Finding { kind, verdict, text };
+    let finding = |kind, verdict, text: String| Finding { kind, verdict, text };
     let (before, after) = match (pair.before, pair.after) {
         (Some(before), Some(after)) => (before, after),
         (None, _) => {
             let text = "not in the baseline".to_owned();
-            return vec![found(FindingKind::New, ChangeVerdict::Changed, text)];
+            return vec![finding(FindingKind::New, ChangeVerdict::Changed, text)];
         }
         (Some(_), None) => {
             let text = match pair.skipped {
                 Some(reason) => format!("skipped: {reason}"),
                 None => "not in the candidate".to_owned(),
             };
-            return vec![found(FindingKind::Vanished, ChangeVerdict::Regressed, text)];
+            return vec![finding(FindingKind::Vanished, ChangeVerdict::Regressed, text)];
         }
     };
     let mut findings = vec![];
-    findings.extend(ends(before, after, repeats));
-    findings.extend(executed(before, after));
-    findings.extend(kernels(before, after));
-    findings.extend(lost(before, after, judged));
+    findings.extend(status_change(before, after, repeats));
+    findings.extend(executed_change(before, after));
+    findings.extend(kernel_change(before, after));
+    findings.extend(lost_metrics(before, after, judged));
     findings
 }
 
-/// Compares the exit statuses. If all processes fail on both sides, the status is unchanged only with at least `repeats` processes on each
-/// side.
-fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<Finding> {
-    let failing = |measured: &MeasuredCell| {
+/// Compares the statuses of the processes. If all processes fail on both sides, the verdict is `Unchanged` with at least `repeats`
+/// processes on each side, otherwise `Inconclusive`.
+fn status_change(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<Finding> {
+    let failed_of_all = |measured: &MeasuredCell| {
         let all = measured.processes.len();
         (all - measured.completed().count(), all)
     };
-    let ((was, of), (is, among)) = (failing(before), failing(after));
-    let failure = |measured: &MeasuredCell| {
-        let worst = measured
+    let ((failed_before, all_before), (failed_after, all_after)) =
+        (failed_of_all(before), failed_of_all(after));
+    let first_failure = |measured: &MeasuredCell| {
+        let failed = measured
             .processes
             .iter()
             .find(|process| process.status != Status::Ok)?;
-        let reason = worst.reason.as_deref().unwrap_or("no reason recorded");
-        Some((worst.status, reason.to_owned()))
+        let reason = failed.reason.as_deref().unwrap_or("no reason recorded");
+        Some((failed.status, reason.to_owned()))
     };
-    let verdict = match (was, is) {
+    let all_fail = failed_before == all_before && failed_after == all_after;
+    let verdict = match (failed_before, failed_after) {
         (0, 0) => return None,
         (0, _) => ChangeVerdict::Regressed,
         (_, 0) => ChangeVerdict::Improved,
-        _ if was == of && is == among && of.min(among) >= repeats => ChangeVerdict::Unchanged,
-        _ if was == of && is == among => ChangeVerdict::Inconclusive,
+        _ if all_fail && all_before.min(all_after) >= repeats => ChangeVerdict::Unchanged,
+        _ if all_fail => ChangeVerdict::Inconclusive,
         // All processes of the candidate failed.
-        _ if is == among => ChangeVerdict::Regressed,
+        _ if failed_after == all_after => ChangeVerdict::Regressed,
         // Some processes fail on both sides. The sample is too small to show whether the failure rate rose.
         _ => ChangeVerdict::Inconclusive,
     };
-    let describe = |measured: &MeasuredCell, count: usize, all: usize| match failure(measured) {
+    let describe = |measured: &MeasuredCell, count: usize, all: usize| match first_failure(measured) {
         Some((status, reason)) => format!("{status} in {count} of {all} processes ({reason})"),
         None => format!("ok in all {all} processes"),
     };
@@ -69,25 +71,30 @@ fn ends(before: &MeasuredCell, after: &MeasuredCell, repeats: usize) -> Option<F
         verdict,
         text: format!(
             "{}; before: {}",
-            describe(after, is, among),
-            describe(before, was, of)
+            describe(after, failed_after, all_after),
+            describe(before, failed_before, all_before)
         ),
     })
 }
 
-/// Finds judged metrics that only the baseline has. The records do not contain the reason, so the verdict is inconclusive.
-fn lost(before: &MeasuredCell, after: &MeasuredCell, judged: &BTreeSet<MetricName>) -> Option<Finding> {
+/// Finds judged metrics, and the executed precision, that only the baseline has. The verdict is inconclusive because the records do not
+/// contain the reason.
+fn lost_metrics(
+    before: &MeasuredCell,
+    after: &MeasuredCell,
+    judged: &BTreeSet<MetricName>,
+) -> Option<Finding> {
     after.completed().next()?;
     let has = |measured: &MeasuredCell, metric| !measured.values(metric).is_empty();
     let metrics = judged
         .iter()
         .filter(|metric| has(before, **metric) && !has(after, **metric))
         .map(|metric| metric.name().to_owned());
-    let seen = |measured: &MeasuredCell| {
+    let observed = |measured: &MeasuredCell| {
         let mut executed = measured.processes.iter().map(|process| &process.executed);
         executed.any(|executed| ExecutedPrecision::of(executed).is_some())
     };
-    let precision = (seen(before) && !seen(after)).then(|| "the executed precision".to_owned());
+    let precision = (observed(before) && !observed(after)).then(|| "the executed precision".to_owned());
     let all: Vec<String> = metrics.chain(precision).collect();
     (!all.is_empty()).then(|| Finding {
         kind: FindingKind::Lost,
@@ -96,37 +103,38 @@ fn lost(before: &MeasuredCell, after: &MeasuredCell, judged: &BTreeSet<MetricNam
     })
 }
 
-/// Compares the precision that was observed in the processes.
-fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
-    let seen = |measured: &MeasuredCell| -> BTreeSet<ExecutedPrecision> {
+/// Compares the executed precision that was observed in the processes.
+fn executed_change(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
+    let observed = |measured: &MeasuredCell| -> BTreeSet<ExecutedPrecision> {
         measured
             .processes
             .iter()
             .filter_map(|process| ExecutedPrecision::of(&process.executed))
             .collect()
     };
-    let (was, is) = (seen(before), seen(after));
-    if was.is_empty() || is.is_empty() || was == is {
+    let (old, new) = (observed(before), observed(after));
+    if old.is_empty() || new.is_empty() || old == new {
         return None;
     }
-    let joined = |seen: &BTreeSet<ExecutedPrecision>| {
-        seen.iter()
+    let join = |observed: &BTreeSet<ExecutedPrecision>| {
+        observed
+            .iter()
             .map(ExecutedPrecision::to_string)
             .collect::<Vec<_>>()
             .join(" or ")
     };
-    // If only the requested precision changed, both texts are equal. The verdict distinguishes them.
-    let is_ambiguous = joined(&was) == joined(&is);
-    let describe = |seen: &BTreeSet<ExecutedPrecision>| match is_ambiguous {
-        true => seen
+    // If only the requested precision changed, both texts are equal. The verdict is then added to make them different.
+    let is_ambiguous = join(&old) == join(&new);
+    let describe = |observed: &BTreeSet<ExecutedPrecision>| match is_ambiguous {
+        true => observed
             .iter()
-            .map(|seen| format!("{seen}, {}", seen.verdict))
+            .map(|observed| format!("{observed}, {}", observed.verdict))
             .collect::<Vec<_>>()
             .join(" or "),
-        false => joined(seen),
+        false => join(observed),
     };
-    let worse = is.iter().any(|now| was.iter().all(|then| now.is_less_than(then)));
-    let better = was.iter().any(|then| is.iter().all(|now| then.is_less_than(now)));
+    let worse = new.iter().any(|new| old.iter().all(|old| new.is_less_than(old)));
+    let better = old.iter().any(|old| new.iter().all(|new| old.is_less_than(new)));
     Some(Finding {
         kind: FindingKind::Executed,
         verdict: match (worse, better) {
@@ -134,26 +142,26 @@ fn executed(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
             (false, true) => ChangeVerdict::Improved,
             (false, false) => ChangeVerdict::Changed,
         },
-        text: format!("executed {}; before: {}", describe(&is), describe(&was)),
+        text: format!("executed {}; before: {}", describe(&new), describe(&old)),
     })
 }
 
 /// Compares the names of the kernels that ran.
-fn kernels(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
-    let seen = |measured: &MeasuredCell| -> BTreeSet<String> {
+fn kernel_change(before: &MeasuredCell, after: &MeasuredCell) -> Option<Finding> {
+    let observed = |measured: &MeasuredCell| -> BTreeSet<String> {
         let processes = measured.processes.iter();
         processes
             .filter_map(|process| process.executed.kernel.clone())
             .collect()
     };
-    let (was, is) = (seen(before), seen(after));
-    if was.is_empty() || is.is_empty() || was == is {
+    let (old, new) = (observed(before), observed(after));
+    if old.is_empty() || new.is_empty() || old == new {
         return None;
     }
-    let joined = |seen: &BTreeSet<String>| seen.iter().cloned().collect::<Vec<_>>().join(" or ");
+    let join = |observed: &BTreeSet<String>| observed.iter().cloned().collect::<Vec<_>>().join(" or ");
     Some(Finding {
         kind: FindingKind::Kernel,
         verdict: ChangeVerdict::Changed,
-        text: format!("kernel {}; before: {}", joined(&is), joined(&was)),
+        text: format!("kernel {}; before: {}", join(&new), join(&old)),
     })
 }

@@ -2,8 +2,8 @@
 
 use mantissa_core::Fingerprint;
 
-/// Returns true if both records can come from the same run, i.e. from the same program on the same machine.
-pub(crate) fn alike(one: &Fingerprint, other: &Fingerprint) -> bool {
+/// Returns true if two records can come from the same run: from the same program on the same machine.
+pub(crate) fn same_program_and_machine(one: &Fingerprint, other: &Fingerprint) -> bool {
     let gpus = one.gpu.as_ref().zip(other.gpu.as_ref());
     // The number of cores matters only if the CPU computes.
     one.cpu == other.cpu
@@ -14,7 +14,7 @@ pub(crate) fn alike(one: &Fingerprint, other: &Fingerprint) -> bool {
         && same_program(one, other)
 }
 
-/// Compares the hashes of the program files if both are known, else the revisions.
+/// Returns true if the hashes of the program files are equal or, unless both are known, the revisions.
 pub fn same_program(one: &Fingerprint, other: &Fingerprint) -> bool {
     match (&one.program, &other.program) {
         (Some(one), Some(other)) => one == other,
@@ -23,7 +23,7 @@ pub fn same_program(one: &Fingerprint, other: &Fingerprint) -> bool {
 }
 
 /// Describes a program: `0123456789ab (release, fedcba9876543210)`.
-pub fn program_of(fingerprint: &Fingerprint) -> String {
+pub fn describe_program(fingerprint: &Fingerprint) -> String {
     let revision = fingerprint.revision.as_deref().unwrap_or("an unknown revision");
     let file = fingerprint.program.as_ref().map(|file| format!(", {file}"));
     format!("{revision} ({}{})", fingerprint.build, file.unwrap_or_default())

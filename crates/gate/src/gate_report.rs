@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use mantissa_core::{CellId, MetricName};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{Change, ChangeVerdict, ComparedCell, Comparison, Day, FindingKind, Policy, render::short};
+use crate::{Change, ChangeVerdict, ComparedCell, Comparison, Day, FindingKind, Policy, render::shorten};
 
 /// Maximum length of a name in a verdict, in characters.
-const NAME: usize = 50;
+const MAX_NAME_CHARS: usize = 50;
 
 /// Result of the regression gate.
 #[derive(Debug, Clone, Serialize)]
@@ -17,10 +17,11 @@ pub struct GateReport {
     pub comparison: Comparison,
     /// Regressions without an allowance.
     pub failures: Vec<Failure>,
-    /// Regressions with an allowance. They fail too once the allowance has expired.
+    /// Regressions with an allowance. They fail the gate once the allowance has expired.
     pub allowed: Vec<AllowedFailure>,
     /// Number of inconclusive comparisons.
-    pub undecided: usize,
+    #[serde(rename = "undecided")]
+    pub inconclusive: usize,
     /// True if inconclusive comparisons fail the gate.
     pub strict: bool,
 }
@@ -44,7 +45,7 @@ pub struct AllowedFailure {
     /// The regression.
     pub failure: Failure,
     /// Last day of the allowance.
-    #[serde(serialize_with = "day")]
+    #[serde(serialize_with = "serialize_day")]
     pub until: Day,
     /// Reason of the allowance.
     pub reason: String,
@@ -56,12 +57,13 @@ pub struct AllowedFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
-    /// There is no regression, except allowed ones.
+    /// There are no regressions, except allowed ones.
     Passed,
     /// There is a regression.
     Failed,
-    /// There is no regression, but some comparisons are inconclusive and the gate is strict.
-    Undecided,
+    /// There are no regressions, except allowed ones, but some comparisons are inconclusive and the gate is strict.
+    #[serde(rename = "undecided")]
+    Inconclusive,
 }
 
 impl Gate {
@@ -70,13 +72,13 @@ impl Gate {
         match self {
             Self::Passed => "passed",
             Self::Failed => "failed",
-            Self::Undecided => "undecided",
+            Self::Inconclusive => "undecided",
         }
     }
 }
 
 impl GateReport {
-    /// Applies a policy to a comparison. `today`: date at which allowances are evaluated. `strict`: inconclusive comparisons fail.
+    /// Applies a policy to a comparison. Allowances are evaluated as of `today`. `strict`: inconclusive comparisons fail the gate.
     pub fn new(comparison: Comparison, policy: &Policy, today: Day, strict: bool) -> Self {
         let (mut failures, mut allowed) = (vec![], vec![]);
         for (index, cell) in comparison.cells.iter().enumerate() {
@@ -86,7 +88,7 @@ impl GateReport {
                 let allowance = policy
                     .allow
                     .iter()
-                    .filter(|allowance| allowance.concerns(cell, metric))
+                    .filter(|allowance| allowance.applies_to(cell, metric))
                     .max_by_key(|allowance| allowance.until());
                 match allowance {
                     None => failures.push(failure),
@@ -99,7 +101,7 @@ impl GateReport {
                 }
             }
         }
-        let undecided = comparison
+        let inconclusive = comparison
             .outcomes()
             .filter(|outcome| *outcome == ChangeVerdict::Inconclusive)
             .count();
@@ -107,24 +109,25 @@ impl GateReport {
             comparison,
             failures,
             allowed,
-            undecided,
+            inconclusive,
             strict,
         }
     }
 
     /// Returns the cells to measure again: those with an inconclusive comparison and without a regression. More processes would not change
     /// the verdict of a regressed cell.
-    pub fn undecided_cells(&self) -> impl Iterator<Item = &CellId> {
+    pub fn inconclusive_cells(&self) -> impl Iterator<Item = &CellId> {
         let cells = self.comparison.cells.iter();
-        let undecided = cells.filter(|cell| {
+        let inconclusive = cells.filter(|cell| {
             let any = |verdict| cell.outcomes().any(|outcome| outcome == verdict);
             any(ChangeVerdict::Inconclusive) && !any(ChangeVerdict::Regressed)
         });
-        undecided.map(|cell| &cell.id)
+        inconclusive.map(|cell| &cell.id)
     }
 
-    /// Returns true if any comparison could be decided. There is no verdict on a cell with too few completed processes.
-    pub fn decides(&self) -> bool {
+    /// Returns true if any metric was tested, or if there is a verdict on any status or a regression. Otherwise all cells have too few
+    /// completed processes.
+    pub fn has_verdict(&self) -> bool {
         let cells = &self.comparison.cells;
         let mut changes = cells.iter().flat_map(|cell| &cell.changes);
         let mut findings = cells.iter().flat_map(|cell| &cell.findings);
@@ -136,11 +139,11 @@ impl GateReport {
             || !self.allowed.is_empty()
     }
 
-    /// Returns the outcome.
+    /// Returns the outcome of the gate.
     pub fn gate(&self) -> Gate {
-        match (self.failing().next(), self.undecided) {
+        match (self.failing().next(), self.inconclusive) {
             (Some(_), _) => Gate::Failed,
-            (None, undecided) if undecided > 0 && self.strict => Gate::Undecided,
+            (None, count) if count > 0 && self.strict => Gate::Inconclusive,
             _ => Gate::Passed,
         }
     }
@@ -160,7 +163,7 @@ impl GateReport {
 
     /// Returns true if the gate fails, which includes inconclusive comparisons of a strict gate.
     pub fn fails(&self) -> bool {
-        self.failing().next().is_some() || (self.strict && self.undecided > 0)
+        self.failing().next().is_some() || (self.strict && self.inconclusive > 0)
     }
 
     /// Returns the cell of a regression.
@@ -181,35 +184,35 @@ impl GateReport {
         let comparison = &self.comparison;
         let regressions = match self.failing().count() {
             0 => "no regression".to_owned(),
-            count => counted(count, "regression"),
+            count => pluralize(count, "regression"),
         };
         let suites: BTreeSet<&str> = comparison.cells.iter().map(|cell| &*cell.suite).collect();
         let suites = match suites.len() {
             0..=3 => suites
                 .into_iter()
-                .map(|suite| short(suite, NAME))
+                .map(|suite| shorten(suite, MAX_NAME_CHARS))
                 .collect::<Vec<_>>()
                 .join(", "),
-            count => counted(count, "suite"),
+            count => pluralize(count, "suite"),
         };
         let mut text = format!(
             "{regressions} in {} of {}, {} → {}",
-            counted(comparison.cells.len(), "cell"),
+            pluralize(comparison.cells.len(), "cell"),
             suites,
-            short(&comparison.baseline.name, NAME),
-            short(&comparison.candidate.name, NAME),
+            shorten(&comparison.baseline.name, MAX_NAME_CHARS),
+            shorten(&comparison.candidate.name, MAX_NAME_CHARS),
         );
         match self.tolerated().count() {
             0 => {}
-            count => text += &format!("; {} allowed", counted(count, "regression")),
+            count => text += &format!("; {} allowed", pluralize(count, "regression")),
         }
-        match (self.undecided, self.strict) {
+        match (self.inconclusive, self.strict) {
             (0, _) => {}
-            (count, false) => text += &format!("; {} inconclusive", counted(count, "change")),
+            (count, false) => text += &format!("; {} inconclusive", pluralize(count, "change")),
             (count, true) => {
                 text += &format!(
                     "; {} inconclusive, which fails the strict gate",
-                    counted(count, "change")
+                    pluralize(count, "change")
                 );
             }
         }
@@ -243,14 +246,14 @@ impl ComparedCell {
     }
 }
 
-/// Formats a count with its noun: `1 cell`, `2 cells`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
+/// Formats a count and a noun: `1 cell`, `2 cells`.
+pub(crate) fn pluralize(count: usize, noun: &str) -> String {
     match count {
         1 => format!("1 {noun}"),
         _ => format!("{count} {noun}s"),
     }
 }
 
-fn day<S: Serializer>(day: &Day, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_day<S: Serializer>(day: &Day, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(day)
 }

@@ -9,12 +9,12 @@ use std::{
 
 use mantissa_analysis::{Floor, GATE_REPEATS, Scale, noise_fence};
 use mantissa_core::{CellId, MetricName, SCHEMA_VERSION};
-use mantissa_run_folder::{FolderError, JsonLines};
+use mantissa_run_folder::{FolderError, JsonLine, JsonLines};
 use serde::{Deserialize, Serialize};
 
 use crate::{Fences, Gate, GateError, RunMeasurements, machine_name, setting_labels::SettingLabels};
 
-/// Entry of a history: a cell of a run.
+/// Entry of a history: the medians of one cell in one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Version of the record format.
@@ -42,7 +42,7 @@ pub struct Entry {
     pub input_id: Option<String>,
     /// Number of completed processes.
     pub processes: usize,
-    /// Median of each metric over the processes, in the metric's unit. A metric that is not available is missing.
+    /// Median of each metric over the processes, in the metric's unit. Metrics that were not measured are omitted.
     pub medians: BTreeMap<MetricName, f64>,
 }
 
@@ -60,8 +60,14 @@ pub struct Series<'a> {
     pub latest: &'a Entry,
     /// The metric.
     pub metric: MetricName,
-    /// Runs that have the metric, with its median.
+    /// Runs that have the metric, with the median of the metric.
     pub runs: Vec<(&'a Entry, f64)>,
+}
+
+impl JsonLine for Entry {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
 }
 
 impl History {
@@ -73,7 +79,7 @@ impl History {
     /// # Errors
     /// Fails if the file is empty, damaged, truncated, written by a later version, or contains a run twice.
     pub fn read(path: &Path) -> Result<Self, GateError> {
-        let mut history = Self::none(path);
+        let mut history = Self::empty(path);
         let mut lines = match JsonLines::open(path) {
             Err(FolderError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Ok(history);
@@ -81,7 +87,7 @@ impl History {
             opened => opened?,
         };
         history.entries = lines.by_ref().collect::<Result<_, _>>()?;
-        if lines.cut() {
+        if lines.is_truncated() {
             return Err(history.malformed(lines.line(), "it is truncated".to_owned()));
         }
         if history.entries.is_empty() {
@@ -92,8 +98,8 @@ impl History {
         let mut cells = BTreeSet::new();
         for (index, entry) in history.entries.iter().enumerate() {
             if !cells.insert((&entry.machine, &entry.run, &entry.started, &entry.cell)) {
-                let twice = format!("cell {} of run `{}` occurs twice", entry.cell, entry.run);
-                return Err(history.malformed(index + 1, twice));
+                let reason = format!("cell {} of run `{}` occurs twice", entry.cell, entry.run);
+                return Err(history.malformed(index + 1, reason));
             }
         }
         // A merge of branches can leave the lines in any order.
@@ -101,7 +107,7 @@ impl History {
         Ok(history)
     }
 
-    fn none(path: &Path) -> Self {
+    fn empty(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
             entries: vec![],
@@ -119,19 +125,19 @@ impl History {
     /// Checks that a run can be appended.
     ///
     /// # Errors
-    /// Fails if the history contains the run already, or the run began before the latest one of its machine.
+    /// Fails if the history already contains the run, or if the run started before the latest run of the same machine.
     pub fn check(&self, run: &RunMeasurements) -> Result<(), GateError> {
         let machine = machine_name(run);
-        let mut known = self.entries.iter().filter(|entry| entry.machine == machine);
+        let mut of_machine = self.entries.iter().filter(|entry| entry.machine == machine);
         let is_run = |entry: &Entry| (&entry.run, &entry.started) == (&run.name, &run.started);
-        if known.clone().any(is_run) {
+        if of_machine.clone().any(is_run) {
             return Err(GateError::KnownRun {
                 run: run.name.clone(),
                 path: self.path.clone(),
             });
         }
-        match known.next_back() {
-            Some(last) if run.started < last.started => Err(GateError::Backwards {
+        match of_machine.next_back() {
+            Some(last) if run.started < last.started => Err(GateError::OutOfOrder {
                 run: run.name.clone(),
                 started: run.started.clone(),
                 last: last.run.clone(),
@@ -142,43 +148,44 @@ impl History {
         }
     }
 
-    /// Appends a run and the outcome of its gate to a history file. Takes a lock, and waits for concurrent appends.
+    /// Appends a run and the outcome of its gate to a history file, and returns the number of new entries. Locks the file, so that
+    /// concurrent appends wait.
     ///
     /// # Errors
     /// Returns the errors of [`read`](Self::read) and [`check`](Self::check), or fails if the file cannot be written. The file is then
     /// unchanged.
     pub fn append(path: &Path, run: &RunMeasurements, gate: Gate) -> Result<usize, GateError> {
-        let failed = |error| GateError::write(path)(error);
+        let write_error = |error| GateError::write(path)(error);
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(failed)?;
+            fs::create_dir_all(folder).map_err(write_error)?;
         }
-        let begins = !path.exists();
+        let is_new = !path.exists();
         let mut file = OpenOptions::new()
             .append(true)
             .create(true)
             .open(path)
-            .map_err(failed)?;
-        file.lock().map_err(failed)?;
-        let before = file.metadata().map_err(failed)?.len();
+            .map_err(write_error)?;
+        file.lock().map_err(write_error)?;
+        let length = file.metadata().map_err(write_error)?.len();
         // An empty file is an error for `read`, but this one was created above.
-        let known = match begins {
-            true if before == 0 => Self::none(path),
+        let history = match is_new {
+            true if length == 0 => Self::empty(path),
             _ => Self::read(path)?,
         };
-        known.check(run)?;
+        history.check(run)?;
         let entries = entries(run, gate);
         let mut text = String::new();
         for entry in &entries {
-            text.push_str(&serde_json::to_string(entry).map_err(|error| failed(error.into()))?);
+            text.push_str(&serde_json::to_string(entry).map_err(|error| write_error(error.into()))?);
             text.push('\n');
         }
         if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()) {
             // If the disk is full, undo the partial write and do not leave an empty file behind.
-            let _ = file.set_len(before);
-            if before == 0 {
+            let _ = file.set_len(length);
+            if length == 0 {
                 let _ = fs::remove_file(path);
             }
-            return Err(failed(error));
+            return Err(write_error(error));
         }
         Ok(entries.len())
     }
@@ -193,8 +200,8 @@ impl History {
         &self.entries
     }
 
-    /// Returns the run-to-run noise of each metric of the run's cells. Uses only runs of the same machine that passed the gate with at least
-    /// [`GATE_REPEATS`] processes. A metric with too few such runs is missing.
+    /// Returns the run-to-run noise of each cell and metric on the machine of `run`. Uses only runs that passed the gate with at least
+    /// [`GATE_REPEATS`] processes. Metrics with too few such runs are omitted.
     pub fn fences(&self, run: &RunMeasurements) -> Fences {
         let machine = machine_name(run);
         let series = self
@@ -238,8 +245,8 @@ impl History {
 impl Series<'_> {
     /// Returns the run-to-run noise of the metric, from the runs that passed the gate with at least [`GATE_REPEATS`] processes.
     pub fn fence(&self, scale: Scale) -> Option<f64> {
-        let counts = |entry: &Entry| entry.gate == Gate::Passed && entry.processes >= GATE_REPEATS;
-        let passed = self.runs.iter().filter(|(entry, _)| counts(entry));
+        let is_reliable = |entry: &Entry| entry.gate == Gate::Passed && entry.processes >= GATE_REPEATS;
+        let passed = self.runs.iter().filter(|(entry, _)| is_reliable(entry));
         let values: Vec<f64> = passed.map(|(_, value)| *value).collect();
         noise_fence(&values, scale)
     }

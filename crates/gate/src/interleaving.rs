@@ -12,17 +12,19 @@ const MAX_CONSECUTIVE: usize = 2;
 
 /// Returns true if the runs behind a cell are interleaved.
 pub(crate) fn is_interleaved(before: &MeasuredCell, after: &MeasuredCell) -> bool {
-    let begun = |measured: &MeasuredCell| -> BTreeSet<Arc<str>> {
+    let start_times = |measured: &MeasuredCell| -> BTreeSet<Arc<str>> {
         let processes = measured.processes.iter();
-        processes.map(|process| Arc::clone(&process.begun)).collect()
+        processes
+            .map(|process| Arc::clone(&process.run_started))
+            .collect()
     };
-    alternate(&begun(before), &begun(after))
+    alternate(&start_times(before), &start_times(after))
 }
 
-/// Returns true if the start times alternate. Runs that began at the same time have no known order.
+/// Returns true if the start times alternate. Returns false if a start time occurs on both sides, because the order is then unknown.
 fn alternate(before: &BTreeSet<Arc<str>>, after: &BTreeSet<Arc<str>>) -> bool {
-    let sides = before.iter().map(|begun| (begun, false));
-    let mut order: Vec<(&Arc<str>, bool)> = sides.chain(after.iter().map(|begun| (begun, true))).collect();
+    let sides = before.iter().map(|start| (start, false));
+    let mut order: Vec<(&Arc<str>, bool)> = sides.chain(after.iter().map(|start| (start, true))).collect();
     order.sort_unstable();
     let mut consecutive = order.chunk_by(|one, next| one.1 == next.1);
     before.len().min(after.len()) >= MIN_RUNS
@@ -34,25 +36,25 @@ fn alternate(before: &BTreeSet<Arc<str>>, after: &BTreeSet<Arc<str>>) -> bool {
 mod tests {
     use super::*;
 
-    /// Parses an order of runs: `b` is a run of the baseline, `c` one of the candidate.
+    /// Returns true if runs in this order alternate: `b` is a run of the baseline, `c` one of the candidate.
     fn alternates(order: &str) -> bool {
-        let of = |side| {
-            let all = order.chars().enumerate().filter(|(_, of)| *of == side);
-            all.map(|(at, _)| Arc::from(format!("2026-01-01T00:00:{at:02}Z")))
+        let start_times = |side| {
+            let all = order.chars().enumerate().filter(|(_, run)| *run == side);
+            all.map(|(second, _)| Arc::from(format!("2026-01-01T00:00:{second:02}Z")))
                 .collect()
         };
-        alternate(&of('b'), &of('c'))
+        alternate(&start_times('b'), &start_times('c'))
     }
 
     #[test]
-    fn sides_take_turns_at_least_three_times_with_two_runs_on_end_at_most() {
-        for turns in ["bcbcbc", "bccbbccb", "cbcbcbcbcb"] {
-            assert!(alternates(turns), "{turns}");
+    fn interleaved_sides_have_three_runs_and_at_most_two_in_a_row() {
+        for interleaved in ["bcbcbc", "bccbbccb", "cbcbcbcbcb"] {
+            assert!(alternates(interleaved), "{interleaved}");
         }
-        for none in ["bc", "bcbc", "bbbccc", "bcbcbccc", ""] {
-            assert!(!alternates(none), "{none}");
+        for order in ["bc", "bcbc", "bbbccc", "bcbcbccc", ""] {
+            assert!(!alternates(order), "{order}");
         }
-        let same = BTreeSet::from(["1", "2", "3"].map(Arc::from));
-        assert!(!alternate(&same, &same));
+        let simultaneous = BTreeSet::from(["1", "2", "3"].map(Arc::from));
+        assert!(!alternate(&simultaneous, &simultaneous));
     }
 }

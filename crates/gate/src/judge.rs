@@ -1,4 +1,4 @@
-//! Verdicts on the metrics of two runs. All of them are one family of comparisons.
+//! Verdicts on the metrics of two runs. The p-values are corrected for all comparisons together.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +22,10 @@ struct Draft {
     floor: Floor,
     fence: Option<f64>,
     shared_error: f64,
-    turns: bool,
+    interleaved: bool,
 }
 
-/// Returns the changes of the metrics of every pair, in the order of the pairs.
+/// Returns the changes of the metrics of each pair, in the order of `pairs`.
 pub(crate) fn judge_all(pairs: &[Pair<'_>], policy: &Policy, fences: &Fences) -> Vec<Vec<Change>> {
     let drafts: Vec<Draft> = pairs
         .iter()
@@ -41,7 +41,7 @@ pub(crate) fn judge_all(pairs: &[Pair<'_>], policy: &Policy, fences: &Fences) ->
             floor: draft.floor,
             fence: draft.fence,
             shared_error: draft.shared_error,
-            turns: draft.turns,
+            turns: draft.interleaved,
         })
         .collect();
     let rules = Rules {
@@ -61,22 +61,22 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
     let (Some(before), Some(after)) = (pair.before, pair.after) else {
         return vec![];
     };
-    // A cell that fails on either side is covered by its findings.
+    // `findings` reports metrics that only the baseline has.
     let has = |measured: &MeasuredCell, metric| !measured.values(metric).is_empty();
-    let both: BTreeSet<MetricName> = policy
+    let shared_metrics: BTreeSet<MetricName> = policy
         .floors
         .keys()
         .copied()
         .filter(|metric| has(before, *metric) && has(after, *metric))
         .collect();
-    let repeated = |metric: &MetricName| {
+    let is_redundant = |metric: &MetricName| {
         REDUNDANT_METRICS.iter().any(|group| {
-            let first = group.iter().find(|metric| both.contains(metric));
+            let first = group.iter().find(|metric| shared_metrics.contains(metric));
             group.contains(metric) && first != Some(metric)
         })
     };
-    let turns = is_interleaved(before, after);
-    let judged = both.iter().filter(|metric| !repeated(metric));
+    let interleaved = is_interleaved(before, after);
+    let judged = shared_metrics.iter().filter(|metric| !is_redundant(metric));
     judged
         .map(|&metric| Draft {
             cell,
@@ -86,12 +86,13 @@ fn drafts(cell: usize, pair: &Pair<'_>, policy: &Policy, fences: &Fences) -> Vec
             floor: policy.floors[&metric],
             fence: fences.get(&(before.cell.id.clone(), metric)).copied(),
             shared_error: shared_error(metric, before, after),
-            turns,
+            interleaved,
         })
         .collect()
 }
 
-/// Returns the error that both accuracies share because they were measured on the same finite set of examples.
+/// Returns the standard error of an accuracy difference due to the finite number of test examples, which more processes do not reduce;
+/// 0 for other metrics.
 fn shared_error(metric: MetricName, before: &MeasuredCell, after: &MeasuredCell) -> f64 {
     if !matches!(
         metric,
@@ -102,7 +103,7 @@ fn shared_error(metric: MetricName, before: &MeasuredCell, after: &MeasuredCell)
     ) {
         return 0.0;
     }
-    let middle = |measured: &MeasuredCell| Some(median(measured.values(metric))?.value);
+    let median_value = |measured: &MeasuredCell| Some(median(measured.values(metric))?.value);
     let examples = |measured: &MeasuredCell| {
         let readings = measured
             .completed()
@@ -111,13 +112,13 @@ fn shared_error(metric: MetricName, before: &MeasuredCell, after: &MeasuredCell)
     };
     let error = || {
         let examples = examples(before)?.min(examples(after)?);
-        examples_error(middle(before)?, middle(after)?, examples)
+        examples_error(median_value(before)?, median_value(after)?, examples)
     };
     error().unwrap_or_default()
 }
 
 fn change(draft: &Draft, ruling: &GateVerdict) -> Option<Change> {
-    let middle = |values: &[f64]| Some(median(values.iter().copied())?.value);
+    let median_value = |values: &[f64]| Some(median(values.iter().copied())?.value);
     let (verdict, doubt) = match ruling.verdict {
         Verdict::Improved => (ChangeVerdict::Improved, None),
         Verdict::Regressed => (ChangeVerdict::Regressed, None),
@@ -126,8 +127,8 @@ fn change(draft: &Draft, ruling: &GateVerdict) -> Option<Change> {
     };
     Some(Change {
         metric: draft.metric,
-        baseline: middle(&draft.baseline)?,
-        candidate: middle(&draft.candidate)?,
+        baseline: median_value(&draft.baseline)?,
+        candidate: median_value(&draft.candidate)?,
         processes: (draft.baseline.len(), draft.candidate.len()),
         difference: draft.floor.scale == Scale::Difference,
         floor: draft.floor.size,

@@ -36,7 +36,7 @@ pub use baselines::Baselines;
 pub use compare::compare;
 pub use comparison::{Change, ChangeVerdict, ComparedCell, Comparison, Fences, Finding, FindingKind, Side};
 pub use error::GateError;
-pub use fingerprints::{program_of, same_program};
+pub use fingerprints::{describe_program, same_program};
 pub use gate_report::{AllowedFailure, Failure, Gate, GateReport};
 pub use history::{Entry, History, Series};
 pub use machine::machine_name;

@@ -8,7 +8,7 @@ use crate::{MeasuredCell, Mismatch, Part, RunMeasurements};
 const BURN: &str = "burn";
 
 impl Part {
-    /// Returns the value of a run; `None` if it is unknown or irrelevant.
+    /// Returns the value of this part in a run; `None` if it is unknown or irrelevant.
     pub fn of(self, measured: &RunMeasurements) -> Option<String> {
         let fingerprint = &measured.fingerprint;
         let gpu = fingerprint.gpu.as_ref();
@@ -36,7 +36,7 @@ impl Part {
 }
 
 impl Mismatch {
-    /// Returns all parts that differ between two runs.
+    /// Returns the parts that differ between two runs.
     pub fn between(baseline: &RunMeasurements, candidate: &RunMeasurements) -> Vec<Self> {
         Part::ALL
             .into_iter()
@@ -46,44 +46,44 @@ impl Mismatch {
                 candidate: part.of(candidate),
             })
             .filter(|mismatch| mismatch.baseline != mismatch.candidate)
-            .chain(Self::of_data(baseline, candidate))
+            .chain(Self::data_mismatch(baseline, candidate))
             .collect()
     }
 
-    /// Returns a mismatch for the first cell of both runs that read different input files or data.
-    fn of_data(baseline: &RunMeasurements, candidate: &RunMeasurements) -> Option<Self> {
-        fn of(cell: &MeasuredCell) -> (Option<&[InputFile]>, Option<&DataSource>) {
+    /// Returns a mismatch for the first common cell that read different input files or data in the two runs.
+    fn data_mismatch(baseline: &RunMeasurements, candidate: &RunMeasurements) -> Option<Self> {
+        fn inputs(cell: &MeasuredCell) -> (Option<&[InputFile]>, Option<&DataSource>) {
             (cell.inputs.as_deref(), cell.data.as_ref())
         }
         let mut shared = baseline
             .cells
             .iter()
-            .filter_map(|(id, theirs)| Some((theirs, candidate.cells.get(id)?)));
-        let (name, differs) = shared.find_map(|(theirs, mine)| {
-            let differs = data_difference(of(theirs), of(mine))?;
-            Some((&mine.cell.workload.name, differs))
+            .filter_map(|(id, before)| Some((before, candidate.cells.get(id)?)));
+        let (name, difference) = shared.find_map(|(before, after)| {
+            let difference = data_difference(inputs(before), inputs(after))?;
+            Some((&after.cell.workload.name, difference))
         })?;
-        let read = |inputs: &str| Some(format!("`{name}` read {inputs}"));
+        let describe = |inputs: &str| Some(format!("`{name}` read {inputs}"));
         Some(Self {
             part: Part::Data,
-            baseline: read(&differs.one),
-            candidate: read(&differs.other),
+            baseline: describe(&difference.one),
+            candidate: describe(&difference.other),
         })
     }
 }
 
 /// Returns a folder name for a machine, backend and profile: `nvidia-h200-driver-580-cuda-standard`.
 pub fn machine_name(measured: &RunMeasurements) -> String {
-    let part = |part: Part| part.of(measured);
+    let value = |part: Part| part.of(measured);
     let parts = [
-        part(Part::Gpu),
-        part(Part::Driver).map(|major| format!("driver {major}")),
-        part(Part::Cpu),
-        part(Part::Cores).map(|cores| format!("{cores} cores")),
-        part(Part::Backend),
-        part(Part::Profile),
-        part(Part::Build).filter(|build| build != "release"),
-        part(Part::Framework).filter(|framework| framework != BURN),
+        value(Part::Gpu),
+        value(Part::Driver).map(|major| format!("driver {major}")),
+        value(Part::Cpu),
+        value(Part::Cores).map(|cores| format!("{cores} cores")),
+        value(Part::Backend),
+        value(Part::Profile),
+        value(Part::Build).filter(|build| build != "release"),
+        value(Part::Framework).filter(|framework| framework != BURN),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     slug(&parts.join(" "))
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_machines_hold_letters_digits_and_hyphens() {
+    fn slugs_contain_only_letters_digits_and_hyphens() {
         assert_eq!(
             slug("Intel(R) Xeon(R) CPU @ 2.70GHz 2 cores"),
             "intel-xeon-cpu-2-70ghz-2-cores"

@@ -31,14 +31,14 @@ pub struct Process {
     /// Number of the attempt.
     pub(crate) attempt: u32,
     /// Start time of the run that the process belongs to (RFC 3339, UTC).
-    pub begun: Arc<str>,
-    /// Exit status.
+    pub run_started: Arc<str>,
+    /// Status of the process.
     pub status: Status,
     /// Reason of the status, unless it is `ok`.
     pub reason: Option<String>,
-    /// Arithmetic observed in hardware.
+    /// Executed precision that was observed in hardware.
     pub executed: Executed,
-    /// Value of each metric. A metric that is not available is missing.
+    /// Value of each metric. Metrics that were not measured are omitted.
     pub values: BTreeMap<MetricName, Reading>,
 }
 
@@ -52,12 +52,12 @@ pub struct Reading {
 }
 
 impl MeasuredCell {
-    /// Returns an identifier of the cell's inputs: the hashes of the input files and of the data, which may be synthetic. Returns `None` if
-    /// the cell has neither.
+    /// Returns an identifier of the cell's inputs: the hashes of the input files and of the data, joined by `+`. Returns `None` for a cell
+    /// without files and data.
     pub fn input_id(&self) -> Option<String> {
         let files = self.inputs.iter().flatten().map(|file| file.hash.as_str());
-        let made = self.data.iter().map(|data| data.hash.as_str());
-        let all: Vec<&str> = files.chain(made).collect();
+        let data = self.data.iter().map(|data| data.hash.as_str());
+        let all: Vec<&str> = files.chain(data).collect();
         (!all.is_empty()).then(|| all.join("+"))
     }
 
@@ -68,7 +68,7 @@ impl MeasuredCell {
             .any(|process| process.status != Status::Skipped)
     }
 
-    /// Returns the reason if the cell was skipped.
+    /// Returns the reason for skipping the cell, if it was skipped.
     pub fn skip_reason(&self) -> Option<&str> {
         let process = self.processes.first().filter(|_| !self.was_tried())?;
         process.reason.as_deref()
@@ -88,16 +88,16 @@ impl MeasuredCell {
             .collect()
     }
 
-    /// Returns one value per run (the median over its processes) if at least `least` runs have the metric; otherwise one value per process.
-    /// Processes of one run are not independent because they share the state of the machine.
-    pub fn independent_values(&self, metric: MetricName, least: usize) -> Vec<f64> {
+    /// Returns one value per run (the median over its processes) if at least `min_runs` runs have the metric; otherwise one value per
+    /// process. Processes of one run are not independent because they share the state of the machine.
+    pub fn independent_values(&self, metric: MetricName, min_runs: usize) -> Vec<f64> {
         let mut runs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for process in self.completed() {
             if let Some(reading) = process.values.get(&metric) {
-                runs.entry(&process.begun).or_default().push(reading.value);
+                runs.entry(&process.run_started).or_default().push(reading.value);
             }
         }
-        match runs.len() >= least {
+        match runs.len() >= min_runs {
             true => runs
                 .into_values()
                 .filter_map(|run| Some(median(run)?.value))
@@ -106,25 +106,25 @@ impl MeasuredCell {
         }
     }
 
-    /// Returns the median over the completed processes for every metric that all of them have.
+    /// Returns the median over the completed processes, for each metric that all completed processes have.
     pub fn medians(&self) -> BTreeMap<MetricName, f64> {
         let completed = self.completed().count();
         let metrics: BTreeSet<MetricName> = self
             .completed()
             .flat_map(|process| process.values.keys().copied())
             .collect();
-        let of_all = |metric| {
+        let complete_median = |metric| {
             let values = self.values(metric);
             let all = values.len() == completed;
             Some((metric, median(values)?.value)).filter(|_| all)
         };
-        metrics.into_iter().filter_map(of_all).collect()
+        metrics.into_iter().filter_map(complete_median).collect()
     }
 }
 
 impl Process {
-    /// Creates the process of a record, from a run that started at `begun`.
-    pub(crate) fn of(record: Record, begun: &Arc<str>) -> Self {
+    /// Creates the process from its record, in a run that started at `run_started`.
+    pub(crate) fn of(record: Record, run_started: &Arc<str>) -> Self {
         let values = record.metrics.into_iter().filter_map(|(name, metric)| {
             let reading = Reading {
                 value: metric.value?,
@@ -135,7 +135,7 @@ impl Process {
         Self {
             repeat: record.repeat,
             attempt: record.attempt,
-            begun: Arc::clone(begun),
+            run_started: Arc::clone(run_started),
             status: record.status,
             reason: record.reason,
             executed: record.executed,

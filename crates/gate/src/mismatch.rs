@@ -77,7 +77,7 @@ impl FromStr for Part {
 pub struct Mismatch {
     /// The part.
     pub part: Part,
-    /// Value of the baseline; `null` if it is unknown or irrelevant.
+    /// Value of the baseline; `None` if it is unknown or irrelevant.
     pub baseline: Option<String>,
     /// Value of the candidate.
     pub candidate: Option<String>,

@@ -2,7 +2,7 @@
 
 use crate::MeasuredCell;
 
-/// Cell of either side or both.
+/// Cell that at least one side ran.
 pub(crate) struct Pair<'a> {
     pub before: Option<&'a MeasuredCell>,
     pub after: Option<&'a MeasuredCell>,

@@ -12,11 +12,11 @@ use crate::{ComparedCell, GateError};
 /// Policy of `mantissa gate`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
-    /// False-positive rate: the share of unchanged runs in which any comparison may be called improved or regressed by chance.
+    /// False-positive rate: probability that at least one metric of an unchanged program is called improved or regressed by chance.
     pub level: f64,
     /// Minimum number of processes of a cell, on each side.
     pub repeats: u32,
-    /// Maximum number of times that a run is judged. More processes are measured before each additional time.
+    /// Maximum number of times that a run is judged, with more processes measured before each further time.
     pub looks: u32,
     /// Smallest relevant change, by metric: a share of the baseline (0.03 is a factor of 1.03 either way), or a difference in the metric's
     /// unit for accuracies, shares and losses. A metric without a floor is not judged.
@@ -63,7 +63,7 @@ impl fmt::Display for Day {
 
 impl Allowance {
     /// Validates the allowance and normalizes the axis values. Returns a message if it is invalid.
-    fn checked(mut self) -> Result<Self, String> {
+    fn validate(mut self) -> Result<Self, String> {
         if self.until.date.is_none() {
             return Err(format!("`until = {}` is not a date", self.until));
         }
@@ -81,7 +81,10 @@ impl Allowance {
 
     /// Returns the last day of the allowance.
     pub fn until(&self) -> Day {
-        let date = self.until.date.expect("`checked` rejects a value without a date");
+        let date = self
+            .until
+            .date
+            .expect("`validate` rejects a value without a date");
         Day {
             year: date.year,
             month: date.month,
@@ -90,11 +93,12 @@ impl Allowance {
     }
 
     /// Returns true if the allowance matches a finding about a cell. `metric`: the metric of the finding, if any.
-    pub fn concerns(&self, compared: &ComparedCell, metric: Option<MetricName>) -> bool {
+    pub fn applies_to(&self, compared: &ComparedCell, metric: Option<MetricName>) -> bool {
         let cell = &compared.cell;
-        let named = |given: &Option<String>, name: &str| given.as_deref().is_none_or(|given| given == name);
-        named(&self.suite, &cell.suite)
-            && named(&self.workload, &cell.workload.name)
+        let matches =
+            |wanted: &Option<String>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+        matches(&self.suite, &cell.suite)
+            && matches(&self.workload, &cell.workload.name)
             && self.metric.is_none_or(|allowed| Some(allowed) == metric)
             && self
                 .setting
@@ -145,7 +149,7 @@ impl Default for Policy {
         let floor = |metric| Some((metric, Floor::of(metric)?));
         Self {
             level: GATE_LEVEL,
-            repeats: Self::FEWEST_REPEATS,
+            repeats: Self::MIN_REPEATS,
             looks: 1,
             floors: judged.into_iter().filter_map(floor).collect(),
             allow: vec![],
@@ -173,13 +177,13 @@ enum Limit {
 }
 
 /// Maximum size of a policy file, in bytes.
-const LARGEST_POLICY: u64 = 1 << 20;
+const MAX_POLICY_BYTES: u64 = 1 << 20;
 
 impl Policy {
     /// Default file name of a policy, next to the baselines.
     pub const FILE: &str = "gate.toml";
     /// Smallest allowed value of `repeats`. Fewer processes do not determine the variance between processes.
-    pub const FEWEST_REPEATS: u32 = GATE_REPEATS as u32;
+    pub const MIN_REPEATS: u32 = GATE_REPEATS as u32;
 
     /// Reads a policy file. Keys that are absent keep their defaults.
     ///
@@ -187,7 +191,7 @@ impl Policy {
     /// Fails if the file is not valid TOML, or has an unknown key, metric, axis or value, or a limit out of range. Errors contain the line.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let path = path.to_owned();
-        let text = match read_text(&path, LARGEST_POLICY) {
+        let text = match read_text(&path, MAX_POLICY_BYTES) {
             Ok(text) => text,
             Err(source) => return Err(GateError::ReadPolicy { path, source }),
         };
@@ -207,10 +211,10 @@ impl Policy {
             policy.level = level;
         }
         if let Some(repeats) = file.repeats {
-            if repeats < Self::FEWEST_REPEATS {
+            if repeats < Self::MIN_REPEATS {
                 return Err(format!(
                     "`repeats = {repeats}` is too small: estimating the variance between processes takes at least {}",
-                    Self::FEWEST_REPEATS
+                    Self::MIN_REPEATS
                 ));
             }
             policy.repeats = repeats;
@@ -247,10 +251,10 @@ impl Policy {
         }
         for allowance in file.allow {
             let line = line(allowance.span().start);
-            let allowance = allowance.into_inner().checked();
+            let allowance = allowance.into_inner().validate();
             policy
                 .allow
-                .push(allowance.map_err(|wrong| format!("line {line}: {wrong}"))?);
+                .push(allowance.map_err(|reason| format!("line {line}: {reason}"))?);
         }
         Ok(policy)
     }
@@ -261,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_file_is_the_default_and_a_file_says_what_differs() {
+    fn a_policy_file_overrides_the_defaults() {
         assert_eq!(Policy::parse("").unwrap(), Policy::default());
         let policy = Policy::parse(
             "level = 0.05\nrepeats = 7\n[floor]\nstep_seconds = 0.1\nhost_peak_bytes = \"off\"\n",
@@ -273,28 +277,28 @@ mod tests {
     }
 
     #[test]
-    fn the_commented_defaults_of_the_repositorys_file_are_those_of_the_code() {
+    fn the_shipped_policy_file_lists_the_default_values() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../baselines/gate.toml");
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(Policy::parse(&text).unwrap(), Policy::default(), "with comments");
-        let setting = |line: &str| line.starts_with('[') || line.contains(" = ");
+        let is_setting = |line: &str| line.starts_with('[') || line.contains(" = ");
         let uncommented: String = text
             .lines()
             .map(|line| {
                 line.strip_prefix("# ")
-                    .filter(|line| setting(line))
+                    .filter(|line| is_setting(line))
                     .unwrap_or(line)
             })
             .map(|line| format!("{line}\n"))
             .collect();
         let (settings, allowances) = uncommented.split_once("[[allow]]").unwrap();
         assert_eq!(Policy::parse(settings).unwrap(), Policy::default(), "uncommented");
-        let named = settings
+        let setting_count = settings
             .lines()
             .filter(|line| !line.starts_with('#') && line.contains(" = "))
             .count();
         assert_eq!(
-            named,
+            setting_count,
             2 + Policy::default().floors.len(),
             "`level`, `repeats` and every default floor"
         );
@@ -308,36 +312,39 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_could_be_held_to_is_refused_with_what_is_wrong() {
-        let refused = |text: &str, part: &str| {
+    fn invalid_policies_are_rejected_with_the_reason() {
+        let assert_rejected = |text: &str, part: &str| {
             let error = Policy::parse(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         };
-        refused("[floor]\nstep_second = 0.1", "step_second");
-        refused("[floor]\n\nstep_seconds = 0", "line 3");
-        refused("[floor]\nstep_seconds = -0.1", "not a valid threshold");
-        refused("[floor]\nstep_seconds = nan", "not a valid threshold");
-        refused("[floor]\nstep_seconds = inf", "not a valid threshold");
-        refused("[floor]\nstep_seconds = \"no\"", "neither a number nor");
-        refused("level = 0", "out of range");
-        refused("level = nan", "out of range");
-        refused("repeats = 4", "at least 5");
-        refused("repeats = -1", "repeats");
-        refused("speed = 1", "unknown field");
-        refused("[[allow]]\nuntil = 12:00:00\nreason = \"x\"", "not a date");
-        refused("[[allow]]\nuntil = 2027-01-01\nreason = \" \"", "empty `reason`");
-        refused("[[allow]]\nreason = \"x\"", "until");
+        assert_rejected("[floor]\nstep_second = 0.1", "step_second");
+        assert_rejected("[floor]\n\nstep_seconds = 0", "line 3");
+        assert_rejected("[floor]\nstep_seconds = -0.1", "not a valid threshold");
+        assert_rejected("[floor]\nstep_seconds = nan", "not a valid threshold");
+        assert_rejected("[floor]\nstep_seconds = inf", "not a valid threshold");
+        assert_rejected("[floor]\nstep_seconds = \"no\"", "neither a number nor");
+        assert_rejected("level = 0", "out of range");
+        assert_rejected("level = nan", "out of range");
+        assert_rejected("repeats = 4", "at least 5");
+        assert_rejected("repeats = -1", "repeats");
+        assert_rejected("speed = 1", "unknown field");
+        assert_rejected("[[allow]]\nuntil = 12:00:00\nreason = \"x\"", "not a date");
+        assert_rejected("[[allow]]\nuntil = 2027-01-01\nreason = \" \"", "empty `reason`");
+        assert_rejected("[[allow]]\nreason = \"x\"", "until");
         // A floor of 1 would be the whole range of an accuracy. The author probably means one percentage point.
-        refused("[floor]\ntest_accuracy = 1", "0.01 is one percentage point");
-        let of = |setting: &str| {
+        assert_rejected("[floor]\ntest_accuracy = 1", "0.01 is one percentage point");
+        let allowance_for = |setting: &str| {
             format!("[[allow]]\nuntil = 2027-01-01\nreason = \"x\"\nsetting = {{ {setting} }}")
         };
-        refused(&of("precision = \"bf16-treu\""), "line 1: ");
-        refused(&of("precision = \"bf16-treu\""), "did you mean `bf16-true`");
-        refused(&of("batch = 0"), "`batch` takes");
-        let policy = Policy::parse(&of("adam_eps = 1")).unwrap();
+        assert_rejected(&allowance_for("precision = \"bf16-treu\""), "line 1: ");
+        assert_rejected(
+            &allowance_for("precision = \"bf16-treu\""),
+            "did you mean `bf16-true`",
+        );
+        assert_rejected(&allowance_for("batch = 0"), "`batch` takes");
+        let policy = Policy::parse(&allowance_for("adam_eps = 1")).unwrap();
         assert_eq!(policy.allow[0].setting[&Axis::AdamEps], AxisValue::Number(1.0));
-        refused(
+        assert_rejected(
             "[[allow]]\nuntil = 2027-01-01\nreason = \"x\"\nmetric = \"speed\"",
             "speed",
         );

@@ -11,7 +11,7 @@ use mantissa_run_folder::{RECORDS_FILE, RunReader, read_json};
 use crate::{
     BaselineInfo, GateError, MeasuredCell, Mismatch, Part, Process,
     cell_collector::{CellCollector, Problem},
-    fingerprints::{alike, program_of, same_program},
+    fingerprints::{describe_program, same_program, same_program_and_machine},
 };
 
 /// Measurements of a run or a baseline.
@@ -43,10 +43,10 @@ impl RunMeasurements {
     /// - the records come from different machines or builds.
     pub fn read(folder: &Path) -> Result<Self, GateError> {
         let reader = RunReader::new(folder);
-        let described = folder.join(BaselineInfo::FILE);
-        let is_baseline = described.is_file();
+        let info_path = folder.join(BaselineInfo::FILE);
+        let is_baseline = info_path.is_file();
         let (name, profile, started, declared) = if is_baseline {
-            let saved: BaselineInfo = read_json(&described)?;
+            let saved: BaselineInfo = read_json(&info_path)?;
             (saved.name, saved.profile, saved.started, Some(saved.records))
         } else {
             let started = reader.environment()?.started;
@@ -60,11 +60,11 @@ impl RunMeasurements {
                 .add(record?)
                 .map_err(|problem| problem.at(&path, records.line()))?;
         }
-        if records.cut() && !is_baseline {
-            return Err(GateError::Cut { path });
+        if records.is_truncated() && !is_baseline {
+            return Err(GateError::Truncated { path });
         }
         let malformed = |line, reason| Problem::Malformed(reason).at(&path, line);
-        if records.cut() {
+        if records.is_truncated() {
             return Err(malformed(records.line(), "it is truncated".to_owned()));
         }
         let Some(fingerprint) = cells.fingerprint.take() else {
@@ -96,7 +96,7 @@ impl RunMeasurements {
         cells.map(|measured| measured.cell.setting.backend()).collect()
     }
 
-    /// Returns the number of processes of all cells.
+    /// Returns the total number of processes of all cells.
     pub fn records(&self) -> usize {
         self.cells.values().map(|measured| measured.processes.len()).sum()
     }
@@ -104,18 +104,20 @@ impl RunMeasurements {
     /// Reads interleaved runs and joins them. The processes of the second folder follow those of the first.
     ///
     /// # Errors
-    /// Returns the errors of [`read`](Self::read). Fails if the folders come from different machines, builds, revisions or profiles, if a
-    /// folder is listed twice, or if there is no folder.
+    /// Returns the errors of [`read`](Self::read). Fails if the runs differ in machine, program, profile or data, if a folder is listed
+    /// twice, or if `folders` is empty.
     pub fn read_all(folders: &[PathBuf]) -> Result<Self, GateError> {
         let [first, others @ ..] = folders else {
             return Err(GateError::NoRun);
         };
         let mut seen = BTreeSet::new();
-        if let Some(twice) = folders.iter().find(|folder| {
+        if let Some(duplicate) = folders.iter().find(|folder| {
             let path = folder.canonicalize().unwrap_or_else(|_| (*folder).clone());
             !seen.insert(path)
         }) {
-            return Err(GateError::Twice { path: twice.clone() });
+            return Err(GateError::DuplicateFolder {
+                path: duplicate.clone(),
+            });
         }
         let mut all = Self::read(first)?;
         for folder in others {
@@ -132,28 +134,31 @@ impl RunMeasurements {
         Ok(all)
     }
 
-    /// Checks that the processes can be joined to those of another run: both must come from the same program on the same machine.
+    /// Checks that the processes can be joined to those of another run. The program, the machine, the profile and the data must be equal.
     ///
     /// # Errors
-    /// Returns an error with the differences.
-    pub fn check_joins(&self, known: &Self) -> Result<(), GateError> {
+    /// Fails if they differ. The error contains the differences.
+    pub fn check_joins(&self, other: &Self) -> Result<(), GateError> {
         // The runs can have different cells and therefore different backends.
-        let mismatches = Mismatch::between(known, self);
+        let mismatches = Mismatch::between(other, self);
         let other_data = mismatches.iter().any(|mismatch| mismatch.part == Part::Data);
-        if alike(&known.fingerprint, &self.fingerprint) && known.profile == self.profile && !other_data {
+        if same_program_and_machine(&other.fingerprint, &self.fingerprint)
+            && other.profile == self.profile
+            && !other_data
+        {
             return Ok(());
         }
-        Err(match same_program(&known.fingerprint, &self.fingerprint) {
+        Err(match same_program(&other.fingerprint, &self.fingerprint) {
             true => GateError::Mismatch { mismatches },
-            false => GateError::Programs {
-                runs: [known.name.clone(), self.name.clone()],
-                programs: [known, self].map(|measured| program_of(&measured.fingerprint)),
+            false => GateError::DifferentPrograms {
+                runs: [other.name.clone(), self.name.clone()],
+                programs: [other, self].map(|measured| describe_program(&measured.fingerprint)),
             },
         })
     }
 
-    /// Removes the processes of these cells, so that they can be measured again.
-    pub fn forget(&mut self, cells: &BTreeSet<CellId>) {
+    /// Removes the processes of these cells, so that the cells can be measured again.
+    pub fn clear_processes(&mut self, cells: &BTreeSet<CellId>) {
         for (id, measured) in &mut self.cells {
             if cells.contains(id) {
                 measured.processes.clear();
@@ -161,22 +166,22 @@ impl RunMeasurements {
         }
     }
 
-    /// Appends the processes of another run. Cells that `self` lacks are ignored.
+    /// Appends the processes of another run. Ignores cells that are missing in `self`.
     pub fn extend(&mut self, more: Self) {
-        for (id, fresh) in more.cells {
-            let Some(known) = self.cells.get_mut(&id) else {
+        for (id, added) in more.cells {
+            let Some(existing) = self.cells.get_mut(&id) else {
                 continue;
             };
-            let first = known
+            let offset = existing
                 .processes
                 .iter()
                 .map(|process| process.repeat + 1)
                 .max()
                 .unwrap_or_default();
-            known
+            existing
                 .processes
-                .extend(fresh.processes.into_iter().map(|process| Process {
-                    repeat: first + process.repeat,
+                .extend(added.processes.into_iter().map(|process| Process {
+                    repeat: offset + process.repeat,
                     ..process
                 }));
         }

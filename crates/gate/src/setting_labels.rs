@@ -8,29 +8,30 @@ use crate::MeasuredCell;
 
 /// Labels of settings: the axes in which the cells of a workload differ.
 pub(crate) struct SettingLabels {
-    /// Axes with more than one value, by suite and workload.
+    /// Axes of the label, by suite and workload.
     axes: BTreeMap<(String, String), BTreeSet<Axis>>,
 }
 
 impl SettingLabels {
+    /// Finds the axes in which the cells of each workload differ. Includes the precision even if it does not differ.
     pub fn of<'a>(cells: impl Iterator<Item = &'a MeasuredCell>) -> Self {
-        let mut first: BTreeMap<(String, String), (&MeasuredCell, BTreeSet<Axis>)> = BTreeMap::new();
+        let mut groups: BTreeMap<(String, String), (&MeasuredCell, BTreeSet<Axis>)> = BTreeMap::new();
         for measured in cells {
             let key = (measured.cell.suite.clone(), measured.cell.workload.name.clone());
-            let (known, axes) = first
+            let (first, axes) = groups
                 .entry(key)
                 .or_insert_with(|| (measured, BTreeSet::from([Axis::Precision])));
             let differing = Axis::ALL
                 .iter()
                 .copied()
-                .filter(|axis| measured.cell.setting.get(*axis) != known.cell.setting.get(*axis));
+                .filter(|axis| measured.cell.setting.get(*axis) != first.cell.setting.get(*axis));
             axes.extend(differing);
-            if measured.cell.seed != known.cell.seed {
+            if measured.cell.seed != first.cell.seed {
                 axes.insert(Axis::Seed);
             }
         }
         Self {
-            axes: first.into_iter().map(|(key, (_, axes))| (key, axes)).collect(),
+            axes: groups.into_iter().map(|(key, (_, axes))| (key, axes)).collect(),
         }
     }
 

@@ -26,16 +26,16 @@ pub struct Trend {
     pub metric: MetricName,
     /// Median in each run, oldest first, in the metric's unit.
     pub runs: Vec<Point>,
-    /// Run-to-run noise, if there are enough runs: a share, or a difference in the metric's unit.
+    /// Run-to-run noise; `None` with too few runs. A relative change (0.03 is 3 %) or a difference, see `difference`.
     pub fence: Option<f64>,
-    /// Smallest relevant change, on the same scale.
+    /// Smallest relevant change, on the same scale as `fence`.
     pub floor: f64,
-    /// True if `fence` and `floor` are differences.
+    /// True if `fence` and `floor` are differences in the metric's unit.
     pub difference: bool,
     /// Runs at which the level changed.
     pub changes: Vec<ChangePoint>,
-    /// Index of the first change after which every level is worse than before it, and the latest is worse by more than the floor. Includes
-    /// small steps that add up.
+    /// Index in `changes` of the regression that persists: all later levels are worse than the level before that change, and the latest
+    /// is worse by more than the floor. It can consist of several small steps.
     pub stayed: Option<usize>,
 }
 
@@ -46,20 +46,20 @@ pub struct Point {
     pub run: String,
     /// Start time of the run (RFC 3339, UTC).
     pub started: String,
-    /// Git revision of the program.
+    /// Git revision of the program that ran.
     pub revision: Option<String>,
-    /// The median over its processes.
+    /// Median of the metric over the processes of the run.
     pub value: f64,
 }
 
 /// Change point: a run at which the level of a metric changed.
 #[derive(Debug, Clone, Serialize)]
 pub struct ChangePoint {
-    /// Index of the run in the trend.
+    /// Index in [`Trend::runs`] of the first run with the new level.
     pub first: usize,
-    /// Median before the run, back to the previous change point.
+    /// Level before that run: the median since the previous change point.
     pub before: f64,
-    /// Median from the run on, up to the next change point.
+    /// Level from that run on: the median up to the next change point.
     pub after: f64,
     /// p-value of the permutation test.
     pub p: f64,
@@ -90,11 +90,11 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
     };
     let changes = change_points(&levels, SEED);
     let changes = changes.into_iter().map(|change| {
-        let back = |level: f64| match floor.scale {
+        let to_value = |level: f64| match floor.scale {
             Scale::Ratio if values.iter().all(|value| *value > 0.0) => level.exp(),
             _ => level,
         };
-        let (before, after) = (back(change.before), back(change.after));
+        let (before, after) = (to_value(change.before), to_value(change.after));
         ChangePoint {
             first: change.first,
             before,
@@ -122,7 +122,7 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
         fence: series.fence(floor.scale),
         floor: floor.size,
         difference: floor.scale == Scale::Difference,
-        stayed: worse_since(series.metric, floor, &changes),
+        stayed: persistent_regression(series.metric, floor, &changes),
         changes,
         runs: series
             .runs
@@ -132,29 +132,32 @@ fn trend(series: &Series<'_>, floor: Floor) -> Trend {
     }
 }
 
-/// Returns the first change since which every level is worse than the one before it, with a latest level that is worse by more than the
-/// floor.
-fn worse_since(metric: MetricName, floor: Floor, changes: &[ChangePoint]) -> Option<usize> {
-    let now = changes.last()?.after;
+/// Returns the index of the first change that persists: all levels after it are worse than the level before it, and the latest level is
+/// worse by more than the floor.
+fn persistent_regression(metric: MetricName, floor: Floor, changes: &[ChangePoint]) -> Option<usize> {
+    let latest = changes.last()?.after;
     let worse = |before: f64, after: f64| match metric.better() {
         Better::Higher => after < before,
         Better::Lower => after > before,
     };
-    changes.iter().enumerate().position(|(index, turn)| {
+    changes.iter().enumerate().position(|(index, change)| {
         changes[index..]
             .iter()
-            .all(|later| worse(turn.before, later.after))
-            && outcome(metric, floor, turn.before, now) == ChangeVerdict::Regressed
+            .all(|later| worse(change.before, later.after))
+            && outcome(metric, floor, change.before, latest) == ChangeVerdict::Regressed
     })
 }
 
 /// Classifies a change of level by the floor.
 fn outcome(metric: MetricName, floor: Floor, before: f64, after: f64) -> ChangeVerdict {
-    let (moved, larger) = match floor.scale {
+    let (size, is_larger) = match floor.scale {
         Scale::Ratio => ((after / before).ln().abs().exp_m1(), after > before),
         Scale::Difference => ((after - before).abs(), after > before),
     };
-    match (moved > floor.size, larger == (metric.better() == Better::Higher)) {
+    match (
+        size > floor.size,
+        is_larger == (metric.better() == Better::Higher),
+    ) {
         (false, _) => ChangeVerdict::Unchanged,
         (true, true) => ChangeVerdict::Improved,
         (true, false) => ChangeVerdict::Regressed,
@@ -177,55 +180,58 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_matters_beyond_the_floor_in_the_direction_of_the_metric() {
-        let judged =
+    fn changes_are_classified_by_floor_and_direction() {
+        let verdict =
             |metric: MetricName, before, after| outcome(metric, Floor::of(metric).unwrap(), before, after);
         assert_eq!(
-            judged(MetricName::StepSeconds, 1.0, 1.02),
+            verdict(MetricName::StepSeconds, 1.0, 1.02),
             ChangeVerdict::Unchanged
         );
         assert_eq!(
-            judged(MetricName::StepSeconds, 1.0, 1.05),
-            ChangeVerdict::Regressed
-        );
-        assert_eq!(judged(MetricName::StepSeconds, 1.0, 0.9), ChangeVerdict::Improved);
-        assert_eq!(
-            judged(MetricName::FlopsPerSecond, 1.0, 0.9),
+            verdict(MetricName::StepSeconds, 1.0, 1.05),
             ChangeVerdict::Regressed
         );
         assert_eq!(
-            judged(MetricName::TestAccuracy, 0.9, 0.905),
+            verdict(MetricName::StepSeconds, 1.0, 0.9),
+            ChangeVerdict::Improved
+        );
+        assert_eq!(
+            verdict(MetricName::FlopsPerSecond, 1.0, 0.9),
+            ChangeVerdict::Regressed
+        );
+        assert_eq!(
+            verdict(MetricName::TestAccuracy, 0.9, 0.905),
             ChangeVerdict::Unchanged
         );
         assert_eq!(
-            judged(MetricName::TestAccuracy, 0.9, 0.8),
+            verdict(MetricName::TestAccuracy, 0.9, 0.8),
             ChangeVerdict::Regressed
         );
     }
 
     #[test]
-    fn what_recovered_has_not_stayed_worse_and_small_steps_add_up() {
-        let since = |levels: &[f64]| {
+    fn persistent_regressions_include_small_steps_and_exclude_recoveries() {
+        let first_persistent = |levels: &[f64]| {
             let metric = MetricName::StepSeconds;
             let floor = Floor::of(metric).unwrap();
-            let turn = |(index, pair): (usize, &[f64])| ChangePoint {
+            let change_point = |(index, pair): (usize, &[f64])| ChangePoint {
                 first: 10 * (index + 1),
                 before: pair[0],
                 after: pair[1],
                 p: 0.001,
                 outcome: outcome(metric, floor, pair[0], pair[1]),
             };
-            let turns: Vec<ChangePoint> = levels.windows(2).enumerate().map(turn).collect();
-            worse_since(metric, floor, &turns)
+            let changes: Vec<ChangePoint> = levels.windows(2).enumerate().map(change_point).collect();
+            persistent_regression(metric, floor, &changes)
         };
-        assert_eq!(since(&[1.0]), None);
-        assert_eq!(since(&[1.0, 1.1]), Some(0));
-        assert_eq!(since(&[1.0, 1.1, 1.2]), Some(0), "the first bad run");
-        assert_eq!(since(&[1.0, 1.1, 1.0]), None);
-        assert_eq!(since(&[1.0, 1.1, 1.05]), Some(0));
-        assert_eq!(since(&[1.0, 1.1, 0.9, 1.05]), Some(2));
-        assert_eq!(since(&[1.0, 0.8, 0.9]), Some(1));
-        assert_eq!(since(&[1.0, 1.02, 1.04]), Some(0));
-        assert_eq!(since(&[1.0, 1.02]), None);
+        assert_eq!(first_persistent(&[1.0]), None);
+        assert_eq!(first_persistent(&[1.0, 1.1]), Some(0));
+        assert_eq!(first_persistent(&[1.0, 1.1, 1.2]), Some(0), "the first bad run");
+        assert_eq!(first_persistent(&[1.0, 1.1, 1.0]), None);
+        assert_eq!(first_persistent(&[1.0, 1.1, 1.05]), Some(0));
+        assert_eq!(first_persistent(&[1.0, 1.1, 0.9, 1.05]), Some(2));
+        assert_eq!(first_persistent(&[1.0, 0.8, 0.9]), Some(1));
+        assert_eq!(first_persistent(&[1.0, 1.02, 1.04]), Some(0));
+        assert_eq!(first_persistent(&[1.0, 1.02]), None);
     }
 }

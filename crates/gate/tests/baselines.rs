@@ -5,16 +5,16 @@ use std::{collections::BTreeSet, fs};
 use mantissa_gate::{Baselines, ChangeVerdict, Fences, GateError, Part, Policy, compare};
 
 use crate::{
-    six_cells::{run, same, written},
+    six_cells::{run, unchanged, write_and_read},
     support::fingerprint,
 };
 
 #[test]
-fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
+fn baselines_are_saved_found_and_dropped_by_machine() {
     let folder = tempfile::tempdir().unwrap();
     let (root, runs) = (folder.path().join("baselines"), folder.path().join("runs"));
     let baselines = Baselines::new(&root);
-    let first = written(&runs.join("first"), run(1, same));
+    let first = write_and_read(&runs.join("first"), run(1, unchanged));
     let saved = baselines.save("main", &first).unwrap();
     assert_eq!(saved.machine, "invented-cpu-9000-2-cores-flex-smoke");
     assert_eq!((saved.cells, saved.repeats), (6, 5));
@@ -41,21 +41,19 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
             .all(|outcome| outcome == ChangeVerdict::Unchanged)
     );
     // Another machine has a separate baseline under the same name.
-    let mut elsewhere = run(1, same);
+    let mut elsewhere = run(1, unchanged);
     elsewhere.fingerprint = mantissa_core::Fingerprint {
         cpu: Some("Another".into()),
         ..fingerprint()
     };
-    let elsewhere = written(&runs.join("elsewhere"), elsewhere);
+    let elsewhere = write_and_read(&runs.join("elsewhere"), elsewhere);
     baselines.save("main", &elsewhere).unwrap();
     assert_eq!(baselines.list().unwrap().len(), 2);
     // A third machine has no baseline, unless its differences are allowed.
-    let mut third = run(1, same);
+    let mut third = run(1, unchanged);
     third.fingerprint.cpu = Some("Third".into());
-    let mut cores = third.fingerprint.clone();
-    cores.cores = 4;
-    third.fingerprint = cores;
-    let third = written(&runs.join("third"), third);
+    third.fingerprint.cores = 4;
+    let third = write_and_read(&runs.join("third"), third);
     let find = |parts: &[Part]| baselines.find("main", &third, &parts.iter().copied().collect());
     assert!(matches!(find(&[]), Err(GateError::NoMachine { .. })));
     assert!(
@@ -83,9 +81,9 @@ fn a_baseline_is_found_again_for_its_machine_and_holds_what_the_run_did() {
 }
 
 #[test]
-fn names_that_lead_elsewhere_are_refused() {
+fn invalid_baseline_names_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
-    let run = written(&folder.path().join("run"), run(1, same));
+    let run = write_and_read(&folder.path().join("run"), run(1, unchanged));
     let baselines = Baselines::new(&folder.path().join("baselines"));
     for name in [
         "",

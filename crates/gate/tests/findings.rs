@@ -3,11 +3,11 @@
 use mantissa_core::{MetricName, Status};
 use mantissa_gate::{ChangeVerdict, FindingKind};
 
-use crate::six_cells::{compared, gated, run, same};
+use crate::six_cells::{compare_runs, gate_runs, run, unchanged};
 
 #[test]
-fn a_cell_that_fails_or_vanishes_has_regressed() {
-    let mut after = run(2, same);
+fn failed_missing_and_skipped_cells_are_regressions() {
+    let mut after = run(2, unchanged);
     let ids: Vec<_> = after.cells.iter().map(|cell| cell.id.clone()).collect();
     for record in after.records.iter_mut().filter(|record| record.cell.id == ids[0]) {
         record.status = Status::Oom;
@@ -18,8 +18,8 @@ fn a_cell_that_fails_or_vanishes_has_regressed() {
         record.status = Status::Skipped;
         record.reason = Some("no such backend".into());
     }
-    let gated = gated(run(1, same), after);
-    let texts: Vec<&str> = gated
+    let report = gate_runs(run(1, unchanged), after);
+    let texts: Vec<&str> = report
         .failures
         .iter()
         .map(|failure| failure.text.as_str())
@@ -42,21 +42,21 @@ fn a_cell_that_fails_or_vanishes_has_regressed() {
 }
 
 #[test]
-fn fewer_bits_than_before_have_regressed_and_another_kernel_is_told() {
-    let mut after = run(2, same);
+fn fewer_bits_are_regressions_and_other_kernels_are_changes() {
+    let mut after = run(2, unchanged);
     let id = after.cells[0].id.clone();
     for record in after.records.iter_mut().filter(|record| record.cell.id == id) {
         record.executed.operand_bits = Some(11);
         record.executed.kernel = Some("tf32 gemm".into());
     }
-    let gated = gated(run(1, same), after);
-    assert_eq!(gated.failures.len(), 1, "{:?}", gated.failures);
+    let report = gate_runs(run(1, unchanged), after);
+    assert_eq!(report.failures.len(), 1, "{:?}", report.failures);
     assert!(
-        gated.failures[0].text.contains("11 significand bits"),
+        report.failures[0].text.contains("11 significand bits"),
         "{}",
-        gated.failures[0].text
+        report.failures[0].text
     );
-    let kinds: Vec<_> = gated
+    let kinds: Vec<_> = report
         .comparison
         .cells
         .iter()
@@ -67,24 +67,36 @@ fn fewer_bits_than_before_have_regressed_and_another_kernel_is_told() {
 }
 
 #[test]
-fn sums_in_bf16_are_fewer_bits_than_sums_in_f16() {
-    let sums = |seed, accumulator: &str| {
-        let mut run = run(seed, same);
+fn accumulators_are_compared_by_their_significand_bits() {
+    let run_with = |seed, accumulator: &str| {
+        let mut run = run(seed, unchanged);
         let id = run.cells[0].id.clone();
         for record in run.records.iter_mut().filter(|record| record.cell.id == id) {
             record.executed.accumulator = Some(accumulator.into());
         }
         run
     };
-    assert_eq!(gated(sums(1, "f16"), sums(2, "bf16")).failures.len(), 1);
-    assert_eq!(gated(sums(1, "bf16"), sums(2, "7 bits")).failures.len(), 1);
-    assert!(gated(sums(1, "7 bits"), sums(2, "f16")).failures.is_empty());
+    assert_eq!(
+        gate_runs(run_with(1, "f16"), run_with(2, "bf16")).failures.len(),
+        1
+    );
+    assert_eq!(
+        gate_runs(run_with(1, "bf16"), run_with(2, "7 bits"))
+            .failures
+            .len(),
+        1
+    );
+    assert!(
+        gate_runs(run_with(1, "7 bits"), run_with(2, "f16"))
+            .failures
+            .is_empty()
+    );
 }
 
 #[test]
-fn a_cell_that_fails_alike_on_both_sides_decides_nothing_of_fewer_processes_than_a_verdict_takes() {
+fn failures_on_both_sides_need_five_processes_for_a_verdict() {
     let failing_first_cell = |seed, processes| {
-        let mut run = run(seed, same);
+        let mut run = run(seed, unchanged);
         let first = run.records[0].cell.id.clone();
         for record in run.records.iter_mut().filter(|record| record.cell.id == first) {
             record.status = Status::Diverged;
@@ -98,20 +110,20 @@ fn a_cell_that_fails_alike_on_both_sides_decides_nothing_of_fewer_processes_than
         (4, ChangeVerdict::Inconclusive),
         (5, ChangeVerdict::Unchanged),
     ] {
-        let gated = gated(failing_first_cell(1, processes), failing_first_cell(2, processes));
-        let mut findings = gated.comparison.cells.iter().flat_map(|cell| &cell.findings);
+        let report = gate_runs(failing_first_cell(1, processes), failing_first_cell(2, processes));
+        let mut findings = report.comparison.cells.iter().flat_map(|cell| &cell.findings);
         let finding = findings
             .find(|finding| finding.kind == FindingKind::Status)
             .unwrap();
         assert_eq!(finding.verdict, verdict, "{}", finding.text);
-        assert_eq!(gated.decides(), processes == 5, "{processes}");
+        assert_eq!(report.has_verdict(), processes == 5, "{processes}");
     }
 }
 
 #[test]
-fn a_cell_of_which_nothing_is_left_has_regressed_though_some_of_it_failed_before() {
+fn failing_always_is_a_regression_from_failing_sometimes() {
     let failing = |seed, fails: fn(u32) -> bool| {
-        let mut run = run(seed, same);
+        let mut run = run(seed, unchanged);
         let id = run.cells[0].id.clone();
         for record in run
             .records
@@ -122,24 +134,24 @@ fn a_cell_of_which_nothing_is_left_has_regressed_though_some_of_it_failed_before
         }
         run
     };
-    let gated = gated(failing(1, |repeat| repeat == 0), failing(2, |_| true));
-    assert_eq!(gated.failures.len(), 1, "{:?}", gated.failures);
+    let report = gate_runs(failing(1, |repeat| repeat == 0), failing(2, |_| true));
+    assert_eq!(report.failures.len(), 1, "{:?}", report.failures);
     assert!(
-        gated.failures[0].text.contains("timeout in 5 of 5"),
+        report.failures[0].text.contains("timeout in 5 of 5"),
         "{:?}",
-        gated.failures
+        report.failures
     );
 }
 
 #[test]
-fn what_is_no_longer_measured_or_seen_is_undecided_and_named() {
-    let mut after = run(2, same);
+fn metrics_that_are_no_longer_measured_are_inconclusive() {
+    let mut after = run(2, unchanged);
     let id = after.cells[0].id.clone();
     for record in after.records.iter_mut().filter(|record| record.cell.id == id) {
         record.metrics.remove(&MetricName::RelativeError);
         record.executed.operand_bits = None;
     }
-    let comparison = compared(run(1, same), after);
+    let comparison = compare_runs(run(1, unchanged), after);
     let findings: Vec<_> = comparison.cells.iter().flat_map(|cell| &cell.findings).collect();
     let [finding] = findings.as_slice() else {
         panic!("{findings:?}");
@@ -155,8 +167,8 @@ fn what_is_no_longer_measured_or_seen_is_undecided_and_named() {
 }
 
 #[test]
-fn a_cell_that_is_worse_is_not_measured_again_for_what_else_is_undecided() {
-    let mut after = run(2, same);
+fn regressed_cells_are_not_measured_again() {
+    let mut after = run(2, unchanged);
     let id = after.cells[0].id.clone();
     let one = after
         .records
@@ -164,9 +176,12 @@ fn a_cell_that_is_worse_is_not_measured_again_for_what_else_is_undecided() {
         .find(|record| record.cell.id == id)
         .unwrap();
     one.status = Status::Failed;
-    let gated = gated(run(1, same), after);
-    assert_eq!(gated.failures.len(), 1);
-    assert!(gated.undecided > 0, "four processes are too few for a verdict");
-    assert_eq!(gated.undecided_cells().count(), 0);
-    assert!(gated.decides());
+    let report = gate_runs(run(1, unchanged), after);
+    assert_eq!(report.failures.len(), 1);
+    assert!(
+        report.inconclusive > 0,
+        "four processes are too few for a verdict"
+    );
+    assert_eq!(report.inconclusive_cells().count(), 0);
+    assert!(report.has_verdict());
 }

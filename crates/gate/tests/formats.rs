@@ -9,7 +9,7 @@ use mantissa_core::{Better, MetricName};
 use mantissa_gate::{
     GateError, GateReport, RunMeasurements,
     render::{
-        LONGEST_COMMENT, Measurements, annotations, bencher, benchmark_action, junit, markdown, mlperf,
+        MAX_COMMENT_LENGTH, Measurements, annotations, bencher, benchmark_action, junit, markdown, mlperf,
         openmetrics, terminal_tables,
     },
 };
@@ -21,35 +21,35 @@ fn run() -> RunMeasurements {
     invented::run(folder.path())
 }
 
-fn few() -> GateReport {
-    invented::gated(&run())
+fn small_report() -> GateReport {
+    invented::small_report(&run())
 }
 
 /// Removes the repeated letter of long names.
-fn shortened(text: &str) -> String {
+fn without_repeated_letters(text: &str) -> String {
     text.replace(&"é".repeat(100), "")
         .replace(&"\\u00e9".repeat(100), "")
 }
 
-fn no_cell() -> GateReport {
-    let mut gated = few();
-    gated.comparison.cells.clear();
-    gated.failures.clear();
-    gated.allowed.clear();
-    gated.undecided = 0;
-    gated
+fn report_without_cells() -> GateReport {
+    let mut report = small_report();
+    report.comparison.cells.clear();
+    report.failures.clear();
+    report.allowed.clear();
+    report.inconclusive = 0;
+    report
 }
 
 #[test]
-fn the_comment_is_this() {
-    insta::assert_snapshot!(markdown(&few()));
+fn markdown_matches_the_snapshot() {
+    insta::assert_snapshot!(markdown(&small_report()));
 }
 
 #[test]
-fn a_comment_fits_whatever_comes_and_counts_what_it_leaves_out() {
-    let many = invented::many();
+fn long_comments_are_truncated_and_omitted_rows_counted() {
+    let many = invented::large_report();
     let text = markdown(&many);
-    assert!(text.len() <= LONGEST_COMMENT, "{}", text.len());
+    assert!(text.len() <= MAX_COMMENT_LENGTH, "{}", text.len());
     assert!(text.starts_with("❌ **3000 regressions in 3000 cells"));
     assert!(text.contains("… and ") && text.contains("| after | <code>pull-request-17</code>"));
     assert_eq!(
@@ -67,13 +67,13 @@ fn a_comment_fits_whatever_comes_and_counts_what_it_leaves_out() {
 }
 
 #[test]
-fn a_comment_fits_whatever_its_names_are_made_of() {
+fn comments_with_long_names_do_not_exceed_the_limit() {
     for letter in ["@", "#", "|", "<", "&", "\\", ":", "é", "🦀", "\n", "\u{202e}"] {
-        let mut gated = few();
+        let mut report = small_report();
         let long = letter.repeat(10_000);
-        gated.comparison.candidate.machine.clone_from(&long);
-        gated.comparison.candidate.name.clone_from(&long);
-        for cell in &mut gated.comparison.cells {
+        report.comparison.candidate.machine.clone_from(&long);
+        report.comparison.candidate.name.clone_from(&long);
+        for cell in &mut report.comparison.cells {
             cell.suite.clone_from(&long);
             cell.workload.clone_from(&long);
             cell.setting.clone_from(&long);
@@ -84,14 +84,14 @@ fn a_comment_fits_whatever_its_names_are_made_of() {
             let finding = cell.findings.first().cloned();
             cell.findings.extend(finding.into_iter().cycle().take(1000));
         }
-        let length = markdown(&gated).len();
-        assert!(length <= LONGEST_COMMENT, "{letter}: {length}");
+        let length = markdown(&report).len();
+        assert!(length <= MAX_COMMENT_LENGTH, "{letter}: {length}");
     }
 }
 
 #[test]
-fn no_name_in_a_comment_is_a_tag_a_mention_or_a_column() {
-    for text in [markdown(&few()), markdown(&invented::many())] {
+fn names_in_comments_are_escaped() {
+    for text in [markdown(&small_report()), markdown(&invented::large_report())] {
         let tags = [
             "<code>",
             "</code>",
@@ -123,16 +123,16 @@ fn no_name_in_a_comment_is_a_tag_a_mention_or_a_column() {
 }
 
 #[test]
-fn nothing_compared_is_told_as_such() {
-    let gated = no_cell();
-    assert!(!gated.fails());
-    assert!(markdown(&gated).starts_with("✅ **no regression in 0 cells"));
-    assert_eq!(annotations(&gated).lines().count(), 1);
-    assert!(terminal_tables(&gated, 80).is_empty());
-    assert!(junit(&gated).contains("tests=\"0\""));
+fn comparisons_without_cells_are_rendered() {
+    let report = report_without_cells();
+    assert!(!report.fails());
+    assert!(markdown(&report).starts_with("✅ **no regression in 0 cells"));
+    assert_eq!(annotations(&report).lines().count(), 1);
+    assert!(terminal_tables(&report, 80).is_empty());
+    assert!(junit(&report).contains("tests=\"0\""));
 }
 
-fn drawn(table: &Table) -> String {
+fn table_text(table: &Table) -> String {
     let rows = [table.header.iter().map(|(title, _)| title.clone()).collect()]
         .into_iter()
         .chain(table.rows.clone());
@@ -141,15 +141,22 @@ fn drawn(table: &Table) -> String {
 }
 
 #[test]
-fn the_tables_of_a_terminal_are_these() {
-    let tables: Vec<String> = terminal_tables(&few(), 120).iter().map(drawn).collect();
+fn terminal_tables_match_the_snapshot() {
+    let tables: Vec<String> = terminal_tables(&small_report(), 120)
+        .iter()
+        .map(table_text)
+        .collect();
     insta::assert_snapshot!(tables.join("\n"));
 }
 
 #[test]
-fn tables_are_no_wider_than_the_terminal_and_hold_no_command_to_it() {
-    for (gated, width) in [(few(), 100), (few(), 140), (invented::many(), 100)] {
-        for table in terminal_tables(&gated, width) {
+fn terminal_tables_fit_and_contain_no_control_characters() {
+    for (report, width) in [
+        (small_report(), 100),
+        (small_report(), 140),
+        (invented::large_report(), 100),
+    ] {
+        for table in terminal_tables(&report, width) {
             let length = |text: &String| text.chars().count();
             let columns = 0..table.header.len();
             let widest = |column: usize| table.rows.iter().map(|row| length(&row[column])).max().unwrap();
@@ -170,19 +177,19 @@ fn tables_are_no_wider_than_the_terminal_and_hold_no_command_to_it() {
 }
 
 #[test]
-fn the_annotations_are_these() {
-    insta::assert_snapshot!(annotations(&few()));
+fn annotations_match_the_snapshot() {
+    insta::assert_snapshot!(annotations(&small_report()));
 }
 
 #[test]
-fn no_more_annotations_than_are_shown_and_none_of_somebody_elses() {
-    let text = annotations(&invented::many());
-    let of = |level: &str| {
+fn annotations_are_limited_and_cannot_be_injected() {
+    let text = annotations(&invented::large_report());
+    let count = |level: &str| {
         text.lines()
             .filter(|line| line.starts_with(&format!("::{level} title=")))
             .count()
     };
-    assert_eq!((of("error"), of("warning"), of("notice")), (10, 10, 1));
+    assert_eq!((count("error"), count("warning"), count("notice")), (10, 10, 1));
     assert_eq!(text.lines().count(), 21);
     let last = text.lines().last().unwrap();
     assert!(last.contains("2991 more errors not shown"), "{last}");
@@ -194,16 +201,16 @@ fn no_more_annotations_than_are_shown_and_none_of_somebody_elses() {
 }
 
 #[test]
-fn the_junit_file_is_this() {
-    insta::assert_snapshot!(shortened(&junit(&few())));
+fn junit_matches_the_snapshot() {
+    insta::assert_snapshot!(without_repeated_letters(&junit(&small_report())));
 }
 
 #[test]
-fn the_cases_of_junit_are_counted_as_they_are_and_strict_makes_errors() {
-    let mut gated = few();
+fn junit_counts_are_correct_and_strict_reports_errors() {
+    let mut report = small_report();
     for (strict, errors, skipped) in [(false, 0, 1), (true, 1, 0)] {
-        gated.strict = strict;
-        let xml = junit(&gated);
+        report.strict = strict;
+        let xml = junit(&report);
         assert_eq!(xml.matches("<testcase ").count(), 4);
         assert_eq!(xml.matches("<failure ").count(), 2);
         assert_eq!(
@@ -219,12 +226,15 @@ fn the_cases_of_junit_are_counted_as_they_are_and_strict_makes_errors() {
 }
 
 #[test]
-fn the_arrays_for_github_action_benchmark_are_these() {
+fn benchmark_action_matches_the_snapshots() {
     let run = run();
     let measurements = Measurements::of(&run);
     for better in [Better::Lower, Better::Higher] {
         let text = benchmark_action(&measurements, better);
-        insta::assert_snapshot!(format!("benchmark_action_{better}"), shortened(&text));
+        insta::assert_snapshot!(
+            format!("benchmark_action_{better}"),
+            without_repeated_letters(&text)
+        );
         let benchmarks: Vec<Value> = serde_json::from_str(&text).unwrap();
         let names: BTreeSet<&str> = benchmarks
             .iter()
@@ -240,10 +250,10 @@ fn the_arrays_for_github_action_benchmark_are_these() {
 }
 
 #[test]
-fn the_benchmarks_of_bencher_are_these() {
+fn bencher_matches_the_snapshot() {
     let run = run();
     let text = bencher(&Measurements::of(&run));
-    insta::assert_snapshot!(shortened(&text));
+    insta::assert_snapshot!(without_repeated_letters(&text));
     let benchmarks: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap();
     assert_eq!(benchmarks.len(), run.cells.len());
     for (name, measures) in &benchmarks {
@@ -257,7 +267,7 @@ fn the_benchmarks_of_bencher_are_these() {
 }
 
 #[test]
-fn the_openmetrics_are_these() {
+fn openmetrics_matches_the_snapshot() {
     let run = run();
     let measurements = Measurements::of(&run).only(&[
         MetricName::StepSeconds,
@@ -265,17 +275,17 @@ fn the_openmetrics_are_these() {
         MetricName::TestAccuracy,
     ]);
     let text = openmetrics(&measurements);
-    insta::assert_snapshot!(shortened(&text));
+    insta::assert_snapshot!(without_repeated_letters(&text));
     assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
     assert!(openmetrics(&Measurements::of(&run).only(&[])).ends_with("# EOF\n"));
 }
 
 #[test]
-fn the_log_of_mlperf_is_this() {
+fn mlperf_log_matches_the_snapshot() {
     let run = run();
     let measurements = Measurements::of(&run).only(&[MetricName::StepSeconds]);
     let text = mlperf(&measurements).unwrap();
-    insta::assert_snapshot!(shortened(&text));
+    insta::assert_snapshot!(without_repeated_letters(&text));
     for line in text.lines() {
         let event: Value = serde_json::from_str(line.strip_prefix(":::MLLOG ").unwrap()).unwrap();
         assert_eq!(event["time_ms"], 1_795_326_596_123_i64);
@@ -284,7 +294,7 @@ fn the_log_of_mlperf_is_this() {
 }
 
 #[test]
-fn a_precision_is_told_only_as_far_as_it_was_observed() {
+fn mlperf_precisions_are_omitted_unless_observed() {
     use mantissa_core::ExecutedVerdict;
     let mut run = run();
     let precisions = |run: &RunMeasurements| {
@@ -306,15 +316,15 @@ fn a_precision_is_told_only_as_far_as_it_was_observed() {
 }
 
 #[test]
-fn a_run_without_a_time_has_no_log() {
+fn mlperf_rejects_an_invalid_start_time() {
     let mut run = run();
     run.started = "yesterday".to_owned();
     let error = mlperf(&Measurements::of(&run)).unwrap_err();
-    assert!(matches!(&error, GateError::Started { given, .. } if given == "yesterday"));
+    assert!(matches!(&error, GateError::InvalidStartTime { given, .. } if given == "yesterday"));
 }
 
 #[test]
-fn what_was_not_measured_is_in_no_format_and_a_zero_is() {
+fn missing_values_are_omitted_and_zeros_are_exported() {
     let run = run();
     let measurements = Measurements::of(&run);
     let texts = [
@@ -331,32 +341,32 @@ fn what_was_not_measured_is_in_no_format_and_a_zero_is() {
 }
 
 #[test]
-fn the_same_run_gives_the_same_bytes() {
+fn rendering_is_deterministic() {
     let (one, other) = (run(), run());
     let all = |run: &RunMeasurements| {
         let measurements = Measurements::of(run);
-        let gated = invented::gated(run);
+        let report = invented::small_report(run);
         [
             bencher(&measurements),
             openmetrics(&measurements),
             mlperf(&measurements).unwrap(),
-            junit(&gated),
-            markdown(&gated),
+            junit(&report),
+            markdown(&report),
         ]
     };
     assert_eq!(all(&one), all(&other));
 }
 
 #[test]
-fn the_examples_of_the_documentation_are_what_is_written() {
+fn documentation_examples_match_the_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let recorded = RunMeasurements::read(&root.join("reports/20261122T161400Z-trained-models")).unwrap();
     let measurements = Measurements::of(&recorded);
-    let few = few();
+    let report = small_report();
     let written = [
-        markdown(&few),
-        annotations(&few),
-        junit(&few),
+        markdown(&report),
+        annotations(&report),
+        junit(&report),
         benchmark_action(&measurements, Better::Higher),
         bencher(&measurements),
         openmetrics(&measurements),

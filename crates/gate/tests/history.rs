@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use crate::support::{Invented, cell, noise};
+use crate::support::{InventedRun, cell, noise};
 use mantissa_core::{Axis, Cell, MetricName};
 use mantissa_gate::{Gate, History, Policy, RunMeasurements, Trend};
 use mantissa_report::Trends;
@@ -21,9 +21,9 @@ fn cells() -> Vec<Cell> {
 fn history(folder: &Path, days: u64, factor: impl Fn(u64, usize, MetricName) -> f64) -> History {
     let path = folder.join(History::FILE);
     for day in 1..=days {
-        let mut invented = Invented::new(&cells(), 5, |place, process| {
-            let key = day * 10_000 + place as u64 * 100 + u64::from(process) * 7;
-            let number = |metric: MetricName, value: f64| (metric, value * factor(day, place, metric));
+        let mut invented = InventedRun::new(&cells(), 5, |cell_index, process| {
+            let key = day * 10_000 + cell_index as u64 * 100 + u64::from(process) * 7;
+            let number = |metric: MetricName, value: f64| (metric, value * factor(day, cell_index, metric));
             vec![
                 number(MetricName::FlopsPerSecond, 1e11 * noise(key)),
                 number(MetricName::HostPeakBytes, 5e7 * noise(key + 1)),
@@ -45,13 +45,14 @@ fn trends(history: &History) -> Vec<Trend> {
     history.trends(|metric| policy.floors.get(&metric).copied())
 }
 
-fn told(history: &History) -> Trends {
-    history.told("history.jsonl", &trends(history))
+fn report_trends(history: &History) -> Trends {
+    history.to_trends("history.jsonl", &trends(history))
 }
 
-/// Slower from day 12 on at one size, more memory from day 15 on at another, and a smaller error at a third.
-fn turned(day: u64, place: usize, metric: MetricName) -> f64 {
-    match (metric, place) {
+/// Factors of a history in which one cell is slower from day 12 on, another needs more memory from day 15 on, and a third has a smaller
+/// error from day 9 on.
+fn changed_factor(day: u64, cell_index: usize, metric: MetricName) -> f64 {
+    match (metric, cell_index) {
         (MetricName::FlopsPerSecond, 2) if day > 11 => 0.93,
         (MetricName::HostPeakBytes, 0) if day > 14 => 1.2,
         (MetricName::RelativeError, 1) if day > 8 => 0.5,
@@ -67,15 +68,15 @@ fn structure(page: &str) -> String {
         ("<script>", "</script>"),
         ("<svg", "</svg>"),
     ] {
-        let mut kept = String::new();
-        let mut rest = text.as_str();
-        while let Some((before, after)) = rest.split_once(open) {
-            kept.push_str(before);
-            kept.push_str(&format!("{open}…{close}"));
-            rest = after.split_once(close).unwrap().1;
+        let mut stripped = String::new();
+        let mut remaining = text.as_str();
+        while let Some((before, after)) = remaining.split_once(open) {
+            stripped.push_str(before);
+            stripped.push_str(&format!("{open}…{close}"));
+            remaining = after.split_once(close).unwrap().1;
         }
-        kept.push_str(rest);
-        text = kept;
+        stripped.push_str(remaining);
+        text = stripped;
     }
     text
 }
@@ -83,12 +84,12 @@ fn structure(page: &str) -> String {
 #[test]
 fn the_page_of_a_history_names_the_first_bad_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let history = history(folder.path(), 20, turned);
-    let page = told(&history).html().unwrap();
+    let history = history(folder.path(), 20, changed_factor);
+    let page = report_trends(&history).html().unwrap();
     assert_eq!(
         page,
-        told(&history).html().unwrap(),
-        "the same history, the same page"
+        report_trends(&history).html().unwrap(),
+        "rendering is not deterministic"
     );
     let version = env!("CARGO_PKG_VERSION");
     let structure = structure(&page).replace(version, "[version]");
@@ -96,27 +97,27 @@ fn the_page_of_a_history_names_the_first_bad_runs() {
 }
 
 #[test]
-fn the_band_of_a_metric_that_moves_by_itself_is_its_fence() {
+fn the_band_of_a_noisy_metric_is_its_run_to_run_noise() {
     let folder = tempfile::tempdir().unwrap();
-    // Alternates by 4 %, twice the floor, and rises by 50 % after day 14.
-    let moving = |day: u64, place: usize, metric: MetricName| match (metric, place) {
+    // The peak memory alternates by 4 %, twice the floor, and rises by 50 % after day 14.
+    let noisy_factor = |day: u64, cell_index: usize, metric: MetricName| match (metric, cell_index) {
         (MetricName::HostPeakBytes, 0) if day > 14 => 1.5 * (1.0 + 0.04 * (day % 2) as f64),
         (MetricName::HostPeakBytes, 0) => 1.0 + 0.04 * (day % 2) as f64,
         _ => 1.0,
     };
-    let history = history(folder.path(), 20, moving);
-    let page = told(&history).html().unwrap();
+    let history = history(folder.path(), 20, noisy_factor);
+    let page = report_trends(&history).html().unwrap();
     assert!(
         page.contains("the noise between runs."),
-        "the fence is the wider one"
+        "the run-to-run noise exceeds the floor"
     );
     assert!(!page.contains("the noise between runs is smaller"));
 }
 
 #[test]
-fn the_table_of_turns_has_the_worse_first_with_run_and_revision() {
+fn the_table_lists_regressions_first_with_run_and_revision() {
     let folder = tempfile::tempdir().unwrap();
-    let table = told(&history(folder.path(), 20, turned)).table();
+    let table = report_trends(&history(folder.path(), 20, changed_factor)).table();
     let rows: Vec<[&str; 4]> = table
         .rows
         .iter()
@@ -140,27 +141,27 @@ fn the_table_of_turns_has_the_worse_first_with_run_and_revision() {
 }
 
 #[test]
-fn no_run_and_one_run_have_a_page_that_says_so() {
+fn histories_with_zero_or_one_run_have_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let none = History::read(&folder.path().join("none.jsonl")).unwrap();
-    let page = told(&none).html().unwrap();
+    let page = report_trends(&none).html().unwrap();
     assert!(page.contains("The history contains no runs."));
     assert!(!page.contains("NaN") && !page.contains("<svg"));
-    let one = history(folder.path(), 1, turned);
-    let page = told(&one).html().unwrap();
+    let one = history(folder.path(), 1, changed_factor);
+    let page = report_trends(&one).html().unwrap();
     assert!(page.contains("The history contains one run, so there are no changes yet."));
     assert!(
         page.contains("300.00") || page.contains("3.00×10⁻⁴"),
-        "the latest value is there"
+        "the page shows the latest value"
     );
     assert!(!page.contains("NaN") && !page.contains("<svg"));
-    assert!(told(&one).table().rows.is_empty());
+    assert!(report_trends(&one).table().rows.is_empty());
 }
 
 #[test]
-fn a_history_reads_back_from_parquet_row_by_row() {
+fn parquet_rows_match_the_history() {
     let folder = tempfile::tempdir().unwrap();
-    let mut history = history(folder.path(), 3, turned);
+    let mut history = history(folder.path(), 3, changed_factor);
     // A cell without any metric has a row too.
     let path = folder.path().join(History::FILE);
     let mut entry = history.entries()[0].clone();
@@ -174,7 +175,11 @@ fn a_history_reads_back_from_parquet_row_by_row() {
     history = History::read(&path).unwrap();
 
     let bytes = history.parquet().unwrap();
-    assert_eq!(bytes, history.parquet().unwrap(), "the same bytes");
+    assert_eq!(
+        bytes,
+        history.parquet().unwrap(),
+        "the export is not deterministic"
+    );
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     let mut expected = history.entries().iter().flat_map(|entry| {
@@ -225,21 +230,21 @@ fn a_history_reads_back_from_parquet_row_by_row() {
 }
 
 #[test]
-fn a_hundred_runs_of_two_hundred_cells_make_a_page_of_a_megabyte_or_two() {
+fn a_page_of_100_runs_and_200_cells_is_below_3_mb() {
     const CELLS: usize = 200;
     let folder = tempfile::tempdir().unwrap();
     let few = history(folder.path(), 1, |_, _, _| 1.0);
-    let like = &few.entries()[0];
+    let template = &few.entries()[0];
     let mut lines = String::new();
     for run in 1..=100_u64 {
-        for place in 0..CELLS {
-            let mut entry = like.clone();
+        for cell_index in 0..CELLS {
+            let mut entry = template.clone();
             entry.run = format!("run-{run:03}");
             entry.started = format!("2026-{:02}-{:02}T00:00:00Z", 1 + run / 28, 1 + run % 28);
-            entry.cell = cell(&[(Axis::Size, &(8 + place).to_string())]).id;
-            entry.setting = format!("size {}", 8 + place);
-            let worse = if place < 60 && run > 40 { 0.9 } else { 1.0 };
-            let value = 1e11 * worse * noise(run * 100_000 + place as u64);
+            entry.cell = cell(&[(Axis::Size, &(8 + cell_index).to_string())]).id;
+            entry.setting = format!("size {}", 8 + cell_index);
+            let worse = if cell_index < 60 && run > 40 { 0.9 } else { 1.0 };
+            let value = 1e11 * worse * noise(run * 100_000 + cell_index as u64);
             entry.medians = [(MetricName::FlopsPerSecond, value)].into();
             lines.push_str(&(serde_json::to_string(&entry).unwrap() + "\n"));
         }
@@ -248,12 +253,12 @@ fn a_hundred_runs_of_two_hundred_cells_make_a_page_of_a_megabyte_or_two() {
     fs::write(&path, lines).unwrap();
     let history = History::read(&path).unwrap();
     let trends = trends(&history);
-    let stayed: BTreeSet<&str> = trends
+    let first_bad_runs: BTreeSet<&str> = trends
         .iter()
         .filter_map(|trend| Some(trend.runs[trend.changes[trend.stayed?].first].run.as_str()))
         .collect();
-    assert_eq!(stayed, BTreeSet::from(["run-041"]));
-    let page = history.told("large.jsonl", &trends).html().unwrap();
+    assert_eq!(first_bad_runs, BTreeSet::from(["run-041"]));
+    let page = history.to_trends("large.jsonl", &trends).html().unwrap();
     assert_eq!(page.matches("<figure").count(), 40);
     assert!(page.contains("The figures show the 40 most severe"));
     assert!(page.contains("60 metrics regressed and did not recover, over 100 runs."));

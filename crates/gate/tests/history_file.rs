@@ -5,22 +5,22 @@ use std::{collections::BTreeSet, fs};
 use mantissa_core::MetricName;
 use mantissa_gate::{ChangeVerdict, Fences, Gate, GateError, History, Policy, RunMeasurements, compare};
 
-use crate::six_cells::{measured, run, same, written};
+use crate::six_cells::{read_back, run, unchanged, write_and_read};
 
 #[test]
-fn a_history_grows_run_by_run_and_makes_fences() {
+fn run_to_run_noise_is_computed_from_passed_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.jsonl");
     let mut last = None;
     for day in 1..=9 {
         let mut invented = run(day, |_, metric| match metric {
-            // A cell that jumps by 10 % from run to run.
+            // Alternates by 10 % from run to run.
             MetricName::FlopsPerSecond if day % 2 == 0 => 1.1,
             _ => 1.0,
         });
         invented.started = format!("2026-01-{day:02}T00:00:00Z");
         let name = folder.path().join(format!("run-{day}"));
-        let measured = written(&name, invented);
+        let measured = write_and_read(&name, invented);
         assert_eq!(History::append(&path, &measured, Gate::Passed).unwrap(), 6);
         last = Some(measured);
     }
@@ -48,36 +48,36 @@ fn a_history_grows_run_by_run_and_makes_fences() {
             1.0
         }
     };
-    let (before, after) = (measured(run(1, same)), measured(run(2, slower)));
-    let look =
+    let (before, after) = (read_back(run(1, unchanged)), read_back(run(2, slower)));
+    let compare_with =
         |fences: &Fences| compare(&before, &after, &Policy::default(), &BTreeSet::new(), fences).unwrap();
-    assert!(look(&Fences::new()).any(ChangeVerdict::Regressed));
-    assert!(!look(&fences).any(ChangeVerdict::Regressed));
+    assert!(compare_with(&Fences::new()).any(ChangeVerdict::Regressed));
+    assert!(!compare_with(&fences).any(ChangeVerdict::Regressed));
 }
 
 #[test]
-fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_written() {
+fn damaged_and_out_of_order_histories_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.jsonl");
-    let at = |name: &str, started: &str| {
-        let mut invented = run(1, same);
+    let run_at = |name: &str, started: &str| {
+        let mut invented = run(1, unchanged);
         invented.started = started.into();
-        written(&folder.path().join(name), invented)
+        write_and_read(&folder.path().join(name), invented)
     };
     let append = |run: &RunMeasurements| History::append(&path, run, Gate::Passed);
-    append(&at("one", "2026-01-02T00:00:00Z")).unwrap();
+    append(&run_at("one", "2026-01-02T00:00:00Z")).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(matches!(
-        append(&at("one", "2026-01-02T00:00:00Z")),
+        append(&run_at("one", "2026-01-02T00:00:00Z")),
         Err(GateError::KnownRun { .. })
     ));
-    let error = append(&at("two", "2026-01-01T00:00:00Z"))
+    let error = append(&run_at("two", "2026-01-01T00:00:00Z"))
         .unwrap_err()
         .to_string();
     assert!(error.contains("the clock was set back"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     // The same folder measured again is another run. Merged branches can leave the lines in any order.
-    append(&at("one", "2026-01-03T00:00:00Z")).unwrap();
+    append(&run_at("one", "2026-01-03T00:00:00Z")).unwrap();
     let both = fs::read_to_string(&path).unwrap();
     fs::write(
         &path,
@@ -94,49 +94,49 @@ fn a_history_that_is_damaged_or_goes_back_in_time_is_refused_and_nothing_is_writ
         .map(|entry| entry.started.clone())
         .collect();
     assert!(started.is_sorted() && started.len() == 12, "{started:?}");
-    let refused = |text: &str, part: &str| {
+    let assert_rejected = |text: &str, part: &str| {
         fs::write(&path, text).unwrap();
         let error = History::read(&path).unwrap_err().to_string();
         assert!(error.contains(part), "{part}: {error}");
     };
-    refused("", "is empty");
-    refused("\n", "is empty");
-    refused(&text[..text.len() - 5], "truncated");
-    refused("{}\n", "line 1");
-    refused(&format!("{text}{text}"), "occurs twice");
-    refused(&text.replacen("\"schema\":1", "\"schema\":7", 1), "schema 7");
-    let later = at("three", "2026-01-04T00:00:00Z");
+    assert_rejected("", "is empty");
+    assert_rejected("\n", "is empty");
+    assert_rejected(&text[..text.len() - 5], "truncated");
+    assert_rejected("{}\n", "line 1");
+    assert_rejected(&format!("{text}{text}"), "occurs twice");
+    assert_rejected(&text.replacen("\"schema\":1", "\"schema\":7", 1), "schema 7");
+    let later = run_at("three", "2026-01-04T00:00:00Z");
     fs::write(&path, "").unwrap();
     assert!(matches!(append(&later), Err(GateError::EmptyHistory { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "", "the file must not change");
 }
 
 #[test]
-fn a_history_names_the_first_bad_run() {
+fn trends_name_the_first_bad_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.jsonl");
     for day in 1..=20_u64 {
-        let mut invented = run(day, |place, metric| match metric {
-            MetricName::FlopsPerSecond if place == 2 && day > 11 => 0.93,
+        let mut invented = run(day, |cell_index, metric| match metric {
+            MetricName::FlopsPerSecond if cell_index == 2 && day > 11 => 0.93,
             _ => 1.0,
         });
         invented.started = format!("2026-01-{day:02}T00:00:00Z");
-        let measured = written(&folder.path().join(format!("run-{day:02}")), invented);
+        let measured = write_and_read(&folder.path().join(format!("run-{day:02}")), invented);
         History::append(&path, &measured, Gate::Passed).unwrap();
     }
     let policy = Policy::default();
     let trends = History::read(&path)
         .unwrap()
         .trends(|metric| policy.floors.get(&metric).copied());
-    let turned: Vec<_> = trends
+    let regressions: Vec<_> = trends
         .iter()
-        .flat_map(|trend| trend.changes.iter().map(move |turn| (trend, turn)))
-        .filter(|(_, turn)| turn.outcome == ChangeVerdict::Regressed)
+        .flat_map(|trend| trend.changes.iter().map(move |change| (trend, change)))
+        .filter(|(_, change)| change.outcome == ChangeVerdict::Regressed)
         .collect();
-    let [(trend, turn)] = turned.as_slice() else {
-        panic!("{turned:?}");
+    let [(trend, change)] = regressions.as_slice() else {
+        panic!("{regressions:?}");
     };
-    assert_eq!(trend.runs[turn.first].run, "run-12");
+    assert_eq!(trend.runs[change.first].run, "run-12");
     assert_eq!(trend.metric, MetricName::FlopsPerSecond);
-    assert!((turn.after / turn.before - 0.93).abs() < 0.01, "{turn:?}");
+    assert!((change.after / change.before - 0.93).abs() < 0.01, "{change:?}");
 }

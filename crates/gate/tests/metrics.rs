@@ -1,21 +1,21 @@
-//! Tests of verdicts on metrics: what regressed, what improved, and what is too small to matter.
+//! Tests of verdicts on metrics: regressions, improvements and irrelevant changes.
 
 use mantissa_core::{MetricName, Unit};
 use mantissa_gate::{ChangeVerdict, Gate};
 
 use crate::{
-    six_cells::{cells, compared, gated, run, same},
-    support::{Invented, noise},
+    six_cells::{cells, compare_runs, gate_runs, run, unchanged},
+    support::{InventedRun, noise},
 };
 
 #[test]
-fn the_same_program_twice_passes() {
-    let gated = gated(run(1, same), run(2, same));
-    assert_eq!(gated.gate(), Gate::Passed, "{:?}", gated.failures);
-    assert_eq!(gated.comparison.cells.len(), 6);
-    assert_eq!(gated.comparison.outcomes().count(), 6 * 4);
+fn identical_programs_pass() {
+    let report = gate_runs(run(1, unchanged), run(2, unchanged));
+    assert_eq!(report.gate(), Gate::Passed, "{:?}", report.failures);
+    assert_eq!(report.comparison.cells.len(), 6);
+    assert_eq!(report.comparison.outcomes().count(), 6 * 4);
     assert!(
-        gated
+        report
             .comparison
             .outcomes()
             .all(|outcome| outcome == ChangeVerdict::Unchanged)
@@ -23,34 +23,34 @@ fn the_same_program_twice_passes() {
 }
 
 #[test]
-fn what_got_worse_fails_with_its_cell_metric_and_ratio() {
+fn regressions_fail_and_name_the_cell_and_metric() {
     for (metric, factor) in [
         (MetricName::FlopsPerSecond, 1.0 / 1.05),
         (MetricName::HostPeakBytes, 1.10),
         (MetricName::AllocatorInUsePeakBytes, 1.10),
         (MetricName::RelativeError, 2.0),
     ] {
-        let worse = |place, found| {
-            if (place, found) == (3, metric) {
+        let worse = |cell_index, found| {
+            if (cell_index, found) == (3, metric) {
                 factor
             } else {
                 1.0
             }
         };
-        let gated = gated(run(1, same), run(2, worse));
-        assert_eq!(gated.gate(), Gate::Failed, "{metric}");
-        let [failure] = gated.failures.as_slice() else {
-            panic!("{metric}: {:?}", gated.failures);
+        let report = gate_runs(run(1, unchanged), run(2, worse));
+        assert_eq!(report.gate(), Gate::Failed, "{metric}");
+        let [failure] = report.failures.as_slice() else {
+            panic!("{metric}: {:?}", report.failures);
         };
         assert_eq!(failure.metric, Some(metric));
-        let cell = &gated.comparison.cells[failure.cell];
+        let cell = &report.comparison.cells[failure.cell];
         assert!(cell.setting.contains("bf16-true"), "{}", cell.setting);
         assert!(failure.text.contains(metric.name()), "{}", failure.text);
     }
 }
 
 #[test]
-fn what_got_better_passes_and_is_told() {
+fn improvements_pass_and_are_reported() {
     let faster = |_, metric| {
         if metric == MetricName::FlopsPerSecond {
             1.2
@@ -58,16 +58,16 @@ fn what_got_better_passes_and_is_told() {
             1.0
         }
     };
-    let gated = gated(run(1, same), run(2, faster));
-    assert_eq!(gated.gate(), Gate::Passed);
-    assert!(gated.comparison.any(ChangeVerdict::Improved));
+    let report = gate_runs(run(1, unchanged), run(2, faster));
+    assert_eq!(report.gate(), Gate::Passed);
+    assert!(report.comparison.any(ChangeVerdict::Improved));
 }
 
 #[test]
-fn metrics_of_every_kind_are_held_to_what_matters_of_them() {
+fn every_kind_of_metric_is_judged_by_its_floor() {
     use MetricName as M;
-    // Baseline value, a relevant change, and an irrelevant one.
-    for (metric, was, worse, alike) in [
+    // Metric, value of the baseline, and values with a relevant and an irrelevant change.
+    for (metric, before, worse, similar) in [
         (M::StepSeconds, 0.5, 0.55, 0.505),
         (M::FirstTokenSeconds, 0.1, 0.11, 0.101),
         (M::WarmupSeconds, 2.0, 2.8, 2.1),
@@ -82,8 +82,8 @@ fn metrics_of_every_kind_are_held_to_what_matters_of_them() {
     ] {
         let varies = metric.unit() == Unit::Seconds || metric == M::EnergyCounterJoules;
         let run = |seed: u64, value: f64| {
-            let mut run = Invented::new(&cells(), 5, |place, process| {
-                let key = seed * 10_000 + place as u64 * 100 + u64::from(process) * 7;
+            let mut run = InventedRun::new(&cells(), 5, |cell_index, process| {
+                let key = seed * 10_000 + cell_index as u64 * 100 + u64::from(process) * 7;
                 vec![(metric, value * if varies { noise(key) } else { 1.0 })]
             });
             for record in &mut run.records {
@@ -92,18 +92,18 @@ fn metrics_of_every_kind_are_held_to_what_matters_of_them() {
             }
             run
         };
-        let passes = gated(run(1, was), run(2, alike));
+        let passes = gate_runs(run(1, before), run(2, similar));
         assert_eq!(passes.gate(), Gate::Passed, "{metric}: {:?}", passes.failures);
-        let fails = gated(run(1, was), run(2, worse));
+        let fails = gate_runs(run(1, before), run(2, worse));
         assert_eq!(fails.gate(), Gate::Failed, "{metric}");
         assert_eq!(fails.failures[0].metric, Some(metric));
     }
 }
 
 #[test]
-fn an_accuracy_of_few_examples_takes_a_large_loss() {
-    let of = |accuracy: f64| {
-        let mut run = Invented::new(&cells()[..1], 5, |_, _| {
+fn few_test_examples_only_show_large_accuracy_losses() {
+    let run_with = |accuracy: f64| {
+        let mut run = InventedRun::new(&cells()[..1], 5, |_, _| {
             vec![(MetricName::TestAccuracy, accuracy)]
         });
         for record in &mut run.records {
@@ -116,20 +116,20 @@ fn an_accuracy_of_few_examples_takes_a_large_loss() {
         (0.89, ChangeVerdict::Inconclusive),
         (0.82, ChangeVerdict::Regressed),
     ] {
-        let comparison = compared(of(0.92), of(accuracy));
+        let comparison = compare_runs(run_with(0.92), run_with(accuracy));
         let outcomes: Vec<_> = comparison.outcomes().collect();
         assert_eq!(outcomes, [outcome], "{accuracy}");
     }
 }
 
 /// Rounds to this many bits of significand, ties to even.
-fn rounded(value: f64, bits: i32) -> f64 {
+fn round_to_bits(value: f64, bits: i32) -> f64 {
     let unit = f64::exp2(value.abs().log2().floor() + 1.0 - f64::from(bits));
     (value / unit).round_ties_even() * unit
 }
 
 /// Computes the relative error (Frobenius norm) of a matmul of random matrices whose operands are rounded to this many bits.
-fn error_of_a_product(seed: u64, bits: i32) -> f64 {
+fn matmul_error(seed: u64, bits: i32) -> f64 {
     const SIZE: usize = 24;
     let value = |key: usize| (noise(seed * 100_000 + key as u64) - 1.0) * std::f64::consts::PI;
     let (mut error, mut norm) = (0.0, 0.0);
@@ -138,7 +138,9 @@ fn error_of_a_product(seed: u64, bits: i32) -> f64 {
             let terms =
                 (0..SIZE).map(|inner| (value(row * SIZE + inner), value(50_000 + inner * SIZE + column)));
             let exact: f64 = terms.clone().map(|(a, b)| a * b).sum();
-            let found: f64 = terms.map(|(a, b)| rounded(a, bits) * rounded(b, bits)).sum();
+            let found: f64 = terms
+                .map(|(a, b)| round_to_bits(a, bits) * round_to_bits(b, bits))
+                .sum();
             error += (found - exact).powi(2);
             norm += exact.powi(2);
         }
@@ -147,17 +149,17 @@ fn error_of_a_product(seed: u64, bits: i32) -> f64 {
 }
 
 #[test]
-fn a_product_that_loses_a_bit_of_significand_is_caught_in_every_try() {
+fn the_loss_of_one_significand_bit_is_always_detected() {
     for bits in [8, 11, 24] {
         for seed in 0..20 {
-            let error = |lost| {
-                move |place, metric| match (place, metric) {
-                    (3, MetricName::RelativeError) => error_of_a_product(seed, bits - lost),
+            let factor = |lost_bits| {
+                move |cell_index, metric| match (cell_index, metric) {
+                    (3, MetricName::RelativeError) => matmul_error(seed, bits - lost_bits),
                     _ => 1.0,
                 }
             };
-            let gated = gated(run(2 * seed, error(0)), run(2 * seed + 1, error(1)));
-            let failed: Vec<_> = gated.failures.iter().map(|failure| failure.metric).collect();
+            let report = gate_runs(run(2 * seed, factor(0)), run(2 * seed + 1, factor(1)));
+            let failed: Vec<_> = report.failures.iter().map(|failure| failure.metric).collect();
             assert_eq!(
                 failed,
                 [Some(MetricName::RelativeError)],

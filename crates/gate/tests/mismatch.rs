@@ -6,12 +6,12 @@ use mantissa_core::{Axis, Backend, Cell, Gpu, MetricName, Profile, Setting};
 use mantissa_gate::{Fences, GateError, Mismatch, Part, Policy, compare};
 
 use crate::{
-    six_cells::{measured, run, same},
-    support::{Invented, cell},
+    six_cells::{read_back, run, unchanged},
+    support::{InventedRun, cell},
 };
 
 #[test]
-fn machines_that_differ_are_compared_only_if_that_part_may() {
+fn mismatches_are_rejected_unless_allowed() {
     let gpu = |name: &str, driver: &str| Gpu {
         name: name.into(),
         driver: Some(driver.into()),
@@ -24,8 +24,8 @@ fn machines_that_differ_are_compared_only_if_that_part_may() {
         ecc: None,
         persistence: None,
     };
-    let on = |backend: Backend, gpu: Option<Gpu>| {
-        let mut run = run(1, same);
+    let run_on = |backend: Backend, gpu: Option<Gpu>| {
+        let mut run = run(1, unchanged);
         for cell in run
             .cells
             .iter_mut()
@@ -40,42 +40,48 @@ fn machines_that_differ_are_compared_only_if_that_part_may() {
         run.fingerprint.gpu = gpu;
         run
     };
-    let mut other = run(2, same);
+    let mut other = run(2, unchanged);
     other.fingerprint.cpu = Some("Another CPU".into());
-    let mut profile = run(2, same);
+    let mut profile = run(2, unchanged);
     profile.profile = Profile::Full;
-    let card = || on(Backend::Cuda, Some(gpu("H200", "580.65.06")));
+    let h200 = || run_on(Backend::Cuda, Some(gpu("H200", "580.65.06")));
     for (before, after, part) in [
-        (run(1, same), other, Part::Cpu),
-        (run(1, same), profile, Part::Profile),
+        (run(1, unchanged), other, Part::Cpu),
+        (run(1, unchanged), profile, Part::Profile),
         (
-            card(),
-            on(Backend::Cuda, Some(gpu("H100", "580.65.06"))),
+            h200(),
+            run_on(Backend::Cuda, Some(gpu("H100", "580.65.06"))),
             Part::Gpu,
         ),
         (
-            card(),
-            on(Backend::Cuda, Some(gpu("H200", "570.65.06"))),
+            h200(),
+            run_on(Backend::Cuda, Some(gpu("H200", "570.65.06"))),
             Part::Driver,
         ),
     ] {
-        let (before, after) = (measured(before), measured(after));
-        let refused =
+        let (before, after) = (read_back(before), read_back(after));
+        let compare_allowing =
             |allowed: &BTreeSet<Part>| compare(&before, &after, &Policy::default(), allowed, &Fences::new());
-        let error = refused(&BTreeSet::new()).unwrap_err().to_string();
+        let error = compare_allowing(&BTreeSet::new()).unwrap_err().to_string();
         assert!(
             error.contains(part.name()) && error.contains("--allow-mismatch"),
             "{error}"
         );
-        assert!(refused(&BTreeSet::from([Part::Build])).is_err());
-        assert_eq!(refused(&BTreeSet::from([part])).unwrap().mismatches.len(), 1);
+        assert!(compare_allowing(&BTreeSet::from([Part::Build])).is_err());
+        assert_eq!(
+            compare_allowing(&BTreeSet::from([part]))
+                .unwrap()
+                .mismatches
+                .len(),
+            1
+        );
     }
     // A change of a driver's minor version is not a mismatch.
-    let before = measured(card());
-    let after = measured(on(Backend::Cuda, Some(gpu("H200", "580.95.05"))));
+    let before = read_back(h200());
+    let after = read_back(run_on(Backend::Cuda, Some(gpu("H200", "580.95.05"))));
     assert!(Mismatch::between(&before, &after).is_empty());
     // Cells of another backend are different cells.
-    let vulkan = measured(on(Backend::Vulkan, Some(gpu("H200", "580.65.06"))));
+    let vulkan = read_back(run_on(Backend::Vulkan, Some(gpu("H200", "580.65.06"))));
     let mismatches = Mismatch::between(&before, &vulkan);
     assert_eq!(
         mismatches
@@ -87,11 +93,11 @@ fn machines_that_differ_are_compared_only_if_that_part_may() {
 }
 
 #[test]
-fn runs_with_nothing_in_common_are_no_comparison() {
-    let other = Invented::new(&[cell(&[(Axis::Size, "512")])], 5, |_, _| {
+fn runs_without_common_cells_are_rejected() {
+    let other = InventedRun::new(&[cell(&[(Axis::Size, "512")])], 5, |_, _| {
         vec![(MetricName::FlopsPerSecond, 1.0)]
     });
-    let (before, after) = (measured(run(1, same)), measured(other));
+    let (before, after) = (read_back(run(1, unchanged)), read_back(other));
     let error = compare(
         &before,
         &after,

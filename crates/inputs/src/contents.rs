@@ -8,29 +8,31 @@ use std::{
     path::Path,
 };
 
-use mantissa_core::{LARGEST_CONFIGURATION, open_regular, read_limited};
+use mantissa_core::{MAX_CONFIGURATION_BYTES, open_regular, read_limited};
 use serde::de::DeserializeOwned;
 
 /// Maximum number of bytes read for detection.
-const HEAD: usize = 512;
+const HEAD_BYTES: usize = 512;
 
 /// Reads the first bytes of a file.
 ///
 /// # Errors
 /// Any I/O error.
-pub(crate) fn head(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = vec![];
-    open_regular(path)?.take(HEAD as u64).read_to_end(&mut head)?;
+    open_regular(path)?
+        .take(HEAD_BYTES as u64)
+        .read_to_end(&mut head)?;
     Ok(head)
 }
 
 /// Returns the maximum unpacked size of a gzip file of `packed` bytes. Text rarely expands by more than a factor of ten.
-pub(crate) fn most_unpacked(packed: u64) -> u64 {
+pub(crate) fn max_unpacked_size(packed: u64) -> u64 {
     /// Maximum ratio of unpacked to packed size.
-    const EXPANSION: u64 = 30;
-    /// Minimum of the limit, in bytes, for small files.
-    const SMALL: u64 = 16 << 20;
-    SMALL.saturating_add(packed.saturating_mul(EXPANSION))
+    const MAX_RATIO: u64 = 30;
+    /// Allowance in addition to the ratio, in bytes, for small files.
+    const ALLOWANCE: u64 = 16 << 20;
+    ALLOWANCE.saturating_add(packed.saturating_mul(MAX_RATIO))
 }
 
 /// Reads a JSON file, with or without a byte order mark.
@@ -38,7 +40,7 @@ pub(crate) fn most_unpacked(packed: u64) -> u64 {
 /// # Errors
 /// An I/O error, a file of another type, or malformed JSON. The message does not contain the path.
 pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let bytes = read_limited(path, LARGEST_CONFIGURATION).map_err(|error| error.to_string())?;
+    let bytes = read_limited(path, MAX_CONFIGURATION_BYTES).map_err(|error| error.to_string())?;
     if let Some(is) = unsupported(&bytes) {
         return Err(format!("it is {is}"));
     }
@@ -46,9 +48,9 @@ pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
-/// Describes a file of a known but unsupported type, or an empty file. The text completes the sentence "it is …".
+/// Describes a file of a known but unsupported type, or an empty file. The description completes the sentence "it is …".
 pub(crate) fn unsupported(head: &[u8]) -> Option<&'static str> {
-    const KNOWN: [(&[u8], &str); 12] = [
+    const SIGNATURES: [(&[u8], &str); 12] = [
         (
             b"version https://git-lfs",
             "a Git LFS pointer, not the file itself\n  hint: run `git lfs pull` in its repository to download the file",
@@ -68,8 +70,8 @@ pub(crate) fn unsupported(head: &[u8]) -> Option<&'static str> {
         (b"\xfd7zXZ\0", "compressed with xz"),
         (b"\x28\xb5\x2f\xfd", "compressed with Zstandard"),
     ];
-    let begins = |(magic, _): &&(&[u8], &str)| head.starts_with(magic);
-    if let Some((_, is)) = KNOWN.iter().find(begins) {
+    let matches = |(magic, _): &&(&[u8], &str)| head.starts_with(magic);
+    if let Some((_, is)) = SIGNATURES.iter().find(matches) {
         return Some(is);
     }
     let lower: Vec<u8> = head.iter().take(64).map(u8::to_ascii_lowercase).collect();

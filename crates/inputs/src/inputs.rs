@@ -12,16 +12,17 @@ use crate::data::ColumnNames;
 /// Paths of the files that workloads read.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Inputs {
-    /// Data by kind. Kinds without a path use synthetic data.
-    #[serde(default, deserialize_with = "none_is_empty")]
+    /// Paths of data sets by kind. Kinds without a path use synthetic data.
+    #[serde(default, deserialize_with = "null_as_empty")]
     pub data: BTreeMap<DatasetKind, PathBuf>,
     /// Column names for labelled texts, given on the command line.
     #[serde(default)]
     pub columns: ColumnNames,
-    /// WordPiece vocabulary with one token per line. If absent, it is built from the training data.
+    /// Path of the tokenizer or vocabulary. If absent, labelled texts get a WordPiece vocabulary of their words.
     pub vocabulary: Option<PathBuf>,
-    /// Checkpoints by workload name. The empty name applies to all other workloads. Workloads without a checkpoint use seeded weights.
-    #[serde(default, deserialize_with = "none_is_empty")]
+    /// Paths of checkpoints by workload name. The empty name applies to all other workloads. Workloads without a checkpoint use seeded
+    /// weights.
+    #[serde(default, deserialize_with = "null_as_empty")]
     pub weights: BTreeMap<String, PathBuf>,
     /// Use seeded weights even for workloads that need a checkpoint.
     #[serde(default)]
@@ -31,7 +32,7 @@ pub struct Inputs {
 }
 
 /// Deserializes `null`, which older runs recorded, as an empty map.
-fn none_is_empty<'de, D, K>(deserializer: D) -> Result<BTreeMap<K, PathBuf>, D::Error>
+fn null_as_empty<'de, D, K>(deserializer: D) -> Result<BTreeMap<K, PathBuf>, D::Error>
 where
     D: serde::Deserializer<'de>,
     K: Ord + serde::Deserialize<'de>,
@@ -41,13 +42,13 @@ where
 }
 
 impl Inputs {
-    /// Returns the path of the checkpoint of a workload.
+    /// Returns the checkpoint path for a workload.
     pub fn weights_of(&self, workload: &str) -> Option<&Path> {
         let found = self.weights.get(workload).or_else(|| self.weights.get(""));
         found.map(PathBuf::as_path)
     }
 
-    /// Returns the path of the data of a kind.
+    /// Returns the path of the data set of a kind.
     pub fn data_of(&self, kind: DatasetKind) -> Option<&Path> {
         self.data.get(&kind).map(PathBuf::as_path)
     }

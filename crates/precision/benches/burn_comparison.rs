@@ -1,5 +1,5 @@
-//! Benchmarks of Mantissa's CPU kernels next to the equivalent operations of burn-flex. A kernel can be removed once burn-flex reaches
-//! 0.95 of its speed in every format.
+//! Benchmarks of Mantissa's CPU kernels and of the equivalent operations of burn-flex. A kernel can be removed once burn-flex reaches
+//! 0.95 of the kernel's speed in every format.
 
 use std::hint::black_box;
 
@@ -22,7 +22,7 @@ const MODE: MatmulMode = MatmulMode {
     unrounded: false,
 };
 
-fn drawn(shape: impl Into<Shape>, dtype: DType) -> FlexTensor {
+fn random_tensor(shape: impl Into<Shape>, dtype: DType) -> FlexTensor {
     let (shape, device) = (shape.into(), Device::flex());
     let values = Tensor::<1>::random([shape.num_elements()], Distribution::Normal(0.0, 1.0), &device);
     let values = Tensor::<1>::from_data(values.into_data(), (&device, dtype));
@@ -30,7 +30,7 @@ fn drawn(shape: impl Into<Shape>, dtype: DType) -> FlexTensor {
 }
 
 /// Benchmarks both implementations of an operation in each format.
-fn both<I: Clone, O>(
+fn bench_both<I: Clone, O>(
     criterion: &mut Criterion,
     name: &str,
     inputs: impl Fn(DType) -> I,
@@ -53,105 +53,110 @@ fn both<I: Clone, O>(
 
 /// Benchmarks operations on the rows of a transformer: 8 sequences of 128 tokens, 768 values each.
 fn rows(criterion: &mut Criterion) {
-    let one = |dtype| drawn([1024, 768], dtype);
-    let two = |dtype| (drawn([1024, 768], dtype), drawn([1024, 768], dtype));
-    both(criterion, "relu", one, Flex::relu_forward, Flex::relu);
-    both(
+    let one = |dtype| random_tensor([1024, 768], dtype);
+    let two = |dtype| {
+        (
+            random_tensor([1024, 768], dtype),
+            random_tensor([1024, 768], dtype),
+        )
+    };
+    bench_both(criterion, "relu", one, Flex::relu_forward, Flex::relu);
+    bench_both(
         criterion,
         "relu, gradient",
         two,
         |(y, grad)| Flex::relu_gradient(y, grad),
         |(y, grad)| Flex::relu_backward(y, grad),
     );
-    both(
+    bench_both(
         criterion,
         "add",
         two,
         |(a, b)| Flex::add_same_shape(a, b),
         |(a, b)| Flex::float_add(a, b),
     );
-    both(
+    bench_both(
         criterion,
         "gelu",
         one,
         |x| Flex::gelu_form(x, Gelu::Exact),
         Flex::gelu,
     );
-    both(
+    bench_both(
         criterion,
         "gelu, gradient",
         two,
         |(x, grad)| Flex::gelu_form_backward(x, grad, Gelu::Exact),
         |(x, grad)| Flex::gelu_backward(x, grad),
     );
-    both(
+    bench_both(
         criterion,
         "layer norm",
-        |dtype| (drawn([1024, 768], dtype), drawn([768], dtype)),
+        |dtype| (random_tensor([1024, 768], dtype), random_tensor([768], dtype)),
         |(x, row)| Flex::normalize_last(x, row.clone(), row, 1e-5).0,
         |(x, row)| Flex::layer_norm(x, row.clone(), Some(row), 1e-5),
     );
-    both(criterion, "copy", one, Flex::copied, |x| {
+    bench_both(criterion, "copy", one, Flex::copied, |x| {
         Flex::float_mul_scalar(x, 1.0.into())
     });
-    both(
+    bench_both(
         criterion,
         "embedding, gradient",
-        |dtype| drawn([1024, 768], dtype),
-        |grad| Flex::embedding_gradient(Shape::new([30_522, 768]), numbers(), grad),
+        |dtype| random_tensor([1024, 768], dtype),
+        |grad| Flex::embedding_gradient(Shape::new([30_522, 768]), row_indices(), grad),
         |grad| {
             let zeros = Flex::float_zeros([30_522, 768].into(), &Default::default(), grad.dtype().into());
-            Flex::float_select_assign(zeros, 0, numbers(), grad, IndexingUpdateOp::Add)
+            Flex::float_select_assign(zeros, 0, row_indices(), grad, IndexingUpdateOp::Add)
         },
     );
 }
 
-fn numbers() -> FlexTensor {
-    let numbers = Tensor::<1, burn::tensor::Int>::arange(0..1024, &Device::flex());
-    numbers.try_into_primitive::<Flex>().unwrap()
+fn row_indices() -> FlexTensor {
+    let indices = Tensor::<1, burn::tensor::Int>::arange(0..1024, &Device::flex());
+    indices.try_into_primitive::<Flex>().unwrap()
 }
 
 /// Benchmarks operations on attention scores: 8 sequences of 128 tokens, 12 heads.
 fn scores(criterion: &mut Criterion) {
     let shape = [8, 12, 128, 128];
-    let heads = |dtype| [(); 3].map(|()| drawn([8, 12, 128, 64], dtype));
-    both(
+    let heads = |dtype| [(); 3].map(|()| random_tensor([8, 12, 128, 64], dtype));
+    bench_both(
         criterion,
         "softmax",
-        |dtype| drawn(shape, dtype),
+        |dtype| random_tensor(shape, dtype),
         Flex::softmax_last,
         |x| Flex::softmax(x, 3),
     );
-    both(
+    bench_both(
         criterion,
         "softmax, gradient",
-        |dtype| (drawn(shape, dtype), drawn(shape, dtype)),
+        |dtype| (random_tensor(shape, dtype), random_tensor(shape, dtype)),
         |(y, grad)| Flex::softmax_last_backward(y, grad),
         |(y, grad)| {
             let dot = Flex::float_sum_dim(Flex::float_mul(grad.clone(), y.clone()), 3);
             Flex::float_mul(y, Flex::float_sub(grad, dot))
         },
     );
-    both(
+    bench_both(
         criterion,
         "masked fill",
-        |dtype| (drawn(shape, dtype), hidden()),
+        |dtype| (random_tensor(shape, dtype), padding_mask()),
         |(x, hidden)| Flex::masked_fill(x, hidden, -1e4),
         |(x, hidden)| Flex::float_mask_fill(x, hidden, (-1e4).into()),
     );
-    both(
+    bench_both(
         criterion,
         "attention in one kernel",
-        |dtype| (heads(dtype), hidden()),
+        |dtype| (heads(dtype), padding_mask()),
         |([q, k, v], hidden)| Flex::fused_attention(q, k, v, hidden, MODE),
         |([q, k, v], hidden)| Flex::attention(q, k, v, Some(hidden), None, AttentionModuleOptions::default()),
     );
-    both(
+    bench_both(
         criterion,
         "rotation",
         |dtype| {
-            let angles = [(); 2].map(|()| drawn([1, 1, 128, 32], DType::F32));
-            (drawn([8, 12, 128, 64], dtype), angles)
+            let angles = [(); 2].map(|()| random_tensor([1, 1, 128, 32], DType::F32));
+            (random_tensor([8, 12, 128, 64], dtype), angles)
         },
         |(x, [cosine, sine])| Flex::rotate(x, cosine, sine, false),
         |(x, angles)| {
@@ -159,27 +164,30 @@ fn scores(criterion: &mut Criterion) {
             let half = |half| Flex::float_slice(x.clone(), &[(..).into(), (..).into(), (..).into(), half]);
             let (first, second) = (half(Slice::from(0..32)), half(Slice::from(32..64)));
             let times = |x: &FlexTensor, y: &FlexTensor| Flex::float_mul(x.clone(), y.clone());
-            let turned = vec![
+            let rotated = vec![
                 Flex::float_sub(times(&first, &cosine), times(&second, &sine)),
                 Flex::float_add(times(&second, &cosine), times(&first, &sine)),
             ];
-            Flex::float_cat(turned, 3)
+            Flex::float_cat(rotated, 3)
         },
     );
-    both(
+    bench_both(
         criterion,
         "transpose heads",
-        |dtype| drawn([8, 12, 128, 64], dtype),
+        |dtype| random_tensor([8, 12, 128, 64], dtype),
         Flex::transpose_heads,
         |x| Flex::float_swap_dims(x, 1, 2).to_contiguous(),
     );
 }
 
 /// Returns a mask that hides the last keys of each sequence from all heads and queries.
-fn hidden() -> BoolTensor<Flex> {
-    let keys = Tensor::<1, burn::tensor::Int>::arange(0..128, &Device::flex()).greater_elem(100);
-    let keys = keys.reshape([1, 1, 1, 128]).try_into_primitive::<Flex>().unwrap();
-    Flex::bool_expand(keys, [8, 12, 128, 128].into())
+fn padding_mask() -> BoolTensor<Flex> {
+    let hidden = Tensor::<1, burn::tensor::Int>::arange(0..128, &Device::flex()).greater_elem(100);
+    let hidden = hidden
+        .reshape([1, 1, 1, 128])
+        .try_into_primitive::<Flex>()
+        .unwrap();
+    Flex::bool_expand(hidden, [8, 12, 128, 128].into())
 }
 
 fn casts(criterion: &mut Criterion) {
@@ -191,7 +199,7 @@ fn casts(criterion: &mut Criterion) {
     ] {
         let mut group = criterion.benchmark_group(name);
         group.sample_size(20);
-        let input = drawn([1024, 768], from);
+        let input = random_tensor([1024, 768], from);
         let to = FloatDType::from(to);
         group.bench_function("ours", |bencher| {
             bencher.iter(|| black_box(Flex::round_to(input.clone(), to)))
@@ -204,17 +212,22 @@ fn casts(criterion: &mut Criterion) {
 }
 
 /// Benchmarks the matmul of a layer, and matmuls with few rows as in generation of the next token.
-fn products(criterion: &mut Criterion) {
+fn matmuls(criterion: &mut Criterion) {
     let burns = |(a, b): (FloatTensor<Flex>, FloatTensor<Flex>)| Flex::float_matmul(a, b);
     for (name, rows) in [
         ("matmul, 1024 rows", 1024),
         ("matmul, 8 rows", 8),
         ("matmul, 1 row", 1),
     ] {
-        both(
+        bench_both(
             criterion,
             name,
-            move |dtype| (drawn([rows, 768], dtype), drawn([768, 768], dtype)),
+            move |dtype| {
+                (
+                    random_tensor([rows, 768], dtype),
+                    random_tensor([768, 768], dtype),
+                )
+            },
             |(a, b)| Flex::controlled_matmul(a, b, MODE),
             burns,
         );
@@ -229,10 +242,15 @@ fn convolutions(criterion: &mut Criterion) {
         stride: 1,
         padding: 1,
     };
-    both(
+    bench_both(
         criterion,
         "convolution",
-        |dtype| (drawn([100, 32, 32, 16], dtype), drawn([16, 16, 3, 3], dtype)),
+        |dtype| {
+            (
+                random_tensor([100, 32, 32, 16], dtype),
+                random_tensor([16, 16, 3, 3], dtype),
+            )
+        },
         |(images, filters)| {
             let images = Flex::float_permute(images, &[0, 3, 1, 2]);
             Flex::controlled_convolution(images, filters, forward, MODE)
@@ -242,17 +260,18 @@ fn convolutions(criterion: &mut Criterion) {
             Flex::conv2d(images, filters, None, ConvOptions::new([1; 2], [1; 2], [1; 2], 1))
         },
     );
-    both(
+    bench_both(
         criterion,
         "batch norm, running statistics",
         |dtype| {
-            let by = [(); 4].map(|()| Flex::float_abs(drawn([16], DType::F32)));
-            (drawn([102_400, 16], dtype), by)
+            let statistics = [(); 4].map(|()| Flex::float_abs(random_tensor([16], DType::F32)));
+            (random_tensor([102_400, 16], dtype), statistics)
         },
         |(x, [mean, deviation, scale, shift])| Flex::normalize_columns(x, mean, deviation, scale, shift),
-        |(x, by)| {
-            let row = |by| Flex::float_reshape(Flex::float_cast(by, x.dtype().into()), [1, 16].into());
-            let [mean, deviation, scale, shift] = by.map(row);
+        |(x, statistics)| {
+            let row =
+                |values| Flex::float_reshape(Flex::float_cast(values, x.dtype().into()), [1, 16].into());
+            let [mean, deviation, scale, shift] = statistics.map(row);
             let normal = Flex::float_div(Flex::float_sub(x, mean), deviation);
             Flex::float_add(Flex::float_mul(normal, scale), shift)
         },
@@ -272,10 +291,10 @@ fn optimizers(criterion: &mut Criterion) {
         learning_rate: 1e-3,
     };
     let times = |x, factor: f64| Flex::float_mul_scalar(x, factor.into());
-    both(
+    bench_both(
         criterion,
         "AdamW",
-        |dtype| [(); 4].map(|()| Flex::float_abs(drawn([1 << 20], dtype))),
+        |dtype| [(); 4].map(|()| Flex::float_abs(random_tensor([1 << 20], dtype))),
         |[value, first, second, grad]| Flex::adam(value, first, second, grad, rates),
         |[value, first, second, grad]| {
             let first = Flex::float_add(
@@ -295,5 +314,5 @@ fn optimizers(criterion: &mut Criterion) {
     );
 }
 
-criterion_group!(benches, rows, scores, casts, products, convolutions, optimizers);
+criterion_group!(benches, rows, scores, casts, matmuls, convolutions, optimizers);
 criterion_main!(benches);

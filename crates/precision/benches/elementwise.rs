@@ -1,4 +1,4 @@
-//! Throughput of the CPU kernels between the matmuls, in bytes per second, compared with a copy of the same size.
+//! Throughput of all CPU kernels other than matmuls and convolutions, in bytes per second, and of a copy as the upper bound.
 //!
 //! Bytes are the minimum traffic: every input read once, every output written once. Target on two cores: no 16-bit kernel
 //! is slower than its f32 counterpart, and casts are as fast as the copy.
@@ -14,7 +14,7 @@ use mantissa_precision::{Compute, GradientSum, Optimizer, OptimizerSettings, Par
 const SHAPE: [usize; 2] = [4096, 768];
 const VALUES: u64 = (SHAPE[0] * SHAPE[1]) as u64;
 
-/// True precisions with the bytes per value.
+/// True precisions, each with its bytes per value.
 const FORMATS: [(Precision, u64); 3] = [
     (Precision::True32, 4),
     (Precision::True16, 2),

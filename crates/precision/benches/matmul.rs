@@ -1,5 +1,5 @@
-//! Speed of the controlled matmuls and convolutions on the CPU, in each precision and with each accumulator, next to burn's
-//! own. The example `cost_of_control` measures the ratio of the two, in alternating runs.
+//! Throughput of Mantissa's controlled matmuls and convolutions on the CPU, in each precision and with each accumulator, and of burn's
+//! own. The example `cost_of_control` measures the ratio of their times, in alternating runs.
 
 use std::hint::black_box;
 
@@ -11,8 +11,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
 use mantissa_precision::Compute;
 
-/// Shapes `[batch, m, k, n]`: square matmuls, and the matmuls of a transformer: a projection, the scores of attention,
-/// one token times a large weight, and a tall, thin matrix.
+/// Shapes `[batch, m, k, n]`: two square matmuls, three matmuls of a transformer (a projection, the scores of attention, one token times
+/// a large weight), and a tall, thin matrix.
 const SHAPES: [(&str, [usize; 4]); 6] = [
     ("256", [1, 256, 256, 256]),
     ("1024", [1, 1024, 1024, 1024]),
@@ -22,7 +22,7 @@ const SHAPES: [(&str, [usize; 4]); 6] = [
     ("tall and thin", [1, 16_384, 64, 64]),
 ];
 
-fn products(criterion: &mut Criterion) {
+fn matmuls(criterion: &mut Criterion) {
     for (name, [batch, m, k, n]) in SHAPES {
         let mut group = criterion.benchmark_group(format!("matmul {name}"));
         group.throughput(Throughput::Elements(2 * (batch * m * k * n) as u64));
@@ -48,13 +48,13 @@ fn products(criterion: &mut Criterion) {
             (Precision::TrueBf16, DType::BF16),
         ] {
             let (lhs, rhs) = operands(dtype);
-            for &sums in Accumulator::ALL {
+            for &accumulator in Accumulator::ALL {
                 // With f16 sums the running sum is rounded after each multiplication, which is a thousand times slower.
-                if sums == Accumulator::F16 && name != "256" {
+                if accumulator == Accumulator::F16 && name != "256" {
                     continue;
                 }
-                let compute = Compute::new(precision, MatmulPrecision::Highest, sums);
-                group.bench_function(format!("{precision}, {sums} sums"), |bencher| {
+                let compute = Compute::new(precision, MatmulPrecision::Highest, accumulator);
+                group.bench_function(format!("{precision}, {accumulator} sums"), |bencher| {
                     bencher.iter(|| black_box(compute.matmul(lhs.clone(), rhs.clone())));
                 });
             }
@@ -85,5 +85,5 @@ fn convolutions(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, products, convolutions);
+criterion_group!(benches, matmuls, convolutions);
 criterion_main!(benches);

@@ -22,8 +22,8 @@ const ACCUMULATE: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let precision = env::args().nth(1).unwrap_or("bf16-mixed".into());
-    let right = train(precision.parse()?)?;
-    println!("test accuracy {:.1} %", 100.0 * right);
+    let accuracy = train(precision.parse()?)?;
+    println!("test accuracy {:.1} %", 100.0 * accuracy);
     Ok(())
 }
 
@@ -57,11 +57,11 @@ fn train(precision: Precision) -> Result<f64, Box<dyn Error>> {
     }
 
     let (points, arms) = upload(&test, &device);
-    let found = model(&parameters.freeze(), &compute, points)
+    let predicted = model(&parameters.freeze(), &compute, points)
         .argmax(1)
         .flatten::<1>(0, 1);
-    let right: f64 = found.equal(arms).int().sum().into_scalar();
-    Ok(right / test.len() as f64)
+    let correct: f64 = predicted.equal(arms).int().sum().into_scalar();
+    Ok(correct / test.len() as f64)
 }
 
 /// Computes logits `[n, CLASSES]` of points `[n, 2]`.
@@ -132,9 +132,9 @@ impl Random {
 }
 
 #[test]
-fn every_setting_that_keeps_weights_in_f32_learns() {
+fn settings_with_f32_weights_learn() {
     for precision in [Precision::True32, Precision::Mixed16, Precision::MixedBf16] {
-        let right = train(precision).unwrap();
-        assert!(right > 0.9, "{precision}: {right}");
+        let accuracy = train(precision).unwrap();
+        assert!(accuracy > 0.9, "{precision}: {accuracy}");
     }
 }

@@ -1,8 +1,9 @@
 //! Attention in one kernel, and its gradient.
 //!
 //! On GPUs the kernel is cubek's. It multiplies f16 inputs on the matrix units if the device has them, and all other formats unchanged on
-//! the ordinary units. On the CPU the kernel is Mantissa's own, in f32 for 16-bit inputs. The probe observes which of them ran. burn does
-//! not implement the gradient: the backward pass recomputes the attention weights in the precision of the setting instead of storing them.
+//! the ordinary units. On the CPU the kernel is Mantissa's own, which computes 16-bit inputs in f32. The probe detects the executed
+//! arithmetic. burn does not implement the gradient: the backward pass recomputes the attention weights in the precision of the setting
+//! instead of storing them.
 
 use burn::{
     backend::{
@@ -17,16 +18,16 @@ use crate::{
     backend::{PrecisionBackend, times},
 };
 
-/// Gradients of attention: of queries, keys and values.
+/// Gradients of queries, keys and values.
 pub(crate) type AttentionGradients<T> = [T; 3];
 
-/// Returns the factor of the scores: `1 / √width` of a head.
+/// Returns the factor of the scores, `1 / √width`, where `width` is that of a head.
 fn scale<B: PrecisionBackend>(query: &FloatTensor<B>) -> f64 {
     let [.., width] = query.shape().dims::<4>();
     1.0 / (width as f64).sqrt()
 }
 
-/// Computes gradients of attention from its inputs and the gradient of its output, all `[n, heads, sequence, width]`.
+/// Computes the gradients of attention from the inputs and the gradient of the output, all `[n, heads, sequence, width]`.
 pub(crate) fn backward<B: PrecisionBackend>(
     [query, key, value]: [FloatTensor<B>; 3],
     padding: BoolTensor<B>,
@@ -60,7 +61,7 @@ fn weights<B: PrecisionBackend>(
     B::softmax_last(B::masked_fill(scores, padding, lowest))
 }
 
-/// Returns the most negative finite value. Unlike −∞ its gradient is not NaN, and its exponential is zero as well.
+/// Returns the lowest finite value of a dtype, for masked scores. Its exponential is zero, like that of −∞, but its gradient is not NaN.
 pub(crate) fn lowest(dtype: DType) -> f64 {
     dtype.finfo().expect("attention scores have a float dtype").min
 }

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor};
 
-/// Mask of attention, and a bias added to its scores.
+/// Mask of attention, and a bias that is added to the scores.
 #[derive(Debug, Clone)]
 pub struct AttentionMask {
     /// True where a key is hidden from a query; broadcasts to `[n, heads, queries, keys]`.
@@ -13,14 +13,14 @@ pub struct AttentionMask {
 
 impl AttentionMask {
     /// Returns a mask under which every query attends to every key.
-    pub const fn everything() -> Self {
+    pub const fn unmasked() -> Self {
         Self {
             hidden: None,
             bias: None,
         }
     }
 
-    /// Returns a mask that hides the keys that are `padding` `[n, keys]` from every query of a sequence.
+    /// Returns a mask that hides keys from every query of their sequence, where `padding` `[n, keys]` is true.
     pub fn padded(padding: &Tensor<2, Bool>) -> Self {
         let [n, keys] = padding.dims();
         Self {
@@ -35,18 +35,18 @@ impl AttentionMask {
     /// # Panics
     /// If there are more queries than keys.
     pub fn causal(queries: usize, keys: usize, device: &Device) -> Self {
-        let before = keys
+        let first = keys
             .checked_sub(queries)
             .expect("causal attention needs at least as many keys as queries");
         // A single query is at the last position and attends to all keys.
         let hidden = (queries > 1).then(|| {
-            let places = |range: std::ops::Range<usize>| {
+            let positions = |range: std::ops::Range<usize>| {
                 Tensor::<1, Int>::arange(range.start as i64..range.end as i64, device)
             };
-            let own = places(before..keys).reshape([1, 1, queries, 1]);
-            let of_keys = places(0..keys).reshape([1, 1, 1, keys]);
-            let all = [1, 1, queries, keys];
-            of_keys.expand(all).greater(own.expand(all))
+            let query_positions = positions(first..keys).reshape([1, 1, queries, 1]);
+            let key_positions = positions(0..keys).reshape([1, 1, 1, keys]);
+            let shape = [1, 1, queries, keys];
+            key_positions.expand(shape).greater(query_positions.expand(shape))
         });
         Self { hidden, bias: None }
     }
@@ -61,8 +61,8 @@ impl AttentionMask {
         }
     }
 
-    /// Returns true if a mask is set.
-    pub(crate) fn is_limited(&self) -> bool {
+    /// Returns false if every query attends to every key.
+    pub(crate) fn hides_keys(&self) -> bool {
         self.hidden.is_some()
     }
 
@@ -87,14 +87,14 @@ mod tests {
     fn a_causal_mask_hides_later_keys() {
         let device = Device::flex();
         let hidden = |queries, keys| {
-            let sight = AttentionMask::causal(queries, keys, &device);
-            let hidden = sight.hidden([1, 1, queries, keys], &device);
+            let mask = AttentionMask::causal(queries, keys, &device);
+            let hidden = mask.hidden([1, 1, queries, keys], &device);
             hidden.into_data().iter::<bool>().collect::<Vec<_>>()
         };
         let (t, f) = (true, false);
         assert_eq!(hidden(3, 3), [f, t, t, f, f, t, f, f, f]);
         assert_eq!(hidden(2, 4), [f, f, f, t, f, f, f, f]);
         assert_eq!(hidden(1, 4), [f; 4]);
-        assert!(!AttentionMask::causal(1, 4, &device).is_limited());
+        assert!(!AttentionMask::causal(1, 4, &device).hides_keys());
     }
 }

@@ -1,8 +1,8 @@
 //! Autocast by class of operation: one table, which defines the formats of [`Compute`](crate::Compute).
 //!
 //! The classes and the lists are those of `torch.autocast("cuda")` in PyTorch 2.15 (`ATen/autocast_mode.h`; "Autocast Op
-//! Reference" in the documentation of `torch.amp`). One test compares them with lists recorded from that PyTorch,
-//! another one compares `docs/autocast.md` with this table.
+//! Reference" in the documentation of `torch.amp`). One test compares the table with lists recorded from this version of PyTorch,
+//! another one compares `docs/autocast.md` with the table.
 
 use burn::tensor::DType;
 use mantissa_core::Precision;
@@ -27,8 +27,8 @@ impl OpClass {
     /// All classes, in the order of the table.
     pub const ALL: [Self; 4] = [Self::Lower, Self::Full, Self::Widest, Self::Inputs];
 
-    /// Returns the dtype to which inputs of these dtypes are cast. True settings have one format for both
-    /// [`OpClass::Lower`] and [`OpClass::Full`].
+    /// Returns the dtype to which inputs of these dtypes are cast. In true settings it is the same for [`OpClass::Lower`] and
+    /// [`OpClass::Full`].
     ///
     /// # Panics
     /// If there is no input.
@@ -46,8 +46,7 @@ impl OpClass {
     }
 }
 
-/// Returns the narrowest format that represents the values of both: f32 for f16 and bf16, since neither represents all
-/// values of the other.
+/// Returns the narrowest format that represents all values of both formats. For f16 and bf16 this is f32.
 fn wider(a: DType, b: DType) -> DType {
     if a == b {
         a
@@ -58,7 +57,7 @@ fn wider(a: DType, b: DType) -> DType {
     }
 }
 
-/// An operation that [`Compute`](crate::Compute) has a method for.
+/// Operation with a method of [`Compute`](crate::Compute).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// [`Compute::matmul`](crate::Compute::matmul).
@@ -93,7 +92,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Returns its class in the table.
+    /// Returns the class of the operation in the table.
     pub fn class(self) -> OpClass {
         let mut rows = OPERATIONS.iter();
         let row = rows.find(|row| row.method == Some(self));
@@ -125,17 +124,17 @@ impl Operation {
 /// implements them.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Cast of their inputs.
+    /// Cast of the inputs.
     pub class: OpClass,
-    /// Operation that implements them. Rows without one are burn's own operations, on inputs from
-    /// [`Compute::operand`](crate::Compute::operand) if their class is [`OpClass::Lower`] and from
-    /// [`Compute::full`](crate::Compute::full) if it is [`OpClass::Full`].
+    /// Operation that implements them. In rows without a method, use burn's own operation, on inputs from
+    /// [`Compute::operand`](crate::Compute::operand) for class [`OpClass::Lower`] and from
+    /// [`Compute::full`](crate::Compute::full) for class [`OpClass::Full`].
     pub method: Option<Operation>,
     /// Names in PyTorch.
     pub torch: &'static [&'static str],
 }
 
-const fn row(class: OpClass, method: Operation, torch: &'static [&'static str]) -> Row {
+const fn row_with_method(class: OpClass, method: Operation, torch: &'static [&'static str]) -> Row {
     Row {
         class,
         method: Some(method),
@@ -143,7 +142,7 @@ const fn row(class: OpClass, method: Operation, torch: &'static [&'static str]) 
     }
 }
 
-const fn others(class: OpClass, torch: &'static [&'static str]) -> Row {
+const fn row_without_method(class: OpClass, torch: &'static [&'static str]) -> Row {
     Row {
         class,
         method: None,
@@ -155,21 +154,21 @@ const fn others(class: OpClass, torch: &'static [&'static str]) -> Row {
 /// `dropout` and `batch_norm`.
 #[rustfmt::skip]
 pub const OPERATIONS: &[Row] = &[
-    row(OpClass::Lower, Operation::Matmul, &["matmul", "mm", "bmm", "mv"]),
-    row(OpClass::Lower, Operation::Linear, &["linear", "addmm"]),
-    row(OpClass::Lower, Operation::Convolution, &["conv2d", "convolution", "_convolution", "cudnn_convolution"]),
-    row(OpClass::Lower, Operation::Attention, &["scaled_dot_product_attention", "_scaled_dot_product_flash_attention"]),
-    others(OpClass::Lower, &[
+    row_with_method(OpClass::Lower, Operation::Matmul, &["matmul", "mm", "bmm", "mv"]),
+    row_with_method(OpClass::Lower, Operation::Linear, &["linear", "addmm"]),
+    row_with_method(OpClass::Lower, Operation::Convolution, &["conv2d", "convolution", "_convolution", "cudnn_convolution"]),
+    row_with_method(OpClass::Lower, Operation::Attention, &["scaled_dot_product_attention", "_scaled_dot_product_flash_attention"]),
+    row_without_method(OpClass::Lower, &[
         "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "einsum", "linalg_multi_dot", "linalg_vecdot",
         "conv1d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
         "cudnn_convolution_transpose", "prelu", "_cudnn_rnn", "_thnn_fused_gru_cell", "_thnn_fused_lstm_cell",
         "gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell",
     ]),
-    row(OpClass::Full, Operation::Softmax, &["softmax"]),
-    row(OpClass::Full, Operation::LayerNorm, &["layer_norm", "native_layer_norm"]),
-    row(OpClass::Full, Operation::RmsNorm, &["rms_norm"]),
-    row(OpClass::Full, Operation::CrossEntropySum, &["log_softmax", "nll_loss", "nll_loss2d"]),
-    others(OpClass::Full, &[
+    row_with_method(OpClass::Full, Operation::Softmax, &["softmax"]),
+    row_with_method(OpClass::Full, Operation::LayerNorm, &["layer_norm", "native_layer_norm"]),
+    row_with_method(OpClass::Full, Operation::RmsNorm, &["rms_norm"]),
+    row_with_method(OpClass::Full, Operation::CrossEntropySum, &["log_softmax", "nll_loss", "nll_loss2d"]),
+    row_without_method(OpClass::Full, &[
         "group_norm", "logsumexp",
         "sum", "prod", "cumsum", "cumprod",
         "norm", "frobenius_norm", "nuclear_norm", "linalg_matrix_norm", "linalg_vector_norm", "linalg_matrix_sqrth",
@@ -183,14 +182,14 @@ pub const OPERATIONS: &[Row] = &[
         "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
         "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
     ]),
-    row(OpClass::Widest, Operation::Add, &["add"]),
-    row(OpClass::Widest, Operation::Mul, &["mul"]),
-    others(OpClass::Widest, &[
+    row_with_method(OpClass::Widest, Operation::Add, &["add"]),
+    row_with_method(OpClass::Widest, Operation::Mul, &["mul"]),
+    row_without_method(OpClass::Widest, &[
         "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "grid_sampler", "index_put", "scatter_add",
         "tensordot",
     ]),
-    row(OpClass::Inputs, Operation::Gelu, &["gelu"]),
-    row(OpClass::Inputs, Operation::Silu, &["silu"]),
-    row(OpClass::Inputs, Operation::Dropout, &["dropout"]),
-    row(OpClass::Inputs, Operation::BatchNorm, &["batch_norm"]),
+    row_with_method(OpClass::Inputs, Operation::Gelu, &["gelu"]),
+    row_with_method(OpClass::Inputs, Operation::Silu, &["silu"]),
+    row_with_method(OpClass::Inputs, Operation::Dropout, &["dropout"]),
+    row_with_method(OpClass::Inputs, Operation::BatchNorm, &["batch_norm"]),
 ];

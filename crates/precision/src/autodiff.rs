@@ -20,7 +20,7 @@ use mantissa_core::{Gelu, Layout};
 use crate::{Convolution, MatmulMode, Pass, attention, backend::PrecisionBackend};
 
 /// Records the output of an operation and the state of its backward pass, if any input is tracked.
-fn recorded<B, C, O, const N: usize>(
+fn record_operation<B, C, O, const N: usize>(
     operation: O,
     nodes: [NodeGuard; N],
     output: FloatTensor<B>,
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// Operands needed by the gradient of the other operand, their shapes, and the mode.
+/// Both operands, each saved only if the gradient of the other one is needed; both shapes; and the mode.
 type MatmulState<T> = (Option<T>, Option<T>, Shape, Shape, MatmulMode);
 
 #[derive(Debug)]
@@ -55,8 +55,8 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (lhs, rhs, lhs_shape, rhs_shape, mode) = ops.state;
         let matmul = |a, b| B::controlled_matmul(a, b, mode.rounded());
-        // The gradient of an unrounded sum is f32. Its values are already rounded to the format of the operands, so this cast is exact.
-        let like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
+        // The gradient of an unrounded sum is f32. It contains values of the format of the operands, so this cast is exact.
+        let cast_like = |grad, operand: &FloatTensor<B>| match operand.dtype() {
             dtype if dtype == TensorMetadata::dtype(&grad) => grad,
             dtype => B::round_to(grad, dtype.into()),
         };
@@ -66,7 +66,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
             grads,
             |grad| {
                 let rhs = rhs.expect("rhs is saved if lhs is tracked");
-                let grad = like(grad, &rhs);
+                let grad = cast_like(grad, &rhs);
                 let product = match self.by_columns {
                     true => matmul(grad, rhs),
                     false => matmul(grad, B::float_transpose(rhs)),
@@ -75,7 +75,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Matmul {
             },
             |grad| {
                 let lhs = lhs.expect("lhs is saved if rhs is tracked");
-                let grad = like(grad, &lhs);
+                let grad = cast_like(grad, &lhs);
                 let product = match self.by_columns {
                     true => matmul(B::float_transpose(grad), lhs),
                     false => matmul(B::float_transpose(lhs), grad),
@@ -93,20 +93,20 @@ fn matmul<B: PrecisionBackend, C: CheckpointStrategy>(
     by_columns: bool,
 ) -> FloatTensor<Autodiff<B, C>> {
     let (lhs_shape, rhs_shape) = (lhs.shape(), rhs.shape());
-    let keep_lhs = rhs.is_tracked().then(|| lhs.primitive().clone());
-    let keep_rhs = lhs.is_tracked().then(|| rhs.primitive().clone());
+    let saved_lhs = rhs.is_tracked().then(|| lhs.primitive().clone());
+    let saved_rhs = lhs.is_tracked().then(|| rhs.primitive().clone());
     let nodes = [lhs.node(), rhs.node()];
     let (left, right) = (lhs.into_primitive(), rhs.into_primitive());
     let output = match by_columns {
         true => B::controlled_matmul_by_columns(left, right, mode),
         false => B::controlled_matmul(left, right, mode),
     };
-    recorded::<B, C, _, 2>(Matmul { by_columns }, nodes, output, |_| {
-        (keep_lhs, keep_rhs, lhs_shape, rhs_shape, mode)
+    record_operation::<B, C, _, 2>(Matmul { by_columns }, nodes, output, |_| {
+        (saved_lhs, saved_rhs, lhs_shape, rhs_shape, mode)
     })
 }
 
-/// Images and filters needed by each other's gradient, both shapes, the convolution and the mode.
+/// Images and filters, each saved only if the gradient of the other one is needed; both shapes; the convolution; and the mode.
 type ConvolutionState<T> = (Option<T>, Option<T>, Shape, Shape, Convolution, MatmulMode);
 
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl<B: PrecisionBackend> Backward<B, 2> for Convolve {
 
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let (images, filters, images_shape, filters_shape, convolution, mode) = ops.state;
-        let edges = |shape: Shape| [shape[2], shape[3]];
+        let image_size = |shape: Shape| [shape[2], shape[3]];
         let product = |lhs, rhs, pass| B::controlled_convolution(lhs, rhs, convolution.with(pass), mode);
         binary::<B, _, _>(
             ops.parents,
@@ -125,11 +125,11 @@ impl<B: PrecisionBackend> Backward<B, 2> for Convolve {
             grads,
             |grad| {
                 let filters = filters.expect("filters are saved if the images are tracked");
-                product(grad, filters, Pass::Images(edges(images_shape)))
+                product(grad, filters, Pass::Images(image_size(images_shape)))
             },
             |grad| {
                 let images = images.expect("images are saved if the filters are tracked");
-                product(images, grad, Pass::Filters(edges(filters_shape)))
+                product(images, grad, Pass::Filters(image_size(filters_shape)))
             },
         );
     }
@@ -161,13 +161,18 @@ impl<B: PrecisionBackend, S: Clone + Debug + Send + 'static, const N: usize> Bac
     }
 }
 
-fn step<B: PrecisionBackend, C: CheckpointStrategy, S: Clone + Debug + Send + 'static, const N: usize>(
+fn record_step<
+    B: PrecisionBackend,
+    C: CheckpointStrategy,
+    S: Clone + Debug + Send + 'static,
+    const N: usize,
+>(
     nodes: [NodeGuard; N],
     output: FloatTensor<B>,
-    kept: impl FnOnce(&FloatTensor<B>) -> S,
+    state: impl FnOnce(&FloatTensor<B>) -> S,
     gradients: Gradient<B, S, N>,
 ) -> FloatTensor<Autodiff<B, C>> {
-    recorded::<B, C, _, N>(Step(gradients), nodes, output, kept)
+    record_operation::<B, C, _, N>(Step(gradients), nodes, output, state)
 }
 
 impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B, C> {
@@ -199,15 +204,15 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
             "second derivatives of a convolution are not supported"
         );
         let (images_shape, filters_shape) = (lhs.shape(), rhs.shape());
-        let keep_images = rhs.is_tracked().then(|| lhs.primitive().clone());
-        let keep_filters = lhs.is_tracked().then(|| rhs.primitive().clone());
+        let saved_images = rhs.is_tracked().then(|| lhs.primitive().clone());
+        let saved_filters = lhs.is_tracked().then(|| rhs.primitive().clone());
         let nodes = [lhs.node(), rhs.node()];
         let (images, filters) = (lhs.into_primitive(), rhs.into_primitive());
         let output = B::controlled_convolution(images, filters, convolution, mode);
-        recorded::<B, C, _, 2>(Convolve, nodes, output, |_| {
+        record_operation::<B, C, _, 2>(Convolve, nodes, output, |_| {
             (
-                keep_images,
-                keep_filters,
+                saved_images,
+                saved_filters,
                 images_shape,
                 filters_shape,
                 convolution,
@@ -227,7 +232,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let inputs = [query, key, value].map(|input| input.into_primitive());
         let [q, k, v] = inputs.clone();
         let output = B::fused_attention(q, k, v, padding.clone(), mode);
-        step::<B, C, _, 3>(
+        record_step::<B, C, _, 3>(
             nodes,
             output,
             |_| (inputs, padding, mode),
@@ -239,20 +244,20 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let nodes = [tensor.node()];
         let from = FloatDType::from(tensor.dtype());
         let output = B::round_to(tensor.into_primitive(), dtype);
-        step::<B, C, _, 1>(nodes, output, |_| from, |from, grad| [B::round_to(grad, from)])
+        record_step::<B, C, _, 1>(nodes, output, |_| from, |from, grad| [B::round_to(grad, from)])
     }
 
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let output = B::round_to_layout(tensor.into_primitive(), layout);
-        step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [grad])
+        record_step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [grad])
     }
 
     fn embedding_lookup(table: FloatTensor<Self>, rows: IntTensor<Self>) -> FloatTensor<Self> {
         let nodes = [table.node()];
         let shape = table.shape();
         let output = B::embedding_lookup(table.into_primitive(), rows.clone());
-        step::<B, C, _, 1>(
+        record_step::<B, C, _, 1>(
             nodes,
             output,
             |_| (rows, shape),
@@ -263,7 +268,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
     fn transpose_heads(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let output = B::transpose_heads(tensor.into_primitive());
-        step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [B::transpose_heads(grad)])
+        record_step::<B, C, _, 1>(nodes, output, |_| (), |(), grad| [B::transpose_heads(grad)])
     }
 
     fn rotate(
@@ -276,7 +281,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let (cosine, sine) = (cosine.into_primitive(), sine.into_primitive());
         let output = B::rotate(input.into_primitive(), cosine.clone(), sine.clone(), interleaved);
         // The gradient is rotated by the opposite angle.
-        step::<B, C, _, 1>(
+        record_step::<B, C, _, 1>(
             nodes,
             output,
             |_| (cosine, sine, interleaved),
@@ -287,7 +292,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
     fn masked_fill(tensor: FloatTensor<Self>, hidden: BoolTensor<Self>, value: f64) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let output = B::masked_fill(tensor.into_primitive(), hidden.clone(), value);
-        step::<B, C, _, 1>(
+        record_step::<B, C, _, 1>(
             nodes,
             output,
             |_| hidden,
@@ -298,7 +303,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
     fn softmax_last(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [tensor.node()];
         let output = B::softmax_last(tensor.into_primitive());
-        step::<B, C, _, 1>(
+        record_step::<B, C, _, 1>(
             nodes,
             output,
             |output| output.clone(),
@@ -309,7 +314,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
     fn relu_forward(input: FloatTensor<Self>) -> FloatTensor<Self> {
         let nodes = [input.node()];
         let output = B::relu_forward(input.into_primitive());
-        step::<B, C, _, 1>(
+        record_step::<B, C, _, 1>(
             nodes,
             output,
             |output| output.clone(),
@@ -321,7 +326,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let nodes = [input.node()];
         let input = input.into_primitive();
         let output = B::gelu_form(input.clone(), form);
-        step::<B, C, _, 1>(
+        record_step::<B, C, _, 1>(
             nodes,
             output,
             |_| (input, form),
@@ -343,7 +348,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let [input, scale, shift] = [input, scale, shift].map(|input| input.into_primitive());
         let (output, mean, inverse_deviation) =
             B::normalize_last(input.clone(), scale.clone(), shift, epsilon);
-        let output = step::<B, C, _, 3>(
+        let output = record_step::<B, C, _, 3>(
             nodes,
             output,
             |_| (input, scale, mean.clone(), inverse_deviation.clone()),
@@ -363,7 +368,7 @@ impl<B: PrecisionBackend, C: CheckpointStrategy> PrecisionBackend for Autodiff<B
         let nodes = [input.node(), scale.node()];
         let (input, scale) = (input.into_primitive(), scale.into_primitive());
         let (output, inverse) = B::rms_normalize_last(input.clone(), scale.clone(), epsilon);
-        let output = step::<B, C, _, 2>(
+        let output = record_step::<B, C, _, 2>(
             nodes,
             output,
             |_| (input, scale, inverse.clone()),

@@ -14,9 +14,9 @@ use mantissa_cpu_kernels::AdamRates;
 #[cfg(feature = "cubecl")]
 use crate::output_shapes::{attention_shape, product_shape};
 use crate::{
-    composed::{self, over_rows, row},
-    convolution::{Convolution, by_unfolding},
-    dtypes::inside,
+    composed::{self, row, sum_over_rows},
+    convolution::{Convolution, convolve_by_unfolding},
+    dtypes::intermediate_dtype,
     matmul_mode::MatmulMode,
 };
 
@@ -25,8 +25,8 @@ use crate::{
 /// Methods with a body are composed of burn's operations. For 16-bit inputs they compute in f32 and round once at the end, like PyTorch's
 /// fused kernels. A backend overrides them if it has a faster implementation.
 ///
-/// With fusion, matmuls and operations with their own kernel are separate operations of the stream, which fusion does not merge. The others
-/// are split into burn's operations.
+/// With fusion, matmuls and other operations with a kernel of their own are separate operations of the stream, which fusion does not merge.
+/// All other operations are split into burn's operations.
 #[backend_extension(Flex, Autodiff, Cube: cfg(feature = "cubecl"), Fusion: cfg(feature = "cubecl"))]
 pub trait PrecisionBackend: Backend {
     /// Multiplies matrices with batching and broadcasting, shapes `[…, m, k] × […, k, n] → […, m, n]`, in the dtype of
@@ -57,7 +57,7 @@ pub trait PrecisionBackend: Backend {
         convolution: Convolution,
         mode: MatmulMode,
     ) -> FloatTensor<Self> {
-        by_unfolding::<Self>(lhs, rhs, convolution, mode)
+        convolve_by_unfolding::<Self>(lhs, rhs, convolution, mode)
     }
 
     /// Unfolds all windows of `filter` rows and columns over zero-padded channels-last images `[n, h, w, c]`, one window
@@ -72,8 +72,8 @@ pub trait PrecisionBackend: Backend {
         composed::windows::<Self>(images, filter, stride, padding)
     }
 
-    /// Computes `(x − mean) / deviation · scale + shift` of `[rows, columns]`, each of the four `[columns]` and of the same dtype as
-    /// `rows`. For 16-bit rows the four are f32, the arithmetic is f32, and the result is rounded once.
+    /// Computes `(x − mean) / deviation · scale + shift` of each column of `rows` `[rows, columns]`. The statistics are `[columns]` each,
+    /// in the dtype of `rows`. For 16-bit rows, they are f32, the arithmetic is f32, and the result is rounded once.
     #[fusion(default)]
     fn normalize_columns(
         rows: FloatTensor<Self>,
@@ -83,8 +83,8 @@ pub trait PrecisionBackend: Backend {
         shift: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         let (wide, dtype) = widen::<Self>(rows);
-        let by = [mean, deviation, scale, shift];
-        narrow::<Self>(composed::normalize_columns::<Self>(wide, by), dtype)
+        let statistics = [mean, deviation, scale, shift];
+        narrow::<Self>(composed::normalize_columns::<Self>(wide, statistics), dtype)
     }
 
     /// Computes the maximum of each element and 0.
@@ -139,8 +139,8 @@ pub trait PrecisionBackend: Backend {
         Self::float_cast(tensor, dtype)
     }
 
-    /// Rounds f32 values to the nearest ones of a layout with fewer bits, ties to even, with gradual underflow and
-    /// overflow to infinity. They are still stored as f32. A gradient passes through unchanged.
+    /// Rounds f32 values to the nearest values of a layout with fewer bits, ties to even, with gradual underflow and overflow to infinity.
+    /// The result is stored as f32. A gradient passes through unchanged.
     #[fusion(dtype = tensor, shape = tensor)]
     fn round_to_layout(tensor: FloatTensor<Self>, layout: Layout) -> FloatTensor<Self>;
 
@@ -218,9 +218,9 @@ pub trait PrecisionBackend: Backend {
     #[fusion(dtype = input, shape = input)]
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// Computes the gradient of [`PrecisionBackend::gelu_form`], from its input: `Φ(x) + x · φ(x)`, or that of the approximation,
-    /// in f32 inside for 16-bit formats. burn's own GELU is exact only in the forward pass: outside the CPU its gradient is that
-    /// of the tanh approximation, with an error of up to 10⁻³.
+    /// Computes the gradient of [`PrecisionBackend::gelu_form`] from its input, in f32 for 16-bit formats: `grad` times `Φ(x) + x ·
+    /// φ(x)`, or times the derivative of the approximation. burn's own GELU is exact only in the forward pass: outside the CPU its
+    /// gradient is that of the tanh approximation, with an error of up to 10⁻³.
     #[fusion(default)]
     fn gelu_form_backward(
         input: FloatTensor<Self>,
@@ -232,8 +232,8 @@ pub trait PrecisionBackend: Backend {
         narrow::<Self>(Self::float_mul(grad, slope), dtype)
     }
 
-    /// Computes layer norm over the last dimension with the biased variance; `scale` and `shift` are `[n]`. Also returns the mean over the last
-    /// dimension, kept as size 1, and the inverse standard deviation, which the backward pass needs; f32 for 16-bit inputs.
+    /// Computes layer norm over the last dimension with the biased variance; `scale` and `shift` are `[n]`. For the backward pass, also
+    /// returns the mean and the inverse standard deviation, with a last dimension of size 1, in f32 for 16-bit inputs.
     #[fusion(default)]
     fn normalize_last(
         input: FloatTensor<Self>,
@@ -258,7 +258,7 @@ pub trait PrecisionBackend: Backend {
         (output, mean, inverse_deviation)
     }
 
-    /// Computes the gradients of [`PrecisionBackend::normalize_last`]: of its input, its scale and its shift.
+    /// Computes the gradients of the input, the scale and the shift of [`PrecisionBackend::normalize_last`].
     #[fusion(default)]
     fn normalize_last_backward(
         input: FloatTensor<Self>,
@@ -273,7 +273,7 @@ pub trait PrecisionBackend: Backend {
         let last = rank - 1;
         let normal = Self::float_mul(Self::float_sub(input, mean), inverse_deviation.clone());
 
-        let rows = |tensor| narrow::<Self>(over_rows::<Self>(tensor, scale.shape()), scale_dtype);
+        let rows = |tensor| narrow::<Self>(sum_over_rows::<Self>(tensor, scale.shape()), scale_dtype);
         let grad_scale = rows(Self::float_mul(grad.clone(), normal.clone()));
         let grad_shift = rows(grad.clone());
 
@@ -288,8 +288,8 @@ pub trait PrecisionBackend: Backend {
         (grad_input, grad_scale, grad_shift)
     }
 
-    /// Computes root-mean-square norm over the last dimension (arXiv 1910.07467); `scale` is `[n]`. The second tensor is
-    /// for the backward pass: one over the root of the mean square, kept as size 1; f32 for 16-bit inputs.
+    /// Computes root-mean-square norm over the last dimension (arXiv 1910.07467); `scale` is `[n]`. For the backward pass, also returns
+    /// one over the root of the mean square, with a last dimension of size 1, in f32 for 16-bit inputs.
     #[fusion(default)]
     fn rms_normalize_last(
         input: FloatTensor<Self>,
@@ -317,7 +317,7 @@ pub trait PrecisionBackend: Backend {
             (widen::<Self>(input), widen::<Self>(grad), widen::<Self>(scale));
         let rank = input.shape().num_dims();
         let normal = Self::float_mul(input, inverse_rms.clone());
-        let grad_scale = over_rows::<Self>(Self::float_mul(grad.clone(), normal.clone()), scale.shape());
+        let grad_scale = sum_over_rows::<Self>(Self::float_mul(grad.clone(), normal.clone()), scale.shape());
         let grad = Self::float_mul(grad, row::<Self>(scale, rank));
         let mean_dot = Self::float_mean_dim(Self::float_mul(grad.clone(), normal.clone()), rank - 1);
         let inner = Self::float_sub(grad, Self::float_mul(normal, mean_dot));
@@ -326,7 +326,7 @@ pub trait PrecisionBackend: Backend {
     }
 
     /// Applies an Adam step and returns the new parameters and running means of gradients and squared gradients. All inputs are vectors
-    /// of one length and one dtype. They and the gradients are rounded to their dtype where PyTorch's tensors are; the factors are not
+    /// of one length. Intermediate results are rounded to the dtype of the parameters where PyTorch rounds them; the factors are not
     /// rounded.
     #[fusion(default)]
     fn adam(
@@ -342,15 +342,15 @@ pub trait PrecisionBackend: Backend {
         let [value, first, second] = [value, first, second].map(|part| widen::<Self>(part).0);
         let gradient = rounded(gradient);
 
-        let apart = Self::float_sub(gradient.clone(), first.clone());
-        let first = Self::float_add(first, Self::float_mul_scalar(apart, rates.share1.into()));
+        let difference = Self::float_sub(gradient.clone(), first.clone());
+        let first = Self::float_add(first, Self::float_mul_scalar(difference, rates.share1.into()));
         let first = rounded(first);
         let square = Self::float_mul(
             Self::float_mul_scalar(gradient.clone(), rates.share2.into()),
             gradient,
         );
-        let faded = rounded(Self::float_mul_scalar(second, rates.decay2.into()));
-        let second = rounded(Self::float_add(faded, square));
+        let decayed = rounded(Self::float_mul_scalar(second, rates.decay2.into()));
+        let second = rounded(Self::float_add(decayed, square));
 
         let root = rounded(Self::float_sqrt(second.clone()));
         let root = rounded(Self::float_div_scalar(root, rates.correction2.into()));
@@ -367,7 +367,7 @@ pub trait PrecisionBackend: Backend {
 /// Widens tensors of 16-bit formats to f32. Also returns the original dtype.
 pub(crate) fn widen<B: PrecisionBackend>(tensor: FloatTensor<B>) -> (FloatTensor<B>, DType) {
     let dtype = tensor.dtype();
-    (narrow::<B>(tensor, inside(dtype)), dtype)
+    (narrow::<B>(tensor, intermediate_dtype(dtype)), dtype)
 }
 
 /// Rounds to a dtype. Returns the tensor unchanged if it has this dtype.

@@ -10,7 +10,7 @@ use crate::{
     Compute,
     autocast::Operation,
     backend::PrecisionBackend,
-    dtypes::inside,
+    dtypes::intermediate_dtype,
     tensor_ops::{round, tensor_of, wide},
 };
 
@@ -34,7 +34,7 @@ impl Moments {
 
     /// Returns the running statistics after a batch: `momentum · batch + (1 − momentum) · self`.
     pub fn follow(self, batch: Self, momentum: f64) -> Self {
-        let mix = |own: Tensor<1>, other| own * (1.0 - momentum) + other * momentum;
+        let mix = |running: Tensor<1>, other| running * (1.0 - momentum) + other * momentum;
         Self {
             mean: mix(self.mean, batch.mean),
             variance: mix(self.variance, batch.variance),
@@ -55,7 +55,7 @@ impl Compute {
     /// standard deviation, multiplies by `scale` and adds `shift`, `[c]` each. Also returns the moments of the batch,
     /// detached from the graph, to update the running statistics.
     ///
-    /// 16-bit formats are widened to f32 inside and the result is rounded once.
+    /// 16-bit formats are computed in f32, and the result is rounded once.
     ///
     /// # Panics
     /// If a channel has fewer than two values, because their variance is undefined.
@@ -99,10 +99,10 @@ impl Compute {
     ) -> Tensor<4> {
         let [n, c, h, w] = input.dims();
         let [input] = self.cast(Operation::BatchNorm, [input]);
-        let format = inside(input.dtype());
+        let format = intermediate_dtype(input.dtype());
         let as_wide = |values: Tensor<1>| round(values, format);
         let deviation = (as_wide(running.variance.clone()) + epsilon).sqrt();
-        let by = [
+        let statistics = [
             as_wide(running.mean.clone()),
             deviation,
             as_wide(scale),
@@ -110,7 +110,7 @@ impl Compute {
         ];
         // Matmuls leave images channels-last in memory: this permutation does not copy.
         let rows = input.permute([0, 2, 3, 1]).reshape([n * h * w, c]);
-        let [mean, deviation, scale, shift] = by.map(Tensor::into_dispatch);
+        let [mean, deviation, scale, shift] = statistics.map(Tensor::into_dispatch);
         let rows = rows.into_dispatch();
         let output: Tensor<2> = tensor_of(Dispatch::normalize_columns(rows, mean, deviation, scale, shift));
         output.reshape([n, h, w, c]).permute([0, 3, 1, 2])
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scaled_momentum_over_micro_batches_decays_like_a_whole_batch() {
+    fn scaled_momentum_of_micro_batches_equals_that_of_a_whole_batch() {
         for (momentum, micro_batches) in [(0.1, 1), (0.1, 4), (0.5, 7), (1.0, 3), (0.0, 2), (1e-9, 1000)] {
             let each = micro_batch_momentum(BatchNormMomentum::Scaled, momentum, micro_batches);
             let kept = (1.0 - each).powi(micro_batches.cast_signed());
@@ -137,8 +137,8 @@ mod tests {
                 (kept - (1.0 - momentum)).abs() < 1e-12,
                 "{momentum}, {micro_batches}: {kept}"
             );
-            let kept = micro_batch_momentum(BatchNormMomentum::Keep, momentum, micro_batches);
-            assert_eq!(kept, momentum);
+            let unscaled = micro_batch_momentum(BatchNormMomentum::Keep, momentum, micro_batches);
+            assert_eq!(unscaled, momentum);
         }
         let small = micro_batch_momentum(BatchNormMomentum::Scaled, 1e-12, 4);
         assert!((small / 2.5e-13 - 1.0).abs() < 1e-9, "{small:e}");

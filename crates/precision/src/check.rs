@@ -36,7 +36,7 @@ pub fn candidates(operation: CheckedOperation, compute: &Compute) -> Vec<String>
     }
 }
 
-/// Permits only candidates that passed a check. This process never launches others.
+/// Permits only candidates that passed a check. This process never launches any other candidate.
 pub fn permit(passed: impl IntoIterator<Item = CandidateKernel>) {
     #[cfg(feature = "cubecl")]
     crate::cube::kernel_allowlist::permit(passed);
@@ -80,7 +80,7 @@ pub fn check_candidate(
 
 /// Memory layout of an operand.
 #[derive(Debug, Clone, Copy)]
-enum Stored {
+enum MemoryLayout {
     /// Row by row.
     Rows,
     /// Column by column.
@@ -100,18 +100,18 @@ struct Checker<'a> {
 
 #[cfg(feature = "cubecl")]
 impl Checker<'_> {
-    /// Returns integers that differ from call to call. Sums of up to 128 products of them are exact in the accumulator.
+    /// Returns small integers, different ones in each call. Sums of up to 128 products of them are exact in the accumulator.
     fn integers(&mut self, count: usize) -> Vec<f64> {
         // f16 represents every integer up to 2048, f32 up to 2²⁴.
-        let sums = self.compute.mode().accumulator;
-        let most = if sums == Accumulator::F16 { 3 } else { 15 };
+        let accumulator = self.compute.mode().accumulator;
+        let range = if accumulator == Accumulator::F16 { 3 } else { 15 };
         let mut next = || {
             // Knuth's MMIX generator.
             self.seed = self
                 .seed
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            ((self.seed >> 33) % most) as f64 - (most / 2) as f64
+            ((self.seed >> 33) % range) as f64 - (range / 2) as f64
         };
         (0..count).map(|_| next()).collect()
     }
@@ -121,36 +121,38 @@ impl Checker<'_> {
         Tensor::from_data(TensorData::new(values, shape), (self.device, dtype(format)))
     }
 
-    /// Compares the result of a launch with float64, rounded to the format of the result.
-    fn compare(&mut self, what: &str, result: Vec<f64>, wanted: &[f64]) {
-        let seen = self.trial.take();
-        if let Some(reason) = seen.refused.into_iter().last() {
+    /// Compares the result of a launch with the expected float64 values, rounded to the format of the result.
+    fn compare(&mut self, what: &str, result: Vec<f64>, expected: &[f64]) {
+        let log = self.trial.take();
+        if let Some(reason) = log.refused.into_iter().last() {
             self.result.refused = Some(reason);
             return;
         }
-        if seen.launched.is_empty() {
+        if log.launched.is_empty() {
             return;
         }
-        self.result.launched.extend(seen.launched);
+        self.result.launched.extend(log.launched);
         self.result.launched.sort();
         self.result.launched.dedup();
         self.result.shapes += 1;
         let format = self.compute.precision().compute();
-        let rounded = wanted.iter().map(|value| format.round(*value).value);
-        let differs = rounded.zip(&result).position(|(wanted, value)| wanted != *value);
-        let at = differs.or_else(|| (result.len() != wanted.len()).then_some(0));
+        let rounded = expected.iter().map(|value| format.round(*value).value);
+        let differs = rounded
+            .zip(&result)
+            .position(|(expected, value)| expected != *value);
+        let at = differs.or_else(|| (result.len() != expected.len()).then_some(0));
         if let Some(at) = at.filter(|_| self.result.wrong.is_none()) {
             self.result.wrong = Some(format!(
                 "{what}: value {at} of {} is {}, expected {}",
-                wanted.len(),
+                expected.len(),
                 result.get(at).copied().unwrap_or(f64::NAN),
-                format.round(wanted[at]).value
+                format.round(expected[at]).value
             ));
         }
     }
 
     fn matmuls(&mut self) -> Result<(), String> {
-        use Stored::{Columns, Heads, Rows};
+        use MemoryLayout::{Columns, Heads, Rows};
         let (even, odd) = ([2, 256, 128, 256], [3, 65, 33, 129]);
         for (shape, layouts) in [
             ([1, 64, 64, 64], [Rows, Rows]),
@@ -169,32 +171,32 @@ impl Checker<'_> {
         self.linear([128, 96, 64])
     }
 
-    fn matmul(&mut self, [batch, m, k, n]: [usize; 4], layouts: [Stored; 2]) -> Result<(), String> {
+    fn matmul(&mut self, [batch, m, k, n]: [usize; 4], layouts: [MemoryLayout; 2]) -> Result<(), String> {
         let (lhs, rhs) = (self.integers(batch * m * k), self.integers(batch * k * n));
-        let stored = |checker: &Self, values: &[f64], shape: [usize; 3], layout| {
+        let upload_as = |checker: &Self, values: &[f64], shape: [usize; 3], layout| {
             let tensor = checker.upload(values.to_vec(), shape);
             match layout {
-                Stored::Rows => tensor,
-                Stored::Columns => contiguous(tensor.swap_dims(1, 2)).swap_dims(1, 2),
-                Stored::Heads => contiguous(tensor.swap_dims(0, 1)).swap_dims(0, 1),
+                MemoryLayout::Rows => tensor,
+                MemoryLayout::Columns => contiguous(tensor.swap_dims(1, 2)).swap_dims(1, 2),
+                MemoryLayout::Heads => contiguous(tensor.swap_dims(0, 1)).swap_dims(0, 1),
             }
         };
         let product = self.compute.matmul(
-            stored(self, &lhs, [batch, m, k], layouts[0]),
-            stored(self, &rhs, [batch, k, n], layouts[1]),
+            upload_as(self, &lhs, [batch, m, k], layouts[0]),
+            upload_as(self, &rhs, [batch, k, n], layouts[1]),
         );
         let result = download(product)?;
-        let mut wanted = Vec::with_capacity(batch * m * n);
+        let mut expected = Vec::with_capacity(batch * m * n);
         for z in 0..batch {
             for i in 0..m {
-                wanted.extend((0..n).map(|j| {
+                expected.extend((0..n).map(|j| {
                     let terms = (0..k).map(|l| lhs[(z * m + i) * k + l] * rhs[(z * k + l) * n + j]);
                     terms.sum::<f64>()
                 }));
             }
         }
         let what = format!("{batch} × {m} × {k} × {n}, {:?} and {:?}", layouts[0], layouts[1]);
-        self.compare(&what.to_lowercase(), result, &wanted);
+        self.compare(&what.to_lowercase(), result, &expected);
         Ok(())
     }
 
@@ -208,8 +210,8 @@ impl Checker<'_> {
         );
         let result = download(output)?;
         let dot = |i: usize, j: usize| (0..k).map(|l| input[i * k + l] * weight[j * k + l]).sum::<f64>();
-        let wanted: Vec<f64> = (0..m * n).map(|at| dot(at / n, at % n) + bias[at % n]).collect();
-        self.compare(&format!("linear layer, {m} × {k} × {n}"), result, &wanted);
+        let expected: Vec<f64> = (0..m * n).map(|at| dot(at / n, at % n) + bias[at % n]).collect();
+        self.compare(&format!("linear layer, {m} × {k} × {n}"), result, &expected);
         Ok(())
     }
 
@@ -237,7 +239,7 @@ impl Checker<'_> {
             self.integers(o * c * filter * filter),
         );
         let gradient = self.integers(n * o * steps * steps);
-        let sums = Sums {
+        let reference = ConvolutionReference {
             shape: [n, c, edge, o, filter],
             steps,
             stride,
@@ -255,24 +257,28 @@ impl Checker<'_> {
             PADDING,
         );
         let result = download(output.clone().inner())?;
-        self.compare(&what, result, &sums.output(&images, &filters));
+        self.compare(&what, result, &reference.output(&images, &filters));
         if gradients {
-            let on_device = self.upload(gradient.clone(), [n, o, steps, steps]);
-            let on_device = round(Tensor::from_inner(on_device), output.dtype());
-            let grads = (output * on_device).sum().backward();
-            let of_images = images_on_device
+            let gradient_on_device = self.upload(gradient.clone(), [n, o, steps, steps]);
+            let gradient_on_device = round(Tensor::from_inner(gradient_on_device), output.dtype());
+            let grads = (output * gradient_on_device).sum().backward();
+            let images_grad = images_on_device
                 .grad(&grads)
                 .ok_or("the backward pass returned no gradient of the images")?;
-            let of_filters = filters_on_device
+            let filters_grad = filters_on_device
                 .grad(&grads)
                 .ok_or("the backward pass returned no gradient of the filters")?;
-            // The backward pass launches both kernels, so a rejection cannot be attributed to one of them.
-            let (of_images, of_filters) = (download(of_images)?, download(of_filters)?);
-            let wanted = [sums.images(&gradient, &filters), sums.filters(&images, &gradient)].concat();
+            // The backward pass launches the kernels of both gradients, so a rejection cannot be attributed to one of them.
+            let (images_grad, filters_grad) = (download(images_grad)?, download(filters_grad)?);
+            let expected = [
+                reference.images(&gradient, &filters),
+                reference.filters(&images, &gradient),
+            ]
+            .concat();
             self.compare(
                 &format!("gradients of {what}"),
-                [of_images, of_filters].concat(),
-                &wanted,
+                [images_grad, filters_grad].concat(),
+                &expected,
             );
         }
         Ok(())
@@ -287,33 +293,37 @@ impl Checker<'_> {
 
     /// Checks attention in which every query matches exactly one key: the result is the value of that key.
     fn attention(&mut self, [n, heads, sequence, width]: [usize; 4]) -> Result<(), String> {
-        // Score LOUD²/√width for the matching key, and 0 for all others, whose weights e⁻ˢᶜᵒʳᵉ are 0 in f32.
-        const LOUD: f64 = 64.0;
+        // The score is SCALE²/√width for the matching key and 0 for all others. The weights of the others are 0 in f32.
+        const SCALE: f64 = 64.0;
         let matrices = n * heads;
-        let chosen = |matrix: usize, query: usize| (query * 5 + matrix * 3 + 1) % sequence;
+        let matching_key = |matrix: usize, query: usize| (query * 5 + matrix * 3 + 1) % sequence;
         let mut keys = vec![0.0; matrices * sequence * width];
         let mut queries = keys.clone();
         for matrix in 0..matrices {
             for row in 0..sequence {
                 let at = (matrix * sequence + row) * width;
-                keys[at + row] = LOUD;
-                queries[at + chosen(matrix, row)] = LOUD;
+                keys[at + row] = SCALE;
+                queries[at + matching_key(matrix, row)] = SCALE;
             }
         }
         let values = self.integers(keys.len());
         let shape = [n, heads, sequence, width];
         let parts = [queries, keys, values.clone()].map(|part| self.upload(part, shape));
         let compute = self.compute.with_attention(Attention::Fused);
-        let visible = Tensor::<2, Bool>::full([n, sequence], false, self.device);
-        let result = download(compute.attention(parts, &AttentionMask::padded(&visible), 0.0))?;
-        let wanted: Vec<f64> = (0..matrices * sequence)
+        let padding = Tensor::<2, Bool>::full([n, sequence], false, self.device);
+        let result = download(compute.attention(parts, &AttentionMask::padded(&padding), 0.0))?;
+        let expected: Vec<f64> = (0..matrices * sequence)
             .flat_map(|at| {
                 let (matrix, query) = (at / sequence, at % sequence);
-                let from = (matrix * sequence + chosen(matrix, query)) * width;
+                let from = (matrix * sequence + matching_key(matrix, query)) * width;
                 values[from..from + width].to_vec()
             })
             .collect();
-        self.compare(&format!("{n} × {heads} × {sequence} × {width}"), result, &wanted);
+        self.compare(
+            &format!("{n} × {heads} × {sequence} × {width}"),
+            result,
+            &expected,
+        );
         Ok(())
     }
 }
@@ -334,7 +344,7 @@ fn download<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f64>, String> {
 
 /// Reference implementation of the three passes of a convolution, as loops.
 #[cfg(feature = "cubecl")]
-struct Sums {
+struct ConvolutionReference {
     /// Images, channels, edge of an image, filters, edge of a filter.
     shape: [usize; 5],
     steps: usize,
@@ -343,13 +353,13 @@ struct Sums {
 }
 
 #[cfg(feature = "cubecl")]
-impl Sums {
-    /// Calls `add` with the indices of output, image and filter of every term.
+impl ConvolutionReference {
+    /// Calls `add` with the index of the output value, the image value and the filter value of every term.
     fn terms(&self, mut add: impl FnMut(usize, usize, usize)) {
         let ([n, c, edge, o, filter], steps) = (self.shape, self.steps);
         for output in 0..n * o * steps * steps {
             let (x, y) = (output % steps, output / steps % steps);
-            let (of, image) = (output / (steps * steps) % o, output / (steps * steps * o));
+            let (filter_index, image) = (output / (steps * steps) % o, output / (steps * steps * o));
             for weight in 0..c * filter * filter {
                 let (b, a) = (weight % filter, weight / filter % filter);
                 let channel = weight / (filter * filter);
@@ -360,7 +370,7 @@ impl Sums {
                     && column < edge
                 {
                     let pixel = ((image * c + channel) * edge + row) * edge + column;
-                    add(output, pixel, of * c * filter * filter + weight);
+                    add(output, pixel, filter_index * c * filter * filter + weight);
                 }
             }
         }

@@ -11,29 +11,29 @@ use burn::{
 
 /// Clock that times work from an idle device to an idle device.
 ///
-/// The clock of the device is that of burn's profiling windows: on CUDA, two events on the stream that executes the
-/// work. See `docs/decisions/0023-profiling-windows.md`.
+/// The device clock is that of burn's profiling windows: on CUDA, two events on the stream that executes the work. See
+/// `docs/decisions/0023-profiling-windows.md`.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    is_devices: bool,
+    uses_device_clock: bool,
     unavailable_reason: Option<String>,
 }
 
 /// Duration of work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timed {
-    /// Seconds between start and end of the work on the clock of the device; absent if the device does not have one, or
-    /// if its time is implausible.
+    /// Seconds between start and end of the work on the device clock; absent if the device does not have a clock or the time is
+    /// implausible.
     pub device: Option<f64>,
     /// Seconds from before the work was submitted until the device was idle again.
     pub wall: f64,
 }
 
 impl Timed {
-    /// Discards the time of the device's clock if it is implausible.
+    /// Creates a duration. Discards the time of the device clock if it is implausible.
     pub fn new(device: Option<f64>, wall: f64) -> Self {
         Self {
-            device: device.and_then(|device| possible(device, wall)),
+            device: device.and_then(|device| plausible(device, wall)),
             wall,
         }
     }
@@ -43,21 +43,21 @@ impl Clock {
     /// Returns the best clock of a device.
     pub fn of(device: &Device) -> Self {
         // A driver may report a clock but fail to read it. An empty window detects this before anything is timed.
-        let works = has_clock(device).and_then(|has| {
-            let window = if has { Window::open(device)? } else { None };
+        let clock = has_clock(device).and_then(|exists| {
+            let window = if exists { Window::open(device)? } else { None };
             window.map(Window::close).transpose()?;
-            Ok(has)
+            Ok(exists)
         });
         Self {
-            is_devices: works.as_ref().is_ok_and(|has| *has),
-            unavailable_reason: works.err(),
+            uses_device_clock: clock.as_ref().is_ok_and(|exists| *exists),
+            unavailable_reason: clock.err(),
         }
     }
 
     /// Returns the wall clock, for durations of more than one piece of work.
     pub fn wall() -> Self {
         Self {
-            is_devices: false,
+            uses_device_clock: false,
             unavailable_reason: None,
         }
     }
@@ -68,8 +68,8 @@ impl Clock {
     }
 
     /// Returns true if times come from the clock of the device.
-    pub fn is_devices(&self) -> bool {
-        self.is_devices
+    pub fn uses_device_clock(&self) -> bool {
+        self.uses_device_clock
     }
 
     /// Times work on an idle device. The time includes submission: if the device is faster than the host submits, it
@@ -78,15 +78,15 @@ impl Clock {
     /// # Errors
     /// Any error that the device reports.
     pub fn time<T>(&self, device: &Device, work: impl FnOnce() -> T) -> Result<(T, Timed), String> {
-        let begun = Instant::now();
-        let window = match self.is_devices {
+        let start = Instant::now();
+        let window = match self.uses_device_clock {
             true => Window::open(device)?,
             false => None,
         };
         let result = work();
         let window = window.map(Window::close).transpose()?;
         device.sync().map_err(|error| format!("{error:?}"))?;
-        let wall = begun.elapsed().as_secs_f64();
+        let wall = start.elapsed().as_secs_f64();
         // The events are read once the device is idle, because reading takes time, too.
         let seconds = window.and_then(|window| read_sync(window.resolve()));
         let seconds = seconds.map(|ticks| ticks.duration().as_secs_f64());
@@ -141,9 +141,9 @@ impl Drop for Window<'_> {
     }
 }
 
-/// Returns a time of the device's clock if it is plausible: at most the wall time. An event ticks every half
+/// Returns the time of the device clock if it is plausible: above 0 and at most the wall time. The resolution of events is half a
 /// microsecond (CUDA driver API, `cuEventElapsedTime`).
-fn possible(device: f64, wall: f64) -> Option<f64> {
+fn plausible(device: f64, wall: f64) -> Option<f64> {
     const TICK: f64 = 0.5e-6;
     (device > 0.0 && device <= wall + TICK).then_some(device)
 }
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn an_implausible_time_is_discarded() {
-        let of = |device: f64| Timed::new(Some(device), 1e-3).device;
-        assert_eq!([0.9e-3, 1.1e-3, 0.0].map(of), [Some(0.9e-3), None, None]);
+        let device_time = |device: f64| Timed::new(Some(device), 1e-3).device;
+        assert_eq!([0.9e-3, 1.1e-3, 0.0].map(device_time), [Some(0.9e-3), None, None]);
         assert_eq!(Timed::new(None, 1e-3).device, None);
     }
 }

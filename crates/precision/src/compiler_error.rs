@@ -1,15 +1,15 @@
 //! Extraction of compiler errors from the errors that cubecl reports.
 
 /// Text that cubecl writes before the log of the compiler.
-const LOG: &str = "[Compilation Error]";
+const LOG_START: &str = "[Compilation Error]";
 
-/// Text that cubecl writes after it.
-const SOURCE: &str = "[Source]";
+/// Text that cubecl writes after the log of the compiler.
+const LOG_END: &str = "[Source]";
 
 /// Returns the first error of each compiler log in a text.
 pub(crate) fn compiler_errors(text: &str) -> Vec<String> {
-    let logs = text.split(LOG).skip(1);
-    logs.map(|log| first_error(log.split(SOURCE).next().unwrap_or(log)))
+    let logs = text.split(LOG_START).skip(1);
+    logs.map(|log| first_error(log.split(LOG_END).next().unwrap_or(log)))
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! Operations composed of burn's: the default implementations of [`PrecisionBackend`](crate::PrecisionBackend).
+//! Operations composed of burn's operations: the default implementations of [`PrecisionBackend`](crate::PrecisionBackend).
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -25,7 +25,7 @@ pub(crate) fn windows<B: Backend>(
     let [n, h, w, c] = images.shape().dims();
     let images = match padding {
         0 => images,
-        padding => spread::<B>(images, [h + 2 * padding, w + 2 * padding], [padding; 2], 1),
+        padding => dilate_and_pad::<B>(images, [h + 2 * padding, w + 2 * padding], [padding; 2], 1),
     };
     let windows = B::float_unfold(B::float_unfold(images, 1, a, stride), 2, b, stride);
     let [_, y, x, ..] = windows.shape().dims::<6>();
@@ -33,9 +33,9 @@ pub(crate) fn windows<B: Backend>(
     reshape::<B, 2>(windows, [n * y * x, a * b * c])
 }
 
-/// Writes channels-last images into a larger field of zeros, from row `top` and column `left` on, with their rows and
-/// columns `step` apart.
-pub(crate) fn spread<B: Backend>(
+/// Writes channels-last images into a field of zeros with `h` rows and `w` columns, starting at row `top` and column `left`, with `step`
+/// from one row or column to the next.
+pub(crate) fn dilate_and_pad<B: Backend>(
     images: FloatTensor<B>,
     [h, w]: [usize; 2],
     [top, left]: [usize; 2],
@@ -51,14 +51,18 @@ pub(crate) fn spread<B: Backend>(
 }
 
 /// Normalizes columns of `[rows, columns]` by mean, deviation, scale and shift, all of the same dtype.
-pub(crate) fn normalize_columns<B: Backend>(rows: FloatTensor<B>, by: [FloatTensor<B>; 4]) -> FloatTensor<B> {
+pub(crate) fn normalize_columns<B: Backend>(
+    rows: FloatTensor<B>,
+    statistics: [FloatTensor<B>; 4],
+) -> FloatTensor<B> {
     let [_, columns] = rows.shape().dims();
-    let [mean, deviation, scale, shift] = by.map(|values| B::float_reshape(values, Shape::new([1, columns])));
+    let [mean, deviation, scale, shift] =
+        statistics.map(|values| B::float_reshape(values, Shape::new([1, columns])));
     let normal = B::float_div(B::float_sub(rows, mean), deviation);
     B::float_add(B::float_mul(normal, scale), shift)
 }
 
-/// Rotates pairs of elements by their angles, in the format of the angles.
+/// Rotates pairs of elements, as [`PrecisionBackend::rotate`](crate::PrecisionBackend::rotate) does, in the format of the angles.
 pub(crate) fn rotate<B: Backend>(
     input: FloatTensor<B>,
     cosine: FloatTensor<B>,
@@ -68,26 +72,26 @@ pub(crate) fn rotate<B: Backend>(
     let [n, heads, sequence, width] = input.shape().dims();
     let half = width / 2;
     // The two elements of a pair are in a separate dimension: the last or the second to last.
-    let (split, of_pair) = match interleaved {
+    let (split, pair_dim) = match interleaved {
         true => ([n, heads, sequence, half, 2], 4),
         false => ([n, heads, sequence, 2, half], 3),
     };
     let pairs = B::float_reshape(input, Shape::new(split));
-    let [first, second] = [0, 1].map(|place| {
-        let mut slices = vec![Slice::from(..); of_pair + 1];
-        slices[of_pair] = Slice::from(place..place + 1);
+    let [first, second] = [0, 1].map(|index| {
+        let mut slices = vec![Slice::from(..); pair_dim + 1];
+        slices[pair_dim] = Slice::from(index..index + 1);
         let part = B::float_slice(pairs.clone(), &slices);
         B::float_reshape(part, Shape::new([n, heads, sequence, half]))
     });
-    let times = |part: &FloatTensor<B>, by: &FloatTensor<B>| B::float_mul(part.clone(), by.clone());
-    let turned = [
+    let times = |part: &FloatTensor<B>, angles: &FloatTensor<B>| B::float_mul(part.clone(), angles.clone());
+    let rotated = [
         B::float_sub(times(&first, &cosine), times(&second, &sine)),
         B::float_add(times(&second, &cosine), times(&first, &sine)),
     ];
-    let mut of_one = split;
-    of_one[of_pair] = 1;
-    let turned = turned.map(|part| B::float_reshape(part, Shape::new(of_one)));
-    let pairs = B::float_cat(turned.to_vec(), of_pair);
+    let mut part_shape = split;
+    part_shape[pair_dim] = 1;
+    let rotated = rotated.map(|part| B::float_reshape(part, Shape::new(part_shape)));
+    let pairs = B::float_cat(rotated.to_vec(), pair_dim);
     B::float_reshape(pairs, Shape::new([n, heads, sequence, width]))
 }
 
@@ -130,14 +134,14 @@ fn exact_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
 
 fn tanh_slope<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     let tanh = inner_tanh::<B>(x.clone());
-    let falling = B::float_mul(tanh.clone(), tanh.clone());
-    let falling = B::float_add_scalar(B::float_neg(falling), 1.0.into());
+    let tanh_square = B::float_mul(tanh.clone(), tanh.clone());
+    let tanh_derivative = B::float_add_scalar(B::float_neg(tanh_square), 1.0.into());
     let square = B::float_mul(x.clone(), x.clone());
     let inner = B::float_mul_scalar(square, (3.0 * Gelu::TANH_LINE * Gelu::TANH_CUBE).into());
     let inner = B::float_mul(x, B::float_add_scalar(inner, Gelu::TANH_LINE.into()));
     let sum = B::float_add(
         B::float_add_scalar(tanh, 1.0.into()),
-        B::float_mul(inner, falling),
+        B::float_mul(inner, tanh_derivative),
     );
     B::float_mul_scalar(sum, 0.5.into())
 }
@@ -148,8 +152,8 @@ fn normal_distribution<B: Backend>(x: FloatTensor<B>) -> FloatTensor<B> {
     B::float_mul_scalar(B::float_add_scalar(erf, 1.0.into()), 0.5.into())
 }
 
-/// Sums over all rows, to `[n]`.
-pub(crate) fn over_rows<B: Backend>(tensor: FloatTensor<B>, row: Shape) -> FloatTensor<B> {
+/// Sums over all dimensions but the last, to `[n]`.
+pub(crate) fn sum_over_rows<B: Backend>(tensor: FloatTensor<B>, row: Shape) -> FloatTensor<B> {
     let n = row.num_elements();
     let count = tensor.shape().num_elements() / n;
     let sum = B::float_sum_dim(B::float_reshape(tensor, Shape::new([count, n])), 0);

@@ -40,7 +40,7 @@ pub struct Compute {
     precision: Precision,
     mode: MatmulMode,
     attention: Attention,
-    emulated: Option<Layout>,
+    emulated_layout: Option<Layout>,
 }
 
 impl From<Precision> for Compute {
@@ -51,7 +51,7 @@ impl From<Precision> for Compute {
 }
 
 impl Compute {
-    /// Returns the operations for values of the three axes that define the arithmetic of matmuls.
+    /// Returns the operations for a precision, a matmul precision and an accumulator.
     pub fn new(precision: Precision, matmul: MatmulPrecision, accumulator: Accumulator) -> Self {
         Self {
             precision,
@@ -61,7 +61,7 @@ impl Compute {
                 unrounded: false,
             },
             attention: Attention::Math,
-            emulated: None,
+            emulated_layout: None,
         }
     }
 
@@ -70,10 +70,10 @@ impl Compute {
         Self { attention, ..self }
     }
 
-    /// Returns the same operations, with operands and results of matmuls rounded to a layout if they are f32.
+    /// Returns the same operations, with the f32 operands and results of matmuls rounded to a layout.
     pub fn emulating(self, layout: Layout) -> Self {
         Self {
-            emulated: Some(layout),
+            emulated_layout: Some(layout),
             ..self
         }
     }
@@ -99,7 +99,7 @@ impl Compute {
         self.precision
     }
 
-    /// Returns the operations for a layer that a mixed setting keeps in f32: its matmuls are those of `32-true`.
+    /// Returns the operations for a layer that a mixed setting keeps in f32: those of `32-true`.
     pub fn in_f32(self) -> Self {
         let precision = if self.precision.is_mixed() {
             Precision::True32
@@ -108,14 +108,14 @@ impl Compute {
         };
         Self {
             precision,
-            emulated: None,
+            emulated_layout: None,
             ..self
         }
     }
 
     /// Rounds the result of a matmul, or of the operation that follows it, to the emulated layout if there is one.
-    fn emulated<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
-        match self.emulated {
+    fn round_to_emulated<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
+        match self.emulated_layout {
             Some(layout) if tensor.dtype() == DType::F32 => {
                 tensor_of(Dispatch::round_to_layout(primitive(tensor), layout))
             }
@@ -123,15 +123,14 @@ impl Compute {
         }
     }
 
-    /// Casts a tensor to the input format of operations of class [`OpClass::Lower`], that of matmuls.
+    /// Casts a tensor to the input format of operations of class [`OpClass::Lower`], the format of matmuls.
     pub fn operand<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         let [tensor] = self.cast_as(OpClass::Lower, [tensor]);
         tensor
     }
 
-    /// Casts a tensor to the input format of operations of class [`OpClass::Full`], that of the parameters. Use it for
-    /// computations that have no method here: linear algebra such as decompositions and solvers, pre- and
-    /// postprocessing.
+    /// Casts a tensor to the input format of operations of class [`OpClass::Full`], the format of the parameters. Use this for
+    /// computations without a method of [`Compute`]: linear algebra such as decompositions and solvers, pre- and postprocessing.
     pub fn full<const D: usize>(&self, tensor: Tensor<D>) -> Tensor<D> {
         let [tensor] = self.cast_as(OpClass::Full, [tensor]);
         tensor
@@ -155,7 +154,7 @@ impl Compute {
         let dtype = class.dtype(self.precision, &inputs.each_ref().map(Tensor::dtype));
         let rounded = inputs.map(|input| round(input, dtype));
         match class {
-            OpClass::Lower => rounded.map(|input| self.emulated(input)),
+            OpClass::Lower => rounded.map(|input| self.round_to_emulated(input)),
             _ => rounded,
         }
     }

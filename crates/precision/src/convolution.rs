@@ -1,8 +1,8 @@
 //! Convolution as a matmul of unfolded windows, computed with the arithmetic of the controlled matmul.
 //!
-//! burn's own convolution chooses TF32 by itself, and its strict variant is not strict in the backward pass. Here the
-//! output and both gradients of a layer are one matmul each: positions × window, times window × channels. Images are
-//! stored channels-last, the layout in which these matmuls write them.
+//! burn's own convolution chooses TF32 by itself, and its strict variant is not strict in the backward pass. Here, the output and both
+//! gradients of a layer are one matmul each, of unfolded windows `[positions, window]` with filters `[window, channels]`. Images are stored
+//! channels-last, the layout in which these matmuls write them.
 
 use burn::{
     backend::{Backend, TensorMetadata, tensor::FloatTensor},
@@ -12,18 +12,17 @@ use burn::{
 use crate::{
     MatmulMode,
     backend::{PrecisionBackend, narrow, widen},
-    composed::{reshape, spread},
+    composed::{dilate_and_pad, reshape},
 };
 
 /// Maximum bytes of unfolded windows at a time; larger batches are split. Windows of 3 × 3 repeat each value nine times,
 /// which would be most of a network's memory.
-const UNFOLDED_BYTES: usize = 64 << 20;
+const MAX_UNFOLDED_BYTES: usize = 64 << 20;
 
-/// One of the three computations of a convolution layer, with its stride and padding. Filters are not dilated, and read
-/// all channels.
+/// One of the three passes of a convolution layer, with stride and padding. Filters are not dilated and read all channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Convolution {
-    /// Output or gradient that is computed.
+    /// Result that is computed: the output or a gradient.
     pub pass: Pass,
     /// Rows and columns from one window to the next.
     pub stride: usize,
@@ -31,15 +30,15 @@ pub struct Convolution {
     pub padding: usize,
 }
 
-/// The three computations of a convolution layer with images `[n, c, h, w]`, filters `[o, c, a, b]` and output `[n, o,
+/// Passes of a convolution layer with images `[n, c, h, w]`, filters `[o, c, a, b]` and output `[n, o,
 /// y, x]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pass {
     /// Output, from images and filters.
     Forward,
-    /// Gradient of the images, with their `[h, w]`, from the gradient of the output and filters.
+    /// Gradient of the images, from the gradient of the output and the filters. Contains the size `[h, w]` of the images.
     Images([usize; 2]),
-    /// Gradient of the filters, with their `[a, b]`, from images and the gradient of the output.
+    /// Gradient of the filters, from the images and the gradient of the output. Contains the size `[a, b]` of the filters.
     Filters([usize; 2]),
 }
 
@@ -55,14 +54,14 @@ impl Convolution {
         })
     }
 
-    /// Returns another computation of the same layer.
+    /// Returns another pass of the same layer.
     pub(crate) fn with(self, pass: Pass) -> Self {
         Self { pass, ..self }
     }
 }
 
 /// Computes a convolution pass with the controlled matmul.
-pub(crate) fn by_unfolding<B: PrecisionBackend>(
+pub(crate) fn convolve_by_unfolding<B: PrecisionBackend>(
     lhs: FloatTensor<B>,
     rhs: FloatTensor<B>,
     convolution: Convolution,
@@ -74,28 +73,28 @@ pub(crate) fn by_unfolding<B: PrecisionBackend>(
         ..mode
     };
     let dtype = lhs.dtype();
-    let product = |a, b| B::controlled_matmul(a, b, mode);
-    let product = by_products::<B>(
+    let matmul = |a, b| B::controlled_matmul(a, b, mode);
+    let result = convolve_with::<B>(
         lhs,
         rhs,
         convolution,
-        product,
+        matmul,
         |images, filter, stride, padding, filters| {
-            of_windows::<B>(images, filter, stride, padding, filters, product)
+            multiply_windows::<B>(images, filter, stride, padding, filters, matmul)
         },
     );
-    narrow::<B>(product, dtype)
+    narrow::<B>(result, dtype)
 }
 
-/// Computes a convolution pass with a given matmul, and a given product of all windows of channels-last images `[n, h, w, c]` with filters `[a ·
-/// b · c, o]`. The latter also receives the edges of the filters, the stride and the padding, and returns `[n · y · x, o]`. The result has the
-/// dtype that these functions return, or f32 if it was summed in parts. The caller rounds it.
-pub(crate) fn by_products<B: PrecisionBackend>(
+/// Computes a convolution pass with two functions: `matmul`, and `multiply_windows`, which multiplies all windows of channels-last images
+/// `[n, h, w, c]` with filters `[a · b · c, o]`. `multiply_windows` also receives the edges of the filters, the stride and the padding, and
+/// returns `[n · y · x, o]`. The result is not rounded: it has the dtype that these functions return, or f32 if it was summed in parts.
+pub(crate) fn convolve_with<B: PrecisionBackend>(
     lhs: FloatTensor<B>,
     rhs: FloatTensor<B>,
     convolution: Convolution,
-    product: impl Fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
-    of_windows: impl Fn(FloatTensor<B>, [usize; 2], usize, usize, FloatTensor<B>) -> FloatTensor<B>,
+    matmul: impl Fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
+    multiply_windows: impl Fn(FloatTensor<B>, [usize; 2], usize, usize, FloatTensor<B>) -> FloatTensor<B>,
 ) -> FloatTensor<B> {
     let shape = convolution.shape(&lhs.shape(), &rhs.shape());
     if lhs.shape().num_elements() == 0 || rhs.shape().num_elements() == 0 {
@@ -110,31 +109,31 @@ pub(crate) fn by_products<B: PrecisionBackend>(
         Pass::Forward => {
             let [o, c, a, b] = rhs.shape().dims();
             let filters = reshape::<B, 2>(B::float_permute(rhs, &[2, 3, 1, 0]), [a * b * c, o]);
-            of_windows(channels_last::<B>(lhs), [a, b], stride, padding, filters)
+            multiply_windows(channels_last::<B>(lhs), [a, b], stride, padding, filters)
         }
         Pass::Images([h, w]) => {
-            // The gradient of the images is a convolution of the output's gradient, spread out by the stride, with the
+            // The gradient of the images is a convolution of the output's gradient, dilated by the stride, with the
             // filters rotated by 180°.
             let [o, c, a, b] = rhs.shape().dims();
-            let turned = B::float_permute(B::float_flip(rhs, &[2, 3]), &[2, 3, 0, 1]);
-            let filters = reshape::<B, 2>(turned, [a * b * o, c]);
+            let rotated = B::float_permute(B::float_flip(rhs, &[2, 3]), &[2, 3, 0, 1]);
+            let filters = reshape::<B, 2>(rotated, [a * b * o, c]);
             let (top, left) = (a - 1 - padding, b - 1 - padding);
             let grad = channels_last::<B>(lhs);
-            let grad = spread::<B>(grad, [h + a - 1, w + b - 1], [top, left], stride);
-            of_windows(grad, [a, b], 1, 0, filters)
+            let grad = dilate_and_pad::<B>(grad, [h + a - 1, w + b - 1], [top, left], stride);
+            multiply_windows(grad, [a, b], 1, 0, filters)
         }
         Pass::Filters([a, b]) => {
             let [_, o, y, x] = rhs.shape().dims();
             let (images, grad) = (channels_last::<B>(lhs), channels_last::<B>(rhs));
             let [.., c] = images.shape().dims::<4>();
-            let part = images_at_a_time::<B>(&images, y * x * a * b);
+            let part = images_per_part::<B>(&images, y * x * a * b);
             let sum = parts::<B>(images, part)
                 .zip(parts::<B>(grad, part))
                 .map(|(images, grad)| {
                     let [count, ..] = grad.shape().dims::<4>();
                     let windows = unfold::<B>(images, [a, b], stride, padding);
                     let grad = reshape::<B, 2>(grad, [count * y * x, o]);
-                    product(B::float_transpose(windows), grad)
+                    matmul(B::float_transpose(windows), grad)
                 })
                 .reduce(|sum, part| B::float_add(widen::<B>(sum).0, widen::<B>(part).0))
                 .expect("the batch is not empty");
@@ -159,34 +158,35 @@ fn parts<B: Backend>(images: FloatTensor<B>, part: usize) -> impl Iterator<Item 
     })
 }
 
-/// Returns the number of images whose windows fit into [`UNFOLDED_BYTES`], at least one.
-fn images_at_a_time<B: Backend>(images: &FloatTensor<B>, values: usize) -> usize {
+/// Returns the number of images whose windows fit into [`MAX_UNFOLDED_BYTES`], at least one. `values` is the number of window values per
+/// image and channel.
+fn images_per_part<B: Backend>(images: &FloatTensor<B>, values: usize) -> usize {
     let [n, _, _, c] = images.shape().dims();
     let bytes = values * c * images.dtype().size();
-    (UNFOLDED_BYTES / bytes.max(1)).clamp(1, n.max(1))
+    (MAX_UNFOLDED_BYTES / bytes.max(1)).clamp(1, n.max(1))
 }
 
-/// Multiplies all windows with the filters, unfolding some images at a time.
-pub(crate) fn of_windows<B: PrecisionBackend>(
+/// Unfolds the windows of some images at a time, and multiplies them with the filters.
+pub(crate) fn multiply_windows<B: PrecisionBackend>(
     images: FloatTensor<B>,
     filter: [usize; 2],
     stride: usize,
     padding: usize,
     filters: FloatTensor<B>,
-    product: impl Fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
+    matmul: impl Fn(FloatTensor<B>, FloatTensor<B>) -> FloatTensor<B>,
 ) -> FloatTensor<B> {
     let [_, h, w, _] = images.shape().dims();
     let steps = |image: usize, filter: usize| (image + 2 * padding - filter) / stride + 1;
     let values = steps(h, filter[0]) * steps(w, filter[1]) * filter[0] * filter[1];
-    let part = images_at_a_time::<B>(&images, values);
+    let part = images_per_part::<B>(&images, values);
     let multiply = |images| {
         let windows = unfold::<B>(images, filter, stride, padding);
-        product(windows, filters.clone())
+        matmul(windows, filters.clone())
     };
-    let mut products: Vec<_> = parts::<B>(images, part).map(multiply).collect();
-    match products.len() {
-        1 => products.remove(0),
-        _ => B::float_cat(products, 0),
+    let mut results: Vec<_> = parts::<B>(images, part).map(multiply).collect();
+    match results.len() {
+        1 => results.remove(0),
+        _ => B::float_cat(results, 0),
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_sum_over_the_batch_are_not_rounded_before_they_are_added() {
+    fn partial_sums_over_the_batch_are_not_rounded() {
         // Windows of 36 images fit into a part. A filter value at an edge is multiplied with 39 × 40 ones in each of 40
         // images.
         let ones = |shape: [usize; 4]| {
@@ -234,8 +234,12 @@ mod tests {
             unrounded: false,
         };
         let (images, gradient) = (ones([40, 64, 40, 40]), ones([40, 1, 40, 40]));
-        let gradient =
-            Tensor::<4>::from_primitive::<Flex>(by_unfolding::<Flex>(images, gradient, convolution, mode));
+        let gradient = Tensor::<4>::from_primitive::<Flex>(convolve_by_unfolding::<Flex>(
+            images,
+            gradient,
+            convolution,
+            mode,
+        ));
         assert_eq!(gradient.dtype(), DType::BF16);
         let data = gradient.into_data();
         // bf16 represents only multiples of 256 there: 62400 rounds to 62464. Rounding each part would give 62208.
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_f32_gradient_is_not_rounded_to_the_format_of_its_factors() {
+    fn f32_gradients_are_not_rounded_to_the_operand_format() {
         let ones = |shape: [usize; 4]| {
             let ones = Tensor::<4>::ones(shape, &Device::flex());
             ones.try_into_primitive::<Flex>().unwrap()

@@ -4,20 +4,20 @@ use crate::{Compute, clock::Timed};
 
 /// Matmul by cuBLASLt in the arithmetic of a setting, with its own stream and device memory.
 #[derive(Debug)]
-pub struct CublasMatmul(inner::Product);
+pub struct CublasMatmul(inner::Matmul);
 
 /// Operands of a matmul, on the device.
 #[derive(Debug)]
 pub struct CublasOperands(inner::Operands);
 
 impl CublasMatmul {
-    /// Prepares the product of `[m, k]` and `[k, n]`. Operands and result are stored row by row in the format that the setting computes
-    /// in. Returns `None` if the library is not found, or if `MANTISSA_WITHOUT` names `cublas`.
+    /// Prepares the matmul of `[m, k]` and `[k, n]`. Operands and result are stored row by row, in the compute format of the setting.
+    /// Returns `None` if the library is not found, or if `MANTISSA_WITHOUT` names `cublas`.
     ///
     /// # Errors
     /// Any error that the driver or the library reports.
     pub fn find(compute: &Compute, [m, n, k]: [usize; 3]) -> Option<Result<Self, String>> {
-        inner::Product::find(compute, [m, n, k]).map(|product| product.map(Self))
+        inner::Matmul::find(compute, [m, n, k]).map(|product| product.map(Self))
     }
 
     /// Returns the version of the library, e.g. `13.1.0`.
@@ -55,12 +55,12 @@ mod inner {
     use crate::{Compute, clock::Timed};
 
     #[derive(Debug)]
-    pub(super) enum Product {}
+    pub(super) enum Matmul {}
 
     #[derive(Debug)]
     pub(super) enum Operands {}
 
-    impl Product {
+    impl Matmul {
         pub(super) fn find(_: &Compute, _: [usize; 3]) -> Option<Result<Self, String>> {
             None
         }
@@ -114,7 +114,7 @@ mod inner {
     }
 
     impl Arithmetic {
-        fn of(compute: &Compute) -> Self {
+        fn from_compute(compute: &Compute) -> Self {
             use sys::{cublasComputeType_t as Type, cudaDataType_t as Data};
 
             let mode = compute.mode();
@@ -156,7 +156,7 @@ mod inner {
     }
 
     #[derive(Debug)]
-    pub(super) struct Product {
+    pub(super) struct Matmul {
         library: Library,
         algorithm: sys::cublasLtMatmulAlgo_t,
         format: Format,
@@ -246,33 +246,33 @@ mod inner {
         }
     }
 
-    impl Product {
+    impl Matmul {
         pub(super) fn find(compute: &Compute, shape: [usize; 3]) -> Option<Result<Self, String>> {
             // SAFETY: loads the library by name.
             let found =
-                crate::cube::kernel_allowlist::is_wanted("cublas") && unsafe { sys::is_culib_present() };
-            found.then(|| Self::new(&Arithmetic::of(compute), shape))
+                crate::cube::kernel_allowlist::is_enabled("cublas") && unsafe { sys::is_culib_present() };
+            found.then(|| Self::new(&Arithmetic::from_compute(compute), shape))
         }
 
         fn new(arithmetic: &Arithmetic, shape: [usize; 3]) -> Result<Self, String> {
-            let context = CudaContext::new(0).map_err(driver)?;
-            let stream = context.new_stream().map_err(driver)?;
+            let context = CudaContext::new(0).map_err(driver_error)?;
+            let stream = context.new_stream().map_err(driver_error)?;
             let event = || {
                 context
                     .new_event(Some(CUevent_flags::CU_EVENT_DEFAULT))
-                    .map_err(driver)
+                    .map_err(driver_error)
             };
-            let library = Library::new(arithmetic, shape).map_err(of_library)?;
+            let library = Library::new(arithmetic, shape).map_err(library_error)?;
             let [m, n, _] = shape;
             let bytes = m * n * arithmetic.stored.storage_bytes() as usize;
             Ok(Self {
-                algorithm: library.algorithm().map_err(of_library)?,
+                algorithm: library.algorithm().map_err(library_error)?,
                 library,
                 format: arithmetic.stored,
                 factors: [arithmetic.factor(1.0), arithmetic.factor(0.0)],
                 shape,
-                result: stream.alloc_zeros(bytes).map_err(driver)?,
-                workspace: stream.alloc_zeros(WORKSPACE_BYTES).map_err(driver)?,
+                result: stream.alloc_zeros(bytes).map_err(driver_error)?,
+                workspace: stream.alloc_zeros(WORKSPACE_BYTES).map_err(driver_error)?,
                 events: [event()?, event()?],
                 stream,
             })
@@ -289,22 +289,22 @@ mod inner {
             let copy = |values: &[f64], rows, columns| {
                 let data =
                     TensorData::new(values.to_vec(), [rows, columns]).convert_dtype(dtype(self.format));
-                self.stream.clone_htod(data.as_bytes()).map_err(driver)
+                self.stream.clone_htod(data.as_bytes()).map_err(driver_error)
             };
             let operands = Operands {
                 lhs: copy(lhs, m, k)?,
                 rhs: copy(rhs, k, n)?,
             };
-            self.stream.synchronize().map_err(driver)?;
+            self.stream.synchronize().map_err(driver_error)?;
             Ok(operands)
         }
 
         pub(super) fn time(&mut self, operands: &Operands) -> Result<Timed, String> {
-            let begun = Instant::now();
+            let begin = Instant::now();
             let stream = &self.stream;
             let [start, end] = &self.events;
             let [rhs_layout, lhs_layout, layout] = self.library.layouts;
-            start.record(stream).map_err(driver)?;
+            start.record(stream).map_err(driver_error)?;
             {
                 let (rhs, _rhs) = operands.rhs.device_ptr(stream);
                 let (lhs, _lhs) = operands.lhs.device_ptr(stream);
@@ -331,19 +331,19 @@ mod inner {
                         stream.cu_stream().cast(),
                     )
                 }
-                .map_err(of_library)?;
+                .map_err(library_error)?;
             }
-            end.record(stream).map_err(driver)?;
-            stream.synchronize().map_err(driver)?;
-            let wall = begun.elapsed().as_secs_f64();
-            let milliseconds = start.elapsed_ms(end).map_err(driver)?;
+            end.record(stream).map_err(driver_error)?;
+            stream.synchronize().map_err(driver_error)?;
+            let wall = begin.elapsed().as_secs_f64();
+            let milliseconds = start.elapsed_ms(end).map_err(driver_error)?;
             Ok(Timed::new(Some(f64::from(milliseconds) * 1e-3), wall))
         }
 
         pub(super) fn result(&self) -> Result<Vec<f64>, String> {
             let [m, n, _] = self.shape;
-            let bytes = self.stream.clone_dtoh(&self.result).map_err(driver)?;
-            self.stream.synchronize().map_err(driver)?;
+            let bytes = self.stream.clone_dtoh(&self.result).map_err(driver_error)?;
+            self.stream.synchronize().map_err(driver_error)?;
             let data = TensorData::from_bytes(
                 Bytes::from_bytes_vec(bytes),
                 Shape::new([m, n]),
@@ -353,11 +353,11 @@ mod inner {
         }
     }
 
-    fn driver(error: cudarc::driver::DriverError) -> String {
+    fn driver_error(error: cudarc::driver::DriverError) -> String {
         format!("CUDA driver error: {error}")
     }
 
-    fn of_library(error: cublas::CublasError) -> String {
+    fn library_error(error: cublas::CublasError) -> String {
         format!("cuBLASLt error: {error}")
     }
 }

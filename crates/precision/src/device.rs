@@ -1,4 +1,4 @@
-//! Detection of available devices and their capabilities, without panics from the layers below.
+//! Detection of available devices and their capabilities. Avoids or catches the panics of burn and cubecl.
 
 use std::sync::OnceLock;
 
@@ -20,9 +20,11 @@ pub fn open(backend: Backend, fusion: bool) -> Device {
     match backend {
         Backend::Flex => Device::flex(),
         #[cfg(feature = "cuda")]
-        Backend::Cuda => fused(fusion, || Device::cuda(0)),
+        Backend::Cuda => open_with_fusion(fusion, || Device::cuda(0)),
         #[cfg(feature = "vulkan")]
-        Backend::Vulkan => fused(fusion, || Device::vulkan(burn::tensor::DeviceKind::DefaultDevice)),
+        Backend::Vulkan => {
+            open_with_fusion(fusion, || Device::vulkan(burn::tensor::DeviceKind::DefaultDevice))
+        }
         #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
         backend => unreachable!("`{backend}` is not available in this build"),
     }
@@ -30,11 +32,11 @@ pub fn open(backend: Backend, fusion: bool) -> Device {
 
 /// Opens a device with fusion enabled or disabled.
 #[cfg(feature = "cubecl")]
-fn fused(fusion: bool, device: impl FnOnce() -> Device) -> Device {
+fn open_with_fusion(fusion: bool, device: impl FnOnce() -> Device) -> Device {
     use burn_cubecl::fusion as registry;
 
-    static CHOICE: OnceLock<bool> = OnceLock::new();
-    let chosen = *CHOICE.get_or_init(|| {
+    static FUSION: OnceLock<bool> = OnceLock::new();
+    let active = *FUSION.get_or_init(|| {
         if !fusion {
             for name in registry::BUILTIN_NAMES {
                 registry::remove(name).expect("fusion is configured before the first operation");
@@ -42,12 +44,12 @@ fn fused(fusion: bool, device: impl FnOnce() -> Device) -> Device {
         }
         fusion
     });
-    assert_eq!(chosen, fusion, "fusion cannot change within a process");
+    assert_eq!(active, fusion, "fusion cannot change within a process");
     device()
 }
 
-/// Runs work whose kernels are compiled and tuned, but not launched. Results are undefined. Also returns the compiler's error for the
-/// last kernel that failed to compile, which is not reported anywhere else if the kernel is not launched.
+/// Runs work in which kernels are compiled and tuned, but not launched. Results are undefined. Also returns the compiler error of the last
+/// kernel that failed to compile. Without a launch, it is not reported anywhere else.
 pub fn compile_only<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Option<String>) {
     // A profiling window becomes invalid if a kernel fails to compile.
     let window = Window::open(device).ok().flatten();
@@ -172,9 +174,9 @@ pub fn format_support(backend: Backend) -> Vec<(Format, Support)> {
         Backend::Flex if matches!(format, Format::F64 | Format::F32) => Support::Native,
         Backend::Flex => Support::Emulated,
         #[cfg(feature = "cuda")]
-        Backend::Cuda => on_device(&cubecl::Device::Cuda(Default::default()), format),
+        Backend::Cuda => gpu_support(&cubecl::Device::Cuda(Default::default()), format),
         #[cfg(feature = "vulkan")]
-        Backend::Vulkan => on_device(&vulkan::device(), format),
+        Backend::Vulkan => gpu_support(&vulkan::device(), format),
         #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
         _ => Support::Absent,
     };
@@ -193,7 +195,7 @@ pub fn supports(format: Format, device: &Device) -> bool {
 }
 
 #[cfg(feature = "cubecl")]
-fn on_device(device: &cubecl::Device, format: Format) -> Support {
+fn gpu_support(device: &cubecl::Device, format: Format) -> Support {
     let native = match format {
         // TF32 exists only inside matrix units and is not a storage format of any device.
         Format::Tf32 => crate::cube::multiplies_tf32(device),
@@ -210,9 +212,9 @@ fn on_device(device: &cubecl::Device, format: Format) -> Support {
 mod cuda {
     use cudarc::driver::result;
 
-    /// Looks for each library first, because burn's own `device_count` panics if one is missing.
+    /// Checks that each library is present before it is used, because burn's `device_count` panics if one is missing.
     pub(super) fn available() -> Result<(), String> {
-        // SAFETY: both load a library by name and unload it, and affect nothing else in the process.
+        // SAFETY: both functions load a library by name and unload it, and affect nothing else in the process.
         #[expect(unsafe_code, reason = "cudarc declares its library lookup as unsafe")]
         let (driver, compiler) = unsafe {
             (
@@ -231,7 +233,7 @@ mod cuda {
         if !compiler {
             return Err("cannot find the CUDA run-time compiler (libnvrtc): add the `lib64` folder of the CUDA toolkit to `LD_LIBRARY_PATH`".into());
         }
-        crate::toolkit::usable()
+        crate::toolkit::check_toolkit()
     }
 
     /// Returns the first device that the driver lists, without creating a context, which would allocate memory on it.

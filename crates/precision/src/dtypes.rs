@@ -1,4 +1,4 @@
-//! burn's dtypes of formats and of intermediate results.
+//! Dtypes for formats and for intermediate results.
 
 use burn::tensor::DType;
 use mantissa_core::Format;
@@ -14,7 +14,7 @@ pub const fn dtype(format: Format) -> DType {
 }
 
 /// Returns the dtype for intermediate results of an operation on inputs of this dtype: f32 for 16-bit formats.
-pub(crate) fn inside(dtype: DType) -> DType {
+pub(crate) fn intermediate_dtype(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
         dtype => dtype,

@@ -1,4 +1,4 @@
-//! The running sum of gradients over the micro-batches of one optimizer step.
+//! Sum of gradients over the micro-batches of one optimizer step.
 
 use burn::tensor::{Gradients, Tensor};
 use mantissa_core::Format;
@@ -6,13 +6,13 @@ use mantissa_core::Format;
 use crate::{
     Tracked,
     dtypes::dtype,
-    tensor_ops::{round, total, wide},
+    tensor_ops::{ordered_sum, round, wide},
 };
 
 /// Sum of gradients, one vector per parameter.
 ///
-/// Gradients in 16-bit formats are summed in f32 (f64 stays f64). burn's accumulator sums in the format of the
-/// gradients, and loses the contributions of small micro-batches.
+/// Gradients in 16-bit formats are summed in f32 (f64 stays f64). burn's accumulator sums in the format of the gradients, and thereby loses
+/// the contributions of small micro-batches.
 ///
 /// ```
 /// use mantissa_precision::{GradientSum, ParameterSet, Precision};
@@ -80,22 +80,22 @@ impl GradientSum {
         }
     }
 
-    /// Scales the sums down to a joint norm of at most `most`, like PyTorch's `clip_grad_norm_` with the factor `most /
-    /// (norm + 10⁻⁶)`. Loss scales must be divided out before. Does not read from the device.
+    /// Scales the sums down to a joint norm of at most `max_norm`, like PyTorch's `clip_grad_norm_`: by the factor
+    /// `max_norm / (norm + 10⁻⁶)`. Divide by the loss scale before. Does not read from the device.
     ///
     /// Returns the norm before clipping as a vector of one element, or `None` without gradients.
-    pub fn clip(&mut self, most: f64) -> Option<Tensor<1>> {
+    pub fn clip(&mut self, max_norm: f64) -> Option<Tensor<1>> {
         let squares = self
             .sums
             .iter()
             .flatten()
-            .map(|sum| total(sum.clone() * sum.clone()));
+            .map(|sum| ordered_sum(sum.clone() * sum.clone()));
         let norm = squares.reduce(|a, b| a + b)?.sqrt();
         let factor = norm
             .clone()
             .add_scalar(1e-6)
             .recip()
-            .mul_scalar(most)
+            .mul_scalar(max_norm)
             .clamp_max(1.0);
         for sum in self.sums.iter_mut().flatten() {
             *sum = sum.clone() * factor.clone();
@@ -122,8 +122,7 @@ impl GradientSum {
     }
 }
 
-/// Returns true if all elements are finite. Zero times a finite number is zero, zero times any other value is NaN, and
-/// NaN propagates through sums.
+/// Returns true if all elements are finite. Computes a sum of zero times each element, which is NaN if an element is not finite.
 pub(crate) fn all_finite<'a>(vectors: impl Iterator<Item = &'a Tensor<1>>) -> Result<bool, String> {
     let zeros = vectors.map(|vector| vector.clone().mul_scalar(0.0).sum());
     let Some(total) = zeros.reduce(|a, b| a + b) else {

@@ -1,10 +1,10 @@
 //! Persistent cache of compiled kernels and autotuning results.
 //!
-//! cubecl keeps both in a database, or in memory if no database opens. Mantissa is built without the database
-//! (`crates/turso`), so this module loads the memory from files and saves it to files.
+//! cubecl stores kernels and results in a database, or in memory if no database opens. Mantissa is built without the database
+//! (`crates/turso`), so this module loads the values from files and saves them to files.
 //!
 //! A process adds one file for the kernels that it compiled (`*.kernels`) and one for its autotuning results (`*.tuned`), and never
-//! changes a file. Several processes can therefore use a folder at the same time. A value is read when it is first needed.
+//! changes a file. Several processes can therefore use a folder at the same time. A value is read from a file when it is first needed.
 
 #[cfg(feature = "cubecl")]
 mod file;

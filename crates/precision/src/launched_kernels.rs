@@ -1,4 +1,4 @@
-//! Matmul kernels that this process ran: noted at each launch, read into the record.
+//! Matmul kernels that this process ran. They are collected at each launch and written into the record.
 
 use std::{
     borrow::Cow,
@@ -11,14 +11,14 @@ static LAUNCHED: Mutex<BTreeSet<Launch>> = Mutex::new(BTreeSet::new());
 /// A kernel that ran at least once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Launch {
-    /// Name.
+    /// Name of the kernel.
     pub kernel: Cow<'static, str>,
     /// Formats of operands and sums in registers: `tf32 × tf32 → f32`.
     pub arithmetic: Cow<'static, str>,
-    /// Class of its multiplication instructions in the machine code of CUDA devices, e.g. `HMMA.TF32`.
+    /// Class of the multiplication instructions in the machine code of CUDA devices, e.g. `HMMA.TF32`.
     pub instructions: Option<&'static str>,
-    /// True if it is more precise than requested and ran on rounded operands, because the device does not have a unit
-    /// for the format.
+    /// True if the kernel multiplies in a wider format than requested, on operands that were rounded to the requested format, because the
+    /// device does not have a unit for that format.
     pub emulated: bool,
 }
 
@@ -27,12 +27,12 @@ fn launched() -> MutexGuard<'static, BTreeSet<Launch>> {
 }
 
 /// Records a launch.
-pub(crate) fn note(launch: Launch) {
+pub(crate) fn record_kernel(launch: Launch) {
     launched().insert(launch);
 }
 
-/// Runs work that is not part of a cell, and forgets the kernels that it launches. All submitted work must have run before
-/// the call and by the time `work` returns.
+/// Runs work that is not part of a cell, without recording the kernels that it launches. All work that was submitted before the call must
+/// have been executed, and `work` must wait for its own.
 pub fn without_recording<T>(work: impl FnOnce() -> T) -> T {
     let before = launched().clone();
     let result = work();
@@ -46,7 +46,7 @@ pub(crate) fn take() -> BTreeSet<Launch> {
 }
 
 /// Formats the kernels as one line. Returns `None` for an empty set.
-pub(crate) fn names(launches: &BTreeSet<Launch>) -> Option<String> {
+pub(crate) fn format_names(launches: &BTreeSet<Launch>) -> Option<String> {
     let name = |launch: &Launch| match launch.instructions {
         Some(instructions) => format!("{} ({}, {instructions})", launch.kernel, launch.arithmetic),
         None => format!("{} ({})", launch.kernel, launch.arithmetic),

@@ -7,7 +7,7 @@ use burn::tensor::Device;
 pub struct Launches {
     /// Number of launches.
     pub count: u64,
-    /// Seconds from the first launch to the last one, on the host. Where the queue of the device is full, the host waits for the device.
+    /// Seconds from the first launch to the last one, on the host. The host waits while the queue of the device is full.
     pub issue_seconds: f64,
     /// Seconds in which the device executes kernels: the sum over all launches. Absent if the device does not time every launch.
     pub busy_seconds: Option<f64>,
@@ -46,8 +46,8 @@ mod gpu {
 
     pub(super) fn observe<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<Launches, E> {
         work()?;
-        let counted = observed(TimingRequest::None, &mut work)?;
-        let timed = observed(TimingRequest::Deferred, &mut work)?;
+        let counted = observe_run(TimingRequest::None, &mut work)?;
+        let timed = observe_run(TimingRequest::Deferred, &mut work)?;
         let (count, issue_seconds) = (counted.count, counted.issue_seconds());
         let busy: Option<Vec<f64>> = timed.profiles.into_iter().map(seconds).collect();
         Ok(Launches {
@@ -61,55 +61,55 @@ mod gpu {
     }
 
     /// Runs work and returns the launches that were observed.
-    fn observed<E>(timing: TimingRequest, work: impl FnOnce() -> Result<(), E>) -> Result<Seen, E> {
-        let watch = Arc::new(Watch {
+    fn observe_run<E>(timing: TimingRequest, work: impl FnOnce() -> Result<(), E>) -> Result<Observed, E> {
+        let observer = Arc::new(Observer {
             timing,
-            seen: Mutex::default(),
+            observed: Mutex::default(),
         });
-        let observation = LaunchObservation::new(watch.clone());
+        let observation = LaunchObservation::new(observer.clone());
         let result = work();
         drop(observation);
-        result.map(|()| std::mem::take(&mut *watch.seen()))
+        result.map(|()| std::mem::take(&mut *observer.observed()))
     }
 
     /// Returns the seconds of a launch on the clock of the device.
     fn seconds(profile: ProfileDuration) -> Option<f64> {
-        let is_devices = profile.timing_method() == TimingMethod::Device;
-        let ticks = is_devices.then(|| read_sync(profile.resolve())).flatten()?;
+        let has_device_clock = profile.timing_method() == TimingMethod::Device;
+        let ticks = has_device_clock.then(|| read_sync(profile.resolve())).flatten()?;
         Some(ticks.duration().as_secs_f64())
     }
 
     #[derive(Default)]
-    struct Seen {
+    struct Observed {
         count: u64,
         span: Option<[Instant; 2]>,
         profiles: Vec<ProfileDuration>,
     }
 
-    impl Seen {
+    impl Observed {
         fn issue_seconds(&self) -> f64 {
             self.span
                 .map_or(0.0, |[first, last]| (last - first).as_secs_f64())
         }
     }
 
-    struct Watch {
+    struct Observer {
         timing: TimingRequest,
-        seen: Mutex<Seen>,
+        observed: Mutex<Observed>,
     }
 
-    impl Watch {
-        fn seen(&self) -> MutexGuard<'_, Seen> {
-            self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    impl Observer {
+        fn observed(&self) -> MutexGuard<'_, Observed> {
+            self.observed.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }
 
-    impl LaunchObserver for Watch {
+    impl LaunchObserver for Observer {
         fn launched(&self, _kernel: &'static str) {
-            let (mut seen, now) = (self.seen(), Instant::now());
-            seen.count += 1;
-            let [first, _] = seen.span.unwrap_or([now; 2]);
-            seen.span = Some([first, now]);
+            let (mut observed, now) = (self.observed(), Instant::now());
+            observed.count += 1;
+            let [first, _] = observed.span.unwrap_or([now; 2]);
+            observed.span = Some([first, now]);
         }
 
         fn timing(&self) -> TimingRequest {
@@ -117,7 +117,7 @@ mod gpu {
         }
 
         fn profiled(&self, _kernel: &'static str, profile: ProfileDuration) {
-            self.seen().profiles.push(profile);
+            self.observed().profiles.push(profile);
         }
 
         /// Called instead of `profiled` while cubecl's own profiling is on, which makes the host wait for each kernel. The time is

@@ -19,14 +19,14 @@ use mantissa_core::{LearningRateScaling, LearningRateSchedule, Updates};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearningRate {
-    highest: f64,
+    peak: f64,
     schedule: LearningRateSchedule,
     warmup_steps: u64,
     steps: u64,
 }
 
 impl LearningRate {
-    /// Creates the schedule for `steps` steps over `effective_batch` examples each.
+    /// Creates the schedule for `steps` steps with `effective_batch` examples each.
     pub fn new(
         learning_rate: f64,
         updates: &Updates,
@@ -34,14 +34,14 @@ impl LearningRate {
         effective_batch: u64,
         steps: u64,
     ) -> Self {
-        let times = effective_batch as f64 / f64::from(updates.learning_rate_batch);
+        let batch_ratio = effective_batch as f64 / f64::from(updates.learning_rate_batch);
         let factor = match scaling {
             LearningRateScaling::None => 1.0,
-            LearningRateScaling::Linear => times,
-            LearningRateScaling::Sqrt => times.sqrt(),
+            LearningRateScaling::Linear => batch_ratio,
+            LearningRateScaling::Sqrt => batch_ratio.sqrt(),
         };
         Self {
-            highest: learning_rate * factor,
+            peak: learning_rate * factor,
             schedule: updates.learning_rate_schedule,
             warmup_steps: updates.warmup_steps.into(),
             steps,
@@ -51,15 +51,15 @@ impl LearningRate {
     /// Returns the learning rate of a step, counted from 0. The first step of a warm-up has a rate of 0.
     pub fn at(&self, step: u64) -> f64 {
         if step < self.warmup_steps {
-            return self.highest * step as f64 / self.warmup_steps as f64;
+            return self.peak * step as f64 / self.warmup_steps as f64;
         }
-        let falling = self.steps.saturating_sub(self.warmup_steps).max(1);
-        let done = ((step - self.warmup_steps) as f64 / falling as f64).min(1.0);
-        self.highest
+        let decay_steps = self.steps.saturating_sub(self.warmup_steps).max(1);
+        let progress = ((step - self.warmup_steps) as f64 / decay_steps as f64).min(1.0);
+        self.peak
             * match self.schedule {
                 LearningRateSchedule::Constant => 1.0,
-                LearningRateSchedule::Linear => 1.0 - done,
-                LearningRateSchedule::Cosine => 0.5 * (1.0 + (PI * done).cos()),
+                LearningRateSchedule::Linear => 1.0 - progress,
+                LearningRateSchedule::Cosine => 0.5 * (1.0 + (PI * progress).cos()),
             }
     }
 }
@@ -86,7 +86,7 @@ mod tests {
     /// Expected values: transformers 5.23.0's `get_constant_schedule_with_warmup`, `get_linear_…` and `get_cosine_…` for
     /// 8 steps of an optimizer with `lr=0.5`, 2 of them warm-up.
     #[test]
-    fn rates_are_those_of_transformers() {
+    fn rates_match_transformers() {
         use LearningRateSchedule::{Constant, Cosine, Linear};
         assert_close(&rates(Constant, 2), &[0.0, 0.25, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]);
         let sixth = 0.5 / 6.0;

@@ -6,7 +6,7 @@
 //! - [`Autocast`] does the same for ordinary burn modules by recording and replaying them.
 //! - [`ParameterSet`], [`GradientSum`], [`LossScaler`] and [`Optimizer`] implement the training step: weights in f32,
 //!   rounded once per step; gradients summed in f32; a dynamic loss scale.
-//! - [`Clock`] times work on a device, and [`probe()`] detects the precision in which a device really computes.
+//! - [`Clock`] times work on a device, and [`probe()`] detects the precision in which a device computes.
 //!
 //! A training step, with the precision set in one line. See `examples/mixed_precision.rs` for a complete program with
 //! model and data.
@@ -65,9 +65,9 @@
 //!
 //! # Dependencies
 //!
-//! burn, and of Mantissa only two crates: `mantissa-core` defines the names of formats and settings, their spelling, and
-//! the rounding of a format. It does not depend on burn, does no I/O and starts no processes. `mantissa-cpu-kernels` makes
-//! burn's CPU backend faster. Names that a training loop needs are re-exported.
+//! burn, and two crates of Mantissa. `mantissa-core` defines the formats and settings, their names, and the rounding of a format; it does
+//! not depend on burn, does no I/O and starts no processes. `mantissa-cpu-kernels` makes burn's CPU backend faster. Names that a training
+//! loop needs are re-exported.
 
 mod attention;
 mod attention_mask;

@@ -9,9 +9,9 @@ use crate::{GradientSum, Optimizer, ParameterSet};
 pub struct LossScaling {
     /// Scale before the first step.
     pub initial: f64,
-    /// Factor after [`LossScaling::growth_interval`] good steps in a row.
+    /// Factor applied to the scale after [`LossScaling::growth_interval`] good steps in a row.
     pub growth_factor: f64,
-    /// Factor after an overflow.
+    /// Factor applied to the scale after an overflow.
     pub backoff_factor: f64,
     /// Good steps in a row before the scale grows.
     pub growth_interval: u32,
@@ -77,12 +77,12 @@ impl Default for LossScaler {
 impl LossScaler {
     /// Creates a dynamic scale.
     pub fn new(scaling: LossScaling) -> Self {
-        Self::from(scaling.initial, Policy::Dynamic(scaling))
+        Self::with_policy(scaling.initial, Policy::Dynamic(scaling))
     }
 
     /// Creates a constant scale.
     pub fn constant(scale: f64) -> Self {
-        Self::from(scale, Policy::Constant)
+        Self::with_policy(scale, Policy::Constant)
     }
 
     /// Returns the scaler for a precision: the defaults of `GradScaler` for `16-mixed`; otherwise a scale of 1 without a
@@ -91,11 +91,11 @@ impl LossScaler {
         if precision.scales_loss() {
             Self::default()
         } else {
-            Self::from(1.0, Policy::Off)
+            Self::with_policy(1.0, Policy::Off)
         }
     }
 
-    fn from(scale: f64, policy: Policy) -> Self {
+    fn with_policy(scale: f64, policy: Policy) -> Self {
         Self {
             scale,
             good_steps: 0,
@@ -192,6 +192,7 @@ mod tests {
         assert!((0..5000).all(|_| scaler.update(true) == ScaleChange::Kept));
         assert_eq!(scaler.scale(), 128.0);
     }
+
     #[test]
     fn a_scale_grows_up_to_the_largest_power_of_two_in_f32() {
         let scaling = LossScaling {

@@ -3,8 +3,8 @@
 use burn::tensor::DType;
 use mantissa_core::{Accumulator, MatmulPrecision};
 
-/// Arithmetic of a matmul. `precision` concerns only f32 operands; other formats are multiplied as they are. Sums are
-/// accumulated in f32 (f64 for f64 operands) unless `accumulator` is narrower.
+/// Arithmetic of a matmul. `precision` applies only to f32 operands; operands of other formats are not rounded. Sums are accumulated in f32
+/// (f64 for f64 operands) unless `accumulator` is narrower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatmulMode {
     /// Format to which f32 operands are rounded.
@@ -16,7 +16,7 @@ pub struct MatmulMode {
 }
 
 impl MatmulMode {
-    /// Returns the dtype of the product of operands of this dtype.
+    /// Returns the dtype of the result for operands of this dtype.
     pub fn output(self, operands: DType) -> DType {
         match operands {
             DType::F16 | DType::BF16 if self.unrounded && self.accumulator == Accumulator::F32 => DType::F32,
@@ -24,7 +24,7 @@ impl MatmulMode {
         }
     }
 
-    /// Returns the same mode, with a product in the dtype of its operands.
+    /// Returns the same mode, with results rounded to the dtype of the operands.
     pub fn rounded(self) -> Self {
         Self {
             unrounded: false,

@@ -9,13 +9,13 @@ use crate::{
     AdamRates, GradientSum, ParameterSet,
     backend::PrecisionBackend,
     dtypes::dtype,
-    tensor_ops::{round, times, total, wide},
+    tensor_ops::{ordered_sum, round, times, wide},
 };
 
 /// Share of a parameter's norm by which a LARS step may move the parameter (arXiv 1708.03888, table 2).
 const LARS_TRUST: f64 = 1e-3;
 
-/// Keeps LARS' trust ratio finite, as in timm.
+/// Added to the denominator of LARS' trust ratio to keep it finite, as in timm.
 const LARS_EPSILON: f64 = 1e-8;
 
 /// Settings of an optimizer. Rates that a rule does not use are ignored.
@@ -153,8 +153,8 @@ impl Optimizer {
     /// Applies one update. Gradients are clipped, then rounded to the precision of their parameter. Divide out the loss
     /// scale before the call, as [`LossScaler::step`](crate::LossScaler::step) does.
     pub fn step(&mut self, parameters: &mut ParameterSet, mut gradients: GradientSum) {
-        if let Some(most) = self.settings.clip_norm {
-            self.norm = gradients.clip(most);
+        if let Some(max_norm) = self.settings.clip_norm {
+            self.norm = gradients.clip(max_norm);
         }
         self.steps += 1;
         let mut gradients = gradients.into_parts();
@@ -163,12 +163,12 @@ impl Optimizer {
             Some(gradient) => {
                 let dtype = value.dtype();
                 let rounded = |gradient| round(gradient, dtype);
-                let matrix = dimensions > 1;
+                let is_matrix = dimensions > 1;
                 match self.settings.kind {
                     OptimizerKind::Sgd => self.sgd(index, value, rounded(gradient)),
                     OptimizerKind::Adam | OptimizerKind::AdamW => self.adam(index, value, gradient),
-                    OptimizerKind::Lars => self.lars(index, value, rounded(gradient), matrix),
-                    OptimizerKind::Lamb => self.lamb(index, value, rounded(gradient), matrix),
+                    OptimizerKind::Lars => self.lars(index, value, rounded(gradient), is_matrix),
+                    OptimizerKind::Lamb => self.lamb(index, value, rounded(gradient), is_matrix),
                 }
             }
         });
@@ -176,16 +176,16 @@ impl Optimizer {
 
     /// Applies layer-wise adaptive rate scaling (arXiv 1708.03888): a matrix moves by a share of its norm. Vectors (biases,
     /// norms) are neither scaled nor decayed.
-    fn lars(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, matrix: bool) -> Tensor<1> {
-        if !matrix {
+    fn lars(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, is_matrix: bool) -> Tensor<1> {
+        if !is_matrix {
             return self.sgd(index, value, gradient);
         }
         let decay = self.settings.weight_decay;
-        let (of_value, of_gradient) = (norm(&value), norm(&gradient));
-        let slack = of_gradient.clone() + of_value.clone().mul_scalar(decay);
-        let ratio = of_value.clone().mul_scalar(LARS_TRUST) / slack.add_scalar(LARS_EPSILON);
-        let ratio = one_where_zero(ratio, [of_value, of_gradient]);
-        let gradient = scaled(scaled_add(gradient, value.clone(), decay), ratio);
+        let (value_norm, gradient_norm) = (norm(&value), norm(&gradient));
+        let denominator = gradient_norm.clone() + value_norm.clone().mul_scalar(decay);
+        let ratio = value_norm.clone().mul_scalar(LARS_TRUST) / denominator.add_scalar(LARS_EPSILON);
+        let ratio = one_where_zero(ratio, [value_norm, gradient_norm]);
+        let gradient = scale(scaled_add(gradient, value.clone(), decay), ratio);
         self.sgd(index, value, gradient)
     }
 
@@ -236,26 +236,26 @@ impl Optimizer {
 
     /// Applies Adam's update scaled to the norm of its matrix (arXiv 1904.00962). Vectors are neither scaled nor
     /// decayed.
-    fn lamb(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, matrix: bool) -> Tensor<1> {
+    fn lamb(&mut self, index: usize, value: Tensor<1>, gradient: Tensor<1>, is_matrix: bool) -> Tensor<1> {
         let learning_rate = self.settings.learning_rate;
-        let update = self.adapted(index, gradient, self.steps);
-        if !matrix {
+        let update = self.adam_update(index, gradient, self.steps);
+        if !is_matrix {
             return scaled_add(value, update, -learning_rate);
         }
         let update = scaled_add(update, value.clone(), self.settings.weight_decay);
-        let (of_value, of_update) = (norm(&value), norm(&update));
-        let ratio = of_value.clone() / of_update.clone();
-        let ratio = one_where_zero(ratio, [of_value, of_update]);
-        scaled_add(value, scaled(update, ratio), -learning_rate)
+        let (value_norm, update_norm) = (norm(&value), norm(&update));
+        let ratio = value_norm.clone() / update_norm.clone();
+        let ratio = one_where_zero(ratio, [value_norm, update_norm]);
+        scaled_add(value, scale(update, ratio), -learning_rate)
     }
 
-    /// Computes Adam's update for a learning rate of 1: the first mean over the root of the second, both bias-corrected for
-    /// `steps` steps.
-    fn adapted(&mut self, index: usize, gradient: Tensor<1>, steps: i32) -> Tensor<1> {
+    /// Computes Adam's update for a learning rate of 1: the mean of the gradients over the root of the mean of their squares, both means
+    /// bias-corrected for `steps` steps.
+    fn adam_update(&mut self, index: usize, gradient: Tensor<1>, steps: i32) -> Tensor<1> {
         let settings = &self.settings;
         let state = &mut self.state[index];
-        let before = |mean: &mut Option<Tensor<1>>| mean.take().unwrap_or_else(|| gradient.zeros_like());
-        let (first, second) = (before(&mut state.first), before(&mut state.second));
+        let previous = |mean: &mut Option<Tensor<1>>| mean.take().unwrap_or_else(|| gradient.zeros_like());
+        let (first, second) = (previous(&mut state.first), previous(&mut state.second));
         let dtype = gradient.dtype();
         let rounded = |tensor| round(tensor, dtype);
         let gradient = wide(gradient.clone());
@@ -277,7 +277,7 @@ impl Optimizer {
 /// Returns the Euclidean norm, `[1]`, in at least f32: squares of 16-bit values overflow or underflow.
 fn norm(vector: &Tensor<1>) -> Tensor<1> {
     let vector = wide(vector.clone());
-    total(vector.clone() * vector).sqrt()
+    ordered_sum(vector.clone() * vector).sqrt()
 }
 
 /// Returns a ratio of norms, or 1 where one of them is zero.
@@ -288,7 +288,7 @@ fn one_where_zero(ratio: Tensor<1>, norms: [Tensor<1>; 2]) -> Tensor<1> {
 }
 
 /// Multiplies every element by a factor `[1]` of at least f32 and rounds once.
-fn scaled(vector: Tensor<1>, factor: Tensor<1>) -> Tensor<1> {
+fn scale(vector: Tensor<1>, factor: Tensor<1>) -> Tensor<1> {
     let dtype = vector.dtype();
     round(wide(vector) * factor, dtype)
 }

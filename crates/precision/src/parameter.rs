@@ -1,7 +1,7 @@
 //! Parameters of a model: flat tensors under the names that checkpoints use.
 //!
-//! Each parameter is a vector: optimizers, gradient sums and rounding need to support only one shape. A model reshapes
-//! where it uses them, which is free.
+//! Each parameter is a vector, so optimizers, gradient sums and rounding need to support only one shape. A model reshapes the parameters
+//! that it reads, which does not copy.
 
 use burn::tensor::{Device, Tensor};
 use mantissa_core::Format;
@@ -36,7 +36,7 @@ struct Entry {
 }
 
 impl ParameterSet {
-    /// Creates `(name, shape, values)` on a device, rounded to `format`. Values are in row-major order.
+    /// Creates parameters from `(name, shape, values)` on a device, rounded to `format`. Values are in row-major order.
     pub fn new<V: Into<Values>>(
         parts: impl IntoIterator<Item = (String, Vec<usize>, V)>,
         format: Format,
@@ -59,7 +59,7 @@ impl ParameterSet {
         Self { entries }
     }
 
-    /// Returns the number of parameters, biases and embeddings included.
+    /// Returns the number of scalar parameters, including biases and embeddings.
     pub fn count(&self) -> usize {
         self.entries
             .iter()
@@ -67,7 +67,7 @@ impl ParameterSet {
             .sum()
     }
 
-    /// Returns the number of tensors.
+    /// Returns the number of parameter tensors.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -92,11 +92,11 @@ impl ParameterSet {
         gradient::all_finite(self.entries.iter().map(|entry| &entry.value))
     }
 
-    /// Returns the parameters for forward passes. Casts those whose name is `multiplied` to the format of matmuls, once for
-    /// all micro-batches of an optimizer step, and keeps the others. Gradients of a copy are those of its parameter, rounded
-    /// as they would be by the backward pass of the cast.
-    pub fn working(&self, compute: &Compute, multiplied: impl Fn(&str) -> bool) -> Self {
-        let working = |entry: &Entry| match multiplied(&entry.name) {
+    /// Returns a copy of the parameters for forward passes. Parameters for whose name `is_matmul_operand` is true are cast to the format of
+    /// matmuls, once for all micro-batches of an optimizer step; the others are unchanged. Gradients of the copy are used as gradients of
+    /// the parameters; they are rounded as the backward pass of the cast would round them.
+    pub fn working(&self, compute: &Compute, is_matmul_operand: impl Fn(&str) -> bool) -> Self {
+        let working = |entry: &Entry| match is_matmul_operand(&entry.name) {
             true => Entry {
                 value: compute.operand(entry.value.clone()),
                 ..entry.clone()
@@ -167,7 +167,7 @@ impl Tracked {
     /// Returns the parameter of this name as a vector.
     ///
     /// # Panics
-    /// If it does not exist: models use only names of their own parameters.
+    /// If it does not exist. Models use only names of their own parameters.
     pub fn vector(&self, name: &str) -> Tensor<1> {
         self.entry(name).value.clone()
     }

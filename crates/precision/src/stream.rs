@@ -9,7 +9,7 @@ use burn::{
     tensor::Device,
 };
 
-/// Threads of burn that process an operation on a GPU: the caller's, the stream's and the device's.
+/// Number of threads that process an operation on a GPU: the caller's, and burn's threads for the stream and for the device.
 const THREADS: usize = 3;
 
 /// Runs work on the thread of a device's fusion stream, if the machine has fewer cores than burn has threads for a GPU.
@@ -17,9 +17,9 @@ const THREADS: usize = 3;
 /// The threads communicate through queues. A thread that finds a queue full spins for milliseconds before it yields, and on two cores the
 /// third thread has to wait. Work on the stream's thread does not use the queue to the stream.
 pub fn run_on_stream_thread<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> R {
-    let few = thread::available_parallelism().is_ok_and(|cores| cores.get() < THREADS);
-    match stream_of(device).filter(|_| few) {
-        Some(device) => on_stream(device, work),
+    let has_few_cores = thread::available_parallelism().is_ok_and(|cores| cores.get() < THREADS);
+    match stream_of(device).filter(|_| has_few_cores) {
+        Some(device) => run_on_stream(device, work),
         None => work(),
     }
 }
@@ -32,15 +32,15 @@ fn stream_of(device: &Device) -> Option<DeviceId> {
     }
 }
 
-fn on_stream<R: Send>(device: DeviceId, work: impl FnOnce() -> R + Send) -> R {
-    let handle = DeviceHandle::<Guest>::new(device);
+fn run_on_stream<R: Send>(device: DeviceId, work: impl FnOnce() -> R + Send) -> R {
+    let handle = DeviceHandle::<StreamService>::new(device);
     handle.exclusive(work).unwrap_or_else(|error| error.resume())
 }
 
 /// Service on the stream's thread, used only to get a handle to that thread.
-struct Guest;
+struct StreamService;
 
-impl DeviceService for Guest {
+impl DeviceService for StreamService {
     fn init(_: DeviceId) -> Self {
         Self
     }
@@ -67,8 +67,8 @@ mod tests {
         };
         let name = || thread::current().name().map(str::to_owned);
         // The thread of burn-fusion's server has this name, too (`DSU`: the upstream stage of a device).
-        assert_eq!(on_stream(device, name).as_deref(), Some("DSU-7-3"));
-        let caught = std::panic::catch_unwind(|| on_stream(device, || panic!("on the stream")));
+        assert_eq!(run_on_stream(device, name).as_deref(), Some("DSU-7-3"));
+        let caught = std::panic::catch_unwind(|| run_on_stream(device, || panic!("on the stream")));
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"on the stream"));
     }
 

@@ -5,7 +5,7 @@ use burn::{
     tensor::{DType, FloatDType, Tensor, s},
 };
 
-use crate::{backend::PrecisionBackend, dtypes::inside};
+use crate::{backend::PrecisionBackend, dtypes::intermediate_dtype};
 
 /// Rounds a tensor to a dtype, to nearest even. Returns the tensor unchanged if it has this dtype.
 pub(crate) fn round<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D> {
@@ -15,10 +15,9 @@ pub(crate) fn round<const D: usize>(tensor: Tensor<D>, dtype: DType) -> Tensor<D
     tensor_of(Dispatch::round_to(primitive(tensor), FloatDType::from(dtype)))
 }
 
-/// Widens 16-bit formats to f32. Needed before multiplying by a factor that 16-bit formats cannot represent: in bf16,
-/// 0.999 is 1.
+/// Widens 16-bit formats to f32. Needed before a multiplication by a factor that 16-bit formats cannot represent: in bf16, 0.999 is 1.
 pub(crate) fn wide<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
-    let dtype = inside(tensor.dtype());
+    let dtype = intermediate_dtype(tensor.dtype());
     round(tensor, dtype)
 }
 
@@ -47,9 +46,9 @@ pub fn copied<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::copied(tensor.into_dispatch()))
 }
 
-/// Returns the sum of a vector, `[1]`. Sums rows of a fixed width first, since burn's sum over all elements may use
-/// another order in each run. Within a process the order is the same.
-pub(crate) fn total(vector: Tensor<1>) -> Tensor<1> {
+/// Returns the sum of a vector, `[1]`, in the same order in each run. Sums rows of a fixed width first: the order of burn's sum over all
+/// elements is fixed only within a process.
+pub(crate) fn ordered_sum(vector: Tensor<1>) -> Tensor<1> {
     const WIDTH: usize = 1024;
     let [count] = vector.dims();
     let whole = count / WIDTH * WIDTH;

@@ -1,5 +1,4 @@
-//! Checks that the parts of the CUDA toolkit that compile kernels, NVRTC and headers, are compatible with each other and the
-//! driver.
+//! Checks that NVRTC and the headers of the CUDA toolkit, which compile kernels, are compatible with each other and with the driver.
 
 use std::{
     env, fmt, fs,
@@ -14,8 +13,8 @@ struct Version {
 }
 
 impl Version {
-    /// Converts the number 1000 · major + 10 · minor.
-    const fn of(number: i32) -> Self {
+    /// Converts CUDA's version number, 1000 · major + 10 · minor.
+    const fn from_number(number: i32) -> Self {
         Self {
             major: number / 1000,
             minor: number % 1000 / 10,
@@ -33,7 +32,7 @@ impl fmt::Display for Version {
 ///
 /// # Errors
 /// If a part is missing or versions are incompatible, with a hint.
-pub(crate) fn usable() -> Result<(), String> {
+pub(crate) fn check_toolkit() -> Result<(), String> {
     let folder = folder();
     let include = folder.join("include");
     if !include.join("cuda_fp16.h").exists() {
@@ -42,7 +41,7 @@ pub(crate) fn usable() -> Result<(), String> {
             include.display()
         ));
     }
-    fit(driver(), compiler(), headers(&include), &include)
+    check_versions(driver(), compiler(), headers(&include), &include)
 }
 
 /// Returns the folder in which cubecl looks for headers.
@@ -55,7 +54,7 @@ fn folder() -> PathBuf {
 }
 
 /// Checks that the versions are compatible. Unknown versions are accepted.
-fn fit(
+fn check_versions(
     driver: Option<Version>,
     compiler: Option<Version>,
     headers: Option<Version>,
@@ -87,7 +86,7 @@ fn driver() -> Option<Version> {
     // SAFETY: the library is loaded, and the call writes one integer.
     #[expect(unsafe_code, reason = "the CUDA driver has a C interface")]
     let status = unsafe { cudarc::driver::sys::cuDriverGetVersion(&mut number) };
-    status.result().ok().map(|()| Version::of(number))
+    status.result().ok().map(|()| Version::from_number(number))
 }
 
 /// Returns the version of NVRTC.
@@ -101,15 +100,15 @@ fn compiler() -> Option<Version> {
 
 /// Returns the version of the headers.
 fn headers(include: &Path) -> Option<Version> {
-    defined(&fs::read_to_string(include.join("cuda.h")).ok()?)
+    parse_version(&fs::read_to_string(include.join("cuda.h")).ok()?)
 }
 
 /// Parses the version that the text of `cuda.h` defines.
-fn defined(text: &str) -> Option<Version> {
+fn parse_version(text: &str) -> Option<Version> {
     let number = text
         .lines()
         .find_map(|line| line.trim().strip_prefix("#define CUDA_VERSION "))?;
-    number.trim().parse().ok().map(Version::of)
+    number.trim().parse().ok().map(Version::from_number)
 }
 
 #[cfg(test)]
@@ -118,8 +117,8 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_the_header() {
-        assert_eq!(defined("/* CUDA_VERSION */\n"), None);
-        let version = defined("/* */\n#define CUDA_VERSION 12040\n").unwrap();
+        assert_eq!(parse_version("/* CUDA_VERSION */\n"), None);
+        let version = parse_version("/* */\n#define CUDA_VERSION 12040\n").unwrap();
         assert_eq!(version.to_string(), "12.4");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the probe on real backends: it must confirm the requested arithmetic and detect any other.
+//! Tests of the probe on real backends: it must confirm the requested arithmetic and detect any other arithmetic.
 //!
 //! Launches are recorded per process, because a worker is a process. Each of these tests therefore runs in its own
 //! process.
@@ -9,7 +9,7 @@ use mantissa_precision::{Compute, Operation, probe};
 use mantissa_testing::alone;
 
 /// Returns every precision with every matmul precision that it allows, and f32 accumulators.
-fn defined() -> Vec<Compute> {
+fn all_settings() -> Vec<Compute> {
     let mut all = vec![];
     for &precision in Precision::ALL {
         for &matmul in MatmulPrecision::ALL
@@ -22,36 +22,36 @@ fn defined() -> Vec<Compute> {
     all
 }
 
-fn executed(device: &Device, compute: Compute, requested: Compute) -> Executed {
-    of(device, Operation::Matmul, compute, requested)
+fn probe_matmul(device: &Device, compute: Compute, requested: Compute) -> Executed {
+    probe_operation(device, Operation::Matmul, compute, requested)
 }
 
-fn of(device: &Device, operation: Operation, compute: Compute, requested: Compute) -> Executed {
+fn probe_operation(device: &Device, operation: Operation, compute: Compute, requested: Compute) -> Executed {
     probe(&[operation], compute, &requested.requested(), device)
         .unwrap()
-        .confirm()
+        .with_later_launches()
 }
 
-fn confirms(device: &Device, compute: Compute) -> Executed {
-    let seen = executed(device, compute, compute);
+fn assert_as_requested(device: &Device, compute: Compute) -> Executed {
+    let executed = probe_matmul(device, compute, compute);
     assert_eq!(
-        seen.verdict,
+        executed.verdict,
         ExecutedVerdict::AsRequested,
-        "{compute:?}: {seen:?}"
+        "{compute:?}: {executed:?}"
     );
-    seen
+    executed
 }
 
 /// Checks that the probe detects TF32 instead of f32, bf16 instead of TF32, and f32 instead of bf16.
-fn detects_differences(device: &Device) {
+fn assert_differences_are_detected(device: &Device) {
     use MatmulPrecision::{High, Highest, Medium};
-    for (executed_in, requested) in [(High, Highest), (Medium, High), (Highest, Medium)] {
+    for (actual, requested) in [(High, Highest), (Medium, High), (Highest, Medium)] {
         let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
-        let seen = executed(device, single(executed_in), single(requested));
+        let executed = probe_matmul(device, single(actual), single(requested));
         assert_eq!(
-            seen.verdict,
+            executed.verdict,
             ExecutedVerdict::Differs,
-            "{executed_in} instead of {requested}: {seen:?}"
+            "{actual} instead of {requested}: {executed:?}"
         );
     }
 }
@@ -60,10 +60,11 @@ fn detects_differences(device: &Device) {
 fn the_cpu_executes_the_requested_arithmetic() {
     alone(|| {
         let device = Device::flex();
-        for compute in defined() {
-            confirms(&device, compute);
+        for compute in all_settings() {
+            assert_as_requested(&device, compute);
         }
-        let kind = |precision, matmul, sums| confirms(&device, Compute::new(precision, matmul, sums));
+        let kind =
+            |precision, matmul, sums| assert_as_requested(&device, Compute::new(precision, matmul, sums));
         let full = kind(Precision::True32, MatmulPrecision::Highest, Accumulator::F32);
         assert_eq!(
             (full.operand_bits, full.exponent_bits, full.emulated),
@@ -89,24 +90,24 @@ fn the_cpu_executes_the_requested_arithmetic() {
             let wide = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F32);
             let narrow = Compute::new(precision, MatmulPrecision::Highest, Accumulator::F16);
             assert_eq!(
-                executed(&device, narrow, wide).verdict,
+                probe_matmul(&device, narrow, wide).verdict,
                 ExecutedVerdict::Differs,
                 "{precision}"
             );
         }
-        detects_differences(&device);
+        assert_differences_are_detected(&device);
 
-        for compute in defined() {
-            let seen = of(&device, Operation::Convolution, compute, compute);
+        for compute in all_settings() {
+            let executed = probe_operation(&device, Operation::Convolution, compute, compute);
             assert_eq!(
-                seen.verdict,
+                executed.verdict,
                 ExecutedVerdict::AsRequested,
-                "{compute:?}: {seen:?}"
+                "{compute:?}: {executed:?}"
             );
         }
         let single = |matmul| Compute::new(Precision::True32, matmul, Accumulator::F32);
         let (full, tf32) = (single(MatmulPrecision::Highest), single(MatmulPrecision::High));
-        let differing = of(&device, Operation::Convolution, tf32, full);
+        let differing = probe_operation(&device, Operation::Convolution, tf32, full);
         assert_eq!(
             (differing.verdict, differing.operand_bits),
             (ExecutedVerdict::Differs, Some(11))
@@ -117,9 +118,9 @@ fn the_cpu_executes_the_requested_arithmetic() {
         let probed = probe(&[Operation::Matmul], full, &full.requested(), &device).unwrap();
         let one = Tensor::<2>::ones([4, 4], &device);
         Compute::new(Precision::True32, MatmulPrecision::High, Accumulator::F32).matmul(one.clone(), one);
-        let seen = probed.confirm();
-        assert_eq!(seen.verdict, ExecutedVerdict::Unverified);
-        assert!(seen.kernel.unwrap().contains("tf32"));
+        let executed = probed.with_later_launches();
+        assert_eq!(executed.verdict, ExecutedVerdict::Unverified);
+        assert!(executed.kernel.unwrap().contains("tf32"));
     });
 }
 
@@ -128,37 +129,37 @@ fn matmuls_with_few_rows_are_observed() {
     alone(|| {
         for precision in [Precision::True32, Precision::TrueBf16, Precision::Mixed16] {
             let compute = Compute::from(precision);
-            let seen = of(&Device::flex(), Operation::FewRows, compute, compute);
+            let executed = probe_operation(&Device::flex(), Operation::FewRows, compute, compute);
             assert_eq!(
-                seen.verdict,
+                executed.verdict,
                 ExecutedVerdict::AsRequested,
-                "{precision}: {seen:?}"
+                "{precision}: {executed:?}"
             );
         }
     });
 }
 
 /// Probes attention in one kernel.
-fn attends(device: &Device, precision: Precision) -> Executed {
+fn probe_attention(device: &Device, precision: Precision) -> Executed {
     let compute = Compute::from(precision);
-    of(device, Operation::FusedAttention, compute, compute)
+    probe_operation(device, Operation::FusedAttention, compute, compute)
 }
 
 #[test]
 fn attention_on_the_cpu_executes_the_requested_arithmetic() {
     alone(|| {
         for &precision in Precision::ALL {
-            let seen = attends(&Device::flex(), precision);
+            let executed = probe_attention(&Device::flex(), precision);
             assert_eq!(
-                seen.verdict,
+                executed.verdict,
                 ExecutedVerdict::AsRequested,
-                "{precision}: {seen:?}"
+                "{precision}: {executed:?}"
             );
         }
     });
 }
 
-/// Returns the settings of [`defined`] that a device supports.
+/// Returns the settings of [`all_settings`] that a device supports.
 #[cfg(feature = "vulkan")]
 fn supported(device: &Device) -> Vec<Compute> {
     use mantissa_precision::device::supports;
@@ -168,7 +169,7 @@ fn supported(device: &Device) -> Vec<Compute> {
             .iter()
             .all(|format| supports(*format, device))
     };
-    defined().into_iter().filter(is_supported).collect()
+    all_settings().into_iter().filter(is_supported).collect()
 }
 
 #[cfg(feature = "vulkan")]
@@ -182,9 +183,9 @@ mod lavapipe {
                 return;
             };
             for compute in supported(&device) {
-                confirms(&device, compute);
+                assert_as_requested(&device, compute);
             }
-            detects_differences(&device);
+            assert_differences_are_detected(&device);
         });
     }
 }
@@ -200,14 +201,14 @@ mod lavapipe_full {
                 return;
             };
             for compute in supported(&device) {
-                confirms(&device, compute);
+                assert_as_requested(&device, compute);
             }
-            detects_differences(&device);
+            assert_differences_are_detected(&device);
 
             for matmul in [MatmulPrecision::Highest, MatmulPrecision::High] {
                 let compute = Compute::new(Precision::True32, matmul, Accumulator::F32);
-                let seen = of(&device, Operation::Convolution, compute, compute);
-                assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
+                let executed = probe_operation(&device, Operation::Convolution, compute, compute);
+                assert_eq!(executed.verdict, ExecutedVerdict::AsRequested, "{executed:?}");
             }
         });
     }
@@ -220,25 +221,28 @@ mod lavapipe_full {
             };
             let mixed16 = |sums| Compute::new(Precision::Mixed16, MatmulPrecision::Highest, sums);
             let (wide, narrow) = (mixed16(Accumulator::F32), mixed16(Accumulator::F16));
-            assert_eq!(confirms(&device, narrow).accumulator.as_deref(), Some("f16"));
-            let differing = executed(&device, narrow, wide);
+            assert_eq!(
+                assert_as_requested(&device, narrow).accumulator.as_deref(),
+                Some("f16")
+            );
+            let differing = probe_matmul(&device, narrow, wide);
             assert_eq!(differing.verdict, ExecutedVerdict::Differs, "{differing:?}");
         });
     }
 
     #[test]
-    fn attention_without_matrix_units_multiplies_in_the_format_of_its_inputs() {
+    fn attention_without_matrix_units_uses_the_input_format() {
         alone(|| {
             let Some(device) = crate::vulkan(false) else {
                 return;
             };
-            let seen = attends(&device, Precision::True32);
+            let executed = probe_attention(&device, Precision::True32);
             assert_eq!(
-                (seen.operand_bits, seen.exponent_bits),
+                (executed.operand_bits, executed.exponent_bits),
                 (Some(24), Some(8)),
-                "{seen:?}"
+                "{executed:?}"
             );
-            assert_eq!(seen.verdict, ExecutedVerdict::AsRequested);
+            assert_eq!(executed.verdict, ExecutedVerdict::AsRequested);
         });
     }
 
@@ -248,8 +252,8 @@ mod lavapipe_full {
             let Some(device) = crate::vulkan(true) else {
                 return;
             };
-            let seen = attends(&device, Precision::Mixed16);
-            assert_eq!(seen.verdict, ExecutedVerdict::AsRequested, "{seen:?}");
+            let executed = probe_attention(&device, Precision::Mixed16);
+            assert_eq!(executed.verdict, ExecutedVerdict::AsRequested, "{executed:?}");
         });
     }
 }

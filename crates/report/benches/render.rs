@@ -1,4 +1,4 @@
-//! Benchmark of rendering a run of 1,000 records as page, CSV, Markdown, SVG and PNG. The limit is 3 s.
+//! Benchmark of rendering a run of 1,000 records as page, CSV, Markdown, SVG and PNG. Writing all files should take less than 3 s.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -8,10 +8,10 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use mantissa_core::{Axis, Status};
 use mantissa_report::{Report, csv, figures, html, markdown, render};
-use support::{Add, cell, invented, loss, record, train_metrics, workload};
+use support::{RunBuilder, cell, invented, loss, record, train_metrics, workload};
 
 /// Extends the invented run to 1,000 records with loss curves.
-fn thousand() -> mantissa_report::Run {
+fn run_with_1000_records() -> mantissa_report::Run {
     let mut run = invented();
     let workload = workload("distilbert-tiny");
     let mut index = 0_u32;
@@ -32,7 +32,7 @@ fn thousand() -> mantissa_report::Run {
 }
 
 fn benchmarks(criterion: &mut Criterion) {
-    let run = thousand();
+    let run = run_with_1000_records();
     let mut group = criterion.benchmark_group("1,000 records");
     group.sample_size(10);
     group.bench_function("all, written to disk", |bencher| {

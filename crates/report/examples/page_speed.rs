@@ -12,7 +12,7 @@ use std::{error::Error, fs, path::Path, process::Command, time::Instant};
 
 use mantissa_core::{Axis, Samples, Series, SeriesName, Status};
 use mantissa_report::{Run, render};
-use support::{Add, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
+use support::{RunBuilder, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
 
 /// Number of times that the page is opened. The first one includes loading Chromium from disk.
 const OPENED: usize = 5;

@@ -8,7 +8,7 @@ use crate::{Group, Reference, Run, units};
 /// A warning or note above the results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Banner {
-    /// `warning` if the numbers are misleading without it, or else `note`.
+    /// `warning` if the numbers are misleading without the text, or else `note`.
     pub level: &'static str,
     /// Short title.
     pub title: String,
@@ -17,7 +17,7 @@ pub struct Banner {
 }
 
 impl Banner {
-    /// Creates a warning: the numbers are misleading without it.
+    /// Creates a warning, without which the numbers would be misleading.
     pub(crate) fn warning(title: &str, text: String) -> Self {
         Self {
             level: "warning",
@@ -56,7 +56,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<Banner> {
         );
         banners.push(Banner::warning("Not a release build.", text));
     }
-    if run.cut {
+    if run.is_truncated {
         let text = "The last line of `records.jsonl` was truncated by a crash or a full disk. The record is skipped; \
                     `--resume` runs its cell again.";
         banners.push(Banner::warning("A record is truncated.", text.to_owned()));

@@ -7,13 +7,13 @@ use mantissa_core::{Axis, Better, MatmulPrecision, MetricName, Precision};
 
 use crate::{Correct, Row};
 
-/// Smallest relevant change of speed, as a share of the speed of the baseline. A ratio with two decimals shows it beyond rounding.
-pub(crate) const SPEED_MATTERS: f64 = 0.02;
+/// Smallest relevant change of speed, as a share of the baseline's speed. It is visible in a ratio with two decimals.
+pub(crate) const SPEED_THRESHOLD: f64 = 0.02;
 
 /// Sets every row's baseline, its ratios to the baseline, and their significance. Among rows that do the same work, the baseline is the
 /// first finished 32-true/highest row, or else the first finished row.
 pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<MetricName>) {
-    let keys: Vec<String> = rows.iter().map(work).collect();
+    let keys: Vec<String> = rows.iter().map(work_key).collect();
     let is_f32 = |row: &Row<'_>| {
         let setting = &row.cell.setting;
         setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest
@@ -30,7 +30,7 @@ pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<Me
         row.baseline = baselines.get(key.as_str()).copied();
     }
     judge_speeds(rows, speed);
-    accuracies(rows);
+    judge_accuracies(rows);
     let Some(memory) = memory else { return };
     let bytes: Vec<Vec<f64>> = rows.iter().map(|row| row.values(memory)).collect();
     for (row, mine) in rows.iter_mut().zip(&bytes) {
@@ -40,7 +40,7 @@ pub(crate) fn compare(rows: &mut [Row<'_>], speed: MetricName, memory: Option<Me
     }
 }
 
-/// Returns the indices of rows and their baselines, without the baselines themselves.
+/// Returns the index of each row that has another row as baseline, and the index of that baseline.
 fn pairs(rows: &[Row<'_>]) -> Vec<(usize, usize)> {
     let pair = |(index, row): (usize, &Row<'_>)| Some((index, row.baseline?));
     let pairs = rows.iter().enumerate().filter_map(pair);
@@ -65,7 +65,7 @@ fn judge_speeds(rows: &mut [Row<'_>], metric: MetricName) {
             baseline: &speeds[*baseline],
             candidate: &speeds[*row],
             better: Better::Higher,
-            threshold: SPEED_MATTERS,
+            threshold: SPEED_THRESHOLD,
         })
         .collect();
     for ((row, _), Judgement { verdict, ratio, .. }) in pairs.iter().zip(judge(&family)) {
@@ -83,14 +83,17 @@ fn judge_speeds(rows: &mut [Row<'_>], metric: MetricName) {
     }
 }
 
-/// Compares the correctly predicted test examples of rows with equal data and equally many examples. Repeats of a cell share its seed, so
-/// the first one represents them.
-fn accuracies(rows: &mut [Row<'_>]) {
+/// Compares the correctly predicted test examples of each row with those of its baseline, if both have the same data and number of
+/// examples. Repeats of a cell share a seed, so the first one represents them.
+fn judge_accuracies(rows: &mut [Row<'_>]) {
     let tested: Vec<(usize, f64)> = pairs(rows)
         .into_iter()
         .filter_map(|(row, baseline)| {
-            let ((data, mine), (same, theirs)) = (right(&rows[row])?, right(&rows[baseline])?);
-            let (only_mine, only_theirs) = mine.apart(theirs).filter(|_| data == same)?;
+            let ((data, mine), (other_data, theirs)) = (
+                correct_predictions(&rows[row])?,
+                correct_predictions(&rows[baseline])?,
+            );
+            let (only_mine, only_theirs) = mine.apart(theirs).filter(|_| data == other_data)?;
             Some((row, mcnemar(only_mine, only_theirs)))
         })
         .collect();
@@ -101,7 +104,7 @@ fn accuracies(rows: &mut [Row<'_>]) {
 }
 
 /// Returns the correctly predicted test examples of a row and the hash of their data.
-pub(crate) fn right<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
+pub(crate) fn correct_predictions<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
     let (record, digest) = row
         .measured
         .iter()
@@ -112,7 +115,7 @@ pub(crate) fn right<'a>(row: &Row<'a>) -> Option<(&'a str, &'a Correct)> {
 
 /// Returns a key for the work of a row. Rows with the same key share a baseline: only size, sequence length, input values and seed change
 /// the work.
-fn work(row: &Row<'_>) -> String {
+fn work_key(row: &Row<'_>) -> String {
     [Axis::Size, Axis::Sequence, Axis::Distribution, Axis::Seed]
         .map(|axis| row.axis(axis))
         .join(" ")

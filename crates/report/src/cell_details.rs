@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use crate::{
     Row, Run, digits,
-    facts::{of_data, of_machine},
+    facts::{data_text, machine_facts},
     units::{self, Scale},
 };
 
 /// Maximum number of events listed per cell; a loss scale may change thousands of times.
-const MOST_EVENTS: usize = 30;
+const MAX_EVENTS: usize = 30;
 
 /// Interned texts, tables of texts, and the tables of each cell.
 #[derive(Debug, Default, Serialize)]
@@ -25,12 +25,12 @@ pub(crate) struct Cells {
     tables: Vec<Table>,
     cells: Vec<Vec<usize>>,
     #[serde(skip)]
-    text_places: HashMap<String, usize>,
+    text_indices: HashMap<String, usize>,
     #[serde(skip)]
-    table_places: HashMap<Table, usize>,
+    table_indices: HashMap<Table, usize>,
 }
 
-/// Title, headings (empty if the rows label themselves) and rows, all as indices of texts.
+/// Title, headings (empty for tables of names and values) and rows, all as indices of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 struct Table(usize, Vec<usize>, Vec<Vec<usize>>);
 
@@ -67,7 +67,7 @@ impl Cells {
         self.cells.len() - 1
     }
 
-    /// Returns the JSON, escaped so it cannot close the script element that contains it.
+    /// Returns the JSON, escaped so that it cannot close the script element around it.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string(self)?.replace('<', "\\u003c"))
     }
@@ -84,19 +84,19 @@ impl Cells {
             .collect();
         let table = Table(title, headings, rows);
         let next = self.tables.len();
-        let place = *self.table_places.entry(table.clone()).or_insert(next);
-        if place == next {
+        let index = *self.table_indices.entry(table.clone()).or_insert(next);
+        if index == next {
             self.tables.push(table);
         }
-        place
+        index
     }
 
     fn text(&mut self, text: String) -> usize {
-        if let Some(place) = self.text_places.get(&text) {
-            return *place;
+        if let Some(index) = self.text_indices.get(&text) {
+            return *index;
         }
         self.texts.push(text.clone());
-        self.text_places.insert(text, self.texts.len() - 1);
+        self.text_indices.insert(text, self.texts.len() - 1);
         self.texts.len() - 1
     }
 }
@@ -111,7 +111,7 @@ fn setting(row: &Row<'_>) -> Vec<Vec<String>> {
 /// Lists the workload with every number that a profile resolved.
 fn workload(workload: &Workload) -> Vec<Vec<String>> {
     let mut rows = vec![vec!["name".to_owned(), workload.name.clone()]];
-    leaves(
+    add_leaves(
         "",
         &serde_json::to_value(&workload.task).unwrap_or_default(),
         &mut rows,
@@ -119,7 +119,8 @@ fn workload(workload: &Workload) -> Vec<Vec<String>> {
     rows
 }
 
-fn leaves(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
+/// Adds a row per leaf of a JSON value, named by its path.
+fn add_leaves(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
@@ -127,7 +128,7 @@ fn leaves(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
                     "" => key.clone(),
                     name => format!("{name} · {key}"),
                 };
-                leaves(&path, value, rows);
+                add_leaves(&path, value, rows);
             }
         }
         Value::Null => rows.push(vec![name.to_owned(), units::ABSENT.to_owned()]),
@@ -149,7 +150,7 @@ fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
     let line = |name: &str, requested: String, executed: String| vec![name.to_owned(), requested, executed];
     let none = || units::ABSENT.to_owned();
     let emulated = executed
-        .seen_emulated()
+        .observed_emulation()
         .map(|emulated| if emulated { "yes" } else { "no" });
     vec![
         line(
@@ -176,24 +177,24 @@ fn arithmetic(row: &Row<'_>) -> Vec<Vec<String>> {
 
 /// Lists the metrics with their intervals and methods. With a single process, the method is the one that it recorded.
 fn metrics(row: &Row<'_>) -> Vec<Vec<String>> {
-    let alone = match row.measured.as_slice() {
+    let single_record = match row.measured.as_slice() {
         [(record, _)] => Some(record),
         _ => None,
     };
     let line = |(name, estimate): (&mantissa_core::MetricName, &mantissa_analysis::Estimate)| {
         let scale = Scale::of(*name, estimate.value);
         let interval = estimate.interval.map(|interval| digits::range(scale, interval));
-        let recorded = alone.and_then(|record| record.metrics.get(name));
-        let how = recorded.map_or(estimate.method, |metric| &metric.method);
+        let recorded = single_record.and_then(|record| record.metrics.get(name));
+        let method = recorded.map_or(estimate.method, |metric| &metric.method);
         vec![
             name.to_string(),
             digits::text(scale, estimate.value),
             interval.unwrap_or_else(|| units::ABSENT.to_owned()),
             units::count(estimate.n),
             match estimate.interval {
-                Some(_) => how.to_owned(),
+                Some(_) => method.to_owned(),
                 // The part after the comma describes the interval.
-                None => how.split(", ").next().unwrap_or(how).to_owned(),
+                None => method.split(", ").next().unwrap_or(method).to_owned(),
             },
         ]
     };
@@ -263,7 +264,7 @@ fn events(row: &Row<'_>) -> Vec<Vec<String>> {
         .records
         .iter()
         .flat_map(|record| record.events.iter().map(move |event| (record.repeat, event)));
-    let lines = events.take(MOST_EVENTS).map(|(repeat, event)| {
+    let lines = events.take(MAX_EVENTS).map(|(repeat, event)| {
         vec![
             repeat.to_string(),
             event.kind.to_string(),
@@ -298,11 +299,11 @@ fn short(value: f64) -> String {
 
 /// Lists facts about machine and software that differ from the run's, as after a resume on another machine.
 fn machine_differences(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
-    let own = of_machine(&run.environment.fingerprint);
+    let run_facts = machine_facts(&run.environment.fingerprint);
     let mut lines: Vec<Vec<String>> = Vec::new();
     for record in &row.records {
-        for (name, cell) in of_machine(&record.fingerprint) {
-            let run = own.iter().find(|(known, _)| *known == name);
+        for (name, cell) in machine_facts(&record.fingerprint) {
+            let run = run_facts.iter().find(|(known, _)| *known == name);
             let run = run.map_or(units::ABSENT, |(_, text)| text.as_str());
             let line = vec![name.to_owned(), cell, run.to_owned()];
             if line[1] != line[2] && !lines.contains(&line) {
@@ -315,7 +316,7 @@ fn machine_differences(run: &Run, row: &Row<'_>) -> Vec<Vec<String>> {
 
 fn remarks(row: &Row<'_>) -> Vec<Vec<String>> {
     let data = row.records.iter().find_map(|record| record.data.as_ref());
-    let data = data.map(|data| ("data", of_data(data)));
+    let data = data.map(|data| ("data", data_text(data)));
     let status = row.remark();
     let status = (!status.is_empty()).then(|| (row.status_name(), status));
     let notes = row.notes.iter().map(|note| ("times", note.clone()));

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_the_table_is_read_and_orders_its_formats() {
+    fn every_card_has_increasing_peaks() {
         assert_eq!(
             CARDS.len(),
             include_str!("../assets/data-sheets.csv").lines().count() - 1

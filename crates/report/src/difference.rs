@@ -3,10 +3,10 @@
 use mantissa_analysis::{Estimate, Interval, accuracy_difference};
 use mantissa_core::{MatmulPrecision, MetricName, Precision};
 
-use crate::{Row, baseline::right};
+use crate::{Row, baseline::correct_predictions};
 
-/// Returns a metric of the first row minus that of the second, both with the same seed, or `None` if either lacks it. The difference in
-/// test accuracy is estimated from the first available of
+/// Returns a metric of the first row minus that of the second, or `None` if either row lacks it. The rows have the same seed. The
+/// difference in test accuracy is estimated from the first available of
 ///
 /// 1. the examples that only one of both rows predicted correctly,
 /// 2. the share of predictions equal to the baseline's, because equal predictions are equally correct,
@@ -17,7 +17,7 @@ pub(crate) fn difference(first: &Row<'_>, second: &Row<'_>, metric: MetricName) 
     let (mine, theirs) = (first.metric(metric)?, second.metric(metric)?);
     let of_accuracy = || {
         let counted = discordant(first, second).map(|examples| examples.difference());
-        counted.or_else(|| by_agreement(first, second, mine.value - theirs.value))
+        counted.or_else(|| bound_by_agreement(first, second, mine.value - theirs.value))
     };
     (metric == MetricName::TestAccuracy)
         .then(of_accuracy)
@@ -48,8 +48,8 @@ pub(crate) fn discordant(first: &Row<'_>, second: &Row<'_>) -> Option<Discordant
     if first.cell.workload.predicts_tokens() {
         return None;
     }
-    let ((data, mine), (same, theirs)) = (right(first)?, right(second)?);
-    let (only_first, only_second) = mine.apart(theirs).filter(|_| data == same)?;
+    let ((data, mine), (other_data, theirs)) = (correct_predictions(first)?, correct_predictions(second)?);
+    let (only_first, only_second) = mine.apart(theirs).filter(|_| data == other_data)?;
     Some(Discordant {
         only_first,
         only_second,
@@ -58,18 +58,18 @@ pub(crate) fn discordant(first: &Row<'_>, second: &Row<'_>) -> Option<Discordant
 }
 
 /// Bounds the difference by the agreement, which is recorded relative to the row under 32-true and highest.
-fn by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<Estimate> {
-    let as_agreed = |row: &Row<'_>| {
+fn bound_by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<Estimate> {
+    let is_reference = |row: &Row<'_>| {
         let setting = &row.cell.setting;
         setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest
     };
-    let agreement = match (as_agreed(first), as_agreed(second)) {
+    let agreement = match (is_reference(first), is_reference(second)) {
         (_, true) => first.metric(MetricName::Agreement)?,
         (true, false) => second.metric(MetricName::Agreement)?,
         (false, false) => return None,
     };
-    let Some(most) = agreement.interval.map(|interval| 1.0 - interval.low) else {
-        // Equal predictions are not evidence of a difference. The agreement over passages has no interval either.
+    let Some(max_difference) = agreement.interval.map(|interval| 1.0 - interval.low) else {
+        // An agreement without an interval, as over passages, limits the difference only if all predictions are equal.
         return (agreement.value >= 1.0).then_some(Estimate {
             value,
             interval: None,
@@ -80,8 +80,8 @@ fn by_agreement(first: &Row<'_>, second: &Row<'_>, value: f64) -> Option<Estimat
     Some(Estimate {
         value,
         interval: Some(Interval {
-            low: (-most).min(value),
-            high: most.max(value),
+            low: (-max_difference).min(value),
+            high: max_difference.max(value),
         }),
         n: agreement.n,
         method: "share of predictions that differ",

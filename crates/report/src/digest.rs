@@ -1,18 +1,18 @@
 //! Summary of the raw samples of one process for the tables. Figures read their samples from the store.
 
-use mantissa_analysis::{Label, Process, Sample, Serial, label_outliers, serial};
+use mantissa_analysis::{Label, Process, Sample, SerialDependence, label_outliers, serial_dependence};
 use mantissa_core::{Samples, Series, SeriesName};
 
-/// A summary of a few kilobytes, independent of the number of samples.
+/// Summary of the samples of one process. Its size, a few kilobytes, does not depend on the number of samples.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Digest {
-    /// Times of its optimizer steps or launches.
+    /// Times of launches or optimizer steps; `None` if the process recorded neither, or if a time is not finite.
     pub times: Option<Times>,
-    /// Correctness of its predictions by test example.
+    /// Correctness of the predictions, by test example.
     pub correct: Option<Correct>,
-    /// `true` if it recorded a loss curve.
+    /// `true` if the process recorded a loss curve.
     pub has_loss: bool,
-    /// Seconds spanned by its telemetry; `None` without telemetry.
+    /// Seconds spanned by the telemetry; `None` without telemetry.
     pub traced_seconds: Option<f64>,
 }
 
@@ -26,12 +26,12 @@ pub struct Times {
     /// Number of times that are marked as measured while the clock was throttled.
     pub throttled: u64,
     /// Drift and serial correlation; `None` for fewer than ten times.
-    pub serial: Option<Serial>,
+    pub serial: Option<SerialDependence>,
 }
 
 impl Digest {
-    /// Series that a digest needs in full. Of the others, it needs their presence and their last `x`.
-    pub(crate) const READS: [SeriesName; 3] = [
+    /// Series that a digest needs in full. Of other series, a digest needs only the last `x`.
+    pub(crate) const FULL_SERIES: [SeriesName; 3] = [
         SeriesName::LaunchSeconds,
         SeriesName::StepSeconds,
         SeriesName::Throttled,
@@ -73,7 +73,7 @@ impl Times {
             throttled: throttled.map_or(0, |marks| {
                 marks.values().filter(|mark| *mark > 0.0).count() as u64
             }),
-            serial: serial(&values),
+            serial: serial_dependence(&values),
         })
     }
 
@@ -85,17 +85,17 @@ impl Times {
 
 /// Minimum spread for outlier detection, as a share of the median: among nearly equal times, one that is 0.5 % larger is not an
 /// outlier. The spread is also at least one tick of the clock, estimated by the smallest step between two times.
-const SPREAD_FROM: f64 = 0.001;
+const MIN_SPREAD: f64 = 0.001;
 
-/// Labels the outliers of `values`.
+/// Marks the outliers of `values`; `None` without values, or if one is not finite.
 pub(crate) fn outliers(values: &[f64]) -> Option<Vec<bool>> {
     let median = Sample::new(values.iter().copied())?.median();
-    let labels = label_outliers(values, tick(values).max(SPREAD_FROM * median.abs()))?;
+    let labels = label_outliers(values, tick(values).max(MIN_SPREAD * median.abs()))?;
     Some(labels.into_iter().map(|label| label != Label::Typical).collect())
 }
 
-/// Returns the smallest step between two different values as an estimate of the clock's resolution. It is nearly 0 for a clock
-/// without visible ticks. A single step may be the distance of an outlier, hence not the resolution.
+/// Returns the smallest step between two different values as an estimate of the clock's resolution, which is nearly 0 for a clock
+/// without visible ticks. Returns 0 if there is only one step, which may be the distance of an outlier.
 fn tick(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -5,9 +5,9 @@ use mantissa_analysis::Interval;
 use crate::units::{Scale, scientific};
 
 /// Numbers below this have two significant digits, because two decimals would leave one or none.
-const FEW_DECIMALS_BELOW: f64 = 0.1;
+const TWO_DIGITS_BELOW: f64 = 0.1;
 /// Numbers below this are written as powers of ten.
-const DECIMALS_FROM: f64 = 1e-3;
+const SCIENTIFIC_BELOW: f64 = 1e-3;
 
 /// Formats a number without its unit. Adds digits where the scale would round the number to zero or one digit.
 pub(crate) fn number(scale: Scale, value: f64) -> String {
@@ -15,10 +15,10 @@ pub(crate) fn number(scale: Scale, value: f64) -> String {
     let size = shown.abs();
     let is_zero = !text.contains(|c: char| matches!(c, '1'..='9'));
     match size {
-        // Non-finite numbers have no digits to add, and powers of ten have their own.
+        // Non-finite numbers and numbers in scientific notation need no additional digits.
         _ if !size.is_finite() || size == 0.0 || text.contains('×') => text,
-        _ if !is_zero && size >= FEW_DECIMALS_BELOW => text,
-        _ if size < DECIMALS_FROM => scientific(shown),
+        _ if !is_zero && size >= TWO_DIGITS_BELOW => text,
+        _ if size < SCIENTIFIC_BELOW => scientific(shown),
         _ => {
             let decimals = 1 - size.log10().floor() as i32;
             format!("{shown:.*}", decimals.max(0) as usize)
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_not_zero_is_not_shown_as_zero() {
+    fn nonzero_shares_are_not_shown_as_zero() {
         let share = |value| shown(MetricName::UnderflowShare, value);
         assert_eq!(share(0.003), "0.0030");
         assert_eq!(share(0.0046), "0.0046");
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn other_metrics_are_not_shown_as_zero_either() {
+    fn nonzero_values_are_not_shown_as_zero() {
         assert_eq!(shown(MetricName::OptimizerBytes, 1_200.0), "0.0012 MB");
         assert_eq!(shown(MetricName::MaxUlp, 0.4), "0.40");
         assert_eq!(shown(MetricName::TestAccuracy, 2e-6), "2.00×10⁻⁴ %");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_near_zero_keeps_its_digits() {
+    fn interval_bounds_near_zero_keep_their_digits() {
         let scale = Scale::of(MetricName::UnderflowShare, 0.3);
         let interval = Interval {
             low: 0.002,

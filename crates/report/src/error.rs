@@ -1,10 +1,8 @@
-//! Errors between a run folder and its report.
+//! Errors of loading runs and rendering reports.
 
 use std::{io, path::PathBuf};
 
 use mantissa_run_folder::FolderError;
-
-use crate::MAX_RUNS;
 
 /// Reason why a report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -27,17 +25,17 @@ pub enum ReportError {
     /// A suite names a published table that is not built in.
     #[error("unknown reference `{given}`{}\n  hint: built-in references are `{}`", closest(nearest), valid.join("`, `"))]
     UnknownReference {
-        /// The name that was given.
+        /// Name in the suite file.
         given: String,
         /// The most similar name.
         nearest: Option<&'static str>,
-        /// Every name.
+        /// All built-in names.
         valid: Vec<&'static str>,
     },
-    /// A published table is malformed: a bug of this build.
+    /// A built-in published table is malformed, which is a bug.
     #[error("reference `{name}`: {reason}")]
     BadReference {
-        /// Its name.
+        /// Name of the table.
         name: String,
         /// Cause.
         reason: String,
@@ -50,7 +48,7 @@ pub enum ReportError {
         /// Error of the drawing library.
         reason: String,
     },
-    /// The report cannot be serialized: a bug of this build.
+    /// The report cannot be serialized, which is a bug.
     #[error("cannot write the report as JSON: {0}")]
     Json(serde_json::Error),
     /// A side-by-side report needs at least two runs.
@@ -58,13 +56,15 @@ pub enum ReportError {
         "`--side-by-side` needs at least two runs\n  hint: pass another run folder, or omit `--side-by-side`"
     )]
     OneRun,
-    /// More runs than fit as readable columns.
-    #[error("cannot show {given} runs side by side, at most {MAX_RUNS}\n  hint: pass fewer run folders")]
+    /// More runs than a readable table has columns for.
+    #[error("cannot show {given} runs side by side, at most {limit}\n  hint: pass fewer run folders")]
     ManyRuns {
         /// Number of runs.
         given: usize,
+        /// Maximum number of runs.
+        limit: usize,
     },
-    /// A run compared with itself would be reported as reproducible.
+    /// A run folder was passed twice. A comparison of a run with itself would show no differences.
     #[error("run folder `{path}` is given twice\n  hint: pass a different run folder")]
     SameRun {
         /// The path as given the second time.
@@ -76,7 +76,7 @@ pub enum ReportError {
          suite with the same `-a` values"
     )]
     NothingInCommon,
-    /// The page's template failed.
+    /// The template of the page failed.
     #[error("cannot render the page: {0}")]
     Page(#[from] minijinja::Error),
     /// The details of the cells could not be written as JSON.
@@ -88,10 +88,10 @@ pub enum ReportError {
     /// The Parquet writer failed.
     #[error("cannot write Parquet: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
-    /// A run without a single cell.
+    /// A run without cells cannot be exported.
     #[error("cannot export run `{run}`: it has no cells\n  hint: record a run with `mantissa run`")]
     NoCells {
-        /// Its name.
+        /// Name of the run.
         run: String,
     },
     /// Two of several runs have the same name.

@@ -11,12 +11,12 @@ use crate::Digest;
 pub(crate) type RecordWithDigest<'a> = (&'a Record, Option<&'a Digest>);
 
 /// Estimates the metrics of a cell. A single process keeps its recorded metrics with the intervals within the process. Several
-/// processes are merged into their median. From five processes on, its interval is a hierarchical bootstrap over processes and the
-/// samples within each, or over processes alone where each has one value. The id of the cell is the seed of the bootstrap.
+/// processes are merged into their median. With five or more processes, the interval of the median comes from a hierarchical bootstrap
+/// over processes and the samples within each, or over processes alone if each has one value. The id of the cell seeds the bootstrap.
 ///
-/// Rates are averaged as times, hence a rate agrees with its time. Shares of examples keep Wilson's interval, because it covers the
-/// choice of examples, which are the same for every process. For the same reason, metrics over tokens keep the interval over
-/// passages.
+/// Rates are averaged as times, so that a rate agrees with its time. Shares of examples keep Wilson's interval, which covers the
+/// choice of the examples, because every process has the same examples. For the same reason, metrics over tokens keep the interval
+/// over passages.
 pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<MetricName, Estimate> {
     let mut parts: BTreeMap<MetricName, Vec<(Estimate, Option<&Digest>)>> = BTreeMap::new();
     for (record, digest) in measured {
@@ -38,7 +38,7 @@ pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<Metr
         let estimate = if parts.len() == 1 {
             parts.pop()?.0
         } else if of_tokens(name) {
-            middle(&parts)?
+            median_over_same_passages(&parts)?
         } else {
             merge(name, &parts, seed)?
         };
@@ -49,10 +49,12 @@ pub(crate) fn over_processes(measured: &[RecordWithDigest<'_>]) -> BTreeMap<Metr
 
 fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> Option<Estimate> {
     // Without an interval, a metric is not a share of independent draws that could be pooled.
-    let of_draws = parts.iter().all(|(estimate, _)| estimate.interval.is_some());
+    let have_intervals = parts.iter().all(|(estimate, _)| estimate.interval.is_some());
     match name {
-        MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy if of_draws => {
-            share(parts)
+        MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy
+            if have_intervals =>
+        {
+            median_share(parts)
         }
         _ => {
             let inverted = is_rate(name) && parts.iter().all(|(estimate, _)| estimate.value > 0.0);
@@ -71,7 +73,7 @@ fn merge(name: MetricName, parts: &[(Estimate, Option<&Digest>)], seed: u64) -> 
     }
 }
 
-/// Returns the samples of a process scaled to the recorded value if the metric is a median of samples, else the value alone.
+/// Returns the samples of a process, scaled to the recorded value, if the metric is a median of samples; else the value alone.
 fn process(name: MetricName, value: f64, digest: Option<&Digest>) -> Option<Process> {
     let sampled = matches!(
         name,
@@ -83,7 +85,7 @@ fn process(name: MetricName, value: f64, digest: Option<&Digest>) -> Option<Proc
     let times = digest.and_then(|digest| digest.times.as_ref());
     match times.map(|times| &times.process) {
         Some(process) if sampled && process.median() > 0.0 => {
-            // The record has the work per launch, the samples have the spread.
+            // The recorded value includes the work per launch; only the samples contain the spread.
             Some(process.clone().times(value / process.median()))
         }
         _ => Some(Process::new(&Sample::new([value])?)),
@@ -130,9 +132,9 @@ pub(crate) fn is_token_metric(workload: &Workload, name: MetricName) -> bool {
     is_token_metric && workload.predicts_tokens()
 }
 
-/// Returns the median over processes that predicted the same passages, with the interval of the process in the middle. With two
-/// processes in the middle, the interval covers both. Nothing is pooled.
-fn middle(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
+/// Returns the median over processes that predicted the same passages, with the interval of the process with the median value. With an
+/// even number of processes, the interval covers those of both processes in the middle. Nothing is pooled.
+fn median_over_same_passages(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     let mut estimates: Vec<&Estimate> = parts.iter().map(|(estimate, _)| estimate).collect();
     estimates.sort_by(|a, b| a.value.total_cmp(&b.value));
     let n = estimates.len();
@@ -153,7 +155,7 @@ fn middle(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
 }
 
 /// Returns the median over processes of a share of examples, with Wilson's interval of that share over the same examples.
-fn share(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
+fn median_share(parts: &[(Estimate, Option<&Digest>)]) -> Option<Estimate> {
     let value = Sample::new(parts.iter().map(|(estimate, _)| estimate.value))?.median();
     let n = parts.iter().map(|(estimate, _)| estimate.n).min()?;
     let interval = wilson((value * n as f64).round() as u64, n)?.interval;

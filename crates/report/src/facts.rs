@@ -6,10 +6,10 @@ use crate::{Run, units};
 
 /// Returns the hardware, software and data of a run as pairs of name and text.
 pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
-    let mut facts = of_machine(&run.environment.fingerprint);
+    let mut facts = machine_facts(&run.environment.fingerprint);
     let mut data: Vec<String> = Vec::new();
     for source in run.records.iter().filter_map(|record| record.data.as_ref()) {
-        let text = of_data(source);
+        let text = data_text(source);
         if !data.contains(&text) {
             data.push(text);
         }
@@ -17,9 +17,9 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
     if !data.is_empty() {
         facts.push(("Data", data.join("; ")));
     }
-    let mut more = |name, of: &dyn Fn(&Record) -> Vec<String>| {
+    let mut add_fact = |name, texts_of: &dyn Fn(&Record) -> Vec<String>| {
         let mut texts: Vec<String> = vec![];
-        for text in run.records.iter().flat_map(of) {
+        for text in run.records.iter().flat_map(texts_of) {
             if !texts.contains(&text) {
                 texts.push(text);
             }
@@ -28,27 +28,27 @@ pub(crate) fn facts(run: &Run) -> Vec<(&'static str, String)> {
             facts.push((name, texts.join("; ")));
         }
     };
-    more("Files", &|record| {
-        record.inputs.iter().flatten().map(of_file).collect()
+    add_fact("Files", &|record| {
+        record.inputs.iter().flatten().map(file_text).collect()
     });
-    more("Classes", &|record| {
-        record.data.iter().filter_map(of_classes).collect()
+    add_fact("Classes", &|record| {
+        record.data.iter().filter_map(class_counts).collect()
     });
-    more("While reading", &|record| {
-        let of_data = record.data.iter().flat_map(|data| data.notes.iter().cloned());
-        let of_weights = record
+    add_fact("While reading", &|record| {
+        let data_notes = record.data.iter().flat_map(|data| data.notes.iter().cloned());
+        let weight_events = record
             .events
             .iter()
             .filter(|event| event.kind == EventKind::Weights);
-        of_data
-            .chain(of_weights.map(|event| event.detail.clone()))
+        data_notes
+            .chain(weight_events.map(|event| event.detail.clone()))
             .collect()
     });
     facts
 }
 
 /// Formats an input file with its hash and size.
-fn of_file(file: &InputFile) -> String {
+fn file_text(file: &InputFile) -> String {
     let files = match file.files {
         1 => String::new(),
         files => format!(", {} files", units::count(files)),
@@ -56,10 +56,10 @@ fn of_file(file: &InputFile) -> String {
     format!("{file}{files}, {} B", units::count(file.bytes))
 }
 
-/// Formats each class with its number, its name and its number of training, validation and test examples.
-fn of_classes(source: &DataSource) -> Option<String> {
+/// Formats each class: its index, its name, and its numbers of training, validation and test examples.
+fn class_counts(source: &DataSource) -> Option<String> {
     /// Maximum number of classes listed.
-    const LISTED: usize = 20;
+    const MAX_CLASSES: usize = 20;
     let class = |class: &ClassCount| {
         let [train, validation, test] = class.examples.map(units::count);
         format!(
@@ -67,8 +67,8 @@ fn of_classes(source: &DataSource) -> Option<String> {
             class.number, class.name
         )
     };
-    let listed: Vec<String> = source.classes.iter().take(LISTED).map(class).collect();
-    let more = match source.classes.len().saturating_sub(LISTED) {
+    let listed: Vec<String> = source.classes.iter().take(MAX_CLASSES).map(class).collect();
+    let more = match source.classes.len().saturating_sub(MAX_CLASSES) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -76,12 +76,12 @@ fn of_classes(source: &DataSource) -> Option<String> {
 }
 
 /// Formats the source of a data set with its hash.
-pub(crate) fn of_data(source: &DataSource) -> String {
+pub(crate) fn data_text(source: &DataSource) -> String {
     format!("{} (blake3 {})", source.name, source.hash)
 }
 
 /// Formats the hardware and software of a fingerprint.
-pub(crate) fn of_machine(machine: &Fingerprint) -> Vec<(&'static str, String)> {
+pub(crate) fn machine_facts(machine: &Fingerprint) -> Vec<(&'static str, String)> {
     let gigabytes = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let unknown = || units::ABSENT.to_owned();
     let mut facts = vec![

@@ -21,19 +21,19 @@ pub struct Group<'a> {
     pub workload: &'a str,
     /// Kind of task.
     pub kind: TaskKind,
-    /// Axes whose values differ between its cells.
+    /// Axes whose values differ between the cells.
     pub varying: Vec<Axis>,
     /// Varying axes without precision and matmul, which have columns of their own.
     pub axes: Vec<Axis>,
     /// Metric by which speeds are compared.
     pub speed: MetricName,
-    /// First of allocator, device and host memory that any cell has.
+    /// Memory metric: the first of allocator, device and host memory that any cell recorded.
     pub memory: Option<MetricName>,
-    /// Rows of its cells, in plan order.
+    /// Rows of the cells, in plan order.
     pub rows: Vec<Row<'a>>,
     /// Sentences on the suite's question, computed from the rows.
     pub answer: Vec<String>,
-    /// Notes on the intervals and comparisons of its table.
+    /// Notes below the table, on its intervals and comparisons.
     pub notes: Vec<String>,
     /// Smallest and largest magnitude of each metric.
     magnitudes: BTreeMap<MetricName, (f64, f64)>,
@@ -61,8 +61,12 @@ impl<'a> Group<'a> {
         };
         let memory = MEMORY.iter().copied().find(has);
         compare(&mut rows, speed, memory);
-        let own_column = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul);
-        let axes = varying.iter().copied().filter(|axis| !own_column(axis)).collect();
+        let has_own_column = |axis: &Axis| matches!(axis, Axis::Precision | Axis::Matmul);
+        let axes = varying
+            .iter()
+            .copied()
+            .filter(|axis| !has_own_column(axis))
+            .collect();
         let mut magnitudes: BTreeMap<MetricName, (f64, f64)> = BTreeMap::new();
         for (metric, estimate) in rows.iter().flat_map(|row| &row.metrics) {
             let size = estimate.value.abs();
@@ -88,18 +92,18 @@ impl<'a> Group<'a> {
         self.rows.iter().filter(|row| row.status == Some(Status::Ok))
     }
 
-    /// Returns at most `most` rows, in plan order. Rows that failed or violated an expectation take precedence.
-    pub(crate) fn shown(&self, most: usize) -> Vec<&Row<'a>> {
-        if self.rows.len() <= most {
+    /// Returns at most `max_rows` rows, in plan order. Rows that failed or violated an expectation take precedence.
+    pub(crate) fn shown(&self, max_rows: usize) -> Vec<&Row<'a>> {
+        if self.rows.len() <= max_rows {
             return self.rows.iter().collect();
         }
-        let fell_short = |row: &Row<'_>| {
+        let has_problem = |row: &Row<'_>| {
             let ended = row.status.is_some_and(|status| status != Status::Skipped);
             ended && (!row.is_ok() || !row.unexpected.is_empty())
         };
         let (first, rest): (Vec<_>, Vec<_>) =
-            (0..self.rows.len()).partition(|&at| fell_short(&self.rows[at]));
-        let mut shown: Vec<usize> = first.into_iter().chain(rest).take(most).collect();
+            (0..self.rows.len()).partition(|&at| has_problem(&self.rows[at]));
+        let mut shown: Vec<usize> = first.into_iter().chain(rest).take(max_rows).collect();
         shown.sort_unstable();
         shown.into_iter().map(|at| &self.rows[at]).collect()
     }
@@ -108,9 +112,9 @@ impl<'a> Group<'a> {
     /// far apart and the small ones would lose their digits.
     pub fn scale(&self, metric: MetricName, value: f64) -> Scale {
         /// Above this ratio, two decimals on the scale of the largest value leave fewer than two digits of the smallest.
-        const ONE_SCALE_WITHIN: f64 = 50.0;
+        const MAX_RATIO_ON_ONE_SCALE: f64 = 50.0;
         let (smallest, largest) = self.magnitudes.get(&metric).copied().unwrap_or_default();
-        let together = largest <= smallest * ONE_SCALE_WITHIN;
+        let together = largest <= smallest * MAX_RATIO_ON_ONE_SCALE;
         Scale::of(metric, if together { largest } else { value })
     }
 
@@ -122,8 +126,8 @@ impl<'a> Group<'a> {
         shown.unwrap_or_else(|| units::ABSENT.to_owned())
     }
 
-    /// Returns the reason if all rows were skipped for the same one.
-    pub(crate) fn skipped_alike(&self) -> Option<&str> {
+    /// Returns the reason for skipping all rows, if it is the same for all of them.
+    pub(crate) fn common_skip_reason(&self) -> Option<&str> {
         let mut reasons = self.rows.iter().map(|row| {
             let skipped = row.status == Some(Status::Skipped);
             row.reason.as_deref().filter(|_| skipped)
@@ -137,12 +141,12 @@ impl<'a> Group<'a> {
         self.magnitudes.contains_key(&metric)
     }
 
-    /// Returns true if a row has this metric with a value other than 0.
+    /// Returns `true` if a row has this metric with a value other than 0.
     pub(crate) fn occurs(&self, metric: MetricName) -> bool {
         self.magnitudes.get(&metric).is_some_and(|(_, most)| *most > 0.0)
     }
 
-    /// Returns `true` if its cells differ in an axis.
+    /// Returns `true` if the cells differ in an axis.
     pub fn varies(&self, axis: Axis) -> bool {
         self.varying.contains(&axis)
     }
@@ -156,9 +160,9 @@ impl<'a> Group<'a> {
             parts.push(precision.name().to_owned());
         }
         // Omit a matmul precision that is the only choice.
-        let chosen = row.cell.setting.get(Axis::Matmul).is_some()
+        let has_choice = row.cell.setting.get(Axis::Matmul).is_some()
             && (precision.allows(MatmulPrecision::High) || matmul != MatmulPrecision::Highest);
-        if chosen && shown(Axis::Matmul) {
+        if has_choice && shown(Axis::Matmul) {
             parts.push(matmul.name().to_owned());
         }
         for &axis in self.axes.iter().filter(|axis| !left_out.contains(axis)) {

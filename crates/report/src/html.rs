@@ -54,7 +54,7 @@ struct GroupPage<'a> {
     /// Number of rows shown out of all rows, if some are left out.
     capped: Option<String>,
     memory: Option<MemoryTable>,
-    /// Text in place of a table whose rows would all be alike: number of skipped cells and the reason.
+    /// Text in place of a table in which all cells were skipped for the same reason: number of cells and reason.
     folded: Option<String>,
 }
 
@@ -190,7 +190,7 @@ fn suite_page<'a>(
     figures: &'a [(&'a Figure, String)],
     cells: &mut Cells,
 ) -> SuitePage<'a> {
-    let own = |folded: bool| {
+    let pictures = |folded: bool| {
         let these = figures.iter().filter(move |(figure, _)| {
             figure.suite.as_deref() == Some(&suite.info.name) && figure.folded == folded
         });
@@ -221,8 +221,8 @@ fn suite_page<'a>(
             .iter()
             .map(|group| group_page(report, suite, group, cells))
             .collect(),
-        figures: own(false),
-        folded: own(true),
+        figures: pictures(false),
+        folded: pictures(true),
         references: sources.collect(),
     }
 }
@@ -259,7 +259,7 @@ fn group_page<'a>(
             align: column.align(),
         }
     });
-    let alike = group.skipped_alike();
+    let alike = group.common_skip_reason();
     let lines = shown.iter().map(|row| Line {
         id: row.cell.id.to_string(),
         class: class(row),
@@ -345,9 +345,9 @@ struct FormatLine {
     fields: Vec<String>,
 }
 
-/// Returns the limits of the formats and the results of rounding three numbers to them, as the article prints for three formats.
+/// Returns the limits of the formats and the results of rounding three numbers to each format. The article prints three of the formats.
 fn finfo() -> Vec<FormatLine> {
-    let becomes = |format: Format, x: f64| match format.round(x) {
+    let rounded_text = |format: Format, x: f64| match format.round(x) {
         rounded if rounded.class == FloatClass::Overflow => "overflow".to_owned(),
         rounded if rounded.class == FloatClass::Underflow => "0".to_owned(),
         rounded if rounded.value < 1e-3 => units::scientific(rounded.value),
@@ -368,7 +368,7 @@ fn finfo() -> Vec<FormatLine> {
         ];
         let mut fields: Vec<String> = counts.iter().map(ToString::to_string).collect();
         fields.extend(limits.map(units::limit));
-        fields.extend([1.0 / 3.0, 1e6, 1e-8].map(|x| becomes(format, x)));
+        fields.extend([1.0 / 3.0, 1e6, 1e-8].map(|x| rounded_text(format, x)));
         FormatLine {
             name: format.name(),
             fields,

@@ -16,11 +16,11 @@ struct RunJson<'a> {
     schema: u32,
     run: &'a str,
     warnings: &'a [Banner],
-    suites: Vec<OfSuite<'a>>,
+    suites: Vec<SuiteJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct OfSuite<'a> {
+struct SuiteJson<'a> {
     suite: &'a str,
     question: &'a str,
     warnings: &'a [Banner],
@@ -45,17 +45,17 @@ struct RowJson<'a> {
     status: &'a str,
     remark: String,
     processes: usize,
-    metrics: BTreeMap<MetricName, Value>,
+    metrics: BTreeMap<MetricName, EstimateJson>,
     /// Id of the baseline cell.
     baseline: Option<&'a CellId>,
     /// Speed relative to the baseline.
-    speed_up: Option<Value>,
+    speed_up: Option<EstimateJson>,
     speed_verdict: Option<String>,
 }
 
 /// An estimate in the metric's unit with its 95 % interval.
 #[derive(Serialize)]
-struct Value {
+struct EstimateJson {
     value: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
@@ -75,7 +75,7 @@ struct ClaimJson<'a> {
 
 /// Renders the report as JSON. Unknown values are `null`, never 0. The same records give the same bytes.
 pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
-    let suites = report.suites.iter().map(|suite| OfSuite {
+    let suites = report.suites.iter().map(|suite| SuiteJson {
         suite: &suite.info.name,
         question: suite.info.question.trim(),
         warnings: &suite.banners,
@@ -86,10 +86,10 @@ pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
                 workload: group.workload,
                 answer: &group.answer,
                 speed: group.speed,
-                cells: group.rows.iter().map(|row| of_row(row, &group.rows)).collect(),
+                cells: group.rows.iter().map(|row| row_json(row, &group.rows)).collect(),
             })
             .collect(),
-        claims: suite.claims.iter().map(of_claim).collect(),
+        claims: suite.claims.iter().map(claim_json).collect(),
     });
     let run = RunJson {
         schema: SCHEMA,
@@ -100,7 +100,7 @@ pub fn json(report: &Report<'_>) -> Result<String, ReportError> {
     serde_json::to_string_pretty(&run).map_err(ReportError::Json)
 }
 
-fn of_row<'a>(row: &'a Row<'_>, rows: &'a [Row<'_>]) -> RowJson<'a> {
+fn row_json<'a>(row: &'a Row<'_>, rows: &'a [Row<'_>]) -> RowJson<'a> {
     RowJson {
         id: &row.cell.id,
         setting: row
@@ -116,30 +116,30 @@ fn of_row<'a>(row: &'a Row<'_>, rows: &'a [Row<'_>]) -> RowJson<'a> {
         metrics: row
             .metrics
             .iter()
-            .map(|(metric, estimate)| (*metric, of_estimate(estimate)))
+            .map(|(metric, estimate)| (*metric, estimate_json(estimate)))
             .collect(),
         baseline: row
             .baseline
-            .and_then(|place| rows.get(place))
+            .and_then(|index| rows.get(index))
             .map(|row| &row.cell.id),
-        speed_up: row.speed_up.as_ref().map(of_estimate),
+        speed_up: row.speed_up.as_ref().map(estimate_json),
         speed_verdict: row.speed_verdict.map(|verdict| verdict.to_string()),
     }
 }
 
-fn of_estimate(estimate: &Estimate) -> Value {
+fn estimate_json(estimate: &Estimate) -> EstimateJson {
     let finite = |value: f64| value.is_finite().then_some(value);
-    let end = |of: fn(Interval) -> f64| estimate.interval.map(of).and_then(finite);
-    Value {
+    let bound = |pick: fn(Interval) -> f64| estimate.interval.map(pick).and_then(finite);
+    EstimateJson {
         value: finite(estimate.value),
-        low: end(|interval| interval.low),
-        high: end(|interval| interval.high),
+        low: bound(|interval| interval.low),
+        high: bound(|interval| interval.high),
         n: estimate.n,
         method: estimate.method,
     }
 }
 
-fn of_claim<'a>(claim: &'a ClaimVerdict<'_>) -> ClaimJson<'a> {
+fn claim_json<'a>(claim: &'a ClaimVerdict<'_>) -> ClaimJson<'a> {
     ClaimJson {
         says: &claim.claim.says,
         verdict: &claim.verdict,

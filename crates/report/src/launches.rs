@@ -5,11 +5,11 @@ use mantissa_core::MetricName;
 use crate::{Group, Row, row_notes::LAUNCH_BOUND, units};
 
 /// Returns `true` if a row is launch-bound.
-pub(crate) fn bound(row: &Row<'_>) -> bool {
-    idle(row).is_some_and(|idle| idle > LAUNCH_BOUND)
+pub(crate) fn is_launch_bound(row: &Row<'_>) -> bool {
+    idle_share(row).is_some_and(|idle| idle > LAUNCH_BOUND)
 }
 
-fn idle(row: &Row<'_>) -> Option<f64> {
+fn idle_share(row: &Row<'_>) -> Option<f64> {
     Some(row.metric(MetricName::DeviceIdleShare)?.value)
 }
 
@@ -19,8 +19,10 @@ pub(crate) fn title(rows: &[&Row<'_>]) -> String {
 }
 
 /// Returns the headline of a group whose baseline is launch-bound.
-pub(crate) fn answer(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> Option<String> {
-    let launches = base.metric(MetricName::LaunchesPerStep).filter(|_| bound(base))?;
+pub(crate) fn headline(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> Option<String> {
+    let launches = base
+        .metric(MetricName::LaunchesPerStep)
+        .filter(|_| is_launch_bound(base))?;
     let rows: Vec<&Row<'_>> = std::iter::once(base).chain(rivals.iter().copied()).collect();
     let remedy = match base.cell.setting.fusion() {
         true => "A larger batch reduces",
@@ -38,7 +40,7 @@ pub(crate) fn answer(group: &Group<'_>, base: &Row<'_>, rivals: &[&Row<'_>]) -> 
 /// Formats the lowest and highest idle share of rows, in percent.
 fn range(rows: &[&Row<'_>]) -> String {
     let percent = |share: f64| format!("{:.0}", share * 100.0);
-    let shares = || rows.iter().filter_map(|row| idle(row));
+    let shares = || rows.iter().filter_map(|row| idle_share(row));
     let lowest = percent(shares().fold(f64::INFINITY, f64::min));
     let highest = percent(shares().fold(0.0, f64::max));
     match lowest == highest {

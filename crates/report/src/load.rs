@@ -23,7 +23,7 @@ pub struct Run {
     /// The raw samples.
     pub samples: Store,
     /// `true` if a crash or a full disk truncated the last line of `records.jsonl`.
-    pub cut: bool,
+    pub is_truncated: bool,
     /// Samples that records name but that could not be read, each with its path and the reason.
     pub missing_samples: Vec<String>,
 }
@@ -35,20 +35,23 @@ impl Run {
     }
 }
 
-/// Reads a run folder, with the raw samples of one record at a time. Unreadable samples are listed in [`Run::missing_samples`] and
-/// affect only what is computed from them.
+/// Reads a run folder, with the raw samples of one record at a time. Unreadable samples are listed in [`Run::missing_samples`]; only values
+/// that need them are missing.
 pub fn load(folder: &Path) -> Result<Run, ReportError> {
     let reader = RunReader::new(folder);
     let environment = reader.environment()?;
     let plan = reader.plan()?;
-    let LatestRecords { records, cut } = reader.latest_records()?;
+    let LatestRecords {
+        records,
+        is_truncated,
+    } = reader.latest_records()?;
     check_inputs(folder, &records)?;
     let name = reader.name();
     let samples = Store::Folder(reader);
     let mut digests = HashMap::new();
     let mut missing_samples = Vec::new();
     for record in &records {
-        match samples.read(record, SampleSelection::series(&Digest::READS)) {
+        match samples.read(record, SampleSelection::series(&Digest::FULL_SERIES)) {
             Ok(None) => {}
             Ok(Some(samples)) => {
                 digests.insert((record.cell.id.clone(), record.repeat), Digest::new(&samples));
@@ -63,7 +66,7 @@ pub fn load(folder: &Path) -> Result<Run, ReportError> {
         records,
         digests,
         samples,
-        cut,
+        is_truncated,
         missing_samples,
     })
 }
@@ -73,8 +76,8 @@ fn check_inputs(folder: &Path, records: &[Record]) -> Result<(), ReportError> {
     let mut known: HashMap<(&str, &str), &[InputFile]> = HashMap::new();
     for record in records {
         let Some(inputs) = &record.inputs else { continue };
-        let of = (record.cell.suite.as_str(), record.cell.workload.name.as_str());
-        let first = known.entry(of).or_insert(inputs);
+        let workload = (record.cell.suite.as_str(), record.cell.workload.name.as_str());
+        let first = known.entry(workload).or_insert(inputs);
         if let Some(differs) = input_difference(Some(first), Some(inputs)) {
             return Err(ReportError::OtherInputs {
                 path: folder.to_owned(),

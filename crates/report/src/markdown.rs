@@ -14,7 +14,7 @@ use crate::{
 
 /// Renders the results as GitHub-flavoured Markdown.
 pub fn markdown(report: &Report<'_>) -> String {
-    let mut out = head(report);
+    let mut out = heading(report);
     banners(&mut out, &report.banners);
     for suite in &report.suites {
         section(&mut out, report.run, suite, report.rows_shown());
@@ -25,54 +25,55 @@ pub fn markdown(report: &Report<'_>) -> String {
 }
 
 /// Renders the name of a run with its hardware, software and data.
-pub(crate) fn head(report: &Report<'_>) -> String {
+pub(crate) fn heading(report: &Report<'_>) -> String {
     let mut out = format!("# {}\n\n", escape(&report.run.name));
-    line(&mut out, &escape(&origin(report.run)));
+    paragraph(&mut out, &escape(&origin(report.run)));
     out
 }
 
-pub(crate) fn line(out: &mut String, text: &str) {
+/// Appends a paragraph and a blank line.
+pub(crate) fn paragraph(out: &mut String, text: &str) {
     out.push_str(text);
     out.push_str("\n\n");
 }
 
 pub(crate) fn banners(out: &mut String, banners: &[Banner]) {
     for banner in banners {
-        line(
+        paragraph(
             out,
             &format!("> **{}** {}", escape(&banner.title), escape(&banner.text)),
         );
     }
 }
 
-fn section(out: &mut String, run: &Run, suite: &Suite<'_>, most: usize) {
-    line(out, &format!("## {}", escape(&suite.info.title)));
-    line(out, &format!("*{}*", escape(suite.info.question.trim())));
+fn section(out: &mut String, run: &Run, suite: &Suite<'_>, max_rows: usize) {
+    paragraph(out, &format!("## {}", escape(&suite.info.title)));
+    paragraph(out, &format!("*{}*", escape(suite.info.question.trim())));
     banners(out, &suite.banners);
     for group in &suite.groups {
         if suite.groups.len() > 1 {
-            line(out, &format!("### {}", escape(group.workload)));
+            paragraph(out, &format!("### {}", escape(group.workload)));
         }
-        line(out, &escape(&group.answer.join(" ")));
-        let shown = group.shown(most);
+        paragraph(out, &escape(&group.answer.join(" ")));
+        let shown = group.shown(max_rows);
         if let Some(text) = shown_of(shown.len(), group.rows.len()) {
-            line(
+            paragraph(
                 out,
                 &format!("The table is {text} settings; `results.csv` contains all of them."),
             );
         }
         // The headline already states the reason for all skipped cells.
-        if group.skipped_alike().is_none() {
+        if group.common_skip_reason().is_none() {
             table(out, suite, group, &columns(group), &shown);
         }
-        line(out, &escape(&group.notes.join(" ")));
+        paragraph(out, &escape(&group.notes.join(" ")));
         if let Some(table) = memory_table(group, &shown).filter(|table| table.estimated) {
             memory(out, &table);
         }
     }
     claims(out, run, suite);
     for reference in &suite.references {
-        line(
+        paragraph(
             out,
             &format!(
                 "Published ({}): {}, on {}. <{}>",
@@ -116,7 +117,9 @@ pub(crate) fn table(
     for measured in rows {
         row(
             out,
-            columns.iter().map(|column| text(&column.field(group, measured))),
+            columns
+                .iter()
+                .map(|column| field_text(&column.field(group, measured))),
         );
     }
     for reference in &suite.references {
@@ -127,7 +130,7 @@ pub(crate) fn table(
                 .map(|column| column.published(group, published, base));
             row(
                 out,
-                fields.map(|field| match text(&field) {
+                fields.map(|field| match field_text(&field) {
                     empty if empty.is_empty() => empty,
                     text => format!("*{text}*"),
                 }),
@@ -142,7 +145,7 @@ fn claims(out: &mut String, run: &Run, suite: &Suite<'_>) {
     if suite.claims.is_empty() {
         return;
     }
-    line(out, "Claims of the articles, tested here:");
+    paragraph(out, "Claims of the articles, tested here:");
     row(
         out,
         ["claim", "verdict", "tested as"].map(str::to_owned).into_iter(),
@@ -176,7 +179,7 @@ fn claims(out: &mut String, run: &Run, suite: &Suite<'_>) {
         row(out, [says, text, tested.join("<br>")].into_iter());
     }
     out.push('\n');
-    line(out, &escape(&claims::heading(run)));
+    paragraph(out, &escape(&claims::heading(run)));
 }
 
 /// Removes characters that would end the brackets of a link or the field of a table.
@@ -186,19 +189,22 @@ fn address(url: &str) -> String {
 
 /// Renders the memory table, if it has estimates to compare with.
 fn memory(out: &mut String, table: &MemoryTable) {
-    line(out, "Memory breakdown, measured and estimated:");
+    paragraph(out, "Memory breakdown, measured and estimated:");
     let titles = iter::once("setting").chain(table.headings.iter().copied());
     row(out, titles.map(escape));
-    let sides = table.headings.iter().map(|_| "---:");
-    row(out, iter::once("---").chain(sides).map(str::to_owned));
+    let alignments = table.headings.iter().map(|_| "---:");
+    row(out, iter::once("---").chain(alignments).map(str::to_owned));
     for (label, fields) in &table.lines {
-        row(out, iter::once(escape(label)).chain(fields.iter().map(text)));
+        row(
+            out,
+            iter::once(escape(label)).chain(fields.iter().map(field_text)),
+        );
     }
     out.push('\n');
-    line(out, &escape(&table.remarks.join(" ")));
+    paragraph(out, &escape(&table.remarks.join(" ")));
 }
 
-pub(crate) fn text(field: &Field) -> String {
+pub(crate) fn field_text(field: &Field) -> String {
     match (field.text.as_str(), field.detail.as_str()) {
         (text, "") => escape(text),
         (text, detail) => format!("{} ({})", escape(text), escape(detail)),
@@ -240,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_people_links_and_marks_are_text() {
+    fn mentions_links_and_markup_are_escaped() {
         for (text, escaped) in [
             ("@torvalds fixes #1", "@<!-- -->torvalds fixes #<!-- -->1"),
             ("[x](https://e.org)", "\\[x\\](https&#58;//e.org)"),

@@ -29,21 +29,21 @@ pub(crate) struct MemoryTable {
 pub(crate) fn memory_table(group: &Group<'_>, rows: &[&Row<'_>]) -> Option<MemoryTable> {
     let known: Vec<(&Row<'_>, Bytes)> = rows.iter().filter_map(|row| Some((*row, parts(row)?))).collect();
     let largest = known.iter().map(|(_, bytes)| sum(bytes)).reduce(f64::max)?;
-    // Scale for parts that are a tenth of the total, which would otherwise lose digits.
+    // The scale of the total would have too few digits for parts that are a tenth of it.
     let scale = Scale::of(MetricName::WeightsBytes, largest / 10.0);
     let line = |(row, bytes): &(&Row<'_>, Bytes)| (group.label(row, &[]), fields(group, row, bytes, scale));
     let ratios = group.rows.iter().filter_map(estimate_ratio);
-    let near = describe_estimate_ratios(&ratios.collect::<Vec<_>>());
-    let saving = compared(group).map(|(base, others)| {
-        let saved = Some(saved(&base, &others, scale));
-        [saved, why_not_half(&base, &others, scale)]
+    let estimate_note = describe_estimate_ratios(&ratios.collect::<Vec<_>>());
+    let saving = compared_settings(group).map(|(base, others)| {
+        let savings = Some(describe_savings(&base, &others, scale));
+        [savings, why_not_half(&base, &others, scale)]
     });
     let names = PARTS.iter().map(|(_, name)| *name);
     Some(MemoryTable {
         headings: names.chain(["total", "relative to baseline"]).collect(),
         lines: known.iter().map(line).collect(),
         estimated: known.iter().any(|(row, _)| estimated(row).is_some()),
-        remarks: near
+        remarks: estimate_note
             .into_iter()
             .chain(saving.into_iter().flatten().flatten())
             .collect(),
@@ -54,7 +54,7 @@ fn sum(bytes: &Bytes) -> f64 {
     bytes.iter().sum()
 }
 
-/// Returns the parts of a row, their total, and its ratio to that of the baseline.
+/// Returns fields for the parts of a row, for their total, and for the ratio of the total to that of the baseline.
 fn fields(group: &Group<'_>, row: &Row<'_>, bytes: &Bytes, scale: Scale) -> Vec<Field> {
     let shapes = estimated(row);
     let part = |index: usize| field(bytes[index], shapes.map(|shapes| shapes[index]), scale);
@@ -125,7 +125,7 @@ struct SettingMemory {
 }
 
 /// Returns a setting under `32-true` and the first setting of each other precision with all other axes equal.
-fn compared(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMemory>)> {
+fn compared_settings(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMemory>)> {
     let mut alike: HashMap<String, Vec<SettingMemory>> = HashMap::new();
     let mut bases: Vec<(MatmulPrecision, String, SettingMemory)> = Vec::new();
     for row in group.ok() {
@@ -155,9 +155,9 @@ fn compared(group: &Group<'_>) -> Option<(SettingMemory, Vec<SettingMemory>)> {
 
 /// Formats the savings:
 /// `Compared with 32-true (640.0 MB), 16-mixed needs 124.0 MB less (150.0 MB less activations, 26.0 MB more copies of weights).`
-fn saved(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> String {
+fn describe_savings(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> String {
     let all = sum(&base.bytes);
-    let of_one = |other: &SettingMemory| {
+    let describe = |other: &SettingMemory| {
         let parts = PARTS.iter().zip(other.bytes.iter().zip(&base.bytes));
         let mut changes: Vec<(f64, &str)> = parts
             .map(|((_, name), (mine, theirs))| (mine - theirs, *name))
@@ -181,7 +181,7 @@ fn saved(base: &SettingMemory, others: &[SettingMemory], scale: Scale) -> String
         "Compared with {} ({}), {}.",
         base.name,
         scale.text(all),
-        others.iter().map(of_one).collect::<Vec<_>>().join("; ")
+        others.iter().map(describe).collect::<Vec<_>>().join("; ")
     )
 }
 
@@ -267,7 +267,7 @@ mod tests {
         Scale::of(MetricName::WeightsBytes, 100e6)
     }
 
-    fn full() -> SettingMemory {
+    fn f32_memory() -> SettingMemory {
         memory(Precision::True32, [60.0, 120.0, 60.0, 0.0, 400.0])
     }
 
@@ -298,7 +298,7 @@ mod tests {
             memory(Precision::MixedBf16, [60.0, 120.0, 60.0, 1.0, 400.0]),
         ];
         assert_eq!(
-            saved(&full(), &others, scale()),
+            describe_savings(&f32_memory(), &others, scale()),
             "Compared with 32-true (640.0 MB), 16-mixed needs 124.0 MB less (150.0 MB less activations, 26.0 MB more \
              copies of weights); bf16-true needs 290.0 MB less (200.0 MB less activations, 60.0 MB less optimizer \
              state, 30.0 MB less weights); bf16-mixed needs about as much of each part."
@@ -306,8 +306,8 @@ mod tests {
     }
 
     #[test]
-    fn the_reasons_why_mixed_precision_saves_less_than_half_have_numbers() {
-        let why = |mixed| why_not_half(&full(), &[memory(Precision::Mixed16, mixed)], scale());
+    fn reasons_for_saving_less_than_half_have_numbers() {
+        let why = |mixed| why_not_half(&f32_memory(), &[memory(Precision::Mixed16, mixed)], scale());
         assert_eq!(
             why([60.0, 120.0, 60.0, 26.0, 250.0]).unwrap(),
             "16-mixed needs 0.81× the memory of 32-true instead of half: weights, optimizer state and gradients stay in \
@@ -322,6 +322,6 @@ mod tests {
         // Half of the memory needs no explanation, and a setting without mixed precision is not considered.
         assert_eq!(why([60.0, 60.0, 30.0, 0.0, 150.0]), None);
         let half = memory(Precision::TrueBf16, [30.0, 60.0, 60.0, 0.0, 200.0]);
-        assert_eq!(why_not_half(&full(), &[half], scale()), None);
+        assert_eq!(why_not_half(&f32_memory(), &[half], scale()), None);
     }
 }

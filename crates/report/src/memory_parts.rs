@@ -52,7 +52,7 @@ pub(crate) fn total(row: &Row<'_>) -> Option<f64> {
 }
 
 /// Describes the savings and additions of mixed precision by part.
-pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
+pub(crate) fn describe_saving(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
     Some(format!(
         "{} {}; in total it needs {} the memory of {}.",
@@ -64,7 +64,7 @@ pub(crate) fn saving(group: &Group<'_>) -> Option<String> {
 }
 
 /// Summarizes the change in total memory under mixed precision: `16-mixed · highest needs 0.81× the memory of 32-true · highest`.
-pub(crate) fn saving_in_short(group: &Group<'_>) -> Option<String> {
+pub(crate) fn saving_title(group: &Group<'_>) -> Option<String> {
     let (row, base, ratio) = leanest_mixed(group)?;
     let (name, base) = (group.label(row, &[Axis::Seed]), group.label(base, &[Axis::Seed]));
     Some(format!(

@@ -10,18 +10,20 @@ use crate::{Row, shape};
 type Arithmetic = (Backend, Precision, MatmulPrecision, Accumulator);
 
 /// Sets the peak share of every kernel row on a GPU.
-pub(crate) fn share(rows: &mut [&mut Row<'_>]) {
+pub(crate) fn set_peak_shares(rows: &mut [&mut Row<'_>]) {
     let mut peaks: HashMap<Arithmetic, f64> = HashMap::new();
-    for (arithmetic, throughput) in rows.iter().filter_map(|row| measured(row)) {
+    for (arithmetic, throughput) in rows.iter().filter_map(|row| arithmetic_and_throughput(row)) {
         let peak = peaks.entry(arithmetic).or_default();
         *peak = peak.max(throughput);
     }
     for row in rows {
-        row.peak_share = measured(row).map(|(arithmetic, throughput)| throughput / peaks[&arithmetic]);
+        row.peak_share =
+            arithmetic_and_throughput(row).map(|(arithmetic, throughput)| throughput / peaks[&arithmetic]);
     }
 }
 
-fn measured(row: &Row<'_>) -> Option<(Arithmetic, f64)> {
+/// Returns the arithmetic and the throughput of a kernel row on a GPU that executed the requested arithmetic.
+fn arithmetic_and_throughput(row: &Row<'_>) -> Option<(Arithmetic, f64)> {
     shape::kernel(&row.cell.workload)?;
     // A kernel that executed another arithmetic than requested is neither a peak of the requested one nor comparable with it.
     row.verdict()

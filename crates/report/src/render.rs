@@ -39,7 +39,7 @@ pub fn render(run: &Run, folder: &Path) -> Result<Rendered, ReportError> {
     let pictures: Vec<_> = drawn.iter().zip(svgs).collect();
     writer.write("summary.md", markdown(&report).as_bytes())?;
     writer.write("report.html", html(&report, &pictures)?.as_bytes())?;
-    Ok(writer.done("report.html"))
+    Ok(writer.finish("report.html"))
 }
 
 /// Writes files below a folder one at a time, because all of them together would need most of the memory for a large run.
@@ -73,14 +73,14 @@ impl<'f> Writer<'f> {
             path: path.clone(),
             source,
         };
-        let below = Path::new(name).parent().unwrap_or(Path::new(""));
-        let opened = create_folder_below(self.folder, below).and_then(|_| Replacement::new(&path));
-        let new = opened.map_err(failed)?;
-        write(&new.file).map_err(|error| match error {
+        let subfolder = Path::new(name).parent().unwrap_or(Path::new(""));
+        let opened = create_folder_below(self.folder, subfolder).and_then(|_| Replacement::new(&path));
+        let replacement = opened.map_err(failed)?;
+        write(&replacement.file).map_err(|error| match error {
             ReportError::Csv(source) => failed(source),
             error => error,
         })?;
-        new.finish().map_err(failed)?;
+        replacement.finish().map_err(failed)?;
         self.files.push(path);
         Ok(())
     }
@@ -99,7 +99,7 @@ impl<'f> Writer<'f> {
     }
 
     /// Returns the written files; `page` is the file to open.
-    pub fn done(self, page: &str) -> Rendered {
+    pub fn finish(self, page: &str) -> Rendered {
         Rendered {
             html: self.folder.join(page),
             files: self.files,

@@ -23,24 +23,24 @@ pub struct Row<'a> {
     pub status: Option<Status>,
     /// Reason for any status other than `ok`.
     pub reason: Option<String>,
-    /// Expectations of its suite that the cell violates.
+    /// Expectations of the suite that the cell violates.
     pub unexpected: Vec<String>,
-    /// Estimates of the metrics over its processes.
+    /// Estimates of the metrics over the processes.
     pub metrics: BTreeMap<MetricName, Estimate>,
     /// Records of the cell, one per repeat.
     pub records: Vec<&'a Record>,
-    /// Records behind its metrics with the digests of their samples: the successful ones, or all if none succeeded.
+    /// Records from which the metrics are computed, with the digests of their samples: the successful ones, or all if none succeeded.
     pub(crate) measured: Vec<RecordWithDigest<'a>>,
-    /// Remarks on the samples behind its times.
+    /// Remarks on the samples, such as drift and outliers, and warnings of the processes.
     pub notes: Vec<String>,
     /// Index of the baseline row.
     pub baseline: Option<usize>,
     /// Speed relative to the baseline: Hodges–Lehmann ratio over the processes of both.
     pub speed_up: Option<Estimate>,
-    /// Verdict on the speed relative to the baseline. The comparisons of its table form one family.
+    /// Verdict on the speed relative to the baseline. The comparisons of a table form one family of tests.
     pub speed_verdict: Option<Verdict>,
-    /// p-value of McNemar's exact test against the baseline's predictions on the same test examples, corrected for the comparisons
-    /// of its table.
+    /// p-value of McNemar's exact test against the baseline's predictions on the same test examples, corrected for all comparisons of
+    /// the table.
     pub accuracy_p: Option<f64>,
     /// Memory relative to the baseline.
     pub memory_ratio: Option<Estimate>,
@@ -75,8 +75,8 @@ impl<'a> Row<'a> {
             }
             Some(record) => (Some(record.status), record.reason.clone()),
         };
-        let behind = if ok.is_empty() { &records } else { &ok };
-        let measured: Vec<RecordWithDigest<'a>> = behind
+        let measured_records = if ok.is_empty() { &records } else { &ok };
+        let measured: Vec<RecordWithDigest<'a>> = measured_records
             .iter()
             .map(|record| (*record, run.digest(record)))
             .collect();
@@ -109,7 +109,7 @@ impl<'a> Row<'a> {
         self.status == Some(Status::Ok)
     }
 
-    /// Returns the violated expectations of its suite, else the reason for its status.
+    /// Returns the violated expectations of the suite, or else the reason for the status.
     pub fn remark(&self) -> String {
         if self.unexpected.is_empty() {
             self.reason.clone().unwrap_or_default()
@@ -118,12 +118,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns the name of its status.
+    /// Returns the name of the status.
     pub fn status_name(&self) -> &'static str {
         self.status.map_or("not run", Status::name)
     }
 
-    /// Returns the number of processes behind its metrics.
+    /// Returns the number of processes from which the metrics are computed.
     pub fn processes(&self) -> usize {
         self.measured.len()
     }
@@ -148,7 +148,7 @@ impl<'a> Row<'a> {
         Some(value(MetricName::FlopsPerSecond)? / value(MetricName::CublasFlopsPerSecond)?)
     }
 
-    /// Returns the data-sheet peak of its card in its arithmetic; `None` on a CPU, on a MIG slice and for an unlisted card.
+    /// Returns the data-sheet peak of the GPU in the setting's arithmetic; `None` on a CPU, on a MIG slice and for an unlisted GPU.
     pub(crate) fn sheet_peak(&self) -> Option<SheetPeak> {
         let gpu = self.records.first()?.fingerprint.gpu.as_ref()?;
         let slice = gpu.uuid.as_ref().is_some_and(|uuid| uuid.starts_with("MIG-"));
@@ -193,12 +193,12 @@ impl<'a> Row<'a> {
 
     /// Returns the names of the launched kernels, if recorded.
     pub fn kernel(&self) -> Option<&'a str> {
-        self.ran()?.executed.kernel.as_deref()
+        self.executed_record()?.executed.kernel.as_deref()
     }
 
-    /// Formats the executed precision: `as requested`, `unverified`, or what was executed instead.
+    /// Formats the executed precision: `as requested`, `unverified`, or the precision executed instead.
     pub fn executed(&self) -> Option<String> {
-        let executed = &self.ran()?.executed;
+        let executed = &self.executed_record()?.executed;
         let Executed {
             operand_bits,
             exponent_bits,
@@ -225,11 +225,11 @@ impl<'a> Row<'a> {
 
     /// Returns the comparison of requested and executed precision; `None` if nothing was executed.
     pub fn verdict(&self) -> Option<ExecutedVerdict> {
-        self.ran().map(|record| record.executed.verdict)
+        self.executed_record().map(|record| record.executed.verdict)
     }
 
-    /// Returns its first record, unless the cell was skipped.
-    pub(crate) fn ran(&self) -> Option<&'a Record> {
+    /// Returns the first record, unless the cell was skipped.
+    pub(crate) fn executed_record(&self) -> Option<&'a Record> {
         let first = self.records.first().copied();
         first.filter(|record| record.status != Status::Skipped)
     }

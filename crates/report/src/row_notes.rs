@@ -1,4 +1,4 @@
-//! Notes on the samples of a row: drift, dependence, throttled samples, outliers and launches.
+//! Notes on a row: drift, dependence, throttled samples and outliers of the times, launch-bound steps, and recorded warnings.
 
 use mantissa_core::{EventKind, Metric, MetricName, Record};
 
@@ -7,13 +7,13 @@ use crate::{digest::Times, estimates::RecordWithDigest, units};
 /// Share of the time without a kernel on the device above which a row is launch-bound.
 pub(crate) const LAUNCH_BOUND: f64 = 0.5;
 
-/// Returns the notes on the samples of a row: drift, dependence, throttled samples and outliers.
+/// Returns the notes on a row: on the samples of the processes, on launch-bound steps, and the distinct warnings of the records.
 pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
     let times: Vec<&Times> = measured
         .iter()
         .filter_map(|(_, digest)| digest.as_ref()?.times.as_ref())
         .collect();
-    let of_several = |count: usize| match times.len() {
+    let in_processes = |count: usize| match times.len() {
         1 => String::new(),
         all => format!(" in {count} of {all} processes"),
     };
@@ -23,17 +23,17 @@ pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
         .filter(|serial| serial.drifts())
         .map(|serial| serial.drift)
         .collect();
-    if let Some(most) = drifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) {
+    if let Some(largest) = drifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) {
         notes.push(format!(
             "drift {:+.1} %{}",
-            100.0 * most,
-            of_several(drifts.len())
+            100.0 * largest,
+            in_processes(drifts.len())
         ));
     }
     let dependent: Vec<(u64, f64)> = times
         .iter()
         .filter_map(|times| {
-            let serial = times.serial.filter(|serial| serial.depends())?;
+            let serial = times.serial.filter(|serial| serial.is_autocorrelated())?;
             Some((times.n(), serial.effective_samples))
         })
         .collect();
@@ -41,30 +41,30 @@ pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
         let n = units::count(*n);
         notes.push(format!(
             "effective sample size {effective:.0} of {n}{}",
-            of_several(dependent.len())
+            in_processes(dependent.len())
         ));
     }
     let samples: u64 = times.iter().map(|times| times.n()).sum();
-    let counted = |count: u64, what: &str| {
+    let count_note = |count: u64, name: &str| {
         (count > 0).then(|| {
             format!(
-                "{what}: {} of {} times",
+                "{name}: {} of {} times",
                 units::count(count),
                 units::count(samples)
             )
         })
     };
-    notes.extend(counted(
+    notes.extend(count_note(
         times.iter().map(|times| times.throttled).sum(),
         "throttled",
     ));
-    notes.extend(counted(
+    notes.extend(count_note(
         times.iter().map(|times| times.outliers).sum(),
         "outliers",
     ));
-    notes.extend(launches(measured.iter().map(|(record, _)| *record)));
-    let warned = measured.iter().flat_map(|(record, _)| &record.events);
-    for warning in warned.filter(|event| event.kind == EventKind::Warning) {
+    notes.extend(launch_bound_note(measured.iter().map(|(record, _)| *record)));
+    let events = measured.iter().flat_map(|(record, _)| &record.events);
+    for warning in events.filter(|event| event.kind == EventKind::Warning) {
         if !notes.contains(&warning.detail) {
             notes.push(warning.detail.clone());
         }
@@ -72,14 +72,16 @@ pub(crate) fn of_row(measured: &[RecordWithDigest<'_>]) -> Vec<String> {
     notes
 }
 
-/// Returns the note of a launch-bound row.
-fn launches<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> {
+/// Returns the note of a launch-bound row, with the values of the first process that recorded them.
+fn launch_bound_note<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> {
     let value = |record: &Record, name| record.metrics.get(&name).and_then(|metric: &Metric| metric.value);
-    let mut of_processes = records.filter_map(|record| {
+    let mut shares_and_launches = records.filter_map(|record| {
         let idle = value(record, MetricName::DeviceIdleShare)?;
         Some((idle, value(record, MetricName::LaunchesPerStep)?))
     });
-    let (idle, launches) = of_processes.next().filter(|(idle, _)| *idle > LAUNCH_BOUND)?;
+    let (idle, launches) = shares_and_launches
+        .next()
+        .filter(|(idle, _)| *idle > LAUNCH_BOUND)?;
     Some(format!(
         "launch-bound: {} launches per step, device idle for {:.0} % of the time",
         units::count(launches.round() as u64),

@@ -12,7 +12,7 @@ pub(crate) fn kernel(workload: &Workload) -> Option<&Kernel> {
 
 /// Describes the axis `size`; `None` if the shape does not depend on it.
 pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
-    if !kernel.has_free_edge() {
+    if !kernel.uses_size() {
         return None;
     }
     Some(match kernel {
@@ -50,11 +50,11 @@ pub(crate) fn free_edge(kernel: &Kernel) -> Option<String> {
 
 /// Returns `true` if the inner dimension of a matmul grows with the axis `size`.
 pub(crate) fn sums_grow(kernel: &Kernel) -> bool {
-    kernel.has_free_edge() && matches!(kernel, Kernel::Matmul(shape) if shape.k.is_none())
+    kernel.uses_size() && matches!(kernel, Kernel::Matmul(shape) if shape.k.is_none())
 }
 
 /// Formats the size for the beginning of a sentence: `At 512×512×64`.
-pub(crate) fn place(kernel: &Kernel, size: u32) -> String {
+pub(crate) fn at_size(kernel: &Kernel, size: u32) -> String {
     match kernel {
         Kernel::Matmul(MatmulShape::SQUARE) => format!("At {size}×{size}"),
         Kernel::Matmul(shape) => {
@@ -96,7 +96,10 @@ mod tests {
             k: Some(64),
         };
         assert_eq!(free_edge(&Kernel::Matmul(fixed)), None);
-        assert_eq!(place(&Kernel::Matmul(fixed), 1024), "At 96 matmuls of 512×512×64");
+        assert_eq!(
+            at_size(&Kernel::Matmul(fixed), 1024),
+            "At 96 matmuls of 512×512×64"
+        );
         let sums = Kernel::Matmul(MatmulShape {
             batch: 1,
             k: None,
@@ -105,7 +108,10 @@ mod tests {
         assert_eq!(free_edge(&sums).unwrap(), "inner dimension K (512 × 512 × K)");
         let square = Kernel::Matmul(MatmulShape::SQUARE);
         assert_eq!(
-            (free_edge(&square).unwrap().as_str(), place(&square, 64).as_str()),
+            (
+                free_edge(&square).unwrap().as_str(),
+                at_size(&square, 64).as_str()
+            ),
             ("matrix size N (N × N × N)", "At 64×64")
         );
     }

@@ -15,7 +15,7 @@ pub enum Store {
 }
 
 impl Store {
-    /// Reads the samples of a record; `None` if the record names none. Series that are not selected keep at most their last `x`.
+    /// Reads the samples of a record; `None` if the record has no samples. Series that are not selected keep at most their last `x`.
     ///
     /// # Errors
     /// Unreadable samples, see [`RunReader::samples`].

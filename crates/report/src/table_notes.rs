@@ -3,20 +3,20 @@
 use mantissa_analysis::{Doubt, MIN_PROCESSES, OUTLIER_BEYOND, Verdict, smallest_p};
 use mantissa_core::MetricName;
 
-use crate::{Group, Row, baseline::SPEED_MATTERS, units};
+use crate::{Group, Row, baseline::SPEED_THRESHOLD, units};
 
 /// Returns the notes on the intervals and comparisons of a table.
 pub(crate) fn of_group(group: &Group<'_>) -> Vec<String> {
     let mut notes = Vec::new();
-    notes.extend(of_processes(group));
-    notes.extend(of_speeds(group));
-    notes.extend(of_accuracies(group));
-    notes.extend(of_samples(group));
-    notes.extend(of_data_sheet(group));
+    notes.extend(process_note(group));
+    notes.extend(speed_note(group));
+    notes.extend(accuracy_note(group));
+    notes.extend(sample_note(group));
+    notes.extend(data_sheet_note(group));
     notes
 }
 
-fn of_processes(group: &Group<'_>) -> Option<String> {
+fn process_note(group: &Group<'_>) -> Option<String> {
     let processes = || {
         group
             .rows
@@ -45,7 +45,7 @@ fn of_processes(group: &Group<'_>) -> Option<String> {
     })
 }
 
-fn of_speeds(group: &Group<'_>) -> Option<String> {
+fn speed_note(group: &Group<'_>) -> Option<String> {
     let verdicts: Vec<Verdict> = group.rows.iter().filter_map(|row| row.speed_verdict).collect();
     if verdicts.is_empty() {
         return None;
@@ -57,15 +57,15 @@ fn of_speeds(group: &Group<'_>) -> Option<String> {
     };
     Some(if verdicts.iter().all(|verdict| *verdict == few) {
         /// Upper limit of the search. More processes per setting are not realistic.
-        const MOST: usize = 100;
-        let enough = (2..MOST).find(|n| smallest_p(*n, *n) * verdicts.len() as f64 <= 0.05);
+        const MAX_PROCESSES: usize = 100;
+        let enough = (2..MAX_PROCESSES).find(|n| smallest_p(*n, *n) * verdicts.len() as f64 <= 0.05);
         let needed = enough.map(|n| format!(" ({comparisons} would need {n} processes each)"));
         format!(
             "Speeds are inconclusive: too few repeats to detect a difference{}.",
             needed.unwrap_or_default()
         )
     } else {
-        let beyond = 100.0 * SPEED_MATTERS;
+        let beyond = 100.0 * SPEED_THRESHOLD;
         format!(
             "Speeds are Hodges–Lehmann ratios over processes. Improved or regressed: a significant change of more than \
              {beyond:.0} % (Mann–Whitney, Holm's correction for {comparisons}); unchanged: within {beyond:.0} %."
@@ -73,9 +73,9 @@ fn of_speeds(group: &Group<'_>) -> Option<String> {
     })
 }
 
-fn of_accuracies(group: &Group<'_>) -> Option<String> {
+fn accuracy_note(group: &Group<'_>) -> Option<String> {
     if group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) {
-        return of_tokens(group);
+        return token_note(group);
     }
     let compared = group.rows.iter().filter(|row| row.accuracy_p.is_some()).count();
     let accuracies = || {
@@ -97,7 +97,7 @@ fn of_accuracies(group: &Group<'_>) -> Option<String> {
 }
 
 /// Explains the basis of the intervals of token metrics, or the reason for their absence.
-fn of_tokens(group: &Group<'_>) -> Option<String> {
+fn token_note(group: &Group<'_>) -> Option<String> {
     let metrics = [
         MetricName::TestAccuracy,
         MetricName::Agreement,
@@ -116,17 +116,17 @@ fn of_tokens(group: &Group<'_>) -> Option<String> {
         "Tokens are not independent: shares of tokens have no interval."
     };
     let masked = |row: &Row<'_>| row.cell.workload.model().is_some_and(|model| !model.is_causal());
-    let which = match group.rows.iter().any(masked) {
+    let masked_note = match group.rows.iter().any(masked) {
         true => {
             "The model predicts masked tokens, 15 % of all, from the surrounding ones; their perplexity is not comparable with that of next tokens. "
         }
         false => "",
     };
-    Some(format!("{which}{text}"))
+    Some(format!("{masked_note}{text}"))
 }
 
 /// Lists the sources of the peaks that throughputs are compared with.
-fn of_data_sheet(group: &Group<'_>) -> Option<String> {
+fn data_sheet_note(group: &Group<'_>) -> Option<String> {
     let with_throughput = group
         .ok()
         .filter(|row| row.metrics.contains_key(&MetricName::FlopsPerSecond));
@@ -138,8 +138,8 @@ fn of_data_sheet(group: &Group<'_>) -> Option<String> {
 }
 
 /// Explains the notes of the group's rows.
-fn of_samples(group: &Group<'_>) -> Option<String> {
-    let noted = |what: &str| {
+fn sample_note(group: &Group<'_>) -> Option<String> {
+    let has_note = |what: &str| {
         let mut notes = group.rows.iter().flat_map(|row| &row.notes);
         notes.any(|note| note.contains(what))
     };
@@ -156,10 +156,10 @@ fn of_samples(group: &Group<'_>) -> Option<String> {
         ("throttled", "throttled: measured while the clock was throttled"),
         ("outliers", &outliers),
     ];
-    let meant: Vec<&str> = meanings
+    let explanations: Vec<&str> = meanings
         .iter()
-        .filter(|(what, _)| noted(what))
+        .filter(|(what, _)| has_note(what))
         .map(|(_, meaning)| *meaning)
         .collect();
-    (!meant.is_empty()).then(|| format!("Times within a process: {}.", meant.join("; ")))
+    (!explanations.is_empty()).then(|| format!("Times within a process: {}.", explanations.join("; ")))
 }

@@ -24,12 +24,12 @@ pub struct Table {
 
 /// Maximum width of a table if the width of the terminal is unknown, borders included.
 const WIDTH: usize = 110;
-/// Width reserved for the status.
-const LEAST_STATUS: usize = 8;
+/// Width reserved for the status. A longer status takes the remaining width of the line.
+const MIN_STATUS_WIDTH: usize = 8;
 /// Minimum length of a shortened word.
-const LEAST_WORD: usize = 6;
+const MIN_WORD_LENGTH: usize = 6;
 /// Columns that a narrow terminal omits, in the order of omission. The executed precision is always shown.
-const DISPENSABLE: [Column; 3] = [
+const OMITTED_FIRST: [Column; 3] = [
     Column::Repeats,
     Column::Metric(MetricName::EnergyCounterJoules),
     Column::Metric(MetricName::MaxUlp),
@@ -41,36 +41,38 @@ pub fn terminal_tables(report: &Report<'_>) -> Vec<Table> {
     terminal_tables_within(report, WIDTH)
 }
 
-/// Returns the tables of [`terminal_tables`] within `width` columns, if these suffice for the axes, a time, the executed precision
-/// and the status. Titles list the omitted columns. Numbers are never shortened, and words only while they remain distinct.
+/// Returns the tables of [`terminal_tables`] within `width` columns, unless the axes, the time, the executed precision and the status need
+/// more. Titles list the omitted columns. Numbers are never shortened, and words only while they remain distinct.
 pub fn terminal_tables_within(report: &Report<'_>, width: usize) -> Vec<Table> {
-    let most = report.rows_shown();
+    let max_rows = report.rows_shown();
     let mut tables = Vec::new();
     for suite in &report.suites {
         let groups = suite.groups.iter();
-        tables.extend(groups.map(|group| table(suite, group, most, width)));
+        tables.extend(groups.map(|group| table(suite, group, max_rows, width)));
         tables.extend(claims(suite, width));
     }
     tables
 }
 
 /// Minimum width of the column of claims.
-const LEAST_CLAIM: usize = 12;
+const MIN_CLAIM_WIDTH: usize = 12;
 
 /// Returns the claims of the articles with their verdicts and tests. The reasons are only in the page.
 fn claims(suite: &Suite<'_>, width: usize) -> Option<Table> {
     // Width for the name of a test.
-    let tests = |claim: &ClaimVerdict<'_>| cut(&claim.tests.join("; "), width * 3 / 10);
+    let tests = |claim: &ClaimVerdict<'_>| shorten(&claim.tests.join("; "), width * 3 / 10);
     let widths = suite.claims.iter();
     let verdicts = widths.clone().map(|claim| claim.verdict.chars().count()).max()?;
-    let by = widths
+    let test_width = widths
         .map(|claim| tests(claim).chars().count())
         .max()?
         .max("test".len());
-    let room = width.saturating_sub(verdicts + by + 10).max(LEAST_CLAIM);
+    let room = width
+        .saturating_sub(verdicts + test_width + 10)
+        .max(MIN_CLAIM_WIDTH);
     let rows = suite.claims.iter().map(|claim| {
         vec![
-            cut(&strip_control(&claim.claim.says), room),
+            shorten(&strip_control(&claim.claim.says), room),
             claim.verdict.clone(),
             tests(claim),
         ]
@@ -95,15 +97,15 @@ fn strip_control(text: &str) -> String {
 }
 
 /// Shortens a text to at most `room` characters.
-fn cut(text: &str, room: usize) -> String {
+fn shorten(text: &str, room: usize) -> String {
     match text.chars().count() > room {
         true => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
         false => text.to_owned(),
     }
 }
 
-fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize, width: usize) -> Table {
-    let shown = group.shown(most);
+fn table(suite: &Suite<'_>, group: &Group<'_>, max_rows: usize, width: usize) -> Table {
+    let shown = group.shown(max_rows);
     let mut columns = columns(group);
     columns.retain(|column| match column {
         Column::Axis(axis @ (Axis::Precision | Axis::Matmul)) => group.varies(*axis),
@@ -114,9 +116,9 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize, width: usize) -> Tab
     columns.push(Column::Status);
     let (mut header, mut rows) = text(group, &shown, &columns);
     let mut left_out = Vec::new();
-    let status = longest(&header, &rows, header.len() - 1).min(LEAST_STATUS);
+    let status = longest(&header, &rows, header.len() - 1).min(MIN_STATUS_WIDTH);
     while width_without_last(&header, &rows) + status > width {
-        let Some(dropped) = dispensable(group, &columns) else {
+        let Some(dropped) = column_to_omit(group, &columns) else {
             break;
         };
         left_out.push(header.remove(dropped).0);
@@ -128,30 +130,30 @@ fn table(suite: &Suite<'_>, group: &Group<'_>, most: usize, width: usize) -> Tab
         .saturating_sub(width_without_last(&header, &rows))
         .max(status);
     for status in rows.iter_mut().filter_map(|row| row.last_mut()) {
-        *status = cut(status, room);
+        *status = shorten(status, room);
     }
     let capped = shown_of(shown.len(), group.rows.len()).map(|text| format!(", {text}"));
-    let narrowed = (!left_out.is_empty()).then(|| format!(", omitted columns: {}", left_out.join(", ")));
+    let omitted = (!left_out.is_empty()).then(|| format!(", omitted columns: {}", left_out.join(", ")));
     Table {
         title: strip_control(&format!(
             "{} ({}{}{})",
             suite.info.title,
             group.workload,
             capped.unwrap_or_default(),
-            narrowed.unwrap_or_default()
+            omitted.unwrap_or_default()
         )),
         header,
         rows,
     }
 }
 
-/// Returns the index of the column to omit first: listed columns, memory, speed-up, seed, then metrics from the last one on. The
-/// metric behind the speed-up is kept.
-fn dispensable(group: &Group<'_>, columns: &[Column]) -> Option<usize> {
+/// Returns the index of the column to omit next: the columns in [`OMITTED_FIRST`], memory, speed-up, seed, then the other metrics, last
+/// one first. The metric by which speeds are compared is never omitted.
+fn column_to_omit(group: &Group<'_>, columns: &[Column]) -> Option<usize> {
     let memory = group.memory.map(Column::Metric);
     let last = [Column::SpeedUp, Column::Axis(Axis::Seed)];
-    let mut listed = DISPENSABLE.into_iter().chain(memory).chain(last);
-    let place = |spared: Column| columns.iter().position(|column| *column == spared);
+    let mut listed = OMITTED_FIRST.into_iter().chain(memory).chain(last);
+    let place = |candidate: Column| columns.iter().position(|column| *column == candidate);
     let other = |column: &Column| matches!(column, Column::Metric(metric) if *metric != group.speed);
     listed.find_map(place).or_else(|| columns.iter().rposition(other))
 }
@@ -160,34 +162,34 @@ fn dispensable(group: &Group<'_>, columns: &[Column]) -> Option<usize> {
 fn narrow(header: &mut [(String, Align)], rows: &mut [Vec<String>], width: usize) {
     while width_without_last(header, rows) > width {
         let columns =
-            (0..header.len() - 1).filter_map(|column| Some((shorter(header, rows, column)?, column)));
+            (0..header.len() - 1).filter_map(|column| Some((shortened_width(header, rows, column)?, column)));
         let Some((length, column)) = columns.max() else {
             break;
         };
-        header[column].0 = cut(&header[column].0, length);
+        header[column].0 = shorten(&header[column].0, length);
         for row in rows.iter_mut() {
-            row[column] = cut(&row[column], length);
+            row[column] = shorten(&row[column], length);
         }
     }
 }
 
 /// Returns the width of a column less one character, unless this would cut a number, make two words equal, or fall below
-/// [`LEAST_WORD`].
-fn shorter(header: &[(String, Align)], rows: &[Vec<String>], column: usize) -> Option<usize> {
+/// [`MIN_WORD_LENGTH`].
+fn shortened_width(header: &[(String, Align)], rows: &[Vec<String>], column: usize) -> Option<usize> {
     let room = longest(header, rows, column).checked_sub(1)?;
     let words: BTreeSet<&str> = rows.iter().map(|row| row[column].as_str()).collect();
-    let shortened: BTreeSet<String> = words.iter().map(|word| cut(word, room)).collect();
+    let shortened: BTreeSet<String> = words.iter().map(|word| shorten(word, room)).collect();
     let whole = shortened.iter().all(|word| words.contains(word.as_str()));
     let distinct = match header[column].1 {
         Align::Left => shortened.len() == words.len(),
         Align::Right => whole,
     };
-    (room >= LEAST_WORD && distinct).then_some(room)
+    (room >= MIN_WORD_LENGTH && distinct).then_some(room)
 }
 
-type Text = (Vec<(String, Align)>, Vec<Vec<String>>);
+type TableText = (Vec<(String, Align)>, Vec<Vec<String>>);
 
-fn text(group: &Group<'_>, rows: &[&Row<'_>], columns: &[Column]) -> Text {
+fn text(group: &Group<'_>, rows: &[&Row<'_>], columns: &[Column]) -> TableText {
     let title = |column: &Column| match column {
         Column::Executed => "executed".to_owned(),
         Column::Metric(metric) if Some(*metric) == group.memory => "memory".to_owned(),

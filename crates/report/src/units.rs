@@ -6,8 +6,8 @@ use mantissa_core::{MetricName, Unit};
 /// Text in place of an absent value.
 pub const ABSENT: &str = "–";
 
-/// Seconds above which times are shown in minutes.
-const MINUTES_BEYOND_SECONDS: f64 = 120.0;
+/// Longest time in seconds that is not shown in minutes.
+const MAX_SECONDS: f64 = 120.0;
 
 /// Display format of a quantity: factor, unit and number of decimals, shared by an axis or by a value and its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,7 +31,7 @@ impl Scale {
         let size = magnitude.abs();
         let step = |factor: f64, unit: &'static str| Self::decimals(factor, unit, size * factor);
         match metric.unit() {
-            Unit::Seconds if size > MINUTES_BEYOND_SECONDS => step(1.0 / 60.0, "min"),
+            Unit::Seconds if size > MAX_SECONDS => step(1.0 / 60.0, "min"),
             Unit::Seconds if size >= 1.0 || size == 0.0 => step(1.0, "s"),
             Unit::Seconds if size >= 1e-3 => step(1e3, "ms"),
             Unit::Seconds => step(1e6, "µs"),
@@ -97,12 +97,12 @@ impl Scale {
 
     /// Formats the number without its unit.
     pub fn number(self, value: f64) -> String {
-        /// Numbers above this are not plausible measurements. In scientific notation, they do not fill a table with digits.
-        const WRITTEN_OUT: f64 = 1e15;
+        /// Numbers from this on are not plausible measurements. Scientific notation keeps them from filling a table with digits.
+        const MIN_SCIENTIFIC: f64 = 1e15;
         let shown = value * self.factor;
         match self.notation {
             _ if !shown.is_finite() => ABSENT.to_owned(),
-            _ if shown.abs() >= WRITTEN_OUT => scientific(shown),
+            _ if shown.abs() >= MIN_SCIENTIFIC => scientific(shown),
             Notation::Decimals(decimals) => group_thousands(&format!("{shown:.decimals$}")),
             Notation::Scientific => scientific(shown),
         }
@@ -154,7 +154,7 @@ pub fn value(metric: MetricName, estimate: Option<&Estimate>) -> String {
 /// Formats an accuracy with the decimals that the half-width of its interval warrants: `86.1 ± 2.1 %`.
 pub fn accuracy(estimate: Option<&Estimate>) -> String {
     /// Half-widths in percentage points below which a second decimal is significant.
-    const SHARP_POINTS: f64 = 0.5;
+    const TWO_DECIMALS_BELOW: f64 = 0.5;
     let Some(estimate) = estimate else {
         return ABSENT.to_owned();
     };
@@ -163,7 +163,7 @@ pub fn accuracy(estimate: Option<&Estimate>) -> String {
         .interval
         .map(|interval| (interval.high - interval.low) * 50.0)
     {
-        Some(half) if half < SHARP_POINTS => format!("{percent:.2} ± {half:.2} %"),
+        Some(half) if half < TWO_DECIMALS_BELOW => format!("{percent:.2} ± {half:.2} %"),
         Some(half) => format!("{percent:.1} ± {half:.1} %"),
         None => format!("{percent:.2} %"),
     }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn times_turn_to_minutes_beyond_two() {
+    fn times_above_two_minutes_are_in_minutes() {
         assert_eq!(shown(MetricName::TrainSeconds, 1475.4), "24.59 min");
         assert_eq!(shown(MetricName::TrainSeconds, 120.0), "120.0 s");
         assert_eq!(shown(MetricName::StepSeconds, 0.0123), "12.30 ms");

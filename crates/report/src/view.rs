@@ -14,7 +14,7 @@ use crate::{
 pub struct Report<'a> {
     /// The run.
     pub run: &'a Run,
-    /// Warnings that precede all numbers.
+    /// Warnings and notes that precede all numbers.
     pub banners: Vec<Banner>,
     /// The suites, in plan order; those without cells are left out.
     pub suites: Vec<Suite<'a>>,
@@ -29,9 +29,9 @@ pub struct Suite<'a> {
     pub references: Vec<Reference>,
     /// Workloads, in plan order.
     pub groups: Vec<Group<'a>>,
-    /// Warnings that precede its numbers.
+    /// Warnings and notes that precede the numbers of the suite.
     pub banners: Vec<Banner>,
-    /// Claims of articles, tested on its cells.
+    /// Claims of articles, tested on the cells of the suite.
     pub claims: Vec<ClaimVerdict<'a>>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Report<'a> {
             let row = Row::new(run, &entry.cell, entry.skip.clone(), records);
             rows.entry(&entry.cell.suite).or_default().push(row);
         }
-        // Also show records whose cell is not in the plan. They come from a folder put together by hand.
+        // Also show records whose cell is not in the plan, as in a folder that was put together by hand.
         let mut seen = HashSet::new();
         for cell in run
             .records
@@ -72,7 +72,7 @@ impl<'a> Report<'a> {
             }
         }
         let groups = suites.iter_mut().flat_map(|suite| &mut suite.groups);
-        peak::share(&mut groups.flat_map(|group| &mut group.rows).collect::<Vec<_>>());
+        peak::set_peak_shares(&mut groups.flat_map(|group| &mut group.rows).collect::<Vec<_>>());
         Ok(Self {
             run,
             banners: banner::of_run(run),
@@ -83,7 +83,7 @@ impl<'a> Report<'a> {
     /// Returns the maximum number of rows per table, which keeps a page small enough for a browser.
     pub(crate) fn rows_shown(&self) -> usize {
         let groups = self.suites.iter().flat_map(|suite| &suite.groups);
-        shown_of(&groups.map(|group| group.rows.len()).collect::<Vec<_>>())
+        max_rows_per_table(&groups.map(|group| group.rows.len()).collect::<Vec<_>>())
     }
 
     /// Iterates over all rows with their groups.
@@ -93,16 +93,16 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Returns the maximum number of rows shown per table. It limits tables only if they have too many rows together.
-pub(crate) fn shown_of(tables: &[usize]) -> usize {
+/// Returns the maximum number of rows shown per table, given the number of rows of each table.
+pub(crate) fn max_rows_per_table(tables: &[usize]) -> usize {
     /// Maximum number of rows of all tables together.
-    const MOST: usize = 2_000;
+    const MAX_ROWS: usize = 2_000;
     /// Minimum number of rows per table.
-    const LEAST: usize = 5;
-    if tables.iter().sum::<usize>() <= MOST {
-        return MOST;
+    const MIN_ROWS: usize = 5;
+    if tables.iter().sum::<usize>() <= MAX_ROWS {
+        return MAX_ROWS;
     }
-    (MOST / tables.len()).max(LEAST)
+    (MAX_ROWS / tables.len()).max(MIN_ROWS)
 }
 
 impl<'a> Suite<'a> {
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn a_long_table_among_many_short_ones_is_shown_in_full() {
         let tables: Vec<usize> = std::iter::once(96).chain([8; 30]).collect();
-        assert!(shown_of(&tables) >= 96);
+        assert!(max_rows_per_table(&tables) >= 96);
         // Too many rows together: every table gets an equal share, but at least 5 rows.
-        assert_eq!(shown_of(&[10_000, 10, 10, 10]), 500);
-        assert_eq!(shown_of(&[100; 1_000]), 5);
-        assert!(shown_of(&[]) > 0);
+        assert_eq!(max_rows_per_table(&[10_000, 10, 10, 10]), 500);
+        assert_eq!(max_rows_per_table(&[100; 1_000]), 5);
+        assert!(max_rows_per_table(&[]) > 0);
     }
 }

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-use crate::support::{Add, cell, invented, record, run, suite, train_metrics, workload};
+use crate::support::{RunBuilder, cell, invented, record, run, suite, train_metrics, workload};
 use mantissa_core::{Axis, Status};
 use mantissa_report::{Report, Run, figures, html};
 use mantissa_testing::is_available;
@@ -82,7 +82,7 @@ fn browse(html: &str, script: &str) -> Option<(Value, Vec<String>)> {
 }
 
 #[test]
-fn it_opens_without_errors_and_requests_nothing() {
+fn the_page_opens_without_errors_and_requests() {
     let html = page(&invented());
     let script = "result.requests = performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => !name.startsWith('data:'));\
                   result.figures = document.querySelectorAll('figure svg').length;";
@@ -110,7 +110,7 @@ fn it_opens_without_errors_and_requests_nothing() {
 }
 
 #[test]
-fn its_tables_sort_filter_and_can_be_copied() {
+fn tables_can_be_sorted_filtered_and_copied() {
     let script = r#"
         const copied = [];
         Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => copied.push(text) } });
@@ -150,9 +150,15 @@ fn its_tables_sort_filter_and_can_be_copied() {
         (texts("down"), result["sorted"].as_str()),
         (sorted.clone(), Some("descending"))
     );
-    let kept = texts("filtered");
-    assert!(!kept.is_empty() && kept.len() < sorted.len(), "{kept:?}");
-    assert!(kept.iter().all(|text| text.starts_with("bf16-mixed")), "{kept:?}");
+    let filtered = texts("filtered");
+    assert!(
+        !filtered.is_empty() && filtered.len() < sorted.len(),
+        "{filtered:?}"
+    );
+    assert!(
+        filtered.iter().all(|text| text.starts_with("bf16-mixed")),
+        "{filtered:?}"
+    );
     let [csv, markdown] = &texts("copied")[..] else {
         panic!("{result}")
     };
@@ -160,7 +166,7 @@ fn its_tables_sort_filter_and_can_be_copied() {
     let columns = reader.headers().unwrap().len();
     let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
     assert!(
-        rows.len() >= kept.len() && rows.iter().all(|row| row.len() == columns),
+        rows.len() >= filtered.len() && rows.iter().all(|row| row.len() == columns),
         "{csv}"
     );
     assert!(
@@ -173,7 +179,7 @@ fn its_tables_sort_filter_and_can_be_copied() {
 }
 
 #[test]
-fn its_theme_is_that_of_the_system_until_the_button_is_pressed() {
+fn the_theme_follows_the_system_until_changed() {
     let script = r#"
         const colour = () => getComputedStyle(document.body).backgroundColor;
         const button = document.querySelector("nav button");
@@ -219,7 +225,7 @@ fn a_cell_unfolds_by_a_link_and_by_the_keyboard() {
 }
 
 #[test]
-fn it_prints() {
+fn the_page_can_be_printed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, pdf) = (folder.path().join("page.html"), folder.path().join("page.pdf"));
     fs::write(&path, page(&invented())).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{Add, article, loss, record, run, suite, train_metrics, workload};
+use crate::support::{RunBuilder, article, loss, record, run, suite, train_metrics, workload};
 use mantissa_core::{
     Axis, AxisValue, Bounds, Cell, Claim, ClaimSource, Claimed, Comparison, DatasetKind, EvaluateTask,
     Executed, ExecutedVerdict, LlamaSize, Metric, MetricName, Model, ResNetSize, Samples, Status, Task,
@@ -51,7 +51,7 @@ const HIGHEST: (Axis, &str) = (Axis::Matmul, "highest");
 const MIXED: (Axis, &str) = (Axis::Precision, "bf16-mixed");
 
 /// Creates the article's suite with claims of every kind.
-fn claimed() -> Run {
+fn run_with_claims() -> Run {
     let mut info = suite(
         "article",
         "DistilBERT under every precision",
@@ -137,17 +137,17 @@ fn claimed() -> Run {
 }
 
 #[test]
-fn the_claims_of_the_summary_are_these() {
-    let run = claimed();
+fn claims_match_the_snapshot() {
+    let run = run_with_claims();
     let summary = markdown(&Report::new(&run).unwrap());
     let (_, claims) = summary.split_once("Claims of the articles").unwrap();
     insta::assert_snapshot!(claims);
 }
 
 #[test]
-fn processes_that_failed_for_other_reasons_do_not_test_a_claim_about_divergence() {
+fn other_failures_do_not_test_a_claim_about_divergence() {
     for status in [Status::Failed, Status::Oom, Status::Timeout] {
-        let mut run = claimed();
+        let mut run = run_with_claims();
         let f16 = run
             .records
             .iter_mut()
@@ -162,7 +162,7 @@ fn processes_that_failed_for_other_reasons_do_not_test_a_claim_about_divergence(
 
 #[test]
 fn the_terminal_has_a_table_of_claims_no_wider_than_110_columns() {
-    let run = claimed();
+    let run = run_with_claims();
     let tables = terminal_tables(&Report::new(&run).unwrap());
     let [_, table] = tables.as_slice() else {
         panic!("expected a table of the workload and one of the claims");
@@ -182,7 +182,7 @@ fn the_terminal_has_a_table_of_claims_no_wider_than_110_columns() {
 
 #[test]
 fn the_page_links_to_the_sources_and_escapes_the_claims() {
-    let run = claimed();
+    let run = run_with_claims();
     let report = Report::new(&run).unwrap();
     let drawn = figures(&report);
     let pictures: Vec<_> = drawn
@@ -201,7 +201,7 @@ fn the_page_links_to_the_sources_and_escapes_the_claims() {
 }
 
 /// Returns the verdict on the only claim of a run, and its evidence.
-fn standing(run: &Run) -> (OverallVerdict, String) {
+fn claim_verdict(run: &Run) -> (OverallVerdict, String) {
     let report = Report::new(run).unwrap();
     let verdict = &report.suites[0].claims[0];
     (
@@ -217,7 +217,7 @@ fn cell(precision: &str, matmul: &str, seed: u64) -> Cell {
 }
 
 /// Creates a run of two settings with one accuracy per seed, in which mixed precision takes `factor` times as long.
-fn of_seeds(claimed: Claimed, seeds: u64, factor: f64) -> Run {
+fn run_with_seeds(claimed: Claimed, seeds: u64, factor: f64) -> Run {
     let mut info = suite("article", "t", &[], &[Axis::Precision]);
     info.claims = vec![claim("so it is", &[MIXED], claimed)];
     let mut run = run(vec![info]);
@@ -237,20 +237,26 @@ fn of_seeds(claimed: Claimed, seeds: u64, factor: f64) -> Run {
 }
 
 #[test]
-fn processes_are_compared_within_their_seed_and_six_seeds_decide_a_time() {
+fn times_are_compared_within_seeds_and_need_six_seeds() {
     let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
-    let (few, why) = standing(&of_seeds(faster(), 5, 0.5));
+    let (few, why) = claim_verdict(&run_with_seeds(faster(), 5, 0.5));
     assert_eq!(few.name(), "inconclusive");
     assert!(
         why.contains("5 processes each over 5 seeds, compared within each seed; too few for an interval"),
         "{why}"
     );
-    assert_eq!(standing(&of_seeds(faster(), 6, 0.5)).0.name(), "confirmed");
-    assert_eq!(standing(&of_seeds(faster(), 6, 1.5)).0.name(), "refuted");
+    assert_eq!(
+        claim_verdict(&run_with_seeds(faster(), 6, 0.5)).0.name(),
+        "confirmed"
+    );
+    assert_eq!(
+        claim_verdict(&run_with_seeds(faster(), 6, 1.5)).0.name(),
+        "refuted"
+    );
 }
 
 /// Adds repeats of all records, each slightly longer than the one before.
-fn repeat(run: &mut Run, repeats: u32) {
+fn add_repeats(run: &mut Run, repeats: u32) {
     for mut record in run.records.clone() {
         for repeat in 1..repeats {
             record.repeat = repeat;
@@ -263,35 +269,35 @@ fn repeat(run: &mut Run, repeats: u32) {
 }
 
 #[test]
-fn four_processes_of_a_seed_decide_a_time_and_seeds_may_differ_a_hundredfold() {
+fn times_need_four_processes_and_may_differ_between_seeds() {
     let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
-    let of = |seeds, repeats| {
-        let mut run = of_seeds(faster(), seeds, 0.5);
+    let verdict_with = |seeds, repeats| {
+        let mut run = run_with_seeds(faster(), seeds, 0.5);
         for record in run.records.iter_mut().filter(|record| record.cell.seed == 2) {
             let seconds = 100.0 * record.metrics[&MetricName::TrainSeconds].value.unwrap();
             let reading = Metric::reading(MetricName::TrainSeconds, seconds, "invented");
             record.metrics.insert(MetricName::TrainSeconds, reading);
         }
-        repeat(&mut run, repeats);
-        standing(&run)
+        add_repeats(&mut run, repeats);
+        claim_verdict(&run)
     };
-    let (few, why) = of(1, 3);
+    let (few, why) = verdict_with(1, 3);
     assert_eq!(few.name(), "inconclusive");
     assert!(
         why.contains("3 processes each; an interval needs 4 each"),
         "{why}"
     );
-    assert_eq!(of(1, 4).0.name(), "confirmed");
-    assert_eq!(of(2, 3).0.name(), "confirmed");
+    assert_eq!(verdict_with(1, 4).0.name(), "confirmed");
+    assert_eq!(verdict_with(2, 3).0.name(), "confirmed");
 }
 
 #[test]
 fn a_verdict_on_the_accuracy_of_a_training_needs_six_seeds() {
     let better = || Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
-    let (few, why) = standing(&with_examples(better(), 5, 800, 830));
+    let (few, why) = claim_verdict(&run_with_examples(better(), 5, 800, 830));
     assert_eq!(few.name(), "inconclusive");
     assert!(why.contains("5 seeds; a verdict needs 6 seeds"), "{why}");
-    let (found, why) = standing(&with_examples(better(), 6, 800, 830));
+    let (found, why) = claim_verdict(&run_with_examples(better(), 6, 800, 830));
     assert_eq!(found.name(), "confirmed", "{why}");
     assert!(why.contains("+3.00 ("), "{why}");
 }
@@ -300,16 +306,19 @@ fn a_verdict_on_the_accuracy_of_a_training_needs_six_seeds() {
 fn shared_test_examples_widen_the_interval_over_seeds() {
     // The difference is half a point under each of twelve seeds, but all seeds share the same 1,000 examples.
     let better = || Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
-    let (open, why) = standing(&with_examples(better(), 12, 800, 805));
+    let (open, why) = claim_verdict(&run_with_examples(better(), 12, 800, 805));
     assert_eq!(open.name(), "inconclusive", "{why}");
     // Without results by example, the accuracies' own intervals are even less conclusive.
-    assert_eq!(standing(&of_seeds(better(), 6, 1.0)).0.name(), "inconclusive");
+    assert_eq!(
+        claim_verdict(&run_with_seeds(better(), 6, 1.0)).0.name(),
+        "inconclusive"
+    );
 }
 
 #[test]
 fn advice_and_claims_agree_on_the_same_accuracies() {
     let better = Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
-    let run = with_examples(better, 7, 800, 805);
+    let run = run_with_examples(better, 7, 800, 805);
     let report = Report::new(&run).unwrap();
     let advice = advise(&report, &Budget::default());
     let mixed = advice.workloads[0].choices[0]
@@ -329,14 +338,14 @@ fn advice_and_claims_agree_on_the_same_accuracies() {
         points(-loss.high.unwrap()),
         points(-loss.low.unwrap())
     );
-    let (_, why) = standing(&run);
+    let (_, why) = claim_verdict(&run);
     assert!(why.contains(&ends), "{ends} in {why}");
 }
 
 /// Creates a run in which f32 predicts `f32` of 1,000 examples correctly under every seed, and mixed precision predicts the same
 /// ones and `mixed - f32` more. The wrong examples differ between the seeds.
-fn with_examples(claimed: Claimed, seeds: u64, f32: u64, mixed: u64) -> Run {
-    let mut run = of_seeds(claimed, 0, 1.0);
+fn run_with_examples(claimed: Claimed, seeds: u64, f32: u64, mixed: u64) -> Run {
+    let mut run = run_with_seeds(claimed, 0, 1.0);
     for seed in 1..=seeds {
         for (precision, hits) in [("32-true", f32), ("bf16-mixed", mixed)] {
             let mut record = record(&cell(precision, "highest", seed), Status::Ok, None);
@@ -363,17 +372,20 @@ fn settings_at_chance_level_are_not_equally_accurate() {
         ))
     };
     assert_eq!(
-        standing(&with_examples(same(), 6, 800, 802)).0.name(),
+        claim_verdict(&run_with_examples(same(), 6, 800, 802)).0.name(),
         "confirmed"
     );
-    let (guessed, why) = standing(&with_examples(same(), 6, 502, 504));
+    let (guessed, why) = claim_verdict(&run_with_examples(same(), 6, 502, 504));
     assert_eq!(guessed.name(), "inconclusive");
     assert!(
         why.contains("neither setting is more accurate than chance"),
         "{why}"
     );
     // A setting that learned and one that did not differ.
-    assert_eq!(standing(&with_examples(same(), 6, 502, 802)).0.name(), "refuted");
+    assert_eq!(
+        claim_verdict(&run_with_examples(same(), 6, 502, 802)).0.name(),
+        "refuted"
+    );
 }
 
 #[test]
@@ -386,13 +398,13 @@ fn always_predicting_the_most_frequent_class_is_chance_level() {
             Some(0.05),
         ))
     };
-    let mut run = with_examples(same(), 6, 700, 700);
-    assert_eq!(standing(&run).0.name(), "confirmed");
+    let mut run = run_with_examples(same(), 6, 700, 700);
+    assert_eq!(claim_verdict(&run).0.name(), "confirmed");
     for digest in run.digests.values_mut() {
         let most = "1".repeat(700) + &"0".repeat(300);
         digest.correct = Some(mantissa_report::Correct::new(&most));
     }
-    let (guessed, why) = standing(&run);
+    let (guessed, why) = claim_verdict(&run);
     assert_eq!(guessed.name(), "inconclusive");
     assert!(
         why.contains("neither setting is more accurate than chance"),
@@ -401,8 +413,8 @@ fn always_predicting_the_most_frequent_class_is_chance_level() {
 }
 
 /// Returns the verdict on the claim that mixed precision diverges, if it diverged under the first `diverged` of `seeds` seeds.
-fn diverges(seeds: u64, diverged: u64) -> (OverallVerdict, String) {
-    let mut run = of_seeds(Claimed::Status(vec![Status::Diverged]), seeds, 1.0);
+fn divergence_verdict(seeds: u64, diverged: u64) -> (OverallVerdict, String) {
+    let mut run = run_with_seeds(Claimed::Status(vec![Status::Diverged]), seeds, 1.0);
     let mixed = run
         .records
         .iter_mut()
@@ -410,21 +422,21 @@ fn diverges(seeds: u64, diverged: u64) -> (OverallVerdict, String) {
     for record in mixed.filter(|record| record.cell.seed <= diverged) {
         record.status = Status::Diverged;
     }
-    standing(&run)
+    claim_verdict(&run)
 }
 
 #[test]
 fn a_verdict_on_divergence_needs_six_seeds() {
-    let (one, why) = diverges(1, 1);
+    let (one, why) = divergence_verdict(1, 1);
     assert_eq!(one.name(), "inconclusive");
     assert!(
         why.contains("diverged in 1 of 1 process") && why.contains("a verdict needs 6 seeds"),
         "{why}"
     );
-    assert_eq!(diverges(5, 5).0.name(), "inconclusive");
-    assert_eq!(diverges(6, 6).0.name(), "confirmed");
-    assert_eq!(diverges(6, 0).0.name(), "refuted");
-    let (split, why) = diverges(6, 3);
+    assert_eq!(divergence_verdict(5, 5).0.name(), "inconclusive");
+    assert_eq!(divergence_verdict(6, 6).0.name(), "confirmed");
+    assert_eq!(divergence_verdict(6, 0).0.name(), "refuted");
+    let (split, why) = divergence_verdict(6, 3);
     assert_eq!(split.name(), "inconclusive");
     assert!(
         why.contains("as claimed in 3 of 6 seeds (interval of the share: 12 to 88 %)"),
@@ -434,12 +446,12 @@ fn a_verdict_on_divergence_needs_six_seeds() {
 
 #[test]
 fn repeats_of_a_seed_count_once() {
-    let mut run = of_seeds(Claimed::Status(vec![Status::Diverged]), 1, 1.0);
-    repeat(&mut run, 8);
+    let mut run = run_with_seeds(Claimed::Status(vec![Status::Diverged]), 1, 1.0);
+    add_repeats(&mut run, 8);
     run.records
         .iter_mut()
         .for_each(|record| record.status = Status::Diverged);
-    let (found, why) = standing(&run);
+    let (found, why) = claim_verdict(&run);
     assert_eq!(found.name(), "inconclusive");
     assert!(
         why.contains("diverged in 8 of 8 processes; as claimed in 1 of 1 seed"),
@@ -449,31 +461,40 @@ fn repeats_of_a_seed_count_once() {
 
 #[test]
 fn every_verdict_names_its_test() {
-    let tests = |run: &Run| {
+    let test_names = |run: &Run| {
         let report = Report::new(run).unwrap();
         report.suites[0].claims[0].tests.join("; ")
     };
     let ratio = |metric| Claimed::Ratio(compared(&[metric], &[F32], None, Some(0.9)));
     let better = Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(0.0), None));
     assert_eq!(
-        tests(&of_seeds(ratio(MetricName::TrainSeconds), 1, 0.5)),
+        test_names(&run_with_seeds(ratio(MetricName::TrainSeconds), 1, 0.5)),
         "Mann–Whitney"
     );
     assert_eq!(
-        tests(&of_seeds(ratio(MetricName::TrainSeconds), 6, 0.5)),
+        test_names(&run_with_seeds(ratio(MetricName::TrainSeconds), 6, 0.5)),
         "Mann–Whitney within seeds"
     );
-    assert_eq!(tests(&of_seeds(better, 6, 0.5)), "signed ranks over 6 seeds");
+    assert_eq!(
+        test_names(&run_with_seeds(better, 6, 0.5)),
+        "signed ranks over 6 seeds"
+    );
     let status = Claimed::Status(vec![Status::Ok]);
-    assert_eq!(tests(&of_seeds(status, 6, 0.5)), "exact binomial over 6 seeds");
-    assert_eq!(tests(&of_seeds(ratio(MetricName::WeightsBytes), 6, 0.5)), "");
+    assert_eq!(
+        test_names(&run_with_seeds(status, 6, 0.5)),
+        "exact binomial over 6 seeds"
+    );
+    assert_eq!(
+        test_names(&run_with_seeds(ratio(MetricName::WeightsBytes), 6, 0.5)),
+        ""
+    );
 }
 
 #[test]
-fn evaluations_are_compared_example_by_example_and_seeds_add_nothing() {
+fn evaluations_are_paired_by_example_and_ignore_seeds() {
     let better = |metric| Claimed::Difference(compared(&[metric], &[F32], Some(0.0), None));
     let evaluated = |metric, right: [&str; 2]| {
-        let mut run = of_seeds(better(metric), 0, 1.0);
+        let mut run = run_with_seeds(better(metric), 0, 1.0);
         let task = Task::Evaluate(EvaluateTask {
             model: Model::Resnet(ResNetSize { depth: 20, width: 16 }),
             dataset: DatasetKind::SyntheticImages,
@@ -496,7 +517,7 @@ fn evaluations_are_compared_example_by_example_and_seeds_add_nothing() {
                 run.add(record, Some(samples));
             }
         }
-        standing(&run)
+        claim_verdict(&run)
     };
     let (few, many) = (
         "10".repeat(400) + &"0".repeat(200),
@@ -518,7 +539,7 @@ fn evaluations_are_compared_example_by_example_and_seeds_add_nothing() {
 fn token_predictions_that_agree_bound_the_accuracy_difference() {
     let as_good = Claimed::Difference(compared(&[MetricName::TestAccuracy], &[F32], Some(-0.02), None));
     let agreed = |low: f64| {
-        let mut run = of_seeds(as_good.clone(), 0, 1.0);
+        let mut run = run_with_seeds(as_good.clone(), 0, 1.0);
         let task = Task::Evaluate(EvaluateTask {
             model: Model::Llama(LlamaSize::LLAMA2_7B),
             dataset: DatasetKind::Text,
@@ -539,7 +560,7 @@ fn token_predictions_that_agree_bound_the_accuracy_difference() {
             }
             run.add(record, None);
         }
-        standing(&run)
+        claim_verdict(&run)
     };
     let (found, why) = agreed(0.985);
     assert_eq!(found.name(), "confirmed", "{why}");
@@ -548,21 +569,21 @@ fn token_predictions_that_agree_bound_the_accuracy_difference() {
 }
 
 #[test]
-fn cells_that_failed_or_executed_another_precision_are_excluded_with_a_reason() {
+fn failed_cells_and_other_precisions_are_excluded() {
     let faster = || Claimed::Ratio(compared(&[MetricName::TrainSeconds], &[F32], None, Some(0.9)));
-    let mut run = of_seeds(faster(), 4, 0.5);
+    let mut run = run_with_seeds(faster(), 4, 0.5);
     for record in &mut run.records {
         record.executed = Executed {
             verdict: ExecutedVerdict::Differs,
             ..Executed::unverified()
         };
     }
-    let (verdict, why) = standing(&run);
+    let (verdict, why) = claim_verdict(&run);
     assert_eq!(verdict, OverallVerdict::NotTested);
     assert!(why.contains("executed another precision than requested"), "{why}");
-    let mut run = of_seeds(faster(), 7, 0.5);
+    let mut run = run_with_seeds(faster(), 7, 0.5);
     run.records[1].status = Status::Oom;
-    let (verdict, why) = standing(&run);
+    let (verdict, why) = claim_verdict(&run);
     assert_eq!(verdict.name(), "confirmed");
     assert!(
         why.contains("; 6 of 7 seeds, the others did not finish or executed another precision"),
@@ -572,7 +593,7 @@ fn cells_that_failed_or_executed_another_precision_are_excluded_with_a_reason() 
 
 #[test]
 fn pairs_that_differ_are_counted() {
-    let mut run = of_seeds(
+    let mut run = run_with_seeds(
         Claimed::Ratio(compared(&[MetricName::WeightsBytes], &[F32], None, Some(0.6))),
         0,
         1.0,
@@ -590,7 +611,7 @@ fn pairs_that_differ_are_counted() {
         record.metrics.insert(MetricName::WeightsBytes, reading);
         run.add(record, None);
     }
-    let (mixed, why) = standing(&run);
+    let (mixed, why) = claim_verdict(&run);
     assert_eq!(mixed, OverallVerdict::Mixed);
     insta::assert_snapshot!(why);
 }
@@ -598,10 +619,10 @@ fn pairs_that_differ_are_counted() {
 #[test]
 fn counts_that_differ_between_processes_are_inconclusive() {
     let counted = Claimed::Ratio(compared(&[MetricName::ActivationsBytes], &[F32], None, Some(0.9)));
-    let mut run = of_seeds(counted, 2, 1.0);
+    let mut run = run_with_seeds(counted, 2, 1.0);
     for (index, record) in run.records.iter_mut().enumerate() {
         let reading = Metric::reading(MetricName::ActivationsBytes, 100.0 + index as f64, "invented");
         record.metrics.insert(MetricName::ActivationsBytes, reading);
     }
-    assert_eq!(standing(&run).0.name(), "inconclusive");
+    assert_eq!(claim_verdict(&run).0.name(), "inconclusive");
 }

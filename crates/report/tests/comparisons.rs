@@ -1,6 +1,6 @@
-//! Tests of figures that compare settings, on invented runs: their text, when they are left out, and hostile values.
+//! Tests of figures that compare settings, on invented runs: texts, omitted figures, and hostile values.
 
-use crate::support::{Add, cell, kernels, matmul, record, run, suite, train_metrics, workload};
+use crate::support::{RunBuilder, cell, kernels, matmul, record, run, suite, train_metrics, workload};
 use mantissa_analysis::wilson;
 use mantissa_core::{
     Axis, Cell, DatasetKind, EvaluateTask, Format, Metric, MetricName, RangeCounts, Record, Samples, Series,
@@ -9,7 +9,7 @@ use mantissa_core::{
 use mantissa_report::{Figure, Report, Run, figures};
 
 /// Returns a figure with its SVG.
-fn drawn(run: &Run, id: &str) -> Option<(Figure, String)> {
+fn figure_and_svg(run: &Run, id: &str) -> Option<(Figure, String)> {
     let figure = figures(&Report::new(run).unwrap())
         .into_iter()
         .find(|figure| figure.id == id)?;
@@ -26,7 +26,7 @@ fn text_of(svg: &str) -> String {
 }
 
 /// Adds a training under a precision with one process for each number of seconds.
-fn trained(run: &mut Run, precision: &str, seconds: &[f64], hits: u64) {
+fn add_trainings(run: &mut Run, precision: &str, seconds: &[f64], hits: u64) {
     let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
     run.plan(&cell, None);
     for (repeat, seconds) in (0..).zip(seconds) {
@@ -37,18 +37,18 @@ fn trained(run: &mut Run, precision: &str, seconds: &[f64], hits: u64) {
     }
 }
 
-fn empty(axes: &[Axis]) -> Run {
+fn empty_run(axes: &[Axis]) -> Run {
     run(vec![suite("s", "S", &[], axes)])
 }
 
 const SLOW: [f64; 6] = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0];
 
 #[test]
-fn settings_that_are_bound_by_launches_are_not_ranked() {
+fn launch_bound_settings_are_not_ranked() {
     let with_idle = |idle: f64| {
-        let mut run = empty(&[Axis::Precision]);
-        trained(&mut run, "32-true", &SLOW, 800);
-        trained(&mut run, "bf16-mixed", &SLOW.map(|seconds| seconds / 2.0), 801);
+        let mut run = empty_run(&[Axis::Precision]);
+        add_trainings(&mut run, "32-true", &SLOW, 800);
+        add_trainings(&mut run, "bf16-mixed", &SLOW.map(|seconds| seconds / 2.0), 801);
         for record in &mut run.records {
             for (name, value) in [
                 (MetricName::LaunchesPerStep, 1064.0),
@@ -59,7 +59,7 @@ fn settings_that_are_bound_by_launches_are_not_ranked() {
                     .insert(name, Metric::reading(name, value, "invented"));
             }
         }
-        let title = drawn(&run, "s-speed").unwrap().1;
+        let title = figure_and_svg(&run, "s-speed").unwrap().1;
         (
             text_of(&title),
             mantissa_report::markdown(&Report::new(&run).unwrap()),
@@ -80,13 +80,13 @@ fn settings_that_are_bound_by_launches_are_not_ranked() {
 }
 
 #[test]
-fn a_title_names_the_fastest_setting_if_it_is_significantly_faster() {
-    let mut run = empty(&[Axis::Precision]);
-    trained(&mut run, "32-true", &SLOW, 800);
-    trained(&mut run, "bf16-mixed", &SLOW.map(|seconds| seconds / 2.0), 801);
-    trained(&mut run, "16-mixed", &SLOW.map(|seconds| seconds * 1.001), 801);
-    trained(&mut run, "64-true", &SLOW.map(|seconds| seconds * 2.0), 801);
-    let (figure, svg) = drawn(&run, "s-speed").unwrap();
+fn titles_name_the_fastest_setting_if_significant() {
+    let mut run = empty_run(&[Axis::Precision]);
+    add_trainings(&mut run, "32-true", &SLOW, 800);
+    add_trainings(&mut run, "bf16-mixed", &SLOW.map(|seconds| seconds / 2.0), 801);
+    add_trainings(&mut run, "16-mixed", &SLOW.map(|seconds| seconds * 1.001), 801);
+    add_trainings(&mut run, "64-true", &SLOW.map(|seconds| seconds * 2.0), 801);
+    let (figure, svg) = figure_and_svg(&run, "s-speed").unwrap();
     for text in [
         "bf16-mixed is 2.00× as fast as 32-true",
         "faster",
@@ -109,12 +109,12 @@ fn a_title_names_the_fastest_setting_if_it_is_significantly_faster() {
 }
 
 #[test]
-fn a_title_mentions_chance_and_skips_settings_with_another_accuracy() {
-    let mut run = empty(&[Axis::Precision]);
-    trained(&mut run, "32-true", &[100.0], 800);
-    trained(&mut run, "bf16-true", &[50.0], 300);
-    trained(&mut run, "bf16-mixed", &[80.0], 790);
-    let svg = drawn(&run, "s-speed").unwrap().1;
+fn titles_mention_chance_and_skip_other_accuracies() {
+    let mut run = empty_run(&[Axis::Precision]);
+    add_trainings(&mut run, "32-true", &[100.0], 800);
+    add_trainings(&mut run, "bf16-true", &[50.0], 300);
+    add_trainings(&mut run, "bf16-mixed", &[80.0], 790);
+    let svg = figure_and_svg(&run, "s-speed").unwrap().1;
     assert!(
         text_of(&svg).contains("With no significant accuracy difference, bf16-mixed ran 1.25× as fast as 32-true, which may be chance"),
         "{svg}"
@@ -124,32 +124,32 @@ fn a_title_mentions_chance_and_skips_settings_with_another_accuracy() {
 
 #[test]
 fn one_setting_is_not_compared() {
-    let mut run = empty(&[Axis::Precision]);
-    trained(&mut run, "32-true", &SLOW, 800);
+    let mut run = empty_run(&[Axis::Precision]);
+    add_trainings(&mut run, "32-true", &SLOW, 800);
     for id in ["s-speed", "s-pareto", "s-ladder", "s-quality"] {
-        assert!(drawn(&run, id).is_none(), "{id}");
+        assert!(figure_and_svg(&run, id).is_none(), "{id}");
     }
 }
 
 #[test]
-fn dominated_settings_are_grey_and_overlapping_accuracies_are_not_ranked() {
-    let mut run = empty(&[Axis::Precision]);
-    trained(&mut run, "32-true", &[100.0], 900);
-    trained(&mut run, "bf16-mixed", &[50.0], 800);
-    trained(&mut run, "64-true", &[200.0], 850);
-    let (_, svg) = drawn(&run, "s-pareto").unwrap();
+fn dominated_settings_are_grey_and_overlaps_are_not_ranked() {
+    let mut run = empty_run(&[Axis::Precision]);
+    add_trainings(&mut run, "32-true", &[100.0], 900);
+    add_trainings(&mut run, "bf16-mixed", &[50.0], 800);
+    add_trainings(&mut run, "64-true", &[200.0], 850);
+    let (_, svg) = figure_and_svg(&run, "s-pareto").unwrap();
     let title = "Pareto front of test accuracy and training time: bf16-mixed and 32-true (point estimates)";
     assert!(svg.contains(title), "{svg}");
     // Each of the two panels has one grey point.
     let grey = svg.matches("<circle").count();
     assert_eq!((grey, svg.matches("fill=\"#8A929E\"").count()), (6, 2), "{svg}");
-    trained(&mut run, "16-mixed", &[40.0], 890);
-    trained(&mut run, "bf16-true", &[60.0], 890);
+    add_trainings(&mut run, "16-mixed", &[40.0], 890);
+    add_trainings(&mut run, "bf16-true", &[60.0], 890);
     run.records
         .retain(|record| record.cell.setting.precision().name() != "bf16-mixed");
     run.records
         .retain(|record| record.cell.setting.precision().name() != "64-true");
-    let (_, svg) = drawn(&run, "s-pareto").unwrap();
+    let (_, svg) = figure_and_svg(&run, "s-pareto").unwrap();
     assert!(
         svg.contains("The intervals of test accuracy all overlap; 16-mixed has the lowest training time (point estimate)"),
         "{svg}"
@@ -172,7 +172,7 @@ fn evaluation() -> Workload {
     }
 }
 
-fn tested(run: &mut Run, precision: &str, hits: u64, agreeing: Option<u64>) {
+fn add_evaluation(run: &mut Run, precision: &str, hits: u64, agreeing: Option<u64>) {
     let cell = cell("s", &evaluation(), &[(Axis::Precision, precision)]);
     let mut record = record(&cell, Status::Ok, None);
     let mut put = |name, hits| {
@@ -188,12 +188,12 @@ fn tested(run: &mut Run, precision: &str, hits: u64, agreeing: Option<u64>) {
 }
 
 #[test]
-fn an_evaluation_shows_accuracy_and_agreement_with_their_intervals() {
-    let mut run = empty(&[Axis::Precision]);
-    tested(&mut run, "32-true", 900, None);
-    tested(&mut run, "bf16-true", 895, Some(970));
-    tested(&mut run, "16-true", 901, Some(995));
-    let (figure, svg) = drawn(&run, "s-quality").unwrap();
+fn evaluations_show_accuracy_and_agreement_intervals() {
+    let mut run = empty_run(&[Axis::Precision]);
+    add_evaluation(&mut run, "32-true", 900, None);
+    add_evaluation(&mut run, "bf16-true", 895, Some(970));
+    add_evaluation(&mut run, "16-true", 901, Some(995));
+    let (figure, svg) = figure_and_svg(&run, "s-quality").unwrap();
     for text in [
         "bf16-true changes the most predictions: 3.00 % differ from f32",
         "90.00 %",
@@ -205,7 +205,7 @@ fn an_evaluation_shows_accuracy_and_agreement_with_their_intervals() {
         assert!(svg.contains(text), "{text}: {svg}");
     }
     assert!(figure.caption.contains("95 % intervals"), "{}", figure.caption);
-    let (_, svg) = drawn(&run, "s-pareto").unwrap();
+    let (_, svg) = figure_and_svg(&run, "s-pareto").unwrap();
     assert!(
         svg.contains("Time per sample, µs") && svg.contains("Agreement with f32, %"),
         "{svg}"
@@ -213,7 +213,7 @@ fn an_evaluation_shows_accuracy_and_agreement_with_their_intervals() {
 }
 
 /// Creates the first rungs of the article's ladder, with its published numbers.
-fn ladder(rungs: usize) -> Run {
+fn ladder_run(rungs: usize) -> Run {
     const RUNGS: [[&str; 5]; 6] = [
         ["32-true", "highest", "64", "1", "adam"],
         ["16-mixed", "high", "64", "1", "adam"],
@@ -241,9 +241,9 @@ fn ladder(rungs: usize) -> Run {
 }
 
 #[test]
-fn a_ladder_names_the_change_of_each_rung_and_shows_published_values() {
-    let run = ladder(6);
-    let (figure, svg) = drawn(&run, "s-ladder").unwrap();
+fn ladders_name_each_change_and_show_published_values() {
+    let run = ladder_run(6);
+    let (figure, svg) = figure_and_svg(&run, "s-ladder").unwrap();
     for text in [
         "All techniques together take 0.17× the memory and 1.50× the time (point estimates)",
         "→ 16-mixed · high",
@@ -260,15 +260,15 @@ fn a_ladder_names_the_change_of_each_rung_and_shows_published_values() {
     }
     assert!(figure.caption.contains("Raschka"), "{}", figure.caption);
     assert!(
-        drawn(&run, "s-accumulation").is_none(),
+        figure_and_svg(&run, "s-accumulation").is_none(),
         "the ladder shows the same values"
     );
 }
 
 #[test]
-fn the_first_rungs_own_spread_is_in_the_whiskers_of_every_other() {
+fn the_spread_of_the_first_rung_widens_all_whiskers() {
     let whiskers = |first: [f64; 6]| {
-        let mut run = empty(&[Axis::Precision, Axis::Optimizer]);
+        let mut run = empty_run(&[Axis::Precision, Axis::Optimizer]);
         for (precision, optimizer, seconds) in [
             ("32-true", "adam", first),
             ("bf16-true", "adam", [80.0; 6]),
@@ -288,18 +288,18 @@ fn the_first_rungs_own_spread_is_in_the_whiskers_of_every_other() {
                 run.measured(record, None);
             }
         }
-        let svg = drawn(&run, "s-ladder").unwrap().1;
+        let svg = figure_and_svg(&run, "s-ladder").unwrap().1;
         let ink = |line: &&str| line.starts_with("<polyline") && line.contains("#1B1F24");
         svg.lines().filter(ink).count()
     };
-    // A whisker consists of a line and two ends. Equal times have no whiskers.
+    // Each of the two whiskers consists of a line and two ends. Equal times are drawn without whiskers.
     assert_eq!((whiskers([100.0; 6]), whiskers(SLOW)), (0, 6));
 }
 
 #[test]
-fn two_rungs_a_grid_and_a_recurring_technique_are_not_a_ladder() {
-    assert!(drawn(&ladder(2), "s-ladder").is_none());
-    let mut grid = empty(&[Axis::Precision, Axis::Batch]);
+fn two_rungs_grids_and_recurring_techniques_are_not_ladders() {
+    assert!(figure_and_svg(&ladder_run(2), "s-ladder").is_none());
+    let mut grid = empty_run(&[Axis::Precision, Axis::Batch]);
     for precision in ["32-true", "bf16-true"] {
         for batch in ["8", "4"] {
             let cell = cell(
@@ -312,23 +312,23 @@ fn two_rungs_a_grid_and_a_recurring_technique_are_not_a_ladder() {
             grid.add(record, None);
         }
     }
-    assert!(drawn(&grid, "s-ladder").is_none());
-    let mut back = ladder(6);
+    assert!(figure_and_svg(&grid, "s-ladder").is_none());
+    let mut back = ladder_run(6);
     back.plan.cells.swap(3, 5);
-    assert!(drawn(&back, "s-ladder").is_none());
+    assert!(figure_and_svg(&back, "s-ladder").is_none());
 }
 
 #[test]
 fn a_failed_rung_shows_its_status() {
-    let mut run = ladder(6);
+    let mut run = ladder_run(6);
     run.records[3].status = Status::Oom;
     run.records[3].metrics.clear();
-    let svg = drawn(&run, "s-ladder").unwrap().1;
+    let svg = figure_and_svg(&run, "s-ladder").unwrap().1;
     assert!(svg.contains("oom"), "{svg}");
 }
 
-/// Adds a record with counts of exponents.
-fn observed(run: &mut Run, counts: RangeCounts, layer: &str) {
+/// Adds a record with counts of exponents in a layer.
+fn add_exponent_counts(run: &mut Run, counts: RangeCounts, layer: &str) {
     let cell = cell("s", &workload("w"), &[(Axis::Precision, "16-true")]);
     let mut record = record(&cell, Status::Ok, None);
     let share = counts.underflow as f64 / counts.elements.max(1) as f64;
@@ -339,7 +339,7 @@ fn observed(run: &mut Run, counts: RangeCounts, layer: &str) {
         layer: layer.into(),
         class: TensorClass::Gradient,
         format: Format::F16,
-        beside: Format::F64,
+        reference: Format::F64,
         counts,
     };
     let samples = Samples {
@@ -350,8 +350,8 @@ fn observed(run: &mut Run, counts: RangeCounts, layer: &str) {
 }
 
 #[test]
-fn lost_values_are_counted_and_the_range_of_the_format_is_shaded() {
-    let mut run = empty(&[Axis::Precision]);
+fn underflow_is_counted_and_its_range_is_shaded() {
+    let mut run = empty_run(&[Axis::Precision]);
     let counts = RangeCounts {
         elements: 1_000,
         underflow: 250,
@@ -359,8 +359,8 @@ fn lost_values_are_counted_and_the_range_of_the_format_is_shaded() {
         exponents: [vec![250], vec![0; 19], vec![750]].concat(),
         ..RangeCounts::default()
     };
-    observed(&mut run, counts, "classifier.weight");
-    let (figure, svg) = drawn(&run, "s-ranges").unwrap();
+    add_exponent_counts(&mut run, counts, "classifier.weight");
+    let (figure, svg) = figure_and_svg(&run, "s-ranges").unwrap();
     for text in [
         "25.00 % of gradients underflow to 0",
         "gradients · f16",
@@ -395,14 +395,14 @@ fn hostile_counts_of_exponents_are_drawn_or_left_out() {
         (0, vec![0; 40], false),
         (-14, vec![1], true),
     ] {
-        let mut run = empty(&[Axis::Precision]);
-        observed(&mut run, counts(lowest, exponents), &"wide.".repeat(1_000));
-        assert_eq!(drawn(&run, "s-ranges").is_some(), shown, "{lowest}");
+        let mut run = empty_run(&[Axis::Precision]);
+        add_exponent_counts(&mut run, counts(lowest, exponents), &"wide.".repeat(1_000));
+        assert_eq!(figure_and_svg(&run, "s-ranges").is_some(), shown, "{lowest}");
     }
 }
 
-/// Adds a matmul with a histogram of the distances of its results, in bins of doubling width.
-fn distances(run: &mut Run, precision: &str, counts: &[f64]) {
+/// Adds a matmul with a histogram of the ULP distances of the results, in bins of doubling width.
+fn add_ulp_distances(run: &mut Run, precision: &str, counts: &[f64]) {
     let cell = cell(
         "s",
         &matmul(),
@@ -420,13 +420,16 @@ fn distances(run: &mut Run, precision: &str, counts: &[f64]) {
 }
 
 #[test]
-fn distances_of_results_are_shares_by_setting() {
-    let mut run = empty(&[Axis::Precision]);
-    distances(&mut run, "32-true", &[900.0, 80.0, 20.0]);
-    assert!(drawn(&run, "s-ulps").is_none(), "one setting is not a comparison");
-    distances(&mut run, "16-true", &[100.0, 0.0, 0.0, 0.0, 1.0]);
-    distances(&mut run, "bf16-true", &[f64::NAN, f64::INFINITY, -3.0, 0.0]);
-    let (_, svg) = drawn(&run, "s-ulps").unwrap();
+fn ulp_distances_are_shares_by_setting() {
+    let mut run = empty_run(&[Axis::Precision]);
+    add_ulp_distances(&mut run, "32-true", &[900.0, 80.0, 20.0]);
+    assert!(
+        figure_and_svg(&run, "s-ulps").is_none(),
+        "one setting is not a comparison"
+    );
+    add_ulp_distances(&mut run, "16-true", &[100.0, 0.0, 0.0, 0.0, 1.0]);
+    add_ulp_distances(&mut run, "bf16-true", &[f64::NAN, f64::INFINITY, -3.0, 0.0]);
+    let (_, svg) = figure_and_svg(&run, "s-ulps").unwrap();
     for text in [
         "Results differ from float64 by up to 8 ULP of their own formats",
         "90.0 % within 0.5 ULP, all within 2",
@@ -434,23 +437,23 @@ fn distances_of_results_are_shares_by_setting() {
         assert!(svg.contains(text), "{text}: {svg}");
     }
     assert!(!svg.contains("bf16-true"), "its histogram is empty");
-    distances(&mut run, "64-true", &[1e300; 4_000]);
-    drawn(&run, "s-ulps").unwrap();
+    add_ulp_distances(&mut run, "64-true", &[1e300; 4_000]);
+    figure_and_svg(&run, "s-ulps").unwrap();
 }
 
 #[test]
 fn a_power_law_is_fitted_to_the_errors_of_growing_sums() {
     let mut run = run(vec![suite("kernels", "K", &[], &[Axis::Precision, Axis::Size])]);
     kernels(&mut run);
-    let svg = drawn(&run, "kernels-kernel").unwrap().1;
+    let svg = figure_and_svg(&run, "kernels-kernel").unwrap().1;
     assert!(
         svg.contains("bands: power-law fits") && svg.contains(">\n0.12\n<"),
         "{svg}"
     );
 }
 
-/// Sets every metric of a record to a value that no run should have.
-fn spoil(record: &mut Record, index: usize) {
+/// Sets every metric of a record to a value that a valid run does not have.
+fn set_hostile_values(record: &mut Record, index: usize) {
     const HOSTILE: [f64; 8] = [
         f64::MIN_POSITIVE,
         0.0,
@@ -468,11 +471,11 @@ fn spoil(record: &mut Record, index: usize) {
 }
 
 #[test]
-fn hostile_values_names_and_counts_are_drawn_or_left_out_and_never_end_the_report() {
+fn hostile_values_and_names_do_not_stop_the_report() {
     let name = "a very long name of a workload ".repeat(40);
-    let mut runs = vec![ladder(6)];
+    let mut runs = vec![ladder_run(6)];
     for rows in [2_u32, 3, 200] {
-        let mut many = empty(&[Axis::Precision, Axis::Batch]);
+        let mut many = empty_run(&[Axis::Precision, Axis::Batch]);
         for batch in 1..=rows {
             let batch = batch.to_string();
             let long = Workload {
@@ -509,7 +512,7 @@ fn hostile_values_names_and_counts_are_drawn_or_left_out_and_never_end_the_repor
     for mut run in runs {
         for pass in 0..9 {
             for (index, record) in run.records.iter_mut().enumerate().filter(|_| pass > 0) {
-                spoil(record, index + pass);
+                set_hostile_values(record, index + pass);
             }
             for figure in figures(&Report::new(&run).unwrap()) {
                 let svg = figure.canvas.svg().unwrap();
@@ -525,7 +528,7 @@ fn hostile_values_names_and_counts_are_drawn_or_left_out_and_never_end_the_repor
 
 #[test]
 fn more_settings_than_a_figure_shows_are_counted() {
-    let mut run = empty(&[Axis::Batch]);
+    let mut run = empty_run(&[Axis::Batch]);
     for batch in 1..=200_u32 {
         let cell: Cell = cell("s", &workload("w"), &[(Axis::Batch, &batch.to_string())]);
         let mut record = record(&cell, Status::Ok, None);
@@ -533,7 +536,7 @@ fn more_settings_than_a_figure_shows_are_counted() {
         run.add(record, None);
     }
     for id in ["s-speed", "s-pareto", "s-accumulation"] {
-        let (figure, svg) = drawn(&run, id).unwrap();
+        let (figure, svg) = figure_and_svg(&run, id).unwrap();
         assert!(
             text_of(&svg).contains("the baseline and the 39 fastest others of 200 settings"),
             "{id}"

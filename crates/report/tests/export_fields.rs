@@ -87,8 +87,8 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Returns the value that all records share. The processes of a cell do not differ in these runs.
-fn alike(records: &[&Value], pointer: &str) -> String {
+/// Returns the value at `pointer`, which must be equal in all records.
+fn common_value(records: &[&Value], pointer: &str) -> String {
     let values: Vec<String> = records
         .iter()
         .map(|record| text(record.pointer(pointer).unwrap_or(&Value::Null)))
@@ -101,7 +101,7 @@ fn alike(records: &[&Value], pointer: &str) -> String {
 }
 
 /// Returns the expected value of a column that does not depend on the metric; `None` for other columns.
-fn of_cell(run: &str, files: &Files, column: &str, cell: &str) -> Option<String> {
+fn expected_cell_field(run: &str, files: &Files, column: &str, cell: &str) -> Option<String> {
     let (planned, records) = (files.planned(cell), files.records(cell));
     let (of_plan, fingerprint) = (&planned["cell"], &files.environment["fingerprint"]);
     let skipped = !planned["skip"].is_null();
@@ -122,9 +122,9 @@ fn of_cell(run: &str, files: &Files, column: &str, cell: &str) -> Option<String>
         "task" => of_plan["workload"]["task"].as_object()?.keys().next()?.clone(),
         "seed" => text(&of_plan["seed"]),
         "status" if skipped => "skipped".to_owned(),
-        "status" => alike(&records, "/status"),
+        "status" => common_value(&records, "/status"),
         "reason" if skipped => text(&planned["skip"]),
-        "reason" => alike(&records, "/reason"),
+        "reason" => common_value(&records, "/reason"),
         "unexpected" => {
             let events = records
                 .iter()
@@ -141,15 +141,15 @@ fn of_cell(run: &str, files: &Files, column: &str, cell: &str) -> Option<String>
             return None;
         }
         "requested_operand_bits" | "requested_exponent_bits" | "requested_accumulator" => {
-            alike(&records, &column.replace("requested_", "/requested/"))
+            common_value(&records, &column.replace("requested_", "/requested/"))
         }
         // Nothing was executed in a skipped cell.
         executed if executed.starts_with("executed_") && skipped => String::new(),
         "executed_alike" => "true".to_owned(),
         executed if executed.starts_with("executed_") => {
-            alike(&records, &executed.replace("executed_", "/executed/"))
+            common_value(&records, &executed.replace("executed_", "/executed/"))
         }
-        "data" => alike(&records, "/data/name"),
+        "data" => common_value(&records, "/data/name"),
         axis if Axis::ALL.iter().any(|known| known.name() == axis) => text(&of_plan["setting"][axis]),
         _ => return None,
     })
@@ -159,9 +159,9 @@ fn close(a: f64, b: f64) -> bool {
     a == b || ((a - b) / b).abs() < 1e-12
 }
 
-/// Compares the columns of a metric with the records. The value of one process must equal the recorded one, that of several processes
-/// their median, and interval and n the estimate in the report.
-fn of_metric(line: &Line, records: &[&Value], report: &Report<'_>) {
+/// Compares the columns of a metric with the records. The fields of one process must equal the recorded ones. For several processes, the
+/// value must be the median of the recorded values, and the interval and n those of the estimate in the report.
+fn check_metric_fields(line: &Line, records: &[&Value], report: &Report<'_>) {
     let field = |column: &str| line[column].as_str();
     if field("metric").is_empty() {
         for column in ["unit", "value", "low", "high", "n", "method", "better"] {
@@ -223,7 +223,7 @@ fn every_field_of_the_tidy_rows_matches_the_records() {
     let mut fields = 0;
     for (name, run) in RUNS.iter().zip(&all) {
         let (files, report) = (Files::of(name), Report::new(run).unwrap());
-        let mine: Vec<&Line> = lines.iter().filter(|line| line["run"] == *name).collect();
+        let run_lines: Vec<&Line> = lines.iter().filter(|line| line["run"] == *name).collect();
         let cells = files.plan["cells"].as_array().unwrap().iter();
         let expected: usize = cells
             .map(|planned| {
@@ -234,14 +234,14 @@ fn every_field_of_the_tidy_rows_matches_the_records() {
                 metrics.collect::<std::collections::BTreeSet<_>>().len().max(1)
             })
             .sum();
-        assert_eq!(mine.len(), expected, "one row for every cell and metric");
-        for line in mine {
+        assert_eq!(run_lines.len(), expected, "one row for every cell and metric");
+        for line in run_lines {
             let cell = line["cell"].as_str();
             let records = files.records(cell);
             for (column, field) in line {
                 // CSV prefixes an apostrophe to values that a spreadsheet would interpret as a formula.
                 let field = field.strip_prefix('\'').unwrap_or(field);
-                match of_cell(name, &files, column, cell) {
+                match expected_cell_field(name, &files, column, cell) {
                     Some(expected) if field.parse::<f64>().is_ok() => {
                         assert_eq!(field.parse::<f64>(), expected.parse(), "{column} of {line:?}");
                     }
@@ -255,7 +255,7 @@ fn every_field_of_the_tidy_rows_matches_the_records() {
                 }
                 fields += 1;
             }
-            of_metric(line, &records, &report);
+            check_metric_fields(line, &records, &report);
         }
     }
     assert!(fields > 10_000, "{fields} fields");
@@ -301,12 +301,12 @@ fn every_field_of_the_wide_rows_matches_the_tidy_rows() {
                 continue;
             }
             let ends = [("_low", "low"), ("_high", "high"), ("", "value")];
-            let of = ends.iter().find_map(|(suffix, end)| {
+            let tidy_field = ends.iter().find_map(|(suffix, end)| {
                 let metric = column.strip_suffix(suffix)?;
                 let line = same.iter().find(|line| line["metric"] == metric)?;
                 Some(line[*end].as_str())
             });
-            assert_eq!(field, of.unwrap_or_default(), "{column}");
+            assert_eq!(field, tidy_field.unwrap_or_default(), "{column}");
         }
     }
     let metrics = lines.iter().filter(|line| !line["metric"].is_empty()).count();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::default_axes::without_default_axes;
 use crate::gpus::gpu;
-use crate::support::{Add, cell, invented, matmul, record, run, suite, train_metrics, workload};
+use crate::support::{RunBuilder, cell, invented, matmul, record, run, suite, train_metrics, workload};
 use mantissa_core::{Axis, Executed, ExecutedVerdict, Gpu, Metric, MetricName, Status};
 use mantissa_report::{ExportFormat, ReportError, Run, export};
 use parquet::{
@@ -12,7 +12,7 @@ use parquet::{
     record::Field,
 };
 
-fn exported(runs: &[Run], format: ExportFormat, metrics: &[MetricName]) -> String {
+fn export_text(runs: &[Run], format: ExportFormat, metrics: &[MetricName]) -> String {
     String::from_utf8(export(runs, format, metrics).unwrap()).unwrap()
 }
 
@@ -24,12 +24,12 @@ fn read(csv: &str) -> Vec<Line> {
     reader.deserialize().map(Result::unwrap).collect()
 }
 
-fn tidy(runs: &[Run]) -> Vec<Line> {
-    read(&exported(runs, ExportFormat::Csv, &[]))
+fn tidy_rows(runs: &[Run]) -> Vec<Line> {
+    read(&export_text(runs, ExportFormat::Csv, &[]))
 }
 
 /// Creates a run of one cell with these records.
-fn of_one_cell(change: impl Fn(u32) -> (Status, Vec<(MetricName, Metric)>), repeats: u32) -> Run {
+fn run_of_one_cell(change: impl Fn(u32) -> (Status, Vec<(MetricName, Metric)>), repeats: u32) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     let cell = cell("s", &workload("w"), &[]);
     run.plan(&cell, None);
@@ -43,7 +43,7 @@ fn of_one_cell(change: impl Fn(u32) -> (Status, Vec<(MetricName, Metric)>), repe
     run
 }
 
-fn loss(value: f64) -> (MetricName, Metric) {
+fn final_loss(value: f64) -> (MetricName, Metric) {
     let absent = Metric::reading(MetricName::FinalLoss, 0.0, "the last");
     let metric = Metric {
         value: Some(value),
@@ -53,7 +53,7 @@ fn loss(value: f64) -> (MetricName, Metric) {
 }
 
 #[test]
-fn the_tidy_rows_of_few_cells_are_these() {
+fn tidy_rows_match_the_snapshot() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     let cells = ["highest", "high"].map(|matmul| cell("s", &workload("w"), &[(Axis::Matmul, matmul)]));
     let mut done = record(&cells[0], Status::Ok, None);
@@ -68,20 +68,20 @@ fn the_tidy_rows_of_few_cells_are_these() {
         None,
     );
     run.plan(&cell("s", &matmul(), &[]), Some("not built"));
-    insta::assert_snapshot!(without_default_axes(&exported(&[run], ExportFormat::Csv, &[])));
+    insta::assert_snapshot!(without_default_axes(&export_text(&[run], ExportFormat::Csv, &[])));
 }
 
 #[test]
-fn the_wide_rows_have_one_cell_each_and_a_metric_in_three_columns() {
+fn wide_rows_have_one_cell_and_three_columns_per_metric() {
     let run = invented();
     let metrics = [MetricName::TestAccuracy, MetricName::TrainSeconds];
-    let wide = exported(std::slice::from_ref(&run), ExportFormat::CsvWide, &metrics);
+    let wide = export_text(std::slice::from_ref(&run), ExportFormat::CsvWide, &metrics);
     let header = wide.lines().next().unwrap();
     let last = "train_seconds,train_seconds_low,train_seconds_high,test_accuracy,test_accuracy_low,test_accuracy_high";
     assert!(header.ends_with(last), "{header}");
     let rows = read(&wide);
     assert_eq!(rows.len(), run.plan.cells.len());
-    let tidy = tidy(&[run]);
+    let tidy = tidy_rows(&[run]);
     let seconds = tidy.iter().filter(|line| line["metric"] == "train_seconds");
     for line in seconds {
         let row = rows.iter().find(|row| row["cell"] == line["cell"]).unwrap();
@@ -92,7 +92,7 @@ fn the_wide_rows_have_one_cell_each_and_a_metric_in_three_columns() {
 }
 
 #[test]
-fn no_cell_is_missing_for_any_status_and_any_selection_of_metrics() {
+fn every_cell_is_exported_for_any_status_and_metrics() {
     let mut run = invented();
     run.plan(&cell("kernels", &matmul(), &[(Axis::Size, "9")]), None);
     let planned: BTreeSet<&str> = run
@@ -103,62 +103,68 @@ fn no_cell_is_missing_for_any_status_and_any_selection_of_metrics() {
         .collect();
     for metrics in [&[][..], &[MetricName::TestAccuracy], &[MetricName::IdleWatts]] {
         for format in [ExportFormat::Csv, ExportFormat::CsvWide] {
-            let lines = read(&exported(std::slice::from_ref(&run), format, metrics));
+            let lines = read(&export_text(std::slice::from_ref(&run), format, metrics));
             let exported_cells: BTreeSet<&str> = lines.iter().map(|line| line["cell"].as_str()).collect();
             assert_eq!(exported_cells, planned);
         }
     }
-    let lines = tidy(&[run]);
-    let of = |status: &str| {
+    let lines = tidy_rows(&[run]);
+    let rows_with_status = |status: &str| {
         lines
             .iter()
             .filter(|line| line["status"] == status)
             .collect::<Vec<_>>()
     };
     for status in ["failed", "skipped", "not run"] {
-        let lines = of(status);
+        let lines = rows_with_status(status);
         assert_eq!(lines.len(), 1, "{status}");
         assert!(lines[0]["metric"].is_empty() && lines[0]["value"].is_empty());
         assert!(!lines[0]["reason"].is_empty(), "{status}");
     }
     assert!(
-        of("diverged").len() > 1,
+        rows_with_status("diverged").len() > 1,
         "the metrics up to the divergence are exported"
     );
 }
 
 #[test]
-fn every_axis_has_a_column_which_is_empty_if_the_axis_does_not_apply() {
-    let lines = tidy(&[invented()]);
+fn every_axis_has_a_column() {
+    let lines = tidy_rows(&[invented()]);
     for axis in Axis::ALL {
         assert!(lines.iter().all(|line| line.contains_key(axis.name())), "{axis}");
     }
-    let of = |task: &str| lines.iter().find(|line| line["task"] == task).unwrap();
+    let row_of = |task: &str| lines.iter().find(|line| line["task"] == task).unwrap();
     assert_eq!(
-        (of("train")["size"].as_str(), of("train")["optimizer"].as_str()),
+        (
+            row_of("train")["size"].as_str(),
+            row_of("train")["optimizer"].as_str()
+        ),
         ("", "adam")
     );
     assert_eq!(
-        (of("kernel")["size"].as_str(), of("kernel")["optimizer"].as_str()),
+        (
+            row_of("kernel")["size"].as_str(),
+            row_of("kernel")["optimizer"].as_str()
+        ),
         ("64", "")
     );
-    assert_eq!(of("kernel")["backend"], "flex");
+    assert_eq!(row_of("kernel")["backend"], "flex");
 }
 
 #[test]
 fn the_executed_precision_is_next_to_the_requested_one() {
-    let lines = tidy(&[invented()]);
+    let lines = tidy_rows(&[invented()]);
     let differs = lines
         .iter()
         .find(|line| line["executed_verdict"] == "differs")
         .unwrap();
-    let of = |name: &str| differs[name].as_str();
-    assert_eq!((of("precision"), of("matmul")), ("32-true", "high"));
+    let field = |name: &str| differs[name].as_str();
+    assert_eq!((field("precision"), field("matmul")), ("32-true", "high"));
     assert_eq!(
-        (of("requested_operand_bits"), of("executed_operand_bits")),
+        (field("requested_operand_bits"), field("executed_operand_bits")),
         ("11", "24")
     );
-    assert_eq!(of("executed_emulated"), "true");
+    assert_eq!(field("executed_emulated"), "true");
     let skipped = lines.iter().find(|line| line["status"] == "skipped").unwrap();
     assert_eq!(
         (
@@ -172,50 +178,56 @@ fn the_executed_precision_is_next_to_the_requested_one() {
 #[test]
 fn non_finite_values_are_empty_fields() {
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-        let run = [of_one_cell(|_| (Status::Diverged, vec![loss(value)]), 1)];
-        let lines = tidy(&run);
+        let run = [run_of_one_cell(
+            |_| (Status::Diverged, vec![final_loss(value)]),
+            1,
+        )];
+        let lines = tidy_rows(&run);
         assert_eq!(lines.len(), 1);
         assert_eq!(
             (lines[0]["metric"].as_str(), lines[0]["value"].as_str()),
             ("final_loss", "")
         );
         assert_eq!(lines[0]["status"], "diverged");
-        assert!(exported(&run, ExportFormat::Latex, &[]).contains("diverged"));
+        assert!(export_text(&run, ExportFormat::Latex, &[]).contains("diverged"));
     }
 }
 
 #[test]
 fn an_absent_metric_has_a_reason() {
     let absent = Metric::absent(MetricName::DevicePeakBytes, "NVML: no driver library");
-    let run = of_one_cell(
+    let run = run_of_one_cell(
         |_| (Status::Ok, vec![(MetricName::DevicePeakBytes, absent.clone())]),
         1,
     );
-    let lines = tidy(&[run]);
-    let of = |name: &str| lines[0][name].as_str();
+    let lines = tidy_rows(&[run]);
+    let field = |name: &str| lines[0][name].as_str();
     assert_eq!(
-        (of("metric"), of("value"), of("n")),
+        (field("metric"), field("value"), field("n")),
         ("device_peak_bytes", "", "")
     );
-    assert_eq!(of("method"), "NVML: no driver library");
+    assert_eq!(field("method"), "NVML: no driver library");
 }
 
 #[test]
 fn several_processes_are_one_estimate_without_failed_ones() {
     let of_repeat = |repeat: u32| match repeat {
         3 => (Status::Failed, vec![]),
-        _ => (Status::Ok, vec![loss(f64::from(repeat))]),
+        _ => (Status::Ok, vec![final_loss(f64::from(repeat))]),
     };
-    let lines = tidy(&[of_one_cell(of_repeat, 4)]);
+    let lines = tidy_rows(&[run_of_one_cell(of_repeat, 4)]);
     assert_eq!(lines.len(), 1);
-    let of = |name: &str| lines[0][name].as_str();
-    assert_eq!((of("repeats"), of("processes"), of("value")), ("4", "3", "1"));
+    let field = |name: &str| lines[0][name].as_str();
     assert_eq!(
-        (of("status"), of("better"), of("unit")),
+        (field("repeats"), field("processes"), field("value")),
+        ("4", "3", "1")
+    );
+    assert_eq!(
+        (field("status"), field("better"), field("unit")),
         ("failed", "lower", "nat")
     );
-    assert_ne!(of("method"), "the last");
-    let alone = tidy(&[of_one_cell(|_| (Status::Ok, vec![loss(0.5)]), 1)]);
+    assert_ne!(field("method"), "the last");
+    let alone = tidy_rows(&[run_of_one_cell(|_| (Status::Ok, vec![final_loss(0.5)]), 1)]);
     assert_eq!(
         alone[0]["method"], "the last",
         "the recorded method of a single process"
@@ -224,10 +236,10 @@ fn several_processes_are_one_estimate_without_failed_ones() {
 
 #[test]
 fn untrusted_text_is_quoted_and_formulas_are_escaped() {
-    let mut run = [of_one_cell(|_| (Status::Failed, vec![]), 1)];
+    let mut run = [run_of_one_cell(|_| (Status::Failed, vec![]), 1)];
     run[0].name = "@SUM(A1)\n2".into();
     for format in [ExportFormat::Csv, ExportFormat::CsvWide] {
-        let text = exported(&run, format, &[]);
+        let text = export_text(&run, format, &[]);
         assert!(
             text.contains("\"'=1+1, \"\"so\"\"\"") && text.contains("\"'@SUM(A1)\n2\""),
             "{text}"
@@ -242,10 +254,10 @@ fn untrusted_text_is_quoted_and_formulas_are_escaped() {
 
 #[test]
 fn a_cell_measured_on_two_machines_names_both() {
-    let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 2);
+    let mut run = run_of_one_cell(|_| (Status::Ok, vec![final_loss(1.0)]), 2);
     run.records[1].fingerprint.cpu = Some("Another CPU".into());
     run.records[1].fingerprint.cores = 64;
-    let lines = tidy(&[run]);
+    let lines = tidy_rows(&[run]);
     assert_eq!(lines[0]["cpu"], "Invented CPU 9000; Another CPU");
     assert_eq!(lines[0]["cores"], "");
 }
@@ -256,24 +268,24 @@ fn a_driver_that_one_process_did_not_record_is_unknown() {
         driver: driver.map(str::to_owned),
         ..gpu("Invented GPU")
     };
-    let of = |drivers: [Option<&str>; 2]| {
-        let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 2);
+    let exported_driver = |drivers: [Option<&str>; 2]| {
+        let mut run = run_of_one_cell(|_| (Status::Ok, vec![final_loss(1.0)]), 2);
         for (record, driver) in run.records.iter_mut().zip(drivers) {
             record.fingerprint.gpu = Some(gpu(driver));
         }
-        tidy(&[run])[0]["driver"].clone()
+        tidy_rows(&[run])[0]["driver"].clone()
     };
-    assert_eq!(of([Some("570.1"), None]), "570.1; unknown");
-    assert_eq!(of([None, Some("570.1")]), "unknown; 570.1");
-    assert_eq!(of([Some("570.1"), Some("570.1")]), "570.1");
-    assert_eq!(of([None, None]), "");
+    assert_eq!(exported_driver([Some("570.1"), None]), "570.1; unknown");
+    assert_eq!(exported_driver([None, Some("570.1")]), "unknown; 570.1");
+    assert_eq!(exported_driver([Some("570.1"), Some("570.1")]), "570.1");
+    assert_eq!(exported_driver([None, None]), "");
 }
 
 #[test]
-fn differences_between_processes_in_precision_and_data_are_exported() {
-    let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 2);
+fn precision_and_data_of_differing_processes_are_exported() {
+    let mut run = run_of_one_cell(|_| (Status::Ok, vec![final_loss(1.0)]), 2);
     let executed = |run: &Run| {
-        let line = tidy(std::slice::from_ref(run)).remove(0);
+        let line = tidy_rows(std::slice::from_ref(run)).remove(0);
         ["operand_bits", "accumulator", "verdict", "emulated", "alike"]
             .map(|name| line[&format!("executed_{name}")].clone())
     };
@@ -295,7 +307,7 @@ fn differences_between_processes_in_precision_and_data_are_exported() {
         executed(&run),
         ["", "f32; unknown", "as-requested; differs", "", "false"]
     );
-    let data = |run: &Run| tidy(std::slice::from_ref(run))[0]["data"].clone();
+    let data = |run: &Run| tidy_rows(std::slice::from_ref(run))[0]["data"].clone();
     assert_eq!(data(&run), "synthetic reviews, seed 1");
     let other = |hash: &str, name: &str| {
         let mut data = crate::support::synthetic();
@@ -318,13 +330,13 @@ fn differences_between_processes_in_precision_and_data_are_exported() {
 }
 
 #[test]
-fn rows_of_several_runs_carry_their_names() {
+fn rows_contain_the_name_of_their_run() {
     let (mut other, run) = (invented(), invented());
     other.name = "another".into();
-    let lines = tidy(&[run.clone(), other]);
-    let of = |name: &str| lines.iter().filter(|line| line["run"] == name).count();
-    assert_eq!(of("another"), of(&run.name));
-    assert_eq!(of("another") * 2, lines.len());
+    let lines = tidy_rows(&[run.clone(), other]);
+    let row_count = |name: &str| lines.iter().filter(|line| line["run"] == name).count();
+    assert_eq!(row_count("another"), row_count(&run.name));
+    assert_eq!(row_count("another") * 2, lines.len());
     let error = export(&[run.clone(), run], ExportFormat::Csv, &[]).unwrap_err();
     assert!(matches!(error, ReportError::SameName { .. }), "{error}");
 }
@@ -360,7 +372,7 @@ fn a_parquet_file_reads_back_as_the_tidy_rows() {
         Field::Bool(truth) => truth.to_string(),
         other => panic!("{other:?}"),
     };
-    let expected = tidy(&run);
+    let expected = tidy_rows(&run);
     let mut numbers = 0;
     let mut rows = 0;
     for (row, line) in reader.get_row_iter(None).unwrap().zip(&expected) {
@@ -384,11 +396,11 @@ fn a_parquet_file_reads_back_as_the_tidy_rows() {
 
 #[test]
 fn a_number_beyond_the_parquet_type_is_an_error() {
-    let mut run = [of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 1)];
+    let mut run = [run_of_one_cell(|_| (Status::Ok, vec![final_loss(1.0)]), 1)];
     run[0].plan.cells[0].cell.seed = u64::MAX;
     let error = export(&run, ExportFormat::Parquet, &[]).unwrap_err();
     assert!(error.to_string().contains("`seed`"), "{error}");
-    assert!(exported(&run, ExportFormat::Csv, &[]).contains(&u64::MAX.to_string()));
+    assert!(export_text(&run, ExportFormat::Csv, &[]).contains(&u64::MAX.to_string()));
 }
 
 #[test]
@@ -399,7 +411,7 @@ fn the_tables_for_pull_requests_are_those_of_the_summary() {
         let rows = text.lines().filter(|line| line.starts_with("| "));
         rows.map(str::to_owned).collect::<Vec<_>>()
     };
-    let tables = exported(&[run], ExportFormat::Markdown, &[]);
+    let tables = export_text(&[run], ExportFormat::Markdown, &[]);
     let (of_summary, of_tables) = (rows(&summary), rows(&tables));
     assert!(of_tables.len() > 40);
     assert!(of_tables.iter().all(|row| of_summary.contains(row)));
@@ -413,7 +425,7 @@ fn the_tables_for_pull_requests_are_those_of_the_summary() {
 
 #[test]
 fn chosen_metrics_are_the_columns_of_a_table() {
-    let tables = exported(&[invented()], ExportFormat::Markdown, &[MetricName::FinalLoss]);
+    let tables = export_text(&[invented()], ExportFormat::Markdown, &[MetricName::FinalLoss]);
     let header = tables
         .lines()
         .find(|line| line.starts_with("| precision"))
@@ -425,17 +437,17 @@ fn chosen_metrics_are_the_columns_of_a_table() {
 }
 
 #[test]
-fn the_tables_for_papers_are_these() {
+fn latex_tables_match_the_snapshot() {
     let metrics = [
         MetricName::TrainSeconds,
         MetricName::TestAccuracy,
         MetricName::RelativeError,
     ];
-    insta::assert_snapshot!(exported(&[invented()], ExportFormat::Latex, &metrics));
+    insta::assert_snapshot!(export_text(&[invented()], ExportFormat::Latex, &metrics));
 }
 
 #[test]
-fn tables_for_papers_contain_the_details_of_values() {
+fn latex_tables_contain_intervals_and_sample_sizes() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     for (precision, bytes) in [("32-true", 2e9), ("bf16-mixed", 1e9)] {
         let cell = cell("s", &workload("w"), &[(Axis::Precision, precision)]);
@@ -447,7 +459,7 @@ fn tables_for_papers_contain_the_details_of_values() {
             run.measured(record, None);
         }
     }
-    let text = exported(&[run], ExportFormat::Latex, &[]);
+    let text = export_text(&[run], ExportFormat::Latex, &[]);
     for part in [
         "10.00 s (3 processes)",
         "1.00 GB (0.50$\\times$ baseline)",
@@ -459,14 +471,19 @@ fn tables_for_papers_contain_the_details_of_values() {
 }
 
 #[test]
-fn names_that_differ_in_a_dot_are_two_labels() {
-    let of = |name: &str| {
-        let mut run = of_one_cell(|_| (Status::Ok, vec![loss(1.0)]), 1);
+fn latex_labels_are_unique() {
+    let run_named = |name: &str| {
+        let mut run = run_of_one_cell(|_| (Status::Ok, vec![final_loss(1.0)]), 1);
         run.name = name.into();
         run
     };
-    let text = exported(
-        &[of("a.b"), of("a-b"), of("a_b"), of("a b")],
+    let text = export_text(
+        &[
+            run_named("a.b"),
+            run_named("a-b"),
+            run_named("a_b"),
+            run_named("a b"),
+        ],
         ExportFormat::Latex,
         &[],
     );
@@ -476,13 +493,13 @@ fn names_that_differ_in_a_dot_are_two_labels() {
 }
 
 #[test]
-fn hostile_names_do_not_break_a_table_for_papers() {
+fn hostile_names_are_escaped_in_latex() {
     let hostile = "\\end{tabular}\\input{x} $&#%_^~ {[4pt] --\u{202e}\n\\\\";
-    let mut run = [of_one_cell(|_| (Status::Failed, vec![]), 1)];
+    let mut run = [run_of_one_cell(|_| (Status::Failed, vec![]), 1)];
     run[0].name = hostile.into();
     run[0].plan.suites[0].title = hostile.into();
     run[0].records[0].reason = Some(hostile.into());
-    let text = exported(&run, ExportFormat::Latex, &[]);
+    let text = export_text(&run, ExportFormat::Latex, &[]);
     let count = |part: &str| text.matches(part).count();
     assert_eq!(
         (count("\\end{tabular}"), count("\\end{table}"), count("\\input")),

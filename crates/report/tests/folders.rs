@@ -33,18 +33,18 @@ fn between(text: &str, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn the_summary_of_the_golden_run_is_this() {
+fn golden_summary_matches_the_snapshot() {
     insta::assert_snapshot!(markdown(&Report::new(&golden()).unwrap()));
 }
 
 #[test]
-fn the_csv_of_the_golden_run_is_this() {
+fn golden_csv_matches_the_snapshot() {
     let bytes = csv(&Report::new(&golden()).unwrap()).unwrap();
     insta::assert_snapshot!(without_default_axes(&String::from_utf8(bytes).unwrap()));
 }
 
 #[test]
-fn the_page_of_the_golden_run_is_this() {
+fn golden_page_matches_the_snapshot() {
     let report = page(&golden());
     assert_eq!(report, page(&golden()), "rendering is not deterministic");
     // The figures have their own snapshot.
@@ -56,7 +56,7 @@ fn the_page_of_the_golden_run_is_this() {
 }
 
 #[test]
-fn the_figures_of_the_golden_run_are_these() {
+fn golden_figures_match_the_snapshot() {
     let run = golden();
     let mut texts = String::new();
     for figure in figures(&Report::new(&run).unwrap()) {
@@ -93,8 +93,8 @@ fn a_malicious_run_is_escaped() {
     assert_eq!(rejected.count(), 2, "{:?}", run.missing_samples);
     let report = page(&run);
     for markup in ["<script>alert", "<img", "</style><", "NaN"] {
-        let own = usize::from(markup == "</style><");
-        assert!(report.matches(markup).count() <= own, "{markup}");
+        let expected = usize::from(markup == "</style><");
+        assert!(report.matches(markup).count() <= expected, "{markup}");
     }
     assert!(report.contains("&lt;script&gt;alert(1)"));
     assert_eq!(

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use crate::default_axes::without_default_axes;
 use crate::gpus::{gpu, on_cuda};
-use crate::support::{Add, cell, invented, loss, record, run, suite, train_metrics, workload};
+use crate::support::{RunBuilder, cell, invented, loss, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{
     Axis, Event, EventKind, ExecutedVerdict, Gpu, Metric, MetricName, Record, SeriesName, Status,
@@ -25,7 +25,7 @@ fn page(run: &Run) -> String {
 }
 
 #[test]
-fn the_summary_is_this() {
+fn summary_matches_the_snapshot() {
     let run = invented();
     insta::assert_snapshot!(markdown(&Report::new(&run).unwrap()));
 }
@@ -60,14 +60,14 @@ fn the_report_as_json_has_the_values_of_its_rows() {
 }
 
 #[test]
-fn the_csv_is_this() {
+fn csv_matches_the_snapshot() {
     let run = invented();
     let bytes = csv(&Report::new(&run).unwrap()).unwrap();
     insta::assert_snapshot!(without_default_axes(&String::from_utf8(bytes).unwrap()));
 }
 
 #[test]
-fn the_terminal_tables_are_these_and_no_wider_than_110_columns() {
+fn terminal_tables_match_the_snapshot() {
     let run = invented();
     let mut text = String::new();
     for table in terminal_tables(&Report::new(&run).unwrap()) {
@@ -99,7 +99,7 @@ fn the_terminal_tables_are_these_and_no_wider_than_110_columns() {
 }
 
 #[test]
-fn a_share_that_is_not_zero_is_not_zero_in_the_section_of_its_cell() {
+fn small_shares_are_not_rounded_to_zero() {
     let mut run = invented();
     for (metric, value) in [
         (MetricName::UnderflowShare, 0.003),
@@ -115,7 +115,7 @@ fn a_share_that_is_not_zero_is_not_zero_in_the_section_of_its_cell() {
 }
 
 #[test]
-fn the_page_names_every_cell_and_loads_nothing() {
+fn the_page_contains_every_cell_and_loads_no_resources() {
     let run = invented();
     let page = page(&run).replace("&#x2f;", "/");
     for planned in &run.plan.cells {
@@ -153,7 +153,7 @@ fn the_page_shows_the_warnings() {
 fn the_page_warns_of_a_debug_build_and_a_truncated_record() {
     let mut run = invented();
     run.environment.fingerprint.build = "debug".into();
-    run.cut = true;
+    run.is_truncated = true;
     let page = page(&run);
     assert!(page.contains("Not a release build.") && page.contains("A record is truncated."));
 }
@@ -181,7 +181,7 @@ fn a_warning_of_a_training_is_shown_in_its_row() {
 }
 
 /// Returns the folded cells of a page: tables of texts by cell.
-fn folded(page: &str) -> Vec<Vec<(String, Vec<Vec<String>>)>> {
+fn folded_cells(page: &str) -> Vec<Vec<(String, Vec<Vec<String>>)>> {
     let (_, rest) = page
         .split_once("<script type=\"application/json\" id=\"facts\">")
         .unwrap();
@@ -218,7 +218,7 @@ fn every_row_has_a_folded_cell_with_its_details() {
         detail: String::new(),
     }));
     let html = page(&run);
-    let cells = folded(&html);
+    let cells = folded_cells(&html);
     assert_eq!(cells.len(), run.plan.cells.len());
     for number in 0..cells.len() {
         assert!(html.contains(&format!("id=\"cell-{number}\"")), "{number}");
@@ -282,7 +282,7 @@ fn the_scripts_of_a_page_insert_text_instead_of_markup() {
 }
 
 #[test]
-fn a_run_without_a_single_number_renders_and_shows_no_nan() {
+fn runs_without_values_render_without_nan() {
     let mut run = invented();
     for record in &mut run.records {
         for metric in record.metrics.values_mut() {
@@ -332,7 +332,7 @@ fn assert_renders_without_nan(run: &Run) {
 }
 
 #[test]
-fn the_headline_names_no_fastest_setting_without_a_significant_difference() {
+fn insignificant_differences_have_no_fastest_setting() {
     let run = invented();
     let report = Report::new(&run).unwrap();
     let answer = report.suites[0].groups[0].answer.join(" ");
@@ -393,7 +393,7 @@ fn an_unknown_reference_is_an_error_that_lists_the_known_ones() {
 }
 
 /// Writes a run as the runner does.
-fn folder_of(run: &Run) -> (tempfile::TempDir, PathBuf) {
+fn write_run_folder(run: &Run) -> (tempfile::TempDir, PathBuf) {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path().join("a-run");
     fs::create_dir_all(&folder).unwrap();
@@ -417,7 +417,7 @@ fn folder_of(run: &Run) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_folder_is_read_with_its_latest_attempts_samples_and_truncated_line() {
+fn load_reads_latest_attempts_and_samples_before_truncation() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     let cell = cell("s", &workload("w"), &[]);
     let mut first = record(&cell, Status::Timeout, Some("its time was up"));
@@ -427,7 +427,7 @@ fn a_folder_is_read_with_its_latest_attempts_samples_and_truncated_line() {
     first.samples = Some("cells/x/0-0".into());
     run.add(first, None);
     run.records.push(second);
-    let (_keep, folder) = folder_of(&run);
+    let (_keep, folder) = write_run_folder(&run);
     fs::create_dir_all(folder.join("cells/x/0-1")).unwrap();
     let file = fs::File::create(folder.join("cells/x/0-1/samples.json.gz")).unwrap();
     let mut packed = GzEncoder::new(file, Compression::fast());
@@ -437,7 +437,7 @@ fn a_folder_is_read_with_its_latest_attempts_samples_and_truncated_line() {
     fs::write(folder.join("records.jsonl"), records + "{\"schema\":1,\"cel").unwrap();
 
     let loaded = load(&folder).unwrap();
-    assert_eq!((loaded.name.as_str(), loaded.cut), ("a-run", true));
+    assert_eq!((loaded.name.as_str(), loaded.is_truncated), ("a-run", true));
     assert_eq!((loaded.records.len(), loaded.records[0].status), (1, Status::Ok));
     let samples = loaded
         .samples
@@ -457,7 +457,7 @@ fn missing_samples_and_samples_outside_the_folder_are_reported() {
     let mut run = invented();
     run.records[0].samples = Some("cells/gone/0-0".into());
     run.records[1].samples = Some("../../etc".into());
-    let (_keep, folder) = folder_of(&run);
+    let (_keep, folder) = write_run_folder(&run);
     let loaded = load(&folder).unwrap();
     assert_eq!(loaded.missing_samples.len(), 2);
     assert!(loaded.missing_samples[1].contains("is outside the run folder"));
@@ -468,7 +468,7 @@ fn missing_samples_and_samples_outside_the_folder_are_reported() {
 #[test]
 fn a_folder_without_records_is_rejected() {
     let run = invented();
-    let (_keep, folder) = folder_of(&run);
+    let (_keep, folder) = write_run_folder(&run);
     fs::remove_file(folder.join("records.jsonl")).unwrap();
     assert!(
         load(&folder)
@@ -479,7 +479,7 @@ fn a_folder_without_records_is_rejected() {
 }
 
 #[test]
-fn a_kernel_on_a_gpu_has_its_share_of_the_measured_peak_of_its_arithmetic() {
+fn gpu_kernels_have_a_share_of_the_measured_peak() {
     let mut run = invented();
     let of_peak = |run: &Run| page(run).matches("of the measured peak").count();
     assert_eq!(of_peak(&run), 0, "a CPU has no measured peak");
@@ -515,7 +515,7 @@ fn a_kernel_on_a_gpu_has_its_share_of_the_measured_peak_of_its_arithmetic() {
 }
 
 #[test]
-fn a_kernel_on_a_listed_gpu_has_its_share_of_the_data_sheet_peak() {
+fn kernels_on_listed_gpus_have_a_share_of_the_data_sheet_peak() {
     let mut run = invented();
     let of_sheet = |run: &Run| page(run).matches("of the data-sheet peak").count();
     for record in &mut run.records {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fs};
 
-use crate::support::{Add, cell, invented, loss, matmul, record, run, suite, workload};
+use crate::support::{RunBuilder, cell, invented, loss, matmul, record, run, suite, workload};
 use crate::traces::{launches, trace};
 use mantissa_core::{Axis, Cell, Event, EventKind, Metric, MetricName, Samples, Status};
 use mantissa_report::{Figure, Report, figures, html, markdown, render};
@@ -74,7 +74,7 @@ fn the_chart_prints_times_accuracies_memory_and_failures() {
 }
 
 #[test]
-fn the_memory_figure_stacks_the_parts_and_the_headline_names_the_savings() {
+fn memory_savings_are_in_the_figure_and_the_headline() {
     let run = invented();
     let report = Report::new(&run).unwrap();
     let svg = svg_of(&figures(&report), "article-memory");
@@ -95,7 +95,7 @@ fn the_memory_figure_stacks_the_parts_and_the_headline_names_the_savings() {
 }
 
 #[test]
-fn estimates_are_shown_next_to_measured_memory_in_the_figure_and_in_the_tables() {
+fn estimated_memory_is_shown_next_to_measured_memory() {
     let mut run = invented();
     let pairs = [
         (MetricName::WeightsBytes, MetricName::EstimatedWeightsBytes),
@@ -166,7 +166,7 @@ fn the_loss_figure_marks_the_first_non_finite_loss() {
 }
 
 #[test]
-fn seeds_of_a_setting_are_one_curve_with_a_band_and_the_first_non_finite_step() {
+fn seeds_of_a_setting_are_one_loss_curve_with_a_band() {
     let workload = workload("distilbert");
     let draw = |precisions: &[&str], lost: [Option<u32>; 3]| {
         let mut run = run(vec![suite("seeds", "Three seeds", &[], &[Axis::Precision])]);
@@ -242,7 +242,7 @@ fn the_chart_has_one_bar_per_setting_for_any_number_of_seeds() {
 }
 
 #[test]
-fn energy_is_a_cost_with_its_method_of_measurement() {
+fn energy_is_shown_with_its_measurement_method() {
     let mut run = invented();
     for (record, joules) in run
         .records
@@ -291,7 +291,7 @@ fn energy_is_a_cost_with_its_method_of_measurement() {
 }
 
 /// Creates a run of one cell with sensor traces and all launches.
-fn observed() -> mantissa_report::Run {
+fn run_with_traces() -> mantissa_report::Run {
     let mut run = run(vec![suite("s", "Observed", &[], &[Axis::Size])]);
     let cell = cell("s", &matmul(), &[(Axis::Size, "64")]);
     let mut record = record(&cell, Status::Ok, None);
@@ -313,7 +313,7 @@ fn observed() -> mantissa_report::Run {
 
 #[test]
 fn a_trace_has_a_panel_per_quantity_and_shades_throttled_spans() {
-    let run = observed();
+    let run = run_with_traces();
     let drawn = figures(&Report::new(&run).unwrap());
     assert_eq!(drawn[0].id, "s-trace");
     let svg = drawn[0].canvas.svg().unwrap();
@@ -340,7 +340,7 @@ fn a_trace_has_a_panel_per_quantity_and_shades_throttled_spans() {
 
 #[test]
 fn every_launch_is_plotted_with_its_mark() {
-    let run = observed();
+    let run = run_with_traces();
     let drawn = figures(&Report::new(&run).unwrap());
     assert_eq!(drawn[1].id, "s-samples");
     let svg = drawn[1].canvas.svg().unwrap();
@@ -375,6 +375,6 @@ fn every_reported_file_is_written() {
     if let Some(keep) = std::env::var_os("MANTISSA_KEEP_RENDERED") {
         let keep = std::path::Path::new(&keep);
         render(&invented(), keep).unwrap();
-        render(&observed(), &keep.join("observed")).unwrap();
+        render(&run_with_traces(), &keep.join("observed")).unwrap();
     }
 }

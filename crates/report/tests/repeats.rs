@@ -1,6 +1,6 @@
 //! Tests of cells with several processes, and of comparisons between them.
 
-use crate::support::{Add, cell, matmul, record, run, suite, synthetic, train_metrics, workload};
+use crate::support::{RunBuilder, cell, matmul, record, run, suite, synthetic, train_metrics, workload};
 use mantissa_analysis::{Doubt, Verdict};
 use mantissa_core::{
     Axis, Cell, DatasetKind, EvaluateTask, GenerateTask, LlamaSize, Metric, MetricName, Model, Samples,
@@ -8,7 +8,7 @@ use mantissa_core::{
 };
 use mantissa_report::{Report, Row, Run, markdown};
 
-fn trained(run: &mut Run, cell: &Cell, seconds: &[f64]) {
+fn add_trainings(run: &mut Run, cell: &Cell, seconds: &[f64]) {
     run.plan(cell, None);
     for (repeat, seconds) in (0..).zip(seconds) {
         let mut record = record(cell, Status::Ok, None);
@@ -18,16 +18,16 @@ fn trained(run: &mut Run, cell: &Cell, seconds: &[f64]) {
     }
 }
 
-fn two_settings(baseline: &[f64], candidate: &[f64]) -> Run {
+fn run_with_two_settings(baseline: &[f64], candidate: &[f64]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
-    let of = |matmul| cell("s", &workload("w"), &[(Axis::Matmul, matmul)]);
-    trained(&mut run, &of("highest"), baseline);
-    trained(&mut run, &of("high"), candidate);
+    let cell_with = |matmul| cell("s", &workload("w"), &[(Axis::Matmul, matmul)]);
+    add_trainings(&mut run, &cell_with("highest"), baseline);
+    add_trainings(&mut run, &cell_with("high"), candidate);
     run
 }
 
 /// Applies `look` to the second row of the first table.
-fn second<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
+fn with_second_row<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
     let report = Report::new(run).unwrap();
     look(&report.suites[0].groups[0].rows[1])
 }
@@ -42,8 +42,8 @@ fn headline(run: &Run) -> String {
 
 #[test]
 fn one_process_keeps_its_interval_and_its_speed_is_inconclusive() {
-    let run = two_settings(&[100.0], &[50.0]);
-    second(&run, |row| {
+    let run = run_with_two_settings(&[100.0], &[50.0]);
+    with_second_row(&run, |row| {
         let time = row.metric(MetricName::TrainSeconds).unwrap();
         assert_eq!((time.value, time.interval.unwrap().low), (50.0, 50.0 * 0.985));
         let speed = row.speed_up.as_ref().unwrap();
@@ -62,12 +62,12 @@ fn one_process_keeps_its_interval_and_its_speed_is_inconclusive() {
 
 #[test]
 fn the_headline_names_only_significantly_faster_settings() {
-    let mut run = two_settings(
+    let mut run = run_with_two_settings(
         &[100.0, 101.0, 99.0, 100.5, 99.5, 100.2],
         &[50.0, 52.0, 51.0, 50.5, 51.5, 51.2],
     );
     let noisy = cell("s", &workload("w"), &[(Axis::Matmul, "medium")]);
-    trained(&mut run, &noisy, &[20.0, 180.0, 20.0, 170.0, 20.0, 20.0]);
+    add_trainings(&mut run, &noisy, &[20.0, 180.0, 20.0, 170.0, 20.0, 20.0]);
     assert!(
         headline(&run).starts_with("32-true · high is the fastest setting"),
         "{}",
@@ -86,7 +86,7 @@ fn every_sequence_length_has_its_own_headline() {
     ] {
         let axes = [(Axis::Sequence, sequence), (Axis::Matmul, matmul)];
         let cell = cell("s", &workload("w"), &axes);
-        trained(
+        add_trainings(
             &mut run,
             &cell,
             &[
@@ -124,8 +124,8 @@ fn every_sequence_length_has_its_own_headline() {
 
 #[test]
 fn three_processes_have_their_median_and_no_interval() {
-    let run = two_settings(&[100.0, 101.0, 99.0], &[50.0, 52.0, 51.0]);
-    second(&run, |row| {
+    let run = run_with_two_settings(&[100.0, 101.0, 99.0], &[50.0, 52.0, 51.0]);
+    with_second_row(&run, |row| {
         let time = row.metric(MetricName::TrainSeconds).unwrap();
         assert_eq!((time.value, time.interval, time.n), (51.0, None, 3));
         assert_eq!(row.speed_up.as_ref().unwrap().interval, None);
@@ -139,11 +139,11 @@ fn three_processes_have_their_median_and_no_interval() {
 
 #[test]
 fn five_processes_have_an_interval_and_can_differ_significantly() {
-    let run = two_settings(
+    let run = run_with_two_settings(
         &[100.0, 101.0, 99.0, 100.5, 99.5],
         &[50.0, 52.0, 51.0, 50.5, 51.5],
     );
-    second(&run, |row| {
+    with_second_row(&run, |row| {
         let time = row.metric(MetricName::TrainSeconds).unwrap();
         let interval = time.interval.unwrap();
         assert_eq!(
@@ -166,21 +166,21 @@ fn five_processes_have_an_interval_and_can_differ_significantly() {
 
 #[test]
 fn repeats_with_equal_times_are_unchanged() {
-    let run = two_settings(&[100.0; 5], &[100.1; 5]);
-    second(&run, |row| {
+    let run = run_with_two_settings(&[100.0; 5], &[100.1; 5]);
+    with_second_row(&run, |row| {
         assert_eq!(row.speed_verdict, Some(Verdict::Unchanged));
     });
-    let noisy = two_settings(
+    let noisy = run_with_two_settings(
         &[100.0, 101.0, 99.0, 100.5, 99.5],
         &[80.0, 120.0, 95.0, 105.0, 99.0],
     );
-    second(&noisy, |row| {
+    with_second_row(&noisy, |row| {
         assert_eq!(row.speed_verdict, Some(Verdict::Inconclusive(Doubt::TooNoisy)));
     });
 }
 
 /// Adds one process with launches of 1 GFLOP. Its record has the throughput of the median launch.
-fn launched(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
+fn add_launches(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
     let mut series = Series::new(SeriesName::LaunchSeconds);
     for (launch, seconds) in (1..).zip(seconds) {
         series.push(f64::from(launch), *seconds);
@@ -202,25 +202,25 @@ fn launched(run: &mut Run, cell: &Cell, repeat: u32, seconds: &[f64]) {
     run.measured(record, Some(samples));
 }
 
-fn launches(processes: &[&[f64]]) -> Run {
+fn run_with_launches(processes: &[&[f64]]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Size])]);
     let cell = cell("s", &matmul(), &[(Axis::Size, "64")]);
     run.plan(&cell, None);
     for (repeat, seconds) in (0..).zip(processes) {
-        launched(&mut run, &cell, repeat, seconds);
+        add_launches(&mut run, &cell, repeat, seconds);
     }
     run
 }
 
-fn first<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
+fn with_first_row<T>(run: &Run, look: impl FnOnce(&Row<'_>) -> T) -> T {
     let report = Report::new(run).unwrap();
     look(&report.suites[0].groups[0].rows[0])
 }
 
 #[test]
 fn a_rate_is_computed_from_the_median_time() {
-    let run = launches(&[&[1.0, 1.0, 1.0], &[3.0, 3.0, 3.0]]);
-    first(&run, |row| {
+    let run = run_with_launches(&[&[1.0, 1.0, 1.0], &[3.0, 3.0, 3.0]]);
+    with_first_row(&run, |row| {
         let rate = row.metric(MetricName::FlopsPerSecond).unwrap();
         assert!(
             (rate.value - 1e9 / 2.0).abs() < 1.0,
@@ -231,12 +231,12 @@ fn a_rate_is_computed_from_the_median_time() {
 }
 
 #[test]
-fn the_samples_of_five_processes_widen_the_interval_of_their_medians() {
+fn noisy_samples_widen_the_interval_of_five_processes() {
     let wide: Vec<f64> = (0..9).map(|i| 0.6 + 0.1 * f64::from(i)).collect();
     let flat = [1.0; 9];
     let interval = |samples: &[f64]| {
-        let run = launches(&[samples; 5]);
-        first(&run, |row| {
+        let run = run_with_launches(&[samples; 5]);
+        with_first_row(&run, |row| {
             let rate = row.metric(MetricName::FlopsPerSecond).unwrap();
             assert!((rate.value - 1e9).abs() < 1.0);
             let interval = rate.interval.unwrap();
@@ -260,8 +260,8 @@ fn drift_and_outliers_are_noted_in_the_row() {
     let mut drifting: Vec<f64> = (0..40)
         .map(|i| 1.0 + 0.01 * f64::from(i) + 0.001 * f64::from(i * 7 % 5))
         .collect();
-    let run = launches(&[&drifting]);
-    first(&run, |row| {
+    let run = run_with_launches(&[&drifting]);
+    with_first_row(&run, |row| {
         assert!(row.notes[0].starts_with("drift +18."), "{:?}", row.notes);
         assert!(
             row.notes[1].starts_with("effective sample size "),
@@ -272,15 +272,15 @@ fn drift_and_outliers_are_noted_in_the_row() {
     assert!(notes(&run).contains("Times within a process: drift: the second half"));
     drifting.sort_by(|a, b| (a * 1e3 % 7.0).total_cmp(&(b * 1e3 % 7.0)));
     drifting[5] = 30.0;
-    let run = launches(&[&drifting, &drifting]);
-    first(&run, |row| {
+    let run = run_with_launches(&[&drifting, &drifting]);
+    with_first_row(&run, |row| {
         assert_eq!(row.notes, ["outliers: 2 of 80 times"]);
     });
     assert!(markdown(&Report::new(&run).unwrap()).contains("outliers: 2 of 80 times"));
 }
 
-/// Adds a training that predicted the examples correctly for which `right` is true.
-fn tested(run: &mut Run, axes: &[(Axis, &str)], seed: u64, right: impl Fn(u32) -> bool) {
+/// Adds a training whose prediction for each of 1,000 examples is correct if `right` returns true.
+fn add_tested_training(run: &mut Run, axes: &[(Axis, &str)], seed: u64, right: impl Fn(u32) -> bool) {
     let setting = cell("s", &workload("w"), axes).setting;
     let cell = Cell::new("s", workload("w"), setting, seed);
     let bits: String = (0..1_000).map(|at| if right(at) { '1' } else { '0' }).collect();
@@ -300,9 +300,9 @@ fn tested(run: &mut Run, axes: &[(Axis, &str)], seed: u64, right: impl Fn(u32) -
 fn accuracies_on_the_same_examples_are_compared_one_by_one() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Matmul])]);
     // Accuracies of 86.0 %, 84.5 % and 84.9 %, whose intervals overlap.
-    tested(&mut run, &[(Axis::Matmul, "highest")], 1, |at| at >= 140);
-    tested(&mut run, &[(Axis::Matmul, "high")], 1, |at| at >= 155);
-    tested(&mut run, &[(Axis::Matmul, "medium")], 1, |at| {
+    add_tested_training(&mut run, &[(Axis::Matmul, "highest")], 1, |at| at >= 140);
+    add_tested_training(&mut run, &[(Axis::Matmul, "high")], 1, |at| at >= 155);
+    add_tested_training(&mut run, &[(Axis::Matmul, "medium")], 1, |at| {
         (151..1_000 - 140).contains(&at) || at < 140
     });
     let report = Report::new(&run).unwrap();
@@ -317,7 +317,7 @@ fn accuracies_on_the_same_examples_are_compared_one_by_one() {
     assert!(markdown(&report).contains("differs from baseline"));
     assert!(headline(&run).contains("medium"), "{}", headline(&run));
     run.records[1].data.as_mut().unwrap().hash = "another".into();
-    second(&run, |row| {
+    with_second_row(&run, |row| {
         assert_eq!(row.accuracy_p, None, "the runs have different test examples")
     });
 }
@@ -326,7 +326,7 @@ fn accuracies_on_the_same_examples_are_compared_one_by_one() {
 fn the_variation_between_seeds_is_reported() {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Seed])]);
     for (seed, wrong) in [(1, 140), (2, 150), (3, 160)] {
-        tested(&mut run, &[], seed, |at| at >= wrong);
+        add_tested_training(&mut run, &[], seed, |at| at >= wrong);
     }
     assert!(
         headline(&run)
@@ -338,8 +338,8 @@ fn the_variation_between_seeds_is_reported() {
 
 #[test]
 fn repeats_keep_the_interval_over_test_examples() {
-    let run = two_settings(&[100.0, 101.0, 99.0], &[50.0, 52.0, 51.0]);
-    second(&run, |row| {
+    let run = run_with_two_settings(&[100.0, 101.0, 99.0], &[50.0, 52.0, 51.0]);
+    with_second_row(&run, |row| {
         let accuracy = row.metric(MetricName::TestAccuracy).unwrap();
         let wilson = mantissa_analysis::wilson(800, 1_000).unwrap();
         assert_eq!((accuracy.interval, accuracy.n), (wilson.interval, 1_000));
@@ -348,7 +348,7 @@ fn repeats_keep_the_interval_over_test_examples() {
 }
 
 /// Creates a run of a model that predicts tokens under two settings.
-fn of_tokens(task: Task, metrics: &[(MetricName, [f64; 2])]) -> Run {
+fn token_run(task: Task, metrics: &[(MetricName, [f64; 2])]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     let workload = Workload {
         name: "w".into(),
@@ -381,7 +381,7 @@ fn the_headline_mentions_quality_that_was_not_compared() {
         max_noise: 0.05,
     };
     let rate = (MetricName::DecodeTokensPerSecond, [20.0, 30.0]);
-    let text = headline(&of_tokens(Task::Generate(generation), &[rate]));
+    let text = headline(&token_run(Task::Generate(generation), &[rate]));
     assert!(
         text.contains(
             "No setting is significantly faster than the baseline, 32-true · highest (20.00 tokens/s)"
@@ -404,7 +404,7 @@ fn the_headline_mentions_quality_that_was_not_compared() {
         (MetricName::TestAccuracy, [0.641, 0.64]),
         (MetricName::Perplexity, [3.5482, 3.5601]),
     ];
-    let text = headline(&of_tokens(Task::Evaluate(evaluation), &metrics));
+    let text = headline(&token_run(Task::Evaluate(evaluation), &metrics));
     assert!(text.contains("Perplexity is 3.5601 for bf16-true"), "{text}");
     assert!(
         text.contains("the uncertainty of the difference was not estimated") && !text.contains("accuracy"),
@@ -423,7 +423,7 @@ fn perplexity_task() -> Task {
 #[test]
 fn perplexities_are_compared_without_a_speed() {
     let metrics = [(MetricName::Perplexity, [3.5482, 3.5601])];
-    let mut run = of_tokens(perplexity_task(), &metrics);
+    let mut run = token_run(perplexity_task(), &metrics);
     let text = headline(&run);
     assert!(
         text.contains("Perplexity is 3.5601 for bf16-true; the baseline's (32-true"),
@@ -453,7 +453,7 @@ fn perplexities_are_compared_without_a_speed() {
 }
 
 /// Adds intervals to the metrics, as records with enough passages have them.
-fn by_passage(run: &mut Run, intervals: [Option<(f64, f64)>; 2]) {
+fn set_intervals(run: &mut Run, intervals: [Option<(f64, f64)>; 2]) {
     for (record, interval) in run.records.iter_mut().zip(intervals) {
         for (name, metric) in &mut record.metrics {
             let value = metric.value.unwrap();
@@ -474,11 +474,11 @@ fn intervals_of_tokens_are_shown_and_not_used_as_a_test() {
         (MetricName::TestAccuracy, [0.64, 0.5]),
         (MetricName::Perplexity, [0.64, 0.5]),
     ];
-    let mut run = of_tokens(perplexity_task(), &metrics);
+    let mut run = token_run(perplexity_task(), &metrics);
     let none = markdown(&Report::new(&run).unwrap());
     assert!(!none.contains("95 % interval)"), "{none}");
     assert!(notes(&run).contains("shares of tokens have no interval"));
-    by_passage(&mut run, [Some((0.6, 0.7)), Some((0.45, 0.55))]);
+    set_intervals(&mut run, [Some((0.6, 0.7)), Some((0.45, 0.55))]);
     let text = headline(&run);
     assert!(text.contains("0.5000 (0.4500–0.5500) for bf16-true"), "{text}");
     assert!(!text.contains("accuracy") && !text.contains("apart"), "{text}");
@@ -488,7 +488,7 @@ fn intervals_of_tokens_are_shown_and_not_used_as_a_test() {
     assert!(all.contains("perplexity (95 % interval)"), "{all}");
     assert!(all.contains("64.00 % (60.00–70.00 · n 400)"), "{all}");
     // One of the settings has no interval.
-    by_passage(&mut run, [Some((0.6, 0.7)), None]);
+    set_intervals(&mut run, [Some((0.6, 0.7)), None]);
     let some = markdown(&Report::new(&run).unwrap());
     assert!(some.contains("50.00 % (– · n 400)"), "{some}");
 }
@@ -496,14 +496,14 @@ fn intervals_of_tokens_are_shown_and_not_used_as_a_test() {
 #[test]
 fn processes_that_predict_the_same_passages_are_not_pooled() {
     let metrics = [(MetricName::TestAccuracy, [0.64, 0.5])];
-    let mut run = of_tokens(perplexity_task(), &metrics);
-    by_passage(&mut run, [Some((0.6, 0.7)), Some((0.45, 0.55))]);
+    let mut run = token_run(perplexity_task(), &metrics);
+    set_intervals(&mut run, [Some((0.6, 0.7)), Some((0.45, 0.55))]);
     for repeat in 1..5 {
         let mut again = run.records[1].clone();
         again.repeat = repeat;
         run.measured(again, None);
     }
-    second(&run, |row| {
+    with_second_row(&run, |row| {
         let accuracy = row.metric(MetricName::TestAccuracy).unwrap();
         let interval = accuracy.interval.unwrap();
         assert_eq!(

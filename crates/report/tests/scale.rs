@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{Add, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
+use crate::support::{RunBuilder, cell, loss, memory_parts, record, run, suite, train_metrics, workload};
 use flate2::{Compression, write::GzEncoder};
 use mantissa_core::{Axis, Metric, MetricName, Samples, Series, SeriesName, Status};
 use mantissa_report::{Report, load, render, terminal_tables};
@@ -23,7 +23,7 @@ const PAGE_MEGABYTES: f64 = 20.0;
 const FOLDER: &str = "MANTISSA_TEST_LARGE_RUN";
 
 #[test]
-fn ten_thousand_records_and_a_million_samples_take_300_mb_at_most() {
+fn large_runs_render_within_300_mb() {
     if let Some(folder) = env::var_os(FOLDER) {
         return load_and_render(Path::new(&folder));
     }
@@ -31,7 +31,7 @@ fn ten_thousand_records_and_a_million_samples_take_300_mb_at_most() {
     write_run(temporary.path());
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "--nocapture"])
-        .arg("scale::ten_thousand_records_and_a_million_samples_take_300_mb_at_most")
+        .arg("scale::large_runs_render_within_300_mb")
         .env(FOLDER, temporary.path())
         .output()
         .unwrap();

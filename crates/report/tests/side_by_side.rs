@@ -2,14 +2,14 @@
 
 use std::{fs, path::Path};
 
-use crate::support::{Add, article, cell, invented, record, run, suite, train_metrics, workload};
+use crate::support::{RunBuilder, article, cell, invented, record, run, suite, train_metrics, workload};
 use mantissa_core::{
     Axis, Cell, ExecutedVerdict, Metric, MetricName, Model, Samples, Series, SeriesName, Status, Task,
 };
 use mantissa_report::{MAX_RUNS, Run, load_side_by_side, render_side_by_side};
 
 /// Creates a run of one workload with a cell for each precision and a process for each time.
-fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {
+fn run_with_times(name: &str, precisions: &[(&str, &[f64])]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     run.name = name.into();
     for (precision, times) in precisions {
@@ -26,7 +26,7 @@ fn timed(name: &str, precisions: &[(&str, &[f64])]) -> Run {
 }
 
 /// Renders the runs and returns the summary and the page.
-fn written(runs: &[Run]) -> (String, String) {
+fn render_runs(runs: &[Run]) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let rendered = render_side_by_side(runs, folder.path()).unwrap();
     assert!(rendered.files.iter().all(|path| path.exists()));
@@ -37,13 +37,13 @@ fn written(runs: &[Run]) -> (String, String) {
 const FIVE: [f64; 5] = [10.0, 10.1, 10.2, 9.9, 9.8];
 
 #[test]
-fn five_processes_that_take_half_as_long_are_twice_as_fast_with_an_interval() {
+fn speed_ratios_of_five_processes_have_an_interval() {
     let half = FIVE.map(|seconds| seconds / 2.0);
     let runs = [
-        timed("one", &[("32-true", &FIVE), ("bf16-true", &FIVE)]),
-        timed("two", &[("bf16-true", &FIVE), ("32-true", &half)]),
+        run_with_times("one", &[("32-true", &FIVE), ("bf16-true", &FIVE)]),
+        run_with_times("two", &[("bf16-true", &FIVE), ("32-true", &half)]),
     ];
-    let (summary, page) = written(&runs);
+    let (summary, page) = render_runs(&runs);
     // The ends of the interval are the third smallest and third largest of the 25 ratios: 2 × 9.9/10.2 and 2 × 10.2/9.9.
     let line = |precision: &str| {
         let start = format!("| {precision} |");
@@ -64,7 +64,7 @@ fn five_processes_that_take_half_as_long_are_twice_as_fast_with_an_interval() {
 }
 
 /// Creates a training of one process per precision, with the losses of its steps.
-fn with_losses(name: &str, losses: &[(&str, &[Option<f64>])]) -> Run {
+fn run_with_losses(name: &str, losses: &[(&str, &[Option<f64>])]) -> Run {
     let mut run = run(vec![suite("s", "S", &[], &[Axis::Precision])]);
     run.name = name.into();
     for (precision, losses) in losses {
@@ -93,7 +93,7 @@ fn add_losses(run: &mut Run, cell: &Cell, losses: &[Option<f64>]) {
 
 /// Returns the sentences about losses in the report of two runs.
 fn loss_sentences(runs: &[Run; 2]) -> Vec<String> {
-    let (summary, page) = written(runs);
+    let (summary, page) = render_runs(runs);
     let sentences = summary.lines().flat_map(|line| line.split_inclusive(". "));
     let of_losses = sentences
         .map(|sentence| sentence.trim().to_owned())
@@ -106,11 +106,11 @@ fn loss_sentences(runs: &[Run; 2]) -> Vec<String> {
 }
 
 #[test]
-fn differences_between_the_losses_of_the_first_steps_are_reported_by_precision() {
+fn loss_differences_are_reported_by_precision() {
     let sentences = |theirs: &[Option<f64>], mine: &[Option<f64>]| {
         let first: Vec<Option<f64>> = (1..=30).map(|step| Some(1.0 / f64::from(step))).collect();
-        let here = with_losses("one", &[("32-true", &first), ("bf16-mixed", theirs)]);
-        let there = with_losses("two", &[("32-true", &first), ("bf16-mixed", mine)]);
+        let here = run_with_losses("one", &[("32-true", &first), ("bf16-mixed", theirs)]);
+        let there = run_with_losses("two", &[("32-true", &first), ("bf16-mixed", mine)]);
         loss_sentences(&[here, there])
     };
     // The third step differs by 1/256. The large difference after step 20 is not compared.
@@ -131,19 +131,19 @@ fn differences_between_the_losses_of_the_first_steps_are_reported_by_precision()
     );
     // Steps after a non-finite loss are not compared. A loss that is non-finite in only one run is reported.
     let lost = [Some(2.0), Some(2.0), None, Some(4.0)];
-    let of_both = "Losses of B and A differ by at most 0 (32-true), 0 (bf16-mixed) in the first 2 to 20 steps, relative to the larger one.";
-    let of_one = |one: char, other: char| {
+    let differences = "Losses of B and A differ by at most 0 (32-true), 0 (bf16-mixed) in the first 2 to 20 steps, relative to the larger one.";
+    let lost_in = |one: char, other: char| {
         format!("At step 3 of bf16-mixed the loss of {other} is finite and that of {one} is not.")
     };
-    assert_eq!(sentences(&lost, &mine), [of_both, &of_one('A', 'B')]);
-    assert_eq!(sentences(&mine, &lost), [of_both, &of_one('B', 'A')]);
-    assert_eq!(sentences(&lost, &lost), [of_both]);
+    assert_eq!(sentences(&lost, &mine), [differences, &lost_in('A', 'B')]);
+    assert_eq!(sentences(&mine, &lost), [differences, &lost_in('B', 'A')]);
+    assert_eq!(sentences(&lost, &lost), [differences]);
 }
 
 #[test]
-fn differences_between_losses_are_reported_by_matmul_precision() {
+fn loss_differences_are_reported_by_matmul_precision() {
     let run_of = |name: &str, losses: [f64; 2]| {
-        let mut run = with_losses(name, &[]);
+        let mut run = run_with_losses(name, &[]);
         for (matmul, loss) in ["high", "highest"].into_iter().zip(losses) {
             let settings = [(Axis::Precision, "32-true"), (Axis::Matmul, matmul)];
             add_losses(&mut run, &cell("s", &workload("w"), &settings), &[Some(loss)]);
@@ -160,7 +160,7 @@ fn differences_between_losses_are_reported_by_matmul_precision() {
 
 #[test]
 fn losses_with_dropout_of_different_frameworks_are_not_compared() {
-    let apart = |dropout: f64| {
+    let sentences_with = |dropout: f64| {
         let mut workload = workload("w");
         if let Task::Train(task) = &mut workload.task
             && let Model::Distilbert(size) = &mut task.model
@@ -168,7 +168,7 @@ fn losses_with_dropout_of_different_frameworks_are_not_compared() {
             (size.dropout, size.attention_dropout, size.seq_classif_dropout) = (0.0, 0.0, dropout);
         }
         let run_of = |peer: Option<&str>, loss| {
-            let mut run = with_losses(peer.unwrap_or("burn"), &[]);
+            let mut run = run_with_losses(peer.unwrap_or("burn"), &[]);
             run.environment.fingerprint.peer = peer.map(str::to_owned);
             let cell = cell("s", &workload, &[(Axis::Precision, "32-true")]);
             add_losses(&mut run, &cell, &[Some(loss)]);
@@ -177,25 +177,25 @@ fn losses_with_dropout_of_different_frameworks_are_not_compared() {
         loss_sentences(&[run_of(None, 1.0), run_of(Some("PyTorch 2.15.0"), 0.5)])
     };
     assert_eq!(
-        apart(0.0),
+        sentences_with(0.0),
         [
             "Losses of B and A differ by at most 5.00×10⁻¹ (32-true) in the first step, relative to the larger one."
         ]
     );
     assert_eq!(
-        apart(0.2),
+        sentences_with(0.2),
         ["Losses of 1 setting are not compared: dropout may zero different values in B and A."]
     );
 }
 
 #[test]
-fn three_processes_have_no_interval_and_the_page_names_the_number_needed() {
+fn three_processes_are_too_few_for_an_interval() {
     let slow = [20.0, 21.0, 22.0];
     let runs = [
-        timed("one", &[("32-true", &FIVE[..3])]),
-        timed("two", &[("32-true", &slow)]),
+        run_with_times("one", &[("32-true", &FIVE[..3])]),
+        run_with_times("two", &[("32-true", &slow)]),
     ];
-    let (summary, _) = written(&runs);
+    let (summary, _) = render_runs(&runs);
     assert!(summary.contains("0.48× (too few processes)"), "{summary}");
     assert!(
         summary.contains("1 comparison needs 4 from each run"),
@@ -204,10 +204,10 @@ fn three_processes_have_no_interval_and_the_page_names_the_number_needed() {
 }
 
 #[test]
-fn settings_are_matched_across_backends_and_the_environments_are_compared() {
+fn settings_are_matched_across_backends() {
     let runs = [
-        timed("cpu", &[("32-true", &FIVE)]),
-        timed("gpu", &[("32-true", &FIVE)]),
+        run_with_times("cpu", &[("32-true", &FIVE)]),
+        run_with_times("gpu", &[("32-true", &FIVE)]),
     ];
     let [cpu, mut gpu] = runs;
     for (axis, value) in [(Axis::Backend, "cuda"), (Axis::Fusion, "on")] {
@@ -220,7 +220,7 @@ fn settings_are_matched_across_backends_and_the_environments_are_compared() {
         }
     }
     gpu.environment.backend = mantissa_core::Backend::Cuda;
-    let (summary, page) = written(&[cpu, gpu]);
+    let (summary, page) = render_runs(&[cpu, gpu]);
     assert!(
         summary.contains("**The backends differ.** They differ in: Backend."),
         "{summary}"
@@ -236,8 +236,8 @@ fn settings_are_matched_across_backends_and_the_environments_are_compared() {
 
 #[test]
 fn different_work_and_different_data_have_no_ratio() {
-    let one = || timed("one", &[("32-true", &FIVE)]);
-    let mut longer = timed("longer", &[("32-true", &FIVE)]);
+    let one = || run_with_times("one", &[("32-true", &FIVE)]);
+    let mut longer = run_with_times("longer", &[("32-true", &FIVE)]);
     for cell in longer
         .plan
         .cells
@@ -249,11 +249,11 @@ fn different_work_and_different_data_have_no_ratio() {
             task.epochs = 7;
         }
     }
-    let mut elsewhere = timed("elsewhere", &[("32-true", &FIVE)]);
+    let mut elsewhere = run_with_times("elsewhere", &[("32-true", &FIVE)]);
     for record in &mut elsewhere.records {
         record.data.as_mut().unwrap().hash = "ffff".into();
     }
-    let (summary, _) = written(&[one(), longer, elsewhere]);
+    let (summary, _) = render_runs(&[one(), longer, elsewhere]);
     assert!(
         summary.contains("different work: \\`epochs\\` is 2 in A, 7 in B"),
         "{summary}"
@@ -268,7 +268,7 @@ fn different_work_and_different_data_have_no_ratio() {
 
 #[test]
 fn another_executed_precision_is_flagged_next_to_its_ratio() {
-    let observed = |run: &mut Run, bits: u32, verdict| {
+    let set_executed = |run: &mut Run, bits: u32, verdict| {
         for record in &mut run.records {
             record.executed.operand_bits = Some(bits);
             record.executed.exponent_bits = Some(8);
@@ -277,12 +277,12 @@ fn another_executed_precision_is_flagged_next_to_its_ratio() {
         }
     };
     let [mut one, mut two] = [
-        timed("one", &[("32-true", &FIVE)]),
-        timed("two", &[("32-true", &FIVE)]),
+        run_with_times("one", &[("32-true", &FIVE)]),
+        run_with_times("two", &[("32-true", &FIVE)]),
     ];
-    observed(&mut one, 24, ExecutedVerdict::AsRequested);
-    observed(&mut two, 11, ExecutedVerdict::Differs);
-    let (summary, page) = written(&[one, two]);
+    set_executed(&mut one, 24, ExecutedVerdict::AsRequested);
+    set_executed(&mut two, 11, ExecutedVerdict::Differs);
+    let (summary, page) = render_runs(&[one, two]);
     assert!(
         summary.contains("B executed tf32 → f32, A f32 → f32"),
         "{summary}"
@@ -292,12 +292,12 @@ fn another_executed_precision_is_flagged_next_to_its_ratio() {
 }
 
 #[test]
-fn settings_of_one_run_are_listed_with_reasons_and_failures_keep_their_reason() {
-    let one = timed("one", &[("32-true", &FIVE), ("bf16-true", &FIVE)]);
-    let mut two = timed("two", &[("32-true", &FIVE), ("16-true", &FIVE)]);
+fn unmatched_and_failed_settings_are_listed_with_reasons() {
+    let one = run_with_times("one", &[("32-true", &FIVE), ("bf16-true", &FIVE)]);
+    let mut two = run_with_times("two", &[("32-true", &FIVE), ("16-true", &FIVE)]);
     two.records[0].status = Status::Oom;
     two.records[0].reason = Some("no memory left".into());
-    let (summary, _) = written(&[one, two]);
+    let (summary, _) = render_runs(&[one, two]);
     assert!(
         summary.contains("- w bf16-true: only in A (not in B)"),
         "{summary}"
@@ -311,12 +311,12 @@ fn settings_of_one_run_are_listed_with_reasons_and_failures_keep_their_reason() 
 }
 
 #[test]
-fn a_copy_and_records_from_elsewhere_are_named() {
-    let mut moved = timed("moved", &[("32-true", &FIVE)]);
+fn copied_runs_and_records_of_other_machines_are_reported() {
+    let mut moved = run_with_times("moved", &[("32-true", &FIVE)]);
     moved.records[1].fingerprint.cpu = Some("Another CPU".into());
-    let (summary, _) = written(&[
-        timed("one", &[("32-true", &FIVE)]),
-        timed("copy", &[("32-true", &FIVE)]),
+    let (summary, _) = render_runs(&[
+        run_with_times("one", &[("32-true", &FIVE)]),
+        run_with_times("copy", &[("32-true", &FIVE)]),
         moved,
     ]);
     assert!(summary.contains("A and B contain the same records."), "{summary}");
@@ -328,7 +328,7 @@ fn a_copy_and_records_from_elsewhere_are_named() {
 }
 
 #[test]
-fn values_that_are_absent_have_no_ratio_and_no_nan() {
+fn missing_values_have_no_ratio() {
     let mut one = invented();
     let two = invented();
     for record in &mut one.records {
@@ -337,18 +337,18 @@ fn values_that_are_absent_have_no_ratio_and_no_nan() {
         }
     }
     for runs in [[one.clone(), two.clone()], [two, one]] {
-        let (summary, page) = written(&runs);
+        let (summary, page) = render_runs(&runs);
         for text in ["NaN", "inf", "× ("] {
             assert!(!summary.contains(text), "{text}: {summary}");
         }
         assert!(!page.contains("NaN"));
     }
-    let mut zero = timed("zero", &[("32-true", &FIVE)]);
+    let mut zero = run_with_times("zero", &[("32-true", &FIVE)]);
     for record in &mut zero.records {
         let metric = Metric::reading(MetricName::TrainSeconds, 0.0, "invented");
         record.metrics.insert(MetricName::TrainSeconds, metric);
     }
-    let (summary, _) = written(&[timed("one", &[("32-true", &FIVE)]), zero]);
+    let (summary, _) = render_runs(&[run_with_times("one", &[("32-true", &FIVE)]), zero]);
     assert!(summary.contains("– (no ratio)"), "{summary}");
 }
 
@@ -367,18 +367,18 @@ fn hostile_names_are_escaped_side_by_side() {
     };
     let mut other = one();
     other.environment.fingerprint.os = hostile.into();
-    let (summary, page) = written(&[one(), other]);
+    let (summary, page) = render_runs(&[one(), other]);
     assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     assert!(!summary.contains("<script>"));
     let rows = summary.lines().filter(|line| line.starts_with("| ")).count();
-    assert_eq!(rows, 3 + 2 + 13, "a name cannot add rows");
+    assert_eq!(rows, 3 + 2 + 13, "a name added rows");
     for loading in ["src=", "@import", "<link", "<iframe", "fetch("] {
         assert!(!page.contains(loading), "{loading}");
     }
 }
 
 #[test]
-fn the_same_records_give_the_same_bytes() {
+fn rendering_is_deterministic() {
     let runs = [invented(), invented()];
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let [first, second] = folders.each_ref().map(|folder| {
@@ -397,16 +397,16 @@ fn the_same_records_give_the_same_bytes() {
 #[test]
 fn runs_that_cannot_be_compared_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
-    let put = |name: &str, run: &Run| {
+    let write = |name: &str, run: &Run| {
         let path = folder.path().join(name);
         write_run(&path, run);
         path
     };
-    let one = put("one", &timed("one", &[("32-true", &FIVE)]));
-    let two = put("two", &timed("two", &[("32-true", &FIVE)]));
-    let mut newer = timed("newer", &[("32-true", &FIVE)]);
+    let one = write("one", &run_with_times("one", &[("32-true", &FIVE)]));
+    let two = write("two", &run_with_times("two", &[("32-true", &FIVE)]));
+    let mut newer = run_with_times("newer", &[("32-true", &FIVE)]);
     newer.environment.schema = 99;
-    let newer = put("newer", &newer);
+    let newer = write("newer", &newer);
     let error = |folders: &[std::path::PathBuf]| load_side_by_side(folders).unwrap_err().to_string();
     assert!(
         error(std::slice::from_ref(&one)).starts_with("`--side-by-side` needs at least two runs\n  hint: ")
@@ -421,15 +421,15 @@ fn runs_that_cannot_be_compared_are_rejected() {
 
     let out = folder.path().join("out");
     let others = [
-        timed("one", &[("32-true", &FIVE)]),
-        timed("two", &[("bf16-true", &FIVE)]),
+        run_with_times("one", &[("32-true", &FIVE)]),
+        run_with_times("two", &[("bf16-true", &FIVE)]),
     ];
     let error = render_side_by_side(&others, &out).unwrap_err().to_string();
     assert!(
         error.starts_with("the runs have no cell in common\n  hint: "),
         "{error}"
     );
-    assert!(!out.exists(), "no folder is created");
+    assert!(!out.exists(), "a folder was created");
 }
 
 fn write_run(folder: &Path, run: &Run) {

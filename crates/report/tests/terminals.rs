@@ -1,4 +1,4 @@
-//! Tests that tables fit the terminal at any width.
+//! Tests that tables fit terminals of different widths.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use crate::support::invented;
 use mantissa_core::Status;
 use mantissa_report::{Align, Report, Run, Table, terminal_tables, terminal_tables_within};
 
-/// Returns `true` if a text equals another one or is its shortened form.
-fn is_of(text: &str, whole: &str) -> bool {
+/// Returns `true` if `text` equals `whole` or is `whole` shortened with an ellipsis.
+fn is_shortened_form(text: &str, whole: &str) -> bool {
     text == whole
         || text
             .strip_suffix('…')
@@ -50,28 +50,35 @@ fn the_title_of_a_narrow_table_names_the_missing_columns() {
     let run = invented();
     let (narrow, wide) = (tables(&run, 60), tables(&run, 200));
     assert_eq!(narrow.len(), wide.len());
-    let mut left_out = 0;
+    let mut omitted = 0;
     for (narrow, wide) in narrow.iter().zip(&wide) {
         assert!(!wide.title.contains("omitted columns"), "{}", wide.title);
         for (title, _) in &wide.header {
-            if !narrow.header.iter().any(|(known, _)| is_of(known, title)) {
+            if !narrow
+                .header
+                .iter()
+                .any(|(known, _)| is_shortened_form(known, title))
+            {
                 let (_, named) = narrow.title.split_once("omitted columns: ").unwrap();
                 assert!(named.contains(title.as_str()), "{title}: {}", narrow.title);
-                left_out += 1;
+                omitted += 1;
             }
         }
         for needed in ["status", "executed"] {
             assert!(
-                narrow.header.iter().any(|(title, _)| is_of(title, needed)),
+                narrow
+                    .header
+                    .iter()
+                    .any(|(title, _)| is_shortened_form(title, needed)),
                 "{needed}: {narrow:?}"
             );
         }
     }
-    assert!(left_out > 0, "no column is left out of a table of 60 columns");
+    assert!(omitted > 0, "no column is omitted in a table of 60 columns");
 }
 
 #[test]
-fn numbers_are_not_shortened_and_shortened_texts_end_in_an_ellipsis() {
+fn only_texts_are_shortened_and_they_end_in_an_ellipsis() {
     let run = invented();
     let (narrow, wide) = (tables(&run, 60), tables(&run, 400));
     let mut cuts = 0;
@@ -80,11 +87,11 @@ fn numbers_are_not_shortened_and_shortened_texts_end_in_an_ellipsis() {
             let same = wide
                 .header
                 .iter()
-                .position(|(known, _)| is_of(title, known))
+                .position(|(known, _)| is_shortened_form(title, known))
                 .unwrap();
             for (row, whole) in narrow.rows.iter().zip(&wide.rows) {
                 let (cell, whole) = (&row[column], &whole[same]);
-                assert!(is_of(cell, whole), "{cell} of {whole}");
+                assert!(is_shortened_form(cell, whole), "{cell} of {whole}");
                 assert!(cell == whole || *side == Align::Left, "{cell} of {whole}");
                 cuts += usize::from(cell != whole);
             }
@@ -111,7 +118,7 @@ fn different_texts_stay_different_in_a_narrow_table() {
             let same = wide
                 .header
                 .iter()
-                .position(|(known, _)| is_of(title, known))
+                .position(|(known, _)| is_shortened_form(title, known))
                 .unwrap();
             if narrow.header[0].0 != "claim" {
                 assert_eq!(different(narrow, column), different(wide, same), "{title}");

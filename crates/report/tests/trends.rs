@@ -112,7 +112,7 @@ fn runs_on_several_machines_are_distinguished() {
 }
 
 #[test]
-fn a_page_of_ten_thousand_trends_has_a_few_megabytes() {
+fn a_page_of_10_000_trends_is_below_8_mb() {
     let lines = (0..10_000).map(|index| line(100, &format!("-{index}"))).collect();
     let page = trends(100, lines).html().unwrap();
     assert_eq!(page.matches("<figure").count(), 40);

@@ -65,7 +65,7 @@ pub enum FolderError {
 }
 
 impl FolderError {
-    /// Creates an error from that of a parser, which reads from the file.
+    /// Converts an error of the JSON parser, which may be an I/O error of the file.
     pub(crate) fn of_json(path: &Path, source: serde_json::Error) -> Self {
         let location = path.into();
         match source.is_io() {

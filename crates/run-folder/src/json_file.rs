@@ -10,7 +10,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::FolderError;
 
-/// Schema version of a file or a line. Files without a version never changed.
+/// Schema version of a file or a line; 0 if there is none, as in files whose format never changed.
 #[derive(Deserialize)]
 pub(crate) struct Version {
     #[serde(default)]
@@ -18,8 +18,8 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Returns the version if this build does not support it.
-    pub(crate) fn newer(&self) -> Option<u64> {
+    /// Returns the version if it is newer than this build supports.
+    pub(crate) fn unsupported(&self) -> Option<u64> {
         (self.schema > u64::from(SCHEMA_VERSION)).then_some(self.schema)
     }
 }
@@ -36,7 +36,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
     let malformed = |error| FolderError::of_json(path, error);
     let mut file = open_regular(path).map_err(unreadable)?;
     let version: Version = serde_json::from_reader(BufReader::new(&file)).map_err(malformed)?;
-    if let Some(found) = version.newer() {
+    if let Some(found) = version.unsupported() {
         return Err(FolderError::NewerSchema {
             location: path.into(),
             found,

@@ -7,29 +7,41 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{LONGEST_RECORD, Record, open_regular, read_line};
+use mantissa_core::{MAX_RECORD_BYTES, Record, SCHEMA_VERSION, open_regular, read_line};
 use serde::de::DeserializeOwned;
 
 use crate::{FolderError, Location, json_file::Version};
 
+/// Value of a line.
+pub trait JsonLine: DeserializeOwned {
+    /// Returns the schema version.
+    fn schema(&self) -> u32;
+}
+
+impl JsonLine for Record {
+    fn schema(&self) -> u32 {
+        self.schema
+    }
+}
+
 /// Records of `records.jsonl`.
 pub type RecordReader<R = BufReader<File>> = JsonLines<Record, R>;
 
-/// Iterator over the values of a file with one JSON value per line. Keeps one line in memory, and skips blank lines. Ends at the first
-/// error, and before a last line without a line end, which was truncated by a crash or a full disk.
+/// Iterator over the values of a file with one JSON value per line. Keeps one line in memory, and skips blank lines. Ends after the
+/// first error, and before a last line without a line break, which was truncated by a crash or a full disk.
 #[derive(Debug)]
 pub struct JsonLines<T, R = BufReader<File>> {
     path: PathBuf,
     source: R,
     text: Vec<u8>,
     line: usize,
-    whole_bytes: u64,
-    cut: bool,
+    complete_bytes: u64,
+    is_truncated: bool,
     ended: bool,
     values: PhantomData<T>,
 }
 
-impl<T: DeserializeOwned> JsonLines<T> {
+impl<T: JsonLine> JsonLines<T> {
     /// Opens a file.
     ///
     /// # Errors
@@ -43,7 +55,7 @@ impl<T: DeserializeOwned> JsonLines<T> {
     }
 }
 
-impl<T: DeserializeOwned, R: BufRead> JsonLines<T, R> {
+impl<T: JsonLine, R: BufRead> JsonLines<T, R> {
     /// Creates a reader for a source at the start of the file. `path` is the path in errors.
     pub fn new(path: &Path, source: R) -> Self {
         Self {
@@ -51,8 +63,8 @@ impl<T: DeserializeOwned, R: BufRead> JsonLines<T, R> {
             source,
             text: vec![],
             line: 0,
-            whole_bytes: 0,
-            cut: false,
+            complete_bytes: 0,
+            is_truncated: false,
             ended: false,
             values: PhantomData,
         }
@@ -63,14 +75,15 @@ impl<T: DeserializeOwned, R: BufRead> JsonLines<T, R> {
         self.line
     }
 
-    /// Returns the length in bytes of the complete lines read so far. After the last value, anything behind them is a truncated line.
-    pub fn whole_bytes(&self) -> u64 {
-        self.whole_bytes
+    /// Returns the total length in bytes of the complete lines read so far. Once the iterator has ended without an error, the rest of
+    /// the file is a truncated line.
+    pub fn complete_bytes(&self) -> u64 {
+        self.complete_bytes
     }
 
     /// Returns true if the last line is truncated.
-    pub fn cut(&self) -> bool {
-        self.cut
+    pub fn is_truncated(&self) -> bool {
+        self.is_truncated
     }
 
     fn location(&self) -> Location {
@@ -84,7 +97,7 @@ impl<T: DeserializeOwned, R: BufRead> JsonLines<T, R> {
     fn advance(&mut self) -> Result<Option<T>, FolderError> {
         loop {
             self.line += 1;
-            let read = read_line(&mut self.source, &mut self.text, LONGEST_RECORD);
+            let read = read_line(&mut self.source, &mut self.text, MAX_RECORD_BYTES);
             let read = read.map_err(|source| FolderError::Read {
                 location: self.location(),
                 source,
@@ -93,36 +106,42 @@ impl<T: DeserializeOwned, R: BufRead> JsonLines<T, R> {
                 return Ok(None);
             }
             if self.text.last() != Some(&b'\n') {
-                self.cut = true;
+                self.is_truncated = true;
                 return Ok(None);
             }
             let blank = self.text.trim_ascii().is_empty();
             let value = (!blank).then(|| self.parse()).transpose()?;
-            self.whole_bytes += self.text.len() as u64;
+            self.complete_bytes += self.text.len() as u64;
             if value.is_some() {
                 return Ok(value);
             }
         }
     }
 
-    /// Parses the line. The version is checked first because a later version may have another structure.
+    /// Parses the line. A line of a later version may have another structure, so its version is checked even if parsing fails.
     fn parse(&self) -> Result<T, FolderError> {
-        let malformed = |source| FolderError::Malformed {
+        let newer = |found| FolderError::NewerSchema {
             location: self.location(),
-            source,
+            found,
         };
-        let version: Version = serde_json::from_slice(&self.text).map_err(malformed)?;
-        match version.newer() {
-            Some(found) => Err(FolderError::NewerSchema {
-                location: self.location(),
-                found,
-            }),
-            None => serde_json::from_slice(&self.text).map_err(malformed),
+        match serde_json::from_slice::<T>(&self.text) {
+            Ok(value) if value.schema() > SCHEMA_VERSION => Err(newer(value.schema().into())),
+            Ok(value) => Ok(value),
+            Err(source) => {
+                let version: Option<Version> = serde_json::from_slice(&self.text).ok();
+                Err(match version.and_then(|version| version.unsupported()) {
+                    Some(found) => newer(found),
+                    None => FolderError::Malformed {
+                        location: self.location(),
+                        source,
+                    },
+                })
+            }
         }
     }
 }
 
-impl<T: DeserializeOwned, R: BufRead> Iterator for JsonLines<T, R> {
+impl<T: JsonLine, R: BufRead> Iterator for JsonLines<T, R> {
     type Item = Result<T, FolderError>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -23,6 +23,6 @@ pub use file_names::{
     DEVICES_FILE, ENVIRONMENT_FILE, PLAN_FILE, RECORDS_FILE, SAMPLES_FILE, SETTINGS_FILE, SUITES_FOLDER,
 };
 pub use json_file::read_json;
-pub use json_lines::{JsonLines, RecordReader};
+pub use json_lines::{JsonLine, JsonLines, RecordReader};
 pub use reader::{LatestRecords, RunReader};
 pub use selected_series::SampleSelection;

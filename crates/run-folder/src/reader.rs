@@ -8,7 +8,7 @@ use std::{
 };
 
 use flate2::bufread::GzDecoder;
-use mantissa_core::{Bounded, CellId, Environment, LARGEST_SAMPLES, Plan, Record, Samples, open_regular};
+use mantissa_core::{Bounded, CellId, Environment, MAX_SAMPLES_BYTES, Plan, Record, Samples, open_regular};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     read_json, selected_series,
 };
 
-/// Reader of a run folder. Nothing is read before a method asks for it.
+/// Reader of a run folder. Each method reads its file when it is called.
 #[derive(Debug, Clone)]
 pub struct RunReader {
     folder: PathBuf,
@@ -25,14 +25,14 @@ pub struct RunReader {
 /// The latest attempt of every repeat of every cell.
 #[derive(Debug)]
 pub struct LatestRecords {
-    /// Records, in the order in which the file first has their repeats.
+    /// Records, ordered by the first attempt at their repeat in the file.
     pub records: Vec<Record>,
     /// True if the last line of the file was truncated by a crash or a full disk. The line is skipped.
-    pub cut: bool,
+    pub is_truncated: bool,
 }
 
 impl RunReader {
-    /// Creates a reader of a folder, which need not exist.
+    /// Creates a reader of a folder. The folder may be missing; then reading fails.
     pub fn new(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
@@ -71,7 +71,7 @@ impl RunReader {
         read_json(&self.folder.join(file)).map_err(|error| self.or_not_a_run(error, file))
     }
 
-    /// Opens `records.jsonl`. Retries of a repeat follow its first attempt.
+    /// Opens `records.jsonl`. It may contain several attempts at a repeat.
     ///
     /// # Errors
     /// [`FolderError::NoFolder`] or [`FolderError::NotARun`] if the file is missing; [`FolderError::Read`].
@@ -80,36 +80,39 @@ impl RunReader {
             .map_err(|error| self.or_not_a_run(error, RECORDS_FILE))
     }
 
-    /// Reads `records.jsonl`, and keeps the attempt with the highest number of every repeat of every cell.
+    /// Reads `records.jsonl` and returns the attempt with the highest number for every repeat of every cell.
     ///
     /// # Errors
-    /// The errors of [`records`](Self::records), and those of a line.
+    /// The errors of [`records`](Self::records) and of [`RecordReader`].
     pub fn latest_records(&self) -> Result<LatestRecords, FolderError> {
         let mut reader = self.records()?;
-        let mut places: HashMap<(CellId, u32), usize> = HashMap::new();
+        let mut indices: HashMap<(CellId, u32), usize> = HashMap::new();
         let mut records: Vec<Record> = vec![];
         for record in reader.by_ref() {
             let mut record = record?;
-            // Collecting again shrinks the map: a map that grew entry by entry is half empty, and metrics are most of a record.
+            // Collecting the metrics again saves memory: a map that grew entry by entry is half empty.
             record.metrics = mem::take(&mut record.metrics).into_iter().collect();
-            match places.entry((record.cell.id.clone(), record.repeat)) {
-                Entry::Vacant(place) => {
-                    place.insert(records.len());
+            match indices.entry((record.cell.id.clone(), record.repeat)) {
+                Entry::Vacant(index) => {
+                    index.insert(records.len());
                     records.push(record);
                 }
-                Entry::Occupied(place) => {
-                    let known = &mut records[*place.get()];
-                    if known.attempt <= record.attempt {
-                        *known = record;
+                Entry::Occupied(index) => {
+                    let latest = &mut records[*index.get()];
+                    if latest.attempt <= record.attempt {
+                        *latest = record;
                     }
                 }
             }
         }
-        let cut = reader.cut();
-        Ok(LatestRecords { records, cut })
+        let is_truncated = reader.is_truncated();
+        Ok(LatestRecords {
+            records,
+            is_truncated,
+        })
     }
 
-    /// Reads the samples of a record; `None` if the record names none. Series that are not selected keep at most their last `x`.
+    /// Reads the samples of a record; `None` if the record has no samples. Of a series that is not selected, only the last `x` is read.
     ///
     /// # Errors
     /// [`FolderError::Outside`], [`FolderError::Read`] or [`FolderError::Malformed`], with paths relative to the folder.
@@ -131,7 +134,7 @@ impl RunReader {
             location: file.as_path().into(),
             source,
         })?;
-        let unpacked = Bounded::new(GzDecoder::new(BufReader::new(packed)), LARGEST_SAMPLES);
+        let unpacked = Bounded::new(GzDecoder::new(BufReader::new(packed)), MAX_SAMPLES_BYTES);
         selected_series::read(BufReader::new(unpacked), selection)
             .map(Some)
             .map_err(|error| FolderError::of_json(&file, error))
@@ -152,7 +155,7 @@ impl RunReader {
     }
 }
 
-/// Returns true if a relative path cannot point out of its folder. Links are not considered.
+/// Returns true if a relative path stays in its folder. Does not consider links.
 fn is_below(relative: &Path) -> bool {
     relative
         .components()

@@ -8,11 +8,11 @@ use serde::{
     de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-/// Maximum number of values of the selected series together. Matches [`LARGEST_SAMPLES`](mantissa_core::LARGEST_SAMPLES), because a
+/// Maximum number of values of the selected series together. Matches [`MAX_SAMPLES_BYTES`](mantissa_core::MAX_SAMPLES_BYTES), because a
 /// measured value takes at least ten characters.
-const MOST_NUMBERS: usize = 6 << 20;
+const MAX_NUMBERS: usize = 6 << 20;
 /// Number of values that take as much memory as an empty series.
-const NUMBERS_OF_A_SERIES: usize = 16;
+const NUMBERS_PER_SERIES: usize = 16;
 
 /// Samples to read.
 #[derive(Debug, Clone, Copy)]
@@ -40,13 +40,13 @@ impl<'n> SampleSelection<'n> {
 /// Deserializer for [`Samples`]. Series whose name is not selected keep only their last `x`. Series with unknown
 /// names, which a later version may write, are skipped.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Chosen<'n> {
+pub(crate) struct SamplesSeed<'n> {
     selection: SampleSelection<'n>,
     /// Number of values that may still be read.
     left: &'n Cell<usize>,
 }
 
-impl Chosen<'_> {
+impl SamplesSeed<'_> {
     fn selects(&self, name: &str) -> bool {
         self.selection
             .series
@@ -54,29 +54,29 @@ impl Chosen<'_> {
             .any(|selected| selected.name() == name)
     }
 
-    fn count<E: Error>(&self, numbers: usize) -> Result<(), E> {
-        count(self.left, numbers)
+    fn consume<E: Error>(&self, numbers: usize) -> Result<(), E> {
+        consume(self.left, numbers)
     }
 }
 
 /// Subtracts from the number of values that may still be read.
-fn count<E: Error>(left: &Cell<usize>, numbers: usize) -> Result<(), E> {
+fn consume<E: Error>(left: &Cell<usize>, numbers: usize) -> Result<(), E> {
     match left.get().checked_sub(numbers) {
         Some(remaining) => left.set(remaining),
         None => {
             return Err(E::custom(format!(
-                "the samples have more than {MOST_NUMBERS} numbers, the maximum"
+                "the samples have more than {MAX_NUMBERS} numbers, the maximum"
             )));
         }
     }
     Ok(())
 }
 
-/// Reads the samples of a record from JSON. See [`Chosen`].
+/// Reads the samples of a record from JSON. See [`SamplesSeed`].
 pub(crate) fn read(json: impl io::Read, selection: SampleSelection<'_>) -> serde_json::Result<Samples> {
-    let left = Cell::new(MOST_NUMBERS);
+    let left = Cell::new(MAX_NUMBERS);
     let mut json = serde_json::Deserializer::from_reader(json);
-    let samples = Chosen {
+    let samples = SamplesSeed {
         selection,
         left: &left,
     }
@@ -85,7 +85,7 @@ pub(crate) fn read(json: impl io::Read, selection: SampleSelection<'_>) -> serde
     Ok(samples)
 }
 
-impl<'de> DeserializeSeed<'de> for Chosen<'_> {
+impl<'de> DeserializeSeed<'de> for SamplesSeed<'_> {
     type Value = Samples;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Samples, D::Error> {
@@ -93,7 +93,7 @@ impl<'de> DeserializeSeed<'de> for Chosen<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Chosen<'_> {
+impl<'de> Visitor<'de> for SamplesSeed<'_> {
     type Value = Samples;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for Chosen<'_> {
         let mut samples = Samples::default();
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                "series" => samples.series = map.next_value_seed(List(self))?,
+                "series" => samples.series = map.next_value_seed(SeriesListSeed(self))?,
                 "trials" => samples.trials = map.next_value()?,
                 "test_correct" => samples.test_correct = map.next_value()?,
                 "ranges" if self.selection.ranges => samples.ranges = map.next_value()?,
@@ -115,9 +115,9 @@ impl<'de> Visitor<'de> for Chosen<'_> {
     }
 }
 
-struct List<'n>(Chosen<'n>);
+struct SeriesListSeed<'n>(SamplesSeed<'n>);
 
-impl<'de> DeserializeSeed<'de> for List<'_> {
+impl<'de> DeserializeSeed<'de> for SeriesListSeed<'_> {
     type Value = Vec<Series>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Series>, D::Error> {
@@ -125,7 +125,7 @@ impl<'de> DeserializeSeed<'de> for List<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for List<'_> {
+impl<'de> Visitor<'de> for SeriesListSeed<'_> {
     type Value = Vec<Series>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,17 +134,17 @@ impl<'de> Visitor<'de> for List<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Series>, A::Error> {
         let mut series = Vec::new();
-        while let Some(one) = list.next_element_seed(One(self.0))? {
-            self.0.count::<A::Error>(NUMBERS_OF_A_SERIES)?;
+        while let Some(one) = list.next_element_seed(SeriesSeed(self.0))? {
+            self.0.consume::<A::Error>(NUMBERS_PER_SERIES)?;
             series.extend(one);
         }
         Ok(series)
     }
 }
 
-struct One<'n>(Chosen<'n>);
+struct SeriesSeed<'n>(SamplesSeed<'n>);
 
-impl<'de> DeserializeSeed<'de> for One<'_> {
+impl<'de> DeserializeSeed<'de> for SeriesSeed<'_> {
     type Value = Option<Series>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Series>, D::Error> {
@@ -152,7 +152,7 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for One<'_> {
+impl<'de> Visitor<'de> for SeriesSeed<'_> {
     type Value = Option<Series>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,17 +170,17 @@ impl<'de> Visitor<'de> for One<'_> {
                 "name" => name = Some(map.next_value()?),
                 "unit" => unit = map.next_value()?,
                 "x_name" => x_name = map.next_value()?,
-                "x" if chosen => x = map.next_value_seed(Numbers::new(self.0.left))?,
-                "x" => x.extend(map.next_value_seed(Last)?),
-                "y" if chosen => y = map.next_value_seed(Numbers::new(self.0.left))?,
+                "x" if chosen => x = map.next_value_seed(NumbersSeed::new(self.0.left))?,
+                "x" => x.extend(map.next_value_seed(LastNumberSeed)?),
+                "y" if chosen => y = map.next_value_seed(NumbersSeed::new(self.0.left))?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         let name = name.ok_or_else(|| A::Error::missing_field("name"))?;
-        let (places, values) = (x.len(), y.len());
-        if self.0.selects(&name) && places != values {
+        let (x_count, y_count) = (x.len(), y.len());
+        if self.0.selects(&name) && x_count != y_count {
             return Err(A::Error::custom(format!(
-                "series `{name}` has {values} y values for {places} x values"
+                "series `{name}` has {y_count} y values for {x_count} x values"
             )));
         }
         Ok(name.parse().ok().map(|name| Series {
@@ -193,13 +193,13 @@ impl<'de> Visitor<'de> for One<'_> {
     }
 }
 
-/// The values of a list, up to the limit.
-struct Numbers<'n, T> {
+/// Deserializer for a list of numbers, up to the limit.
+struct NumbersSeed<'n, T> {
     left: &'n Cell<usize>,
     number: PhantomData<T>,
 }
 
-impl<'n, T> Numbers<'n, T> {
+impl<'n, T> NumbersSeed<'n, T> {
     fn new(left: &'n Cell<usize>) -> Self {
         Self {
             left,
@@ -208,7 +208,7 @@ impl<'n, T> Numbers<'n, T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Numbers<'_, T> {
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for NumbersSeed<'_, T> {
     type Value = Vec<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<T>, D::Error> {
@@ -216,7 +216,7 @@ impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for Numbers<'_, T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Numbers<'_, T> {
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NumbersSeed<'_, T> {
     type Value = Vec<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -226,17 +226,17 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Numbers<'_, T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
         let mut numbers = Vec::new();
         while let Some(number) = list.next_element()? {
-            count::<A::Error>(self.left, 1)?;
+            consume::<A::Error>(self.left, 1)?;
             numbers.push(number);
         }
         Ok(numbers)
     }
 }
 
-/// The last value of a list.
-struct Last;
+/// Deserializer for the last number of a list.
+struct LastNumberSeed;
 
-impl<'de> DeserializeSeed<'de> for Last {
+impl<'de> DeserializeSeed<'de> for LastNumberSeed {
     type Value = Option<f64>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<f64>, D::Error> {
@@ -244,7 +244,7 @@ impl<'de> DeserializeSeed<'de> for Last {
     }
 }
 
-impl<'de> Visitor<'de> for Last {
+impl<'de> Visitor<'de> for LastNumberSeed {
     type Value = Option<f64>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_limit_of_numbers_applies_to_all_series_together() {
-        let list = format!("[{}0]", "0,".repeat(MOST_NUMBERS / 4));
+        let list = format!("[{}0]", "0,".repeat(MAX_NUMBERS / 4));
         let series =
             |name: &str| format!(r#"{{"name":"{name}","unit":"s","x_name":"x","x":{list},"y":{list}}}"#);
         let json = format!(
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn series_of_a_later_version_are_skipped() {
+    fn series_of_a_newer_version_are_skipped() {
         let json = r#"{"series":[{"name":"gradient_norm","unit":"1","x_name":"x","x":[1.0],"y":[2.0]}]}"#;
         assert_eq!(read(json, &[SeriesName::TrainLoss]), Samples::default());
     }

@@ -23,7 +23,7 @@ fn golden(folder: &Path) -> RunReader {
 }
 
 #[test]
-fn missing_files_and_folders_are_named() {
+fn errors_name_missing_files_and_folders() {
     let folder = tempfile::tempdir().unwrap();
     let error = RunReader::new(folder.path()).plan().unwrap_err().to_string();
     assert!(
@@ -37,7 +37,7 @@ fn missing_files_and_folders_are_named() {
 }
 
 #[test]
-fn a_later_schema_is_not_read() {
+fn a_newer_schema_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let run = golden(folder.path());
     let path = folder.path().join(RECORDS_FILE);
@@ -56,7 +56,7 @@ fn a_later_schema_is_not_read() {
 }
 
 #[test]
-fn errors_name_the_line() {
+fn errors_name_the_line_of_the_record() {
     let folder = tempfile::tempdir().unwrap();
     let run = golden(folder.path());
     let path = folder.path().join(RECORDS_FILE);
@@ -75,7 +75,7 @@ fn errors_name_the_line() {
 }
 
 #[test]
-fn the_latest_attempt_counts_and_a_cut_line_does_not() {
+fn the_latest_attempt_counts_and_a_truncated_line_is_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let run = golden(folder.path());
     let path = folder.path().join(RECORDS_FILE);
@@ -88,14 +88,17 @@ fn the_latest_attempt_counts_and_a_cut_line_does_not() {
     };
     let all = [attempt(0, "failed"), attempt(2, "oom"), attempt(1, "timeout")].concat();
     fs::write(&path, format!("{all}{}", &line[..100])).unwrap();
-    let LatestRecords { records, cut } = run.latest_records().unwrap();
-    assert!(cut);
+    let LatestRecords {
+        records,
+        is_truncated,
+    } = run.latest_records().unwrap();
+    assert!(is_truncated);
     assert_eq!(records.len(), 1);
     assert_eq!((records[0].attempt, records[0].status), (2, Status::Oom));
 }
 
 #[test]
-fn samples_outside_of_the_folder_are_not_read() {
+fn samples_outside_of_the_run_folder_are_rejected() {
     let run = RunReader::new(&fixture("golden-run"));
     let mut record = run.latest_records().unwrap().records.remove(2);
     let read = |record: &Record| run.samples(record, SampleSelection::RANGES);

@@ -15,27 +15,29 @@ pub fn this_command() -> Vec<String> {
 
 /// Command lines of the cells of a plan.
 pub(crate) struct Commands {
-    /// Suites with several workloads.
-    of_several: BTreeSet<String>,
+    /// Suites with several workloads, whose commands need a filter.
+    multi_workload_suites: BTreeSet<String>,
 }
 
 impl Commands {
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut workloads: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut of_several = BTreeSet::new();
+        let mut multi_workload_suites = BTreeSet::new();
         for cell in plan.cells.iter().map(|planned| &planned.cell) {
             let first = workloads.entry(&cell.suite).or_insert(&cell.workload.name);
-            if *first != cell.workload.name && !of_several.contains(&cell.suite) {
-                of_several.insert(cell.suite.clone());
+            if *first != cell.workload.name && !multi_workload_suites.contains(&cell.suite) {
+                multi_workload_suites.insert(cell.suite.clone());
             }
         }
-        Self { of_several }
+        Self {
+            multi_workload_suites,
+        }
     }
 
     /// Returns `mantissa run <suite> --profile … --backend … -a axis=value …`. The command sets every axis that the
     /// suite sweeps or that was overridden; the others resolve to the same values because profile and backend are
-    /// given. A filter selects the workload if the suite has several. A suite without a file belongs to the command of
-    /// the same name.
+    /// given. A filter selects the workload if the suite has several. For a suite without a file, the command has the
+    /// name of the suite: `mantissa <suite> --backend …`.
     pub(crate) fn reproduce(&self, plan: &Plan, settings: &RunSettings, cell: &Cell) -> String {
         let mut words = vec!["mantissa".to_owned()];
         match settings.suites.get(&cell.suite) {
@@ -59,7 +61,7 @@ impl Commands {
                 option("-a", format!("{axis}={value}"));
             }
         }
-        if self.of_several.contains(&cell.suite) {
+        if self.multi_workload_suites.contains(&cell.suite) {
             option("--filter", cell.workload.name.clone());
         }
         let inputs = &settings.inputs;
@@ -112,7 +114,7 @@ mod tests {
     "#;
 
     /// Plans the suite with these overrides and this filter.
-    fn cells(overrides: &[String], filter: Option<String>) -> Plan {
+    fn plan_with(overrides: &[String], filter: Option<String>) -> Plan {
         let options = PlanOptions {
             profile: Profile::Smoke,
             backend: Backend::Flex,
@@ -129,26 +131,26 @@ mod tests {
     }
 
     #[test]
-    fn the_command_plans_the_very_cell_and_nothing_else() {
+    fn the_reproduce_command_plans_exactly_one_cell() {
         let settings = RunSettings {
             suites: [("tiny".to_owned(), "tiny.toml".into())].into(),
             ..testing::settings()
         };
-        let original = cells(&["size=96,128".into()], None);
+        let original = plan_with(&["size=96,128".into()], None);
         assert_eq!(original.cells.len(), 24);
         for planned in &original.cells {
             let command = Commands::of(&original).reproduce(&original, &settings, &planned.cell);
             let words: Vec<&str> = command.split(' ').collect();
-            let after = |flag: &str| {
+            let values_of = |flag: &str| {
                 let pairs = words.windows(2).filter(move |pair| pair[0] == flag);
                 pairs.map(|pair| pair[1].to_owned()).collect::<Vec<_>>()
             };
             assert_eq!(
-                (after("--profile"), after("--backend")),
+                (values_of("--profile"), values_of("--backend")),
                 (vec!["smoke".into()], vec!["flex".into()])
             );
-            let again = cells(&after("-a"), after("--filter").pop());
-            let ids: Vec<_> = again.cells.iter().map(|planned| &planned.cell.id).collect();
+            let replanned = plan_with(&values_of("-a"), values_of("--filter").pop());
+            let ids: Vec<_> = replanned.cells.iter().map(|planned| &planned.cell.id).collect();
             assert_eq!(ids, [&planned.cell.id], "{command}");
         }
     }

@@ -10,9 +10,9 @@ use crate::{Engine, RunError, fingerprint};
 pub struct BackendState {
     /// Backend.
     pub backend: Backend,
-    /// Reason for which the backend is not available, on one line.
+    /// Reason why the backend is not available, on one line.
     pub unavailable: Option<String>,
-    /// Name of its first device.
+    /// Name of the backend's first device.
     pub device: Option<String>,
     /// Support of the device for each format; empty if the backend is not available.
     pub formats: Vec<(Format, Support)>,
@@ -24,7 +24,7 @@ pub fn backends(engine: &dyn Engine) -> Vec<BackendState> {
         Ok(()) => BackendState {
             backend,
             unavailable: None,
-            device: device(engine, backend),
+            device: device_name(engine, backend),
             formats: engine.format_support(backend),
         },
         Err(reason) => BackendState {
@@ -38,7 +38,7 @@ pub fn backends(engine: &dyn Engine) -> Vec<BackendState> {
 }
 
 /// Returns the name of the device of an available backend.
-fn device(engine: &dyn Engine, backend: Backend) -> Option<String> {
+fn device_name(engine: &dyn Engine, backend: Backend) -> Option<String> {
     match backend {
         Backend::Flex => fingerprint(None).cpu,
         Backend::Cuda | Backend::Vulkan => engine.device_name(backend),
@@ -60,7 +60,7 @@ pub fn choose_backend(engine: &dyn Engine, requested: Option<Backend>) -> Result
     }
 }
 
-/// Returns the GPU for a run on this backend. Workers and samplers identify it by its NVML UUID.
+/// Returns the GPU for a run on this backend; `None` on the CPU. Workers and samplers identify the GPU by its NVML UUID.
 pub(crate) fn gpu(engine: &dyn Engine, backend: Backend) -> Option<Gpu> {
     match backend {
         Backend::Flex => None,
@@ -68,7 +68,7 @@ pub(crate) fn gpu(engine: &dyn Engine, backend: Backend) -> Option<Gpu> {
         Backend::Cuda => {
             let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
             let uuid = engine.device_uuid(backend);
-            chosen(uuid.as_deref(), gpus()).or_else(|| {
+            gpu_by_uuid(uuid.as_deref(), gpus()).or_else(|| {
                 // NVML does not list MIG slices as devices but finds them by UUID.
                 let first = visible.as_deref().and_then(|visible| visible.split(',').next());
                 let slice = first.filter(|first| first.starts_with("MIG-")).map(str::to_owned);
@@ -98,7 +98,7 @@ fn unknown_gpu(name: String) -> Gpu {
 
 /// Returns the GPU with the UUID of the first CUDA device. CUDA and NVML may list devices in different orders, so
 /// indices cannot be compared.
-fn chosen(uuid: Option<&str>, gpus: Vec<Gpu>) -> Option<Gpu> {
+fn gpu_by_uuid(uuid: Option<&str>, gpus: Vec<Gpu>) -> Option<Gpu> {
     gpus.into_iter()
         .find(|gpu| gpu.uuid.is_some() && gpu.uuid.as_deref() == uuid)
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::KernelToCheck;
 
-    fn two() -> Vec<Gpu> {
+    fn two_gpus() -> Vec<Gpu> {
         let gpu = |name: &str, uuid: &str| Gpu {
             uuid: Some(uuid.into()),
             ..unknown_gpu(name.into())
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn the_device_is_found_by_its_uuid_and_by_nothing_else() {
-        let name = |uuid| chosen(uuid, two()).map(|gpu| gpu.name);
+    fn the_gpu_is_found_only_by_its_uuid() {
+        let name = |uuid| gpu_by_uuid(uuid, two_gpus()).map(|gpu| gpu.name);
         assert_eq!(name(Some("GPU-bb22")).as_deref(), Some("second"));
         assert_eq!(name(Some("GPU-cc33")), None);
         assert_eq!(name(None), None);
         let without = vec![unknown_gpu("one".into())];
-        assert_eq!(chosen(None, without).map(|gpu| gpu.name), None);
+        assert_eq!(gpu_by_uuid(None, without).map(|gpu| gpu.name), None);
     }
 
     /// Machine with these backends.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn cuda_is_preferred_and_a_named_backend_is_never_replaced() {
+    fn cuda_is_the_default_and_a_requested_backend_is_kept() {
         let with_gpu = Machine(&[Backend::Flex, Backend::Cuda]);
         let without = Machine(&[Backend::Flex]);
         assert_eq!(choose_backend(&with_gpu, None).unwrap(), Backend::Cuda);
@@ -175,10 +175,10 @@ mod tests {
         let named =
             |machine, backend| choose_backend(machine, Some(backend)).map_err(|error| error.to_string());
         assert_eq!(named(&with_gpu, Backend::Flex), Ok(Backend::Flex));
-        let refused = named(&without, Backend::Cuda).unwrap_err();
+        let error = named(&without, Backend::Cuda).unwrap_err();
         assert!(
-            refused.contains("`cuda`") && refused.contains("no such device"),
-            "{refused}"
+            error.contains("`cuda`") && error.contains("no such device"),
+            "{error}"
         );
     }
 }

@@ -6,7 +6,7 @@ use mantissa_core::{Backend, Cell, CheckedOperation, Format, Support};
 
 use crate::RunError;
 
-/// Candidate kernel to check.
+/// Candidate kernel that is compared with float64 before it is used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelToCheck {
     /// Cell with the setting of the check.
@@ -30,21 +30,21 @@ impl KernelToCheck {
     }
 }
 
-/// Compute library of the workers, as far as the parent process needs it: to query devices. The parent process never computes.
+/// Part of the workers' compute library that the parent process needs: queries of devices and kernels. The parent process never computes.
 pub trait Engine {
     /// Checks that a backend can be used on this machine.
     ///
     /// # Errors
-    /// The library or device that is missing, on one line.
+    /// Name of the missing library or device, on one line.
     fn available(&self, backend: Backend) -> Result<(), String>;
 
     /// Returns the name of the first device of a backend that is [available](Self::available).
     fn device_name(&self, backend: Backend) -> Option<String>;
 
-    /// Returns the UUID of that device, as NVML writes it.
+    /// Returns the UUID of the first device of a backend in the format of NVML.
     fn device_uuid(&self, backend: Backend) -> Option<String>;
 
-    /// Returns the support of that device for each format.
+    /// Returns the support of the first device of a backend for each format.
     fn format_support(&self, backend: Backend) -> Vec<(Format, Support)>;
 
     /// Returns the candidate kernels of a cell, which are checked before it is measured.
@@ -54,10 +54,14 @@ pub trait Engine {
     /// `cache` is the folder of all caches.
     fn kernel_folder(&self, backend: Backend, cache: &Path) -> PathBuf;
 
-    /// Returns the name of the framework of a peer, the program that `command` starts. Returns `None` if `give_up`
-    /// returned true first.
+    /// Starts a peer, a program that computes with another framework, and returns the name of the framework. Returns
+    /// `None` if `restore_default_signals` returned true first.
     ///
     /// # Errors
     /// The program does not start, or its reply cannot be parsed.
-    fn peer_name(&self, command: &[String], give_up: &dyn Fn() -> bool) -> Result<Option<String>, RunError>;
+    fn peer_name(
+        &self,
+        command: &[String],
+        restore_default_signals: &dyn Fn() -> bool,
+    ) -> Result<Option<String>, RunError>;
 }

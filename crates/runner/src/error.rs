@@ -33,7 +33,7 @@ pub enum RunError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A worker could not write its samples. Other workers would fail as well.
+    /// A worker could not write samples. Other workers would fail as well.
     #[error(
         "cannot write the samples: {0}\n  hint: free disk space, then continue with `--resume`; the records are complete"
     )]
@@ -56,7 +56,7 @@ pub enum RunError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Data, vocabulary, weights or options are invalid, which affects every cell.
+    /// Data, vocabulary, weights or options are invalid. Every cell would fail.
     #[error("{0}")]
     Input(String),
     /// The requested backend is not available.

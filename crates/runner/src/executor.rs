@@ -28,14 +28,14 @@ pub enum CellResult {
     },
     /// The worker was killed because the run stops immediately. Nothing is recorded.
     Stopped,
-    /// The data or weights of the user are invalid. The run ends, because every other cell would fail as well.
+    /// Data or weights are invalid. The run ends, because every other cell would fail as well.
     Refused(String),
 }
 
 /// Executor of cells: worker processes, or a script in tests.
 pub trait Executor {
-    /// Runs one cell. Returns its result, and its output except messages. Calls `on_progress` with every step, and with `None`
-    /// several times a second.
+    /// Runs one cell. Returns its result and the output of its worker without messages. Calls `on_progress` with every
+    /// step, and with `None` several times a second.
     ///
     /// # Errors
     /// Errors that prevent every cell from running.

@@ -1,6 +1,6 @@
 //! Exit codes of worker processes, and detection of exhausted memory.
 
-/// Exit codes of a worker. Only its parent reads them. They differ from those of the command line and of shells.
+/// Exit codes of a worker. Only the parent process reads them. They differ from those of the command line and of shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum WorkerExit {
@@ -55,11 +55,11 @@ pub fn is_out_of_memory(text: &str) -> bool {
         "capacity overflow",
     ]
     .iter()
-    .any(|sign| text.contains(sign))
+    .any(|fragment| text.contains(fragment))
 }
 
-/// Returns the number of processes that the kernel killed because memory was exhausted, in this control group or,
-/// without one, on the machine.
+/// Returns the number of processes that the kernel has killed for lack of memory, in this control group (cgroup) or, without one,
+/// on the machine.
 pub fn oom_kills() -> Option<u64> {
     let read = |path: &str, key: &str| {
         let text = std::fs::read_to_string(path).ok()?;

@@ -17,15 +17,15 @@ pub struct Violation {
 
 /// Returns the violated expectations of a record as text. A `failed` cell always violates the expectations, a `skipped`
 /// cell never.
-pub(crate) fn broken(plan: &Plan, record: &Record) -> Vec<String> {
+pub(crate) fn violated_expectations(plan: &Plan, record: &Record) -> Vec<String> {
     let Some(suite) = plan.suite(&record.cell.suite) else {
         return vec![];
     };
     match record.status {
         Status::Skipped => return vec![],
-        Status::Failed => return vec![because("ended `failed`", record)],
+        Status::Failed => return vec![with_reason("ended `failed`", record)],
         status if !suite.allowed_statuses(&record.cell).contains(&status) => {
-            return vec![because(
+            return vec![with_reason(
                 &format!("ended `{status}`, which its suite does not allow"),
                 record,
             )];
@@ -33,28 +33,28 @@ pub(crate) fn broken(plan: &Plan, record: &Record) -> Vec<String> {
         Status::Ok => {}
         _ => return vec![],
     }
-    let (mut least, mut most) = (BTreeMap::new(), BTreeMap::new());
+    let (mut minimums, mut maximums) = (BTreeMap::new(), BTreeMap::new());
     for expectation in suite.expectations_of(&record.cell) {
-        least.extend(expectation.at_least.iter().map(|(name, bound)| (*name, *bound)));
-        most.extend(expectation.at_most.iter().map(|(name, bound)| (*name, *bound)));
+        minimums.extend(expectation.at_least.iter().map(|(name, bound)| (*name, *bound)));
+        maximums.extend(expectation.at_most.iter().map(|(name, bound)| (*name, *bound)));
     }
     let value = |name: MetricName| record.metrics.get(&name).and_then(|metric| metric.value);
-    let judge =
-        |name: MetricName, bound: f64, holds: fn(f64, f64) -> bool, comparison: &str| match value(name) {
-            Some(value) if holds(value, bound) => None,
+    let check =
+        |name: MetricName, bound: f64, is_met: fn(f64, f64) -> bool, comparison: &str| match value(name) {
+            Some(value) if is_met(value, bound) => None,
             Some(value) => Some(format!("`{name}` is {value}, expected {comparison} {bound}")),
             None => Some(format!("`{name}` is absent, expected {comparison} {bound}")),
         };
-    let low = least
+    let too_low = minimums
         .into_iter()
-        .filter_map(|(name, bound)| judge(name, bound, |v, b| v >= b, "at least"));
-    let high = most
+        .filter_map(|(name, bound)| check(name, bound, |v, b| v >= b, "at least"));
+    let too_high = maximums
         .into_iter()
-        .filter_map(|(name, bound)| judge(name, bound, |v, b| v <= b, "at most"));
-    low.chain(high).collect()
+        .filter_map(|(name, bound)| check(name, bound, |v, b| v <= b, "at most"));
+    too_low.chain(too_high).collect()
 }
 
-fn because(what: &str, record: &Record) -> String {
+fn with_reason(what: &str, record: &Record) -> String {
     match &record.reason {
         Some(reason) => format!("{what}: {reason}"),
         None => what.to_owned(),
@@ -62,9 +62,12 @@ fn because(what: &str, record: &Record) -> String {
 }
 
 /// Adds an event for each violated expectation to a record. The status does not change.
-pub(crate) fn mark(plan: &Plan, record: &mut Record) {
+pub(crate) fn add_violation_events(plan: &Plan, record: &mut Record) {
     let event = |detail| Event::new(EventKind::Expectation, detail);
-    let events: Vec<Event> = broken(plan, record).into_iter().map(event).collect();
+    let events: Vec<Event> = violated_expectations(plan, record)
+        .into_iter()
+        .map(event)
+        .collect();
     record.events.extend(events);
 }
 
@@ -103,24 +106,30 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_from_the_suite_only_ok_is_as_expected() {
+    fn without_expectations_only_ok_and_skipped_are_expected() {
         let plan = plan(vec![]);
-        assert!(broken(&plan, &record(Status::Ok, None)).is_empty());
-        assert!(broken(&plan, &record(Status::Skipped, None)).is_empty());
-        assert_eq!(broken(&plan, &record(Status::Oom, None)).len(), 1);
+        assert!(violated_expectations(&plan, &record(Status::Ok, None)).is_empty());
+        assert!(violated_expectations(&plan, &record(Status::Skipped, None)).is_empty());
+        assert_eq!(violated_expectations(&plan, &record(Status::Oom, None)).len(), 1);
     }
 
     #[test]
-    fn an_allowed_status_is_a_result_and_failed_never_is() {
+    fn failed_is_a_violation_even_if_it_is_allowed() {
         let all = Some(vec![Status::Ok, Status::Diverged, Status::Failed]);
         let plan = plan(vec![expectation(all, None)]);
-        assert!(broken(&plan, &record(Status::Diverged, None)).is_empty());
-        assert_eq!(broken(&plan, &record(Status::Timeout, None)).len(), 1);
-        assert_eq!(broken(&plan, &record(Status::Failed, None)).len(), 1);
+        assert!(violated_expectations(&plan, &record(Status::Diverged, None)).is_empty());
+        assert_eq!(
+            violated_expectations(&plan, &record(Status::Timeout, None)).len(),
+            1
+        );
+        assert_eq!(
+            violated_expectations(&plan, &record(Status::Failed, None)).len(),
+            1
+        );
     }
 
     #[test]
-    fn the_last_matching_bound_wins_and_an_absent_value_breaks_it() {
+    fn the_last_matching_bound_applies_and_requires_a_value() {
         let strict = Expectation {
             matching: [(Axis::Size, AxisValue::Integer(9999))].into(),
             ..expectation(None, Some(0.99))
@@ -130,10 +139,10 @@ mod tests {
             expectation(None, Some(0.75)),
             strict,
         ]);
-        assert!(broken(&plan, &record(Status::Ok, Some(0.8))).is_empty());
-        let low = broken(&plan, &record(Status::Ok, Some(0.6)));
+        assert!(violated_expectations(&plan, &record(Status::Ok, Some(0.8))).is_empty());
+        let low = violated_expectations(&plan, &record(Status::Ok, Some(0.6)));
         assert_eq!(low, ["`test_accuracy` is 0.6, expected at least 0.75"]);
-        let absent = broken(&plan, &record(Status::Ok, None));
+        let absent = violated_expectations(&plan, &record(Status::Ok, None));
         assert_eq!(absent, ["`test_accuracy` is absent, expected at least 0.75"]);
     }
 }

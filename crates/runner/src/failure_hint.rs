@@ -1,22 +1,23 @@
-//! Reasons of failed cells: one line, with advice if available.
+//! Reasons of failed cells: one line, with a hint for known failures.
 
 use mantissa_core::Status;
 
 /// Maximum length of a reason in characters. The complete output of the worker is stored next to its record.
-const LONGEST: usize = 2_000;
+const MAX_REASON_CHARS: usize = 2_000;
 
-/// Returns a reason with advice. Removes line breaks and the backtrace from the chain of causes of a device error.
-pub(crate) fn advised(status: Status, reason: &str) -> String {
-    let advice = advice(status, reason);
+/// Returns a reason with a hint for known failures. Joins the causes of a device error on one line without backtrace,
+/// and truncates long reasons.
+pub(crate) fn with_hint(status: Status, reason: &str) -> String {
+    let hint = hint_for(status, reason);
     // The error of a compiler ends with the source of every kernel that it rejected.
     let reason = reason.split("[Source]").next().unwrap_or_default();
     let mut reason = on_one_line(reason);
-    if let Some((end, _)) = reason.char_indices().nth(LONGEST) {
+    if let Some((end, _)) = reason.char_indices().nth(MAX_REASON_CHARS) {
         reason.truncate(end);
         reason.push('…');
     }
-    match advice {
-        Some(advice) => format!("{reason}; hint: {advice}"),
+    match hint {
+        Some(hint) => format!("{reason}; hint: {hint}"),
         None => reason,
     }
 }
@@ -35,7 +36,7 @@ fn on_one_line(reason: &str) -> String {
     lines.collect::<Vec<_>>().join(": ")
 }
 
-fn advice(status: Status, reason: &str) -> Option<&'static str> {
+fn hint_for(status: Status, reason: &str) -> Option<&'static str> {
     let contains = |word: &str| reason.to_lowercase().contains(word);
     match status {
         Status::Oom => Some(
@@ -72,12 +73,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_of_causes_is_one_line_without_its_backtrace_and_ends_with_advice() {
+    fn a_chain_of_causes_becomes_one_line_with_a_hint() {
         let reason = "the device failed: An error happened during execution\nCaused by:\n  The server is in an invalid \
                       state\nCaused by:\n  [Launch(A compilation error happened during launch\nCaused by:\n  Unable to load \
                       the PTX: DriverError(CUDA_ERROR_INVALID_VALUE)\nBacktrace:\nNo backtrace available)]";
         assert_eq!(
-            advised(Status::Failed, reason),
+            with_hint(Status::Failed, reason),
             "the device failed: An error happened during execution: The server is in an invalid state: [Launch(A \
              compilation error happened during launch: Unable to load the PTX: DriverError(CUDA_ERROR_INVALID_VALUE); \
              hint: the driver rejected a generated kernel, usually because the CUDA toolkit is newer than the driver; \
@@ -86,9 +87,9 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_has_its_own_advice_and_what_is_none_of_them_has_none() {
+    fn hints_depend_on_the_kind_of_failure() {
         let hint = |status, reason: &str| {
-            let text = advised(status, reason);
+            let text = with_hint(status, reason);
             text.split_once("; hint: ").map(|(_, hint)| hint.to_owned())
         };
         assert!(
@@ -96,14 +97,14 @@ mod tests {
                 .unwrap()
                 .contains("`checkpointing=on`")
         );
-        let of_compiler = |message: &str| {
+        let compiler_hint = |message: &str| {
             let reason = format!("[Compilation Error]: {message}");
             hint(Status::Failed, reason.as_str()).unwrap()
         };
         let missing = "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.";
-        assert!(of_compiler(missing).contains("`LD_LIBRARY_PATH`"));
+        assert!(compiler_hint(missing).contains("`LD_LIBRARY_PATH`"));
         let missing = "catastrophic error: cannot open source file \"mma.h\"";
-        assert!(of_compiler(missing).contains("`CUDA_PATH`"));
+        assert!(compiler_hint(missing).contains("`CUDA_PATH`"));
         assert!(
             hint(Status::Failed, "A launch error happened")
                 .unwrap()
@@ -120,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn the_source_of_a_kernel_is_no_reason_and_a_long_one_is_cut() {
-        let reason = advised(
+    fn kernel_source_is_removed_and_long_reasons_are_truncated() {
+        let reason = with_hint(
             Status::Failed,
             "it does not compile [Source] __global__ void f() {}",
         );
         assert_eq!(reason, "it does not compile ");
-        let reason = advised(Status::Failed, &"é".repeat(3 * LONGEST));
-        assert_eq!(reason.chars().count(), LONGEST + 1);
+        let reason = with_hint(Status::Failed, &"é".repeat(3 * MAX_REASON_CHARS));
+        assert_eq!(reason.chars().count(), MAX_REASON_CHARS + 1);
     }
 }

@@ -10,7 +10,7 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
     Fingerprint {
         cpu: fs::read_to_string("/proc/cpuinfo")
             .ok()
-            .and_then(|text| processor(&text)),
+            .and_then(|text| cpu_model(&text)),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
         memory_bytes: fs::read_to_string("/proc/meminfo")
             .ok()
@@ -19,7 +19,7 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
         gpu,
         mantissa: env!("CARGO_PKG_VERSION").to_owned(),
         revision: revision(),
-        program: program(),
+        program: program_hash(),
         burn: env!("MANTISSA_BURN").to_owned(),
         peer: None,
         build: if cfg!(debug_assertions) {
@@ -31,7 +31,7 @@ pub fn fingerprint(gpu: Option<Gpu>) -> Fingerprint {
     }
 }
 
-/// Returns the revision from the environment variable, or else that of the build.
+/// Returns the git revision: the variable `MANTISSA_REVISION`, or else the revision of the build.
 fn revision() -> Option<String> {
     let built = || option_env!("MANTISSA_REVISION").map(str::to_owned);
     env::var("MANTISSA_REVISION")
@@ -41,7 +41,7 @@ fn revision() -> Option<String> {
 }
 
 /// Returns the hash of the executable of this process, computed once.
-fn program() -> Option<String> {
+fn program_hash() -> Option<String> {
     static HASH: OnceLock<Option<String>> = OnceLock::new();
     let hash = || {
         let mut hasher = blake3::Hasher::new();
@@ -53,7 +53,7 @@ fn program() -> Option<String> {
 
 /// Returns the model name of the first processor, with family and model on x86: many cloud machines report only `AMD
 /// EPYC`.
-fn processor(text: &str) -> Option<String> {
+fn cpu_model(text: &str) -> Option<String> {
     let name = field(text, "model name")?;
     Some(match (field(text, "cpu family"), field(text, "model")) {
         (Some(family), Some(model)) => format!("{name} (family {family}, model {model})"),
@@ -99,24 +99,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_processor_names_the_model() {
+    fn the_cpu_model_is_that_of_the_first_processor() {
         let text = "processor\t: 0\nmodel name\t: A 9000\n\nprocessor\t: 1\nmodel name\t: B\n";
-        assert_eq!(processor(text).as_deref(), Some("A 9000"));
+        assert_eq!(cpu_model(text).as_deref(), Some("A 9000"));
         assert_eq!(field(text, "flags"), None);
     }
 
     #[test]
-    fn processors_of_one_name_are_told_apart() {
-        let of = |family: u32, model: u32| {
+    fn cpus_with_the_same_name_differ_in_family_and_model() {
+        let cpu_with = |family: u32, model: u32| {
             let text = format!("cpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: AMD EPYC\n");
-            processor(&text).unwrap()
+            cpu_model(&text).unwrap()
         };
-        assert_eq!(of(25, 17), "AMD EPYC (family 25, model 17)");
-        assert_ne!(of(25, 17), of(26, 2));
+        assert_eq!(cpu_with(25, 17), "AMD EPYC (family 25, model 17)");
+        assert_ne!(cpu_with(25, 17), cpu_with(26, 2));
     }
 
     #[test]
-    fn memory_is_counted_in_bytes() {
+    fn meminfo_is_converted_to_bytes() {
         assert_eq!(
             memory_bytes("MemTotal:       16 kB\nMemFree: 1 kB\n"),
             Some(16384)
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_build_knows_its_burn() {
+    fn the_fingerprint_contains_the_version_of_burn() {
         let fingerprint = fingerprint(None);
         assert!(fingerprint.burn.starts_with("0.22"), "{}", fingerprint.burn);
         assert!(fingerprint.cores >= 1);

@@ -1,5 +1,4 @@
-//! Detection of other processes on the GPU. Before a cell, this run does not compute there, so any process belongs to
-//! another program.
+//! Detection of other processes on the GPU before a cell. The run itself does not compute on the GPU at that time.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,15 +6,15 @@ use mantissa_core::{Event, EventKind};
 
 use crate::Busy;
 
-/// Time that an exited worker may stay in the process list of the driver. A process that is listed longer does not
+/// Maximum time for which the driver may still list a worker that has exited. A process that is listed longer does not
 /// belong to this run.
-const LINGER: Duration = Duration::from_secs(2);
+const EXIT_DELAY: Duration = Duration::from_secs(2);
 
 /// Time limit of the wait for a free GPU.
-pub(crate) const WAIT: Duration = Duration::from_secs(600);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(600);
 
 /// Polling interval.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Other processes on the GPU, and the decision about them.
 #[derive(Debug, PartialEq)]
@@ -26,38 +25,38 @@ pub(crate) enum Contention {
     Refused(BTreeSet<u32>),
 }
 
-/// Lists the other processes and waits as `busy` requires. `known` contains processes that were already there before;
-/// unlike an exiting worker, they are not waited for. `look` returns an empty set if the driver does not list
+/// Lists the other processes and waits as `busy` requires. `known` contains processes that were detected earlier. They
+/// cannot be exiting workers, so `Warn` and `Fail` do not wait for them. `list_processes` returns an empty set if the driver does not list
 /// processes; `pause` returns false if the wait has to end.
-pub(crate) fn contention(
+pub(crate) fn wait_for_free_gpu(
     busy: Busy,
     known: &BTreeSet<u32>,
-    mut look: impl FnMut() -> BTreeSet<u32>,
+    mut list_processes: impl FnMut() -> BTreeSet<u32>,
     mut pause: impl FnMut(Duration) -> bool,
 ) -> Contention {
     let mut waited = Duration::ZERO;
     loop {
-        let there = look();
-        let patience = match busy {
-            _ if there.is_empty() => Duration::ZERO,
-            Busy::Wait => WAIT,
-            Busy::Warn | Busy::Fail if there.is_subset(known) => Duration::ZERO,
-            Busy::Warn | Busy::Fail => LINGER,
+        let listed = list_processes();
+        let limit = match busy {
+            _ if listed.is_empty() => Duration::ZERO,
+            Busy::Wait => MAX_WAIT,
+            Busy::Warn | Busy::Fail if listed.is_subset(known) => Duration::ZERO,
+            Busy::Warn | Busy::Fail => EXIT_DELAY,
         };
-        if waited < patience && pause(LOOK) {
-            waited += LOOK;
+        if waited < limit && pause(POLL_INTERVAL) {
+            waited += POLL_INTERVAL;
             continue;
         }
         return match busy {
-            Busy::Wait | Busy::Fail if waited < patience => Contention::Tolerated(there), // the run was stopped
-            Busy::Wait | Busy::Fail if !there.is_empty() => Contention::Refused(there),
-            _ => Contention::Tolerated(there),
+            Busy::Wait | Busy::Fail if waited < limit => Contention::Tolerated(listed), // the run was stopped
+            Busy::Wait | Busy::Fail if !listed.is_empty() => Contention::Refused(listed),
+            _ => Contention::Tolerated(listed),
         };
     }
 }
 
-/// Returns the other processes that a worker detected while it computed, e.g. `process 4711`.
-pub(crate) fn strangers(events: &[Event]) -> Vec<String> {
+/// Returns the names of the other processes that a worker detected while it computed, e.g. `process 4711`.
+pub(crate) fn detected_processes(events: &[Event]) -> Vec<String> {
     let events = events
         .iter()
         .filter(|event| event.kind == EventKind::ForeignProcess);
@@ -73,9 +72,9 @@ mod tests {
     use super::*;
 
     /// Returns the decision for these process lists, the last of which repeats, and the number of pauses.
-    fn judged(busy: Busy, known: &[u32], looks: &[&[u32]]) -> (Contention, u32) {
-        let (mut left, mut last) = (looks.iter(), BTreeSet::new());
-        let look = || {
+    fn contention_with(busy: Busy, known: &[u32], lists: &[&[u32]]) -> (Contention, u32) {
+        let (mut left, mut last) = (lists.iter(), BTreeSet::new());
+        let list_processes = || {
             if let Some(next) = left.next() {
                 last = next.iter().copied().collect();
             }
@@ -83,7 +82,7 @@ mod tests {
         };
         let mut pauses = 0;
         let known = known.iter().copied().collect();
-        let decision = contention(busy, &known, look, |_| {
+        let decision = wait_for_free_gpu(busy, &known, list_processes, |_| {
             pauses += 1;
             true
         });
@@ -95,52 +94,58 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_where_nobody_is() {
+    fn a_free_gpu_causes_no_wait() {
         for busy in [Busy::Warn, Busy::Wait, Busy::Fail] {
-            assert_eq!(judged(busy, &[], &[&[]]), (Contention::Tolerated(pids(&[])), 0));
+            assert_eq!(
+                contention_with(busy, &[], &[&[]]),
+                (Contention::Tolerated(pids(&[])), 0)
+            );
         }
     }
 
     #[test]
-    fn a_worker_that_is_about_to_leave_the_list_is_no_stranger() {
+    fn an_exiting_worker_is_not_another_process() {
         for busy in [Busy::Warn, Busy::Fail] {
             assert_eq!(
-                judged(busy, &[], &[&[7], &[7], &[]]),
+                contention_with(busy, &[], &[&[7], &[7], &[]]),
                 (Contention::Tolerated(pids(&[])), 2)
             );
         }
     }
 
     #[test]
-    fn one_that_stays_is_named_or_refused() {
+    fn a_process_that_stays_is_tolerated_or_refused() {
         assert_eq!(
-            judged(Busy::Warn, &[], &[&[7]]),
+            contention_with(Busy::Warn, &[], &[&[7]]),
             (Contention::Tolerated(pids(&[7])), 8)
         );
         assert_eq!(
-            judged(Busy::Warn, &[7], &[&[7]]),
+            contention_with(Busy::Warn, &[7], &[&[7]]),
             (Contention::Tolerated(pids(&[7])), 0)
         );
         assert_eq!(
-            judged(Busy::Fail, &[], &[&[7]]),
+            contention_with(Busy::Fail, &[], &[&[7]]),
             (Contention::Refused(pids(&[7])), 8)
         );
     }
 
     #[test]
-    fn waiting_ends_when_the_gpu_is_free_or_patience_is_over() {
+    fn the_wait_ends_when_the_gpu_is_free_or_at_the_time_limit() {
         assert_eq!(
-            judged(Busy::Wait, &[], &[&[7], &[7, 8], &[8], &[]]),
+            contention_with(Busy::Wait, &[], &[&[7], &[7, 8], &[8], &[]]),
             (Contention::Tolerated(pids(&[])), 3)
         );
-        let (decision, pauses) = judged(Busy::Wait, &[7], &[&[7]]);
-        assert_eq!((decision, LOOK * pauses), (Contention::Refused(pids(&[7])), WAIT));
+        let (decision, pauses) = contention_with(Busy::Wait, &[7], &[&[7]]);
+        assert_eq!(
+            (decision, POLL_INTERVAL * pauses),
+            (Contention::Refused(pids(&[7])), MAX_WAIT)
+        );
     }
 
     #[test]
-    fn a_run_that_is_to_stop_waits_for_nobody() {
+    fn a_stop_request_ends_the_wait_for_a_free_gpu() {
         for busy in [Busy::Wait, Busy::Fail] {
-            let decision = contention(busy, &BTreeSet::new(), || pids(&[7]), |_| false);
+            let decision = wait_for_free_gpu(busy, &BTreeSet::new(), || pids(&[7]), |_| false);
             assert_eq!(decision, Contention::Tolerated(pids(&[7])));
         }
     }

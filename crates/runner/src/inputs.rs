@@ -6,14 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, LARGEST_CONFIGURATION, Task, open_limited};
+use mantissa_core::{Cell, DatasetKind, InputFile, InputRole, MAX_CONFIGURATION_BYTES, Task, open_limited};
 use mantissa_inputs::{Inputs, weights::weight_files};
 use rayon::prelude::*;
 
 use crate::RunError;
 
-/// Maximum number of files of a folder that are listed; larger folders are summarized in one entry.
-const LISTED: usize = 32;
+/// Maximum number of files in a folder that are listed separately. Larger folders are summarized in one entry.
+const MAX_LISTED_FILES: usize = 32;
 
 /// Configuration files next to a checkpoint or tokenizer.
 const CONFIGURATIONS: [&str; 8] = [
@@ -27,7 +27,7 @@ const CONFIGURATIONS: [&str; 8] = [
     "tokenizer_config.json",
 ];
 
-/// Content hashes, computed once per run.
+/// Content hashes of the input files, computed once per run.
 #[derive(Debug, Default)]
 pub(crate) struct InputHashes {
     inputs: Inputs,
@@ -39,16 +39,16 @@ impl InputHashes {
     /// Hashes the input files of all `cells`.
     ///
     /// # Errors
-    /// A missing or unreadable file.
+    /// A file is missing or unreadable.
     pub fn of<'a>(inputs: Inputs, cells: impl Iterator<Item = &'a Cell>) -> Result<Self, RunError> {
         let mut hashed = Self {
             inputs,
             files: BTreeMap::new(),
         };
         for cell in cells {
-            for (role, path) in read_by(cell, &hashed.inputs) {
+            for (role, path) in inputs_read_by(cell, &hashed.inputs) {
                 if !hashed.files.contains_key(&(role, path.clone())) {
-                    let files = files(role, &path).map_err(|error| {
+                    let files = hash_files(role, &path).map_err(|error| {
                         RunError::Input(format!("cannot read the {role} `{}`: {error}", path.display()))
                     })?;
                     hashed.files.insert((role, path), files);
@@ -60,8 +60,8 @@ impl InputHashes {
 
     /// Returns the input files of a cell.
     pub fn of_cell(&self, cell: &Cell) -> Vec<InputFile> {
-        let given = read_by(cell, &self.inputs);
-        let files = given.into_iter().filter_map(|given| self.files.get(&given));
+        let inputs = inputs_read_by(cell, &self.inputs);
+        let files = inputs.into_iter().filter_map(|input| self.files.get(&input));
         let mut files: Vec<InputFile> = files.flatten().cloned().collect();
         files.sort();
         files.dedup();
@@ -70,7 +70,7 @@ impl InputHashes {
 }
 
 /// Selects the inputs that a cell reads.
-fn read_by(cell: &Cell, inputs: &Inputs) -> Vec<(InputRole, PathBuf)> {
+fn inputs_read_by(cell: &Cell, inputs: &Inputs) -> Vec<(InputRole, PathBuf)> {
     let workload = &cell.workload;
     let dataset = match &workload.task {
         Task::Train(task) => Some(task.dataset),
@@ -83,21 +83,21 @@ fn read_by(cell: &Cell, inputs: &Inputs) -> Vec<(InputRole, PathBuf)> {
         dataset.is_some_and(|kind| !matches!(kind, DatasetKind::Images | DatasetKind::SyntheticImages));
     let vocabulary = inputs.vocabulary.as_deref().filter(|_| reads_text);
     let weights = inputs.weights_of(&workload.name);
-    let given = [
+    let candidates = [
         (InputRole::Data, data),
         (InputRole::Vocabulary, vocabulary),
         (InputRole::Weights, weights),
     ];
-    let given = given.into_iter();
-    given
+    let candidates = candidates.into_iter();
+    candidates
         .filter_map(|(role, path)| Some((role, path?.to_owned())))
         .collect()
 }
 
 /// Hashes the file or folder at a path and the configuration files next to a checkpoint or tokenizer.
-fn files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
+fn hash_files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
     if role == InputRole::Data && path.is_dir() {
-        return folder(path);
+        return hash_folder(path);
     }
     let name = |path: &Path| {
         path.file_name()
@@ -105,7 +105,7 @@ fn files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
             .to_string_lossy()
             .into_owned()
     };
-    let given = match role {
+    let paths = match role {
         InputRole::Weights => match weight_files(path) {
             Ok(files) => files,
             // The worker reports the error of an invalid checkpoint.
@@ -114,47 +114,49 @@ fn files(role: InputRole, path: &Path) -> io::Result<Vec<InputFile>> {
         },
         _ => vec![path.to_owned()],
     };
-    let neighbors = CONFIGURATIONS.iter().map(|name| given[0].with_file_name(name));
+    let neighbors = CONFIGURATIONS.iter().map(|name| paths[0].with_file_name(name));
     let neighbors =
-        neighbors.filter(|other| role != InputRole::Data && !given.contains(other) && other.is_file());
+        neighbors.filter(|other| role != InputRole::Data && !paths.contains(other) && other.is_file());
     let configuration: Vec<PathBuf> = neighbors.collect();
-    let given = given.par_iter().map(|path| file(role, name(path), path));
+    let paths = paths.par_iter().map(|path| hash_file(role, name(path), path));
     let configuration = configuration
         .par_iter()
-        .map(|path| file(InputRole::Configuration, name(path), path));
-    given.chain(configuration).collect()
+        .map(|path| hash_file(InputRole::Configuration, name(path), path));
+    paths.chain(configuration).collect()
 }
 
-/// Hashes all files of a data set.
-fn folder(path: &Path) -> io::Result<Vec<InputFile>> {
-    let mut below = vec![];
-    walk(path, "", &mut BTreeSet::new(), &mut below)?;
-    below.sort();
+/// Hashes all files in the folder of a data set.
+fn hash_folder(path: &Path) -> io::Result<Vec<InputFile>> {
+    let mut found = vec![];
+    collect_files(path, "", &mut BTreeSet::new(), &mut found)?;
+    found.sort();
     let folder = fs::canonicalize(path)?;
     let folder = folder.file_name().unwrap_or_default().to_string_lossy();
-    let each = |(name, path): &(String, PathBuf)| file(InputRole::Data, format!("{folder}/{name}"), path);
-    let all: Vec<InputFile> = below.par_iter().map(each).collect::<io::Result<_>>()?;
-    if all.len() <= LISTED {
+    let hash =
+        |(name, path): &(String, PathBuf)| hash_file(InputRole::Data, format!("{folder}/{name}"), path);
+    let all: Vec<InputFile> = found.par_iter().map(hash).collect::<io::Result<_>>()?;
+    if all.len() <= MAX_LISTED_FILES {
         return Ok(all);
     }
     let mut hasher = blake3::Hasher::new();
     for file in &all {
-        let below = file.name.split_once('/').map_or("", |(_, below)| below);
-        hasher.update(format!("{below}\0{}\n", file.hash).as_bytes());
+        let relative = file.name.split_once('/').map_or("", |(_, relative)| relative);
+        hasher.update(format!("{relative}\0{}\n", file.hash).as_bytes());
     }
     Ok(vec![InputFile {
         role: InputRole::Data,
         name: format!("{folder}/"),
-        hash: short(hasher.finalize()),
+        hash: short_hash(hasher.finalize()),
         bytes: all.iter().map(|file| file.bytes).sum(),
         files: all.len() as u64,
     }])
 }
 
-/// Lists all files below a folder, relative to it. Skips hidden files and `__MACOSX`.
-fn walk(
+/// Lists all files below a folder with their names relative to it, which begin with `prefix`. Skips hidden files and
+/// `__MACOSX`.
+fn collect_files(
     folder: &Path,
-    before: &str,
+    prefix: &str,
     seen: &mut BTreeSet<PathBuf>,
     found: &mut Vec<(String, PathBuf)>,
 ) -> io::Result<()> {
@@ -172,9 +174,9 @@ fn walk(
         if name.starts_with('.') || name == "__MACOSX" {
             continue;
         }
-        let name = format!("{before}{name}");
+        let name = format!("{prefix}{name}");
         if path.is_dir() {
-            walk(&path, &format!("{name}/"), seen, found)?;
+            collect_files(&path, &format!("{name}/"), seen, found)?;
         } else {
             found.push((name, path));
         }
@@ -182,25 +184,25 @@ fn walk(
     Ok(())
 }
 
-fn file(role: InputRole, name: String, path: &Path) -> io::Result<InputFile> {
+fn hash_file(role: InputRole, name: String, path: &Path) -> io::Result<InputFile> {
     let mut hasher = blake3::Hasher::new();
-    let most = match role {
-        InputRole::Vocabulary | InputRole::Configuration => LARGEST_CONFIGURATION,
+    let max_bytes = match role {
+        InputRole::Vocabulary | InputRole::Configuration => MAX_CONFIGURATION_BYTES,
         _ => u64::MAX,
     };
-    open_limited(path, most)
+    open_limited(path, max_bytes)
         .and_then(|_| hasher.update_mmap_rayon(path).map(drop))
         .map_err(|error| io::Error::new(error.kind(), format!("`{name}`: {error}")))?;
     Ok(InputFile {
         role,
         name,
-        hash: short(hasher.finalize()),
+        hash: short_hash(hasher.finalize()),
         bytes: hasher.count(),
         files: 1,
     })
 }
 
-fn short(hash: blake3::Hash) -> String {
+fn short_hash(hash: blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }
 
@@ -208,7 +210,7 @@ fn short(hash: blake3::Hash) -> String {
 mod tests {
     use mantissa_inputs::{
         data::{ColumnNames, TextTokenizer, check},
-        weights::weights_in,
+        weights::read_weights,
     };
 
     use super::*;
@@ -226,36 +228,36 @@ mod tests {
     /// A PNG of 1 × 1 pixel.
     const PNG: &[u8] = include_bytes!("../tests/pixel.png");
 
-    /// Deletes, truncates and flips a bit of each file in turn, at several places, and asserts that the file is
+    /// Deletes, truncates and flips a bit of each file in turn, at several positions, and asserts that the file is
     /// rejected or has another hash. `path` is the path given by the user: a file, or the folder if empty.
-    fn guards(role: InputRole, path: &str, layout: Layout<'_>) {
-        const PLACES: usize = 16;
+    fn assert_changes_are_detected(role: InputRole, path: &str, layout: Layout<'_>) {
+        const POSITIONS: usize = 16;
         let folder = tempfile::tempdir().unwrap();
-        let given = folder.path().join(path);
+        let input = folder.path().join(path);
         let read = || {
             match role {
-                InputRole::Data => check(&given, &ColumnNames::default())
+                InputRole::Data => check(&input, &ColumnNames::default())
                     .map(drop)
                     .map_err(|error| error.to_string()),
-                InputRole::Vocabulary => TextTokenizer::open(&given)
+                InputRole::Vocabulary => TextTokenizer::open(&input)
                     .map(drop)
                     .map_err(|error| error.to_string()),
-                _ => weights_in(&given).map(drop).map_err(|error| error.to_string()),
+                _ => read_weights(&input).map(drop).map_err(|error| error.to_string()),
             }?;
-            files(role, &given).map_err(|error| error.to_string())
+            hash_files(role, &input).map_err(|error| error.to_string())
         };
         write(folder.path(), layout);
         let before = read().unwrap();
         assert!(!before.is_empty());
         for (name, bytes) in layout {
             let path = folder.path().join(name);
-            let places = (0..PLACES).map(|place| bytes.len() * place / PLACES);
+            let positions = (0..POSITIONS).map(|position| bytes.len() * position / POSITIONS);
             let flipped = |at: usize| {
                 let mut flipped = bytes.to_vec();
                 flipped[at] ^= 1 << (at % 8);
                 flipped
             };
-            let changed = places.flat_map(|at| [bytes[..at].to_vec(), flipped(at)]);
+            let changed = positions.flat_map(|at| [bytes[..at].to_vec(), flipped(at)]);
             for changed in changed.map(Some).chain([None]) {
                 match &changed {
                     None => fs::remove_file(&path).unwrap(),
@@ -272,29 +274,30 @@ mod tests {
 
     #[test]
     fn a_changed_data_set_is_rejected_or_changes_a_hash() {
-        let guards = |layout: Layout<'_>| guards(InputRole::Data, "", layout);
+        let assert_changes_are_detected =
+            |layout: Layout<'_>| assert_changes_are_detected(InputRole::Data, "", layout);
         let mut record = vec![9; 3073];
         record[0] = 1;
-        guards(&[
+        assert_changes_are_detected(&[
             ("train.tsv", b"0\tbad film\n1\tgood\n"),
             ("test.tsv", b"1\tfine\n0\tdull\n"),
         ]);
-        guards(&[("train.csv", b"label,text\n0,bad film\n1,good\n")]);
-        guards(&[(
+        assert_changes_are_detected(&[("train.csv", b"label,text\n0,bad film\n1,good\n")]);
+        assert_changes_are_detected(&[(
             "train.jsonl",
             b"{\"text\": \"bad\", \"label\": 0}\n{\"text\": \"good\", \"label\": 1}\n",
         )]);
-        guards(&[
+        assert_changes_are_detected(&[
             ("train/pos/1.txt", b"good"),
             ("train/neg/1.txt", b"bad"),
             ("test/pos/1.txt", b"fine"),
         ]);
-        guards(&[
+        assert_changes_are_detected(&[
             ("train.txt", b"a text of some words"),
             ("test.txt", b"another text"),
         ]);
-        guards(&[("data_batch_1.bin", &record), ("test_batch.bin", &record)]);
-        guards(&[("cat/1.png", PNG), ("cat/2.png", PNG), ("dog/nested/1.png", PNG)]);
+        assert_changes_are_detected(&[("data_batch_1.bin", &record), ("test_batch.bin", &record)]);
+        assert_changes_are_detected(&[("cat/1.png", PNG), ("cat/2.png", PNG), ("dog/nested/1.png", PNG)]);
     }
 
     #[test]
@@ -306,12 +309,12 @@ mod tests {
         let safetensors = golden("workloads", "distilbert-tiny.safetensors");
         let torch = golden("inputs", "archive.pth");
         let config = br#"{"model_type": "distilbert"}"#;
-        guards(
+        assert_changes_are_detected(
             InputRole::Weights,
             "",
             &[("model.safetensors", &safetensors), ("config.json", config)],
         );
-        guards(InputRole::Weights, "model.pth", &[("model.pth", &torch)]);
+        assert_changes_are_detected(InputRole::Weights, "model.pth", &[("model.pth", &torch)]);
         let index = br#"{"weight_map": {"a": "one.safetensors"}}"#;
         let header = br#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
         let shard = [
@@ -320,7 +323,7 @@ mod tests {
             &1_f32.to_le_bytes(),
         ]
         .concat();
-        guards(
+        assert_changes_are_detected(
             InputRole::Weights,
             "",
             &[
@@ -331,7 +334,7 @@ mod tests {
         // Width 2, inner width 2, one layer, one head, three tokens, two positions: 44 numbers.
         let header = [2, 2, 1, 1, 1, 3, 2].map(i32::to_le_bytes).concat();
         let numbers = [0.5_f32; 44].map(f32::to_le_bytes).concat();
-        guards(
+        assert_changes_are_detected(
             InputRole::Weights,
             "tiny.bin",
             &[("tiny.bin", &[header, numbers].concat())],
@@ -351,7 +354,7 @@ mod tests {
             .chain(bytes.iter().map(String::as_str))
             .chain(["a", "b"]);
         let tokenizer = [8_i32.to_le_bytes().to_vec(), pieces.flat_map(token).collect()].concat();
-        guards(InputRole::Vocabulary, "tok.bin", &[("tok.bin", &tokenizer)]);
+        assert_changes_are_detected(InputRole::Vocabulary, "tok.bin", &[("tok.bin", &tokenizer)]);
     }
 
     #[test]
@@ -361,17 +364,20 @@ mod tests {
             folder.path(),
             &[("a.txt", b"a"), (".hidden", b"b"), (".git/c", b"c")],
         );
-        let one = files(InputRole::Data, folder.path()).unwrap();
+        let one = hash_files(InputRole::Data, folder.path()).unwrap();
         assert_eq!(one.len(), 1);
         // b3sum of "a".
         assert_eq!(one[0].hash, "17762fddd969a453");
-        for number in 0..LISTED {
+        for number in 0..MAX_LISTED_FILES {
             fs::write(folder.path().join(format!("{number}.txt")), b"x").unwrap();
         }
-        let [all] = &files(InputRole::Data, folder.path()).unwrap()[..] else {
+        let [all] = &hash_files(InputRole::Data, folder.path()).unwrap()[..] else {
             panic!("one entry");
         };
-        assert_eq!((all.files, all.bytes), (LISTED as u64 + 1, LISTED as u64 + 1));
+        assert_eq!(
+            (all.files, all.bytes),
+            (MAX_LISTED_FILES as u64 + 1, MAX_LISTED_FILES as u64 + 1)
+        );
     }
 
     #[test]
@@ -388,7 +394,7 @@ mod tests {
             ],
         );
         let names = |path: &Path| -> Vec<(InputRole, String)> {
-            let files = files(InputRole::Weights, path).unwrap();
+            let files = hash_files(InputRole::Weights, path).unwrap();
             files.into_iter().map(|file| (file.role, file.name)).collect()
         };
         let weights = |name: &str| (InputRole::Weights, name.to_owned());

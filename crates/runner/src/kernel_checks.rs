@@ -22,14 +22,19 @@ use crate::{
     side_by_side::run_side_by_side,
 };
 
-/// Time limit for the check of one candidate, including compilation; at most the time limit of a cell of the plan.
-const LIMIT: Duration = Duration::from_secs(120);
+/// Maximum time for the check of one candidate, including compilation. If the cells of the plan have a shorter time limit, that
+/// limit applies.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Maximum size of the file with the checks, in bytes.
-const LARGEST_CHECKS: u64 = 16 << 20;
+const MAX_CHECKS_BYTES: u64 = 16 << 20;
 
 /// Returns the candidate kernels of a plan's CUDA cells, each once.
-pub(crate) fn kernels_of(engine: &dyn Engine, plan: &Plan, settings: &RunSettings) -> Vec<KernelToCheck> {
+pub(crate) fn cuda_kernels_to_check(
+    engine: &dyn Engine,
+    plan: &Plan,
+    settings: &RunSettings,
+) -> Vec<KernelToCheck> {
     let mut checks = BTreeMap::new();
     let cells = plan
         .runnable()
@@ -43,13 +48,13 @@ pub(crate) fn kernels_of(engine: &dyn Engine, plan: &Plan, settings: &RunSetting
 
 /// Returns the checks in a folder of the kernel cache; an empty list if the file does not exist.
 pub fn checks_in(folder: &Path) -> Vec<KernelCheck> {
-    let text = read_text(&folder.join(KernelCheck::FILE), LARGEST_CHECKS).ok();
+    let text = read_text(&folder.join(KernelCheck::FILE), MAX_CHECKS_BYTES).ok();
     text.and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default()
 }
 
-/// Checks the candidate kernels of a plan's CUDA cells that were not yet checked with this GPU, driver and program.
-/// Returns all checks that concern the plan.
+/// Checks those candidate kernels of a plan's CUDA cells that were not yet checked with this GPU, driver and program.
+/// Returns the checks of all of the plan's candidates, including earlier ones.
 ///
 /// # Errors
 /// A worker cannot be started, the results cannot be written, or the run is stopped.
@@ -63,40 +68,44 @@ pub fn check_kernels(
     if std::env::var_os(UNCHECKED_KERNELS).is_some() {
         return Ok(vec![]);
     }
-    let wanted = kernels_of(engine, plan, settings);
+    let wanted = cuda_kernels_to_check(engine, plan, settings);
     if wanted.is_empty() {
         return Ok(vec![]);
     }
     let folder = engine.kernel_folder(Backend::Cuda, &settings.resolved_inputs().cache);
-    let mut known = checks_in(&folder);
-    let is_known = |check: &KernelToCheck| {
-        known.iter().any(|known| {
-            (known.operation, &known.setting, &known.candidate)
+    let mut checks = checks_in(&folder);
+    let is_checked = |check: &KernelToCheck| {
+        checks.iter().any(|done| {
+            (done.operation, &done.setting, &done.candidate)
                 == (check.operation, &check.setting(), &check.candidate)
         })
     };
-    let missing: Vec<KernelToCheck> = wanted.iter().filter(|check| !is_known(check)).cloned().collect();
+    let missing: Vec<KernelToCheck> = wanted
+        .iter()
+        .filter(|check| !is_checked(check))
+        .cloned()
+        .collect();
     if !missing.is_empty() {
         let limits = plan.suites.iter().map(|suite| suite.timeout_seconds);
         let limit = Duration::try_from_secs_f64(limits.fold(0.0, f64::max))
-            .unwrap_or(LIMIT)
-            .min(LIMIT);
-        known.extend(run(engine, &missing, (settings, limit), stop, progress)?);
+            .unwrap_or(CHECK_TIMEOUT)
+            .min(CHECK_TIMEOUT);
+        checks.extend(run_checks(engine, &missing, (settings, limit), stop, progress)?);
         let path = folder.join(KernelCheck::FILE);
-        let text = serde_json::to_vec_pretty(&known).expect("kernel checks are serializable");
+        let text = serde_json::to_vec_pretty(&checks).expect("kernel checks are serializable");
         let written = fs::create_dir_all(&folder).and_then(|()| write_whole(&path, &text));
         written.map_err(|source| RunError::Io { path, source })?;
     }
-    known.retain(|known| {
+    checks.retain(|done| {
         wanted.iter().any(|check| {
-            (known.operation, &known.setting, &known.candidate)
+            (done.operation, &done.setting, &done.candidate)
                 == (check.operation, &check.setting(), &check.candidate)
         })
     });
-    Ok(known)
+    Ok(checks)
 }
 
-fn run(
+fn run_checks(
     engine: &dyn Engine,
     missing: &[KernelToCheck],
     (settings, limit): (&RunSettings, Duration),
@@ -124,18 +133,19 @@ fn run(
     Ok(missing
         .iter()
         .zip(ended)
-        .map(|(check, ended)| judge(check, ended))
+        .map(|(check, ended)| check_result(check, ended))
         .collect())
 }
 
-/// Returns the result of a check from the end of its process.
-fn judge(check: &KernelToCheck, ended: CellResult) -> KernelCheck {
+/// Converts the result of a worker process to the result of its check.
+fn check_result(check: &KernelToCheck, ended: CellResult) -> KernelCheck {
     let (operation, setting, candidate) = (check.operation, check.setting(), check.candidate.clone());
     let failure = match ended {
         CellResult::Finished(finished) => match *finished {
             Finished {
-                checked: Some(seen), ..
-            } => return KernelCheck::of(operation, setting, candidate, seen),
+                checked: Some(checked),
+                ..
+            } => return KernelCheck::of(operation, setting, candidate, checked),
             Finished {
                 status: Status::Skipped,
                 reason,

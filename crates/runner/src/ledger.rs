@@ -1,4 +1,4 @@
-//! Summary of the records of a run folder: which cells are left to run and which expectations are violated.
+//! Summary of the records of a run folder: the cells that have yet to run, and the violated expectations.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Ledger {
     last: BTreeMap<(CellId, u32), Entry>,
     /// Input files of each cell, from its first record that lists them.
     inputs: BTreeMap<CellId, Vec<InputFile>>,
-    noted: usize,
+    records: usize,
 }
 
 #[derive(Debug)]
@@ -20,9 +20,9 @@ struct Entry {
     attempt: u32,
     status: Status,
     reason: Option<String>,
-    /// Index of the record.
-    place: usize,
-    broken: Vec<Violation>,
+    /// Index of the record in the file.
+    index: usize,
+    violations: Vec<Violation>,
 }
 
 /// Returns true if a cell with this status is done. Failures and timeouts may have external causes and are tried again.
@@ -34,11 +34,11 @@ pub(crate) fn is_final(status: Status) -> bool {
 }
 
 impl Ledger {
-    /// Adds a record. The later of two attempts counts.
-    pub(crate) fn note(&mut self, record: &Record) {
+    /// Adds a record. Of two attempts at the same repeat, the one with the higher number counts.
+    pub(crate) fn add(&mut self, record: &Record) {
         let key = (record.cell.id.clone(), record.repeat);
-        let place = self.noted;
-        self.noted += 1;
+        let index = self.records;
+        self.records += 1;
         if let Some(inputs) = &record.inputs {
             self.inputs
                 .entry(record.cell.id.clone())
@@ -55,8 +55,8 @@ impl Ledger {
             attempt: record.attempt,
             status: record.status,
             reason: record.reason.clone(),
-            place,
-            broken: violations(record),
+            index,
+            violations: violations(record),
         };
         self.last.insert(key, entry);
     }
@@ -68,11 +68,11 @@ impl Ledger {
 
     /// Returns the number of records.
     pub fn records(&self) -> usize {
-        self.noted
+        self.records
     }
 
-    /// Returns true if a repeat of a cell is not done: without a record, or with a failure or timeout.
-    pub(crate) fn lacks(&self, cell: &Cell, repeat: u32) -> bool {
+    /// Returns true if a repeat of a cell has yet to run: it has no record, or its last attempt is `failed` or `timeout`.
+    pub(crate) fn needs_run(&self, cell: &Cell, repeat: u32) -> bool {
         let entry = self.last.get(&(cell.id.clone(), repeat));
         !entry.is_some_and(|entry| is_final(entry.status))
     }
@@ -85,20 +85,21 @@ impl Ledger {
 
     /// Returns the reason for skipping a cell if the last attempt of every repeat was skipped.
     pub(crate) fn skipped(&self, cell: &Cell) -> Option<&str> {
-        let of_cell = (cell.id.clone(), 0)..=(cell.id.clone(), u32::MAX);
-        let mut entries = self.last.range(of_cell).map(|(_, entry)| entry);
+        let repeats = (cell.id.clone(), 0)..=(cell.id.clone(), u32::MAX);
+        let mut entries = self.last.range(repeats).map(|(_, entry)| entry);
         let first = entries.next()?;
-        let all = first.status == Status::Skipped && entries.all(|entry| entry.status == Status::Skipped);
-        all.then(|| first.reason.as_deref().unwrap_or_default())
+        let all_skipped =
+            first.status == Status::Skipped && entries.all(|entry| entry.status == Status::Skipped);
+        all_skipped.then(|| first.reason.as_deref().unwrap_or_default())
     }
 
     /// Returns the violated expectations of the last attempts, in the order of their records.
     pub fn violations(&self) -> Vec<Violation> {
         let mut entries: Vec<&Entry> = self.last.values().collect();
-        entries.sort_by_key(|entry| entry.place);
+        entries.sort_by_key(|entry| entry.index);
         entries
             .into_iter()
-            .flat_map(|entry| entry.broken.iter().cloned())
+            .flat_map(|entry| entry.violations.iter().cloned())
             .collect()
     }
 }
@@ -124,25 +125,25 @@ mod tests {
 
     fn ledger(records: &[Record]) -> Ledger {
         let mut ledger = Ledger::default();
-        records.iter().for_each(|record| ledger.note(record));
+        records.iter().for_each(|record| ledger.add(record));
         ledger
     }
 
     #[test]
-    fn only_the_last_attempt_counts_in_whatever_order_they_come() {
+    fn the_highest_attempt_counts_in_any_order_of_records() {
         let mut failed = testing::record(Status::Failed, 0);
-        expect::mark(&testing::plan(1), &mut failed);
-        let again = testing::record(Status::Ok, 1);
+        expect::add_violation_events(&testing::plan(1), &mut failed);
+        let retry = testing::record(Status::Ok, 1);
         assert_eq!(ledger(std::slice::from_ref(&failed)).violations().len(), 1);
-        assert!(ledger(&[failed.clone(), again.clone()]).violations().is_empty());
-        assert!(ledger(&[again, failed]).violations().is_empty());
+        assert!(ledger(&[failed.clone(), retry.clone()]).violations().is_empty());
+        assert!(ledger(&[retry, failed]).violations().is_empty());
     }
 
     #[test]
-    fn failures_and_timeouts_are_lacking_and_other_ends_are_not() {
+    fn only_failed_and_timed_out_cells_are_run_again() {
         let cell = testing::cell(64);
-        assert!(ledger(&[]).lacks(&cell, 0));
-        for (status, lacking) in [
+        assert!(ledger(&[]).needs_run(&cell, 0));
+        for (status, expected) in [
             (Status::Ok, false),
             (Status::Diverged, false),
             (Status::Oom, false),
@@ -151,7 +152,7 @@ mod tests {
             (Status::Timeout, true),
         ] {
             let ledger = ledger(&[testing::record(status, 2)]);
-            assert_eq!(ledger.lacks(&cell, 0), lacking, "{status}");
+            assert_eq!(ledger.needs_run(&cell, 0), expected, "{status}");
             assert_eq!(
                 (ledger.next_attempt(&cell, 0), ledger.next_attempt(&cell, 1)),
                 (3, 0)

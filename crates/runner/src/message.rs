@@ -8,7 +8,7 @@ use mantissa_core::{
 use mantissa_inputs::Inputs;
 use serde::{Deserialize, Serialize};
 
-use crate::failure_hint::advised;
+use crate::failure_hint::with_hint;
 
 /// Request to a worker process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Request {
     pub samples: PathBuf,
     /// UUID of the GPU to sample, from NVML.
     pub gpu: Option<String>,
-    /// Idle power of the GPU in watts, or the reason for which it is not known.
+    /// Idle power of the GPU in watts, or the reason why it is not known.
     pub idle_watts: Result<f64, String>,
     /// Task of the worker.
     #[serde(default)]
@@ -52,17 +52,17 @@ pub enum Job {
     },
 }
 
-/// Message of a worker, one line of its standard output. Any other line is output of a library.
+/// Message of a worker, one line of its standard output. Lines that are not messages are output of libraries.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Message {
     /// Progress, several times a second.
     Progress(Advance),
-    /// All events up to now, sent when there is a new one, in case the worker crashes.
+    /// All events up to now, sent at each new event, so that they survive a crash of the worker.
     Happened(Vec<Event>),
     /// Final message: the cell finished, or failed in a way that the worker could report.
     Finished(Box<Finished>),
-    /// Final message: the data or weights of the user are invalid.
+    /// Final message: data or weights are invalid.
     Refused(String),
 }
 
@@ -95,7 +95,7 @@ pub struct MemorySoFar {
 }
 
 impl MemorySoFar {
-    /// Updates the values with those of `newer` that are not absent.
+    /// Replaces the values that `newer` contains.
     #[must_use]
     pub fn and(self, newer: Self) -> Self {
         Self {
@@ -145,11 +145,11 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Creates a result without measurements. The reason is reduced to one line, with advice if available.
+    /// Creates a result without measurements. The reason is reduced to one line, with a hint for known failures.
     pub fn without_result(status: Status, reason: &str) -> Self {
         Self {
             status,
-            reason: Some(advised(status, reason)),
+            reason: Some(with_hint(status, reason)),
             executed: Executed::unverified(),
             metrics: BTreeMap::new(),
             events: vec![],
@@ -158,7 +158,7 @@ impl Finished {
         }
     }
 
-    /// Adds the peak memory if memory was exhausted, since it is a result in this case.
+    /// Adds the peak memory if the status is `oom`, for which it is a result.
     #[must_use]
     pub fn after(mut self, memory: MemorySoFar) -> Self {
         if self.status == Status::Oom {
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_ran_out_is_recorded_with_the_most_that_was_seen() {
+    fn oom_results_contain_the_last_known_peaks() {
         let seen = |host, device| MemorySoFar {
             host,
             device,

@@ -16,7 +16,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Returns every cell that is not skipped with every repeat, each pair once.
+    /// Returns every repeat of every cell that is not skipped, in the order of execution.
     pub fn arrange(self, plan: &Plan, repeats: u32) -> Vec<(&Cell, u32)> {
         let cells: Vec<&Cell> = plan.runnable().collect();
         match self {
@@ -29,8 +29,8 @@ impl Order {
                     let workloads =
                         cells.chunk_by(|a, b| (&a.suite, &a.workload.name) == (&b.suite, &b.workload.name));
                     workloads.flat_map(move |cells| {
-                        let turn = repeat as usize % cells.len();
-                        let (first, last) = cells.split_at(cells.len() - turn);
+                        let shift = repeat as usize % cells.len();
+                        let (first, last) = cells.split_at(cells.len() - shift);
                         last.iter().chain(first).map(move |cell| (*cell, repeat))
                     })
                 });
@@ -51,7 +51,7 @@ mod tests {
     use crate::testing;
 
     /// Formats the sizes in order, with a bar between repeats: `64 128 192 | 192 64 128`.
-    fn shown(work: &[(&Cell, u32)]) -> String {
+    fn format_order(work: &[(&Cell, u32)]) -> String {
         let rounds = work.chunk_by(|a, b| a.1 == b.1);
         let round = |cells: &[(&Cell, u32)]| {
             let sizes = cells.iter().map(|(cell, _)| cell.setting.size().to_string());
@@ -74,23 +74,23 @@ mod tests {
         let plan = testing::plan(3);
         let rounds = Order::Rounds.arrange(&plan, 4);
         assert_eq!(
-            shown(&rounds),
+            format_order(&rounds),
             "64 128 192 | 192 64 128 | 128 192 64 | 64 128 192"
         );
     }
 
     #[test]
-    fn workloads_keep_their_places() {
+    fn the_order_of_workloads_is_the_same_in_every_round() {
         let plan = two_workloads(2, 3);
         let rounds = Order::Rounds.arrange(&plan, 2);
-        assert_eq!(shown(&rounds), "64 128 192 256 320 | 128 64 320 192 256");
+        assert_eq!(format_order(&rounds), "64 128 192 256 320 | 128 64 320 192 256");
     }
 
     #[test]
-    fn sorted_is_every_repeat_of_a_cell_before_the_next_cell() {
+    fn sorted_order_runs_all_repeats_of_a_cell_consecutively() {
         let plan = testing::plan(2);
         let work = Order::Sorted.arrange(&plan, 2);
-        assert_eq!(shown(&work), "64 | 64 | 128 | 128");
+        assert_eq!(format_order(&work), "64 | 64 | 128 | 128");
         assert_eq!(
             work.iter().map(|(_, repeat)| *repeat).collect::<Vec<_>>(),
             [0, 1, 0, 1]
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_cell_has_every_repeat_once_and_skipped_ones_none(
+        fn every_runnable_cell_runs_each_repeat_once(
             first in 0u64..6, second in 0u64..6, repeats in 0u32..9, skipped in 0usize..12,
         ) {
             let mut plan = two_workloads(first, second);
@@ -116,16 +116,16 @@ mod tests {
         }
 
         #[test]
-        fn over_as_many_rounds_as_cells_every_cell_has_every_place_once(cells in 1u64..12, turns in 1u32..3) {
+        fn rotation_puts_every_cell_at_every_position_equally_often(cells in 1u64..12, turns in 1u32..3) {
             let plan = testing::plan(cells);
             let rounds = cells as u32 * turns;
             let work = Order::Rounds.arrange(&plan, rounds);
-            let mut held = BTreeMap::new();
+            let mut counts = BTreeMap::new();
             for (index, (cell, _)) in work.iter().enumerate() {
-                *held.entry((index % cells as usize, &cell.id)).or_insert(0) += 1;
+                *counts.entry((index % cells as usize, &cell.id)).or_insert(0) += 1;
             }
-            prop_assert_eq!(held.len() as u64, cells * cells);
-            prop_assert!(held.values().all(|count| *count == turns));
+            prop_assert_eq!(counts.len() as u64, cells * cells);
+            prop_assert!(counts.values().all(|count| *count == turns));
         }
     }
 }

@@ -13,8 +13,8 @@ use mantissa_telemetry::{GpuSource, Library, MIN_ENERGY_SECONDS, Sampler, Trace}
 
 use crate::{
     Policy, RunError, Stop,
-    cooldown::{GpuBaseline, GpuState, LOOK, cool_down},
-    gpu_contention::{Contention, contention},
+    cooldown::{GpuBaseline, GpuState, POLL_INTERVAL, cool_down},
+    gpu_contention::{Contention, wait_for_free_gpu},
 };
 
 /// Duration of the measurement of the idle power, in seconds: the shortest window for an energy, plus time for the
@@ -22,10 +22,10 @@ use crate::{
 const IDLE_SECONDS: f64 = MIN_ENERGY_SECONDS + 0.5;
 
 /// Maximum share of the time in which kernels may run on an idle GPU, such as those of a desktop.
-const IDLE_SHARE: f64 = 0.05;
+const MAX_IDLE_UTILISATION: f64 = 0.05;
 
 /// Time limit for a call of NVML. A faulty driver can block a call forever.
-const PATIENCE: Duration = Duration::from_secs(5);
+const NVML_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State of the GPUs of a run between its cells.
 pub(crate) struct PreCell {
@@ -35,17 +35,17 @@ pub(crate) struct PreCell {
     /// State of every GPU before its first cell, by UUID.
     devices: BTreeMap<String, GpuBaseline>,
     /// Other processes that were already detected.
-    known: BTreeSet<u32>,
+    known_processes: BTreeSet<u32>,
 }
 
-/// Event for a record, with the process that it concerns.
-pub(crate) struct Noted {
+/// Event for the record of the next cell, with the process that it concerns.
+pub(crate) struct PreCellEvent {
     event: Event,
     pid: Option<u32>,
 }
 
 impl PreCell {
-    /// Loads NVML, if available. `devices` contains the GPUs that the run already knows.
+    /// Loads NVML, if available. `devices` contains the states that an earlier part of the run stored.
     pub(crate) fn of_this_machine(
         policy: Policy,
         stop: Stop,
@@ -56,7 +56,7 @@ impl PreCell {
             policy,
             stop,
             devices,
-            known: BTreeSet::new(),
+            known_processes: BTreeSet::new(),
         }
     }
 
@@ -69,32 +69,32 @@ impl PreCell {
     /// or the time limit of the cooldown is reached.
     ///
     /// # Errors
-    /// Reason for which the idle power is not known.
+    /// The reason why the idle power is not known.
     pub(crate) fn idle_watts(
         &mut self,
         gpu: Option<&str>,
-        tell: &mut dyn FnMut(&str),
+        on_wait: &mut dyn FnMut(&str),
     ) -> Result<f64, String> {
         let gpu = gpu.ok_or("no GPU is sampled")?;
         if self.policy.cool_down_seconds == 0.0 {
             return Err("the idle power was not measured because of `--cool-down 0`".into());
         }
-        let known = self.devices.get(gpu).cloned().unwrap_or_default();
-        if let Some(why) = known.unknown_idle {
-            return Err(why);
+        let baseline = self.devices.get(gpu).cloned().unwrap_or_default();
+        if let Some(reason) = baseline.unknown_idle {
+            return Err(reason);
         }
-        if let Some(watts) = known.idle_watts {
+        if let Some(watts) = baseline.idle_watts {
             return Ok(watts);
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         let idle = loop {
-            let (trace, window) = self.watch(gpu, tell);
+            let (trace, window) = self.sample_idle(gpu, on_wait);
             if trace.other_processes_listed() {
                 break Err("another process computed on the device before the first cell".to_owned());
             }
-            let read = match trace.busiest() {
+            let read = match trace.max_utilisation() {
                 // The utilisation shows that other processes compute even if the driver does not list processes.
-                Some(share) if share > IDLE_SHARE => Err(format!(
+                Some(share) if share > MAX_IDLE_UTILISATION => Err(format!(
                     "the device was {:.0} % busy before the first cell",
                     100.0 * share
                 )),
@@ -102,46 +102,47 @@ impl PreCell {
             };
             let is_power = |what: &String| what.starts_with("power") || what.starts_with("NVML");
             let never_readable = trace.missing().iter().any(is_power);
-            let over = begun.elapsed().as_secs_f64() >= self.policy.cool_down_seconds;
-            if read.is_ok() || over || never_readable {
+            let is_over = start.elapsed().as_secs_f64() >= self.policy.cool_down_seconds;
+            if read.is_ok() || is_over || never_readable {
                 break read;
             }
-            if self.stop.asked().is_some() {
+            if self.stop.signal().is_some() {
                 return read;
             }
         };
         let device = self.devices.entry(gpu.to_owned()).or_default();
         match &idle {
             Ok(watts) => device.idle_watts = Some(*watts),
-            Err(why) => device.unknown_idle = Some(why.clone()),
+            Err(reason) => device.unknown_idle = Some(reason.clone()),
         }
         idle
     }
 
-    /// Samples a GPU for the duration that an energy requires. Returns the trace and the window to evaluate.
-    fn watch(&self, gpu: &str, tell: &mut dyn FnMut(&str)) -> (Trace, Range<f64>) {
+    /// Samples a GPU for [`IDLE_SECONDS`]. Returns the trace and the window to evaluate.
+    fn sample_idle(&self, gpu: &str, on_wait: &mut dyn FnMut(&str)) -> (Trace, Range<f64>) {
         let sampler = Sampler::start(vec![Box::new(GpuSource::open(gpu))]);
         let enough = |sampler: &Sampler| sampler.seconds() >= IDLE_SECONDS;
-        while !enough(&sampler) && self.pause(LOOK, "measuring the idle power of the GPU", tell) {}
+        while !enough(&sampler) && self.pause(POLL_INTERVAL, "measuring the idle power of the GPU", on_wait) {
+        }
         let end = sampler.seconds();
         (sampler.stop(), (IDLE_SECONDS - MIN_ENERGY_SECONDS).min(end)..end)
     }
 
-    /// Waits for other processes to exit and for the GPU to cool down, as the policy requires. Calls `tell` with the
-    /// reason for waiting.
+    /// Waits for other processes to exit and for the GPU to cool down, as the policy requires. Calls `on_wait` with the
+    /// reason for waiting. Returns events for the record of the cell.
     ///
     /// # Errors
     /// [`RunError::Busy`].
-    pub(crate) fn ready(
+    pub(crate) fn wait_until_ready(
         &mut self,
         gpu: Option<&str>,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<Vec<Noted>, RunError> {
+        on_wait: &mut dyn FnMut(&str),
+    ) -> Result<Vec<PreCellEvent>, RunError> {
         let (Some(library), Some(gpu)) = (self.library, gpu) else {
             return Ok(vec![]);
         };
-        let contention = self.check_contention(library, gpu, tell)?;
-        let cooldown = self.cool_down(library, gpu, tell);
+        let contention = self.check_contention(library, gpu, on_wait)?;
+        let cooldown = self.cool_down(library, gpu, on_wait);
         Ok(contention.into_iter().chain(cooldown).collect())
     }
 
@@ -149,17 +150,19 @@ impl PreCell {
         &mut self,
         library: Library,
         gpu: &str,
-        tell: &mut dyn FnMut(&str),
-    ) -> Result<Vec<Noted>, RunError> {
-        let look = || {
+        on_wait: &mut dyn FnMut(&str),
+    ) -> Result<Vec<PreCellEvent>, RunError> {
+        let query = || {
             let id = gpu.to_owned();
-            let listed = with_patience(PATIENCE, move || library.processes(&id, &[std::process::id()]));
+            let listed = with_timeout(NVML_TIMEOUT, move || {
+                library.processes(&id, &[std::process::id()])
+            });
             let listed = listed.and_then(Result::ok).unwrap_or_default();
             let others = listed.into_iter().filter(|process| !process.own);
             others.map(|process| process.pid).collect()
         };
-        let mut pause = |time| self.pause(time, "waiting for another process on the GPU", tell);
-        match contention(self.policy.busy, &self.known, look, &mut pause) {
+        let mut pause = |time| self.pause(time, "waiting for another process on the GPU", on_wait);
+        match wait_for_free_gpu(self.policy.busy, &self.known_processes, query, &mut pause) {
             Contention::Refused(pids) => Err(RunError::Busy {
                 gpu: gpu.to_owned(),
                 processes: pids
@@ -169,28 +172,33 @@ impl PreCell {
                     .join(", "),
             }),
             Contention::Tolerated(pids) => {
-                let noted = |pid: &u32| Noted {
+                let event = |pid: &u32| PreCellEvent {
                     event: Event::new(
                         EventKind::ForeignProcess,
                         format!("process {pid} computed on the device before the cell"),
                     ),
                     pid: Some(*pid),
                 };
-                let all = pids.iter().map(noted).collect();
-                self.known.extend(pids);
+                let all = pids.iter().map(event).collect();
+                self.known_processes.extend(pids);
                 Ok(all)
             }
         }
     }
 
-    fn cool_down(&mut self, library: Library, gpu: &str, tell: &mut dyn FnMut(&str)) -> Option<Noted> {
+    fn cool_down(
+        &mut self,
+        library: Library,
+        gpu: &str,
+        on_wait: &mut dyn FnMut(&str),
+    ) -> Option<PreCellEvent> {
         let limit = Duration::try_from_secs_f64(self.policy.cool_down_seconds).unwrap_or(Duration::MAX);
         if limit.is_zero() {
             return None;
         }
-        let look = || {
+        let query = || {
             let id = gpu.to_owned();
-            let now = with_patience(PATIENCE, move || library.device(&id))?.ok()?;
+            let now = with_timeout(NVML_TIMEOUT, move || library.device(&id))?.ok()?;
             Some(GpuState {
                 celsius: now.temperature_celsius,
                 throttle: now.throttle,
@@ -202,13 +210,13 @@ impl PreCell {
                 ..GpuBaseline::default()
             };
             self.devices
-                .extend(look().map(|now| (gpu.to_owned(), baseline(now))));
+                .extend(query().map(|now| (gpu.to_owned(), baseline(now))));
             return None;
         };
-        let cooldown = cool_down(before.celsius, limit, look, |time| {
-            self.pause(time, "waiting for the GPU to cool down", tell)
+        let cooldown = cool_down(before.celsius, limit, query, |time| {
+            self.pause(time, "waiting for the GPU to cool down", on_wait)
         })?;
-        Some(Noted {
+        Some(PreCellEvent {
             event: Event {
                 value: Some(cooldown.seconds),
                 ..Event::new(EventKind::CoolDown, cooldown.detail)
@@ -218,38 +226,35 @@ impl PreCell {
     }
 
     /// Sleeps unless the run is stopped. Returns false if the wait has to end.
-    fn pause(&self, time: Duration, why: &str, tell: &mut dyn FnMut(&str)) -> bool {
-        tell(why);
-        if self.stop.asked().is_none() {
+    fn pause(&self, time: Duration, why: &str, on_wait: &mut dyn FnMut(&str)) -> bool {
+        on_wait(why);
+        if self.stop.signal().is_none() {
             thread::sleep(time);
         }
-        self.stop.asked().is_none()
+        self.stop.signal().is_none()
     }
 }
 
-/// Returns the result of a call that may block forever; `None` if it takes longer than `patience`.
-fn with_patience<T: Send + 'static>(
-    patience: Duration,
-    call: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
+/// Returns the result of a call that may block forever; `None` if it takes longer than `limit`.
+fn with_timeout<T: Send + 'static>(limit: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     // The receiver may be gone when the call returns.
     let started = thread::Builder::new().spawn(move || drop(sender.send(call())));
     started.ok()?;
-    receiver.recv_timeout(patience).ok()
+    receiver.recv_timeout(limit).ok()
 }
 
 /// Joins the events from before a cell and those of its worker. If both detected a process, keeps only the event of the
 /// worker, which knows how long the process was listed.
-pub(crate) fn merge(noted: Vec<Noted>, of_worker: Vec<Event>) -> Vec<Event> {
+pub(crate) fn merge_events(pre_cell: Vec<PreCellEvent>, of_worker: Vec<Event>) -> Vec<Event> {
     let seen = |pid: u32| {
         let prefix = format!("process {pid} ");
         of_worker
             .iter()
             .any(|event| event.kind == EventKind::ForeignProcess && event.detail.starts_with(&prefix))
     };
-    let kept = noted.into_iter().filter(|noted| !noted.pid.is_some_and(seen));
-    let events: Vec<Event> = kept.map(|noted| noted.event).collect();
+    let kept = pre_cell.into_iter().filter(|event| !event.pid.is_some_and(seen));
+    let events: Vec<Event> = kept.map(|event| event.event).collect();
     events.into_iter().chain(of_worker).collect()
 }
 
@@ -258,16 +263,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_does_not_come_back_is_not_waited_for() {
+    fn a_call_that_does_not_return_times_out() {
         const HOUR: Duration = Duration::from_secs(3600);
-        assert_eq!(with_patience(HOUR, || 7), Some(7));
+        assert_eq!(with_timeout(HOUR, || 7), Some(7));
         let stuck = || thread::sleep(HOUR);
-        assert_eq!(with_patience(Duration::from_millis(20), stuck), None);
+        assert_eq!(with_timeout(Duration::from_millis(20), stuck), None);
     }
 
     #[test]
-    fn a_stranger_that_the_worker_saw_too_is_named_once() {
-        let noted = |pid: u32| Noted {
+    fn a_process_detected_twice_has_one_event() {
+        let pre_cell = |pid: u32| PreCellEvent {
             event: Event::new(
                 EventKind::ForeignProcess,
                 format!("process {pid} computed on the device before the cell"),
@@ -278,7 +283,7 @@ mod tests {
             EventKind::ForeignProcess,
             "process 71 computed on the device, seen from 0.0 s to 2.0 s".into(),
         );
-        let merged = merge(vec![noted(7), noted(71)], vec![of_worker]);
+        let merged = merge_events(vec![pre_cell(7), pre_cell(71)], vec![of_worker]);
         let details: Vec<&str> = merged.iter().map(|event| event.detail.as_str()).collect();
         assert_eq!(
             details,

@@ -7,27 +7,27 @@ use mantissa_core::{Backend, Plan, Status};
 use crate::{
     Engine, Progress, RunError, RunSettings, Stop, devices,
     executor::CellResult,
-    kernel_checks::kernels_of,
+    kernel_checks::cuda_kernels_to_check,
     message::{Finished, Job, Request},
     process::Workers,
     side_by_side::run_side_by_side,
 };
 
 /// Time limit for compiling the kernels of one cell.
-const LIMIT: Duration = Duration::from_secs(1800);
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Result of compiling the kernels of a plan.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Precompiled {
     /// Number of cells and kernel checks whose kernels are compiled.
     pub compiled: usize,
-    /// Number of those skipped because the machine lacks something.
+    /// Number of cells and checks that were skipped because the machine lacks something.
     pub skipped: usize,
-    /// Number of those whose compilation failed, by reason.
+    /// Number of cells and checks whose compilation failed, by reason.
     pub failed: BTreeMap<String, usize>,
 }
 
-/// Compiles the kernels of all GPU cells of a plan, and those of the [checks](crate::check_kernels) before them. Nothing is measured.
+/// Compiles the kernels of all GPU cells of a plan, and those of the [kernel checks](crate::check_kernels). Nothing is measured.
 ///
 /// # Errors
 /// A worker cannot be started, or the run is stopped.
@@ -53,21 +53,29 @@ pub fn precompile(
         .runnable()
         .filter(|cell| cell.setting.backend() != Backend::Flex && settings.peer.is_empty());
     let cells = cells.map(|cell| request(cell.clone(), Job::Compile));
-    let checks = kernels_of(engine, plan, settings).into_iter().map(|check| {
-        let job = Job::Check {
-            operation: check.operation,
-            candidate: check.candidate,
-            compile_only: true,
-        };
-        request(check.cell, job)
-    });
+    let checks = cuda_kernels_to_check(engine, plan, settings)
+        .into_iter()
+        .map(|check| {
+            let job = Job::Check {
+                operation: check.operation,
+                candidate: check.candidate,
+                compile_only: true,
+            };
+            request(check.cell, job)
+        });
     let requests: Vec<Request> = cells.chain(checks).collect();
     let mut result = Precompiled::default();
     if requests.is_empty() {
         return Ok(result);
     }
     let workers = Workers::of_this_program(stop.clone())?;
-    for ended in run_side_by_side("compiling kernels", (&workers, stop), &requests, LIMIT, progress)? {
+    for ended in run_side_by_side(
+        "compiling kernels",
+        (&workers, stop),
+        &requests,
+        COMPILE_TIMEOUT,
+        progress,
+    )? {
         result.count(ended);
     }
     Ok(result)

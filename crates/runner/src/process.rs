@@ -17,9 +17,9 @@ use mantissa_core::{Backend, Status, open_own_program};
 use tempfile::TempDir;
 
 use self::{
-    child::{ENDING, Worker},
-    crash::{Death, judge},
-    output::{OutputLine, WorkerOutput, listen, parse},
+    child::{KILL_TIMEOUT, Worker},
+    crash::{ProcessEnd, classify},
+    output::{OutputLine, WorkerOutput, parse_line, spawn_reader},
 };
 use crate::{
     RunError, Stop,
@@ -30,22 +30,22 @@ use crate::{
 };
 
 /// Time limit for a worker to exit after its final message, before it is killed.
-const GRACE: Duration = Duration::from_secs(10);
+const EXIT_GRACE: Duration = Duration::from_secs(10);
 
 /// Time limit for reading the rest of the output after the exit.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
-/// Stack size in bytes of the threads that launch kernels through Vulkan. lavapipe compiles shaders on these threads
-/// and overflows the 2 MiB of Rust. 64 MiB were enough; untouched pages cost nothing.
+/// Stack size in bytes of the threads that launch kernels through Vulkan. lavapipe compiles shaders on these threads,
+/// for which the 2 MiB of Rust are too small. 64 MiB were enough; untouched pages cost nothing.
 const VULKAN_STACK: usize = 64 << 20;
 
 /// Polling interval for a stop request and for the exit of the worker, while no message arrives.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// First polling interval.
-const FIRST_POLL: Duration = Duration::from_millis(10);
+const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Runs every cell as `<program> worker`.
+/// Executor that runs each cell as the process `<program> worker`.
 pub(crate) struct Workers {
     program: Program,
     stop: Stop,
@@ -158,7 +158,7 @@ impl Workers {
         timeout: Duration,
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        let deaths_before = oom_kills();
+        let oom_kills_before = oom_kills();
         // Temporary files for another framework are removed with the worker, however it ends.
         let with_peer = !request.peer.is_empty();
         let scratch = with_peer
@@ -170,31 +170,31 @@ impl Workers {
         let current = current.transpose().map_err(RunError::Worker)?;
         let [scratch, current] = [&scratch, &current].map(|folder| folder.as_ref().map(TempDir::path));
         let worker = Worker(self.spawn(request, scratch, current)?);
-        self.attend(worker, timeout, deaths_before, on_progress)
+        self.supervise(worker, timeout, oom_kills_before, on_progress)
     }
 
-    /// Reads the output of a worker until it exits or has to be killed, and classifies its end. `deaths_before` is the
-    /// number of processes that the kernel had killed for memory before the start.
-    fn attend(
+    /// Reads the output of a worker until the worker exits or has to be killed. Returns its final message, or a
+    /// classification of its end without one. `oom_kills_before` is [`oom_kills`] before the start.
+    fn supervise(
         &self,
         mut worker: Worker,
         timeout: Duration,
-        deaths_before: Option<u64>,
+        oom_kills_before: Option<u64>,
         on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
         let (sender, receiver) = mpsc::channel();
         let output = worker.0.stdout.take();
-        listen(output, sender.clone(), parse, Some(OutputLine::Closed))
-            .and_then(|()| listen(worker.0.stderr.take(), sender, OutputLine::Other, None))
+        spawn_reader(output, sender.clone(), parse_line, Some(OutputLine::Closed))
+            .and_then(|()| spawn_reader(worker.0.stderr.take(), sender, OutputLine::Other, None))
             .map_err(RunError::Worker)?;
         let start = Instant::now();
         let mut received = WorkerOutput::default();
-        let (mut stopped, mut out_of_time) = (false, false);
+        let (mut stopped, mut timed_out) = (false, false);
         loop {
             let left = timeout.saturating_sub(start.elapsed());
             // Poll more often at first to get the memory of a worker that crashes early.
-            let look = LOOK.min(FIRST_POLL + start.elapsed() / 2);
-            match receiver.recv_timeout(left.min(look)) {
+            let interval = POLL_INTERVAL.min(FIRST_POLL_INTERVAL + start.elapsed() / 2);
+            match receiver.recv_timeout(left.min(interval)) {
                 Ok(OutputLine::Closed) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(line) => {
                     let advance = received.handle(line);
@@ -208,18 +208,18 @@ impl Workers {
                     on_progress(None);
                 }
             }
-            stopped = self.stop.at_once();
-            out_of_time = !stopped && start.elapsed() >= timeout;
-            if stopped || out_of_time {
-                worker.end();
+            stopped = self.stop.is_immediate();
+            timed_out = !stopped && start.elapsed() >= timeout;
+            if stopped || timed_out {
+                worker.kill();
                 break;
             }
-            // A child of the worker may keep its standard output open forever.
-            if worker.is_gone() {
+            // A child process of the worker may keep the standard output open forever.
+            if worker.has_exited() {
                 break;
             }
         }
-        let exit = worker.wait(GRACE, ENDING).map_err(RunError::Worker)?;
+        let exit = worker.wait(EXIT_GRACE, KILL_TIMEOUT).map_err(RunError::Worker)?;
         // Both streams end with the worker and its group. Do not wait for a stream that another process keeps open.
         let end = Instant::now();
         while end.elapsed() < DRAIN_LIMIT
@@ -231,20 +231,23 @@ impl Workers {
             // A final message sent before the kill counts.
             received.final_message.get_or_insert(CellResult::Stopped);
         }
-        let killed_for_memory = deaths_before
+        let killed_for_memory = oom_kills_before
             .zip(oom_kills())
             .is_some_and(|(before, now)| now > before);
-        let death = exit.map_or(Death::Never, Death::of);
-        if received.final_message.is_none() && death == Death::Code(WorkerExit::NotWritten as i32) {
+        let process_end = exit.map_or(ProcessEnd::CannotBeKilled, ProcessEnd::of);
+        if received.final_message.is_none() && process_end == ProcessEnd::Code(WorkerExit::NotWritten as i32)
+        {
             return Err(RunError::Samples(received.output.last_lines()));
         }
         let (memory, events) = (received.memory, received.events);
-        if out_of_time && received.final_message.is_none() {
-            let still = match death {
-                Death::Never => "; the process cannot be killed, because a driver call does not return",
+        if timed_out && received.final_message.is_none() {
+            let suffix = match process_end {
+                ProcessEnd::CannotBeKilled => {
+                    "; the process cannot be killed, because a driver call does not return"
+                }
                 _ => "",
             };
-            let reason = format!("killed after {} s, the time limit{still}", timeout.as_secs_f64());
+            let reason = format!("killed after {} s, the time limit{suffix}", timeout.as_secs_f64());
             let ended = CellResult::Died {
                 status: Status::Timeout,
                 reason,
@@ -254,7 +257,7 @@ impl Workers {
             return Ok((ended, received.output.bytes.into()));
         }
         let ended = received.final_message.unwrap_or_else(|| {
-            let (status, reason) = judge(death, &received.output.text(), killed_for_memory);
+            let (status, reason) = classify(process_end, &received.output.text(), killed_for_memory);
             CellResult::Died {
                 status,
                 reason,
@@ -272,7 +275,7 @@ mod tests {
     use crate::Signal;
 
     /// Returns the result of a worker that is a shell script, with a time limit of half a second.
-    fn attended(stop: &Stop, script: &str) -> CellResult {
+    fn result_of_script(stop: &Stop, script: &str) -> CellResult {
         let mut command = Command::new("sh");
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let pipes = command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -281,18 +284,18 @@ mod tests {
         std::thread::sleep(Duration::from_millis(500));
         let workers = Workers::of_this_program(stop.clone()).unwrap();
         let limit = Duration::from_millis(500);
-        workers.attend(worker, limit, None, &mut |_| {}).unwrap().0
+        workers.supervise(worker, limit, None, &mut |_| {}).unwrap().0
     }
 
     #[test]
-    fn the_last_word_of_a_worker_counts_though_it_is_ended_for_its_time_or_by_a_second_signal() {
+    fn a_final_message_before_the_kill_counts() {
         const FINAL_MESSAGE: &str = r#"echo '{"refused":"no such thing"}'; sleep 600"#;
         let refused =
             |ended: &CellResult| matches!(ended, CellResult::Refused(reason) if reason == "no such thing");
-        let free = Stop::default();
-        let ended = attended(&free, FINAL_MESSAGE);
+        let no_stop = Stop::default();
+        let ended = result_of_script(&no_stop, FINAL_MESSAGE);
         assert!(refused(&ended), "{ended:?}");
-        let ended = attended(&free, "sleep 600");
+        let ended = result_of_script(&no_stop, "sleep 600");
         assert!(
             matches!(
                 &ended,
@@ -304,10 +307,10 @@ mod tests {
             "{ended:?}"
         );
         let twice = Stop::default();
-        (0..2).for_each(|_| twice.ask(Signal::Interrupt));
-        let ended = attended(&twice, "sleep 600");
+        (0..2).for_each(|_| twice.request(Signal::Interrupt));
+        let ended = result_of_script(&twice, "sleep 600");
         assert!(matches!(&ended, CellResult::Stopped), "{ended:?}");
-        let ended = attended(&twice, FINAL_MESSAGE);
+        let ended = result_of_script(&twice, FINAL_MESSAGE);
         assert!(refused(&ended), "{ended:?}");
     }
 }

@@ -4,10 +4,10 @@ use std::{path::Path, time::Duration};
 
 use mantissa_core::{Cell, Phase, Plan, Record};
 
-/// Observer of the progress, called on the thread of the run.
+/// Observer of the progress of a run, called on the run's thread.
 pub trait Progress {
     /// Handles an event.
-    fn tell(&mut self, event: ProgressEvent<'_>);
+    fn on_event(&mut self, event: ProgressEvent<'_>);
 }
 
 /// Progress event of a run.

@@ -1,31 +1,31 @@
-//! Repetition of some cells of an earlier run, with this program or another.
+//! Repetition of cells of an earlier run, with this program or another one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
-use mantissa_core::{CellId, LARGEST_SUITE, read_text};
+use mantissa_core::{CellId, MAX_SUITE_BYTES, read_text};
 
 use crate::{
     RunError, Start,
     command::this_command,
     error::At,
-    folder::{recorded, refuse_link},
+    folder::{read_plan_and_settings, reject_link},
 };
 
-/// Returns a run with one process of each of these cells of an earlier run, to be started in the folder `out`. Data,
+/// Returns the parameters of a run in the folder `out` that runs the given cells of an earlier run once each. Data,
 /// policy and suites are those of the earlier run. The workers run `program`, or this program if it is absent.
 ///
 /// # Errors
 /// The folder is not a run folder, or has an invalid file.
-pub fn again(
+pub fn prepare_rerun(
     earlier: &Path,
     cells: &BTreeSet<CellId>,
     program: Option<&Path>,
     out: PathBuf,
 ) -> Result<Start, RunError> {
-    let (mut plan, mut settings) = recorded(earlier)?;
+    let (mut plan, mut settings) = read_plan_and_settings(earlier)?;
     // The folder may come from an untrusted source, and so may the command.
     if !settings.peer.is_empty() {
         return Err(RunError::Input(format!(
@@ -39,8 +39,8 @@ pub fn again(
     for (name, path) in &mut settings.suites {
         *path = earlier.join("suites").join(format!("{name}.toml"));
         // A link could lead to a file that must stay private.
-        let text = refuse_link(path)
-            .and_then(|()| read_text(path, LARGEST_SUITE))
+        let text = reject_link(path)
+            .and_then(|()| read_text(path, MAX_SUITE_BYTES))
             .at(path)?;
         suites.insert(name.clone(), text);
     }

@@ -12,7 +12,7 @@ use std::{
 
 use rayon::ThreadPoolBuilder;
 
-/// Turns a write beyond the file size limit into an error. By default, the signal SIGXFSZ ends the process.
+/// Turns a write beyond the file size limit (`ulimit -f`) into an error. By default, the signal SIGXFSZ ends the process.
 ///
 /// # Errors
 /// The system rejects the signal handler.
@@ -22,7 +22,8 @@ pub fn survive_file_size_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Creates the thread pool for reading files. If the system cannot start threads, the calling thread works alone.
+/// Creates rayon's global thread pool, which reads files. If the system cannot start threads, the pool consists of the
+/// calling thread.
 pub fn prepare_threads() {
     static PREPARED: OnceLock<()> = OnceLock::new();
     PREPARED.get_or_init(|| {

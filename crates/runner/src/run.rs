@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 use mantissa_core::{
-    Backend, Environment, Fingerprint, LONGEST_NAME, Plan, Profile, SCHEMA_VERSION, SuiteInfo,
+    Backend, Environment, Fingerprint, MAX_NAME_BYTES, Plan, Profile, SCHEMA_VERSION, SuiteInfo,
     input_difference,
 };
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Source};
@@ -67,7 +67,7 @@ pub struct SkippedSuite {
 
 impl SkippedSuite {
     fn all(plan: &Plan, ledger: &Ledger) -> Vec<Self> {
-        let of = |suite: &SuiteInfo| {
+        let skipped_suite = |suite: &SuiteInfo| {
             let cells = plan
                 .cells
                 .iter()
@@ -91,15 +91,16 @@ impl SkippedSuite {
                 machine_lacks,
             })
         };
-        plan.suites.iter().filter_map(of).collect()
+        plan.suites.iter().filter_map(skipped_suite).collect()
     }
 }
 
 /// Prefix of the reason for skipping a cell whose backend is not available on this machine.
 const NOT_AVAILABLE: &str = "backend `";
 
-/// Returns the default number of repeats of a cell. A smoke run only checks that everything works, a standard run needs
-/// several processes for an interval, and the articles use one seed each.
+/// Returns the default number of repeats of a cell. A smoke run only checks that everything works. A standard run needs
+/// several processes for a confidence interval. A full run follows the articles, which use one
+/// seed each.
 pub fn default_repeats(profile: Profile) -> u32 {
     match profile {
         Profile::Smoke | Profile::Full => 1,
@@ -111,13 +112,13 @@ pub fn default_repeats(profile: Profile) -> u32 {
 pub fn planned(engine: &dyn Engine, mut plan: Plan) -> Plan {
     let mut availability = BTreeMap::new();
     for planned in plan.cells.iter_mut().filter(|planned| planned.skip.is_none()) {
-        let wanted = planned.cell.setting.backend();
+        let backend = planned.cell.setting.backend();
         let reason = availability
-            .entry(wanted)
-            .or_insert_with(|| engine.available(wanted).err());
+            .entry(backend)
+            .or_insert_with(|| engine.available(backend).err());
         planned.skip = reason
             .as_ref()
-            .map(|reason| format!("{NOT_AVAILABLE}{wanted}` is not available: {reason}"));
+            .map(|reason| format!("{NOT_AVAILABLE}{backend}` is not available: {reason}"));
     }
     plan
 }
@@ -137,13 +138,16 @@ pub fn start(
     let default = || Path::new("reports").join(format!("{}-{}", now.strftime("%Y%m%dT%H%M%SZ"), start.name));
     let path = start.out.clone().unwrap_or_else(default);
     prepare_threads();
-    let peer = name_of(engine, &start.settings.peer, &stop)?;
+    let peer = peer_name(engine, &start.settings.peer, &stop)?;
     // Drivers and other programs may hang, so signals must end the program here.
     let (missing, machine) = stop.with_default_signals(|| {
         let gpu = devices::gpu(engine, start.settings.backend);
         let uuid = gpu.as_ref().and_then(|gpu| gpu.uuid.clone());
-        let missing = missing(start.settings.backend, uuid.as_deref());
-        (missing, of_program(fingerprint(gpu), start.program.as_deref()))
+        let missing = missing_telemetry(start.settings.backend, uuid.as_deref());
+        (
+            missing,
+            fingerprint_of_program(fingerprint(gpu), start.program.as_deref()),
+        )
     });
     let environment = Environment {
         schema: SCHEMA_VERSION,
@@ -161,28 +165,29 @@ pub fn start(
 }
 
 /// Runs the missing cells of an earlier run according to the plan in its folder, with `repeats` processes per cell if
-/// that is more than planned. Calls `cut` if the last record was cut off.
+/// that is more than planned. Calls `on_truncated` if the last record was incomplete and has
+/// been removed.
 ///
 /// # Errors
-/// Errors that prevent the run from continuing; fewer `repeats` than planned.
+/// `repeats` is smaller than planned; errors that prevent the run from continuing.
 pub fn resume(
     engine: &dyn Engine,
     path: &Path,
     repeats: Option<u32>,
     stop: Stop,
     progress: &mut dyn Progress,
-    cut: &mut dyn FnMut(),
+    on_truncated: &mut dyn FnMut(),
 ) -> Result<Finish, RunError> {
     prepare_threads();
-    let (mut folder, was_cut) = RunFolder::open(path)?;
-    if was_cut {
-        cut();
+    let (mut folder, was_truncated) = RunFolder::open(path)?;
+    if was_truncated {
+        on_truncated();
     }
     choose_backend(engine, Some(folder.settings.backend))?;
     if let Some(repeats) = repeats {
-        folder.grow(repeats)?;
+        folder.increase_repeats(repeats)?;
     }
-    let peer = name_of(engine, &folder.settings.peer, &stop)?;
+    let peer = peer_name(engine, &folder.settings.peer, &stop)?;
     execute(engine, folder, None, peer, stop, progress)
 }
 
@@ -194,19 +199,19 @@ fn execute(
     stop: Stop,
     progress: &mut dyn Progress,
 ) -> Result<Finish, RunError> {
-    let hashed = stop.with_default_signals(|| {
+    let input_hashes = stop.with_default_signals(|| {
         InputHashes::of(folder.settings.resolved_inputs(), folder.plan.runnable())
     })?;
     for cell in folder.plan.runnable() {
         let before = folder.ledger().inputs_of(cell);
-        if let Some(differs) = input_difference(before, Some(&hashed.of_cell(cell))) {
+        if let Some(differs) = input_difference(before, Some(&input_hashes.of_cell(cell))) {
             return Err(RunError::Input(format!(
                 "the input files of `{}` have changed: {differs}\n  hint: restore the files, or start a new run",
                 folder.path().display()
             )));
         }
     }
-    // A run may be resumed on another machine, which its records identify.
+    // A run may be resumed on another machine, so each record contains the fingerprint of its machine.
     let used: BTreeSet<Backend> = folder
         .plan
         .runnable()
@@ -214,7 +219,8 @@ fn execute(
         .collect();
     let fingerprints = stop.with_default_signals(|| {
         let used = used.into_iter().map(|backend| {
-            let fingerprint = of_program(fingerprint(devices::gpu(engine, backend)), program.as_deref());
+            let fingerprint =
+                fingerprint_of_program(fingerprint(devices::gpu(engine, backend)), program.as_deref());
             let peer = peer.clone();
             (backend, Fingerprint { peer, ..fingerprint })
         });
@@ -227,7 +233,7 @@ fn execute(
         Some(program) => Workers::of(program, stop.clone()),
         None => Workers::of_this_program(stop.clone())?,
     };
-    let schedule = Schedule::new(&mut folder, fingerprints, stop).with_inputs(hashed);
+    let schedule = Schedule::new(&mut folder, fingerprints, stop).with_inputs(input_hashes);
     let stopped = schedule.run(&mut workers, progress)?;
     let skipped_suites = SkippedSuite::all(&folder.plan, folder.ledger());
     Ok(Finish {
@@ -246,31 +252,31 @@ fn execute(
 /// Converts a time to UTC.
 ///
 /// # Errors
-/// A year with more than four digits.
+/// The year has more than four digits.
 fn timestamp(now: SystemTime) -> Result<Timestamp, RunError> {
     Timestamp::try_from(now)
         .map_err(|error| RunError::Input(format!("the clock of this machine is wrong: {error}")))
 }
 
 /// Returns the name of the framework of a peer.
-fn name_of(engine: &dyn Engine, peer: &[String], stop: &Stop) -> Result<Option<String>, RunError> {
+fn peer_name(engine: &dyn Engine, peer: &[String], stop: &Stop) -> Result<Option<String>, RunError> {
     if peer.is_empty() {
         return Ok(None);
     }
-    match engine.peer_name(peer, &|| stop.asked().is_some())? {
-        Some(name) => match name.len() <= LONGEST_NAME {
+    match engine.peer_name(peer, &|| stop.signal().is_some())? {
+        Some(name) => match name.len() <= MAX_NAME_BYTES {
             true => Ok(Some(name)),
             false => Err(RunError::Input(format!(
-                "the name of the peer has {} bytes; the maximum is {LONGEST_NAME}",
+                "the name of the peer has {} bytes; the maximum is {MAX_NAME_BYTES}",
                 name.len()
             ))),
         },
-        None => Err(RunError::Stopped(stop.asked().unwrap_or(Signal::Interrupt))),
+        None => Err(RunError::Stopped(stop.signal().unwrap_or(Signal::Interrupt))),
     }
 }
 
-/// Returns the fingerprint of a program on this machine; absent: this program.
-fn of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
+/// Returns the fingerprint of a program on this machine; without a `program`, that of this program.
+fn fingerprint_of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
     let Some(program) = program else {
         return machine;
     };
@@ -284,8 +290,8 @@ fn of_program(machine: Fingerprint, program: Option<&Path>) -> Fingerprint {
     }
 }
 
-/// Returns the telemetry that this machine lacks, each with its reason.
-fn missing(backend: Backend, uuid: Option<&str>) -> Vec<String> {
+/// Returns the telemetry that is not available on this machine, each with its reason.
+fn missing_telemetry(backend: Backend, uuid: Option<&str>) -> Vec<String> {
     let mut reading = Reading::default();
     let mut host = HostMemory::default();
     host.read(&mut reading);

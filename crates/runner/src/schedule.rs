@@ -20,42 +20,42 @@ use crate::{
     inputs::InputHashes,
     ledger::is_final,
     message::{Finished, Job, Request},
-    pre_cell::{PreCell, merge},
+    pre_cell::{PreCell, merge_events},
     progress::{Progress, ProgressEvent, ProgressUpdate},
 };
 
 /// Maximum number of processes of a run: cells times repeats.
-const MOST_PROCESSES: u64 = 10_000_000;
+const MAX_PROCESSES: u64 = 10_000_000;
 
 /// Maximum length of the reason of a record, in bytes.
-const LONGEST_REASON: usize = 64 << 10;
+const MAX_REASON_BYTES: usize = 64 << 10;
 
-/// Remaining work of a plan.
+/// Cells of a plan that have yet to run.
 pub struct Schedule<'a> {
     folder: &'a mut RunFolder,
     plan: Arc<Plan>,
     /// Fingerprint for each backend of the plan.
     fingerprints: BTreeMap<Backend, Fingerprint>,
-    hashed: InputHashes,
+    input_hashes: InputHashes,
     commands: Commands,
     pre_cell: PreCell,
     stop: Stop,
 }
 
-/// Description of a run that was stopped before its end.
+/// State of a run that was stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
     /// Signal that stopped the run.
     pub signal: Signal,
     /// True if the running cell was killed.
-    pub at_once: bool,
+    pub is_immediate: bool,
     /// Number of cells and repeats that are left.
     pub left: usize,
 }
 
 /// Attempt at a cell.
 #[derive(Clone, Copy)]
-struct Work<'a> {
+struct Attempt<'a> {
     cell: &'a Cell,
     repeat: u32,
     attempt: u32,
@@ -67,7 +67,7 @@ impl<'a> Schedule<'a> {
         let plan = Arc::clone(&folder.plan);
         Self {
             fingerprints,
-            hashed: InputHashes::default(),
+            input_hashes: InputHashes::default(),
             commands: Commands::of(&plan),
             pre_cell: PreCell::of_this_machine(
                 folder.settings.policy,
@@ -80,9 +80,9 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Sets the hashes of the input files, which are added to every record.
-    pub(crate) fn with_inputs(self, hashed: InputHashes) -> Self {
-        Self { hashed, ..self }
+    /// Sets the hashes of the input files, which each record contains except those of skipped cells.
+    pub(crate) fn with_inputs(self, input_hashes: InputHashes) -> Self {
+        Self { input_hashes, ..self }
     }
 
     fn fingerprint(&self, cell: &Cell) -> Fingerprint {
@@ -104,17 +104,17 @@ impl<'a> Schedule<'a> {
         let plan = Arc::clone(&self.plan);
         let mut unrecorded = 0;
         for planned in &plan.cells {
-            let lacking = |_: &&String| self.folder.ledger().lacks(&planned.cell, 0);
-            if let Some(reason) = planned.skip.as_ref().filter(lacking) {
+            let is_missing = |_: &&String| self.folder.ledger().needs_run(&planned.cell, 0);
+            if let Some(reason) = planned.skip.as_ref().filter(is_missing) {
                 // There may be many skipped cells, so check for a stop request.
-                if self.stop.asked().is_some() {
+                if self.stop.signal().is_some() {
                     unrecorded += 1;
                     continue;
                 }
                 let finished = Finished::without_result(Status::Skipped, reason);
                 let cell = &planned.cell;
                 self.record(
-                    Work {
+                    Attempt {
                         cell,
                         repeat: 0,
                         attempt: 0,
@@ -127,14 +127,14 @@ impl<'a> Schedule<'a> {
         let settings = &self.folder.settings;
         let (policy, ledger) = (settings.policy, self.folder.ledger());
         let processes = plan.runnable().count() as u64 * u64::from(settings.repeats);
-        if processes > MOST_PROCESSES {
+        if processes > MAX_PROCESSES {
             return Err(RunError::Input(format!(
-                "the run has {processes} processes; the maximum is {MOST_PROCESSES}\n  hint: lower `--repeats`"
+                "the run has {processes} processes; the maximum is {MAX_PROCESSES}\n  hint: lower `--repeats`"
             )));
         }
         let mut work = settings.policy.order.arrange(&plan, settings.repeats);
-        work.retain(|(cell, repeat)| ledger.lacks(cell, *repeat));
-        progress.tell(ProgressEvent::Started {
+        work.retain(|(cell, repeat)| ledger.needs_run(cell, *repeat));
+        progress.on_event(ProgressEvent::Started {
             folder: self.folder.path(),
             plan: &plan,
             total: work.len(),
@@ -143,26 +143,26 @@ impl<'a> Schedule<'a> {
         let mut left = work.len() + unrecorded;
         'cells: for (done, (cell, repeat)) in work.iter().enumerate() {
             // With `Busy::Wait`, a disturbed cell runs once more when the GPU is free.
-            let (mut retries, mut again) = (policy.retries, policy.busy == Busy::Wait);
+            let (mut retries, mut rerun_disturbed) = (policy.retries, policy.busy == Busy::Wait);
             loop {
-                if self.stop.asked().is_some() {
+                if self.stop.signal().is_some() {
                     break 'cells;
                 }
-                progress.tell(ProgressEvent::Cell {
+                progress.on_event(ProgressEvent::Cell {
                     cell,
                     repeat: *repeat,
                     done,
-                    left: time_left(start.elapsed(), done, work.len()),
+                    left: remaining_time(start.elapsed(), done, work.len()),
                 });
                 let Some(record) = self.execute(cell, *repeat, executor, progress)? else {
                     break 'cells;
                 };
-                progress.tell(ProgressEvent::Recorded(&record));
+                progress.on_event(ProgressEvent::Recorded(&record));
                 if is_final(record.status) {
                     break;
                 }
-                if again && !gpu_contention::strangers(&record.events).is_empty() {
-                    again = false;
+                if rerun_disturbed && !gpu_contention::detected_processes(&record.events).is_empty() {
+                    rerun_disturbed = false;
                 } else if retries > 0 {
                     retries -= 1;
                 } else {
@@ -171,10 +171,10 @@ impl<'a> Schedule<'a> {
             }
             left -= 1;
         }
-        progress.tell(ProgressEvent::Ended);
-        let stopped = self.stop.asked().filter(|_| left > 0).map(|signal| Stopped {
+        progress.on_event(ProgressEvent::Ended);
+        let stopped = self.stop.signal().filter(|_| left > 0).map(|signal| Stopped {
             signal,
-            at_once: self.stop.at_once(),
+            is_immediate: self.stop.is_immediate(),
             left,
         });
         Ok(stopped)
@@ -189,20 +189,20 @@ impl<'a> Schedule<'a> {
         progress: &mut dyn Progress,
     ) -> Result<Option<Record>, RunError> {
         let gpu = self.fingerprint(cell).gpu.and_then(|gpu| gpu.uuid);
-        let waiting = &mut |what: &str| progress.tell(ProgressEvent::Waiting(what));
-        let noted = self.pre_cell.ready(gpu.as_deref(), waiting)?;
+        let waiting = &mut |what: &str| progress.on_event(ProgressEvent::Waiting(what));
+        let pre_cell_events = self.pre_cell.wait_until_ready(gpu.as_deref(), waiting)?;
         let idle_watts = self.pre_cell.idle_watts(gpu.as_deref(), waiting);
-        let kept = self.folder.keep_devices(self.pre_cell.devices());
-        kept.map_err(|error| self.folder.named(error))?;
-        if self.stop.asked().is_some() {
+        let stored = self.folder.store_devices(self.pre_cell.devices());
+        stored.map_err(|error| self.folder.with_user_path(error))?;
+        if self.stop.signal().is_some() {
             return Ok(None);
         }
         let next = self.folder.ledger().next_attempt(cell, repeat);
-        let claimed = self.folder.claim(&cell.id, repeat, next);
-        let attempt = claimed.map_err(|error| self.folder.named(error))?;
-        let relative = RunFolder::attempt(&cell.id, repeat, attempt);
+        let created = self.folder.create_attempt_folder(&cell.id, repeat, next);
+        let attempt = created.map_err(|error| self.folder.with_user_path(error))?;
+        let relative = RunFolder::attempt_path(&cell.id, repeat, attempt);
         // The folder may be renamed while the worker runs.
-        let files: PathBuf = self.folder.place().join(&relative);
+        let files: PathBuf = self.folder.stable_path().join(&relative);
         let busy = self.folder.settings.policy.busy;
         let request = Request {
             cell: cell.clone(),
@@ -216,14 +216,14 @@ impl<'a> Schedule<'a> {
         let limit = self
             .plan
             .suite(&cell.suite)
-            .map_or(Duration::MAX, |suite| seconds(suite.timeout_seconds));
+            .map_or(Duration::MAX, |suite| duration(suite.timeout_seconds));
         let (stop, mut stopping) = (self.stop.clone(), false);
         let on_progress = &mut |update: Option<ProgressUpdate>| {
             if let Some(update) = update {
-                progress.tell(ProgressEvent::Step(update));
+                progress.on_event(ProgressEvent::Step(update));
             }
-            if stop.asked().is_some() && !std::mem::replace(&mut stopping, true) {
-                progress.tell(ProgressEvent::Stopping);
+            if stop.signal().is_some() && !std::mem::replace(&mut stopping, true) {
+                progress.on_event(ProgressEvent::Stopping);
             }
         };
         let executed = executor
@@ -233,11 +233,11 @@ impl<'a> Schedule<'a> {
                 Ok(ended)
             });
         // Writing samples also fails if the folder was moved, which is then the actual reason.
-        let explained = |error| match self.folder.check_path() {
+        let explain = |error| match self.folder.check_path() {
             Err(moved) => moved,
-            Ok(()) => self.folder.named(error),
+            Ok(()) => self.folder.with_user_path(error),
         };
-        let ended = executed.map_err(explained)?;
+        let ended = executed.map_err(explain)?;
         let (mut finished, refused) = match ended {
             CellResult::Stopped => return Ok(None),
             CellResult::Finished(finished) => (*finished, None),
@@ -255,8 +255,8 @@ impl<'a> Schedule<'a> {
                 Some(RunError::Input(reason)),
             ),
         };
-        let strangers = gpu_contention::strangers(&finished.events);
-        let disturbed = gpu.filter(|_| busy != Busy::Warn && !strangers.is_empty());
+        let others = gpu_contention::detected_processes(&finished.events);
+        let disturbed = gpu.filter(|_| busy != Busy::Warn && !others.is_empty());
         let refused = refused.or_else(|| {
             let gpu = disturbed?;
             // The result may be caused by the other process, in particular if memory was exhausted.
@@ -268,24 +268,24 @@ impl<'a> Schedule<'a> {
                 ));
                 finished.status = Status::Failed;
             }
-            let processes = strangers.join(", ");
+            let processes = others.join(", ");
             (busy == Busy::Fail).then_some(RunError::Busy { gpu, processes })
         });
-        finished.events = merge(noted, finished.events);
+        finished.events = merge_events(pre_cell_events, finished.events);
         let samples = has_samples(&files).then_some(relative);
-        let work = Work {
+        let attempt = Attempt {
             cell,
             repeat,
             attempt,
         };
-        let record = self.record(work, finished, samples)?;
+        let record = self.record(attempt, finished, samples)?;
         refused.map_or(Ok(Some(record)), Err)
     }
 
     /// Creates a record, marks violated expectations, and appends it to the run folder.
     fn record(
         &mut self,
-        work: Work<'_>,
+        attempt: Attempt<'_>,
         finished: Finished,
         samples: Option<String>,
     ) -> Result<Record, RunError> {
@@ -298,18 +298,18 @@ impl<'a> Schedule<'a> {
             data,
             checked: _,
         } = finished;
-        let Work {
+        let Attempt {
             cell,
             repeat,
             attempt,
-        } = work;
+        } = attempt;
         let mut record = Record {
             schema: SCHEMA_VERSION,
             cell: cell.clone(),
             repeat,
             attempt,
             status,
-            reason: reason.map(shortened),
+            reason: reason.map(truncate_reason),
             requested: Requested::of(&cell.setting),
             executed: if status == Status::Skipped {
                 Executed::unverified()
@@ -319,30 +319,30 @@ impl<'a> Schedule<'a> {
             metrics,
             events,
             data,
-            inputs: (status != Status::Skipped).then(|| self.hashed.of_cell(cell)),
+            inputs: (status != Status::Skipped).then(|| self.input_hashes.of_cell(cell)),
             samples,
             fingerprint: self.fingerprint(cell),
             command: self.commands.reproduce(&self.plan, &self.folder.settings, cell),
         };
-        expect::mark(&self.plan, &mut record);
+        expect::add_violation_events(&self.plan, &mut record);
         self.folder.append(&record)?;
         self.folder.check_path()?;
         Ok(record)
     }
 }
 
-/// Truncates a reason that is too long, such as one that repeats the reply of a peer.
-fn shortened(mut reason: String) -> String {
-    reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
+/// Truncates a reason that is too long, such as one that quotes the response of a peer.
+fn truncate_reason(mut reason: String) -> String {
+    reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
     reason
 }
 
-fn seconds(seconds: f64) -> Duration {
+fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// Estimates the remaining time from the mean time per cell. Returns `None` before the first cell is done.
-fn time_left(elapsed: Duration, done: usize, total: usize) -> Option<Duration> {
+/// Estimates the remaining time from the mean time per completed cell. Returns `None` before the first cell is done.
+fn remaining_time(elapsed: Duration, done: usize, total: usize) -> Option<Duration> {
     (done > 0).then(|| elapsed.mul_f64((total - done) as f64 / done as f64))
 }
 
@@ -353,7 +353,7 @@ mod tests {
     use mantissa_core::{EventKind, PlannedCell};
 
     use super::*;
-    use crate::testing::{self, Notes, Script, died, finished};
+    use crate::testing::{self, EventLog, Script, died, finished};
 
     fn folder(path: &Path, plan: Plan, repeats: u32) -> RunFolder {
         let settings = crate::RunSettings {
@@ -366,14 +366,14 @@ mod tests {
     /// Runs the remaining cells of a folder. Returns the new records and the progress events.
     fn run(folder: &mut RunFolder, script: &mut Script) -> (Vec<Record>, Vec<String>) {
         let before = testing::records(folder.path()).len();
-        let mut notes = Notes::default();
+        let mut notes = EventLog::default();
         let schedule = Schedule::new(folder, BTreeMap::new(), Stop::default());
         schedule.run(script, &mut notes).unwrap();
         (testing::records(folder.path()).split_off(before), notes.0)
     }
 
     #[test]
-    fn rounds_follow_each_other_and_a_dead_cell_does_not_stop_the_sweep() {
+    fn cells_run_in_rounds_and_a_crash_does_not_stop_the_run() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), testing::plan(2), 2);
         let ends = vec![died(Status::Failed), finished(), finished(), died(Status::Oom)];
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_cell_is_a_record_with_its_reason_and_is_never_executed() {
+    fn a_skipped_cell_is_recorded_and_not_executed() {
         let dir = tempfile::tempdir().unwrap();
         let mut plan = testing::plan(2);
         plan.cells[0] = PlannedCell {
@@ -413,14 +413,14 @@ mod tests {
         );
         assert!(
             script
-                .given
+                .requests
                 .iter()
                 .all(|request| request.cell.setting.size() == 128)
         );
     }
 
     #[test]
-    fn resuming_runs_what_is_missing_and_tries_failures_and_timeouts_again() {
+    fn resuming_runs_missing_failed_and_timed_out_cells() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = folder(dir.path(), testing::plan(5), 1);
         let ends = [Status::Failed, Status::Timeout, Status::Oom, Status::Diverged];
@@ -428,29 +428,33 @@ mod tests {
         ends.push(finished());
         run(&mut first, &mut Script::of(ends));
         drop(first);
-        let (mut again, _) = RunFolder::open(dir.path()).unwrap();
-        let (records, notes) = run(&mut again, &mut Script::of(vec![finished(), finished()]));
+        let (mut resumed, _) = RunFolder::open(dir.path()).unwrap();
+        let (records, notes) = run(&mut resumed, &mut Script::of(vec![finished(), finished()]));
         assert_eq!(notes, ["start 2", "cell 64 0", "ok", "cell 128 0", "ok", "end"]);
         assert!(records.iter().all(|record| record.attempt == 1));
     }
 
     #[test]
-    fn files_that_an_attempt_left_without_a_record_are_not_overwritten() {
+    fn files_of_an_unrecorded_attempt_are_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), testing::plan(1), 1);
-        let left = dir.path().join(RunFolder::attempt(&testing::cell(64).id, 0, 0));
-        std::fs::create_dir_all(&left).unwrap();
+        let unrecorded = dir
+            .path()
+            .join(RunFolder::attempt_path(&testing::cell(64).id, 0, 0));
+        std::fs::create_dir_all(&unrecorded).unwrap();
         let (records, _) = run(&mut folder, &mut Script::of(vec![finished()]));
         assert_eq!(records[0].attempt, 1);
-        assert_eq!(std::fs::read_dir(left).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(unrecorded).unwrap().count(), 0);
     }
 
     #[test]
-    fn what_a_worker_printed_is_kept_beside_its_record() {
+    fn worker_output_is_stored_in_the_attempt_folder() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), testing::plan(1), 1);
         let (records, _) = run(&mut folder, &mut Script::of(vec![finished()]));
-        let files = dir.path().join(RunFolder::attempt(&records[0].cell.id, 0, 0));
+        let files = dir
+            .path()
+            .join(RunFolder::attempt_path(&records[0].cell.id, 0, 0));
         assert_eq!(records[0].samples, None, "the record has no samples");
         assert_eq!(
             std::fs::read_to_string(files.join("stderr.txt")).unwrap(),
@@ -459,30 +463,30 @@ mod tests {
     }
 
     #[test]
-    fn wrong_data_ends_the_run_and_leaves_its_record() {
+    fn invalid_data_is_recorded_and_ends_the_run() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), testing::plan(2), 1);
         let schedule = Schedule::new(&mut folder, BTreeMap::new(), Stop::default());
         let mut script = Script::of(vec![CellResult::Refused("line 7 of `a.tsv` has no label".into())]);
-        let error = schedule.run(&mut script, &mut Notes::default()).unwrap_err();
+        let error = schedule.run(&mut script, &mut EventLog::default()).unwrap_err();
         assert_eq!(error.to_string(), "line 7 of `a.tsv` has no label");
         assert_eq!(testing::records(dir.path()).len(), 1);
     }
 
     #[test]
-    fn the_first_signal_lets_the_running_cell_end_and_the_rest_is_left_for_later() {
+    fn the_first_signal_lets_the_running_cell_finish() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = folder(dir.path(), testing::plan(3), 1);
         let stop = Stop::default();
         let mut script = Script::of(vec![finished(), finished()]);
-        script.asks = Some((1, stop.clone()));
-        let mut notes = Notes::default();
+        script.stop_during = Some((1, stop.clone()));
+        let mut notes = EventLog::default();
         let stopped = Schedule::new(&mut first, BTreeMap::new(), stop)
             .run(&mut script, &mut notes)
             .unwrap();
         let expected = Stopped {
             signal: Signal::Interrupt,
-            at_once: false,
+            is_immediate: false,
             left: 1,
         };
         assert_eq!(stopped, Some(expected));
@@ -492,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_was_ended_because_the_run_stops_leaves_no_record() {
+    fn a_cell_killed_by_a_stop_has_no_record() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = folder(dir.path(), testing::plan(1), 1);
         let (records, notes) = run(&mut first, &mut Script::of(vec![CellResult::Stopped]));
@@ -506,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_are_attempts_of_their_own_and_end_with_the_first_result() {
+    fn retries_are_separate_attempts_until_a_final_status() {
         let dir = tempfile::tempdir().unwrap();
         let mut first = folder(dir.path(), testing::plan(3), 1);
         first.settings.policy.retries = 2;
@@ -543,10 +547,10 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_is_guessed_from_the_cells_that_are_done() {
-        assert_eq!(time_left(Duration::from_secs(30), 0, 4), None);
+    fn the_remaining_time_is_estimated_from_completed_cells() {
+        assert_eq!(remaining_time(Duration::from_secs(30), 0, 4), None);
         assert_eq!(
-            time_left(Duration::from_secs(30), 3, 4),
+            remaining_time(Duration::from_secs(30), 3, 4),
             Some(Duration::from_secs(10))
         );
     }

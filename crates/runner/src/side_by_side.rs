@@ -17,7 +17,7 @@ use crate::{
 const MEMORY_PER_PROCESS: u64 = 2 << 30;
 
 /// Runs a worker for each request, in parallel on the available cores. Returns the results in the order of the
-/// requests.
+/// requests. `what` is the name of the step in progress events.
 ///
 /// # Errors
 /// A worker cannot be started, or the run is stopped.
@@ -39,7 +39,7 @@ pub(crate) fn run_side_by_side(
             scope.spawn(move || {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(request) = requests.get(index).filter(|_| stop.asked().is_none()) else {
+                    let Some(request) = requests.get(index).filter(|_| stop.signal().is_none()) else {
                         return;
                     };
                     let ended = workers.run(request, limit, &mut |_| ());
@@ -51,7 +51,7 @@ pub(crate) fn run_side_by_side(
         }
         drop(sender);
         let mut report = |done| {
-            progress.tell(ProgressEvent::Preparing {
+            progress.on_event(ProgressEvent::Preparing {
                 what,
                 done,
                 total,
@@ -65,7 +65,7 @@ pub(crate) fn run_side_by_side(
         }
         Ok::<(), RunError>(())
     })?;
-    match stop.asked() {
+    match stop.signal() {
         Some(signal) => Err(RunError::Stopped(signal)),
         None => Ok(all.into_iter().flatten().collect()),
     }

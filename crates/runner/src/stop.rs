@@ -8,7 +8,7 @@ use std::{
 
 /// Polling interval for the exit of a program.
 #[cfg(unix)]
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Signal that requests a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,18 +26,19 @@ pub struct Stop(Arc<Mutex<StopRequest>>);
 #[derive(Debug, Default)]
 struct StopRequest {
     first: Option<Signal>,
-    again: bool,
-    /// True if signals end the program immediately, because there is nothing to stop first.
+    /// True if there was a second signal.
+    second: bool,
+    /// True if signals end the program immediately.
     default_action: bool,
 }
 
-/// Returns the error of a thread that could not be started.
-fn no_thread(error: std::io::Error) -> std::io::Error {
+/// Adds a message to the error of a thread that could not be started.
+fn thread_error(error: std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("cannot start a thread: {error}"))
 }
 
 impl Stop {
-    /// Requests a stop on SIGINT and SIGTERM from now on, where the system has them.
+    /// Installs handlers of SIGINT and SIGTERM that request a stop (Unix only).
     ///
     /// # Errors
     /// The system rejects the handler or cannot start a thread.
@@ -54,22 +55,22 @@ impl Stop {
                         // If this fails, the signal has no effect.
                         let _ = signal_hook::low_level::emulate_default_handler(number);
                     }
-                    handler.ask(if number == SIGINT {
+                    handler.request(if number == SIGINT {
                         Signal::Interrupt
                     } else {
                         Signal::Terminate
                     });
                 }
             });
-            started.map_err(no_thread)?;
+            started.map_err(thread_error)?;
         }
         Ok(stop)
     }
 
     /// Requests a stop.
-    pub fn ask(&self, signal: Signal) {
+    pub fn request(&self, signal: Signal) {
         let mut state = self.state();
-        state.again |= state.first.is_some();
+        state.second |= state.first.is_some();
         state.first.get_or_insert(signal);
     }
 
@@ -82,7 +83,7 @@ impl Stop {
     }
 
     /// Restores the default action of signals, which is to end the program.
-    pub fn give_up(&self) {
+    pub fn restore_default_signals(&self) {
         self.state().default_action = true;
     }
 
@@ -92,10 +93,10 @@ impl Stop {
     /// # Errors
     /// The command cannot be started.
     #[cfg(unix)]
-    pub fn attend(&self, command: &mut Command) -> std::io::Result<ExitStatus> {
+    pub fn run_command(&self, command: &mut Command) -> std::io::Result<ExitStatus> {
         use std::os::unix::process::CommandExt as _;
 
-        use rustix::process::{Pid, Signal as Sent, kill_process_group};
+        use rustix::process::{Pid, Signal as OsSignal, kill_process_group};
         let mut child = command.process_group(0).spawn()?;
         let mut terminated = false;
         loop {
@@ -103,24 +104,24 @@ impl Stop {
                 return Ok(status);
             }
             // An error means that the processes have already exited.
-            if self.at_once() {
-                let _ = kill_process_group(Pid::from_child(&child), Sent::KILL);
-            } else if self.asked().is_some() && !terminated {
-                let _ = kill_process_group(Pid::from_child(&child), Sent::TERM);
+            if self.is_immediate() {
+                let _ = kill_process_group(Pid::from_child(&child), OsSignal::KILL);
+            } else if self.signal().is_some() && !terminated {
+                let _ = kill_process_group(Pid::from_child(&child), OsSignal::TERM);
                 terminated = true;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Returns the first signal, if there was one.
-    pub fn asked(&self) -> Option<Signal> {
+    pub fn signal(&self) -> Option<Signal> {
         self.state().first
     }
 
-    /// Returns true after a second signal.
-    pub fn at_once(&self) -> bool {
-        self.state().again
+    /// Returns true after a second signal: the running cell is killed.
+    pub fn is_immediate(&self) -> bool {
+        self.state().second
     }
 
     fn state(&self) -> MutexGuard<'_, StopRequest> {
@@ -133,12 +134,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_signal_counts_and_the_second_is_urgent() {
+    fn a_second_signal_requests_an_immediate_stop() {
         let stop = Stop::default();
-        assert_eq!((stop.asked(), stop.at_once()), (None, false));
-        stop.ask(Signal::Terminate);
-        assert_eq!((stop.asked(), stop.at_once()), (Some(Signal::Terminate), false));
-        stop.ask(Signal::Interrupt);
-        assert_eq!((stop.asked(), stop.at_once()), (Some(Signal::Terminate), true));
+        assert_eq!((stop.signal(), stop.is_immediate()), (None, false));
+        stop.request(Signal::Terminate);
+        assert_eq!(
+            (stop.signal(), stop.is_immediate()),
+            (Some(Signal::Terminate), false)
+        );
+        stop.request(Signal::Interrupt);
+        assert_eq!(
+            (stop.signal(), stop.is_immediate()),
+            (Some(Signal::Terminate), true)
+        );
     }
 }

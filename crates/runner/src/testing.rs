@@ -14,7 +14,7 @@ use crate::{
     Stop, fingerprint, progress::ProgressUpdate,
 };
 
-/// Returns a plan with kernel cells of sizes 64, 128, … None is skipped.
+/// Returns a plan with kernel cells of sizes 64, 128, …, which are not skipped.
 pub(crate) fn plan(cells: u64) -> Plan {
     let suite = SuiteInfo {
         name: "tiny".into(),
@@ -79,7 +79,7 @@ pub(crate) fn environment() -> Environment {
     }
 }
 
-/// Returns a record of the first cell of the plan.
+/// Returns a record of the first cell of [`plan`].
 pub(crate) fn record(status: Status, attempt: u32) -> Record {
     let cell = cell(64);
     Record {
@@ -109,19 +109,20 @@ pub(crate) fn records(folder: &Path) -> Vec<Record> {
 
 /// Executor that returns scripted results in order and stores the requests.
 pub(crate) struct Script {
-    pub(crate) ends: Vec<CellResult>,
-    pub(crate) given: Vec<Request>,
+    /// Results in reverse order.
+    pub(crate) results: Vec<CellResult>,
+    pub(crate) requests: Vec<Request>,
     /// Index of the cell during which a stop is requested.
-    pub(crate) asks: Option<(usize, Stop)>,
+    pub(crate) stop_during: Option<(usize, Stop)>,
 }
 
 impl Script {
-    pub(crate) fn of(mut ends: Vec<CellResult>) -> Self {
-        ends.reverse();
+    pub(crate) fn of(mut results: Vec<CellResult>) -> Self {
+        results.reverse();
         Self {
-            ends,
-            given: vec![],
-            asks: None,
+            results,
+            requests: vec![],
+            stop_during: None,
         }
     }
 }
@@ -149,12 +150,18 @@ impl Executor for Script {
         _timeout: Duration,
         _on_progress: &mut dyn FnMut(Option<ProgressUpdate>),
     ) -> Result<(CellResult, Vec<u8>), RunError> {
-        if let Some((_, stop)) = self.asks.as_ref().filter(|(when, _)| *when == self.given.len()) {
-            stop.ask(Signal::Interrupt);
+        if let Some((_, stop)) = self
+            .stop_during
+            .as_ref()
+            .filter(|(cell, _)| *cell == self.requests.len())
+        {
+            stop.request(Signal::Interrupt);
         }
-        self.given.push(request.clone());
+        self.requests.push(request.clone());
         Ok((
-            self.ends.pop().expect("the script has a result for every cell"),
+            self.results
+                .pop()
+                .expect("the script has a result for every cell"),
             b"noise\n".to_vec(),
         ))
     }
@@ -162,10 +169,10 @@ impl Executor for Script {
 
 /// Progress that stores a short text for each event.
 #[derive(Default)]
-pub(crate) struct Notes(pub(crate) Vec<String>);
+pub(crate) struct EventLog(pub(crate) Vec<String>);
 
-impl Progress for Notes {
-    fn tell(&mut self, event: ProgressEvent<'_>) {
+impl Progress for EventLog {
+    fn on_event(&mut self, event: ProgressEvent<'_>) {
         self.0.push(match event {
             ProgressEvent::Started { total, .. } => format!("start {total}"),
             ProgressEvent::Preparing { what, done, .. } => format!("{what} {done}"),

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use crate::section::{Node, Section, integer};
 
 /// Separator of the names of axes that are swept together: `"batch+accumulate" = [[32, 1], [8, 4]]`.
-pub(crate) const TOGETHER: char = '+';
+pub(crate) const AXIS_SEPARATOR: char = '+';
 
 /// Axes that change together. Most sweeps have a single axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,45 +24,45 @@ impl Sweep {
     pub(crate) fn new(axes: Vec<Axis>, rows: Vec<Vec<AxisValue>>) -> Self {
         Self {
             axes,
-            rows: distinct(rows.into_iter()),
+            rows: remove_duplicates(rows.into_iter()),
         }
     }
 
     /// Creates a sweep over one axis. Repeated values are kept once.
     #[cfg(test)]
-    pub(crate) fn of(axis: Axis, values: Vec<AxisValue>) -> Self {
+    pub(crate) fn single(axis: Axis, values: Vec<AxisValue>) -> Self {
         Self::new(vec![axis], values.into_iter().map(|value| vec![value]).collect())
     }
 
     /// Returns the names of the axes in the notation of suite files.
     pub(crate) fn names(&self) -> String {
         let names: Vec<&str> = self.axes.iter().map(|axis| axis.name()).collect();
-        names.join(&TOGETHER.to_string())
+        names.join(&AXIS_SEPARATOR.to_string())
     }
 
-    /// Projects the sweep to the wanted axes and removes duplicate rows. Returns `None` if no axis is left.
-    pub(crate) fn only(&self, wanted: impl Fn(Axis) -> bool) -> Option<Self> {
+    /// Returns the sweep with only the wanted axes and without duplicate rows. Returns `None` if no axis is left.
+    pub(crate) fn project(&self, wanted: impl Fn(Axis) -> bool) -> Option<Self> {
         let kept: Vec<usize> = (0..self.axes.len())
             .filter(|&column| wanted(self.axes[column]))
             .collect();
         if kept.is_empty() {
             return None;
         }
-        let project = |row: &Vec<AxisValue>| kept.iter().map(|&column| row[column].clone()).collect();
+        let project_row = |row: &Vec<AxisValue>| kept.iter().map(|&column| row[column].clone()).collect();
         Some(Self {
             axes: kept.iter().map(|&column| self.axes[column]).collect(),
-            rows: distinct(self.rows.iter().map(project)),
+            rows: remove_duplicates(self.rows.iter().map(project_row)),
         })
     }
 }
 
-fn distinct(rows: impl Iterator<Item = Vec<AxisValue>>) -> Vec<Vec<AxisValue>> {
+fn remove_duplicates(rows: impl Iterator<Item = Vec<AxisValue>>) -> Vec<Vec<AxisValue>> {
     let mut seen = HashSet::new();
-    rows.filter(|row| seen.insert(text(row))).collect()
+    rows.filter(|row| seen.insert(row_key(row))).collect()
 }
 
 /// Returns a key that identifies a row in its sweep. All values of an axis have the same type, so different values have different texts.
-fn text(row: &[AxisValue]) -> Vec<String> {
+fn row_key(row: &[AxisValue]) -> Vec<String> {
     row.iter().map(ToString::to_string).collect()
 }
 
@@ -70,28 +70,28 @@ fn text(row: &[AxisValue]) -> Vec<String> {
 pub(crate) fn applicable(sweeps: &[Sweep], workload: &Workload) -> Vec<Sweep> {
     sweeps
         .iter()
-        .filter_map(|sweep| sweep.only(|axis| workload.concerns(axis)))
+        .filter_map(|sweep| sweep.project(|axis| workload.uses(axis)))
         .collect()
 }
 
-/// Inserts `replacement` at the first sweep that shares an axis with it, or at the end. The other axes of a partly replaced sweep keep
-/// their distinct values.
+/// Replaces the sweeps over the axes of `replacement`. Inserts it in place of the first of them, or else at the end. If a sweep has further
+/// axes, these keep their distinct values.
 pub(crate) fn replace(sweeps: &mut Vec<Sweep>, replacement: Sweep) {
-    let taken = |axis: Axis| replacement.axes.contains(&axis);
-    let place = sweeps
+    let is_replaced = |axis: Axis| replacement.axes.contains(&axis);
+    let position = sweeps
         .iter()
-        .position(|sweep| sweep.axes.iter().any(|&axis| taken(axis)));
-    let mut kept = vec![];
+        .position(|sweep| sweep.axes.iter().any(|&axis| is_replaced(axis)));
+    let mut result = vec![];
     for (index, sweep) in sweeps.iter().enumerate() {
-        if Some(index) == place {
-            kept.push(replacement.clone());
+        if Some(index) == position {
+            result.push(replacement.clone());
         }
-        kept.extend(sweep.only(|axis| !taken(axis)));
+        result.extend(sweep.project(|axis| !is_replaced(axis)));
     }
-    if place.is_none() {
-        kept.push(replacement);
+    if position.is_none() {
+        result.push(replacement);
     }
-    *sweeps = kept;
+    *sweeps = result;
 }
 
 /// Reads a table of axes, in the order of the file.
@@ -99,8 +99,8 @@ pub(crate) fn read(section: &Section<'_>) -> Vec<Sweep> {
     let mut sweeps: Vec<Sweep> = vec![];
     for (key, span, node) in section.entries() {
         let axes: Option<Vec<Axis>> = key
-            .split(TOGETHER)
-            .map(|name| section.parsed(&span, name.trim()))
+            .split(AXIS_SEPARATOR)
+            .map(|name| section.parse_name(&span, name.trim()))
             .collect();
         let Some(axes) = axes else { continue };
         let earlier = |axis: &&Axis| sweeps.iter().any(|sweep| sweep.axes.contains(axis));
@@ -120,22 +120,22 @@ pub(crate) fn read(section: &Section<'_>) -> Vec<Sweep> {
     sweeps
 }
 
-/// Reports axes that apply to none of the tasks.
+/// Reports axes that do not apply to any of the tasks.
 pub(crate) fn check_applicable(section: &Section<'_>, tasks: &[TaskKind]) {
     for (key, span, _) in section.entries() {
         for axis in key
-            .split(TOGETHER)
+            .split(AXIS_SEPARATOR)
             .filter_map(|name| name.trim().parse::<Axis>().ok())
         {
             if !tasks.is_empty() && !tasks.iter().any(|task| axis.applies_to(*task)) {
-                section.sink.error(&span, inapplicable(axis, tasks));
+                section.sink.error(&span, inapplicable_message(axis, tasks));
             }
         }
     }
 }
 
-/// Returns the message that an axis applies to none of the tasks.
-pub(crate) fn inapplicable(axis: Axis, tasks: &[TaskKind]) -> String {
+/// Returns the error message for an axis that does not apply to any of the tasks.
+pub(crate) fn inapplicable_message(axis: Axis, tasks: &[TaskKind]) -> String {
     let names = |keep: &dyn Fn(&TaskKind) -> bool| {
         let kept: Vec<&str> = TaskKind::ALL
             .iter()
@@ -144,9 +144,9 @@ pub(crate) fn inapplicable(axis: Axis, tasks: &[TaskKind]) -> String {
             .collect();
         kept.join("`, `")
     };
-    let given = names(&|task| tasks.contains(task));
-    let wanted = names(&|task| axis.applies_to(*task));
-    format!("axis `{axis}` does not apply to task `{given}`\n  hint: it applies to `{wanted}`")
+    let suite_tasks = names(&|task| tasks.contains(task));
+    let axis_tasks = names(&|task| axis.applies_to(*task));
+    format!("axis `{axis}` does not apply to task `{suite_tasks}`\n  hint: it applies to `{axis_tasks}`")
 }
 
 fn rows(section: &Section<'_>, key: &str, axes: &[Axis], node: &Node<'_>) -> Option<Vec<Vec<AxisValue>>> {
@@ -169,7 +169,7 @@ fn rows(section: &Section<'_>, key: &str, axes: &[Axis], node: &Node<'_>) -> Opt
     let mut valid = true;
     for item in items {
         match row(section, key, axes, item) {
-            Some(row) if !seen.insert(text(&row)) => {
+            Some(row) if !seen.insert(row_key(&row)) => {
                 let given = sink.snippet(&item.span());
                 sink.error(
                     &item.span(),
@@ -242,12 +242,15 @@ mod tests {
 
     use super::*;
 
-    fn whole(values: &[u64]) -> Vec<AxisValue> {
+    fn integers(values: &[u64]) -> Vec<AxisValue> {
         values.iter().copied().map(AxisValue::Integer).collect()
     }
 
     fn pairs() -> Sweep {
-        let rows = [[32, 1], [8, 4], [8, 1]].iter().map(|pair| whole(pair)).collect();
+        let rows = [[32, 1], [8, 4], [8, 1]]
+            .iter()
+            .map(|pair| integers(pair))
+            .collect();
         Sweep {
             axes: vec![Axis::Batch, Axis::Accumulate],
             rows,
@@ -255,30 +258,30 @@ mod tests {
     }
 
     #[test]
-    fn replacing_a_whole_sweep_keeps_its_place() {
-        let seed = Sweep::of(Axis::Seed, whole(&[1]));
-        let mut sweeps = vec![Sweep::of(Axis::Batch, whole(&[1, 2])), seed.clone()];
+    fn replacement_takes_the_position_of_the_sweep() {
+        let seed = Sweep::single(Axis::Seed, integers(&[1]));
+        let mut sweeps = vec![Sweep::single(Axis::Batch, integers(&[1, 2])), seed.clone()];
         replace(&mut sweeps, pairs());
         assert_eq!(sweeps, [pairs(), seed]);
     }
 
     #[test]
-    fn replacing_one_of_two_axes_keeps_the_distinct_values_of_the_other() {
+    fn replacing_one_axis_keeps_the_values_of_the_other() {
         let mut sweeps = vec![pairs()];
-        replace(&mut sweeps, Sweep::of(Axis::Batch, whole(&[2])));
-        let kept = Sweep::of(Axis::Accumulate, whole(&[1, 4]));
-        assert_eq!(sweeps, [Sweep::of(Axis::Batch, whole(&[2])), kept]);
+        replace(&mut sweeps, Sweep::single(Axis::Batch, integers(&[2])));
+        let kept = Sweep::single(Axis::Accumulate, integers(&[1, 4]));
+        assert_eq!(sweeps, [Sweep::single(Axis::Batch, integers(&[2])), kept]);
     }
 
     #[test]
-    fn an_axis_that_was_not_swept_is_added_at_the_end() {
+    fn new_axis_is_appended() {
         let mut sweeps = vec![pairs()];
-        replace(&mut sweeps, Sweep::of(Axis::Seed, whole(&[1, 1, 2])));
-        assert_eq!(sweeps, [pairs(), Sweep::of(Axis::Seed, whole(&[1, 2]))]);
+        replace(&mut sweeps, Sweep::single(Axis::Seed, integers(&[1, 1, 2])));
+        assert_eq!(sweeps, [pairs(), Sweep::single(Axis::Seed, integers(&[1, 2]))]);
     }
 
     #[test]
-    fn a_workload_gets_only_the_axes_that_concern_it() {
+    fn inapplicable_axes_are_removed() {
         let kernel = |kernel| Workload {
             name: "w".into(),
             task: Task::Kernel(KernelTask {
@@ -298,7 +301,7 @@ mod tests {
             ..MatmulShape::SQUARE
         };
         assert_eq!(applicable(&[pairs()], &square), []);
-        let sizes = Sweep::of(Axis::Size, whole(&[64, 128]));
+        let sizes = Sweep::single(Axis::Size, integers(&[64, 128]));
         assert_eq!(
             applicable(std::slice::from_ref(&sizes), &square),
             std::slice::from_ref(&sizes)

@@ -17,19 +17,19 @@ use crate::{
 const PEAK_MEMORY: &str = "peak_memory";
 
 /// Keys of the three kinds of claims.
-const WAYS: [&Key; 3] = [&by_ratio::RATIO, &by_difference::DIFFERENCE, &by_status::STATUS];
+const CLAIM_KINDS: [&Key; 3] = [&by_ratio::RATIO, &by_difference::DIFFERENCE, &by_status::STATUS];
 
 /// Reads all claims of a suite. An invalid claim is reported and skipped.
 pub(crate) fn read(root: &Section<'_>, workloads: &[Workload], tasks: &[TaskKind]) -> Vec<Claim> {
     let tables = root.tables(&suite::CLAIM, "`[[claim]]`");
     let read: Vec<_> = tables
         .iter()
-        .map(|section| one(section, workloads, tasks))
+        .map(|section| read_claim(section, workloads, tasks))
         .collect();
     read.into_iter().flatten().collect()
 }
 
-fn one(section: &Section<'_>, workloads: &[Workload], tasks: &[TaskKind]) -> Option<Claim> {
+fn read_claim(section: &Section<'_>, workloads: &[Workload], tasks: &[TaskKind]) -> Option<Claim> {
     let says = section.text(&claim::SAYS);
     let source = section
         .table(&claim::SOURCE, "`source`")
@@ -38,8 +38,8 @@ fn one(section: &Section<'_>, workloads: &[Workload], tasks: &[TaskKind]) -> Opt
     if let Some(given) = &workload {
         check_workload(section, given, workloads);
     }
-    let of = setting(section, &claim::OF, tasks);
-    let claimed = claimed(section, of.as_ref(), tasks);
+    let of = read_setting(section, &claim::OF, tasks);
+    let claimed = read_claimed(section, of.as_ref(), tasks);
     Some(Claim {
         says: says?,
         source: source?,
@@ -50,7 +50,7 @@ fn one(section: &Section<'_>, workloads: &[Workload], tasks: &[TaskKind]) -> Opt
 }
 
 fn read_source(table: &Section<'_>) -> Option<ClaimSource> {
-    table.only(&[source::KEYS]);
+    table.reject_unknown_keys(&[source::KEYS]);
     let (title, url) = (table.text(&source::TITLE), table.text(&source::URL));
     let hardware = table.text(&source::HARDWARE);
     if let Some(given) = url
@@ -88,12 +88,12 @@ fn check_workload(section: &Section<'_>, given: &str, workloads: &[Workload]) {
 }
 
 /// Reads the axis values of a setting; there must be at least one.
-fn setting(section: &Section<'_>, key: &Key, tasks: &[TaskKind]) -> Option<BTreeMap<Axis, AxisValue>> {
+fn read_setting(section: &Section<'_>, key: &Key, tasks: &[TaskKind]) -> Option<BTreeMap<Axis, AxisValue>> {
     let table = section.table(key, format!("`{}`", key.name))?;
     axes::check_applicable(&table, tasks);
     let mut values = BTreeMap::new();
     for (name, span, node) in table.entries() {
-        match table.parsed::<Axis>(&span, name) {
+        match table.parse_name::<Axis>(&span, name) {
             Some(Axis::Seed) => section.sink.error(
                 &span,
                 "a claim cannot depend on `seed`; it is tested over all seeds",
@@ -114,21 +114,21 @@ fn setting(section: &Section<'_>, key: &Key, tasks: &[TaskKind]) -> Option<BTree
     Some(values)
 }
 
-fn claimed(
+fn read_claimed(
     section: &Section<'_>,
     of: Option<&BTreeMap<Axis, AxisValue>>,
     tasks: &[TaskKind],
 ) -> Option<Claimed> {
-    let given: Vec<&Key> = WAYS.into_iter().filter(|way| section.has(way)).collect();
-    let [way] = given.as_slice() else {
-        let (problem, hint) = match given.is_empty() {
+    let kinds: Vec<&Key> = CLAIM_KINDS.into_iter().filter(|kind| section.has(kind)).collect();
+    let [kind] = kinds.as_slice() else {
+        let (problem, hint) = match kinds.is_empty() {
             true => ("is empty", "add `ratio`, `difference` or `status`"),
             false => (
                 "has more than one of `ratio`, `difference` and `status`",
                 "split it into several claims",
             ),
         };
-        section.only(&[
+        section.reject_unknown_keys(&[
             claim::KEYS,
             compared::KEYS,
             by_ratio::KEYS,
@@ -141,12 +141,12 @@ fn claimed(
         );
         return None;
     };
-    if way.name == by_status::STATUS.name {
-        section.only(&[claim::KEYS, by_status::KEYS]);
+    if kind.name == by_status::STATUS.name {
+        section.reject_unknown_keys(&[claim::KEYS, by_status::KEYS]);
         return statuses(section).map(Claimed::Status);
     }
-    let is_ratio = way.name == by_ratio::RATIO.name;
-    section.only(&[
+    let is_ratio = kind.name == by_ratio::RATIO.name;
+    section.reject_unknown_keys(&[
         claim::KEYS,
         compared::KEYS,
         if is_ratio {
@@ -155,7 +155,7 @@ fn claimed(
             by_difference::KEYS
         },
     ]);
-    let against = setting(section, &compared::AGAINST, tasks);
+    let against = read_setting(section, &compared::AGAINST, tasks);
     if against.is_some() && against.as_ref() == of {
         section.report_at(
             &compared::AGAINST,
@@ -164,11 +164,11 @@ fn claimed(
     }
     let metrics = metrics(section, is_ratio);
     let within = if is_ratio {
-        bounds(section, way, ratio::KEYS, &ratio::ABOVE, &ratio::BELOW)
+        bounds(section, kind, ratio::KEYS, &ratio::ABOVE, &ratio::BELOW)
     } else {
         bounds(
             section,
-            way,
+            kind,
             difference::KEYS,
             &difference::ABOVE,
             &difference::BELOW,
@@ -199,7 +199,7 @@ fn statuses(section: &Section<'_>) -> Option<Vec<Status>> {
     Some(statuses)
 }
 
-/// Resolves the name of a metric. Learned metrics are compared by difference, all others by ratio.
+/// Reads the compared metrics. Accuracies, losses and the perplexity must be compared by difference, all other metrics by ratio.
 fn metrics(section: &Section<'_>, is_ratio: bool) -> Option<Vec<MetricName>> {
     let (span, given) = section.metric(&compared::METRIC)?;
     if given == PEAK_MEMORY && is_ratio {
@@ -207,7 +207,7 @@ fn metrics(section: &Section<'_>, is_ratio: bool) -> Option<Vec<MetricName>> {
     }
     let metric = match given.as_str() {
         PEAK_MEMORY => MetricName::PEAK_MEMORY[0],
-        name => section.parsed::<MetricName>(&span, name)?,
+        name => section.parse_name::<MetricName>(&span, name)?,
     };
     if metric.is_learned() == is_ratio {
         let (wanted, other) = match is_ratio {
@@ -222,27 +222,27 @@ fn metrics(section: &Section<'_>, is_ratio: bool) -> Option<Vec<MetricName>> {
     Some(vec![metric])
 }
 
-fn bounds(section: &Section<'_>, way: &Key, known: &[Key], above: &Key, below: &Key) -> Option<Bounds> {
-    let table = section.table(way, format!("`{}`", way.name))?;
-    table.only(&[known]);
+fn bounds(section: &Section<'_>, kind: &Key, keys: &[Key], above: &Key, below: &Key) -> Option<Bounds> {
+    let table = section.table(kind, format!("`{}`", kind.name))?;
+    table.reject_unknown_keys(&[keys]);
     let bounds = Bounds {
         above: table.number(above),
         below: table.number(below),
     };
     let problem = match (bounds.above, bounds.below) {
         (None, None) if !table.has(above) && !table.has(below) => {
-            format!("`{}` does not have bounds", way.name)
+            format!("`{}` does not have bounds", kind.name)
         }
         (Some(low), Some(high)) if low >= high => {
             format!(
                 "`above` is not less than `below` in `{}`, so no value satisfies both",
-                way.name
+                kind.name
             )
         }
         _ => return Some(bounds),
     };
     section.report_at(
-        way,
+        kind,
         format_args!("{problem}\n  hint: set `above`, `below`, or both with `above` less than `below`"),
     );
     None

@@ -47,7 +47,7 @@ impl SuiteErrors {
 pub(crate) struct Sink<'a> {
     file: &'a str,
     text: &'a str,
-    // A set, because the parser reads the file once per profile and finds most errors three times.
+    // A set because the parser reads the file once per profile, so most errors are found three times.
     found: RefCell<BTreeSet<(usize, String)>>,
 }
 
@@ -67,10 +67,10 @@ impl<'a> Sink<'a> {
 
     /// Returns the text at `span`, shortened for a message.
     pub(crate) fn snippet(&self, span: &Range<usize>) -> String {
-        const LONGEST: usize = 40;
+        const MAX_CHARACTERS: usize = 40;
         let whole = self.text.get(span.clone()).unwrap_or_default();
         let line = whole.lines().next().unwrap_or_default();
-        let short: String = line.chars().take(LONGEST).collect();
+        let short: String = line.chars().take(MAX_CHARACTERS).collect();
         if short.len() < whole.len() {
             short + "…"
         } else {
@@ -110,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_counts_characters_and_not_bytes() {
+    fn columns_count_characters() {
         assert_eq!(position("a\nß = b", "a\nß = ".len()), (2, 5));
         assert_eq!(position("", 0), (1, 1));
     }
 
     #[test]
-    fn the_same_finding_is_told_once_and_findings_come_in_the_order_of_the_file() {
+    fn errors_are_unique_and_in_the_order_of_the_file() {
         let sink = Sink::new("x.toml", "one\ntwo");
         for (span, message) in [(4..7, "second"), (0..3, "first"), (4..7, "second")] {
             sink.error(&span, message);

@@ -12,7 +12,7 @@ use crate::{
 
 /// Reads one expectation. Returns `None` if it is invalid or does not apply to `profile`.
 pub(crate) fn read(section: &Section<'_>, profile: Profile, tasks: &[TaskKind]) -> Option<Expectation> {
-    section.only(&[expect::KEYS]);
+    section.reject_unknown_keys(&[expect::KEYS]);
     if ![&expect::STATUS, &expect::AT_LEAST, &expect::AT_MOST]
         .iter()
         .any(|key| section.has(key))
@@ -44,7 +44,7 @@ fn matching(section: &Section<'_>, tasks: &[TaskKind]) -> BTreeMap<Axis, AxisVal
     };
     axes::check_applicable(&table, tasks);
     for (name, span, node) in table.entries() {
-        match table.parsed::<Axis>(&span, name) {
+        match table.parse_name::<Axis>(&span, name) {
             Some(Axis::Seed) => section.sink.error(
                 &span,
                 "an expectation cannot depend on `seed`; it applies to all seeds",
@@ -62,7 +62,7 @@ fn bounds(section: &Section<'_>, key: &Key) -> BTreeMap<MetricName, f64> {
         return bounds;
     };
     for (name, span, node) in table.entries() {
-        let metric = table.parsed::<MetricName>(&span, name);
+        let metric = table.parse_name::<MetricName>(&span, name);
         let bound = number(node.get_ref());
         if bound.is_none() {
             let given = section.sink.snippet(&node.span());

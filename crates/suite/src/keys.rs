@@ -45,7 +45,7 @@ impl fmt::Display for Takes {
             Self::Texts => f.write_str("a list of strings"),
             Self::Boolean => f.write_str("`true` or `false`"),
             Self::Whole(0) => f.write_str("a whole number"),
-            Self::Whole(least) => write!(f, "a whole number of {least} or more"),
+            Self::Whole(min) => write!(f, "a whole number of {min} or more"),
             Self::Positive => f.write_str("a number above 0"),
             Self::NotNegative => f.write_str("a number of 0 or more"),
             Self::Number => f.write_str("a number"),
@@ -184,7 +184,7 @@ tables! {
     /// `[workload.model_size]` of `model = "resnet"`.
     resnet = "model_size, model = \"resnet\"" {
         DEPTH: "depth", Takes::Whole(8), Absent::Value("20"), "layers with weights: 2 more than a multiple of 6";
-        WIDTH: "width", Takes::Whole(1), Absent::Value("16"), "channels of the first of three stages; each of the others has twice as many";
+        WIDTH: "width", Takes::Whole(1), Absent::Value("16"), "channels of the first of three stages; each further stage doubles them";
     }
     /// `[workload.model_size]` of `model = "bert"`.
     bert = "model_size, model = \"bert\"" {
@@ -200,7 +200,7 @@ tables! {
     /// `[workload.model_size]` of `model = "resnet-imagenet"`.
     imagenet = "model_size, model = \"resnet-imagenet\"" {
         DEPTH: "depth", Takes::Whole(18), Absent::Value("50"), "layers with weights: 18, or 50 with bottlenecks";
-        WIDTH: "width", Takes::Whole(1), Absent::Value("64"), "channels of the first of four stages; each of the others has twice as many";
+        WIDTH: "width", Takes::Whole(1), Absent::Value("64"), "channels of the first of four stages; each further stage doubles them";
         IMAGE_SIZE: "image_size", Takes::Whole(33), Absent::Value("224"), "rows and columns of an image; with 32, batch norms of the last stage would normalise a single value";
     }
     /// `[workload.model_size]` of `model = "vit"`.
@@ -425,7 +425,7 @@ mod tests {
     }
 
     /// Returns the path of a table in the example of the documentation.
-    fn path(table: &str) -> &'static [&'static str] {
+    fn path_of_table(table: &str) -> &'static [&'static str] {
         match table {
             "suite" => &[],
             "profile" => &["profile", "smoke"],
@@ -457,16 +457,16 @@ mod tests {
         }
     }
 
-    fn at<'a>(table: &'a mut Table, path: &[&str]) -> &'a mut Table {
+    fn table_at<'a>(table: &'a mut Table, path: &[&str]) -> &'a mut Table {
         let Some((first, tail)) = path.split_first() else {
             return table;
         };
         match (&mut table[*first], tail) {
-            (Value::Array(items), [index, tail @ ..]) => at(
+            (Value::Array(items), [index, tail @ ..]) => table_at(
                 items[index.parse::<usize>().unwrap()].as_table_mut().unwrap(),
                 tail,
             ),
-            (value, tail) => at(value.as_table_mut().unwrap(), tail),
+            (value, tail) => table_at(value.as_table_mut().unwrap(), tail),
         }
     }
 
@@ -516,16 +516,16 @@ mod tests {
     }
 
     fn metric_list() -> String {
-        let described = |metric: &MetricName| match metric.unit() {
+        let description = |metric: &MetricName| match metric.unit() {
             Unit::Ratio => format!("`{metric}`"),
             unit => format!("`{metric}` ({unit})"),
         };
-        let names: Vec<_> = MetricName::ALL.iter().map(described).collect();
+        let names: Vec<_> = MetricName::ALL.iter().map(description).collect();
         names.join(", ") + ".\n"
     }
 
     #[test]
-    fn the_documentation_has_every_key_axis_and_metric_as_the_parser_has_it() {
+    fn documentation_lists_every_key_axis_and_metric() {
         let tables = TABLES
             .iter()
             .map(|(title, keys)| (format!("<!-- keys: {title} -->"), key_table(keys)));
@@ -547,13 +547,13 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_example_is_a_suite_with_every_key() {
+    fn documented_example_has_every_key() {
         if let Err(errors) = crate::parse("example", "docs/suite-format.md", documented_example()) {
             panic!("{errors}");
         }
         let mut example: Table = documented_example().parse().unwrap();
         for (title, keys) in TABLES {
-            let table = at(&mut example, path(title));
+            let table = table_at(&mut example, path_of_table(title));
             let missing: Vec<_> = keys
                 .iter()
                 .map(|key| key.name)
@@ -564,12 +564,12 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_read_for_a_date_is_what_none_of_them_takes() {
+    fn every_key_rejects_a_date() {
         let date: Value = toml::from_str::<Table>("date = 1979-05-27").unwrap()["date"].clone();
         for (title, keys) in TABLES {
             for Key { name, .. } in *keys {
                 let mut example: Table = documented_example().parse().unwrap();
-                at(&mut example, path(title)).insert((*name).to_owned(), date.clone());
+                table_at(&mut example, path_of_table(title)).insert((*name).to_owned(), date.clone());
                 let errors = crate::parse("example", "x", &example.to_string())
                     .expect_err(name)
                     .to_string();
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_of_the_model_size_are_the_published_base_model() {
+    fn distilbert_defaults_are_the_published_size() {
         let documented: Vec<&str> = distilbert::KEYS
             .iter()
             .map(|key| match key.absent {

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! [`load`] checks a whole file before anything runs and reports all errors at once, each with its line, its column and the nearest valid
-//! names. [`plan`] computes the cells of one profile: the product of its workloads and axes. `docs/suite-format.md` describes the format;
-//! its tables are generated from this crate's list of keys.
+//! names. [`plan`] computes the cells of one profile: the Cartesian product of its workloads and axes. `docs/suite-format.md` describes the
+//! format; its tables are generated from this crate's list of keys.
 
 mod axes;
 mod claims;

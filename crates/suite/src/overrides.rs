@@ -5,35 +5,34 @@ use mantissa_core::{Axis, in_one_line};
 
 use crate::{
     PlanError,
-    axes::{Sweep, TOGETHER},
+    axes::{AXIS_SEPARATOR, Sweep},
 };
 
 /// Separator of the values of axes that are swept together.
-const WITH: char = ':';
+const VALUE_SEPARATOR: char = ':';
 
 /// Parses `axis=value,value` or `axis+axis=value:value,value:value`. A value of `keep_f32` is a list of patterns joined
 /// by `+`, or `none` for an empty list.
 ///
 /// # Errors
-/// Fails if `=` is missing, if a row does not have one value per axis, or if an axis or a value is invalid. Errors contain the nearest
-/// valid names.
+/// A missing `=`, a row that does not have one value per axis, or an invalid axis or value. Errors contain the nearest valid names.
 pub fn parse_override(text: &str) -> Result<Sweep, PlanError> {
     let Some((names, values)) = text.split_once('=') else {
-        return Err(PlanError::NotAnOverride {
+        return Err(PlanError::InvalidOverride {
             given: in_one_line(&text),
         });
     };
     let axes: Vec<Axis> = names
-        .split(TOGETHER)
+        .split(AXIS_SEPARATOR)
         .map(|name| name.trim().parse())
         .collect::<Result<_, _>>()?;
     let row = |row: &str| {
         let values: Vec<&str> = match axes.len() {
             1 => vec![row],
-            _ => row.split(WITH).collect(),
+            _ => row.split(VALUE_SEPARATOR).collect(),
         };
         if values.len() != axes.len() {
-            return Err(PlanError::NotTogether {
+            return Err(PlanError::InvalidRow {
                 names: in_one_line(&names),
                 given: in_one_line(&row),
                 wanted: vec!["value"; axes.len()].join(":"),
@@ -63,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_paragraph_whatever_was_given() {
+    fn errors_do_not_contain_blank_lines() {
         for text in [
             "accu\n\nmulate",
             "accu\n\nmulate=1",
@@ -78,8 +77,8 @@ mod tests {
     }
 
     #[test]
-    fn an_override_is_an_axis_and_its_values() {
-        let expected = Sweep::of(
+    fn override_has_an_axis_and_its_values() {
+        let expected = Sweep::single(
             Axis::Accumulate,
             vec![AxisValue::Integer(1), AxisValue::Integer(4)],
         );
@@ -90,12 +89,12 @@ mod tests {
         ];
         assert_eq!(
             parse_override("keep_f32=none,norm+head").unwrap(),
-            Sweep::of(Axis::KeepF32, patterns)
+            Sweep::single(Axis::KeepF32, patterns)
         );
     }
 
     #[test]
-    fn axes_that_change_together_have_a_value_each_in_every_row() {
+    fn joined_axes_take_one_value_each() {
         let row = |batch, accumulate| vec![AxisValue::Integer(batch), AxisValue::Integer(accumulate)];
         let expected = Sweep::new(vec![Axis::Batch, Axis::Accumulate], vec![row(32, 1), row(2, 16)]);
         assert_eq!(parse_override("batch+accumulate=32:1, 2:16").unwrap(), expected);
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_override_is_said_with_the_nearest_valid_name() {
+    fn invalid_overrides_suggest_the_nearest_name() {
         insta::assert_snapshot!(error("accumulate"), @r#"
             `accumulate` is not a valid axis override
               hint: write `axis=value,value`, e.g. `accumulate=1,4`

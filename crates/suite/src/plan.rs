@@ -1,4 +1,4 @@
-//! Planning: the product of workloads and axes as a list of cells.
+//! Planning: the Cartesian product of workloads and axes as a list of cells.
 
 mod error;
 mod options;
@@ -14,21 +14,21 @@ use mantissa_core::{
 pub use error::PlanError;
 pub use options::{PlanOptions, StartingWeights};
 
-use self::{error::MOST_CELLS, settings::Settings, skip_reason::skip_reason};
+use self::{error::MAX_CELLS, settings::Settings, skip_reason::skip_reason};
 use crate::{
     Suite,
     axes::{self, Sweep},
     suite::Resolved,
 };
 
-/// Computes the product of workloads and axes. Cells are ordered by suite, workload and axes; the last axis varies fastest. A cell that an
-/// earlier suite already contains, with the same workload name, is not planned again and belongs to the earlier suite.
+/// Computes the Cartesian product of workloads and axes. Cells are ordered by suite, workload and axes; the last axis varies fastest. A
+/// cell that an earlier suite already contains, with the same workload name, is not planned again and belongs to the earlier suite.
 ///
 /// # Errors
-/// Fails if an override or a filter matches nothing, if an axis is overridden twice, if two suites have the same name, if the weights are
-/// for another model, or if there are too many cells.
+/// An override that does not apply to any workload, a filter that does not match any cell, an axis that is overridden twice, two suites
+/// with the same name, weights for another model, or too many cells.
 pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> {
-    check(suites, options)?;
+    check_options(suites, options)?;
     let mut plan = Plan {
         profile: options.profile,
         suites: vec![],
@@ -42,7 +42,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
         } = suite.resolved(options.profile);
         let mut swept: Vec<Axis> = vec![];
         for workload in workloads {
-            let sweeps = overridden(sweeps, workload, options);
+            let sweeps = apply_overrides(sweeps, workload, options);
             for axis in sweeps.iter().flat_map(|sweep| &sweep.axes) {
                 if !swept.contains(axis) {
                     swept.push(*axis);
@@ -50,7 +50,7 @@ pub fn plan(suites: &[Suite], options: &PlanOptions) -> Result<Plan, PlanError> 
             }
             let rows = sweeps.iter().map(|sweep| sweep.rows.len() as u64);
             let cells = rows.fold(1u64, u64::saturating_mul);
-            if cells.saturating_add(plan.cells.len() as u64) > MOST_CELLS {
+            if cells.saturating_add(plan.cells.len() as u64) > MAX_CELLS {
                 return Err(PlanError::TooManyCells {
                     suite: info.name.clone(),
                     workload: workload.name.clone(),
@@ -90,13 +90,13 @@ fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Swe
         .map(|planned| &planned.cell)
         .filter(|cell| cell.workload == workload);
     let earlier: HashSet<CellId> = earlier.map(|cell| cell.id.clone()).collect();
-    let kept = |setting: &Setting| match &options.filter {
+    let matches_filter = |setting: &Setting| match &options.filter {
         Some(filter) => workload.name.contains(filter) || setting.to_string().contains(filter),
         None => true,
     };
     let mut maker = CellMaker::new(suite, workload.clone());
     for (setting, seed) in Settings::new(sweeps, &workload, options.backend) {
-        if kept(&setting) {
+        if matches_filter(&setting) {
             let cell = maker.cell(setting, seed);
             if !earlier.contains(&cell.id) {
                 let skip = skip_reason(&cell, &options.weights);
@@ -106,23 +106,23 @@ fn plan_workload(plan: &mut Plan, suite: &str, workload: Workload, sweeps: &[Swe
     }
 }
 
-fn check(suites: &[Suite], options: &PlanOptions) -> Result<(), PlanError> {
+fn check_options(suites: &[Suite], options: &PlanOptions) -> Result<(), PlanError> {
     for (index, suite) in suites.iter().enumerate() {
         if suites[..index]
             .iter()
             .any(|earlier| earlier.name() == suite.name())
         {
-            return Err(PlanError::SameName {
+            return Err(PlanError::DuplicateSuite {
                 name: suite.name().to_owned(),
             });
         }
     }
     let workloads = suites.iter().flat_map(|suite| suite.workloads(options.profile));
     let tasks: Vec<TaskKind> = workloads.map(Workload::kind).collect();
-    let mut known: Vec<Axis> = vec![];
+    let mut overridden: Vec<Axis> = vec![];
     for sweep in &options.overrides {
         if sweep.rows.is_empty() {
-            return Err(PlanError::NotAnOverride {
+            return Err(PlanError::InvalidOverride {
                 given: format!("{}=", sweep.names()),
             });
         }
@@ -130,65 +130,66 @@ fn check(suites: &[Suite], options: &PlanOptions) -> Result<(), PlanError> {
             axis.value(value.clone())?;
         }
         for &axis in &sweep.axes {
-            if known.contains(&axis) {
+            if overridden.contains(&axis) {
                 return Err(PlanError::OverriddenTwice { axis });
             }
             if !tasks.iter().any(|task| axis.applies_to(*task)) {
                 return Err(PlanError::Inapplicable { axis, tasks });
             }
-            known.push(axis);
+            overridden.push(axis);
         }
     }
     Ok(())
 }
 
-fn overridden(sweeps: &[Sweep], workload: &Workload, options: &PlanOptions) -> Vec<Sweep> {
+fn apply_overrides(sweeps: &[Sweep], workload: &Workload, options: &PlanOptions) -> Vec<Sweep> {
     let mut sweeps = axes::applicable(sweeps, workload);
     for sweep in options
         .overrides
         .iter()
-        .filter_map(|sweep| sweep.only(|axis| workload.concerns(axis)))
+        .filter_map(|sweep| sweep.project(|axis| workload.uses(axis)))
     {
         axes::replace(&mut sweeps, sweep);
     }
     sweeps
 }
 
-/// Replaces the model of a workload with the user's model, if there is one.
+/// Replaces the model of a workload with the user's model for it, if there is one.
 fn with_model(workload: &Workload, options: &PlanOptions) -> Result<Workload, PlanError> {
     let mut workload = workload.clone();
-    let own = options.models.get(&workload.name);
-    let given = own.or_else(|| options.models.get(""));
+    let model_of_workload = options.models.get(&workload.name);
+    let user_model = model_of_workload.or_else(|| options.models.get(""));
     let model = match &mut workload.task {
         Task::Train(task) => &mut task.model,
         Task::Evaluate(task) => &mut task.model,
         Task::Generate(task) => &mut task.model,
         Task::Kernel(_) => return Ok(workload),
     };
-    if let Some(given) = given {
-        if given.name() != model.name() {
-            // Random weights do not have to match the model.
-            if own.is_none() && options.weights == StartingWeights::Random {
+    if let Some(user_model) = user_model {
+        if user_model.name() != model.name() {
+            // With random weights, a model for all workloads replaces only models of the same architecture.
+            if model_of_workload.is_none() && options.weights == StartingWeights::Random {
                 return Ok(workload);
             }
-            return Err(PlanError::OtherModel {
+            return Err(PlanError::WeightsOfOtherModel {
                 wanted: model.name(),
-                given: given.name(),
+                given: user_model.name(),
                 workload: workload.name,
             });
         }
-        *model = given.clone();
+        *model = user_model.clone();
     }
     Ok(workload)
 }
 
-fn with_dataset(mut workload: Workload, given: &[DatasetKind]) -> Workload {
+/// Replaces a dataset that the user does not provide with its synthetic counterpart.
+fn with_dataset(mut workload: Workload, provided: &[DatasetKind]) -> Workload {
     let dataset = match &mut workload.task {
         Task::Train(task) => &mut task.dataset,
         Task::Evaluate(task) => &mut task.dataset,
         Task::Generate(_) | Task::Kernel(_) => return workload,
     };
-    if !given.contains(dataset) {
+    if !provided.contains(dataset) {
         *dataset = dataset.synthetic();
     }
     workload
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_axis_changes_fastest_and_each_task_gets_its_own_axes() {
+    fn last_axis_varies_fastest() {
         let plan = planned(&["precision=32-true"]);
         let batches = column(&plan, |cell| {
             (
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_combination_without_a_meaning_is_a_skipped_cell_with_its_reason() {
+    fn undefined_combinations_are_skipped_with_a_reason() {
         let plan = planned(&[]);
         assert_eq!(plan.cells.len(), 2 * 2 * 2 + 2 * 2);
         let skipped: Vec<_> = plan
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_replaces_an_axis_or_adds_one() {
+    fn override_replaces_or_adds_an_axis() {
         let plan = planned(&["precision=bf16-mixed", "seed=1,2"]);
         assert_eq!(column(&plan, |cell| cell.seed), [1, 2].repeat(6));
         assert!(
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn reviews_are_the_users_only_if_there_are_any() {
+    fn reviews_are_synthetic_unless_the_user_provides_them() {
         let dataset = |options: &PlanOptions| match &plan(&[suite("a")], options).unwrap().cells[0]
             .cell
             .workload
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn fusion_defaults_to_what_the_backend_of_the_cell_has() {
+    fn default_of_fusion_depends_on_the_backend() {
         let plan = planned(&["backend=flex,cuda"]);
         assert!(
             plan.cells
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_two_suites_ask_for_stays_with_the_first() {
+    fn duplicate_cells_belong_to_the_first_suite() {
         let plan = plan(&[suite("a"), suite("b")], &options(&[])).unwrap();
         assert_eq!(plan.cells.len(), planned(&[]).cells.len());
         assert!(plan.cells.iter().all(|planned| planned.cell.suite == "a"));
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn f64_is_planned_on_a_gpu_fused_or_not() {
+    fn f64_is_planned_on_a_gpu_with_and_without_fusion() {
         let plan = planned(&[
             "backend=cuda",
             "fusion=on,off",
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_keeps_the_cells_whose_name_or_setting_contains_it() {
+    fn filter_matches_workload_names_and_settings() {
         let cells = |filter: &str| {
             let filter = Some(filter.to_owned());
             plan(
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn overrides_that_concern_nothing_and_ambiguous_requests_are_refused() {
+    fn invalid_overrides_and_duplicate_suites_are_rejected() {
         let error = |suites: &[Suite], overrides: &[&str]| plan(suites, &options(overrides)).unwrap_err();
         insta::assert_snapshot!(error(&[suite("a")], &["batch=1", "batch=2"]), @r#"
             axis `batch` is overridden more than once

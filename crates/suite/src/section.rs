@@ -57,11 +57,11 @@ impl<'a> Section<'a> {
         entries
     }
 
-    /// Reports every key that is not in `known`.
-    pub(crate) fn only(&self, known: &[&[Key]]) {
-        let valid: Vec<&'static str> = known.iter().copied().flatten().map(|key| key.name).collect();
+    /// Reports every key that is not in one of the lists.
+    pub(crate) fn reject_unknown_keys(&self, lists: &[&[Key]]) {
+        let valid: Vec<&'static str> = lists.iter().copied().flatten().map(|key| key.name).collect();
         for (name, span, _) in self.entries() {
-            if let Err(unknown) = one_of("key", name, valid.clone()) {
+            if let Err(unknown) = find_name("key", name, valid.clone()) {
                 self.sink.error(&span, unknown);
             }
         }
@@ -81,7 +81,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reports that `key` is missing.
-    fn missing(&self, key: &Key) {
+    fn report_missing(&self, key: &Key) {
         let Key {
             name, takes, meaning, ..
         } = key;
@@ -106,7 +106,7 @@ impl<'a> Section<'a> {
             }
             (None, Absent::Value(default)) => convert(DeValue::parse(default).ok()?.get_ref()),
             (None, Absent::Error) => {
-                self.missing(key);
+                self.report_missing(key);
                 None
             }
             (None, Absent::Means(_)) => None,
@@ -145,11 +145,11 @@ impl<'a> Section<'a> {
 
     /// Returns a whole number within the bounds of its key.
     pub(crate) fn whole(&self, key: &Key) -> Option<u32> {
-        let Takes::Whole(least) = key.takes else {
+        let Takes::Whole(min) = key.takes else {
             return None;
         };
         self.read(key, |value| {
-            u32::try_from(integer(value)?).ok().filter(|n| *n >= least)
+            u32::try_from(integer(value)?).ok().filter(|n| *n >= min)
         })
     }
 
@@ -181,7 +181,7 @@ impl<'a> Section<'a> {
         let text = self.read(key, |value| value.as_str().map(str::to_owned))?;
         // A default name is always valid, so its span is never reported.
         let span = self.find(key).map_or(0..0, |node| node.span());
-        self.parsed(&span, &text)
+        self.parse_name(&span, &text)
     }
 
     /// Returns a list of names that may be absent.
@@ -192,7 +192,7 @@ impl<'a> Section<'a> {
             return None;
         };
         let parse = |item: &Node<'_>| match item.get_ref().as_str() {
-            Some(text) => self.parsed(&item.span(), text),
+            Some(text) => self.parse_name(&item.span(), text),
             None => {
                 self.report_wrong_type(key, &node.span());
                 None
@@ -202,7 +202,11 @@ impl<'a> Section<'a> {
     }
 
     /// Parses the name at `span`.
-    pub(crate) fn parsed<T: FromStr<Err = UnknownName>>(&self, span: &Range<usize>, text: &str) -> Option<T> {
+    pub(crate) fn parse_name<T: FromStr<Err = UnknownName>>(
+        &self,
+        span: &Range<usize>,
+        text: &str,
+    ) -> Option<T> {
         text.parse()
             .map_err(|unknown| self.sink.error(span, unknown))
             .ok()
@@ -215,7 +219,7 @@ impl<'a> Section<'a> {
         };
         let text = self.read(key, |value| value.as_str().map(str::to_owned))?;
         let span = self.find(key)?.span();
-        one_of(key.name, &text, names())
+        find_name(key.name, &text, names())
             .map_err(|unknown| self.sink.error(&span, unknown))
             .ok()
     }
@@ -239,7 +243,7 @@ impl<'a> Section<'a> {
             layers.insert(0, table);
         }
         if layers.is_empty() && matches!(key.absent, Absent::Error) {
-            self.missing(key);
+            self.report_missing(key);
             return None;
         }
         Some(Section {
@@ -273,7 +277,7 @@ impl<'a> Section<'a> {
     pub(crate) fn tables(&self, key: &Key, title: &str) -> Vec<Section<'a>> {
         let Some(node) = self.find(key) else {
             if matches!(key.absent, Absent::Error) {
-                self.missing(key);
+                self.report_missing(key);
             }
             return vec![];
         };
@@ -309,7 +313,7 @@ impl<'a> Section<'a> {
 }
 
 /// Returns the entry of `valid` that equals `given`, or an error with the nearest one.
-pub(crate) fn one_of(
+pub(crate) fn find_name(
     what: &'static str,
     given: &str,
     valid: Vec<&'static str>,

@@ -12,14 +12,14 @@ use crate::{
 
 /// Reads a model with its size.
 pub(crate) fn model(section: &Section<'_>) -> Option<Model> {
-    let model = sized(section)?;
-    if model.layers() > Model::MOST_LAYERS {
+    let model = read_model(section)?;
+    if model.layers() > Model::MAX_LAYERS {
         section.report_at(
             &train::MODEL_SIZE,
             format_args!(
                 "the model has {} layers, the maximum is {}",
                 model.layers(),
-                Model::MOST_LAYERS
+                Model::MAX_LAYERS
             ),
         );
         return None;
@@ -27,7 +27,7 @@ pub(crate) fn model(section: &Section<'_>) -> Option<Model> {
     Some(model)
 }
 
-fn sized(section: &Section<'_>) -> Option<Model> {
+fn read_model(section: &Section<'_>) -> Option<Model> {
     match section.listed_name(&train::MODEL)? {
         keys::DISTILBERT => distilbert_size(section).map(Model::Distilbert),
         keys::BERT => bert_size(section).map(Model::Bert),
@@ -37,21 +37,21 @@ fn sized(section: &Section<'_>) -> Option<Model> {
         keys::LLAMA => llama_size(section).map(Model::Llama),
         keys::GPT2 => gpt2_size(section).map(Model::Gpt2),
         keys::BLOOM => bloom_size(section).map(Model::Bloom),
-        keys::OWN => own(section),
+        keys::OWN => user_defined(section),
         other => unreachable!("the size of model `{other}` is not implemented"),
     }
 }
 
 /// Reads a model defined by the program, which also defines its size.
-fn own(section: &Section<'_>) -> Option<Model> {
+fn user_defined(section: &Section<'_>) -> Option<Model> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[]);
+    size.reject_unknown_keys(&[]);
     Some(Model::Own)
 }
 
 fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[distilbert::KEYS]);
+    size.reject_unknown_keys(&[distilbert::KEYS]);
     let n_layers = size.whole(&distilbert::N_LAYERS);
     let dim = size.whole(&distilbert::DIM);
     let n_heads = size.whole(&distilbert::N_HEADS);
@@ -60,7 +60,7 @@ fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
     let dropout = size.number(&distilbert::DROPOUT);
     let attention_dropout = size.number(&distilbert::ATTENTION_DROPOUT);
     let seq_classif_dropout = size.number(&distilbert::CLASSIFIER_DROPOUT);
-    let (dim, n_heads) = multiple(&size, (&distilbert::DIM, dim?), (&distilbert::N_HEADS, n_heads?))?;
+    let (dim, n_heads) = check_multiple(&size, (&distilbert::DIM, dim?), (&distilbert::N_HEADS, n_heads?))?;
     Some(DistilBertSize {
         n_layers: n_layers?,
         dim,
@@ -73,22 +73,22 @@ fn distilbert_size(section: &Section<'_>) -> Option<DistilBertSize> {
     })
 }
 
-/// Returns a width and its divisor, or reports that the width is not a multiple.
-fn multiple(
+/// Returns a size and its divisor, or reports that the size is not a multiple of the divisor.
+fn check_multiple(
     size: &Section<'_>,
     (width, n): (&keys::Key, u32),
-    (part, of): (&keys::Key, u32),
+    (part, divisor): (&keys::Key, u32),
 ) -> Option<(u32, u32)> {
-    if n.is_multiple_of(of) {
-        return Some((n, of));
+    if n.is_multiple_of(divisor) {
+        return Some((n, divisor));
     }
     size.report_at(
         width,
         format_args!(
-            "`{0}` {n} is not a multiple of `{1}` {of}\n  hint: try `{0} = {2}`",
+            "`{0}` {n} is not a multiple of `{1}` {divisor}\n  hint: try `{0} = {2}`",
             width.name,
             part.name,
-            n.checked_next_multiple_of(of).unwrap_or(n - n % of)
+            n.checked_next_multiple_of(divisor).unwrap_or(n - n % divisor)
         ),
     );
     None
@@ -96,7 +96,7 @@ fn multiple(
 
 fn bert_size(section: &Section<'_>) -> Option<BertSize> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[bert::KEYS]);
+    size.reject_unknown_keys(&[bert::KEYS]);
     let [hidden_size, heads, layers, intermediate, positions] = [
         &bert::HIDDEN_SIZE,
         &bert::HEADS,
@@ -108,7 +108,7 @@ fn bert_size(section: &Section<'_>) -> Option<BertSize> {
     let [dropout, attention_dropout, epsilon] =
         [&bert::DROPOUT, &bert::ATTENTION_DROPOUT, &bert::NORM_EPSILON].map(|key| size.number(key));
     let (hidden_size, num_attention_heads) =
-        multiple(&size, (&bert::HIDDEN_SIZE, hidden_size?), (&bert::HEADS, heads?))?;
+        check_multiple(&size, (&bert::HIDDEN_SIZE, hidden_size?), (&bert::HEADS, heads?))?;
     Some(BertSize {
         hidden_size,
         num_hidden_layers: layers?,
@@ -123,7 +123,7 @@ fn bert_size(section: &Section<'_>) -> Option<BertSize> {
 
 fn vit_size(section: &Section<'_>) -> Option<VitSize> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[vit::KEYS]);
+    size.reject_unknown_keys(&[vit::KEYS]);
     let [image_size, patch_size, hidden_size, heads, layers, intermediate] = [
         &vit::IMAGE_SIZE,
         &vit::PATCH_SIZE,
@@ -136,8 +136,8 @@ fn vit_size(section: &Section<'_>) -> Option<VitSize> {
     let [dropout, attention_dropout, epsilon] =
         [&vit::DROPOUT, &vit::ATTENTION_DROPOUT, &vit::NORM_EPSILON].map(|key| size.number(key));
     let (hidden_size, num_attention_heads) =
-        multiple(&size, (&vit::HIDDEN_SIZE, hidden_size?), (&vit::HEADS, heads?))?;
-    let (image_size, patch_size) = multiple(
+        check_multiple(&size, (&vit::HIDDEN_SIZE, hidden_size?), (&vit::HEADS, heads?))?;
+    let (image_size, patch_size) = check_multiple(
         &size,
         (&vit::IMAGE_SIZE, image_size?),
         (&vit::PATCH_SIZE, patch_size?),
@@ -157,7 +157,7 @@ fn vit_size(section: &Section<'_>) -> Option<VitSize> {
 
 fn imagenet_size(section: &Section<'_>) -> Option<ImageNetResNetSize> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[imagenet::KEYS]);
+    size.reject_unknown_keys(&[imagenet::KEYS]);
     let [depth, width, image_size] =
         [&imagenet::DEPTH, &imagenet::WIDTH, &imagenet::IMAGE_SIZE].map(|key| size.whole(key));
     let depth = depth?;
@@ -177,7 +177,7 @@ fn imagenet_size(section: &Section<'_>) -> Option<ImageNetResNetSize> {
 
 fn resnet_size(section: &Section<'_>) -> Option<ResNetSize> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[resnet::KEYS]);
+    size.reject_unknown_keys(&[resnet::KEYS]);
     let (depth, width) = (size.whole(&resnet::DEPTH)?, size.whole(&resnet::WIDTH)?);
     if depth % 6 != 2 {
         let nearest = depth - (depth - 2) % 6;
@@ -194,7 +194,7 @@ fn resnet_size(section: &Section<'_>) -> Option<ResNetSize> {
 
 fn llama_size(section: &Section<'_>) -> Option<LlamaSize> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[llama::KEYS]);
+    size.reject_unknown_keys(&[llama::KEYS]);
     let [
         vocab_size,
         hidden_size,
@@ -211,20 +211,25 @@ fn llama_size(section: &Section<'_>) -> Option<LlamaSize> {
         &llama::MAX_POSITION,
     ]
     .map(|key| size.whole(key));
-    let [shared, width] = [&llama::KEY_VALUE_HEADS, &llama::HEAD_WIDTH].map(|key| size.optional_whole(key));
+    let [key_value_heads, width] =
+        [&llama::KEY_VALUE_HEADS, &llama::HEAD_WIDTH].map(|key| size.optional_whole(key));
     let [epsilon, theta] = [&llama::NORM_EPSILON, &llama::ROPE_THETA].map(|key| size.number(key));
     let [interleaved, tied] = [&llama::ROPE_INTERLEAVED, &llama::TIED].map(|key| size.flag(key));
     let scaling = match size.has(&llama::ROPE_SCALING) {
-        true => Some(scaling(&size)?),
+        true => Some(read_rope_scaling(&size)?),
         false => None,
     };
     let (hidden_size, heads) = (hidden_size?, heads?);
-    let shared = shared?.unwrap_or(heads);
-    let (heads, shared) = multiple(&size, (&llama::HEADS, heads), (&llama::KEY_VALUE_HEADS, shared))?;
+    let key_value_heads = key_value_heads?.unwrap_or(heads);
+    let (heads, key_value_heads) = check_multiple(
+        &size,
+        (&llama::HEADS, heads),
+        (&llama::KEY_VALUE_HEADS, key_value_heads),
+    )?;
     let head_dim = match width? {
         Some(width) => width,
         None => {
-            multiple(&size, (&llama::HIDDEN_SIZE, hidden_size), (&llama::HEADS, heads))?;
+            check_multiple(&size, (&llama::HIDDEN_SIZE, hidden_size), (&llama::HEADS, heads))?;
             hidden_size / heads
         }
     };
@@ -241,7 +246,7 @@ fn llama_size(section: &Section<'_>) -> Option<LlamaSize> {
         intermediate_size: intermediate_size?,
         num_hidden_layers: layers?,
         num_attention_heads: heads,
-        num_key_value_heads: shared,
+        num_key_value_heads: key_value_heads,
         head_dim,
         max_position_embeddings: positions?,
         rms_norm_eps: epsilon?,
@@ -252,9 +257,9 @@ fn llama_size(section: &Section<'_>) -> Option<LlamaSize> {
     })
 }
 
-fn scaling(size: &Section<'_>) -> Option<RopeScaling> {
+fn read_rope_scaling(size: &Section<'_>) -> Option<RopeScaling> {
     let table = size.table(&llama::ROPE_SCALING, "`[workload.model_size.rope_scaling]`")?;
-    table.only(&[rope_scaling::KEYS]);
+    table.reject_unknown_keys(&[rope_scaling::KEYS]);
     let [factor, low, high] =
         [&rope_scaling::FACTOR, &rope_scaling::LOW, &rope_scaling::HIGH].map(|key| table.number(key));
     let original = table.whole(&rope_scaling::ORIGINAL);
@@ -276,7 +281,7 @@ fn scaling(size: &Section<'_>) -> Option<RopeScaling> {
 
 fn gpt2_size(section: &Section<'_>) -> Option<Gpt2Size> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[gpt2::KEYS]);
+    size.reject_unknown_keys(&[gpt2::KEYS]);
     let [vocab_size, n_positions, n_embd, n_layer, n_head] = [
         &gpt2::VOCABULARY,
         &gpt2::POSITIONS,
@@ -286,14 +291,14 @@ fn gpt2_size(section: &Section<'_>) -> Option<Gpt2Size> {
     ]
     .map(|key| size.whole(key));
     let n_inner = size.optional_whole(&gpt2::INNER);
-    let [epsilon, of_embeddings, of_attention, of_layers] = [
+    let [epsilon, embedding_dropout, attention_dropout, layer_dropout] = [
         &gpt2::NORM_EPSILON,
         &gpt2::EMBEDDING_DROPOUT,
         &gpt2::ATTENTION_DROPOUT,
         &gpt2::DROPOUT,
     ]
     .map(|key| size.number(key));
-    let (n_embd, n_head) = multiple(&size, (&gpt2::WIDTH, n_embd?), (&gpt2::HEADS, n_head?))?;
+    let (n_embd, n_head) = check_multiple(&size, (&gpt2::WIDTH, n_embd?), (&gpt2::HEADS, n_head?))?;
     Some(Gpt2Size {
         vocab_size: vocab_size?,
         n_positions: n_positions?,
@@ -302,15 +307,15 @@ fn gpt2_size(section: &Section<'_>) -> Option<Gpt2Size> {
         n_head,
         n_inner: n_inner?.unwrap_or(n_embd.saturating_mul(4)),
         layer_norm_epsilon: epsilon?,
-        embd_pdrop: of_embeddings?,
-        attn_pdrop: of_attention?,
-        resid_pdrop: of_layers?,
+        embd_pdrop: embedding_dropout?,
+        attn_pdrop: attention_dropout?,
+        resid_pdrop: layer_dropout?,
     })
 }
 
 fn bloom_size(section: &Section<'_>) -> Option<BloomSize> {
     let size = section.table(&train::MODEL_SIZE, "`[workload.model_size]`")?;
-    size.only(&[bloom::KEYS]);
+    size.reject_unknown_keys(&[bloom::KEYS]);
     let [vocab_size, hidden_size, n_layer, n_head] = [
         &bloom::VOCABULARY,
         &bloom::HIDDEN_SIZE,
@@ -318,9 +323,9 @@ fn bloom_size(section: &Section<'_>) -> Option<BloomSize> {
         &bloom::HEADS,
     ]
     .map(|key| size.whole(key));
-    let [epsilon, dropout, of_attention] =
+    let [epsilon, dropout, attention_dropout] =
         [&bloom::NORM_EPSILON, &bloom::DROPOUT, &bloom::ATTENTION_DROPOUT].map(|key| size.number(key));
-    let (hidden_size, n_head) = multiple(
+    let (hidden_size, n_head) = check_multiple(
         &size,
         (&bloom::HIDDEN_SIZE, hidden_size?),
         (&bloom::HEADS, n_head?),
@@ -332,6 +337,6 @@ fn bloom_size(section: &Section<'_>) -> Option<BloomSize> {
         n_head,
         layer_norm_epsilon: epsilon?,
         hidden_dropout: dropout?,
-        attention_dropout: of_attention?,
+        attention_dropout: attention_dropout?,
     })
 }

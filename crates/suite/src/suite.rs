@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mantissa_core::{LARGEST_SUITE, Profile, SuiteInfo, TaskKind, Workload, check_file_name, read_text};
+use mantissa_core::{MAX_SUITE_BYTES, Profile, SuiteInfo, TaskKind, Workload, check_file_name, read_text};
 use toml::de::DeTable;
 
 use crate::{
@@ -63,11 +63,11 @@ impl Suite {
 /// Reads and checks a suite file. The suite is named after the file's stem.
 ///
 /// # Errors
-/// Returns all errors of the file, or the reason it could not be read.
+/// All errors of the file, or the reason why it could not be read.
 pub fn load(path: &Path) -> Result<Suite, SuiteErrors> {
     let label = path.display().to_string();
     let text =
-        read_text(path, LARGEST_SUITE).map_err(|error| SuiteErrors::unreadable(label.clone(), &error))?;
+        read_text(path, MAX_SUITE_BYTES).map_err(|error| SuiteErrors::unreadable(label.clone(), &error))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     parse(&name, &label, &text)
 }
@@ -75,7 +75,7 @@ pub fn load(path: &Path) -> Result<Suite, SuiteErrors> {
 /// Validates the text of a suite. `file_label`: the name of the file in errors.
 ///
 /// # Errors
-/// Returns all errors of the text, each with its line and column. If the text is not valid TOML, only syntax errors are reported.
+/// All errors of the text, each with its line and column. If the text is not valid TOML, only syntax errors are reported.
 pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErrors> {
     let sink = Sink::new(file_label, text);
     let (table, syntax_errors) = DeTable::parse_recoverable(text);
@@ -85,12 +85,12 @@ pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErr
     if let Err(problem) = check_file_name(name) {
         sink.error(
             &(0..0),
-            format!("invalid file name, from which the suite takes its name: {problem}"),
+            format!("the suite is named after its file, but the file name is invalid: {problem}"),
         );
     }
     let suite = if syntax_errors.is_empty() {
         let root = Section::root(&sink, table.get_ref());
-        root.only(&[suite::KEYS]);
+        root.reject_unknown_keys(&[suite::KEYS]);
         let resolved: Vec<_> = Profile::ALL
             .iter()
             .map(|profile| resolve(name, &root, *profile))
@@ -105,9 +105,9 @@ pub fn parse(name: &str, file_label: &str, text: &str) -> Result<Suite, SuiteErr
     sink.finish(suite)
 }
 
-fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
-    let overrides = profile_section(root, of);
-    let timed = match &overrides {
+fn resolve(name: &str, root: &Section<'_>, profile: Profile) -> Option<Resolved> {
+    let overrides = profile_section(root, profile);
+    let timeout_minutes = match &overrides {
         Some(overrides) if overrides.has(&profile::TIMEOUT) => overrides.number(&profile::TIMEOUT),
         _ => root.number(&suite::TIMEOUT),
     };
@@ -116,11 +116,14 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
         root.report_at(&suite::WORKLOAD, "the suite does not have a workload");
     }
     let workloads: Option<Vec<Workload>> = {
-        let read: Vec<_> = tables.iter().map(|table| workload::read(table, of)).collect();
+        let read: Vec<_> = tables
+            .iter()
+            .map(|table| workload::read(table, profile))
+            .collect();
         read.into_iter().collect()
     };
     let tasks: Vec<TaskKind> = workloads.iter().flatten().map(Workload::kind).collect();
-    refuse_repeated_names(&tables, workloads.as_deref().unwrap_or_default());
+    report_duplicate_names(&tables, workloads.as_deref().unwrap_or_default());
 
     let sweeps = sweeps(root, overrides.as_ref(), &tasks);
     let expectations = root.tables(&suite::EXPECT, "`[[expect]]`");
@@ -134,14 +137,14 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
         axes: sweeps.iter().flat_map(|sweep| sweep.axes.clone()).collect(),
         expectations: expectations
             .iter()
-            .filter_map(|table| expect::read(table, of, &tasks))
+            .filter_map(|table| expect::read(table, profile, &tasks))
             .collect(),
         claims,
         title: title?,
         question: question?,
         analysis: analysis?,
         references: references?,
-        timeout_seconds: (timed? * SECONDS_PER_MINUTE).min(f64::MAX),
+        timeout_seconds: (timeout_minutes? * SECONDS_PER_MINUTE).min(f64::MAX),
     };
     Some(Resolved {
         info,
@@ -151,13 +154,13 @@ fn resolve(name: &str, root: &Section<'_>, of: Profile) -> Option<Resolved> {
 }
 
 /// Returns `[profile.<profile>]`.
-fn profile_section<'a>(root: &Section<'a>, of: Profile) -> Option<Section<'a>> {
+fn profile_section<'a>(root: &Section<'a>, profile: Profile) -> Option<Section<'a>> {
     let profiles = root.table(&suite::PROFILE, "`[profile]`")?;
     for (name, span, _) in profiles.entries() {
-        profiles.parsed::<Profile>(&span, name);
+        profiles.parse_name::<Profile>(&span, name);
     }
-    let section = profiles.named_table(of.name(), format!("`[profile.{of}]`"))?;
-    section.only(&[profile::KEYS]);
+    let section = profiles.named_table(profile.name(), format!("`[profile.{profile}]`"))?;
+    section.reject_unknown_keys(&[profile::KEYS]);
     Some(section)
 }
 
@@ -176,7 +179,7 @@ fn sweeps(root: &Section<'_>, overrides: Option<&Section<'_>>, tasks: &[TaskKind
     sweeps
 }
 
-fn refuse_repeated_names(tables: &[Section<'_>], workloads: &[Workload]) {
+fn report_duplicate_names(tables: &[Section<'_>], workloads: &[Workload]) {
     for (index, (table, workload)) in tables.iter().zip(workloads).enumerate() {
         if workloads[..index]
             .iter()

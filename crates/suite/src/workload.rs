@@ -2,7 +2,7 @@
 
 use mantissa_core::{
     AttentionShape, ConvolutionShape, DatasetKind, EvaluateTask, GenerateTask, Kernel, KernelKind,
-    KernelTask, LONGEST_NAME, MatmulShape, Model, Profile, RowsShape, Split, Task, TaskKind, TrainTask,
+    KernelTask, MAX_NAME_BYTES, MatmulShape, Model, Profile, RowsShape, Split, Task, TaskKind, TrainTask,
     Updates, Workload,
 };
 
@@ -18,11 +18,11 @@ pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
     if let Some(bytes) = name
         .as_ref()
         .map(String::len)
-        .filter(|bytes| *bytes > LONGEST_NAME)
+        .filter(|bytes| *bytes > MAX_NAME_BYTES)
     {
         base.report_at(
             &workload::NAME,
-            format!("the name has {bytes} bytes, the maximum is {LONGEST_NAME}"),
+            format!("the name has {bytes} bytes, the maximum is {MAX_NAME_BYTES}"),
         );
     }
     let task = base.name::<TaskKind>(&workload::TASK);
@@ -43,7 +43,7 @@ pub(crate) fn read(base: &Section<'_>, profile: Profile) -> Option<Workload> {
 fn profile_section<'a>(base: &Section<'a>, profile: Profile) -> Option<Section<'a>> {
     let profiles = base.table(&workload::PROFILE, "`[workload.profile]`")?;
     for (name, span, _) in profiles.entries() {
-        profiles.parsed::<Profile>(&span, name);
+        profiles.parse_name::<Profile>(&span, name);
     }
     profiles.named_table(profile.name(), format!("`[workload.profile.{profile}]`"))
 }
@@ -52,35 +52,35 @@ fn check_keys(base: &Section<'_>, overrides: Option<&Section<'_>>, task: Option<
     // The first key (`model` or `kernel`) determines which other keys are valid, so profiles cannot override it.
     let overridable = |keys: &'static [keys::Key]| keys.split_at(1).1;
     let all = [train::KEYS, evaluate::KEYS, generate::KEYS, kernel::KEYS];
-    let own: Vec<&'static [keys::Key]> = match task {
+    let task_keys: Vec<&'static [keys::Key]> = match task {
         Some(TaskKind::Train) => vec![train::KEYS],
         Some(TaskKind::Evaluate) => vec![evaluate::KEYS],
         Some(TaskKind::Generate) => vec![generate::KEYS],
         Some(TaskKind::Kernel) => vec![kernel::KEYS],
         None => all.to_vec(),
     };
-    let changeable: Vec<_> = own.iter().map(|keys| overridable(keys)).collect();
-    base.only(&[&[workload::KEYS], &own[..]].concat());
+    let overridable_keys: Vec<_> = task_keys.iter().map(|keys| overridable(keys)).collect();
+    base.reject_unknown_keys(&[&[workload::KEYS], &task_keys[..]].concat());
     if let Some(overrides) = overrides {
-        overrides.only(&changeable);
+        overrides.reject_unknown_keys(&overridable_keys);
     }
 }
 
-/// Reads a model with its size, and a compatible dataset. The names of the keys are the same for all tasks.
+/// Reads a model with its size, and a dataset that the model supports. The names of the keys are the same for all tasks.
 fn model_and_data(section: &Section<'_>) -> Option<(Model, DatasetKind)> {
     let model = size::model(section);
     let dataset = section.name::<DatasetKind>(&train::DATASET);
     let (model, dataset) = (model?, dataset?);
     if !model.takes(dataset) {
         let kinds = DatasetKind::ALL.iter();
-        let fitting = kinds.filter(|kind| model.takes(**kind));
-        let fitting: Vec<String> = fitting.map(|kind| format!("`{kind}`")).collect();
+        let supported = kinds.filter(|kind| model.takes(**kind));
+        let supported: Vec<String> = supported.map(|kind| format!("`{kind}`")).collect();
         section.report_at(
             &train::DATASET,
             format_args!(
                 "model `{}` does not support dataset `{dataset}`\n  hint: use {}",
                 model.name(),
-                fitting.join(" or ")
+                supported.join(" or ")
             ),
         );
         return None;
@@ -132,9 +132,9 @@ struct Limits {
 
 impl Limits {
     fn read(section: &Section<'_>, samples: [&keys::Key; 2], others: [&keys::Key; 2]) -> Option<Self> {
-        let [fewest, most] = samples.map(|key| section.whole(key));
+        let [min_samples, max_samples] = samples.map(|key| section.whole(key));
         let [max_seconds, max_noise] = others.map(|key| section.number(key));
-        let (min_samples, max_samples) = (fewest?, most?);
+        let (min_samples, max_samples) = (min_samples?, max_samples?);
         if min_samples > max_samples {
             section.report_at(
                 samples[0],
@@ -151,9 +151,9 @@ impl Limits {
 }
 
 fn evaluate_task(section: &Section<'_>) -> Option<EvaluateTask> {
-    let of_model = model_and_data(section);
+    let model_and_dataset = model_and_data(section);
     let test = section.optional_whole(&evaluate::TEST);
-    let (model, dataset) = of_model?;
+    let (model, dataset) = model_and_dataset?;
     Some(EvaluateTask {
         model,
         dataset,
@@ -162,8 +162,8 @@ fn evaluate_task(section: &Section<'_>) -> Option<EvaluateTask> {
 }
 
 fn train_task(section: &Section<'_>) -> Option<TrainTask> {
-    let of_model = model_and_data(section);
-    let split = split_of(section);
+    let model_and_dataset = model_and_data(section);
+    let split = read_split(section);
     let epochs = section.whole(&train::EPOCHS);
     let learning_rate = section.number(&train::LEARNING_RATE);
     let weight_decay = section.number(&train::WEIGHT_DECAY);
@@ -172,7 +172,7 @@ fn train_task(section: &Section<'_>) -> Option<TrainTask> {
     let observe_every = section.whole(&train::OBSERVE_EVERY);
     let sensitivity = section.flag(&train::SENSITIVITY);
     let updates = updates(section);
-    let (model, dataset) = of_model?;
+    let (model, dataset) = model_and_dataset?;
     Some(TrainTask {
         model,
         dataset,
@@ -201,9 +201,9 @@ fn updates(section: &Section<'_>) -> Option<Updates> {
     })
 }
 
-fn split_of(section: &Section<'_>) -> Option<Split> {
+fn read_split(section: &Section<'_>) -> Option<Split> {
     let table = section.table(&train::SPLIT, "`[workload.split]`")?;
-    table.only(&[split::KEYS]);
+    table.reject_unknown_keys(&[split::KEYS]);
     let join = table.flag(&split::JOIN);
     let train = table.optional_whole(&split::TRAIN);
     let validation = table.whole(&split::VALIDATION);
@@ -223,7 +223,7 @@ fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
     let shape = section.table(&kernel::SHAPE, "`[workload.shape]`")?;
     match kind {
         KernelKind::Matmul => {
-            shape.only(&[matmul::KEYS]);
+            shape.reject_unknown_keys(&[matmul::KEYS]);
             let batch = shape.whole(&matmul::BATCH);
             let [m, n, k] = [&matmul::M, &matmul::N, &matmul::K].map(|edge| shape.optional_whole(edge));
             Some(Kernel::Matmul(MatmulShape {
@@ -234,7 +234,7 @@ fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
             }))
         }
         KernelKind::Convolution => {
-            shape.only(&[convolution::KEYS]);
+            shape.reject_unknown_keys(&[convolution::KEYS]);
             let [batch, channels, filters] =
                 [&convolution::BATCH, &convolution::CHANNELS, &convolution::FILTERS]
                     .map(|key| shape.whole(key));
@@ -260,7 +260,7 @@ fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
             }))
         }
         KernelKind::Attention => {
-            shape.only(&[attention::KEYS]);
+            shape.reject_unknown_keys(&[attention::KEYS]);
             let [batch, heads, width] =
                 [&attention::BATCH, &attention::HEADS, &attention::WIDTH].map(|key| shape.whole(key));
             Some(Kernel::Attention(AttentionShape {
@@ -279,7 +279,7 @@ fn shape(section: &Section<'_>, kind: KernelKind) -> Option<Kernel> {
 }
 
 fn rows_shape(shape: &Section<'_>) -> Option<RowsShape> {
-    shape.only(&[rows::KEYS]);
+    shape.reject_unknown_keys(&[rows::KEYS]);
     let (rows, width) = (shape.optional_whole(&rows::ROWS), shape.whole(&rows::WIDTH));
     Some(RowsShape {
         rows: rows?,
@@ -334,7 +334,7 @@ mod tests {
     ";
 
     #[test]
-    fn absent_keys_of_the_size_mean_the_published_base_model() {
+    fn default_size_is_the_published_base_size() {
         let Task::Train(task) = workload(TRAIN, Profile::Full).unwrap().task else {
             panic!()
         };
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_overrides_single_keys_of_nested_tables() {
+    fn profile_overrides_single_keys_of_nested_tables() {
         let Task::Train(task) = workload(TRAIN, Profile::Smoke).unwrap().task else {
             panic!()
         };
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_count_that_does_not_divide_the_width_is_refused() {
+    fn head_count_must_divide_the_width() {
         let text = format!("{TRAIN}\nmodel_size = {{ dim = 100, n_heads = 12 }}");
         let error = workload(&text, Profile::Full).unwrap_err();
         assert!(
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resnet_has_whole_blocks_and_sees_images() {
+    fn resnet_depth_and_dataset_are_checked() {
         let resnet = |keys: &str| {
             let text = TRAIN.replace("'distilbert'", "'resnet'");
             let text = text.replace("profile.smoke.model_size.n_layers = 2", "");
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_has_the_shape_of_its_kind() {
+    fn shape_keys_depend_on_the_kernel() {
         let kernel = |kernel: &str, shape: &str| {
             let text = format!("name = 'w'\ntask = 'kernel'\nkernel = '{kernel}'\nshape = {{ {shape} }}");
             workload(&text, Profile::Full)
@@ -403,13 +403,13 @@ mod tests {
         let Task::Kernel(task) = kernel("matmul", "m = 64, n = 64").unwrap().task else {
             panic!()
         };
-        let sums = MatmulShape {
+        let shape = MatmulShape {
             batch: 1,
             m: Some(64),
             n: Some(64),
             k: None,
         };
-        assert_eq!(task.kernel, Kernel::Matmul(sums));
+        assert_eq!(task.kernel, Kernel::Matmul(shape));
         let Task::Kernel(task) = kernel("rms-norm", "width = 64").unwrap().task else {
             panic!()
         };
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_may_not_turn_a_workload_into_another() {
+    fn profile_cannot_override_task_or_model() {
         let error = workload(&format!("{TRAIN}\nprofile.full.task = 'kernel'"), Profile::Full).unwrap_err();
         assert!(error.contains("unknown key `task`"), "{error}");
         let error = workload(
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_another_task_is_unknown() {
+    fn key_of_another_task_is_unknown() {
         let error = workload(&format!("{TRAIN}\nmin_samples = 3"), Profile::Full).unwrap_err();
         assert!(error.contains("unknown key `min_samples`"), "{error}");
     }

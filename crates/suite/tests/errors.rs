@@ -37,12 +37,12 @@ fn errors_after(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn the_suite_that_the_other_tests_modify_is_valid() {
+fn unmodified_suite_is_valid() {
     assert_eq!(parse("x", "suites/x.toml", VALID).unwrap().name(), "x");
 }
 
 #[test]
-fn several_errors_of_one_file_are_reported_together_in_its_order() {
+fn all_errors_are_reported_in_the_order_of_the_file() {
     let text = VALID
         .replace("question", "qestion")
         .replace("\"train\"", "\"trian\"")
@@ -64,7 +64,7 @@ fn several_errors_of_one_file_are_reported_together_in_its_order() {
 }
 
 #[test]
-fn an_unknown_value_is_answered_with_the_nearest_one() {
+fn unknown_values_suggest_the_nearest_name() {
     insta::assert_snapshot!(errors_after("16-mixed", "16-mxied"), @r#"
         suites/x.toml:14:25: unknown precision `16-mxied`
           hint: did you mean `16-mixed`? valid: `64-true`, `32-true`, `16-mixed`, `bf16-mixed`, `16-true`, `bf16-true`
@@ -80,7 +80,7 @@ fn an_unknown_value_is_answered_with_the_nearest_one() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_shown_with_what_its_key_takes() {
+fn wrong_types_are_reported_with_the_expected_type() {
     insta::assert_snapshot!(errors_after("epochs = 3", "epochs = 0"), @r#"
         suites/x.toml:9:10: `epochs` takes a whole number of 1 or more, not `0`
         "#);
@@ -100,7 +100,7 @@ fn a_value_of_the_wrong_kind_is_shown_with_what_its_key_takes() {
 }
 
 #[test]
-fn a_missing_key_says_what_it_would_take() {
+fn missing_keys_are_reported_with_their_type() {
     insta::assert_snapshot!(errors_after("epochs = 3\n", ""), @r#"
         suites/x.toml:4:1: missing key `epochs` in `[[workload]]`
           hint: `epochs` is a whole number of 1 or more: passes over the training examples
@@ -112,7 +112,7 @@ fn a_missing_key_says_what_it_would_take() {
 }
 
 #[test]
-fn axes_that_contradict_each_other_are_refused() {
+fn invalid_axis_lists_are_reported() {
     insta::assert_snapshot!(errors_after("batch = [12]", "batch = [12, 12]"), @r#"
         suites/x.toml:15:14: axis `batch` has the value `12` more than once
         "#);
@@ -129,7 +129,7 @@ fn axes_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn an_axis_that_concerns_no_workload_of_the_suite_is_an_error() {
+fn inapplicable_axes_are_reported() {
     insta::assert_snapshot!(errors_after("batch = [12]", "size = [12]"), @r#"
         suites/x.toml:15:1: axis `size` does not apply to task `train`
           hint: it applies to `kernel`
@@ -137,7 +137,7 @@ fn an_axis_that_concerns_no_workload_of_the_suite_is_an_error() {
 }
 
 #[test]
-fn an_expectation_is_checked_like_the_rest() {
+fn expectations_are_validated() {
     let expect = |body: &str| errors(&format!("{VALID}[[expect]]\n{body}"));
     insta::assert_snapshot!(expect("matching = { precision = '32-true' }"), @r#"
         suites/x.toml:16:1: the expectation is empty
@@ -163,7 +163,7 @@ fn an_expectation_is_checked_like_the_rest() {
 }
 
 #[test]
-fn a_claim_is_checked_like_the_rest() {
+fn claims_are_validated() {
     let says = "says = 'it is half'\nsource = { title = 'a', url = 'https://example.org' }\n";
     let claim = |body: &str| errors(&format!("{VALID}[[claim]]\n{says}{body}"));
     insta::assert_snapshot!(errors(&format!("{VALID}[[claim]]\nsays = 3\nsource = {{ title = 'a', url = 'a' }}\nratoi = 4")), @r#"
@@ -216,7 +216,7 @@ fn a_claim_is_checked_like_the_rest() {
 }
 
 #[test]
-fn a_wrong_profile_is_an_error_even_if_it_is_not_the_one_that_runs() {
+fn all_profiles_are_validated() {
     let text = format!("{VALID}[profile.fast]\n[profile.full.axes]\nbatch = ['x']\n");
     insta::assert_snapshot!(errors(&text), @r#"
         suites/x.toml:16:10: unknown profile `fast`
@@ -230,7 +230,7 @@ fn a_wrong_profile_is_an_error_even_if_it_is_not_the_one_that_runs() {
 }
 
 #[test]
-fn a_workload_name_is_unique() {
+fn duplicate_workload_names_are_reported() {
     let workload = VALID.split("\n\n").nth(1).unwrap();
     insta::assert_snapshot!(errors(&format!("{VALID}\n{workload}\n")), @r#"
         suites/x.toml:18:8: the suite has more than one workload `reviews`
@@ -239,7 +239,7 @@ fn a_workload_name_is_unique() {
 }
 
 #[test]
-fn what_is_no_toml_is_reported_with_its_place_and_nothing_more() {
+fn toml_syntax_errors_are_reported_alone() {
     insta::assert_snapshot!(errors_after("epochs = 3", "epochs = \nepochs = 4"), @r#"
         suites/x.toml:9:10: string values must be quoted, expected literal string
         suites/x.toml:10:1: duplicate key
@@ -247,7 +247,7 @@ fn what_is_no_toml_is_reported_with_its_place_and_nothing_more() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_an_error_without_a_position() {
+fn missing_file_is_an_error_without_a_position() {
     let error = load("no/such/suite.toml".as_ref()).unwrap_err().to_string();
     assert!(
         error.starts_with("no/such/suite.toml: cannot read the file: "),

@@ -59,7 +59,7 @@ fn suite(name: &str) -> Vec<Suite> {
 }
 
 #[test]
-fn every_suite_plans_in_every_profile_and_has_prose_and_references_that_exist() {
+fn every_suite_can_be_planned_and_is_complete() {
     let suites = shipped();
     assert!(suites.len() >= 3);
     for &profile in Profile::ALL {
@@ -91,7 +91,7 @@ fn every_suite_plans_in_every_profile_and_has_prose_and_references_that_exist() 
 }
 
 #[test]
-fn the_distilbert_suite_has_the_articles_twelve_rows_and_six_skipped_cells_in_every_profile() {
+fn distilbert_suite_has_the_rows_of_the_article() {
     let article = [
         ("64-true", "highest"),
         ("32-true", "highest"),
@@ -122,7 +122,7 @@ fn the_distilbert_suite_has_the_articles_twelve_rows_and_six_skipped_cells_in_ev
 }
 
 #[test]
-fn the_full_profile_of_the_distilbert_suite_is_the_articles_recipe() {
+fn full_distilbert_suite_has_the_recipe_of_the_article() {
     let plan = planned(&suite("distilbert-imdb"), Profile::Full, Backend::Cuda);
     for cell in plan.runnable() {
         let Task::Train(task) = &cell.workload.task else {
@@ -155,7 +155,7 @@ fn the_full_profile_of_the_distilbert_suite_is_the_articles_recipe() {
 }
 
 #[test]
-fn the_accumulation_suite_holds_the_effective_batch_and_shows_accumulation_alone() {
+fn accumulation_suite_has_equal_effective_batches() {
     for &profile in Profile::ALL {
         let plan = planned(&suite("accumulation"), profile, Backend::Flex);
         let pair = |cell: &Cell| (cell.setting.batch(), cell.setting.accumulate());
@@ -176,7 +176,7 @@ fn the_accumulation_suite_holds_the_effective_batch_and_shows_accumulation_alone
 }
 
 #[test]
-fn the_matmul_suite_bounds_the_error_of_every_cell() {
+fn matmul_suite_bounds_the_error_of_every_cell() {
     for &profile in Profile::ALL {
         let plan = planned(&suite("matmul"), profile, Backend::Flex);
         assert_eq!(plan.runnable().count(), plan.cells.len());
@@ -193,7 +193,7 @@ fn the_matmul_suite_bounds_the_error_of_every_cell() {
 }
 
 #[test]
-fn a_smoke_cell_is_small_enough_for_a_laptop() {
+fn smoke_cells_are_small() {
     for cell in planned(&shipped(), Profile::Smoke, Backend::Flex).runnable() {
         match &cell.workload.task {
             Task::Kernel(task) => {

@@ -3,15 +3,15 @@
 /// Maximum number of items. When it is exceeded, every second item is dropped and the spacing doubles (2.7 minutes at
 /// 100 Hz). Values that must not depend on the spacing (peaks, sums, intervals) are computed from all items as they
 /// arrive.
-pub(crate) const MOST: usize = 1 << 14;
+pub(crate) const MAX_ITEMS: usize = 1 << 14;
 
-/// Items in order of arrival: at first all of them, later every second, fourth, … and always the last one.
+/// Items in order of arrival. As the list grows, only every second, fourth, … item is kept, and always the last one.
 #[derive(Debug, Clone)]
 pub(crate) struct Decimated<T> {
     kept: Vec<T>,
     /// The last item, if it is not in `kept`.
     tail: Option<T>,
-    /// Interval of the items that are kept; a power of two.
+    /// Every item whose index is a multiple of this number is kept; a power of two.
     stride: usize,
     seen: usize,
 }
@@ -36,7 +36,7 @@ impl<T> Decimated<T> {
             self.tail = Some(item);
         }
         self.seen += 1;
-        if self.kept.len() > MOST {
+        if self.kept.len() > MAX_ITEMS {
             let mut index = 0..;
             self.kept
                 .retain(|_| index.next().is_some_and(|i: usize| i.is_multiple_of(2)));
@@ -45,7 +45,7 @@ impl<T> Decimated<T> {
     }
 
     /// Returns the evenly spaced items.
-    pub(crate) fn even(&self) -> &[T] {
+    pub(crate) fn evenly_spaced(&self) -> &[T] {
         &self.kept
     }
 
@@ -54,9 +54,9 @@ impl<T> Decimated<T> {
         self.kept.iter().chain(&self.tail)
     }
 
-    /// Returns the neighbours of a key in a list that is sorted by key: the last item that is not above it and the
-    /// first one that is not below it.
-    pub(crate) fn around(&self, at: f64, key: impl Fn(&T) -> f64) -> (Option<&T>, Option<&T>) {
+    /// Returns the neighbours of a key in a list that is sorted by key: the last item that is not above the key, and the
+    /// first item that is not below the key. They are the same item if its key is equal.
+    pub(crate) fn neighbours(&self, at: f64, key: impl Fn(&T) -> f64) -> (Option<&T>, Option<&T>) {
         let above = self.kept.partition_point(|item| key(item) <= at);
         let below = above.checked_sub(1).and_then(|index| self.kept.get(index));
         let tail = self.tail.as_ref();
@@ -78,36 +78,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_is_thinned_evenly_and_keeps_its_last_item() {
+    fn thinning_is_even_and_keeps_the_last_item() {
         let mut list = Decimated::default();
-        (0..MOST * 3).for_each(|item| list.push(item));
-        assert!(list.even().len() <= MOST + 1);
-        assert!(list.even().windows(2).all(|pair| pair[1] - pair[0] == 4));
-        assert_eq!(list.iter().next_back(), Some(&(MOST * 3 - 1)));
+        (0..MAX_ITEMS * 3).for_each(|item| list.push(item));
+        assert!(list.evenly_spaced().len() <= MAX_ITEMS + 1);
+        assert!(list.evenly_spaced().windows(2).all(|pair| pair[1] - pair[0] == 4));
+        assert_eq!(list.iter().next_back(), Some(&(MAX_ITEMS * 3 - 1)));
     }
 
     #[test]
-    fn a_key_lies_between_its_neighbours() {
+    fn neighbours_are_the_items_around_a_key() {
         let mut list = Decimated::default();
         [1.0, 2.0, 4.0].into_iter().for_each(|item| list.push(item));
-        let around = |at| {
-            let (below, above) = list.around(at, |item| *item);
+        let neighbours = |at| {
+            let (below, above) = list.neighbours(at, |item| *item);
             (below.copied(), above.copied())
         };
-        assert_eq!(around(3.0), (Some(2.0), Some(4.0)));
-        assert_eq!(around(2.0), (Some(2.0), Some(2.0)));
-        assert_eq!(around(0.0), (None, Some(1.0)));
-        assert_eq!(around(9.0), (Some(4.0), None));
+        assert_eq!(neighbours(3.0), (Some(2.0), Some(4.0)));
+        assert_eq!(neighbours(2.0), (Some(2.0), Some(2.0)));
+        assert_eq!(neighbours(0.0), (None, Some(1.0)));
+        assert_eq!(neighbours(9.0), (Some(4.0), None));
     }
 
     #[test]
-    fn the_last_item_is_a_neighbour_even_where_it_is_not_kept() {
+    fn the_last_item_is_a_neighbour_after_thinning() {
         let mut list = Decimated::default();
-        let count = MOST * 3;
+        let count = MAX_ITEMS * 3;
         (0..count).for_each(|item| list.push(item as f64));
         let last = (count - 1) as f64;
-        assert_eq!(list.around(last + 1.0, |item| *item), (Some(&last), None));
-        assert_eq!(list.around(last - 0.5, |item| *item).1, Some(&last));
-        assert_eq!(list.around(last, |item| *item).0, Some(&last));
+        assert_eq!(list.neighbours(last + 1.0, |item| *item), (Some(&last), None));
+        assert_eq!(list.neighbours(last - 0.5, |item| *item).1, Some(&last));
+        assert_eq!(list.neighbours(last, |item| *item).0, Some(&last));
     }
 }

@@ -5,11 +5,11 @@ use std::ops::Range;
 use crate::{decimated::Decimated, spans::Spans};
 
 /// Minimum window for an energy, in seconds. The power sensors of an A100 or H100 average over 25 to 100 ms (arXiv
-/// 2312.02741), so in 2 s the two edges of the window account for at most a tenth.
+/// 2312.02741), so the two edges of a window of 2 s account for at most a tenth.
 pub const MIN_ENERGY_SECONDS: f64 = 2.0;
 
-/// Minimum window for integrating sampled power, in averaging times of the sensor. Each edge of the window is blurred
-/// by one averaging time, so both account for at most a tenth.
+/// Minimum window for integrating sampled power, as a multiple of the sensor's averaging time. Each edge of the window
+/// is blurred by one averaging time, so both edges together account for at most a tenth.
 pub const MIN_AVERAGING_TIMES: f64 = 20.0;
 
 /// Minimum share of the window that readings must cover. The rest of the window is assumed to have the same mean power.
@@ -19,7 +19,8 @@ const MIN_COVERAGE: f64 = 0.95;
 /// steady.
 const STEADY_WITHIN: f64 = 0.05;
 
-/// Maximum step of the counter as a share of its difference. The error at each edge of the window is up to one step.
+/// Maximum step of the counter as a share of its difference over the window. The error at each edge of the window is up
+/// to one step.
 const MAX_STEP_SHARE: f64 = 0.1;
 
 /// Energy of a window by two methods; each value is absent with a reason if it is not available.
@@ -69,50 +70,50 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Adds a reading. The time between two readings that are more than `hole` seconds apart is unknown.
-    pub(crate) fn push(&mut self, seconds: f64, watts: Option<f64>, joules: Option<f64>, hole: f64) {
+    /// Adds a reading. The time between two readings that are more than `max_gap` seconds apart is unknown.
+    pub(crate) fn push(&mut self, seconds: f64, watts: Option<f64>, joules: Option<f64>, max_gap: f64) {
         if let Some(watts) = watts {
-            self.power.push(seconds, watts, hole);
+            self.power.push(seconds, watts, max_gap);
         }
         if let Some(joules) = joules {
-            self.counter.push(seconds, joules, hole);
+            self.counter.push(seconds, joules, max_gap);
         }
     }
 
-    /// Sets the averaging time of the power sensor in seconds. The longest one counts.
-    pub(crate) fn averaged(&mut self, seconds: f64) {
-        let most = self
+    /// Adds an averaging time of the power sensor, in seconds. The longest one counts.
+    pub(crate) fn add_averaging_time(&mut self, seconds: f64) {
+        let longest = self
             .power
             .averaged_seconds
-            .map_or(seconds, |most| most.max(seconds));
-        self.power.averaged_seconds = Some(most);
+            .map_or(seconds, |longest| longest.max(seconds));
+        self.power.averaged_seconds = Some(longest);
     }
 
     pub(crate) fn steady_power(&self, window: &Range<f64>) -> Result<f64, String> {
-        self.power.steady(window)
+        self.power.steady_mean(window)
     }
 
     pub(crate) fn energy(&self, window: &Range<f64>) -> Energy {
-        let counter = self.counter.between(window);
+        let counter = self.counter.joules_and_step(window);
         Energy {
             seconds: window.end - window.start,
             counter_step_joules: counter.as_ref().ok().map(|(_, step)| *step),
             counter_joules: counter.map(|(joules, _)| joules),
-            integral_joules: self.power.between(window),
+            integral_joules: self.power.joules(window),
             coverage: self.power.coverage(window),
             averaged_seconds: self.power.averaged_seconds,
         }
     }
 }
 
-/// Returns the length of the window in seconds, or an error if it is too short.
-fn long_enough(window: &Range<f64>, least: f64, of: &str) -> Result<f64, String> {
+/// Returns the length of a window in seconds, or an error if the window is too short for a sensor.
+fn check_length(window: &Range<f64>, min_seconds: f64, sensor: &str) -> Result<f64, String> {
     let length = window.end - window.start;
-    if length >= least {
+    if length >= min_seconds {
         Ok(length)
     } else {
         Err(format!(
-            "{length:.2} s are too short for the {of}, which needs {least} s"
+            "{length:.2} s are too short for the {sensor}, which needs {min_seconds} s"
         ))
     }
 }
@@ -125,7 +126,7 @@ struct Power {
     averaged_seconds: Option<f64>,
 }
 
-/// Sums from the first reading on.
+/// Sums over the readings from the first one on.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     /// End of the summed time.
@@ -136,12 +137,12 @@ struct Sum {
 }
 
 impl Power {
-    fn push(&mut self, seconds: f64, watts: f64, hole: f64) {
+    fn push(&mut self, seconds: f64, watts: f64, max_gap: f64) {
         let mut sum = self.last.map_or_else(Sum::default, |(_, sum)| sum);
         if let Some((before, _)) = self.last {
             let apart = seconds - sum.seconds;
-            // Holes add nothing to the sums.
-            if apart <= hole {
+            // Gaps add nothing to the sums.
+            if apart <= max_gap {
                 sum.joules += apart * (before + watts) / 2.0;
                 sum.covered += apart;
             }
@@ -152,8 +153,8 @@ impl Power {
     }
 
     /// Returns the sums up to a time, with linear interpolation between readings.
-    fn until(&self, at: f64) -> Sum {
-        match self.sums.around(at, |sum| sum.seconds) {
+    fn sum_until(&self, at: f64) -> Sum {
+        match self.sums.neighbours(at, |sum| sum.seconds) {
             (Some(below), Some(above)) if above.seconds > below.seconds => {
                 let part = (at - below.seconds) / (above.seconds - below.seconds);
                 Sum {
@@ -170,24 +171,25 @@ impl Power {
     fn coverage(&self, window: &Range<f64>) -> f64 {
         let length = window.end - window.start;
         if length > 0.0 {
-            (self.until(window.end).covered - self.until(window.start).covered) / length
+            (self.sum_until(window.end).covered - self.sum_until(window.start).covered) / length
         } else {
             0.0
         }
     }
 
-    fn between(&self, window: &Range<f64>) -> Result<f64, String> {
+    /// Returns the energy of a window in joules.
+    fn joules(&self, window: &Range<f64>) -> Result<f64, String> {
         let averaged = self.averaged_seconds.unwrap_or(0.0);
         let watts = self.mean(window)?;
-        let length = long_enough(window, MIN_AVERAGING_TIMES * averaged, "power sensor")?;
+        let length = check_length(window, MIN_AVERAGING_TIMES * averaged, "power sensor")?;
         Ok(watts * length)
     }
 
     /// Returns the mean power in watts if it is steady. In this case, averaging in the sensor does not distort it.
-    fn steady(&self, window: &Range<f64>) -> Result<f64, String> {
+    fn steady_mean(&self, window: &Range<f64>) -> Result<f64, String> {
         let mean = self.mean(window)?;
-        let middle = self.until(f64::midpoint(window.start, window.end));
-        let (from, to) = (self.until(window.start), self.until(window.end));
+        let middle = self.sum_until(f64::midpoint(window.start, window.end));
+        let (from, to) = (self.sum_until(window.start), self.sum_until(window.end));
         let between = |a: Sum, b: Sum| (b.joules - a.joules) / (b.covered - a.covered);
         let (first, second) = (between(from, middle), between(middle, to));
         if (second - first).abs() <= STEADY_WITHIN * mean {
@@ -205,12 +207,12 @@ impl Power {
         if self.last.is_none() {
             return Err("the device does not report its power".into());
         }
-        long_enough(window, MIN_ENERGY_SECONDS, "power sensor")?;
+        check_length(window, MIN_ENERGY_SECONDS, "power sensor")?;
         let coverage = self.coverage(window);
         if coverage < MIN_COVERAGE {
             return Err(format!("readings cover {:.0} % of the time", 100.0 * coverage));
         }
-        let (from, to) = (self.until(window.start), self.until(window.end));
+        let (from, to) = (self.sum_until(window.start), self.sum_until(window.end));
         Ok((to.joules - from.joules) / (to.covered - from.covered))
     }
 }
@@ -219,36 +221,38 @@ impl Power {
 #[derive(Debug, Clone, Default)]
 struct Counter {
     readings: Decimated<(f64, f64)>,
-    /// Intervals without holes between readings.
-    known: Spans,
+    /// Time intervals without gaps between readings.
+    covered: Spans,
     /// Decreases of the counter: time, value before and value after.
-    falls: Vec<(f64, f64, f64)>,
+    decreases: Vec<(f64, f64, f64)>,
     last: Option<(f64, f64)>,
 }
 
 impl Counter {
-    fn push(&mut self, seconds: f64, joules: f64, hole: f64) {
-        let near = self.last.filter(|(then, _)| seconds - then <= hole);
-        self.known.add(near.map_or(seconds, |(then, _)| then), seconds);
+    fn push(&mut self, seconds: f64, joules: f64, max_gap: f64) {
+        let near = self.last.filter(|(then, _)| seconds - then <= max_gap);
+        self.covered.add(near.map_or(seconds, |(then, _)| then), seconds);
         if let Some((_, before)) = self.last.filter(|(_, before)| joules < *before) {
-            self.falls.push((seconds, before, joules));
+            self.decreases.push((seconds, before, joules));
         }
         self.readings.push((seconds, joules));
         self.last = Some((seconds, joules));
     }
 
-    /// Returns the difference of the counter over the window and its step, in joules.
-    fn between(&self, window: &Range<f64>) -> Result<(f64, f64), String> {
+    /// Returns the difference of the counter over the window, and the step of the counter, in joules.
+    fn joules_and_step(&self, window: &Range<f64>) -> Result<(f64, f64), String> {
         if self.last.is_none() {
             return Err("the device does not report its energy counter".into());
         }
-        let length = long_enough(window, MIN_ENERGY_SECONDS, "energy counter")?;
+        let length = check_length(window, MIN_ENERGY_SECONDS, "energy counter")?;
         // Tolerance at the edges, so that a reading that is slightly late still counts as the one at the edge.
-        let slack = length * (1.0 - MIN_COVERAGE) / 2.0;
-        let start = self.at(window.start, slack).ok_or("no reading at the start")?;
-        let end = self.at(window.end, slack).ok_or("no reading at the end")?;
+        let tolerance = length * (1.0 - MIN_COVERAGE) / 2.0;
+        let start = self
+            .at(window.start, tolerance)
+            .ok_or("no reading at the start")?;
+        let end = self.at(window.end, tolerance).ok_or("no reading at the end")?;
         let inside = |at: f64| (window.start..=window.end).contains(&at);
-        if let Some((at, from, to)) = self.falls.iter().find(|(at, ..)| inside(*at)) {
+        if let Some((at, from, to)) = self.decreases.iter().find(|(at, ..)| inside(*at)) {
             return Err(format!(
                 "the counter fell from {from:.0} J to {to:.0} J at {at:.1} s: it was reset or wrapped"
             ));
@@ -266,16 +270,16 @@ impl Counter {
     }
 
     /// Returns time and value of the counter at a time, interpolated linearly. If the time is not between known
-    /// readings, returns the nearest reading within `slack` seconds.
-    fn at(&self, at: f64, slack: f64) -> Option<(f64, f64)> {
-        match self.readings.around(at, |reading| reading.0) {
-            (Some(below), Some(above)) if self.known.hold(&(at..at)) => {
+    /// readings, returns the nearest reading within `tolerance` seconds.
+    fn at(&self, at: f64, tolerance: f64) -> Option<(f64, f64)> {
+        match self.readings.neighbours(at, |reading| reading.0) {
+            (Some(below), Some(above)) if self.covered.contain(&(at..at)) => {
                 let apart = above.0 - below.0;
                 let part = if apart > 0.0 { (at - below.0) / apart } else { 0.0 };
                 Some((at, below.1 + part * (above.1 - below.1)))
             }
             (below, above) => {
-                let near = |reading: &&&(f64, f64)| (reading.0 - at).abs() <= slack;
+                let near = |reading: &&&(f64, f64)| (reading.0 - at).abs() <= tolerance;
                 let (below, above) = (below.as_ref().filter(near), above.as_ref().filter(near));
                 below.or(above).map(|reading| **reading)
             }
@@ -303,20 +307,20 @@ impl Counter {
 mod tests {
     use super::*;
 
-    const HOLE: f64 = 0.1;
+    const MAX_GAP: f64 = 0.1;
 
     /// Creates readings every 10 ms from functions of the time in seconds.
-    fn metered(seconds: f64, power: impl Fn(f64) -> f64, counter: impl Fn(f64) -> f64) -> Meter {
+    fn meter_of(seconds: f64, power: impl Fn(f64) -> f64, counter: impl Fn(f64) -> f64) -> Meter {
         let mut meter = Meter::default();
         for index in 0..=(seconds * 100.0).round() as u32 {
             let at = f64::from(index) / 100.0;
-            meter.push(at, Some(power(at)), Some(counter(at)), HOLE);
+            meter.push(at, Some(power(at)), Some(counter(at)), MAX_GAP);
         }
         meter
     }
 
     fn steady(seconds: f64) -> Meter {
-        metered(seconds, |_| 100.0, |at| 5000.0 + 100.0 * at)
+        meter_of(seconds, |_| 100.0, |at| 5000.0 + 100.0 * at)
     }
 
     fn near(result: &Result<f64, String>, joules: f64) -> bool {
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_power_gives_watts_times_seconds_by_both_ways() {
+    fn both_methods_agree_for_constant_power() {
         let energy = steady(10.0).energy(&(2.0..7.0));
         assert!(near(&energy.integral_joules, 500.0), "{energy:?}");
         assert!(near(&energy.counter_joules, 500.0), "{energy:?}");
@@ -332,29 +336,29 @@ mod tests {
     }
 
     #[test]
-    fn a_window_between_readings_is_not_rounded_to_them() {
+    fn window_edges_are_interpolated_between_readings() {
         let energy = steady(10.0).energy(&(2.003..7.006));
         assert!(near(&energy.integral_joules, 500.3), "{energy:?}");
         assert!(near(&energy.counter_joules, 500.3), "{energy:?}");
     }
 
     #[test]
-    fn a_rising_power_is_integrated_as_a_trapezoid() {
-        let energy = metered(4.0, |at| 10.0 * at, |_| 0.0).energy(&(0.0..4.0));
+    fn rising_power_is_integrated_by_the_trapezoidal_rule() {
+        let energy = meter_of(4.0, |at| 10.0 * at, |_| 0.0).energy(&(0.0..4.0));
         assert!(near(&energy.integral_joules, 80.0), "{energy:?}");
     }
 
     #[test]
-    fn a_long_trace_loses_no_energy_to_thinning() {
+    fn thinning_does_not_lose_energy() {
         // The power alternates with the readings: every second reading alone would report 0 W or 200 W.
-        let meter = metered(400.0, |at| 200.0 * ((at * 100.0).round() % 2.0), |at| 100.0 * at);
+        let meter = meter_of(400.0, |at| 200.0 * ((at * 100.0).round() % 2.0), |at| 100.0 * at);
         let energy = meter.energy(&(10.0..390.0));
         assert!(near(&energy.integral_joules, 38_000.0), "{energy:?}");
         assert!(near(&energy.counter_joules, 38_000.0), "{energy:?}");
     }
 
     #[test]
-    fn a_window_too_short_for_the_sensor_says_so_instead_of_a_number() {
+    fn a_window_that_is_too_short_has_no_energy() {
         let energy = steady(10.0).energy(&(2.0..3.0));
         assert!(energy.integral_joules.unwrap_err().contains("too short"));
         assert!(energy.counter_joules.unwrap_err().contains("too short"));
@@ -363,9 +367,9 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_that_averages_over_a_second_takes_a_longer_window() {
+    fn a_long_averaging_time_requires_a_longer_window() {
         let mut meter = steady(30.0);
-        meter.averaged(1.0);
+        meter.add_averaging_time(1.0);
         let energy = meter.energy(&(2.0..12.0));
         assert!(energy.integral_joules.unwrap_err().contains("needs 20 s"));
         assert!(near(&energy.counter_joules, 1000.0));
@@ -373,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_half_without_readings_gives_no_energy() {
+    fn a_window_with_half_coverage_has_no_energy() {
         let energy = steady(10.0).energy(&(5.0..15.0));
         assert!(energy.integral_joules.unwrap_err().contains("50 %"));
         assert!(energy.counter_joules.unwrap_err().contains("at the end"));
@@ -381,11 +385,11 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_in_the_middle_counts_at_the_mean_of_the_rest() {
+    fn a_short_gap_is_filled_with_the_mean_power() {
         let mut meter = Meter::default();
         for index in (0..=1000).filter(|index| !(400..430).contains(index)) {
             let at = f64::from(index) / 100.0;
-            meter.push(at, Some(100.0), Some(100.0 * at), HOLE);
+            meter.push(at, Some(100.0), Some(100.0 * at), MAX_GAP);
         }
         let energy = meter.energy(&(0.0..10.0));
         assert!(near(&energy.integral_joules, 1000.0), "{energy:?}");
@@ -396,39 +400,39 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_moves_in_steps_says_how_large_they_are() {
+    fn the_step_of_a_counter_is_reported() {
         // 500 W, with a counter that is updated every 100 ms.
         let stairs = |at: f64| 50.0 * ((at + 1e-9) * 10.0).floor();
-        let energy = metered(10.0, |_| 500.0, stairs).energy(&(1.0..9.05));
+        let energy = meter_of(10.0, |_| 500.0, stairs).energy(&(1.0..9.05));
         assert_eq!(energy.counter_step_joules, Some(50.0));
         let joules = energy.counter_joules.unwrap();
         assert!((joules - 4025.0).abs() <= 50.0, "{joules}");
     }
 
     #[test]
-    fn a_counter_too_coarse_for_the_window_gives_no_number() {
+    fn a_counter_too_coarse_for_the_window_has_no_energy() {
         let coarse = |at: f64| 500.0 * (at + 1e-9).floor();
-        let energy = metered(10.0, |_| 500.0, coarse).energy(&(1.0..4.5));
+        let energy = meter_of(10.0, |_| 500.0, coarse).energy(&(1.0..4.5));
         assert!(energy.counter_joules.unwrap_err().contains("steps of 500 J"));
         assert!(near(&energy.integral_joules, 1750.0));
     }
 
     #[test]
-    fn a_counter_that_fell_or_stood_still_gives_no_number() {
+    fn a_reset_or_constant_counter_has_no_energy() {
         let reset = |at: f64| if at < 5.0 { 9000.0 + 100.0 * at } else { 100.0 * at };
-        let meter = metered(10.0, |_| 100.0, reset);
+        let meter = meter_of(10.0, |_| 100.0, reset);
         let reason = meter.energy(&(2.0..8.0)).counter_joules.unwrap_err();
         assert_eq!(
             reason,
             "the counter fell from 9499 J to 500 J at 5.0 s: it was reset or wrapped"
         );
         assert!(near(&meter.energy(&(6.0..9.0)).counter_joules, 300.0));
-        let still = metered(10.0, |_| 100.0, |_| 7.0).energy(&(1.0..9.0));
+        let still = meter_of(10.0, |_| 100.0, |_| 7.0).energy(&(1.0..9.0));
         assert!(still.counter_joules.unwrap_err().contains("did not move"));
     }
 
     #[test]
-    fn idle_power_is_subtracted_from_both_and_never_below_nothing() {
+    fn idle_energy_is_subtracted_without_going_negative() {
         let above = steady(10.0).energy(&(2.0..7.0)).above_idle(40.0);
         assert!(near(&above.integral_joules, 300.0));
         assert!(near(&above.counter_joules, 300.0));
@@ -437,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_sensor_there_is_a_reason_and_no_number() {
+    fn without_a_power_sensor_the_energy_has_a_reason() {
         let energy = Meter::default().energy(&(0.0..9.0));
         assert_eq!(
             energy.integral_joules,

@@ -2,11 +2,11 @@
 
 use crate::{Reading, Source};
 
-/// Source that reads `/proc/self/status`, or that of another process. Only Linux has this file; elsewhere the values
-/// are absent.
+/// Source that reads `/proc/self/status` or the `status` file of another process. Only Linux has these files. On other
+/// systems the values are absent.
 #[derive(Debug, Default)]
 pub struct HostMemory {
-    /// Process id; absent: this process.
+    /// Process id. Without one, this process is measured.
     process: Option<u32>,
     failed: Option<String>,
 }
@@ -26,17 +26,17 @@ impl Source for HostMemory {
         if reading.brief {
             return;
         }
-        let whose = self
+        let process = self
             .process
-            .map_or_else(|| "self".to_owned(), |process| process.to_string());
-        match std::fs::read_to_string(format!("/proc/{whose}/status")) {
+            .map_or_else(|| "self".to_owned(), |id| id.to_string());
+        match std::fs::read_to_string(format!("/proc/{process}/status")) {
             Ok(status) => {
-                reading.host_bytes = kilobytes(&status, "VmRSS:");
-                reading.host_peak_bytes = kilobytes(&status, "VmHWM:");
+                reading.host_bytes = bytes_of_field(&status, "VmRSS:");
+                reading.host_peak_bytes = bytes_of_field(&status, "VmHWM:");
             }
-            // Another process may exit before the last reading.
+            // The other process may exit before the last reading.
             Err(_) if self.process.is_some() => {}
-            Err(error) => self.failed = Some(format!("host memory: /proc/{whose}/status: {error}")),
+            Err(error) => self.failed = Some(format!("host memory: /proc/{process}/status: {error}")),
         }
     }
 
@@ -54,8 +54,8 @@ impl Source for HostMemory {
 /// success.
 ///
 /// The system clears the pages of new memory one by one. For burn's CPU backend, which allocates memory for every
-/// result, this takes a sixth of a training step (measured: docs/performance.md). The amount of memory in use at a time
-/// does not change, and neither does the peak.
+/// result, this takes a sixth of a training step (measured: docs/performance.md). The memory in use and its peak do not
+/// change.
 pub fn keep_freed_memory() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -82,7 +82,7 @@ pub fn keep_freed_memory() -> bool {
 
 /// Resets the peak memory of this process to its current memory. Returns true if the system supports it. Freed memory
 /// that the allocator keeps is returned to the system first, so it does not count as used.
-pub(crate) fn forget_peak() -> bool {
+pub(crate) fn reset_peak() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: returns free pages to the system; no memory in use is touched.
     #[expect(unsafe_code, reason = "an interface of the C library")]
@@ -94,7 +94,7 @@ pub(crate) fn forget_peak() -> bool {
 }
 
 /// Returns the value of a line like `VmHWM:    1234 kB`, in bytes.
-fn kilobytes(status: &str, key: &str) -> Option<u64> {
+fn bytes_of_field(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     let (number, unit) = line.trim().split_once(' ')?;
     (unit == "kB").then(|| number.parse::<u64>().ok().map(|kib| kib * 1024))?
@@ -107,15 +107,15 @@ mod tests {
     #[test]
     fn status_lines_are_kibibytes() {
         let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
-        assert_eq!(kilobytes(status, "VmHWM:"), Some(2048 * 1024));
-        assert_eq!(kilobytes(status, "VmRSS:"), Some(1024 * 1024));
-        assert_eq!(kilobytes(status, "VmSwap:"), None);
-        assert_eq!(kilobytes("VmRSS:\t1 MB\n", "VmRSS:"), None);
+        assert_eq!(bytes_of_field(status, "VmHWM:"), Some(2048 * 1024));
+        assert_eq!(bytes_of_field(status, "VmRSS:"), Some(1024 * 1024));
+        assert_eq!(bytes_of_field(status, "VmSwap:"), None);
+        assert_eq!(bytes_of_field("VmRSS:\t1 MB\n", "VmRSS:"), None);
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_peak_follows_an_allocation_that_is_gone_again() {
+    fn the_peak_includes_freed_memory_until_it_is_reset() {
         const BYTES: usize = 64 << 20;
         let read = || {
             let mut reading = Reading::default();
@@ -127,7 +127,7 @@ mod tests {
         let after = read();
         assert!(after.host_peak_bytes.unwrap() >= before + BYTES as u64 * 9 / 10);
 
-        if forget_peak() {
+        if reset_peak() {
             let peak = read().host_peak_bytes.unwrap();
             assert!(peak < before + BYTES as u64 / 2, "{peak} bytes, {before} before");
         }

@@ -33,7 +33,7 @@ pub struct OtherProcess {
 pub(crate) struct Log {
     others: Vec<OtherProcess>,
     own_listed: bool,
-    /// Time of the first list in seconds. The own process had not used the device by then.
+    /// Time of the first list in seconds. The measured process had not used the device by then.
     first_list: Option<f64>,
 }
 
@@ -60,13 +60,14 @@ impl Log {
         }
     }
 
-    pub(crate) fn anybody(&self) -> bool {
+    /// Returns true if any list contained a process that is not an own process.
+    pub(crate) fn lists_others(&self) -> bool {
         !self.others.is_empty()
     }
 
-    /// Returns only what is certain. In a container, the driver may list an own process under another id. Therefore, a
-    /// process that appears while no own process is listed may be an own one.
-    pub(crate) fn verdict(&self) -> OtherProcesses {
+    /// Returns only processes that certainly belong to other programs. In a container, the driver may list an own process
+    /// under another id. Therefore, if no own process is listed, a process that appears later may be an own one.
+    pub(crate) fn result(&self) -> OtherProcesses {
         let Some(first) = self.first_list else {
             return OtherProcesses::Unknown("the driver lists no processes".into());
         };
@@ -89,7 +90,7 @@ impl Log {
 
     /// Returns one event per other process.
     pub(crate) fn events(&self) -> Vec<Event> {
-        let OtherProcesses::Seen(others) = self.verdict() else {
+        let OtherProcesses::Seen(others) = self.result() else {
             return vec![];
         };
         let event = |one: OtherProcess| Event {
@@ -126,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn ours_alone_is_nobody_else() {
-        assert_eq!(log(&[&[], &[process(7, true)]]).verdict(), OtherProcesses::None);
+    fn only_own_processes_means_no_other_processes() {
+        assert_eq!(log(&[&[], &[process(7, true)]]).result(), OtherProcesses::None);
     }
 
     #[test]
-    fn a_stranger_is_seen_from_its_first_reading_to_its_last() {
+    fn another_process_is_reported_with_first_and_last_reading() {
         let alone = [process(7, true)];
         let both = [process(7, true), process(9, false)];
         let log = log(&[&alone, &both, &both, &alone]);
@@ -141,7 +142,7 @@ mod tests {
             first_seconds: 1.0,
             last_seconds: 2.0,
         };
-        assert_eq!(log.verdict(), OtherProcesses::Seen(vec![seen]));
+        assert_eq!(log.result(), OtherProcesses::Seen(vec![seen]));
         assert_eq!(
             log.events()[0].detail,
             "process 9 computed on the device, seen from 1.0 s to 2.0 s"
@@ -149,21 +150,21 @@ mod tests {
     }
 
     #[test]
-    fn who_was_there_before_us_is_a_stranger_even_where_we_are_not_listed() {
+    fn a_process_in_the_first_list_is_another_process() {
         let log = log(&[&[process(9, false)], &[process(9, false)]]);
-        assert!(matches!(log.verdict(), OtherProcesses::Seen(seen) if seen[0].pid == 9));
+        assert!(matches!(log.result(), OtherProcesses::Seen(seen) if seen[0].pid == 9));
     }
 
     #[test]
-    fn who_comes_where_we_are_not_listed_may_be_us() {
-        let verdict = log(&[&[], &[process(4711, false)]]).verdict();
-        assert!(matches!(verdict, OtherProcesses::Unknown(reason) if reason.contains("4711")));
+    fn an_unlisted_own_process_makes_new_pids_ambiguous() {
+        let result = log(&[&[], &[process(4711, false)]]).result();
+        assert!(matches!(result, OtherProcesses::Unknown(reason) if reason.contains("4711")));
     }
 
     #[test]
-    fn an_empty_list_is_unknown_and_not_nobody() {
-        assert!(matches!(log(&[&[], &[]]).verdict(), OtherProcesses::Unknown(_)));
-        assert!(matches!(Log::default().verdict(), OtherProcesses::Unknown(_)));
+    fn an_empty_process_list_is_unknown() {
+        assert!(matches!(log(&[&[], &[]]).result(), OtherProcesses::Unknown(_)));
+        assert!(matches!(Log::default().result(), OtherProcesses::Unknown(_)));
         assert!(Log::default().events().is_empty());
     }
 }

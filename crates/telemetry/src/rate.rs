@@ -50,31 +50,34 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Log of the times of all readings.
+/// Log of the start times and durations of all readings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
-    readings: Decimated<Taken>,
-    near: Spans,
+    readings: Decimated<LoggedReading>,
+    covered: Spans,
     count: usize,
     total_seconds: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Taken {
+struct LoggedReading {
+    /// Start in seconds.
     seconds: f64,
+    /// Delay of the start in seconds.
     late: Option<f64>,
+    /// Duration in seconds.
     taken: Option<f64>,
     /// Number of readings up to and including this one.
     count: usize,
-    /// Total duration of the earlier readings.
+    /// Total duration of the earlier readings in seconds.
     before_seconds: f64,
 }
 
 impl Log {
     pub(crate) fn push(&mut self, seconds: f64, late: Option<f64>, taken: Option<f64>, period: f64) {
-        self.near.add(seconds - 2.0 * period, seconds + 2.0 * period);
+        self.covered.add(seconds - 2.0 * period, seconds + 2.0 * period);
         self.count += 1;
-        self.readings.push(Taken {
+        self.readings.push(LoggedReading {
             seconds,
             late,
             taken,
@@ -86,18 +89,19 @@ impl Log {
 
     pub(crate) fn rate(&self, window: &Range<f64>, requested_seconds: f64) -> Rate {
         let inside = self.readings.iter().filter(|one| window.contains(&one.seconds));
-        let inside: Vec<&Taken> = inside.collect();
+        let inside: Vec<&LoggedReading> = inside.collect();
         let ends = inside.first().zip(inside.last());
-        let spread = ends.filter(|(first, last)| last.seconds > first.seconds);
-        let period =
-            spread.map(|(first, last)| (last.seconds - first.seconds) / (last.count - first.count) as f64);
-        let cost = |(first, last): (&&Taken, &&Taken)| last.before_seconds - first.before_seconds;
+        let distinct_ends = ends.filter(|(first, last)| last.seconds > first.seconds);
+        let period = distinct_ends
+            .map(|(first, last)| (last.seconds - first.seconds) / (last.count - first.count) as f64);
+        let cost =
+            |(first, last): (&&LoggedReading, &&LoggedReading)| last.before_seconds - first.before_seconds;
         let length = window.end - window.start;
-        let p99 = |value: fn(&Taken) -> Option<f64>| {
+        let p99 = |value: fn(&LoggedReading) -> Option<f64>| {
             let mut values: Vec<f64> = inside.iter().filter_map(|one| value(one)).collect();
             values.sort_by(f64::total_cmp);
-            let place = (values.len() * 99).div_ceil(100).saturating_sub(1);
-            values.get(place).copied()
+            let rank = (values.len() * 99).div_ceil(100).saturating_sub(1);
+            values.get(rank).copied()
         };
         let reading_p99_seconds = p99(|one| one.taken);
         Rate {
@@ -105,24 +109,27 @@ impl Log {
             period_seconds: period,
             late_p99_seconds: p99(|one| one.late),
             coverage: if length > 0.0 {
-                self.near.seconds_in(window) / length
+                self.covered.seconds_in(window) / length
             } else {
                 0.0
             },
-            reading_seconds: spread
+            reading_seconds: distinct_ends
                 .filter(|_| reading_p99_seconds.is_some())
                 .map(|(first, last)| cost((first, last)) / (last.count - first.count) as f64),
             reading_p99_seconds,
-            reading_share: spread
+            reading_share: distinct_ends
                 .filter(|_| reading_p99_seconds.is_some())
                 .map(|(first, last)| cost((first, last)) / (last.seconds - first.seconds)),
             readings: ends.map_or(0, |(first, last)| last.count - first.count + 1),
         }
     }
 
-    /// Returns the time and duration of the kept readings in seconds.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = (f64, Option<f64>)> {
-        self.readings.even().iter().map(|one| (one.seconds, one.taken))
+    /// Returns start and duration of the evenly spaced readings, in seconds.
+    pub(crate) fn durations(&self) -> impl Iterator<Item = (f64, Option<f64>)> {
+        self.readings
+            .evenly_spaced()
+            .iter()
+            .map(|one| (one.seconds, one.taken))
     }
 }
 
@@ -133,7 +140,7 @@ mod tests {
     const PERIOD: f64 = 0.01;
 
     #[test]
-    fn readings_on_the_grid_cover_everything_and_cost_what_they_take() {
+    fn punctual_readings_cover_the_window() {
         let mut log = Log::default();
         for index in 0..=1000 {
             log.push(f64::from(index) * PERIOD, Some(0.0), Some(0.0005), PERIOD);
@@ -152,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_without_readings_is_missing_from_the_coverage_and_the_period() {
+    fn a_gap_lowers_the_coverage_and_the_rate() {
         let mut log = Log::default();
         for index in (0..=400).filter(|index| !(101..200).contains(index)) {
             log.push(f64::from(index) * PERIOD, None, None, PERIOD);
@@ -167,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_count_and_the_cost_survive_thinning() {
+    fn thinning_changes_neither_count_nor_cost() {
         let mut log = Log::default();
         for index in 0..100_000 {
             log.push(f64::from(index) * PERIOD, Some(0.0), Some(0.001), PERIOD);
@@ -178,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reading_in_a_hundred_may_be_late() {
+    fn the_99th_percentile_ignores_one_late_reading_in_100() {
         let mut log = Log::default();
         for index in 0..200 {
             let late = if index % 100 == 7 { 0.05 } else { 0.001 };

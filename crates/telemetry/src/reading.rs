@@ -5,7 +5,7 @@ use std::time::Duration;
 use mantissa_core::Event;
 
 /// Sampling period. Sensors of NVML change at most every 20 ms (power on an A100 or H100: 25 to 100 ms, arXiv
-/// 2312.02741), so twice that rate misses no change. [`crate::Trace::rate`] reports the cost.
+/// 2312.02741), so reading twice as often misses no change. [`crate::Trace::rate`] reports the cost.
 pub const PERIOD: Duration = Duration::from_millis(10);
 
 /// Values read at one time. A value that the machine does not report is absent.
@@ -39,7 +39,7 @@ pub struct Reading {
     pub memory_clock_hz: Option<f64>,
     /// Core temperature, degrees Celsius.
     pub temperature_celsius: Option<f64>,
-    /// NVML bits of the reasons for which the clock is limited; see [`crate::throttle_reasons`].
+    /// NVML bits of the reasons why the clock is limited; see [`crate::throttle_reasons`].
     pub throttle: Option<u64>,
     /// True for a brief reading, which leaves out host memory, processes, utilisation and ECC errors. These are
     /// expensive to read, change slowly, or keep their own peak. Set before the sources are read.
@@ -74,8 +74,8 @@ pub trait Source: Send {
         true
     }
 
-    /// Returns the quantities that are not available, each with its reason and, if it was available at first, since
-    /// when: `power: not supported`.
+    /// Returns the quantities that are not available, each with a reason, e.g. `power: not supported`. If a quantity was
+    /// available at first, the text contains the time of the first failure.
     fn missing(&self) -> Vec<String>;
 
     /// Returns events for the record.

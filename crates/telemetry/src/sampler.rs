@@ -14,30 +14,31 @@ use mantissa_core::{Event, EventKind};
 use crate::{PERIOD, Peaks, Reading, Source, Throttling, Trace};
 
 /// Minimum time between two full readings, and the sampling period if no source changes faster. Brief readings in
-/// between leave out what is expensive or changes slowly: host memory (about 30 µs, and the system keeps its peak),
+/// between leave out quantities that are expensive to read or change slowly: host memory (about 30 µs, and the system keeps its peak),
 /// processes (the driver walks a list), utilisation (its own sampling period is 1/6 s to 1 s, NVML reference), ECC
 /// errors.
-const FULL: Duration = Duration::from_millis(100);
+const FULL_PERIOD: Duration = Duration::from_millis(100);
 
-/// Time limit of a reading, after which the run continues without it. A faulty driver can block a call forever.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum time to wait for a reading, after which the run continues without it. A faulty driver can block a call
+/// forever.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Running sampler. Its thread ends when the sampler is dropped.
 ///
 /// A source that blocks or panics ends the trace, which records the reason. The run continues.
 pub struct Sampler {
-    orders: Sender<Order>,
+    commands: Sender<Command>,
     done: Receiver<()>,
     thread: Option<JoinHandle<()>>,
     trace: Arc<Mutex<Trace>>,
     start: Instant,
-    patience: Duration,
+    read_timeout: Duration,
 }
 
 /// Command to the sampler thread.
-enum Order {
+enum Command {
     /// The peak of host memory was reset.
-    HostPeakForgotten,
+    HostPeakReset,
     /// Take a full reading now and notify the sender.
     Read(Sender<()>),
     Stop,
@@ -49,18 +50,18 @@ impl Sampler {
     /// device memory.
     pub fn start(sources: Vec<Box<dyn Source>>) -> Self {
         let fast = sources.iter().any(|source| source.changes_fast());
-        Self::start_every(if fast { PERIOD } else { FULL }, sources)
+        Self::start_every(if fast { PERIOD } else { FULL_PERIOD }, sources)
     }
 
     /// Starts sampling like [`Sampler::start`], with another period.
     pub fn start_every(period: Duration, sources: Vec<Box<dyn Source>>) -> Self {
-        Self::start_patiently(period, PATIENCE, sources)
+        Self::start_with_timeout(period, READ_TIMEOUT, sources)
     }
 
-    fn start_patiently(period: Duration, patience: Duration, sources: Vec<Box<dyn Source>>) -> Self {
-        let (orders, received) = mpsc::channel();
-        let (tell_first, first) = mpsc::channel();
-        let (tell_done, done) = mpsc::channel();
+    fn start_with_timeout(period: Duration, read_timeout: Duration, sources: Vec<Box<dyn Source>>) -> Self {
+        let (commands, received) = mpsc::channel();
+        let (first_sender, first) = mpsc::channel();
+        let (done_sender, done) = mpsc::channel();
         let trace = Arc::new(Mutex::new(Trace::new(period.as_secs_f64())));
         let start = Instant::now();
         let reader = Reader {
@@ -72,22 +73,22 @@ impl Sampler {
         };
         let thread = thread::Builder::new()
             .name("telemetry".into())
-            .spawn(move || reader.run(&received, &tell_first, &tell_done));
+            .spawn(move || reader.run(&received, &first_sender, &done_sender));
         let sampler = Self {
-            orders,
+            commands,
             done,
             thread: thread.ok(),
             trace,
             start,
-            patience,
+            read_timeout,
         };
-        if first.recv_timeout(patience).is_err() {
-            lock(&sampler.trace).forget_before();
+        if first.recv_timeout(read_timeout).is_err() {
+            lock(&sampler.trace).discard_baseline();
         }
         sampler
     }
 
-    /// Returns the time 0 of the series.
+    /// Returns the start of the sampler, which is time 0 of the series.
     pub fn started(&self) -> Instant {
         self.start
     }
@@ -109,8 +110,8 @@ impl Sampler {
     pub fn peaks(&self) -> Peaks {
         let (sender, done) = mpsc::channel();
         // If the thread has ended or is blocked, return the peaks of the earlier readings.
-        if self.orders.send(Order::Read(sender)).is_ok() {
-            let _ = done.recv_timeout(self.patience);
+        if self.commands.send(Command::Read(sender)).is_ok() {
+            let _ = done.recv_timeout(self.read_timeout);
         }
         lock(&self.trace).peaks()
     }
@@ -121,23 +122,23 @@ impl Sampler {
     }
 
     /// Resets the peak of host memory, where the system supports it.
-    pub fn forget_host_peak(&self) {
-        if crate::host::forget_peak() {
+    pub fn reset_host_peak(&self) {
+        if crate::host::reset_peak() {
             // The receiver is gone only if the thread has ended, which `stop` detects.
-            let _ = self.orders.send(Order::HostPeakForgotten);
+            let _ = self.commands.send(Command::HostPeakReset);
         }
     }
 
     /// Takes a last reading and returns the trace. If the thread cannot finish, the trace contains the reason.
     pub fn stop(self) -> Trace {
         // The receiver is gone only if the thread has ended, which the wait below detects.
-        let _ = self.orders.send(Order::Stop);
-        let end = match (&self.thread, self.done.recv_timeout(self.patience)) {
+        let _ = self.commands.send(Command::Stop);
+        let end = match (&self.thread, self.done.recv_timeout(self.read_timeout)) {
             (None, _) => Err("cannot start the sampler thread".to_owned()),
             (_, Ok(())) => Ok(()),
             (_, Err(RecvTimeoutError::Timeout)) => Err(format!(
                 "a reading that started before {:.1} s did not return",
-                (self.start.elapsed().saturating_sub(self.patience)).as_secs_f64()
+                (self.start.elapsed().saturating_sub(self.read_timeout)).as_secs_f64()
             )),
             (_, Err(RecvTimeoutError::Disconnected)) => Err("a source panicked".to_owned()),
         };
@@ -153,7 +154,7 @@ impl Sampler {
     }
 }
 
-/// Handle to the trace for a thread that must not block because it is about to end the process.
+/// Handle to the trace for a thread that must not block. Such a thread is about to end the process.
 #[derive(Clone)]
 pub struct TraceHandle(Arc<Mutex<Trace>>);
 
@@ -172,7 +173,7 @@ impl TraceHandle {
 /// Returns true if a reading that begins now is brief; `full` is the start of the last full reading. A tolerance of
 /// half a period allows for jitter: a reading that starts slightly early must still be full if it was scheduled to be.
 fn is_brief(now: Duration, full: Duration, period: Duration) -> bool {
-    now.saturating_sub(full) + period / 2 < FULL
+    now.saturating_sub(full) + period / 2 < FULL_PERIOD
 }
 
 /// State of the sampler thread.
@@ -186,11 +187,11 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(mut self, orders: &Receiver<Order>, first: &Sender<()>, done: &Sender<()>) {
+    fn run(mut self, commands: &Receiver<Command>, first: &Sender<()>, done: &Sender<()>) {
         // Readings are scheduled at multiples of the period, so a late one does not shift the others.
         let mut due = Duration::ZERO;
         loop {
-            match orders.recv_timeout(due.saturating_sub(self.start.elapsed())) {
+            match commands.recv_timeout(due.saturating_sub(self.start.elapsed())) {
                 Err(RecvTimeoutError::Timeout) => {
                     self.read(Some(due));
                     // The receiver is gone after the first reading.
@@ -199,13 +200,13 @@ impl Reader {
                     let points = u32::try_from(points).unwrap_or(u32::MAX);
                     due = self.period.saturating_mul(points);
                 }
-                Ok(Order::HostPeakForgotten) => lock(&self.trace).forget_host_peak(),
-                Ok(Order::Read(done)) => {
+                Ok(Command::HostPeakReset) => lock(&self.trace).reset_host_peak(),
+                Ok(Command::Read(done)) => {
                     self.read(None);
                     // The sender may have reached its time limit.
                     let _ = done.send(());
                 }
-                Ok(Order::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         self.read(None);
@@ -266,10 +267,10 @@ mod tests {
         }
     }
 
-    /// Source that calls a function at every reading after the first.
-    struct Trouble(usize, fn());
+    /// Source that calls a function that fails at every reading after the first.
+    struct FailingSource(usize, fn());
 
-    impl Source for Trouble {
+    impl Source for FailingSource {
         fn read(&mut self, reading: &mut Reading) {
             self.0 += 1;
             if self.0 > 1 {
@@ -284,17 +285,17 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_that_comes_a_moment_early_is_as_whole_as_it_was_to_be() {
+    fn a_reading_that_starts_slightly_early_is_still_full() {
         let ms = Duration::from_millis;
         // Full readings are scheduled every time, or every tenth time on a grid that is ten times as fine.
-        assert!(!is_brief(ms(199), ms(101), FULL));
+        assert!(!is_brief(ms(199), ms(101), FULL_PERIOD));
         assert!(!is_brief(ms(197), ms(102), ms(10)) && is_brief(ms(187), ms(102), ms(10)));
         // The reading after a late full one is brief, so two full readings do not follow each other.
-        assert!(is_brief(ms(200), ms(160), FULL));
+        assert!(is_brief(ms(200), ms(160), FULL_PERIOD));
     }
 
     #[test]
-    fn a_sampler_stopped_at_once_still_has_its_first_and_last_reading() {
+    fn a_sampler_stopped_immediately_has_two_readings() {
         let trace = Sampler::start_every(HOUR, vec![Box::new(Script(0.0))]).stop();
         let series = trace.series();
         assert_eq!(series[0].name, SeriesName::PowerWatts);
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_come_one_a_period_until_the_stop() {
+    fn one_reading_per_period_until_the_stop() {
         let start = Instant::now();
         let sampler = Sampler::start_every(Duration::from_millis(1), vec![Box::new(Script(0.0))]);
         while sampler.seconds() < 0.05 {
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_fill_in_one_reading_together() {
+    fn all_sources_contribute_to_one_reading() {
         let sources: Vec<Box<dyn Source>> =
             vec![Box::new(Script(0.0)), Box::new(crate::HostMemory::default())];
         let trace = Sampler::start_every(HOUR, sources).stop();
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_more_is_read_ten_times_a_second_and_at_both_ends() {
+    fn full_readings_are_taken_every_100_ms_and_at_both_ends() {
         struct Briefs(Arc<Mutex<Vec<bool>>>);
         impl Source for Briefs {
             fn read(&mut self, reading: &mut Reading) {
@@ -361,10 +362,11 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_blocks_does_not_block_the_run() {
-        let blocked = Trouble(0, || thread::sleep(HOUR));
-        let patience = Duration::from_millis(100);
-        let sampler = Sampler::start_patiently(Duration::from_millis(1), patience, vec![Box::new(blocked)]);
+    fn a_blocking_source_does_not_block_the_run() {
+        let blocked = FailingSource(0, || thread::sleep(HOUR));
+        let read_timeout = Duration::from_millis(100);
+        let sampler =
+            Sampler::start_with_timeout(Duration::from_millis(1), read_timeout, vec![Box::new(blocked)]);
         thread::sleep(Duration::from_millis(20));
         let trace = sampler.stop();
         assert_eq!(trace.series()[0].y, [Some(5.0)], "earlier readings are kept");
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_reading_that_blocks_leaves_nothing_to_count_memory_from() {
+    fn a_late_first_reading_is_not_a_memory_baseline() {
         struct Late;
         impl Source for Late {
             fn read(&mut self, reading: &mut Reading) {
@@ -384,15 +386,15 @@ mod tests {
                 vec![]
             }
         }
-        let patience = Duration::from_millis(1);
-        let mut sampler = Sampler::start_patiently(HOUR, patience, vec![Box::new(Late)]);
-        sampler.patience = PATIENCE;
+        let read_timeout = Duration::from_millis(1);
+        let mut sampler = Sampler::start_with_timeout(HOUR, read_timeout, vec![Box::new(Late)]);
+        sampler.read_timeout = READ_TIMEOUT;
         assert_eq!(sampler.stop().device_peak_bytes(), None);
     }
 
     #[test]
-    fn a_source_that_panics_ends_the_trace_and_not_the_run() {
-        let sources: Vec<Box<dyn Source>> = vec![Box::new(Trouble(0, || panic!("of the test")))];
+    fn a_panicking_source_ends_only_the_trace() {
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(FailingSource(0, || panic!("of the test")))];
         let trace = Sampler::start_every(HOUR, sources).stop();
         assert_eq!(trace.series()[0].y, [Some(5.0)]);
         assert_eq!(trace.missing(), ["sampler: a source panicked"]);

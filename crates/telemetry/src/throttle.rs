@@ -16,9 +16,9 @@ const HARMFUL: [(ThrottleReasons, &str); 5] = [
     (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hardware power brake"),
 ];
 
-/// Settings that fix the clock at a chosen value. Idleness is not one of them: the clock of an idle device rises with
-/// the load.
-const CHOSEN: [(ThrottleReasons, &str); 3] = [
+/// Settings of the user that fix the clock. Idleness is not one of them: the clock of an idle device rises with the
+/// load.
+const FIXED_CLOCKS: [(ThrottleReasons, &str); 3] = [
     (
         ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
         "application clocks setting",
@@ -27,18 +27,19 @@ const CHOSEN: [(ThrottleReasons, &str); 3] = [
     (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display clock setting"),
 ];
 
-/// Returns the harmful reasons in the bits of NVML: heat, power and hardware protection. An idle device and clock
-/// settings do not count as throttling; [`clock_settings`] returns the latter.
+/// Returns the harmful reasons in the bits of NVML: heat, power and hardware protection. An idle device and
+/// [`clock_settings`] do not count as throttling.
 pub fn throttle_reasons(bits: u64) -> Vec<&'static str> {
-    named(&HARMFUL, bits)
+    names_of(&HARMFUL, bits)
 }
 
-/// Returns the settings in the bits of NVML that fix the clock at a chosen value.
+/// Returns those settings in the bits of NVML that fix the clock.
 pub fn clock_settings(bits: u64) -> Vec<&'static str> {
-    named(&CHOSEN, bits)
+    names_of(&FIXED_CLOCKS, bits)
 }
 
-fn named(names: &[(ThrottleReasons, &'static str)], bits: u64) -> Vec<&'static str> {
+/// Returns the names of the bits that are set.
+fn names_of(names: &[(ThrottleReasons, &'static str)], bits: u64) -> Vec<&'static str> {
     let set = names.iter().filter(|(bit, _)| bits & bit.bits() != 0);
     set.map(|(_, name)| *name).collect()
 }
@@ -46,7 +47,7 @@ fn named(names: &[(ThrottleReasons, &'static str)], bits: u64) -> Vec<&'static s
 /// Throttling of the clock in an interval of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Throttling {
-    /// Not throttled, according to readings throughout the interval and on both sides.
+    /// Not throttled, according to readings in the whole interval and on both sides of it.
     No,
     /// Not known, because readings are missing in part of the interval.
     Unknown,
@@ -59,7 +60,7 @@ pub enum Throttling {
 pub struct Throttled {
     /// Reason for the throttling.
     pub reason: &'static str,
-    /// From the last reading without the reason to the next reading without it, in seconds since the start.
+    /// Interval between the readings without the reason before and after, in seconds since the start.
     pub window: Range<f64>,
 }
 
@@ -94,9 +95,9 @@ impl Log {
         let before = last.map_or(seconds - reach, |(then, _)| then);
         for (kind, names) in [
             (EventKind::Throttled, &HARMFUL[..]),
-            (EventKind::ClocksHeld, &CHOSEN),
+            (EventKind::ClocksHeld, &FIXED_CLOCKS),
         ] {
-            for name in named(names, bits) {
+            for name in names_of(names, bits) {
                 let reason = self.reasons.entry(name).or_insert_with(|| Reason {
                     kind,
                     spans: Spans::default(),
@@ -106,7 +107,7 @@ impl Log {
                 reason.readings += 1;
                 reason.spans.add(before, seconds);
             }
-            for name in named(names, last.map_or(0, |(_, bits)| bits) & !bits) {
+            for name in names_of(names, last.map_or(0, |(_, bits)| bits) & !bits) {
                 if let Some(reason) = self.reasons.get_mut(name) {
                     reason.spans.add(before, seconds);
                 }
@@ -122,9 +123,9 @@ impl Log {
     }
 
     pub(crate) fn throttled(&self, window: &Range<f64>) -> Throttling {
-        let touching = self.harmful().filter(|(_, reason)| reason.spans.touch(window));
-        let reasons: Vec<&'static str> = touching.map(|(name, _)| *name).collect();
-        match (reasons.is_empty(), self.known.hold(window)) {
+        let overlapping = self.harmful().filter(|(_, reason)| reason.spans.overlap(window));
+        let reasons: Vec<&'static str> = overlapping.map(|(name, _)| *name).collect();
+        match (reasons.is_empty(), self.known.contain(window)) {
             (false, _) => Throttling::Yes(reasons),
             (true, true) => Throttling::No,
             (true, false) => Throttling::Unknown,
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_reading_counts_however_old_it_is() {
+    fn the_last_reading_counts_regardless_of_its_age() {
         let mut log = Log::default();
         assert!(!log.is_throttled());
         log.push(0.0, Some(ThrottleReasons::HW_THERMAL_SLOWDOWN.bits()), 0.02);
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_clocks_and_clocks_of_the_users_choice_are_no_throttling() {
+    fn idle_and_fixed_clocks_are_not_throttling() {
         let idle = ThrottleReasons::GPU_IDLE
             | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING
             | ThrottleReasons::SYNC_BOOST
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_reaches_from_clean_reading_to_clean_reading() {
+    fn an_interval_extends_to_the_unthrottled_readings() {
         let log = log(&[
             Some(0),
             Some(0),
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_that_overlap_are_stretches_of_their_own() {
+    fn overlapping_reasons_have_separate_intervals() {
         let log = log(&[
             Some(0),
             Some(POWER_CAP),
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn time_without_a_reading_is_unknown_and_not_clean() {
+    fn time_without_readings_is_unknown() {
         let log = log(&[Some(0), Some(0), None, None, None, None, Some(0)]);
         assert_eq!(log.throttled(&(0.0..1.5)), Throttling::No);
         assert_eq!(log.throttled(&(3.0..3.5)), Throttling::Unknown);
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_told_as_such_and_marks_no_sample() {
+    fn a_clock_setting_is_an_event_and_not_throttling() {
         let setting = ThrottleReasons::APPLICATIONS_CLOCKS_SETTING.bits();
         let log = log(&[Some(setting), Some(setting)]);
         assert_eq!(log.throttled(&(0.0..1.0)), Throttling::No);
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_one_event_a_reason_with_its_share() {
+    fn each_throttle_reason_is_one_event_with_its_share() {
         let events = log(&[Some(0), Some(POWER_CAP), Some(POWER_CAP), Some(0)]).events();
         assert_eq!(events.len(), 1);
         assert_eq!(events[0].value, Some(0.5));

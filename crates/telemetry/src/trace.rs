@@ -9,21 +9,21 @@ use crate::{
     other_processes, rate, throttle,
 };
 
-/// Maximum distance of two readings, in periods, between which power is interpolated linearly. A longer gap is a hole.
-/// Ten periods of 10 ms are the slowest refresh of the sensors (100 ms, arXiv 2312.02741).
-const HOLE_PERIODS: f64 = 10.0;
+/// Maximum time between two readings, in periods, over which power is interpolated linearly. In a longer gap, the power
+/// is unknown. Ten periods of 10 ms are the slowest refresh of the sensors (100 ms, arXiv 2312.02741).
+const MAX_GAP_PERIODS: f64 = 10.0;
 
-/// Number of periods before and after a reading for which its throttle reasons are valid.
+/// Number of periods before and after a reading in which its throttle reasons are valid.
 const REACH_PERIODS: f64 = 2.0;
 
-/// Times in series are rounded to 0.1 ms. A reading takes about that long on a GPU, and most readings then lie on the
-/// grid, so the repeated times of all series compress well.
+/// Times in series are rounded to 0.1 ms, about the duration of a reading on a GPU. Most rounded times are multiples of
+/// the period, so they compress well.
 const SERIES_TICKS: f64 = 1e4;
 
 /// Durations of readings in series are rounded to a microsecond.
 const DURATION_TICKS: f64 = 1e6;
 
-/// Quantity of the series: its name, whether brief readings leave it out, and its value in a reading.
+/// Quantity with a series: name, a flag that is true if brief readings leave it out, and its value in a reading.
 type Quantity = (SeriesName, bool, fn(&Reading) -> Option<f64>);
 
 const QUANTITIES: [Quantity; 12] = [
@@ -67,20 +67,22 @@ pub struct Trace {
     rate: rate::Log,
     energy: energy::Meter,
     throttle: throttle::Log,
-    foreign: other_processes::Log,
-    busiest: Option<f64>,
-    seen: usize,
-    before_device_bytes: Option<u64>,
+    other_processes: other_processes::Log,
+    max_utilisation: Option<f64>,
+    /// Number of readings.
+    readings: usize,
+    baseline_device_bytes: Option<u64>,
     device: Peak,
     process: Peak,
     host_peak: Option<u64>,
-    host_peak_forgotten: bool,
+    host_peak_was_reset: bool,
     ecc: Option<(u64, u64)>,
     pub(crate) missing: Vec<String>,
     pub(crate) events: Vec<Event>,
 }
 
-/// Peak memory of each kind; see the methods of [`Trace`] with the same names.
+/// Peak memory of each kind; see [`Trace::host_peak_bytes`], [`Trace::device_peak_bytes`] and
+/// [`Trace::process_peak_bytes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Peaks {
     /// Host memory of this process in bytes.
@@ -91,21 +93,22 @@ pub struct Peaks {
     pub process: Option<u64>,
 }
 
-/// Maximum of a quantity. If the quantity can no longer be read, it may have increased since.
+/// Maximum of a quantity. It is not known if the last reading failed, because the quantity may have increased since.
 #[derive(Debug, Clone, Default)]
 struct Peak {
-    most: Option<u64>,
+    max: Option<u64>,
+    /// True if the last reading failed.
     lost: bool,
 }
 
 impl Peak {
     fn push(&mut self, value: Option<u64>) {
-        self.lost = self.most.is_some() && value.is_none();
-        self.most = self.most.max(value);
+        self.lost = self.max.is_some() && value.is_none();
+        self.max = self.max.max(value);
     }
 
-    fn known(&self) -> Option<u64> {
-        self.most.filter(|_| !self.lost)
+    fn value(&self) -> Option<u64> {
+        self.max.filter(|_| !self.lost)
     }
 }
 
@@ -124,14 +127,14 @@ impl Trace {
             rate: rate::Log::default(),
             energy: energy::Meter::default(),
             throttle: throttle::Log::default(),
-            foreign: other_processes::Log::default(),
-            busiest: None,
-            seen: 0,
-            before_device_bytes: None,
+            other_processes: other_processes::Log::default(),
+            max_utilisation: None,
+            readings: 0,
+            baseline_device_bytes: None,
             device: Peak::default(),
             process: Peak::default(),
             host_peak: None,
-            host_peak_forgotten: false,
+            host_peak_was_reset: false,
             ecc: None,
             missing: vec![],
             events: vec![],
@@ -141,10 +144,10 @@ impl Trace {
     /// Appends a reading. Readings must be in chronological order.
     pub fn push(&mut self, reading: Reading) {
         let seconds = reading.seconds;
-        if self.seen == 0 {
-            self.before_device_bytes = reading.device_bytes;
+        if self.readings == 0 {
+            self.baseline_device_bytes = reading.device_bytes;
         }
-        self.seen += 1;
+        self.readings += 1;
         self.device.push(reading.device_bytes);
         if !reading.brief && (reading.processes.is_none() || reading.process_bytes.is_some()) {
             // A list without this process is not a failure: the process may not use the device yet, or no longer.
@@ -157,21 +160,21 @@ impl Trace {
         self.rate
             .push(seconds, reading.late_seconds, reading.taken_seconds, self.period);
         if let Some(averaged) = reading.power_averaged_seconds {
-            self.energy.averaged(averaged);
+            self.energy.add_averaging_time(averaged);
         }
         self.energy.push(
             seconds,
             reading.power_watts,
             reading.energy_joules,
-            HOLE_PERIODS * self.period,
+            MAX_GAP_PERIODS * self.period,
         );
         self.throttle
             .push(seconds, reading.throttle, REACH_PERIODS * self.period);
         if let Some(share) = reading.utilisation {
-            self.busiest = Some(self.busiest.map_or(share, |most| most.max(share)));
+            self.max_utilisation = Some(self.max_utilisation.map_or(share, |max| max.max(share)));
         }
         if let Some(processes) = &reading.processes {
-            self.foreign.push(seconds, processes);
+            self.other_processes.push(seconds, processes);
         }
         if let Some(errors) = reading.ecc_uncorrected {
             self.ecc = Some((self.ecc.map_or(errors, |(first, _)| first), errors));
@@ -179,7 +182,7 @@ impl Trace {
         for (column, (_, slow, get)) in self.columns.iter_mut().zip(QUANTITIES) {
             let value = get(&reading);
             // Leading absent values are not stored.
-            let begun = value.is_some() || !column.even().is_empty();
+            let begun = value.is_some() || !column.evenly_spaced().is_empty();
             if begun && !(slow && reading.brief) {
                 column.push((seconds, value));
             }
@@ -187,26 +190,29 @@ impl Trace {
     }
 
     /// Discards the peak of host memory up to now.
-    pub(crate) fn forget_host_peak(&mut self) {
+    pub(crate) fn reset_host_peak(&mut self) {
         self.host_peak = None;
-        self.host_peak_forgotten = true;
+        self.host_peak_was_reset = true;
     }
 
     /// Discards the baseline of device memory, because the first reading came too late.
-    pub(crate) fn forget_before(&mut self) {
-        self.before_device_bytes = None;
-        self.seen = self.seen.max(1);
+    pub(crate) fn discard_baseline(&mut self) {
+        self.baseline_device_bytes = None;
+        self.readings = self.readings.max(1);
     }
 
     /// Returns the sampled quantities over seconds since the start, each from its first value on. Quantities that were
     /// never read are left out, and long series are thinned.
     pub fn series(&self) -> Vec<Series> {
         let quantities = QUANTITIES.iter().zip(&self.columns);
-        let sampled = quantities.map(|((name, ..), column)| (*name, column.even().to_vec()));
+        let sampled = quantities.map(|((name, ..), column)| (*name, column.evenly_spaced().to_vec()));
         let round = |(seconds, taken): (f64, Option<f64>)| {
-            (seconds, taken.map(|taken| rounded(taken, DURATION_TICKS)))
+            (seconds, taken.map(|taken| round_to(taken, DURATION_TICKS)))
         };
-        let taken = (SeriesName::ReadingSeconds, self.rate.taken().map(round).collect());
+        let taken = (
+            SeriesName::ReadingSeconds,
+            self.rate.durations().map(round).collect(),
+        );
         sampled
             .chain([taken])
             .filter(|(_, points): &(_, Vec<_>)| points.iter().any(|(_, value)| value.is_some()))
@@ -214,7 +220,7 @@ impl Trace {
                 let (x, y): (Vec<f64>, Vec<Option<f64>>) = points.into_iter().unzip();
                 let x = x
                     .into_iter()
-                    .map(|seconds| rounded(seconds, SERIES_TICKS))
+                    .map(|seconds| round_to(seconds, SERIES_TICKS))
                     .collect();
                 Series {
                     x,
@@ -232,7 +238,7 @@ impl Trace {
 
     /// Returns the method for [`Trace::host_peak_bytes`].
     pub fn host_peak_method(&self) -> &'static str {
-        if self.host_peak_forgotten {
+        if self.host_peak_was_reset {
             "high-water mark after loading"
         } else {
             "high-water mark"
@@ -242,15 +248,15 @@ impl Trace {
     /// Returns the peak device memory in use minus the baseline at the first reading, in bytes; `None` if it could no
     /// longer be read at the end.
     pub fn device_peak_bytes(&self) -> Option<u64> {
-        Some(self.device.known()?.saturating_sub(self.before_device_bytes?))
+        Some(self.device.value()?.saturating_sub(self.baseline_device_bytes?))
     }
 
     /// Returns the peak device memory of this process in bytes; `None` if it could no longer be read at the end.
     pub fn process_peak_bytes(&self) -> Option<u64> {
-        self.process.known()
+        self.process.value()
     }
 
-    /// Returns all three peaks.
+    /// Returns the peaks of all three kinds of memory.
     pub fn peaks(&self) -> Peaks {
         Peaks {
             host: self.host_peak_bytes(),
@@ -259,8 +265,8 @@ impl Trace {
         }
     }
 
-    /// Returns the quantities that could not be read, each with its reason and, if it could be read at first, since
-    /// when.
+    /// Returns the quantities that could not be read, each with a reason. If a quantity could be read at first, the text
+    /// contains the time of the first failure.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
@@ -289,7 +295,7 @@ impl Trace {
         self.throttle.is_throttled()
     }
 
-    /// Returns whether the clock may have been throttled in an interval, in seconds since the start.
+    /// Returns the throttling of the clock in an interval, in seconds since the start.
     pub fn throttled(&self, from: f64, to: f64) -> Throttling {
         self.throttle.throttled(&(from..to))
     }
@@ -299,21 +305,21 @@ impl Trace {
         self.throttle.intervals()
     }
 
-    /// Returns true if the driver ever listed a process that is not an own one. If this process does not compute, any
-    /// listed process belongs to another program.
+    /// Returns true if the driver ever listed a process other than the measured one and those that belong to it. If this
+    /// process does not compute, any such process belongs to another program.
     pub fn other_processes_listed(&self) -> bool {
-        self.foreign.anybody()
+        self.other_processes.lists_others()
     }
 
     /// Returns the maximum utilisation (share of the time in which a kernel ran) of all readings; `None` if the device
     /// does not report it.
-    pub fn busiest(&self) -> Option<f64> {
-        self.busiest
+    pub fn max_utilisation(&self) -> Option<f64> {
+        self.max_utilisation
     }
 
     /// Returns the other processes on the device.
-    pub fn foreign(&self) -> OtherProcesses {
-        self.foreign.verdict()
+    pub fn other_processes(&self) -> OtherProcesses {
+        self.other_processes.result()
     }
 
     /// Returns one event for each reason of throttling.
@@ -325,7 +331,7 @@ impl Trace {
     /// could no longer be read, and loss of the device.
     pub fn events(&self) -> Vec<Event> {
         let mut events = self.throttle.events();
-        events.extend(self.foreign.events());
+        events.extend(self.other_processes.events());
         events.extend(
             self.ecc
                 .filter(|(first, last)| last > first)
@@ -341,7 +347,7 @@ impl Trace {
     }
 }
 
-fn rounded(seconds: f64, ticks: f64) -> f64 {
+fn round_to(seconds: f64, ticks: f64) -> f64 {
     (seconds * ticks).round() / ticks
 }
 
@@ -363,26 +369,26 @@ mod tests {
     }
 
     #[test]
-    fn device_memory_is_counted_from_what_was_there_before() {
+    fn device_memory_is_relative_to_the_first_reading() {
         let trace = device(&[Some(1000), Some(5000), Some(2000)]);
         assert_eq!(trace.device_peak_bytes(), Some(4000));
         assert_eq!(trace.process_peak_bytes(), None);
     }
 
     #[test]
-    fn a_peak_that_may_have_been_higher_unseen_is_none() {
+    fn a_peak_is_absent_if_the_last_reading_failed() {
         assert_eq!(device(&[Some(1000), Some(5000), None]).device_peak_bytes(), None);
         let gap = device(&[Some(1000), None, Some(5000)]);
         assert_eq!(gap.device_peak_bytes(), Some(4000));
     }
 
     #[test]
-    fn a_first_reading_that_failed_leaves_no_before() {
+    fn a_failed_first_reading_leaves_no_baseline() {
         assert_eq!(device(&[None, Some(5000)]).device_peak_bytes(), None);
     }
 
     #[test]
-    fn a_peak_does_not_hang_on_the_readings_that_are_kept() {
+    fn peaks_include_readings_that_thinning_drops() {
         let trace = trace((0..100_000u64).map(|index| Reading {
             process_bytes: Some(if index == 12_345 { 777 } else { 1 }),
             ..Reading::default()
@@ -391,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_listed_yet_or_any_more_is_no_failure() {
+    fn an_unlisted_process_does_not_invalidate_its_peak() {
         let listed = |process_bytes| Reading {
             processes: Some(vec![]),
             process_bytes,
@@ -402,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_less_often_has_no_gaps_for_it() {
+    fn quantities_of_full_readings_have_no_gaps() {
         let trace = trace((0..30u32).map(|index| Reading {
             seconds: f64::from(index) / 100.0,
             brief: index % 10 != 0,
@@ -411,14 +417,14 @@ mod tests {
             ..Reading::default()
         }));
         let series = trace.series();
-        let of = |name: SeriesName| series.iter().find(|series| series.name == name).unwrap();
-        assert_eq!(of(SeriesName::PowerWatts).y.len(), 30);
-        assert_eq!(of(SeriesName::Utilisation).x, [0.0, 0.1, 0.2]);
-        assert_eq!(of(SeriesName::Utilisation).y, [Some(0.5); 3]);
+        let series_of = |name: SeriesName| series.iter().find(|series| series.name == name).unwrap();
+        assert_eq!(series_of(SeriesName::PowerWatts).y.len(), 30);
+        assert_eq!(series_of(SeriesName::Utilisation).x, [0.0, 0.1, 0.2]);
+        assert_eq!(series_of(SeriesName::Utilisation).y, [Some(0.5); 3]);
     }
 
     #[test]
-    fn a_quantity_that_ends_is_absent_from_then_on_and_never_zero() {
+    fn a_quantity_that_fails_is_absent_and_not_zero() {
         let trace = trace((0..4u32).map(|index| Reading {
             seconds: f64::from(index),
             power_watts: (index == 1 || index == 2).then_some(9.0),
@@ -431,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_errors_count_from_the_first_reading() {
+    fn ecc_errors_are_counted_from_the_first_reading() {
         let ecc = |errors: &[u64]| {
             trace(errors.iter().map(|errors| Reading {
                 ecc_uncorrected: Some(*errors),

@@ -9,22 +9,23 @@ use std::{
 
 use peak_alloc::PeakAlloc;
 
-/// Bytes that a reader may allocate in addition to those per input byte.
-const ROOM: usize = 64 << 20;
-/// Bytes that a reader may allocate per input byte.
-const ROOM_A_BYTE: usize = 512;
-/// Time limit of a reader. Generous, because a busy machine is slower than an idle one.
-const LONGEST: Duration = Duration::from_secs(20);
-/// Maximum bytes of a mutated file, unless the original is larger.
-const LARGEST: usize = 64 << 10;
-/// Maximum bytes of an error message, in addition to those per input byte. A reader may list all defects of a file.
-const LONGEST_ERROR: usize = 64 << 10;
+/// Maximum number of bytes that a reader may allocate, plus [`MEMORY_PER_BYTE`] for each input byte.
+const BASE_MEMORY: usize = 64 << 20;
+/// Bytes that a reader may allocate for each input byte.
+const MEMORY_PER_BYTE: usize = 512;
+/// Maximum duration of a reader. It is long, because the machine may be busy.
+const MAX_DURATION: Duration = Duration::from_secs(20);
+/// Maximum size of a mutated file in bytes, unless the original file is larger.
+const MAX_FILE_BYTES: usize = 64 << 10;
+/// Maximum size of an error message in bytes, plus [`MEMORY_PER_BYTE`] for each input byte. A reader may list all defects
+/// of a file.
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Environment variable that overrides the number of mutated files of each test.
-const FILES: &str = "MANTISSA_HOSTILE_FILES";
+const FILES_VARIABLE: &str = "MANTISSA_HOSTILE_FILES";
 
-/// Implausible lengths and sizes.
-const EXTREMES: [u64; 14] = [
+/// Boundary values that replace lengths, sizes and numbers.
+const BOUNDARY_VALUES: [u64; 14] = [
     0,
     1,
     2,
@@ -77,14 +78,14 @@ const TOKENS: [&[u8]; 32] = [
     b"/ABSOLUTE",
 ];
 
-/// Mutator of files with a seeded random generator.
+/// Mutator that changes files with a seeded random generator.
 #[derive(Debug, Clone)]
-pub struct Hostile {
+pub struct Mutator {
     state: u64,
 }
 
-impl Hostile {
-    /// Creates the mutator of a seed.
+impl Mutator {
+    /// Creates a mutator with a seed.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
@@ -104,31 +105,31 @@ impl Hostile {
     }
 
     /// Returns a random element.
-    fn of<T: Copy>(&mut self, things: &[T]) -> T {
-        things[self.below(things.len())]
+    fn choose<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())]
     }
 
-    /// Returns a random range within `length` bytes, mostly a short one.
-    fn stretch(&mut self, length: usize) -> (usize, usize) {
+    /// Returns start and end of a random range within `length` bytes, mostly a short one.
+    fn random_range(&mut self, length: usize) -> (usize, usize) {
         let from = self.below(length);
-        let longest = self.of(&[4, 16, 64, length]);
-        let to = from + self.below(longest.min(length - from) + 1);
+        let max_length = self.choose(&[4, 16, 64, length]);
+        let to = from + self.below(max_length.min(length - from) + 1);
         (from, to)
     }
 
     /// Returns a copy of a file with one or more mutations; parts of `other` may be inserted.
-    pub fn changed(&mut self, file: &[u8], other: &[u8]) -> Vec<u8> {
-        let largest = file.len().max(LARGEST);
+    pub fn mutate(&mut self, file: &[u8], other: &[u8]) -> Vec<u8> {
+        let max_bytes = file.len().max(MAX_FILE_BYTES);
         let mut bytes = file.to_vec();
         for _ in 0..=self.below(4) {
-            self.change(&mut bytes, other);
-            bytes.truncate(largest);
+            self.mutate_once(&mut bytes, other);
+            bytes.truncate(max_bytes);
         }
         bytes
     }
 
-    fn change(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
-        let (from, to) = self.stretch(bytes.len());
+    fn mutate_once(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
+        let (from, to) = self.random_range(bytes.len());
         match self.below(10) {
             // Flip a bit or replace a byte.
             0 if from < bytes.len() => bytes[from] ^= 1 << self.below(8),
@@ -138,27 +139,27 @@ impl Hostile {
             3 => drop(bytes.drain(from..to)),
             // Repeat a part.
             4 => {
-                let times = self.of(&[1, 2, 100]);
-                let again = bytes[from..to].repeat(times);
-                drop(bytes.splice(to..to, again));
+                let times = self.choose(&[1, 2, 100]);
+                let copies = bytes[from..to].repeat(times);
+                drop(bytes.splice(to..to, copies));
             }
             // Insert a part of another file, or replace a part by it.
             5 => {
-                let (first, last) = self.stretch(other.len());
-                let to = self.of(&[from, to]);
+                let (first, last) = self.random_range(other.len());
+                let to = self.choose(&[from, to]);
                 drop(bytes.splice(from..to, other[first..last].iter().copied()));
             }
             // Overwrite a binary length.
             6 => {
-                let width = self.of(&[1, 2, 4, 8]);
-                let near = bytes.len() as u64;
+                let width = self.choose(&[1, 2, 4, 8]);
+                let length = bytes.len() as u64;
                 let number = match self.below(3) {
-                    0 => near.wrapping_add(self.next() % 9).wrapping_sub(4),
-                    _ => self.of(&EXTREMES),
+                    0 => length.wrapping_add(self.next() % 9).wrapping_sub(4),
+                    _ => self.choose(&BOUNDARY_VALUES),
                 };
                 let number = number.to_le_bytes();
                 // Most lengths are in headers.
-                let at = self.of(&[from, from % 64]);
+                let at = self.choose(&[from, from % 64]);
                 for (to, byte) in bytes.iter_mut().skip(at).zip(&number[..width]) {
                     *to = *byte;
                 }
@@ -169,17 +170,17 @@ impl Hostile {
                 let first = bytes[from..].iter().position(is_digit).map(|at| from + at);
                 if let Some(first) = first {
                     let digits = bytes[first..].iter().take_while(|byte| is_digit(byte)).count();
-                    let mut number = self.of(&EXTREMES).to_string();
+                    let mut number = self.choose(&BOUNDARY_VALUES).to_string();
                     if self.below(8) == 0 {
-                        number.insert_str(0, self.of(&["-", "1e", "0.", "00"]));
+                        number.insert_str(0, self.choose(&["-", "1e", "0.", "00"]));
                     }
                     drop(bytes.splice(first..first + digits, number.into_bytes()));
                 }
             }
             // Insert a token, or replace a part by it.
             8 => {
-                let token = self.of(&TOKENS);
-                let to = self.of(&[from, to]);
+                let token = self.choose(&TOKENS);
+                let to = self.choose(&[from, to]);
                 drop(bytes.splice(from..to, token.iter().copied()));
             }
             // Swap two parts.
@@ -194,8 +195,8 @@ impl Hostile {
 /// Lock that serializes measurements of memory.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Returns the peak of allocated bytes during some work, relative to the start. Returns 0 if [`PeakAlloc`] is not the allocator.
-pub fn peak_of(work: impl FnOnce()) -> usize {
+/// Returns the peak of allocated bytes during `work`, relative to its start. Returns 0 if [`PeakAlloc`] is not the allocator.
+pub fn peak_allocation(work: impl FnOnce()) -> usize {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let before = PeakAlloc.current_usage();
     PeakAlloc.reset_peak_usage();
@@ -203,22 +204,22 @@ pub fn peak_of(work: impl FnOnce()) -> usize {
     PeakAlloc.peak_usage().saturating_sub(before)
 }
 
-/// Checks a reader on `files` mutated files and on the valid ones that they are made from. The reader must return a result or a
-/// one-paragraph error, in time and with bounded memory. Memory is checked only if [`PeakAlloc`] is the allocator.
+/// Checks that a reader accepts all valid files, and passes it `files` mutations of them. For each mutation, the reader must return a
+/// result or a one-paragraph error, in time and with bounded memory. Memory is checked only if [`PeakAlloc`] is the allocator.
 ///
 /// # Panics
 /// If a valid file is rejected, or the reader panics, takes too long, allocates too much, or returns an empty or overlong
 /// error.
 pub fn assert_robust(name: &str, valid: &[Vec<u8>], files: u64, read: impl Fn(&[u8]) -> Result<(), String>) {
-    assert_robust_within(ROOM, name, valid, files, read);
+    assert_robust_within(BASE_MEMORY, name, valid, files, read);
 }
 
-/// Checks a reader like [`assert_robust`], but allows `room` bytes of memory in addition to those per input byte.
+/// Checks a reader like [`assert_robust`], but allows `base_memory` bytes of memory in addition to those per input byte.
 ///
 /// # Panics
 /// Under the same conditions as [`assert_robust`].
 pub fn assert_robust_within(
-    room: usize,
+    base_memory: usize,
     name: &str,
     valid: &[Vec<u8>],
     files: u64,
@@ -229,27 +230,35 @@ pub fn assert_robust_within(
             panic!("{name}: the valid file {number} is rejected: {error}");
         }
     }
-    let files = std::env::var(FILES).map_or(files, |files| files.parse().expect(FILES));
+    let files = std::env::var(FILES_VARIABLE).map_or(files, |files| files.parse().expect(FILES_VARIABLE));
     for number in 0..files {
-        let mut hostile = Hostile::new(number);
-        let [file, other] = [(); 2].map(|()| hostile.below(valid.len()));
-        let bytes = hostile.changed(&valid[file], &valid[other]);
+        let mut mutator = Mutator::new(number);
+        let [file, other] = [(); 2].map(|()| mutator.below(valid.len()));
+        let bytes = mutator.mutate(&valid[file], &valid[other]);
         let context = || {
             let head = bytes[..bytes.len().min(400)].escape_ascii();
-            format!("{name}, file {number} of {} bytes, `{head}`", bytes.len())
+            format!("{name}, mutation {number} ({} bytes), `{head}`", bytes.len())
         };
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut result = None;
-        let taken = peak_of(|| result = catch_unwind(AssertUnwindSafe(|| read(&bytes))).ok());
-        let took = begun.elapsed();
+        let allocated = peak_allocation(|| result = catch_unwind(AssertUnwindSafe(|| read(&bytes))).ok());
+        let duration = start.elapsed();
         let result = result.unwrap_or_else(|| panic!("{}: the reader panicked", context()));
-        assert!(took < LONGEST, "{}: {took:?}", context());
-        let most = room + ROOM_A_BYTE * bytes.len();
-        assert!(taken <= most, "{}: {taken} bytes were allocated", context());
+        assert!(
+            duration < MAX_DURATION,
+            "{}: the reader took {duration:?}",
+            context()
+        );
+        let limit = base_memory + MEMORY_PER_BYTE * bytes.len();
+        assert!(
+            allocated <= limit,
+            "{}: {allocated} bytes were allocated",
+            context()
+        );
         if let Err(error) = result {
             let is_paragraph = !error.trim().is_empty() && !error.contains("\n\n");
             assert!(
-                is_paragraph && error.len() <= LONGEST_ERROR + ROOM_A_BYTE * bytes.len(),
+                is_paragraph && error.len() <= MAX_ERROR_BYTES + MEMORY_PER_BYTE * bytes.len(),
                 "{}: an error of {} bytes, `{}`",
                 context(),
                 error.len(),
@@ -264,17 +273,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_changes_and_another_seed_others() {
-        let changed = |seed| Hostile::new(seed).changed(b"a file of 31 bytes, some of them", b"other");
+    fn mutations_depend_only_on_the_seed() {
+        let changed = |seed| Mutator::new(seed).mutate(b"a file of 32 bytes, some of them", b"other");
         assert_eq!(changed(7), changed(7));
-        let all: std::collections::BTreeSet<Vec<u8>> = (0..100).map(changed).collect();
-        assert!(all.len() > 80, "{} of 100 differ", all.len());
-        assert!((0..1000).all(|seed| Hostile::new(seed).changed(b"", b"").len() <= LARGEST));
+        let mutations: std::collections::BTreeSet<Vec<u8>> = (0..100).map(changed).collect();
+        assert!(mutations.len() > 80, "{} of 100 differ", mutations.len());
+        assert!((0..1000).all(|seed| Mutator::new(seed).mutate(b"", b"").len() <= MAX_FILE_BYTES));
     }
 
     #[test]
     #[should_panic(expected = "the reader panicked")]
-    fn a_reader_that_trusts_a_length_is_found_out() {
+    fn a_reader_that_trusts_a_length_fails_the_check() {
         let read = |bytes: &[u8]| {
             let length = usize::from(*bytes.first().ok_or("it is empty")?);
             drop(bytes[1..=length].to_vec());
@@ -285,7 +294,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "an error of 0 bytes")]
-    fn an_error_that_says_nothing_is_found_out() {
+    fn an_empty_error_message_fails_the_check() {
         let read = |bytes: &[u8]| match bytes {
             b"valid" => Ok(()),
             _ => Err(String::new()),

@@ -1,14 +1,14 @@
-//! Helpers of tests: requirements of the machine, and comparison of numbers.
+//! Helpers of tests: optional dependencies, real data, child processes, mutated files.
 
 pub mod hostile;
 
 pub use peak_alloc::PeakAlloc as CountingAllocator;
 
-/// Returns true if a requirement of a test is available. Otherwise prints `skipped` with the reason. The environment
-/// variable `MANTISSA_REQUIRE` lists the names of requirements that must be available, separated by commas.
+/// Returns true if a dependency of a test was found. Otherwise prints `skipped` with the reason, and returns false. The
+/// environment variable `MANTISSA_REQUIRE` lists the names of required dependencies, separated by commas.
 ///
 /// # Panics
-/// If it is required and not available.
+/// If a required dependency was not found.
 pub fn is_available(name: &str, found: Result<(), String>) -> bool {
     let Err(reason) = found else { return true };
     let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
@@ -20,21 +20,21 @@ pub fn is_available(name: &str, found: Result<(), String>) -> bool {
     false
 }
 
-/// Returns the path of real data, which is not in the repository: below `MANTISSA_DATA`, or next to the checkout. Prints
-/// `skipped` if it does not exist.
+/// Returns the path of real data that is not in the repository: in the folder `MANTISSA_DATA`, or in `../shared/data` next
+/// to the checkout. Prints `skipped` if it does not exist.
 pub fn real_data(name: &str) -> Option<std::path::PathBuf> {
     let default = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let given = std::env::var_os("MANTISSA_DATA").map(std::path::PathBuf::from);
-    let places = given.into_iter().chain([default]);
-    let found = places.map(|place| place.join(name)).find(|path| path.exists());
+    let folder = std::env::var_os("MANTISSA_DATA").map(std::path::PathBuf::from);
+    let folders = folder.into_iter().chain([default]);
+    let found = folders.map(|folder| folder.join(name)).find(|path| path.exists());
     if found.is_none() {
         println!("skipped: no `{name}` under `MANTISSA_DATA` or `../shared/data`");
     }
     found
 }
 
-/// Runs the body of a test, given as a closure, in a child process without other tests. For tests of process-wide state: launched
-/// kernels, allocated memory. Under nextest each test already has its own process, and the body runs in place.
+/// Runs the body of a test, a closure, in a child process without other tests. Tests that depend on process-wide state need it, for
+/// example on launched kernels or allocated memory. Under nextest, each test already has its own process, and the body runs in place.
 ///
 /// # Panics
 /// If the body panics, or the child process does not run exactly one test.

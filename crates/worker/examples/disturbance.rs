@@ -1,13 +1,13 @@
-//! Measures how much sampling slows down the sampled work on this machine. Pieces of work of some milliseconds run back to back while a sampler
-//! reads from time to time: an arithmetic loop on one core and on all cores, and the steps of a small training. The piece in which a reading
-//! begins and the next piece are compared with the two pieces before and the two after, so other load on the machine affects all of them alike.
-//! The program prints how much longer a reading makes the work, as a share of the time: the mean, which is what adds up over a run, with a
-//! bootstrap interval, and the median of means, which ignores outliers of few readings. It prints the same for a placebo: the same comparison,
-//! equally often, at moments half-way between two readings, at which nothing is read. The cost of a reading is the difference from the placebo.
+//! Measures how much sampling slows down the sampled work on this machine. Pieces of work of some milliseconds run back to back while a
+//! sampler reads from time to time: an arithmetic loop on one core and on all cores, and the steps of a small training. The piece in which
+//! a reading begins and the next piece are compared with the two pieces before and the two after, so other load on the machine affects all
+//! of them alike. The program prints the slowdown by readings as a share of the time: the mean with a bootstrap interval, which adds up
+//! over a run, and the median of group means, which ignores outliers. It prints the same for a placebo: the same number of comparisons at
+//! moments half-way between two readings, at which nothing is read. The cost of a reading is the difference from the placebo.
 //!
 //! `cargo run --release -p mantissa-worker --example disturbance [READINGS [DEVICE [LIBRARY]]]`: with a device (UUID or PCI bus id), the GPU is
-//! sampled as well, through the NVML of this machine or of a file (the stand-in of `tests/nvml`). On a GPU, readings come a hundred times a
-//! second, nine of ten of them brief. The share is then also printed as if every reading were whole, which is an upper bound.
+//! sampled as well, through this machine's NVML or a library file (the stand-in of `tests/nvml`). A run on a GPU takes a hundred readings a
+//! second, nine of ten of them brief. The share is then also printed as if every reading were full, which is an upper bound.
 
 use std::{
     env, fs,
@@ -26,10 +26,10 @@ use mantissa_suite::{PlanOptions, StartingWeights, parse, plan};
 use mantissa_telemetry::{GpuSource, HostMemory, Reading, Sampler, Source};
 use mantissa_workloads::{Observer, Progress};
 
-/// Number of readings whose neighbouring pieces are compared.
+/// Default number of readings whose neighbouring pieces are compared.
 const READINGS: usize = 3000;
 
-/// Time between two readings, as in a run on a CPU: every reading is whole, and there are pieces without a reading between those with one.
+/// Time between two readings, as in a run on a CPU: every reading is full, and there are pieces without a reading in between.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Readings per second.
@@ -38,11 +38,11 @@ const RATE: f64 = 10.0;
 /// Length of a piece of arithmetic, about a step of the training.
 const PIECE: Duration = Duration::from_millis(3);
 
-/// Largest gap between neighbouring pieces. A longer gap means that an epoch ended in between.
-const GAP: Duration = Duration::from_millis(1);
+/// Maximum gap between neighbouring pieces. A longer gap means that an epoch ended in between.
+const MAX_GAP: Duration = Duration::from_millis(1);
 
-/// Number of readings per mean. The median of such means ignores what happens in one reading of ten: other load on the machine, but also an
-/// occasional slow reading. It is therefore always printed together with the mean.
+/// Number of readings per group mean. The median of group means ignores rare events, such as other load on the machine, but also slow
+/// readings. It is therefore always printed together with the mean.
 const GROUP: usize = 10;
 
 /// Seed of the bootstrap resamples.
@@ -58,40 +58,40 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let watch = || Watch::start(arguments.get(1), arguments.get(2));
+    let start = || PieceObserver::start(arguments.get(1), arguments.get(2));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let iterations = iterations_of(PIECE);
     for threads in [1, cores] {
-        let mut watch = watch();
-        while watch.read() < readings {
-            watch.since = Instant::now();
+        let mut observer = start();
+        while observer.reading_count() < readings {
+            observer.piece_start = Instant::now();
             work_on(threads, iterations);
-            watch.done();
+            observer.end_piece();
         }
-        watch.tell(&format!("arithmetic, {threads} threads"));
+        observer.print(&format!("arithmetic, {threads} threads"));
     }
     let cell = training();
     let inputs = Inputs {
         cache: env::temp_dir().join(format!("mantissa-disturbance-{}", std::process::id())),
         ..Inputs::default()
     };
-    let mut watch = watch();
-    while watch.read() < readings {
-        mantissa_workloads::run(&cell, &inputs, None, &mut watch).expect("it trains on the CPU");
+    let mut observer = start();
+    while observer.reading_count() < readings {
+        mantissa_workloads::run(&cell, &inputs, None, &mut observer).expect("the training runs on the CPU");
     }
-    watch.tell("training steps");
-    // If the folder cannot be removed, it wastes a few kilobytes.
+    observer.print("training steps");
+    // A folder that cannot be removed wastes only a few kilobytes.
     let _ = fs::remove_dir_all(inputs.cache);
     ExitCode::SUCCESS
 }
 
 /// Pieces of work and the readings taken meanwhile.
-struct Watch {
+struct PieceObserver {
     sampler: Sampler,
     /// Start times of the readings.
     readings: Arc<Mutex<Vec<Instant>>>,
     /// Start time of the current piece.
-    since: Instant,
+    piece_start: Instant,
     pieces: Vec<Piece>,
     gpu: bool,
 }
@@ -102,11 +102,11 @@ struct Piece {
     end: Instant,
 }
 
-impl Watch {
+impl PieceObserver {
     fn start(device: Option<&String>, library: Option<&String>) -> Self {
         let readings = Arc::default();
         let mut sources: Vec<Box<dyn Source>> = vec![
-            Box::new(Moments(Arc::clone(&readings))),
+            Box::new(ReadingTimes(Arc::clone(&readings))),
             Box::new(HostMemory::default()),
         ];
         if let Some(device) = device {
@@ -118,39 +118,43 @@ impl Watch {
         Self {
             sampler: Sampler::start_every(PERIOD, sources),
             readings,
-            since: Instant::now(),
+            piece_start: Instant::now(),
             pieces: vec![],
             gpu: device.is_some(),
         }
     }
 
     /// Returns the number of readings so far.
-    fn read(&self) -> usize {
-        self.readings.lock().expect("nothing panics that holds it").len()
+    fn reading_count(&self) -> usize {
+        self.readings
+            .lock()
+            .expect("no thread panics with the lock")
+            .len()
     }
 
     /// Records the end of a piece and starts the next one.
-    fn done(&mut self) {
+    fn end_piece(&mut self) {
         let end = Instant::now();
         self.pieces.push(Piece {
-            start: self.since,
+            start: self.piece_start,
             end,
         });
-        self.since = end;
+        self.piece_start = end;
     }
 
-    fn tell(self, what: &str) {
+    /// Stops sampling and prints the slowdown of the work `what`.
+    fn print(self, what: &str) {
         let window = 0.0..self.sampler.seconds();
         let trace = self.sampler.stop();
-        let readings = self.readings.lock().expect("nothing panics that holds it");
+        let readings = self.readings.lock().expect("no thread panics with the lock");
         let mut read = excesses(&self.pieces, &readings, &[]);
-        let mut placebo = excesses(&self.pieces, &between(&readings), &readings);
-        // Equally many of both make the intervals comparable.
+        let mut placebo = excesses(&self.pieces, &midpoints(&readings), &readings);
+        // Use equally many readings and placebos, so their intervals are comparable.
         let count = read.len().min(placebo.len());
         read.truncate(count);
         placebo.truncate(count);
         if count < GROUP {
-            println!("{what}: fewer than {GROUP} readings fell among pieces that follow each other");
+            println!("{what}: fewer than {GROUP} readings fell in consecutive pieces");
             return;
         }
         println!("{what}, {count} readings, at {RATE:.0} Hz slower by");
@@ -168,32 +172,32 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for PieceObserver {
     fn progress(&mut self, progress: Progress) {
         if progress.phase == Phase::Measure && progress.done > 0 {
-            self.done();
+            self.end_piece();
         } else {
-            self.since = Instant::now();
+            self.piece_start = Instant::now();
         }
     }
 }
 
-/// Returns by how many seconds the work around each moment took longer: the piece that contains the moment and the next, which inherits the
-/// effect of a reading on the caches, compared with the mean of the two before and the two after. None of the six pieces contains another of the
-/// moments or a reading of `others`.
+/// Returns the extra time of the work around each moment, in seconds: the time of the piece that contains the moment and of the next piece,
+/// which suffers from evicted caches, minus the mean time of the two pieces before and the two after. Skips moments for which one of the
+/// six pieces contains another moment or one of `others`.
 fn excesses(pieces: &[Piece], moments: &[Instant], others: &[Instant]) -> Vec<f64> {
-    let meets = |piece: &Piece, moments: &[Instant]| {
+    let contains_any = |piece: &Piece, moments: &[Instant]| {
         let before = |moment: Instant| moments.partition_point(|at| *at < moment);
         before(piece.start) < before(piece.end)
     };
     let around = pieces.windows(6).filter(|six| {
-        let together = six.windows(2).all(|two| two[1].start - two[0].end < GAP);
-        together
+        let consecutive = six.windows(2).all(|two| two[1].start - two[0].end < MAX_GAP);
+        consecutive
             && six
                 .iter()
-                .map(|piece| meets(piece, moments))
+                .map(|piece| contains_any(piece, moments))
                 .eq([false, false, true, false, false, false])
-            && !six.iter().any(|piece| meets(piece, others))
+            && !six.iter().any(|piece| contains_any(piece, others))
     });
     let seconds = |piece: &Piece| (piece.end - piece.start).as_secs_f64();
     let excess = |six: &[Piece]| {
@@ -204,7 +208,7 @@ fn excesses(pieces: &[Piece], moments: &[Instant], others: &[Instant]) -> Vec<f6
 }
 
 /// Returns the moments half-way between two readings.
-fn between(readings: &[Instant]) -> Vec<Instant> {
+fn midpoints(readings: &[Instant]) -> Vec<Instant> {
     let half_way = |two: &[Instant]| two[0] + (two[1] - two[0]) / 2;
     readings.windows(2).map(half_way).collect()
 }
@@ -235,13 +239,13 @@ fn share(seconds: f64, interval: Option<Interval>, rate: f64) -> String {
 }
 
 /// Source that records when it is read. It comes first, so a reading begins with it.
-struct Moments(Arc<Mutex<Vec<Instant>>>);
+struct ReadingTimes(Arc<Mutex<Vec<Instant>>>);
 
-impl Source for Moments {
+impl Source for ReadingTimes {
     fn read(&mut self, _: &mut Reading) {
         self.0
             .lock()
-            .expect("nothing panics that holds it")
+            .expect("no thread panics with the lock")
             .push(Instant::now());
     }
 
@@ -281,7 +285,7 @@ test = 8
 "#;
 
 fn training() -> Cell {
-    let suite = parse("disturbance", "disturbance.toml", TRAINING).expect("the suite above is one");
+    let suite = parse("disturbance", "disturbance.toml", TRAINING).expect("the suite is valid");
     let options = PlanOptions {
         profile: Profile::Smoke,
         backend: Backend::Flex,
@@ -291,8 +295,8 @@ fn training() -> Cell {
         models: Default::default(),
         filter: None,
     };
-    let plan = plan(&[suite], &options).expect("it has a plan");
-    plan.cells.into_iter().next().expect("of one cell").cell
+    let plan = plan(&[suite], &options).expect("the suite has a plan");
+    plan.cells.into_iter().next().expect("the plan has a cell").cell
 }
 
 /// Returns the number of iterations that take about `length` on one core.

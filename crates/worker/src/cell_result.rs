@@ -8,38 +8,42 @@ use mantissa_workloads::{Outcome, TaskMeasurements};
 
 use crate::{
     metrics::{Measurements, summarise},
-    observer::Watched,
+    observer::Observations,
     throttle_marks::throttle_marks,
 };
 
-/// Writes the raw samples and computes the metrics.
-pub(crate) fn finish(request: &Request, mut outcome: Outcome, watched: Watched) -> io::Result<Finished> {
+/// Writes the raw samples and returns the result with status, metrics and events.
+pub(crate) fn finish(
+    request: &Request,
+    mut outcome: Outcome,
+    observations: Observations,
+) -> io::Result<Finished> {
     outcome
         .samples
         .series
-        .extend(throttle_marks(&outcome.measured, &watched));
-    outcome.samples.series.extend(watched.trace.series());
-    outcome.samples.series.extend(watched.allocator_series);
+        .extend(throttle_marks(&outcome.measured, &observations));
+    outcome.samples.series.extend(observations.trace.series());
+    outcome.samples.series.extend(observations.allocator_series);
     write_samples(&request.samples, &outcome.samples)?;
     let measured = Measurements {
         outcome: &outcome,
-        trace: &watched.trace,
-        window: watched.window.clone(),
+        trace: &observations.trace,
+        window: observations.window.clone(),
         idle_watts: &request.idle_watts,
-        peaks: watched.peaks,
-        allocator: watched.allocator,
+        peaks: observations.peaks,
+        allocator: observations.allocator,
         by_peer: !request.peer.is_empty(),
     };
     let metrics = summarise(&request.cell.setting, &measured);
-    outcome.events.extend(watched.trace.events());
-    let rate = watched.trace.rate(watched.window);
+    outcome.events.extend(observations.trace.events());
+    let rate = observations.trace.rate(observations.window);
     outcome.events.push(Event {
         kind: EventKind::Sampling,
         step: None,
         value: rate.period_seconds,
         detail: rate.to_string(),
     });
-    let (status, reason) = match (untrained(&outcome.measured), outcome.diverged) {
+    let (status, reason) = match (untrained_reason(&outcome.measured), outcome.diverged) {
         (Some(reason), _) => (Status::Failed, Some(reason)),
         (None, Some(reason)) => (Status::Diverged, Some(reason)),
         (None, None) => (Status::Ok, None),
@@ -55,8 +59,8 @@ pub(crate) fn finish(request: &Request, mut outcome: Outcome, watched: Watched) 
     })
 }
 
-/// Returns the reason if a training skipped every optimizer step. Its accuracy is that of the initial weights.
-fn untrained(measured: &TaskMeasurements) -> Option<String> {
+/// Returns the reason for a failure if a training skipped every optimizer step, because its accuracy is that of the initial weights.
+fn untrained_reason(measured: &TaskMeasurements) -> Option<String> {
     let TaskMeasurements::Train {
         skipped_steps,
         windows,

@@ -1,4 +1,4 @@
-//! Implementation of [`Engine`] of the parent process for burn.
+//! Implementation of the parent's [`Engine`] trait for burn.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,8 @@ impl Engine for Burn {
     }
 
     fn peer_name(&self, command: &[String], give_up: &dyn Fn() -> bool) -> Result<Option<String>, RunError> {
-        let about = Peer::about_of(command, give_up).map_err(|error| RunError::Input(error.to_string()))?;
-        Ok(about.map(|about| about.name))
+        let info = Peer::program_info_of(command, give_up);
+        let info = info.map_err(|error| RunError::Input(error.to_string()))?;
+        Ok(info.map(|info| info.name))
     }
 }

@@ -12,15 +12,15 @@ use mantissa_workloads::{
 
 use crate::{
     cell_result::finish,
-    observer::Watch,
-    progress::{SAMPLED, SO_FAR, memory_so_far, so_far},
+    observer::CellObserver,
+    progress::{PROGRESS, TRACE_HANDLE, current_progress, peaks_so_far},
 };
 
 /// Executes the job and returns the final message.
-pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<Message> {
+pub(crate) fn execute(request: &Request, own_model: Option<&OwnModel>) -> io::Result<Message> {
     match &request.job {
         Job::Measure => {}
-        Job::Compile => return Ok(compile(request, own)),
+        Job::Compile => return Ok(compile(request, own_model)),
         Job::Check {
             operation,
             candidate,
@@ -35,7 +35,7 @@ pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<M
             Err(error) => return Ok(Message::Refused(error.to_string())),
         },
     };
-    // Sample the process that computes.
+    // With a peer, sample the peer process, because it computes the cell.
     let peer_id = peer.as_ref().map(Peer::id);
     let mut sources: Vec<Box<dyn Source>> =
         vec![Box::new(peer_id.map_or_else(HostMemory::default, HostMemory::of))];
@@ -47,16 +47,16 @@ pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<M
         }));
     }
     let sampler = Sampler::start(sources);
-    // This cannot fail, because a process runs one cell.
-    let _ = SAMPLED.set(sampler.handle());
-    let mut watch = Watch::new(sampler, &SO_FAR);
+    // Not set yet, because a process runs only one cell.
+    let _ = TRACE_HANDLE.set(sampler.handle());
+    let mut observer = CellObserver::new(sampler, &PROGRESS);
     let result = match peer {
-        Some(peer) => peer::run(&request.cell, &request.inputs, peer, &mut watch),
-        None => mantissa_workloads::run(&request.cell, &request.inputs, own, &mut watch),
+        Some(peer) => peer::run(&request.cell, &request.inputs, peer, &mut observer),
+        None => mantissa_workloads::run(&request.cell, &request.inputs, own_model, &mut observer),
     };
-    let watched = watch.end();
+    let observations = observer.end();
     let finished = match result {
-        Ok(outcome) => finish(request, outcome, watched)?,
+        Ok(outcome) => finish(request, outcome, observations)?,
         Err(error @ (WorkloadError::Data(_) | WorkloadError::Weights(_))) => {
             return Ok(Message::Refused(error_with_causes(&error)));
         }
@@ -65,7 +65,7 @@ pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<M
         }
         Err(error @ WorkloadError::Device(_)) => {
             let reason = error_with_causes(&error);
-            // The kernel does not report which of the two processes it killed. This process is still running, so it was the peer.
+            // The kernel reports that it killed a process, but not which. This process is still running, so the kernel killed the peer.
             let kills = kills_before.zip(oom_kills());
             let peer_was_killed = peer_id.is_some() && kills.is_some_and(|(before, now)| now > before);
             let status = if is_out_of_memory(&reason) || peer_was_killed {
@@ -73,10 +73,12 @@ pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<M
             } else {
                 Status::Failed
             };
-            let taken = so_far().memory.and(memory_so_far(watched.trace.peaks()));
+            let memory = current_progress()
+                .memory
+                .and(peaks_so_far(observations.trace.peaks()));
             Finished {
-                events: watched.trace.events(),
-                ..Finished::without_result(status, &reason).after(taken)
+                events: observations.trace.events(),
+                ..Finished::without_result(status, &reason).after(memory)
             }
         }
     };
@@ -84,8 +86,8 @@ pub(crate) fn execute(request: &Request, own: Option<&OwnModel>) -> io::Result<M
 }
 
 /// Compiles the kernels of the request's cell.
-fn compile(request: &Request, own: Option<&OwnModel>) -> Message {
-    let finished = match mantissa_workloads::precompile(&request.cell, &request.inputs, own) {
+fn compile(request: &Request, own_model: Option<&OwnModel>) -> Message {
+    let finished = match mantissa_workloads::precompile(&request.cell, &request.inputs, own_model) {
         Ok(()) => Finished::without_result(Status::Ok, "compiled"),
         Err(error @ WorkloadError::Unavailable(_)) => {
             Finished::without_result(Status::Skipped, &error_with_causes(&error))
@@ -97,10 +99,10 @@ fn compile(request: &Request, own: Option<&OwnModel>) -> Message {
 
 /// Checks a candidate kernel.
 fn check(request: &Request, candidate: (CheckedOperation, &str), compile_only: bool) -> Message {
-    let seen = mantissa_workloads::check_kernel(&request.cell, &request.inputs, candidate, compile_only);
-    let finished = match seen {
-        Ok(seen) => Finished {
-            checked: Some(seen),
+    let result = mantissa_workloads::check_kernel(&request.cell, &request.inputs, candidate, compile_only);
+    let finished = match result {
+        Ok(checked) => Finished {
+            checked: Some(checked),
             ..Finished::without_result(Status::Ok, "checked")
         },
         Err(error @ WorkloadError::Unavailable(_)) => {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use mantissa_runner::{Message, WorkerExit};
 
-/// Writes one line. If that fails, the parent has exited and the result is not needed.
+/// Writes the message as one line. If that fails, the parent has exited, so this process exits too.
 pub(crate) fn send(message: &Message) {
     let mut line = serde_json::to_vec(message).expect("messages are serializable");
     line.push(b'\n');
@@ -15,7 +15,7 @@ pub(crate) fn send(message: &Message) {
     }
 }
 
-/// Kills the peer process of a worker whose parent has exited. The parent made this process the leader of a group.
+/// Kills this process and its peer process, if the parent made this process the leader of a process group.
 fn kill_process_group() {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Computes the metrics of a record from the measurements of a worker. It is a pure function.
+//! Metrics of a record, computed from the measurements of a worker by a pure function.
 
 mod checkpoint;
 mod energy;
@@ -31,21 +31,21 @@ use self::{
     kernel::kernel,
     launches::launches,
     memory_peaks::memory_peaks,
-    metric_map::{Metrics, reading},
+    metric_map::{Metrics, insert_reading},
     train::train,
 };
 
-/// Computes every metric that applies to the cell. A metric that could not be measured is present without a value and contains the reason.
+/// Computes every metric that applies to the cell. A metric that could not be measured is included without a value and with the reason.
 pub fn summarise(setting: &Setting, measured: &Measurements<'_>) -> Metrics {
     let mut metrics = Metrics::new();
     let outcome = measured.outcome;
-    reading(
+    insert_reading(
         &mut metrics,
         MetricName::LoadSeconds,
         outcome.load_seconds,
         "wall clock",
     );
-    reading(
+    insert_reading(
         &mut metrics,
         MetricName::WarmupSeconds,
         outcome.warmup_seconds,

@@ -14,7 +14,7 @@ use mantissa_workloads::{AllocatorBytes, Observer, Progress};
 use crate::heap;
 
 /// Observer that records the progress of a workload. It must be cheap, since it is called between timed steps.
-pub(crate) struct Watch<'a> {
+pub(crate) struct CellObserver<'a> {
     sampler: Sampler,
     latest: &'a Mutex<Advance>,
     /// Start of the measured phase, in seconds of the sampler.
@@ -22,15 +22,15 @@ pub(crate) struct Watch<'a> {
     /// Last time at which the measured phase ended, in seconds of the sampler.
     measure_end: Option<f64>,
     phase: Phase,
-    /// Memory peaks of the work itself, once the workload has reported that its peak is reached.
+    /// Memory peaks at the time at which the workload reported that its peak was reached.
     peaks: Option<Peaks>,
     allocator: Option<AllocatorBytes>,
     reserved: Series,
     in_use: Series,
 }
 
-/// Measurements of the observer after the workload has finished.
-pub(crate) struct Watched {
+/// Measurements of the observer, complete after the workload has finished.
+pub(crate) struct Observations {
     pub(crate) trace: Trace,
     /// Time 0 of the trace.
     pub(crate) started: Instant,
@@ -40,7 +40,7 @@ pub(crate) struct Watched {
     pub(crate) allocator_series: Vec<Series>,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> CellObserver<'a> {
     /// Starts observing; `latest` receives the progress.
     pub(crate) fn new(sampler: Sampler, latest: &'a Mutex<Advance>) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Stops the sampler and returns the measurements.
-    pub(crate) fn end(self) -> Watched {
+    pub(crate) fn end(self) -> Observations {
         let end = if self.phase == Phase::Measure {
             None
         } else {
@@ -70,7 +70,7 @@ impl<'a> Watch<'a> {
             .filter(|series| !series.x.is_empty());
         let started = self.sampler.started();
         let trace = self.sampler.stop();
-        Watched {
+        Observations {
             started,
             window: start..end,
             peaks: self.peaks.unwrap_or_else(|| trace.peaks()),
@@ -81,7 +81,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Observer for Watch<'_> {
+impl Observer for CellObserver<'_> {
     fn progress(&mut self, progress: Progress) {
         let Progress {
             phase,
@@ -97,8 +97,8 @@ impl Observer for Watch<'_> {
             self.measure_end = Some(now);
         }
         if self.phase == Phase::Prepare && phase != Phase::Prepare {
-            // Reading and tokenizing the data may take more memory than the model, or none if the data is cached.
-            self.sampler.forget_host_peak();
+            // Exclude the memory for reading and tokenizing the data, which depends on whether the data is cached.
+            self.sampler.reset_host_peak();
         }
         self.phase = phase;
         if let Some(AllocatorBytes { reserved, in_use }) = allocator {
@@ -107,8 +107,8 @@ impl Observer for Watch<'_> {
                 peak.reserved = peak.reserved.max(reserved);
                 peak.in_use = peak.in_use.max(in_use);
             }
-            follow(&mut self.reserved, now, reserved as f64);
-            follow(&mut self.in_use, now, in_use as f64);
+            push_compressed(&mut self.reserved, now, reserved as f64);
+            push_compressed(&mut self.in_use, now, in_use as f64);
         }
         let so_far = MemorySoFar {
             reserved: self.allocator.map(|peak| peak.reserved),
@@ -123,7 +123,7 @@ impl Observer for Watch<'_> {
         };
     }
 
-    fn memory_known(&mut self) {
+    fn memory_peak_reached(&mut self) {
         self.peaks = Some(self.sampler.peaks());
     }
 
@@ -137,11 +137,11 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// Adds a point. Keeps only the two ends of a constant stretch, because a kernel may be launched a million times.
-fn follow(series: &mut Series, x: f64, y: f64) {
-    let level = matches!(series.y.as_slice(), [.., Some(a), Some(b)] if *a == y && *b == y);
+/// Adds a point. Of a constant stretch, only the two ends are stored, because a kernel may be launched a million times.
+fn push_compressed(series: &mut Series, x: f64, y: f64) {
+    let is_constant = matches!(series.y.as_slice(), [.., Some(a), Some(b)] if *a == y && *b == y);
     match series.x.last_mut() {
-        Some(last) if level => *last = x,
+        Some(last) if is_constant => *last = x,
         _ => series.push(x, y),
     }
 }
@@ -152,20 +152,20 @@ mod tests {
 
     use super::*;
 
-    fn watch(steps: &[(Phase, Option<u64>)]) -> Watched {
+    fn observe(steps: &[(Phase, Option<u64>)]) -> Observations {
         let latest = Mutex::new(Advance {
             phase: Phase::Prepare,
             done: 0,
             total: 0,
             memory: MemorySoFar::default(),
         });
-        let mut watch = Watch::new(Sampler::start(vec![]), &latest);
+        let mut observer = CellObserver::new(Sampler::start(vec![]), &latest);
         for (phase, bytes) in steps {
             let allocator = bytes.map(|in_use| AllocatorBytes {
                 reserved: 2 * in_use,
                 in_use,
             });
-            watch.progress(Progress {
+            observer.progress(Progress {
                 phase: *phase,
                 done: 0,
                 total: 1,
@@ -173,13 +173,13 @@ mod tests {
             });
             std::thread::sleep(Duration::from_millis(2));
         }
-        watch.end()
+        observer.end()
     }
 
     #[test]
-    fn the_window_ends_where_measuring_last_gave_way_to_something_else() {
+    fn window_ends_with_the_last_measured_phase() {
         use Phase::{Evaluate, Measure, WarmUp};
-        let all = watch(&[
+        let all = observe(&[
             (WarmUp, None),
             (Measure, None),
             (Evaluate, None),
@@ -189,27 +189,27 @@ mod tests {
         let length = all.window.end - all.window.start;
         assert!(
             length >= 0.006,
-            "the window must contain three steps of 2 ms: {length}"
+            "the window must contain three phases of 2 ms: {length}"
         );
-        let none = watch(&[(WarmUp, None)]);
+        let none = observe(&[(WarmUp, None)]);
         assert_eq!(none.window.start, none.window.end);
     }
 
     #[test]
     fn allocator_peaks_are_the_largest_readings() {
-        let watched = watch(&[
+        let observations = observe(&[
             (Phase::Measure, Some(10)),
             (Phase::Measure, Some(30)),
             (Phase::Measure, Some(20)),
         ]);
         assert_eq!(
-            watched.allocator,
+            observations.allocator,
             Some(AllocatorBytes {
                 reserved: 60,
                 in_use: 30
             })
         );
-        assert_eq!(watched.allocator_series.len(), 2);
-        assert!(watch(&[(Phase::Measure, None)]).allocator_series.is_empty());
+        assert_eq!(observations.allocator_series.len(), 2);
+        assert!(observe(&[(Phase::Measure, None)]).allocator_series.is_empty());
     }
 }

@@ -6,21 +6,21 @@ use mantissa_runner::{Message, WorkerExit, is_out_of_memory};
 
 use crate::{
     messages::send,
-    progress::{device_events, so_far},
+    progress::{current_progress, device_events},
 };
 
-/// Installs a hook that ends the process on a panic of any thread. burn catches a panic on a device thread, and reading back then returns
-/// garbage without an error, so the process must exit before it reports a number.
+/// Installs a hook that reports a panic of any thread and ends the process. burn catches a panic on a device thread, and reading a tensor
+/// then returns garbage without an error, so the process must exit before it reports a number.
 pub(crate) fn exit_on_panic() {
     std::panic::set_hook(Box::new(|info| {
         let thread = std::thread::current();
-        let text = without_registry(&format!(
+        let text = without_registry_folder(&format!(
             "thread `{}`: {info}",
             thread.name().unwrap_or("unnamed")
         ));
         // Not `eprintln!`: a panic while printing would panic again.
         let _ = writeln!(io::stderr(), "{text}");
-        send(&Message::Progress(so_far()));
+        send(&Message::Progress(current_progress()));
         if let Some(events) = device_events() {
             send(&Message::Happened(events));
         }
@@ -33,8 +33,8 @@ pub(crate) fn exit_on_panic() {
     }));
 }
 
-/// Removes the folder of the crate registry from paths, because records must not contain the user's folders.
-fn without_registry(text: &str) -> String {
+/// Removes the crate registry's folder from paths, because records must not contain the user's folders.
+fn without_registry_folder(text: &str) -> String {
     let shorten = |word: &str| match word.split_once("/registry/src/") {
         Some((_, rest)) => rest.split_once('/').map_or(rest, |(_, path)| path).to_owned(),
         None => word.to_owned(),
@@ -47,9 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_the_registry_begin_with_the_crate() {
+    fn registry_folder_is_removed_from_paths() {
         let text = "panicked at /home/me/.cargo/registry/src/index-0123/burn-0.21.0/src/lib.rs:1:2:";
-        assert_eq!(without_registry(text), "panicked at burn-0.21.0/src/lib.rs:1:2:");
-        assert_eq!(without_registry("out of memory"), "out of memory");
+        assert_eq!(
+            without_registry_folder(text),
+            "panicked at burn-0.21.0/src/lib.rs:1:2:"
+        );
+        assert_eq!(without_registry_folder("out of memory"), "out of memory");
     }
 }

@@ -14,8 +14,8 @@ use crate::messages::send;
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_millis(200);
 
-/// Progress of the cell of this process. It is sent with every heartbeat, and once more before a panic ends the process.
-pub(crate) static SO_FAR: Mutex<Advance> = Mutex::new(Advance {
+/// Progress of the cell. Each heartbeat sends it to the parent, and so does the panic hook.
+pub(crate) static PROGRESS: Mutex<Advance> = Mutex::new(Advance {
     phase: Phase::Prepare,
     done: 0,
     total: 0,
@@ -28,16 +28,16 @@ pub(crate) static SO_FAR: Mutex<Advance> = Mutex::new(Advance {
     },
 });
 
-/// Current samples of the sampler.
-pub(crate) static SAMPLED: OnceLock<TraceHandle> = OnceLock::new();
+/// Handle to the samples taken so far.
+pub(crate) static TRACE_HANDLE: OnceLock<TraceHandle> = OnceLock::new();
 
-/// Sends heartbeats with the progress to the parent. If the parent has exited, the worker exits.
-pub(crate) fn beat() {
+/// Starts a thread that sends the progress and new device events to the parent. If the parent has exited, the worker exits.
+pub(crate) fn start_heartbeat() {
     std::thread::spawn(move || {
         let mut sent = vec![];
         loop {
             std::thread::sleep(HEARTBEAT);
-            send(&Message::Progress(so_far()));
+            send(&Message::Progress(current_progress()));
             if let Some(events) = device_events().filter(|events| *events != sent) {
                 send(&Message::Happened(events.clone()));
                 sent = events;
@@ -46,21 +46,24 @@ pub(crate) fn beat() {
     });
 }
 
-/// Returns the events of the device so far, without waiting for the device.
+/// Returns the device events so far, or `None` if they cannot be read at once.
 pub(crate) fn device_events() -> Option<Vec<Event>> {
-    SAMPLED.get().and_then(TraceHandle::events)
+    TRACE_HANDLE.get().and_then(TraceHandle::events)
 }
 
 /// Returns the progress of the cell with the memory peaks sampled so far.
-pub(crate) fn so_far() -> Advance {
-    let mut advance = *SO_FAR.lock().unwrap_or_else(PoisonError::into_inner);
-    let peaks = SAMPLED.get().and_then(TraceHandle::peaks).unwrap_or_default();
-    advance.memory = advance.memory.and(memory_so_far(peaks));
+pub(crate) fn current_progress() -> Advance {
+    let mut advance = *PROGRESS.lock().unwrap_or_else(PoisonError::into_inner);
+    let peaks = TRACE_HANDLE
+        .get()
+        .and_then(TraceHandle::peaks)
+        .unwrap_or_default();
+    advance.memory = advance.memory.and(peaks_so_far(peaks));
     advance
 }
 
-/// Converts the peaks of the sampler for a message.
-pub(crate) fn memory_so_far(peaks: Peaks) -> MemorySoFar {
+/// Converts the memory peaks of the sampler for a message.
+pub(crate) fn peaks_so_far(peaks: Peaks) -> MemorySoFar {
     MemorySoFar {
         host: peaks.host,
         device: peaks.device,

@@ -1,4 +1,4 @@
-//! Series that mark the samples taken while the clock was throttled.
+//! Series that mark the timings taken while the clock was throttled.
 
 use std::{ops::Range, time::Instant};
 
@@ -6,11 +6,14 @@ use mantissa_core::{Series, SeriesName};
 use mantissa_telemetry::Throttling;
 use mantissa_workloads::TaskMeasurements;
 
-use crate::observer::Watched;
+use crate::observer::Observations;
 
-/// Returns the series that mark the launches or optimizer steps during which the clock was throttled.
-pub(crate) fn throttle_marks(measured: &TaskMeasurements, watched: &Watched) -> impl Iterator<Item = Series> {
-    let (windows, of) = match measured {
+/// Returns the series that mark the samples (launches, optimizer steps, micro-batches or texts) during which the clock was throttled.
+pub(crate) fn throttle_marks(
+    measured: &TaskMeasurements,
+    observations: &Observations,
+) -> impl Iterator<Item = Series> {
+    let (windows, x_name) = match measured {
         TaskMeasurements::Kernel { windows, .. } => (windows, "launch"),
         TaskMeasurements::Train { windows, .. } => (windows, "optimizer step"),
         TaskMeasurements::Evaluate { windows, .. } => (windows, "micro-batch"),
@@ -25,24 +28,33 @@ pub(crate) fn throttle_marks(measured: &TaskMeasurements, watched: &Watched) -> 
         | TaskMeasurements::Evaluate { .. }
         | TaskMeasurements::Generate { .. } => (None, None),
     };
-    let copies = copies.and_then(|windows| marks(SeriesName::CopyThrottled, of, windows, watched));
-    let cublas = cublas.and_then(|windows| marks(SeriesName::CublasThrottled, of, windows, watched));
-    let marked = marks(SeriesName::Throttled, of, windows, watched);
+    let copies = copies.and_then(|windows| marks(SeriesName::CopyThrottled, x_name, windows, observations));
+    let cublas = cublas.and_then(|windows| marks(SeriesName::CublasThrottled, x_name, windows, observations));
+    let marked = marks(SeriesName::Throttled, x_name, windows, observations);
     marked.into_iter().chain(copies).chain(cublas)
 }
 
-/// Returns a series with 1 for each window in which the clock was throttled and 0 for the others, or `None` if it never was.
-fn marks(name: SeriesName, of: &str, windows: &[Range<Instant>], watched: &Watched) -> Option<Series> {
-    let seconds = |moment: Instant| moment.saturating_duration_since(watched.started).as_secs_f64();
+/// Returns a series with 1 for each window in which the clock was throttled and 0 for the others, or `None` if it was never throttled.
+fn marks(
+    name: SeriesName,
+    x_name: &str,
+    windows: &[Range<Instant>],
+    observations: &Observations,
+) -> Option<Series> {
+    let seconds = |moment: Instant| {
+        moment
+            .saturating_duration_since(observations.started)
+            .as_secs_f64()
+    };
     let is_throttled = |window: &Range<Instant>| {
-        let throttling = watched
+        let throttling = observations
             .trace
             .throttled(seconds(window.start), seconds(window.end));
         matches!(throttling, Throttling::Yes(_))
     };
     windows.iter().any(is_throttled).then(|| {
         let mut series = Series {
-            x_name: of.to_owned(),
+            x_name: x_name.to_owned(),
             ..Series::new(name)
         };
         for (number, window) in (1u32..).zip(windows) {

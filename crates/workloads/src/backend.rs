@@ -8,7 +8,7 @@ use crate::{
     Inputs, Observer, Outcome, OwnModel, WorkloadError, evaluate, generate, kernel,
     kernel_allowlist::permit_checked,
     model_and_data::BuiltIn,
-    operations::{kept_operations, operations},
+    operations::{f32_operations, operations},
     train,
 };
 
@@ -18,25 +18,25 @@ pub use mantissa_precision::device::{available, device_name, device_uuid, format
 /// Version of burn that this build runs on.
 pub const BURN_VERSION: &str = "0.22.1";
 
-/// Runs a cell on the backend of its setting, with the program's `own` model if the cell requests it.
+/// Runs a cell on the backend of its setting. If the cell requests the user's model, runs `own_model`.
 ///
 /// # Errors
 /// An input file is invalid, the machine does not support the setting, or the device failed.
 pub fn run(
     cell: &Cell,
     inputs: &Inputs,
-    own: Option<&OwnModel>,
+    own_model: Option<&OwnModel>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let backend = cell.setting.backend();
     if backend == Backend::Flex {
-        return on_device(cell, inputs, own, observer);
+        return on_device(cell, inputs, own_model, observer);
     }
-    // Before the first use of the GPU. Detecting the GPU may already use it.
-    let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
+    // Load the kernels before the first use of the GPU, and detecting the GPU may already use it.
+    let kernel_cache = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     let unchecked = permit_checked(backend, inputs);
-    let result = on_device(cell, inputs, own, observer);
-    let problems = kept.save();
+    let result = on_device(cell, inputs, own_model, observer);
+    let problems = kernel_cache.save();
     result.map(|mut outcome| {
         outcome
             .events
@@ -54,7 +54,7 @@ pub fn run(
 pub(crate) fn on_device(
     cell: &Cell,
     inputs: &Inputs,
-    own: Option<&OwnModel>,
+    own_model: Option<&OwnModel>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let setting = &cell.setting;
@@ -62,31 +62,33 @@ pub(crate) fn on_device(
     // Report a device error instead of skipping the cell: the device was available when the run was planned, and skipped cells are not retried.
     available(backend).map_err(WorkloadError::device)?;
     let device = device::open(backend, setting.fusion());
-    device::run_on_stream_thread(&device, || observed(cell, inputs, own, &device, observer))
+    device::run_on_stream_thread(&device, || {
+        probe_and_run(cell, inputs, own_model, &device, observer)
+    })
 }
 
-/// Runs a cell on a device and probes the precision in which the device computes.
-fn observed(
+/// Probes the precision in which the device computes, and runs the cell on the device.
+fn probe_and_run(
     cell: &Cell,
     inputs: &Inputs,
-    own: Option<&OwnModel>,
+    own_model: Option<&OwnModel>,
     device: &Device,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let (setting, backend) = (&cell.setting, cell.setting.backend());
-    for format in formats(setting) {
+    for format in stored_formats(setting) {
         if !device::supports(format, device) {
             return Err(WorkloadError::unavailable(format!(
                 "burn {BURN_VERSION} does not support `{format}` on this `{backend}` device"
             )));
         }
     }
-    let probed = probed(cell, Compute::of(setting), device).map_err(WorkloadError::device)?;
-    let mut outcome = match (cell.workload.model(), own) {
-        (Some(Model::Own), Some(own)) => own.run(cell, inputs, device, observer)?,
+    let probed = probe_matmuls(cell, Compute::of(setting), device).map_err(WorkloadError::device)?;
+    let mut outcome = match (cell.workload.model(), own_model) {
+        (Some(Model::Own), Some(own_model)) => own_model.run(cell, inputs, device, observer)?,
         _ => built_in(cell, inputs, device, observer)?,
     };
-    outcome.executed = probed.confirm();
+    outcome.executed = probed.with_later_launches();
     Ok(outcome)
 }
 
@@ -106,21 +108,21 @@ fn built_in(
 }
 
 /// Probes the matmuls of a cell. The layers that the cell keeps in f32 are probed separately.
-fn probed(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, String> {
-    let observe =
+fn probe_matmuls(cell: &Cell, compute: Compute, device: &Device) -> Result<Probed, String> {
+    let probe_in =
         |operations: &[_], compute: Compute| probe(operations, compute, &compute.requested(), device);
-    let probed = observe(&operations(cell), compute)?;
-    let kept = kept_operations(cell);
-    if kept.is_empty() {
+    let probed = probe_in(&operations(cell), compute)?;
+    let in_f32 = f32_operations(cell);
+    if in_f32.is_empty() {
         return Ok(probed);
     }
-    Ok(probed.beside("layers kept in f32", observe(&kept, compute.in_f32())?))
+    Ok(probed.merged_with("layers kept in f32", probe_in(&in_f32, compute.in_f32())?))
 }
 
 /// Returns the formats in which a setting stores tensors.
-fn formats(setting: &Setting) -> Vec<Format> {
+fn stored_formats(setting: &Setting) -> Vec<Format> {
     let precision = setting.precision();
-    let mut formats = vec![precision.parameters(), precision.compute()];
-    formats.dedup();
-    formats
+    let mut stored_formats = vec![precision.parameters(), precision.compute()];
+    stored_formats.dedup();
+    stored_formats
 }

@@ -9,8 +9,8 @@ use mantissa_precision::{Compute, Operation, check, device};
 use crate::{
     Inputs, WorkloadError,
     kernel_folder::kernel_folder,
-    operations::{kept_operations, operations},
-    precompile::{launch_one, refuse_rejected},
+    operations::{f32_operations, operations},
+    precompile::{fail_if_rejected, launch_one},
 };
 
 /// Candidate kernel to check.
@@ -24,17 +24,17 @@ pub struct KernelToCheck {
     pub candidate: String,
 }
 
-/// Returns the candidate kernels of a cell's operations on a GPU with matrix units.
+/// Returns the candidate kernels of a cell's operations on a GPU; empty for a cell on the CPU.
 pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
     let backend = cell.setting.backend();
     if backend == Backend::Flex {
         return vec![];
     }
     let mut checks = vec![];
-    let mut add = |setting: Cell, operation| {
-        for candidate in check::candidates(operation, &Compute::of(&setting.setting)) {
+    let mut add = |cell: Cell, operation| {
+        for candidate in check::candidates(operation, &Compute::of(&cell.setting)) {
             checks.push(KernelToCheck {
-                cell: setting.clone(),
+                cell: cell.clone(),
                 operation,
                 candidate,
             });
@@ -42,7 +42,7 @@ pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
     };
     // Candidates that use matrix units fall back to candidates that do not.
     add(
-        of_setting(
+        matmul_cell(
             backend,
             Precision::True32,
             MatmulPrecision::Highest,
@@ -51,25 +51,25 @@ pub fn kernels_to_check(cell: &Cell) -> Vec<KernelToCheck> {
         CheckedOperation::Matmul,
     );
     let all = operations(cell).into_iter().map(|operation| (operation, false));
-    let kept = kept_operations(cell)
+    let in_f32 = f32_operations(cell)
         .into_iter()
         .map(|operation| (operation, true));
-    for (operation, in_f32) in all.chain(kept) {
-        let setting = of_cell(cell, in_f32);
+    for (operation, in_f32) in all.chain(in_f32) {
+        let check_cell = matmul_cell_like(cell, in_f32);
         match operation {
-            Operation::Matmul | Operation::FewRows => add(setting, CheckedOperation::Matmul),
+            Operation::Matmul | Operation::FewRows => add(check_cell, CheckedOperation::Matmul),
             Operation::Convolution => {
-                add(setting.clone(), CheckedOperation::Convolution);
-                add(setting, CheckedOperation::Matmul);
+                add(check_cell.clone(), CheckedOperation::Convolution);
+                add(check_cell, CheckedOperation::Matmul);
             }
-            Operation::FusedAttention => add(setting, CheckedOperation::FusedAttention),
+            Operation::FusedAttention => add(check_cell, CheckedOperation::FusedAttention),
         }
     }
     checks
 }
 
-/// Returns a matmul cell with the precision, matmul precision and accumulator of another cell.
-fn of_cell(cell: &Cell, in_f32: bool) -> Cell {
+/// Returns a matmul cell with the precision, matmul precision and accumulator of a cell, or of the layers that it keeps in f32.
+fn matmul_cell_like(cell: &Cell, in_f32: bool) -> Cell {
     let setting = &cell.setting;
     let precision = match setting.precision().compute() {
         Format::F64 => Precision::True64,
@@ -83,10 +83,10 @@ fn of_cell(cell: &Cell, in_f32: bool) -> Cell {
         Precision::True64 => (MatmulPrecision::Highest, Accumulator::F32),
         _ => (MatmulPrecision::Highest, setting.accumulator()),
     };
-    of_setting(setting.backend(), precision, matmul, accumulator)
+    matmul_cell(setting.backend(), precision, matmul, accumulator)
 }
 
-fn of_setting(
+fn matmul_cell(
     backend: Backend,
     precision: Precision,
     matmul: MatmulPrecision,
@@ -118,7 +118,7 @@ fn of_setting(
     Cell::new("check-kernels", workload, setting, 0)
 }
 
-/// Checks a candidate kernel against float64, or only compiles its kernels. Call it in a process of its own.
+/// Checks a candidate kernel against float64, or only compiles it. Call this function in a new process.
 ///
 /// # Errors
 /// Same as [`run`](crate::run), and any error that the device reports.
@@ -129,8 +129,8 @@ pub fn check_kernel(
     compile_only: bool,
 ) -> Result<CheckedCandidate, WorkloadError> {
     let backend = cell.setting.backend();
-    // Before the first use of the GPU.
-    let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
+    // Load the kernels before the first use of the GPU.
+    let kernel_cache = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     device::available(backend).map_err(WorkloadError::device)?;
     let device = device::open(backend, false);
     let compute = Compute::of(&cell.setting);
@@ -143,11 +143,11 @@ pub fn check_kernel(
     launch_one(&device)?;
     let check =
         || check::check_candidate(operation, compute, candidate, &device).map_err(WorkloadError::device);
-    let (seen, rejected) = match compile_only {
+    let (result, rejected) = match compile_only {
         true => device::compile_only(&device, check),
         false => (check(), None),
     };
-    drop(kept.save_kernels());
-    refuse_rejected(rejected.into_iter().collect())?;
-    seen
+    drop(kernel_cache.save_kernels());
+    fail_if_rejected(rejected.into_iter().collect())?;
+    result
 }

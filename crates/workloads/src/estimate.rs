@@ -1,5 +1,5 @@
-//! Estimates the memory of a cell before it runs: from the shapes of the model's parameters, the setting, and the tensors that each operation of
-//! a forward pass saves.
+//! Estimates the memory of a cell before it runs, from the shapes of the model's parameters, the setting, and the tensors that each
+//! operation of a forward pass saves.
 
 mod formats;
 mod forward;
@@ -9,7 +9,7 @@ mod ledger;
 use mantissa_core::{Cell, OptimizerKind, Task, TrainTask};
 
 use crate::models::{BuiltInModel, Network, with_model};
-use formats::{bytes, kept, wide};
+use formats::{bytes, f32_layers, wide};
 
 /// Assumed vocabulary size if it depends on data that is not read yet: that of `bert-base-uncased`.
 const VOCABULARY_SIZE: u32 = 30_522;
@@ -20,7 +20,7 @@ const IMAGE_CLASSES: u32 = 10;
 
 /// Estimated memory breakdown of a cell in bytes, with the parts of [`MemoryParts`](crate::MemoryParts). A part that a cell does not have is 0.
 ///
-/// The estimate counts the bytes of tensors, not the rounding of an allocator, nor the temporary memory of an operation. On the CPU, the
+/// The estimate counts the bytes of tensors. It ignores rounding by an allocator and the temporary memory of operations. On the CPU, the
 /// allocator also counts the bookkeeping of burn's graph: some 50 kB per transformer block, independent of the batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryEstimate {
@@ -34,7 +34,7 @@ pub struct MemoryEstimate {
     pub gradients: u64,
     /// Bytes of the optimizer state after a step.
     pub optimizer: u64,
-    /// Bytes of the keys and values of all tokens read by the time the last token is generated.
+    /// Bytes of the cached keys and values when the last token is generated.
     pub keys_and_values: u64,
 }
 
@@ -55,7 +55,7 @@ impl MemoryEstimate {
 /// Vocabulary size and number of classes come from the model's size if it defines them. Otherwise, the estimate assumes a vocabulary of 30,522,
 /// two text classes and ten image classes.
 pub fn estimate(cell: &Cell) -> Option<MemoryEstimate> {
-    let classes = match cell.workload.model()?.sees_images() {
+    let classes = match cell.workload.model()?.takes_images() {
         true => IMAGE_CLASSES,
         false => TEXT_CLASSES,
     };
@@ -67,7 +67,7 @@ pub(crate) fn estimate_for(cell: &Cell, (vocabulary_size, classes): (u32, u32)) 
     let precision = cell.setting.precision();
     let model = BuiltInModel::of(cell, (vocabulary_size, classes))?;
     let parameters = with_model!(model, model => count_parameters(model, cell));
-    let kept = MemoryEstimate {
+    let weights_only = MemoryEstimate {
         weights: parameters.all * bytes(precision.parameters()),
         weight_copies: match precision.is_mixed() {
             true => parameters.multiplied * bytes(precision.compute()),
@@ -79,14 +79,14 @@ pub(crate) fn estimate_for(cell: &Cell, (vocabulary_size, classes): (u32, u32)) 
         Task::Train(task) => MemoryEstimate {
             activations: forward::activations(cell, task, (vocabulary_size, classes)),
             gradients: parameters.all * bytes(wide(precision.parameters())),
-            optimizer: moments(cell, task) * parameters.all * bytes(precision.parameters()),
-            ..kept
+            optimizer: state_tensors(cell, task) * parameters.all * bytes(precision.parameters()),
+            ..weights_only
         },
         Task::Generate(task) => MemoryEstimate {
             keys_and_values: kv_cache::keys_and_values(cell, task),
-            ..kept
+            ..weights_only
         },
-        Task::Evaluate(_) | Task::Kernel(_) => kept,
+        Task::Evaluate(_) | Task::Kernel(_) => weights_only,
     })
 }
 
@@ -99,7 +99,7 @@ struct Parameters {
 
 /// Counts the parameters of a cell's model.
 fn count_parameters<M: Network>(model: M, cell: &Cell) -> Parameters {
-    let model = model.with_kept(kept(cell));
+    let model = model.with_f32_layers(f32_layers(cell));
     let mut counted = Parameters {
         all: 0,
         multiplied: 0,
@@ -114,8 +114,8 @@ fn count_parameters<M: Network>(model: M, cell: &Cell) -> Parameters {
     counted
 }
 
-/// Returns the number of state tensors per parameter that an optimizer keeps. They have the format of the parameters.
-fn moments(cell: &Cell, task: &TrainTask) -> u64 {
+/// Returns the number of state tensors that an optimizer keeps per parameter. They have the format of the parameters.
+fn state_tensors(cell: &Cell, task: &TrainTask) -> u64 {
     match cell.setting.optimizer() {
         // First and second moment.
         OptimizerKind::Adam | OptimizerKind::AdamW | OptimizerKind::Lamb => 2,
@@ -191,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_tiny_training_match_a_count_by_hand() {
+    fn tiny_training_matches_a_count_by_hand() {
         // 30,522 token and 8 position embeddings of width 4, a norm; the block; the two layers of the head with 20 and 10.
         let parameters = 122_088 + 32 + 8 + (4 * 20 + 8 + 40 + 36 + 8) + 20 + 10;
         // 6 ids; 24 inputs of the norm with 12 statistics; the inputs of the block's projections, and 72 outputs; 36 attention weights; the
         // input of the layer after attention; a norm; the input of the feed-forward layer; 48 values before GELU and 48 after it; a norm; the
         // head's 8 three times, 4 logits, 2 sums and 2 labels.
         let f32_values = 6 + 36 + 24 + 72 + 36 + 24 + 36 + 24 + 96 + 36 + 24 + 8;
-        let want = MemoryEstimate {
+        let expected = MemoryEstimate {
             weights: 4 * parameters,
             weight_copies: 0,
             activations: 4 * f32_values,
@@ -206,25 +206,25 @@ mod tests {
             optimizer: 8 * parameters,
             keys_and_values: 0,
         };
-        assert_eq!(tiny(0.0, &[(Axis::Precision, "32-true")]), want);
-        assert_eq!(want.total(), 16 * parameters + 1688);
+        assert_eq!(tiny(0.0, &[(Axis::Precision, "32-true")]), expected);
+        assert_eq!(expected.total(), 16 * parameters + 1688);
 
         // Each projection saves a cast copy of its input, and the second attention matmul one of the attention weights. Norms, softmax and loss
         // stay in f32.
         let mixed = tiny(0.0, &[(Axis::Precision, "bf16-mixed")]);
         let in_bf16 = 3 * 24 + 72 + 36 + 24 + 24 + 96 + 24;
         let full = 6 + 36 + 36 + 36 + 36 + 8;
-        let want = MemoryEstimate {
+        let expected = MemoryEstimate {
             weight_copies: 2 * (80 + 40 + 36 + 20 + 10),
             activations: 2 * in_bf16 + 4 * full,
-            ..want
+            ..expected
         };
-        assert_eq!(mixed, want);
+        assert_eq!(mixed, expected);
 
         let true_bf16 = tiny(0.0, &[(Axis::Precision, "bf16-true")]);
         // Norm statistics and the loss are still in f32, and gradients are accumulated in f32.
         let f32_values = 6 + 3 * 12 + 8;
-        let want = MemoryEstimate {
+        let expected = MemoryEstimate {
             weights: 2 * parameters,
             weight_copies: 0,
             activations: 2 * (24 + 24 + 72 + 36 + 24 + 24 + 24 + 96 + 24 + 24) + 4 * f32_values,
@@ -232,7 +232,7 @@ mod tests {
             optimizer: 4 * parameters,
             keys_and_values: 0,
         };
-        assert_eq!(true_bf16, want);
+        assert_eq!(true_bf16, expected);
     }
 
     #[test]
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn evaluation_keeps_weights_and_their_copies_and_kernels_are_not_estimated() {
+    fn evaluation_estimate_contains_only_weights_and_copies() {
         let task = EvaluateTask {
             model: Model::ResnetImagenet(ImageNetResNetSize::RESNET50),
             dataset: DatasetKind::Images,
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn every_model_has_an_estimate_that_grows_with_the_batch_and_shrinks_with_the_format() {
+    fn estimates_grow_with_batch_size_and_format_width() {
         let models = [
             (Model::Bert(BertSize::BASE), DatasetKind::SyntheticReviews),
             (Model::Llama(LlamaSize::LLAMA2_7B), DatasetKind::SyntheticText),

@@ -13,8 +13,8 @@ use mantissa_precision::{Compute, observe_launches, without_recording};
 
 use crate::{
     Inputs, Observer, Outcome, Phase, WorkloadError,
-    data::{Dataset, Part, Wanted},
-    initial_state::{Purpose, Start, start},
+    data::{Dataset, Part, RequestedSplits},
+    initial_state::{InitialState, Purpose, initial_state},
     model_and_data::{ModelFactory, ModelTask},
     models::Network,
     outcome::progress,
@@ -38,19 +38,19 @@ pub(crate) fn evaluate<F: ModelFactory>(
 ) -> Result<Outcome, WorkloadError> {
     let begun = Instant::now();
     progress(observer, device, Phase::Prepare, 0, 1);
-    let testing = Testing {
+    let testing = EvaluationTask {
         cell,
         inputs,
         device,
         begun,
         observer,
     };
-    let wanted = Wanted::Test(task.test);
-    factory.run(cell, &wanted, inputs, testing)
+    let splits = RequestedSplits::Test(task.test);
+    factory.run(cell, &splits, inputs, testing)
 }
 
-/// Evaluation before its model and data are loaded.
-struct Testing<'a> {
+/// Evaluation cell whose model and data are not loaded yet.
+struct EvaluationTask<'a> {
     cell: &'a Cell,
     inputs: &'a Inputs,
     device: &'a Device,
@@ -58,7 +58,7 @@ struct Testing<'a> {
     observer: &'a mut dyn Observer,
 }
 
-impl ModelTask for Testing<'_> {
+impl ModelTask for EvaluationTask<'_> {
     type Output = Outcome;
 
     fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
@@ -71,7 +71,7 @@ impl ModelTask for Testing<'_> {
 struct Test<'a, M: Network> {
     cell: &'a Cell,
     model: M,
-    start: Start,
+    initial_state: InitialState,
     compute: Compute,
     device: &'a Device,
 }
@@ -79,11 +79,11 @@ struct Test<'a, M: Network> {
 impl<'a, M: Network> Test<'a, M> {
     fn new(cell: &'a Cell, model: M, inputs: &Inputs, device: &'a Device) -> Result<Self, WorkloadError> {
         let model = model
-            .keeping(cell.setting.keep_f32())
+            .keep_in_f32(cell.setting.keep_f32())
             .map_err(WorkloadError::unavailable)?;
         let format = cell.setting.precision().parameters();
         Ok(Self {
-            start: start(&model, (cell, format, Purpose::Testing), inputs, device)?,
+            initial_state: initial_state(&model, (cell, format, Purpose::Testing), inputs, device)?,
             compute: Compute::of(&cell.setting),
             cell,
             model,
@@ -104,17 +104,17 @@ impl<'a, M: Network> Test<'a, M> {
         progress(observer, self.device, Phase::WarmUp, 0, 1);
         let clock = wall_clock(self.device)?;
         let batches = micro_batches(self.cell, &data.test);
-        let ready = self.ready();
+        let predictor = self.predictor();
         // Run both batch shapes twice: the first call compiles.
         for indices in [batches.first(), batches.last()].into_iter().flatten() {
             let batch = data.test.batch(indices);
-            ready.predict(&batch)?;
-            ready.predict(&batch)?;
+            predictor.predict(&batch)?;
+            predictor.predict(&batch)?;
         }
         let launches = match batches.first() {
             Some(indices) => {
                 let batch = data.test.batch(indices);
-                observe_launches(self.device, || ready.predict(&batch).map(drop))?
+                observe_launches(self.device, || predictor.predict(&batch).map(drop))?
             }
             None => None,
         };
@@ -122,18 +122,18 @@ impl<'a, M: Network> Test<'a, M> {
 
         let total = batches.len() as u64;
         progress(observer, self.device, Phase::Measure, 0, total);
-        let predict = |indices: &[usize]| ready.predict(&data.test.batch(indices));
-        let tested = evaluate_part(self.cell, &data.test, predict, observer)?;
+        let predict = |indices: &[usize]| predictor.predict(&data.test.batch(indices));
+        let result = evaluate_part(self.cell, &data.test, predict, observer)?;
         // The comparison with f32 does not count towards the setting's time, energy or memory.
         progress(observer, self.device, Phase::Evaluate, 0, total);
-        observer.memory_known();
-        drop(ready);
-        let Start {
+        observer.memory_peak_reached();
+        drop(predictor);
+        let InitialState {
             parameters,
             running,
             read,
             events,
-        } = self.start;
+        } = self.initial_state;
         // Free the memory for the copy in f32.
         drop((parameters, running));
         let reference = Reference {
@@ -143,23 +143,24 @@ impl<'a, M: Network> Test<'a, M> {
         };
         let mut events: Vec<Event> = events.iter().cloned().chain([clock]).collect();
         let agreement = match read {
-            // Launches of the f32 comparison must not count as launches of the setting.
+            // Launches of the comparison with f32 must not count as launches of the setting.
             Some(_) => {
-                let compared =
-                    without_recording(|| reference.agreement(data, &tested.predicted, inputs, observer));
-                warn_if_failed(compared, &mut events)?
+                let agreement =
+                    without_recording(|| reference.agreement(data, &result.predicted, inputs, observer));
+                warn_if_failed(agreement, &mut events)?
             }
             None => None,
         };
         let seconds = (load_seconds, warmup_seconds);
         Ok(Outcome {
             launches,
-            ..outcome(self.cell, data, tested, read, agreement, events, seconds)
+            ..outcome(self.cell, data, result, read, agreement, events, seconds)
         })
     }
 
-    fn ready(&self) -> Predictor<'_, M> {
-        Predictor::new(&self.model, &self.start, self.compute, self.device)
+    /// Returns the model with its parameters, ready to predict.
+    fn predictor(&self) -> Predictor<'_, M> {
+        Predictor::new(&self.model, &self.initial_state, self.compute, self.device)
     }
 }
 
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
     use crate::{Progress, ReadWeights, Share, TaskMeasurements, data::Labelled, model_and_data::BuiltIn};
 
-    /// Observer that records the phases, and how many of them preceded `memory_known`.
+    /// Observer that records the reported phases, and the number of reports before `memory_peak_reached`.
     #[derive(Default)]
     struct PhaseRecorder(Vec<Phase>, Option<usize>);
 
@@ -184,7 +185,7 @@ mod tests {
             self.0.push(progress.phase);
         }
 
-        fn memory_known(&mut self) {
+        fn memory_peak_reached(&mut self) {
             self.1 = Some(self.0.len());
         }
     }
@@ -208,7 +209,7 @@ mod tests {
         Cell::new("s", workload, setting, 1)
     }
 
-    fn tested(cell: &Cell, inputs: &Inputs) -> (Outcome, PhaseRecorder) {
+    fn evaluate_cell(cell: &Cell, inputs: &Inputs) -> (Outcome, PhaseRecorder) {
         let Task::Evaluate(task) = &cell.workload.task else {
             unreachable!("`cell` creates an evaluation task")
         };
@@ -220,10 +221,10 @@ mod tests {
     const TINY: ResNetSize = ResNetSize { depth: 8, width: 4 };
 
     #[test]
-    fn every_example_is_predicted_once_and_random_weights_are_recorded_as_such() {
+    fn every_example_is_predicted_once() {
         let inputs = Inputs::default();
         let run = |precision: &str| {
-            tested(
+            evaluate_cell(
                 &cell(Model::Resnet(TINY), DatasetKind::SyntheticImages, precision),
                 &inputs,
             )
@@ -282,7 +283,7 @@ mod tests {
                 unreachable!("`cell` creates an evaluation task")
             };
             // The weights have five classes, so the images get five classes, too.
-            let mut data = crate::data::synthetic_images(&Wanted::Test(task.test), 33);
+            let mut data = crate::data::synthetic_images(&RequestedSplits::Test(task.test), 33);
             data.test = data.test.with_labels(|label| label % 5);
             data.classes = 5;
             let model = crate::models::ImageNetResNet::new(size.clone(), 33, 5);
@@ -332,15 +333,15 @@ mod tests {
     }
 
     /// Returns the path of a real data file, which is not in the repository.
-    fn real(name: &str) -> Option<PathBuf> {
+    fn real_data(name: &str) -> Option<PathBuf> {
         mantissa_testing::real_data(name)
     }
 
     #[test]
-    fn the_trained_resnet_predicts_real_images_as_in_pytorch() {
+    fn trained_resnet_matches_pytorch_on_real_images() {
         let (Some(weights), Some(images)) = (
-            real("cifar_resnet/resnet20-12fca82f.safetensors"),
-            real("images/cifar10_lossless4000/cifar10_first4000_train.bin"),
+            real_data("cifar_resnet/resnet20-12fca82f.safetensors"),
+            real_data("images/cifar10_lossless4000/cifar10_first4000_train.bin"),
         ) else {
             return;
         };
@@ -351,9 +352,9 @@ mod tests {
         };
         let data = crate::data::load_images(
             (&images, None),
-            &Wanted::Test(None),
+            &RequestedSplits::Test(None),
             32,
-            &crate::data::ImagePreprocessing::usual(crate::data::Normalization::IMAGENET),
+            &crate::data::ImagePreprocessing::without_config(crate::data::Normalization::IMAGENET),
         )
         .unwrap();
         assert_eq!(data.test.len(), 4000);
@@ -367,10 +368,10 @@ mod tests {
         let model = crate::models::ResNet::new(ResNetSize::RESNET20, 32, 10);
         let device = Device::flex();
         let test = Test::new(&cell, model, &inputs, &device).unwrap();
-        let ready = test.ready();
+        let predictor = test.predictor();
         let indices: Vec<usize> = (540..570).collect();
         let batch = data.test.batch(&indices);
-        let predicted = ready.predict(&batch).unwrap().predicted;
+        let predicted = predictor.predict(&batch).unwrap().predicted;
         let wrong: Vec<_> = indices
             .iter()
             .zip(predicted.iter().zip(batch.labels()))
@@ -378,19 +379,19 @@ mod tests {
             .map(|(index, (predicted, _))| (*index, *predicted))
             .collect();
         assert_eq!(wrong, [(553, 0)]);
-        let Some(ReadWeights::Here { bytes, .. }) = test.start.read else {
-            panic!("{:?}", test.start.read)
+        let Some(ReadWeights::Here { bytes, .. }) = test.initial_state.read else {
+            panic!("{:?}", test.initial_state.read)
         };
         // 269,722 parameters and 1,376 running statistics of four bytes.
         assert_eq!(bytes, 4 * (269_722 + 2 * 688));
     }
 
     #[test]
-    fn the_loss_on_stories_equals_that_in_pytorch() {
+    fn loss_on_stories_matches_pytorch() {
         let (Some(weights), Some(tokenizer), Some(text)) = (
-            real("llama_tiny/stories260K.bin"),
-            real("llama_tiny/tok512.bin"),
-            real("llama_tiny/tinystories_sample_cs336.txt"),
+            real_data("llama_tiny/stories260K.bin"),
+            real_data("llama_tiny/tok512.bin"),
+            real_data("llama_tiny/tinystories_sample_cs336.txt"),
         ) else {
             return;
         };
@@ -405,13 +406,13 @@ mod tests {
             cache: cache.path().to_owned(),
             ..Inputs::default()
         };
-        let measured = |precision: &str| {
+        let evaluate_in = |precision: &str| {
             let mut cell = cell(Model::Llama(size.clone()), DatasetKind::Text, precision);
             cell.setting.set(Axis::Sequence, AxisValue::Integer(512)).unwrap();
-            let (outcome, _) = tested(&cell, &inputs);
+            let (outcome, _) = evaluate_cell(&cell, &inputs);
             let TaskMeasurements::Evaluate {
                 loss,
-                words,
+                predicts_tokens,
                 test,
                 agreement,
                 tested_passages,
@@ -422,7 +423,7 @@ mod tests {
             else {
                 panic!("{:?}", outcome.measured)
             };
-            assert!(words);
+            assert!(predicts_tokens);
             let sum = |passages: &[Share]| {
                 let hits = passages.iter().map(|passage| passage.hits).sum();
                 let n = passages.iter().map(|passage| passage.n).sum();
@@ -435,13 +436,13 @@ mod tests {
             (loss, test.n, agreement)
         };
         // `peers/pytorch/golden/stories.py` with the same files: mean over the tokens of five stories.
-        let (loss, tokens, agreement) = measured("64-true");
+        let (loss, tokens, agreement) = evaluate_in("64-true");
         assert_eq!((tokens, agreement.map(|share| share.n)), (1804, Some(1804)));
         assert!((loss - 1.266_441_031_332_281_6).abs() < 1e-9, "{loss}");
-        let (loss, _, agreement) = measured("32-true");
+        let (loss, _, agreement) = evaluate_in("32-true");
         assert!((loss - 1.266_441_031_332_281_6).abs() < 1e-6, "{loss}");
         assert!(agreement.is_none());
-        let (loss, _, agreement) = measured("bf16-true");
+        let (loss, _, agreement) = evaluate_in("bf16-true");
         let agreement = agreement.unwrap();
         assert!(
             (loss - 1.266_441).abs() > 1e-6 && (loss - 1.266_441).abs() < 0.02,

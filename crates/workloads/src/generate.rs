@@ -1,5 +1,5 @@
-//! Text generation: the model reads the whole prompt at once, and then its own tokens one by one. Keys and values of earlier tokens are cached
-//! in the setting's format.
+//! Text generation: the model reads the whole prompt at once, and then the generated tokens one by one. Keys and values of earlier tokens
+//! are cached in the setting's format.
 
 use std::{cell::RefCell, fmt::Write, ops::Range, time::Instant};
 
@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::{
     Inputs, Observer, Outcome, Phase, ReadWeights, TaskMeasurements, WorkloadError,
     data::{TokenBatch, Tokenized},
-    initial_state::{Purpose, Start, start},
+    initial_state::{InitialState, Purpose, initial_state},
     models::{KvCache, Network, Norms, Stage, with_text_generator},
     outcome::{progress, read, sync},
     sampling::{Limits, sample},
@@ -33,7 +33,7 @@ pub(crate) fn generate(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, WorkloadError> {
     let begun = Instant::now();
-    let generating = Generating {
+    let generating = GenerationTask {
         cell,
         task,
         inputs,
@@ -44,8 +44,8 @@ pub(crate) fn generate(
     with_text_generator!(&task.model, model => generating.run(model))
 }
 
-/// Generation before its model is built.
-struct Generating<'a> {
+/// Generation cell whose model is not built yet.
+struct GenerationTask<'a> {
     cell: &'a Cell,
     task: &'a GenerateTask,
     inputs: &'a Inputs,
@@ -58,7 +58,7 @@ struct Generating<'a> {
 pub(crate) struct Generator<'a, M: Network> {
     model: &'a M,
     parameters: Tracked,
-    /// Embedding table in the matmul format. It is cast once per text, as autocast caches its casts.
+    /// Embedding table of a tied head, cast to the matmul format only once. `None` if the head is not tied or is kept in f32.
     head: Option<Tensor<2>>,
     running: &'a Norms,
     compute: Compute,
@@ -78,19 +78,20 @@ pub(crate) struct Generated {
 }
 
 impl Generated {
-    /// Returns the decoding time in seconds: that of all tokens but the first.
-    fn decoding(&self) -> f64 {
+    /// Returns the time of all tokens but the first, in seconds.
+    fn decode_seconds(&self) -> f64 {
         self.seconds[1..].iter().sum()
     }
 }
 
-/// Sampling strategy: argmax at a temperature of 0, otherwise a draw from the softmax of the logits divided by the temperature.
-pub(crate) struct Choice {
+/// Selects the next tokens: by argmax at a temperature of 0, otherwise by sampling from the softmax of the logits divided by the
+/// temperature.
+pub(crate) struct TokenSampler {
     temperature: f64,
     rng: ChaCha8Rng,
 }
 
-impl Choice {
+impl TokenSampler {
     pub(crate) fn new(temperature: f64, seed: u64) -> Self {
         Self {
             temperature,
@@ -99,7 +100,7 @@ impl Choice {
     }
 
     /// Returns a token for each row of logits `[n, vocabulary]`.
-    fn of(&mut self, logits: Tensor<2>) -> Result<Vec<i32>, WorkloadError> {
+    fn sample(&mut self, logits: Tensor<2>) -> Result<Vec<i32>, WorkloadError> {
         if self.temperature == 0.0 {
             return read(logits.argmax(1));
         }
@@ -112,29 +113,38 @@ impl Choice {
     }
 }
 
-/// Samples an index from the softmax of the logits. Returns the last index if every logit is NaN.
+/// Samples an index from the softmax of the logits divided by the temperature. Returns the last index if every logit is NaN.
 fn sample_token(logits: &[f64], temperature: f64, rng: &mut ChaCha8Rng) -> i32 {
     let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weight = |logit: &f64| ((logit - largest) / temperature).exp();
     let total: f64 = logits.iter().map(weight).sum();
-    let mut left = rng.random::<f64>() * total;
-    let reached = logits.iter().position(|logit| {
-        left -= weight(logit);
-        left < 0.0
+    let mut remaining = rng.random::<f64>() * total;
+    let index = logits.iter().position(|logit| {
+        remaining -= weight(logit);
+        remaining < 0.0
     });
-    reached.unwrap_or(logits.len() - 1) as i32
+    index.unwrap_or(logits.len() - 1) as i32
 }
 
 impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
-    pub(crate) fn new(model: &'a M, start: &'a Start, compute: Compute, device: &'a Device) -> Self {
-        let working = start.parameters.working(&compute, |name| model.multiplies(name));
+    pub(crate) fn new(
+        model: &'a M,
+        initial_state: &'a InitialState,
+        compute: Compute,
+        device: &'a Device,
+    ) -> Self {
+        let working = initial_state
+            .parameters
+            .working(&compute, |name| model.multiplies(name));
         let parameters = working.freeze();
-        let tied = model.tied_head().filter(|(head, _)| !model.kept().contains(head));
+        let tied = model
+            .tied_head()
+            .filter(|(head, _)| !model.f32_layers().contains(head));
         Self {
             model,
             head: tied.map(|(_, table)| compute.operand(parameters.matrix(table))),
             parameters,
-            running: &start.running,
+            running: &initial_state.running,
             compute,
             device,
         }
@@ -142,11 +152,11 @@ impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
 
     /// Generates `new` tokens after each of `n` prompts `[n, prompt]`. Calls `on_finish` at the end, while all cached keys and values are still
     /// in memory.
-    pub(crate) fn write(
+    pub(crate) fn generate(
         &self,
         (prompts, n): (&[i32], usize),
         new: u32,
-        choice: &mut Choice,
+        sampler: &mut TokenSampler,
         on_finish: impl FnOnce(),
     ) -> Result<Generated, WorkloadError> {
         let cache = RefCell::new(KvCache::default());
@@ -155,13 +165,13 @@ impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
         let mut ids = prompts.to_vec();
         for _ in 0..new {
             let logits = self.step(ids, n, &cache);
-            let chosen = choice.of(logits.clone())?;
+            let next_ids = sampler.sample(logits.clone())?;
             let now = Instant::now();
             seconds.push((now - since).as_secs_f64());
             since = now;
             last = Some(logits);
-            tokens.extend(&chosen);
-            ids = chosen;
+            tokens.extend(&next_ids);
+            ids = next_ids;
         }
         let window = begun..since;
         on_finish();
@@ -194,22 +204,22 @@ impl<'a, M: Network<Part = Tokenized>> Generator<'a, M> {
     }
 }
 
-impl Generating<'_> {
+impl GenerationTask<'_> {
     fn run<M: Network<Part = Tokenized>>(self, model: M) -> Result<Outcome, WorkloadError> {
         let (cell, task, device) = (self.cell, self.task, self.device);
         progress(self.observer, device, Phase::Prepare, 0, 1);
         let model = model
-            .keeping(cell.setting.keep_f32())
+            .keep_in_f32(cell.setting.keep_f32())
             .map_err(WorkloadError::unavailable)?;
         let format = cell.setting.precision().parameters();
-        let mut start = start(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
+        let mut initial_state = initial_state(&model, (cell, format, Purpose::Testing), self.inputs, device)?;
         if let Some(weights) = self.inputs.weights_of(&cell.workload.name) {
             let note = generation_note(weights).map_err(WorkloadError::weights)?;
-            start
+            initial_state
                 .events
                 .extend(note.map(|note| Event::new(EventKind::Weights, note)));
         }
-        let generator = Generator::new(&model, &start, Compute::of(&cell.setting), device);
+        let generator = Generator::new(&model, &initial_state, Compute::of(&cell.setting), device);
         let n = cell.setting.batch() as usize;
         let prompts = prompts(task, n, cell.seed);
         sync(device)?;
@@ -218,20 +228,20 @@ impl Generating<'_> {
         let started = Instant::now();
         progress(self.observer, device, Phase::WarmUp, 0, 1);
         let clock = wall_clock(device)?;
-        let write = |on_finish: &mut dyn FnMut()| {
+        let generate_text = |on_finish: &mut dyn FnMut()| {
             // Generate the same tokens every time, so that times differ only by noise.
-            let mut choice = Choice::new(task.temperature, cell.seed);
-            generator.write((&prompts, n), task.new_tokens, &mut choice, on_finish)
+            let mut sampler = TokenSampler::new(task.temperature, cell.seed);
+            generator.generate((&prompts, n), task.new_tokens, &mut sampler, on_finish)
         };
-        let warm = warm_up(task.into(), || write(&mut || ()))?;
-        let launches = observe_launches(device, || write(&mut || ()).map(drop))?;
+        let warm_up_event = warm_up(task.into(), || generate_text(&mut || ()))?;
+        let launches = observe_launches(device, || generate_text(&mut || ()).map(drop))?;
         let warmup_seconds = started.elapsed().as_secs_f64();
 
         let max_samples = task.max_samples;
         progress(self.observer, device, Phase::Measure, 0, max_samples.into());
         let observer_cell = RefCell::new(self.observer);
         let texts = generate_texts(task, n, |number| {
-            let written = write(&mut || {
+            let generated = generate_text(&mut || {
                 let mut observer = observer_cell.borrow_mut();
                 progress(
                     *observer,
@@ -241,14 +251,25 @@ impl Generating<'_> {
                     max_samples.into(),
                 );
             })?;
-            let throttled = observer_cell.borrow().is_throttled(written.window.start);
-            Ok((written, throttled))
+            let throttled = observer_cell.borrow().is_throttled(generated.window.start);
+            Ok((generated, throttled))
         })?;
-        observer_cell.into_inner().memory_known();
-        let events = start.events.clone().into_iter().chain([clock, warm]).collect();
+        observer_cell.into_inner().memory_peak_reached();
+        let events = initial_state
+            .events
+            .clone()
+            .into_iter()
+            .chain([clock, warm_up_event])
+            .collect();
         Ok(Outcome {
             launches,
-            ..texts.outcome(task, n, start.read, events, (load_seconds, warmup_seconds))
+            ..texts.outcome(
+                task,
+                n,
+                initial_state.read,
+                events,
+                (load_seconds, warmup_seconds),
+            )
         })
     }
 }
@@ -261,46 +282,47 @@ pub(crate) struct Texts {
     events: Vec<Event>,
 }
 
-/// Generates texts until the decoding time is precise enough. `write` gets the number of the text, from 1. It returns the text, and true if the
-/// device was throttled.
+/// Generates texts until the median decoding time is precise enough. `generate_text` gets the number of the text, from 1. It returns the
+/// text, and true if the device was throttled.
 pub(crate) fn generate_texts(
     task: &GenerateTask,
     n: usize,
-    mut write: impl FnMut(u32) -> Result<(Generated, bool), WorkloadError>,
+    mut generate_text: impl FnMut(u32) -> Result<(Generated, bool), WorkloadError>,
 ) -> Result<Texts, WorkloadError> {
     let mut first = Series::new(SeriesName::FirstTokenSeconds);
     let mut decoding = Series::new(SeriesName::DecodeSeconds);
     let mut tokens = Series::new(SeriesName::TokenSeconds);
-    let (mut finite, mut text_event_of_first) = (true, None);
+    let (mut finite, mut first_text_event) = (true, None);
     let (mut text, mut token) = (0u32, 0u32);
     let sampled = sample(task, |number| {
-        let (written, throttled) = write(number)?;
+        let (generated, throttled) = generate_text(number)?;
         text += 1;
-        first.push(f64::from(text), written.seconds[0]);
-        decoding.push(f64::from(text), written.decoding());
-        for seconds in &written.seconds[1..] {
+        first.push(f64::from(text), generated.seconds[0]);
+        decoding.push(f64::from(text), generated.decode_seconds());
+        for seconds in &generated.seconds[1..] {
             token += 1;
             tokens.push(f64::from(token), *seconds);
         }
-        finite &= written.finite;
+        finite &= generated.finite;
         let timed = Timed {
             device: None,
-            wall: written.decoding(),
+            wall: generated.decode_seconds(),
         };
-        text_event_of_first.get_or_insert(text_event(&written.tokens, n));
-        let window = written.window;
+        first_text_event.get_or_insert(text_event(&generated.tokens, n));
+        let window = generated.window;
         Ok((Launch { window, timed }, throttled))
     })?;
     Ok(Texts {
         series: vec![first, decoding, tokens],
         finite,
         windows: windows(sampled.launches),
-        events: sampled.events.into_iter().chain(text_event_of_first).collect(),
+        events: sampled.events.into_iter().chain(first_text_event).collect(),
     })
 }
 
 impl Texts {
-    /// Builds the outcome. `read` are the weights read from a checkpoint. The last argument is the time of loading and of the warm-up in seconds.
+    /// Builds the outcome. `read` describes the weights if they were read from a checkpoint. The last argument is the time of loading and
+    /// of the warm-up in seconds.
     pub fn outcome(
         self,
         task: &GenerateTask,
@@ -345,16 +367,16 @@ pub(crate) fn prompts(task: &GenerateTask, n: usize, seed: u64) -> Vec<i32> {
         .collect()
 }
 
-/// Generates texts until the token times are stable. At least one full text is generated, which covers every length of the cache.
+/// Generates texts until the token times are stable. Always generates whole texts, so that every length of the cache occurs.
 pub(crate) fn warm_up(
     limits: Limits,
-    mut write: impl FnMut() -> Result<Generated, WorkloadError>,
+    mut generate_text: impl FnMut() -> Result<Generated, WorkloadError>,
 ) -> Result<Event, WorkloadError> {
     let begun = Instant::now();
     let mut warm_up = WarmUp::new(MAX_WARM_UP_TOKENS);
     for texts in 1u32.. {
         let mut state = WarmUpState::Warming;
-        for seconds in &write()?.seconds[1..] {
+        for seconds in &generate_text()?.seconds[1..] {
             if matches!(state, WarmUpState::Warming) {
                 state = warm_up.push(*seconds);
             }
@@ -451,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn first_token_and_decoding_of_every_text_are_timed() {
+    fn first_token_and_decoding_are_timed_per_text() {
         let (outcome, phases) = outcome(&cell(Model::Llama(llama()), "32-true", 0.0));
         let count = |name| outcome.samples.get(name).unwrap().values().count();
         assert_eq!(
@@ -481,20 +503,20 @@ mod tests {
 
     #[test]
     fn texts_depend_on_seed_and_setting_only() {
-        let of = |precision, temperature| {
+        let text_of = |precision, temperature| {
             let (outcome, _) = outcome(&cell(Model::Llama(llama()), precision, temperature));
             text(&outcome).to_owned()
         };
-        assert_eq!(of("32-true", 0.0), of("32-true", 0.0));
-        assert_eq!(of("32-true", 2.0), of("32-true", 2.0));
-        assert_ne!(of("32-true", 0.0), of("32-true", 2.0));
+        assert_eq!(text_of("32-true", 0.0), text_of("32-true", 0.0));
+        assert_eq!(text_of("32-true", 2.0), text_of("32-true", 2.0));
+        assert_ne!(text_of("32-true", 0.0), text_of("32-true", 2.0));
         for precision in ["64-true", "bf16-mixed", "16-mixed", "16-true", "bf16-true"] {
-            assert_eq!(of(precision, 0.0).split(' ').count(), 2 + 7);
+            assert_eq!(text_of(precision, 0.0).split(' ').count(), 2 + 7);
         }
     }
 
     #[test]
-    fn the_cache_changes_no_token() {
+    fn tokens_do_not_depend_on_the_cache() {
         let cell = cell(
             Model::Gpt2(Gpt2Size {
                 vocab_size: 61,
@@ -518,22 +540,22 @@ mod tests {
         let model = crate::models::Gpt2::new(size.clone());
         let of = (&cell, mantissa_core::Format::F64, Purpose::Testing);
         let device = Device::flex();
-        let start = start(&model, of, &Inputs::default(), &device).unwrap();
-        let generator = Generator::new(&model, &start, Compute::of(&cell.setting), &device);
+        let initial_state = initial_state(&model, of, &Inputs::default(), &device).unwrap();
+        let generator = Generator::new(&model, &initial_state, Compute::of(&cell.setting), &device);
         // Recompute the whole first text for each of its tokens, without a cache.
         let mut ids = prompts(task, 2, cell.seed)[..5].to_vec();
         for _ in 0..7 {
             let cache = RefCell::new(KvCache::default());
             let logits = generator.step(ids.clone(), 1, &cache);
-            ids.extend(Choice::new(0.0, 0).of(logits).unwrap());
+            ids.extend(TokenSampler::new(0.0, 0).sample(logits).unwrap());
         }
-        let mut without = String::from("token ids");
-        ids[5..].iter().for_each(|id| without += &format!(" {id}"));
-        assert_eq!(text(&outcome), without);
+        let mut expected = String::from("token ids");
+        ids[5..].iter().for_each(|id| expected += &format!(" {id}"));
+        assert_eq!(text(&outcome), expected);
     }
 
     #[test]
-    fn tokens_are_sampled_with_the_probability_of_their_logits() {
+    fn tokens_are_sampled_from_the_softmax_of_the_logits() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let logits = [0.0, 2.0, f64::NEG_INFINITY];
         let mut counts = [0u32; 3];
@@ -542,8 +564,8 @@ mod tests {
         }
         // Odds of e to 1, after the division by two.
         let share = f64::from(counts[1]) / 20_000.0;
-        let wanted = 1f64.exp() / (1.0 + 1f64.exp());
-        assert!((share - wanted).abs() < 0.015 && counts[2] == 0, "{counts:?}");
+        let expected = 1f64.exp() / (1.0 + 1f64.exp());
+        assert!((share - expected).abs() < 0.015 && counts[2] == 0, "{counts:?}");
     }
 
     /// Returns the small model of llama2.c and its tokenizer. The files are not in the repository.
@@ -556,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn the_small_model_of_llama2c_generates_its_known_story() {
+    fn llama2c_model_generates_the_published_story() {
         let Some((weights, tokenizer)) = stories() else {
             return;
         };
@@ -565,7 +587,7 @@ mod tests {
         };
         let page = std::fs::read_to_string(page).unwrap();
         let (_, output) = page.split_once("-t 0.0\n").unwrap();
-        let (known, _) = output.split_once("\n```").unwrap();
+        let (story, _) = output.split_once("\n```").unwrap();
         let Some(Model::Llama(size)) = mantissa_inputs::weights::model_of(&weights).unwrap() else {
             panic!("{} is not a LLaMA", weights.display())
         };
@@ -577,19 +599,19 @@ mod tests {
         let model = crate::models::Llama::new(size);
         let of = (&cell, mantissa_core::Format::F32, Purpose::Testing);
         let device = Device::flex();
-        let start = start(&model, of, &inputs, &device).unwrap();
-        let generator = Generator::new(&model, &start, Compute::of(&cell.setting), &device);
+        let initial_state = initial_state(&model, of, &inputs, &device).unwrap();
+        let generator = Generator::new(&model, &initial_state, Compute::of(&cell.setting), &device);
         let prompt = [tokenizer.beginning().unwrap() as i32];
-        let written = generator
-            .write((&prompt, 1), 256, &mut Choice::new(0.0, 0), || ())
+        let generated = generator
+            .generate((&prompt, 1), 256, &mut TokenSampler::new(0.0, 0), || ())
             .unwrap();
         let ids: Vec<u32> = prompt
             .iter()
-            .chain(&written.tokens)
+            .chain(&generated.tokens)
             .map(|id| *id as u32)
             .collect();
         let text = tokenizer.decode(&ids);
-        assert!(known.len() > 500, "{known}");
-        assert!(text.starts_with(known), "{text}");
+        assert!(story.len() > 500, "{story}");
+        assert!(text.starts_with(story), "{text}");
     }
 }

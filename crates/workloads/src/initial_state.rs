@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// State of a model on a device.
-pub(crate) struct Start {
+pub(crate) struct InitialState {
     pub parameters: ParameterSet,
     /// Running statistics of the batch norms, in at least f32 since they accumulate.
     pub running: Norms,
@@ -35,17 +35,17 @@ pub(crate) enum Purpose {
 }
 
 /// Creates a model's state on a device, in a format.
-pub(crate) fn start<M: Network>(
+pub(crate) fn initial_state<M: Network>(
     model: &M,
     (cell, format, purpose): (&Cell, Format, Purpose),
     inputs: &Inputs,
     device: &Device,
-) -> Result<Start, WorkloadError> {
+) -> Result<InitialState, WorkloadError> {
     let Some(path) = inputs.weights_of(&cell.workload.name) else {
         let drawn = model.initial(cell.seed);
-        return Ok(Start {
+        return Ok(InitialState {
             parameters: ParameterSet::new(drawn, format, device),
-            running: unit(model, format, device),
+            running: initial_running_statistics(model, format, device),
             read: None,
             events: vec![],
         });
@@ -62,15 +62,15 @@ pub(crate) fn start<M: Network>(
     if let Some(error) = failed {
         return Err(error);
     }
-    let mut running = unit(model, format, device);
+    let mut running = initial_running_statistics(model, format, device);
     let has_norms = running.is_empty() || fitted.has_norms();
     for (norm, [mean, variance]) in fitted.running(format)? {
-        let slot = running.iter_mut().find(|(name, _)| *name == norm);
-        let (_, moments) = slot.expect("`fit` returns only norms of the model");
-        let like = moments.mean.dtype();
+        let entry = running.iter_mut().find(|(name, _)| *name == norm);
+        let (_, moments) = entry.expect("`fit` returns only norms of the model");
+        let dtype = moments.mean.dtype();
         let vector = |values: Values| {
             let count = values.len();
-            Tensor::from_data(data_of(values, [count]), (device, like))
+            Tensor::from_data(data_of(values, [count]), (device, dtype))
         };
         *moments = Moments {
             mean: vector(mean),
@@ -78,7 +78,7 @@ pub(crate) fn start<M: Network>(
         };
     }
     sync(device)?;
-    let mut missing = fitted.lacking();
+    let mut missing = fitted.missing_parts();
     if !has_norms {
         missing.push("running statistics");
     }
@@ -86,7 +86,7 @@ pub(crate) fn start<M: Network>(
         .then(|| format!("missing in the checkpoint, initialized: {}", missing.join(", ")));
     let notes = fitted.notes().iter().cloned().chain(missing);
     let events = notes.map(|note| Event::new(EventKind::Weights, note));
-    Ok(Start {
+    Ok(InitialState {
         parameters,
         running,
         read: Some(ReadWeights::Here {
@@ -98,7 +98,7 @@ pub(crate) fn start<M: Network>(
 }
 
 /// Returns initial running statistics.
-pub(crate) fn unit<M: Network>(model: &M, format: Format, device: &Device) -> Norms {
+pub(crate) fn initial_running_statistics<M: Network>(model: &M, format: Format, device: &Device) -> Norms {
     let dtype = match dtype(format) {
         DType::F64 => DType::F64,
         _ => DType::F32,

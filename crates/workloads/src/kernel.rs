@@ -19,7 +19,7 @@ use mantissa_precision::{Compute, dtype};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-pub(crate) use peer::by_peer;
+pub(crate) use peer::kernel_by_peer;
 
 use self::{
     cache::{Copies, RotatingCopies},
@@ -29,7 +29,7 @@ use crate::{
     Cublas, NumericError, Observer, Outcome, Phase, TaskMeasurements, Traffic, WorkloadError,
     outcome::{progress, read, sync},
     sampling::{sample, warm_up},
-    timing::{Launch, Read, Timing, windows},
+    timing::{Launch, LaunchTimes, Timing, windows},
 };
 
 /// Operation on inputs in host memory, independent of the framework that computes it.
@@ -52,8 +52,8 @@ trait Operation {
         None
     }
 
-    /// Returns the matmul that this operation consists of, if it is one.
-    fn product(&self) -> Option<cublas::Product<'_>> {
+    /// Returns the operands, if this operation is a single matmul.
+    fn matmul_operands(&self) -> Option<cublas::MatmulOperands<'_>> {
         None
     }
 
@@ -93,7 +93,7 @@ pub(crate) fn kernel(
     match task.kernel {
         Kernel::Matmul(shape) => {
             let operands = matmul::Operands::new(shape.of(size), &mut inputs);
-            // A backend may compute a batch of one differently than a single matmul, which is what models use.
+            // Models compute single matmuls, and a backend may compute a batch of one matmul differently.
             if operands.batch() == 1 {
                 measure::<2>(&operands, &inputs, task, begun, observer)
             } else {
@@ -126,7 +126,7 @@ pub(crate) fn kernel(
 /// Generator of inputs.
 struct Inputs<'a> {
     setting: &'a Setting,
-    /// The format in which inputs are stored.
+    /// Format in which inputs are stored.
     stored: Format,
     rng: ChaCha8Rng,
     device: &'a Device,
@@ -160,27 +160,28 @@ fn measure<const D: usize>(
     let load_seconds = begun.elapsed().as_secs_f64();
 
     progress(observer, device, Phase::WarmUp, 0, 1);
-    let timing = Timing::of(setting.backend(), device)?;
-    // The first launch autotunes. It runs outside of a profiling window, because one candidate that fails on the device would fail the window.
+    let timing = Timing::for_backend(setting.backend(), device)?;
+    // The first launch autotunes. It runs outside of a profiling window, because a candidate that fails on the device would fail the
+    // window.
     let begun = Instant::now();
     let result = operation.launch(&first, &compute);
     sync(device)?;
     let first_seconds = begun.elapsed().as_secs_f64();
-    // The result and the workspace are in memory next to the inputs now.
+    // The memory now contains the inputs, the workspace and the result.
     progress(observer, device, Phase::WarmUp, 1, 1);
     let result: Vec<f64> = read(result)?;
     // The following copies only evict the cache, so they do not count as memory of the kernel.
-    observer.memory_known();
+    observer.memory_peak_reached();
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
-    let copies = Copies::of(task.cache, setting.backend(), bytes);
-    let mut turns = RotatingCopies::new(first, copies, || operation.upload(inputs));
+    let copies = Copies::for_state(task.cache, setting.backend(), bytes);
+    let mut rotation = RotatingCopies::new(first, copies, || operation.upload(inputs));
     sync(device)?;
 
     let mut last = None;
     let mut next = || {
         // Free the previous result first, as a model does.
         last = None;
-        let inputs = turns.next();
+        let inputs = rotation.next();
         let (result, launch) = timing.time(device, || operation.launch(inputs, &compute))?;
         last = Some(result);
         Ok::<_, WorkloadError>(launch)
@@ -209,14 +210,14 @@ fn measure<const D: usize>(
         let _: Vec<f64> = read(last)?;
     }
     // Free memory for the copy benchmark.
-    drop(turns);
-    let throttled = |since| observer.is_throttled(since);
+    drop(rotation);
+    let is_throttled = |since| observer.is_throttled(since);
     let copy = match operation.traffic() {
-        Some(traffic) => Some(copy::by_burn(traffic, inputs, task, &timing, throttled)?),
+        Some(traffic) => Some(copy::time_copy(traffic, inputs, task, &timing, is_throttled)?),
         None => None,
     };
 
-    let cublas = cublas::beside(operation, inputs, task, &timing, throttled);
+    let cublas = cublas::time_cublas(operation, inputs, task, &timing, is_throttled);
 
     let measured = MeasuredKernel {
         error: operation.compare(&result, Formats::of(setting, task.kernel.kind())),
@@ -224,7 +225,7 @@ fn measure<const D: usize>(
         flops: operation.flops(),
         copy: operation.traffic().zip(copy),
         cublas,
-        read: timing.read(&sampled.launches),
+        times: timing.launch_times(&sampled.launches),
         launches: sampled.launches,
         events: warm.into_iter().chain(sampled.events).collect(),
         copies,
@@ -240,9 +241,9 @@ struct MeasuredKernel {
     flops: Option<f64>,
     /// Bytes of a launch, and the times of a copy of as many bytes.
     copy: Option<(u64, copy::CopyTimes)>,
-    /// Times of the same matmul with cuBLASLt, or the reason why it was not measured.
+    /// Times of the same matmul with cuBLASLt, or the reason why cuBLASLt cannot compute it.
     cublas: Option<Result<cublas::CublasTimes, String>>,
-    read: Read,
+    times: LaunchTimes,
     launches: Vec<Launch>,
     events: Vec<Event>,
     copies: Copies,
@@ -254,13 +255,13 @@ impl MeasuredKernel {
         let Self {
             error,
             values,
-            read,
+            times,
             mut copy,
             mut cublas,
             ..
         } = self;
         let diverged = (!error.finite).then(|| "some values of the result are not finite".to_owned());
-        let mut series = read.series;
+        let mut series = times.series;
         series.push(error.series());
         if let Some((_, copy)) = &mut copy {
             // Move instead of clone: there may be a million launches.
@@ -271,9 +272,14 @@ impl MeasuredKernel {
             let empty = mantissa_core::Series::new(cublas.series.name);
             series.push(std::mem::replace(&mut cublas.series, empty));
         }
-        let of_cublas = cublas.iter().flatten().flat_map(|cublas| cublas.events.clone());
-        let of_copy = copy.iter().flat_map(|(_, copy)| copy.events.clone());
-        let events: Vec<Event> = self.events.into_iter().chain(of_copy).chain(of_cublas).collect();
+        let cublas_events = cublas.iter().flatten().flat_map(|cublas| cublas.events.clone());
+        let copy_events = copy.iter().flat_map(|(_, copy)| copy.events.clone());
+        let events: Vec<Event> = self
+            .events
+            .into_iter()
+            .chain(copy_events)
+            .chain(cublas_events)
+            .collect();
         Outcome {
             samples: Samples {
                 series,
@@ -283,7 +289,7 @@ impl MeasuredKernel {
             },
             events: events
                 .into_iter()
-                .chain([read.event, self.copies.event()])
+                .chain([times.event, self.copies.event()])
                 .collect(),
             diverged,
             data: None,
@@ -306,7 +312,7 @@ impl MeasuredKernel {
                         windows: cublas.windows,
                     })
                 }),
-                clock: read.clock,
+                clock: times.clock,
                 windows: windows(self.launches),
                 error: error.finite.then_some(NumericError {
                     relative: error.relative,

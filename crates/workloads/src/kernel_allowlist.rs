@@ -1,12 +1,12 @@
-//! Allowlist of candidate kernels: those that passed their check on this device.
+//! Allowlist of the candidate kernels that passed their check on this device.
 
 use mantissa_core::{Backend, KernelCheck, UNCHECKED_KERNELS, read_text};
 use mantissa_precision::check;
 
 use crate::{Inputs, kernel_folder::kernel_folder};
 
-/// Size limit of a file of checks, in bytes.
-const LARGEST_CHECKS: u64 = 16 << 20;
+/// Maximum size of a file with check results, in bytes.
+const MAX_CHECKS_BYTES: u64 = 16 << 20;
 
 /// Permits only the candidates that passed a check on this device. Returns a warning if no checks were run.
 pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String> {
@@ -29,6 +29,6 @@ pub(crate) fn permit_checked(backend: Backend, inputs: &Inputs) -> Option<String
 /// Returns the results of the checks for this device, driver and program.
 fn read_checks(backend: Backend, inputs: &Inputs) -> Option<Vec<KernelCheck>> {
     let path = kernel_folder(backend, &inputs.cache).join(KernelCheck::FILE);
-    let text = read_text(&path, LARGEST_CHECKS).ok()?;
+    let text = read_text(&path, MAX_CHECKS_BYTES).ok()?;
     serde_json::from_str(&text).ok()
 }

@@ -10,7 +10,7 @@ use mantissa_precision::device;
 pub fn kernel_folder(backend: Backend, cache: &Path) -> PathBuf {
     let mut hasher = blake3::Hasher::new();
     hasher.update(device::kernel_identity(backend).as_bytes());
-    // If the program cannot be read, the kernels of all unreadable programs share a folder.
+    // Programs that cannot be read share a folder.
     let _ = open_own_program().and_then(|program| hasher.update_reader(program).map(drop));
     let id = hasher.finalize().to_hex();
     cache.join("kernels").join(&id[..16])

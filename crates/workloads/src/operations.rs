@@ -14,7 +14,7 @@ pub(crate) fn operations(cell: &Cell) -> Vec<Operation> {
             KernelKind::Convolution => vec![Operation::Convolution],
             KernelKind::Attention if fused => vec![Operation::FusedAttention],
             KernelKind::Attention | KernelKind::Matmul => vec![Operation::Matmul],
-            // The other kernels have no matmul whose bits could be probed.
+            // The other kernels do not contain a matmul to probe.
             _ => vec![],
         },
         Task::Generate(_) => vec![Operation::Matmul, Operation::FewRows],
@@ -25,8 +25,8 @@ pub(crate) fn operations(cell: &Cell) -> Vec<Operation> {
 }
 
 /// Returns the operations of the layers that a cell keeps in f32.
-pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
-    let kept = F32Layers::Matching(cell.setting.keep_f32().to_vec());
+pub(crate) fn f32_operations(cell: &Cell) -> Vec<Operation> {
+    let f32_layers = F32Layers::Matching(cell.setting.keep_f32().to_vec());
     let attention = match cell.setting.attention() {
         Attention::Fused => Operation::FusedAttention,
         Attention::Math => Operation::Matmul,
@@ -35,5 +35,5 @@ pub(crate) fn kept_operations(cell: &Cell) -> Vec<Operation> {
     let Some(model) = BuiltInModel::of(cell, (1, 1)) else {
         return vec![];
     };
-    with_model!(model, model => model.with_kept(kept).kept_operations(attention))
+    with_model!(model, model => model.with_f32_layers(f32_layers).f32_operations(attention))
 }

@@ -14,8 +14,8 @@ pub trait Observer: Send {
     /// Called at the start of a phase and after every step.
     fn progress(&mut self, progress: Progress);
 
-    /// Called when the peak memory of the workload is known. Memory allocated later does not belong to it.
-    fn memory_known(&mut self) {}
+    /// Called when the workload has reached its peak memory. Memory allocated later does not count.
+    fn memory_peak_reached(&mut self) {}
 
     /// Returns true if the device is known to have been throttled at some time since `since`.
     fn is_throttled(&self, _since: Instant) -> bool {
@@ -74,22 +74,22 @@ pub(crate) fn progress(observer: &mut dyn Observer, device: &Device, phase: Phas
 /// # Errors
 /// Returns an error of the device. A failed kernel launch is reported by [`read`], not by this function.
 pub(crate) fn sync(device: &Device) -> Result<(), WorkloadError> {
-    device.sync().map_err(failed)
+    device.sync().map_err(device_error)
 }
 
 /// Waits for the values of a tensor and copies them to the host, in row-major order.
 ///
-/// burn copies the bytes at their first use, so stop a clock only after the conversion to a vector.
+/// burn copies the bytes when they are first used, so stop a clock only after this function has returned the vector.
 ///
 /// # Errors
 /// Returns the failure of any kernel that the values depend on.
 pub(crate) fn read<E: Element, const D: usize, K: Basic>(
     tensor: Tensor<D, K>,
 ) -> Result<Vec<E>, WorkloadError> {
-    tensor.try_into_vec_as().map_err(failed)
+    tensor.try_into_vec_as().map_err(device_error)
 }
 
-fn failed(error: impl Display) -> WorkloadError {
+fn device_error(error: impl Display) -> WorkloadError {
     WorkloadError::device(error.to_string())
 }
 
@@ -159,7 +159,7 @@ pub enum TaskMeasurements {
         /// Number of tokens of these examples including padding, for texts.
         tokens: Option<u64>,
         /// True if the model predicts tokens instead of classes.
-        words: bool,
+        predicts_tokens: bool,
         /// Seconds spent on optimizer steps, without validation.
         stepping_seconds: f64,
         /// Correct predictions during the last epoch of training.
@@ -192,13 +192,13 @@ pub enum TaskMeasurements {
         /// Examples of a full micro-batch.
         examples: u64,
         /// Number of full micro-batches.
-        full: u64,
+        full_batches: u64,
         /// Number of tokens of a full micro-batch including padding, for texts.
         tokens: Option<u64>,
         /// Mean cross-entropy of the test, nats: per example, or per token.
         loss: f64,
         /// True if the model predicts tokens instead of classes.
-        words: bool,
+        predicts_tokens: bool,
         /// Correct predictions.
         test: Share,
         /// Predictions equal to those in f32; absent if the cell itself is in f32.
@@ -359,15 +359,15 @@ impl From<WeightsError> for WorkloadError {
     }
 }
 
-/// Failed action, with the error that it ended with.
+/// Error of an action, with its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{action}: {source}")]
-pub(crate) struct Failed {
+pub(crate) struct ActionError {
     action: String,
     source: Cause,
 }
 
-impl Failed {
+impl ActionError {
     pub(crate) fn new(action: impl Into<String>, source: impl Into<Cause>) -> Self {
         Self {
             action: action.into(),

@@ -14,34 +14,36 @@ use crate::{
     outcome::read,
 };
 
-/// Compiles the kernels that a cell launches up to the end of its warm-up, and saves them to the kernel cache. No kernel is launched,
-/// apart from the autotuner's.
+/// Compiles the kernels that a cell launches up to the end of its warm-up, and saves them to the kernel cache. Launches only the kernels of
+/// the autotuner.
 ///
 /// # Errors
 /// Same as [`run`](crate::run): wrong input files, or a missing or failing device.
-pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Result<(), WorkloadError> {
+pub fn precompile(cell: &Cell, inputs: &Inputs, own_model: Option<&OwnModel>) -> Result<(), WorkloadError> {
     let backend = cell.setting.backend();
     if backend == Backend::Flex {
         return Ok(());
     }
-    // Before the first use of the GPU.
-    let kept = device::load_kernels(&kernel_folder(backend, &inputs.cache));
+    // Load the kernels before the first use of the GPU.
+    let kernel_cache = device::load_kernels(&kernel_folder(backend, &inputs.cache));
     available(backend).map_err(WorkloadError::device)?;
     permit_checked(backend, inputs);
-    // Launch one kernel first: skipped launches do not report errors of the compiler or the driver.
+    // Launch one kernel first, because skipped launches do not report errors of the compiler or the driver.
     let device = device::open(backend, cell.setting.fusion());
     launch_one(&device)?;
-    let (warmed_up, rejected) = device::compile_only(&device, || {
-        catch_unwind(AssertUnwindSafe(|| on_device(cell, inputs, own, &mut UntilWarm)))
+    let (finished, rejected) = device::compile_only(&device, || {
+        catch_unwind(AssertUnwindSafe(|| {
+            on_device(cell, inputs, own_model, &mut StopAfterWarmUp)
+        }))
     });
-    let result = match warmed_up {
+    let result = match finished {
         Ok(result) => result.map(drop),
-        Err(payload) if payload.is::<Warm>() => Ok(()),
+        Err(payload) if payload.is::<WarmUpDone>() => Ok(()),
         Err(payload) => resume_unwind(payload),
     };
-    let rejected = kept.rejected().into_iter().chain(rejected);
-    let rejected = refuse_rejected(rejected.collect());
-    let problems = kept.save_kernels();
+    let rejected = kernel_cache.rejected().into_iter().chain(rejected);
+    let rejected = fail_if_rejected(rejected.collect());
+    let problems = kernel_cache.save_kernels();
     result?;
     rejected?;
     match problems.is_empty() {
@@ -51,7 +53,7 @@ pub fn precompile(cell: &Cell, inputs: &Inputs, own: Option<&OwnModel>) -> Resul
 }
 
 /// Fails with the first reason if the compiler rejected kernels.
-pub(crate) fn refuse_rejected(errors: Vec<String>) -> Result<(), WorkloadError> {
+pub(crate) fn fail_if_rejected(errors: Vec<String>) -> Result<(), WorkloadError> {
     match errors.first() {
         None => Ok(()),
         Some(error) => Err(WorkloadError::device(format!(
@@ -66,22 +68,22 @@ pub(crate) fn launch_one(device: &Device) -> Result<(), WorkloadError> {
     read::<f32, 1, _>(sum).map(drop)
 }
 
-/// Panic payload of [`UntilWarm`].
-struct Warm;
+/// Panic payload of [`StopAfterWarmUp`].
+struct WarmUpDone;
 
-/// Observer that stops a cell after its warm-up by unwinding, since workloads cannot exit early in another way.
-struct UntilWarm;
+/// Observer that stops a cell after its warm-up by unwinding, because a workload cannot be stopped otherwise.
+struct StopAfterWarmUp;
 
-impl Observer for UntilWarm {
+impl Observer for StopAfterWarmUp {
     fn progress(&mut self, progress: Progress) {
-        let warm = match progress.phase {
+        let done = match progress.phase {
             Phase::Prepare => false,
             Phase::WarmUp => progress.done == progress.total,
             Phase::Measure | Phase::Evaluate => true,
         };
-        if warm {
+        if done {
             // Unlike `panic!`, this does not call the panic hook, which ends the process.
-            resume_unwind(Box::new(Warm));
+            resume_unwind(Box::new(WarmUpDone));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{WorkloadError, timing::Launch};
 /// Maximum number of launches of a warm-up.
 const MAX_WARM_UP_LAUNCHES: usize = 400;
 
-/// Cooldown after a throttled launch. Some thermal and power limits take this long to be lifted, since NVML averages the power over a tenth of a
+/// Pause after a throttled launch. Thermal and power limits can stay active this long, since NVML averages the power over a tenth of a
 /// second.
 const COOLDOWN: Duration = Duration::from_millis(100);
 
@@ -67,7 +67,7 @@ pub(crate) fn warm_up(
     if (limits.max_samples as usize) < MIN_SAMPLES {
         return Ok(None);
     }
-    let (cap, begun) = (
+    let (time_limit, begun) = (
         Duration::try_from_secs_f64(limits.max_seconds).unwrap_or(Duration::MAX),
         Instant::now(),
     );
@@ -76,7 +76,7 @@ pub(crate) fn warm_up(
         let detail = match warm_up.push(launch()?) {
             WarmUpState::Settled => "times are stable",
             WarmUpState::GaveUp => "times did not become stable",
-            WarmUpState::Warming if begun.elapsed() > cap => {
+            WarmUpState::Warming if begun.elapsed() > time_limit => {
                 "times did not become stable within the time limit"
             }
             WarmUpState::Warming => continue,
@@ -89,8 +89,8 @@ pub(crate) fn warm_up(
 /// Samples until half the width of the median's 95 % interval is at most `max_noise` of the median, or until a limit is reached. The time limit
 /// applies only after `min_samples`.
 ///
-/// A throttled launch is repeated after a cooldown, and is kept in the recorded launches. If `max_samples` launches were repeated or repetitions
-/// took `max_seconds`, throttled launches are no longer repeated and count as samples.
+/// A throttled launch is repeated after a cooldown; its time is recorded, but does not count as a sample. After `max_samples` repetitions
+/// or `max_seconds` of repetitions, throttled launches are no longer repeated and count as samples.
 pub(crate) fn sample(
     limits: impl Into<Limits>,
     mut launch: impl FnMut(u32) -> Result<(Launch, bool), WorkloadError>,
@@ -99,7 +99,7 @@ pub(crate) fn sample(
     let min_samples = (limits.min_samples as usize).max(MIN_SAMPLES);
     let max_samples = (limits.max_samples as usize).max(min_samples);
     let rule = StoppingRule::new(limits.max_noise, min_samples, max_samples, limits.max_seconds);
-    let mut clocks = Clocks::new(rule.expect("the limits of suites are validated"));
+    let mut clocks = StoppingByClock::new(rule.expect("the limits of suites are validated"));
     let mut launches = vec![];
     let mut repeats = Repeats::default();
     let mut number = 1;
@@ -107,10 +107,10 @@ pub(crate) fn sample(
         let (launch, throttled) = launch(number)?;
         let timed = launch.timed;
         clocks.check_clock(timed);
-        let taken = launch.window.end - launch.window.start;
+        let duration = launch.window.end - launch.window.start;
         launches.push(launch);
         if throttled && repeats.allowed(limits) {
-            repeats.cool_down(taken);
+            repeats.cool_down(duration);
             continue;
         }
         let reason = match clocks.push(timed) {
@@ -130,12 +130,12 @@ pub(crate) fn sample(
 
 /// Stopping rule for the device clock and for the wall clock. If the device clock fails for any launch, the wall clock is used for all samples.
 /// The time limit always refers to the wall clock, since it limits how long the user waits.
-struct Clocks {
+struct StoppingByClock {
     device: Option<Stopping>,
     wall: Stopping,
 }
 
-impl Clocks {
+impl StoppingByClock {
     fn new(rule: StoppingRule) -> Self {
         Self {
             device: Some(Stopping::new(rule)),
@@ -151,14 +151,14 @@ impl Clocks {
     }
 
     fn push(&mut self, timed: Timed) -> Decision {
-        let by_wall = self.wall.push(timed.wall);
+        let wall_decision = self.wall.push(timed.wall);
         let (Some(device), Some(seconds)) = (&mut self.device, timed.device) else {
-            return by_wall;
+            return wall_decision;
         };
-        let by_device = device.push(seconds);
-        match by_wall {
-            Decision::Stop(StopReason::TimeCap) if by_device == Decision::Continue => by_wall,
-            _ => by_device,
+        let device_decision = device.push(seconds);
+        match wall_decision {
+            Decision::Stop(StopReason::TimeCap) if device_decision == Decision::Continue => wall_decision,
+            _ => device_decision,
         }
     }
 }
@@ -167,8 +167,8 @@ impl Clocks {
 #[derive(Default)]
 struct Repeats {
     count: u32,
-    /// Time of these launches and of the pauses after them.
-    taken: Duration,
+    /// Time of the repeated launches and of the pauses after them.
+    duration: Duration,
     /// True if a limit of repetitions was reached.
     limit_reached: bool,
 }
@@ -176,7 +176,7 @@ struct Repeats {
 impl Repeats {
     /// Returns true if another launch may be repeated.
     fn allowed(&mut self, limits: Limits) -> bool {
-        let allowed = self.count < limits.max_samples && self.taken.as_secs_f64() < limits.max_seconds;
+        let allowed = self.count < limits.max_samples && self.duration.as_secs_f64() < limits.max_seconds;
         self.limit_reached |= !allowed;
         allowed
     }
@@ -185,7 +185,7 @@ impl Repeats {
     fn cool_down(&mut self, launch: Duration) {
         std::thread::sleep(COOLDOWN);
         self.count += 1;
-        self.taken += launch + COOLDOWN;
+        self.duration += launch + COOLDOWN;
     }
 
     fn event(&self) -> Option<Event> {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     /// Returns the number of samples and the reason to stop, for launches of one second with relative `noise`.
-    fn stopped(task: &KernelTask, noise: f64) -> (usize, String) {
+    fn sample_with_noise(task: &KernelTask, noise: f64) -> (usize, String) {
         let sampled = sample(task, |number| {
             Ok((launch(1.0 + noise * f64::from(number).sin()), false))
         })
@@ -299,7 +299,7 @@ mod tests {
     }
 
     /// Returns the number of samples and the reason to stop, for launches timed by both clocks.
-    fn stopped_by(task: &KernelTask, mut timed: impl FnMut(u32) -> Timed) -> (usize, String) {
+    fn sample_with_clocks(task: &KernelTask, mut timed: impl FnMut(u32) -> Timed) -> (usize, String) {
         let sampled = sample(task, |number| {
             let timed = timed(number);
             Ok((Launch { timed, ..launch(1.0) }, false))
@@ -309,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_the_samples_decides_when_to_stop() {
-        // The device's clock is steady and the wall clock is not, until the device's clock fails.
+    fn sampling_stops_by_the_device_clock_unless_it_fails() {
+        // The times of the device clock are stable until it fails. The times of the wall clock are not.
         let steady = |number: u32| Timed {
             device: Some(1.0),
             wall: 2.0 + f64::from(number % 7),
@@ -321,10 +321,13 @@ mod tests {
                 ..steady(number)
             }
         };
-        let task_of = |seconds| task(20, 200, seconds);
-        assert_eq!(stopped_by(&task_of(1e6), steady), (45, "noise reached".into()));
+        let task_with_limit = |seconds| task(20, 200, seconds);
         assert_eq!(
-            stopped_by(&task_of(1e6), fails_at(30)),
+            sample_with_clocks(&task_with_limit(1e6), steady),
+            (45, "noise reached".into())
+        );
+        assert_eq!(
+            sample_with_clocks(&task_with_limit(1e6), fails_at(30)),
             (200, "max samples".into())
         );
         // Wall-clock samples from before the failure count.
@@ -332,11 +335,11 @@ mod tests {
             device: Some(1.0 + f64::from(number % 7)).filter(|_| number != 60),
             wall: 10.0,
         };
-        assert_eq!(stopped_by(&task_of(1e6), both).1, "noise reached");
+        assert_eq!(sample_with_clocks(&task_with_limit(1e6), both).1, "noise reached");
         // A failure in a repeated launch counts, too.
-        let mut retaken = false;
-        let sampled = sample(&task_of(1e6), |number| {
-            let first = !std::mem::replace(&mut retaken, true);
+        let mut started = false;
+        let sampled = sample(&task_with_limit(1e6), |number| {
+            let first = !std::mem::replace(&mut started, true);
             let timed = Timed {
                 device: steady(number).device.filter(|_| !first),
                 ..steady(number)
@@ -345,21 +348,33 @@ mod tests {
         });
         assert_eq!(sampled.unwrap().events[0].detail, "max samples");
         // Launches of one second on the device and about five on the wall clock.
-        assert_eq!(stopped_by(&task_of(150.0), steady).1, "time cap");
+        assert_eq!(sample_with_clocks(&task_with_limit(150.0), steady).1, "time cap");
     }
 
     #[test]
     fn each_limit_stops_sampling_and_is_reported() {
-        assert_eq!(stopped(&task(10, 1000, 1e6), 1e-4), (45, "noise reached".into()));
-        assert_eq!(stopped(&task(10, 60, 1e6), 0.9), (60, "max samples".into()));
-        assert_eq!(stopped(&task(10, 1000, 30.0), 0.9).1, "time cap");
+        assert_eq!(
+            sample_with_noise(&task(10, 1000, 1e6), 1e-4),
+            (45, "noise reached".into())
+        );
+        assert_eq!(
+            sample_with_noise(&task(10, 60, 1e6), 0.9),
+            (60, "max samples".into())
+        );
+        assert_eq!(sample_with_noise(&task(10, 1000, 30.0), 0.9).1, "time cap");
         // The time limit applies after the minimum number of samples, and small numbers of samples are respected.
-        assert_eq!(stopped(&task(10, 1000, 1.0), 0.9), (10, "time cap".into()));
-        assert_eq!(stopped(&task(1, 1, 5.0), 0.0), (1, "max samples".into()));
+        assert_eq!(
+            sample_with_noise(&task(10, 1000, 1.0), 0.9),
+            (10, "time cap".into())
+        );
+        assert_eq!(
+            sample_with_noise(&task(1, 1, 5.0), 0.0),
+            (1, "max samples".into())
+        );
     }
 
     #[test]
-    fn a_warm_up_ends_when_times_are_stable_or_at_the_time_limit() {
+    fn warm_up_ends_when_times_are_stable_or_at_the_time_limit() {
         let mut launches = 0;
         let mut falling = || {
             launches += 1;

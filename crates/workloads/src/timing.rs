@@ -8,11 +8,11 @@ use mantissa_precision::{Clock, Timed};
 
 use crate::WorkloadError;
 
-/// Clock and its times of empty launches.
+/// Clock with its measured overhead.
 pub(crate) struct Timing {
     clock: Clock,
     /// Name of the device clock.
-    of_device: &'static str,
+    device_clock_name: &'static str,
     /// Times of empty launches.
     empty: Vec<Timed>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Launch {
 impl Launch {
     /// Returns the seconds by the best available clock.
     pub(crate) fn seconds(&self) -> f64 {
-        best(&self.timed)
+        best_seconds(&self.timed)
     }
 }
 
@@ -39,24 +39,24 @@ pub(crate) fn windows(launches: Vec<Launch>) -> Vec<Range<Instant>> {
     windows
 }
 
-fn best(timed: &Timed) -> f64 {
+fn best_seconds(timed: &Timed) -> f64 {
     timed.device.unwrap_or(timed.wall)
 }
 
 /// Measures the overhead and the resolution of the wall clock, which times training steps. The device must be idle.
 pub(crate) fn wall_clock(device: &Device) -> Result<Event, WorkloadError> {
-    let timing = Timing::by(Clock::wall(), device)?;
-    Ok(timing.event(WALL, |timed| Some(timed.wall), None))
+    let timing = Timing::with_clock(Clock::wall(), device)?;
+    Ok(timing.event(WALL_CLOCK, |timed| Some(timed.wall), None))
 }
 
 /// Name of the clock that is available on every device.
-pub(crate) const WALL: &str = "wall clock between two synchronisations";
+pub(crate) const WALL_CLOCK: &str = "wall clock between two synchronisations";
 
 /// Name of the clock of a CUDA device.
-const EVENTS: &str = "CUDA events";
+const CUDA_EVENTS: &str = "CUDA events";
 
 /// Times of all launches by one clock.
-pub(crate) struct Read {
+pub(crate) struct LaunchTimes {
     /// Name of the clock.
     pub(crate) clock: &'static str,
     /// `launch_seconds`, and the wall-clock times if that is another clock.
@@ -66,41 +66,42 @@ pub(crate) struct Read {
 }
 
 impl Timing {
-    /// Creates the best clock of a backend's device, which must be idle.
-    pub(crate) fn of(backend: Backend, device: &Device) -> Result<Self, WorkloadError> {
-        let timing = Self::by(Clock::of(device), device)?;
+    /// Creates the best clock of a backend's device. The device must be idle.
+    pub(crate) fn for_backend(backend: Backend, device: &Device) -> Result<Self, WorkloadError> {
+        let timing = Self::with_clock(Clock::of(device), device)?;
         Ok(Self {
-            of_device: match backend {
+            device_clock_name: match backend {
                 Backend::Vulkan => "Vulkan time stamps",
-                _ => EVENTS,
+                _ => CUDA_EVENTS,
             },
             ..timing
         })
     }
 
-    fn by(clock: Clock, device: &Device) -> Result<Self, WorkloadError> {
+    fn with_clock(clock: Clock, device: &Device) -> Result<Self, WorkloadError> {
         let nothing = || clock.time(device, || ()).map(|((), timed)| timed);
-        let empty = std::iter::repeat_with(nothing).take(Self::EMPTY);
+        let empty = std::iter::repeat_with(nothing).take(Self::EMPTY_LAUNCHES);
         let empty = empty.collect::<Result<_, _>>().map_err(WorkloadError::device)?;
         Ok(Self {
             clock,
-            of_device: EVENTS,
+            device_clock_name: CUDA_EVENTS,
             empty,
         })
     }
 
     /// Creates the clock of another program, from its times of empty launches.
-    pub(crate) fn by_peer(empty: Vec<Timed>) -> Self {
+    pub(crate) fn for_peer(empty: Vec<Timed>) -> Self {
         Self {
             clock: Clock::wall(),
-            of_device: EVENTS,
+            device_clock_name: CUDA_EVENTS,
             empty,
         }
     }
 
     /// Number of empty launches that measure the overhead of the clock.
-    pub(crate) const EMPTY: usize = 64;
+    pub(crate) const EMPTY_LAUNCHES: usize = 64;
 
+    /// Times the launch of `work`.
     pub(crate) fn time<T>(
         &self,
         device: &Device,
@@ -113,8 +114,8 @@ impl Timing {
     }
 
     /// Returns the times of all launches by one clock: the device clock, or the wall clock if the device clock failed for any launch.
-    pub(crate) fn read(&self, launches: &[Launch]) -> Read {
-        let by_device = launches.iter().all(|launch| launch.timed.device.is_some());
+    pub(crate) fn launch_times(&self, launches: &[Launch]) -> LaunchTimes {
+        let device_timed_all = launches.iter().all(|launch| launch.timed.device.is_some());
         let series = |name, seconds: fn(&Timed) -> f64| {
             let mut series = Series::new(name);
             for (number, launch) in (1u32..).zip(launches) {
@@ -122,22 +123,22 @@ impl Timing {
             }
             series
         };
-        let any = launches.iter().any(|launch| launch.timed.device.is_some());
-        let failure = !by_device && (any || self.clock.is_devices());
+        let device_timed_any = launches.iter().any(|launch| launch.timed.device.is_some());
+        let failure = !device_timed_all && (device_timed_any || self.clock.uses_device_clock());
         let failure = failure.then_some("the device clock returned invalid times");
-        let (clock, seconds): (_, fn(&Timed) -> f64) = if by_device {
-            (self.of_device, best)
+        let (clock, seconds): (_, fn(&Timed) -> f64) = if device_timed_all {
+            (self.device_clock_name, best_seconds)
         } else {
-            (WALL, |timed| timed.wall)
+            (WALL_CLOCK, |timed| timed.wall)
         };
-        let wall = by_device.then(|| series(SeriesName::LaunchWallSeconds, |timed| timed.wall));
-        Read {
+        let wall = device_timed_all.then(|| series(SeriesName::LaunchWallSeconds, |timed| timed.wall));
+        LaunchTimes {
             clock,
             series: [series(SeriesName::LaunchSeconds, seconds)]
                 .into_iter()
                 .chain(wall)
                 .collect(),
-            event: match by_device {
+            event: match device_timed_all {
                 true => self.event(clock, |timed| timed.device, failure),
                 false => self.event(clock, |timed| Some(timed.wall), failure),
             },
@@ -187,7 +188,7 @@ mod tests {
     fn timing(empty: &[Timed]) -> Timing {
         Timing {
             clock: Clock::of(&Device::flex()),
-            of_device: EVENTS,
+            device_clock_name: CUDA_EVENTS,
             empty: empty.to_vec(),
         }
     }
@@ -208,40 +209,40 @@ mod tests {
     ];
 
     #[test]
-    fn the_device_clock_times_all_launches_or_none() {
+    fn a_failure_of_the_device_clock_switches_to_the_wall_clock() {
         let both = [launch(Some(1.0), 1.5), launch(Some(2.0), 2.5)];
-        let read = timing(&EMPTY).read(&both);
-        assert_eq!(read.clock, "CUDA events");
+        let times = timing(&EMPTY).launch_times(&both);
+        assert_eq!(times.clock, "CUDA events");
         let values = |series: &Series| series.values().collect::<Vec<_>>();
-        assert_eq!(values(&read.series[0]), [1.0, 2.0]);
+        assert_eq!(values(&times.series[0]), [1.0, 2.0]);
         assert_eq!(
-            (read.series[1].name, values(&read.series[1])),
+            (times.series[1].name, values(&times.series[1])),
             (SeriesName::LaunchWallSeconds, vec![1.5, 2.5])
         );
 
         let one = [launch(Some(1.0), 1.5), launch(None, 2.5)];
-        let read = timing(&EMPTY).read(&one);
-        assert_eq!(values(&read.series[0]), [1.5, 2.5]);
-        assert_eq!(read.series.len(), 1);
+        let times = timing(&EMPTY).launch_times(&one);
+        assert_eq!(values(&times.series[0]), [1.5, 2.5]);
+        assert_eq!(times.series.len(), 1);
         assert!(
-            read.event.detail.contains("invalid times"),
+            times.event.detail.contains("invalid times"),
             "{}",
-            read.event.detail
+            times.event.detail
         );
     }
 
     #[test]
     fn the_event_contains_overhead_and_resolution_of_the_clock() {
-        let read = timing(&EMPTY).read(&[launch(None, 1.0)]);
+        let times = timing(&EMPTY).launch_times(&[launch(None, 1.0)]);
         assert_eq!(
-            read.event.detail,
+            times.event.detail,
             "wall clock between two synchronisations: an empty launch takes 11000 ns, included in every time; resolution 1000 ns or better"
         );
-        let read = timing(&EMPTY[..1]).read(&[launch(Some(1.0), 1.0)]);
+        let times = timing(&EMPTY[..1]).launch_times(&[launch(Some(1.0), 1.0)]);
         assert!(
-            read.event.detail.contains("resolution unknown"),
+            times.event.detail.contains("resolution unknown"),
             "{}",
-            read.event.detail
+            times.event.detail
         );
     }
 }

@@ -1,8 +1,9 @@
 //! Trains and tests a model.
 //!
-//! The training loop is that of the articles: epochs of shuffled micro-batches, a validation after each epoch, and a test at the end. An optimizer
-//! step accumulates the gradients of a group of `accumulate` micro-batches. Each micro-batch contributes its *summed* loss divided by the number
-//! of labels in the group, so that short micro-batches are weighted by their size. An incomplete group at the end of an epoch also makes a step.
+//! The training loop is that of `suites/articles`: epochs of shuffled micro-batches, a validation after each epoch, and a test at the end.
+//! An optimizer step accumulates the gradients of a group of `accumulate` micro-batches. Each micro-batch contributes its *summed* loss
+//! divided by the number of labels in the group, so that short micro-batches are weighted by their size. An incomplete group at the end of
+//! an epoch also makes a step.
 
 mod batch_order;
 mod checkpointing;
@@ -31,7 +32,7 @@ use mantissa_core::{Cell, Precision, TrainTask};
 
 use crate::{
     Inputs, Observer, Outcome, Phase, WorkloadError,
-    data::{Dataset, Wanted},
+    data::{Dataset, RequestedSplits},
     model_and_data::{ModelFactory, ModelTask},
     models::Network,
     outcome::{progress, sync},
@@ -44,7 +45,7 @@ pub(crate) use batch_order::{learning_rate, order};
 pub(crate) use evaluation::Evaluation;
 pub(crate) use log::{Log, StepResult};
 pub(crate) use outcome::outcome;
-pub(crate) use warm_up::{first, sizes};
+pub(crate) use warm_up::{first_indices, micro_batch_sizes};
 
 /// Runs a training cell on the model and data of a factory.
 pub(crate) fn train<F: ModelFactory>(
@@ -57,8 +58,8 @@ pub(crate) fn train<F: ModelFactory>(
 ) -> Result<Outcome, WorkloadError> {
     let started = Instant::now();
     progress(observer, device, Phase::Prepare, 0, 1);
-    let wanted = Wanted::Divided(task.split.clone());
-    let training = Training {
+    let splits = RequestedSplits::TrainAndTest(task.split.clone());
+    let training = TrainingTask {
         cell,
         task,
         inputs,
@@ -66,11 +67,11 @@ pub(crate) fn train<F: ModelFactory>(
         started,
         observer,
     };
-    factory.run(cell, &wanted, inputs, training)
+    factory.run(cell, &splits, inputs, training)
 }
 
-/// Training before its model and data are loaded.
-struct Training<'a> {
+/// Training cell whose model and data are not loaded yet.
+struct TrainingTask<'a> {
     cell: &'a Cell,
     task: &'a TrainTask,
     inputs: &'a Inputs,
@@ -79,7 +80,7 @@ struct Training<'a> {
     observer: &'a mut dyn Observer,
 }
 
-impl ModelTask for Training<'_> {
+impl ModelTask for TrainingTask<'_> {
     type Output = Outcome;
 
     fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
@@ -88,7 +89,7 @@ impl ModelTask for Training<'_> {
     }
 }
 
-/// Trains and tests a model. Loading of the data began at `started`.
+/// Trains and tests a model on data whose loading began at `started`.
 fn train_on<M: Network>(
     mut trainer: Trainer<'_, M>,
     data: &Dataset<M::Part>,
@@ -106,14 +107,14 @@ fn train_on<M: Network>(
     trainer.warm_up(data)?;
     let warmup_seconds = started.elapsed().as_secs_f64();
 
-    let memory = memory::parts(&mut trainer, data, observer)?;
+    let memory = memory::measure_parts(&mut trainer, data, observer)?;
     let launches = trainer.launches(data)?;
     trainer.start_over(inputs)?;
     trainer.run(data, observer)?;
     trainer
         .log
         .events
-        .extend(observe::event(&trainer.log.samples.ranges));
+        .extend(observe::observation_event(&trainer.log.samples.ranges));
     let test = evaluate(&trainer, &data.test, observer, Phase::Evaluate)?;
 
     if task.sensitivity && cell.setting.precision() == Precision::True32 {

@@ -23,7 +23,7 @@ pub use own_model::OwnModel;
 /// The module is an ordinary burn module. [`Autocast`](mantissa_precision::Autocast) records and replays the module, so that its layers and
 /// tensor operations compute in the formats of each setting. In true settings, its parameters have the setting's format, too. Modules that
 /// cannot be replayed are rejected before the measurement: modules with frozen parameters, with running statistics of batch norms (which burn
-/// keeps inside the module), or with gradients that differ from those of the recorded operations because of `detach`.
+/// keeps inside the module), or with `detach`, because a replay does not stop gradients.
 ///
 /// [`model`](Self::model), [`input`](Self::input) and [`forward`](Self::forward) run for every micro-batch. They create tensors on the given
 /// `device`, and must not read them or move them (`to_device`).

@@ -88,8 +88,8 @@ def main():
     }
     everything = [op for ops in lists.values() for op in ops]
     assert len(everything) == len(set(everything)), "an operation is in two lists"
-    apart = registered() ^ set(everything)
-    assert apart == {"binary_cross_entropy"}, apart
+    unlisted_kernels = registered() ^ set(everything)
+    assert unlisted_kernels == {"binary_cross_entropy"}, unlisted_kernels
     assert not registered() & set(UNLISTED)
 
     torch.set_autocast_enabled("cuda", True)  # torch.autocast("cuda") disables itself without a GPU

@@ -63,7 +63,7 @@ def main():
             "evaluated": flat(evaluated),
             "gradients": dict(zip(["images", "scale", "shift"], gradients, strict=True)),
         }
-    given = {
+    content = {
         "shape": SHAPE,
         "epsilon": EPSILON,
         "momentum": MOMENTUM,
@@ -73,7 +73,7 @@ def main():
         "weights": flat(weights),
         "formats": formats,
     }
-    lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in given.items())
+    lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
     version = torch.__version__.split("+")[0]
     OUT.write_text(
         f'{{\n  "generated": "by peers/pytorch/golden/batch_norm.py; do not edit",\n  "versions": {{"torch": "{version}"}},\n{lines}\n}}\n'

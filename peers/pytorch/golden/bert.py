@@ -99,8 +99,8 @@ def mlm(weights, config, ids, mask):
     return x @ w["bert.embeddings.word_embeddings.weight"].T + w[p + "bias"]
 
 
-def case(name, kind, config, seed, described):
-    weights = tiny.store(name, tiny.spread_weights(kind, config, seed))
+def case(name, kind, config, seed, reference_logits):
+    weights = tiny.store_weights(name, tiny.spread_weights(kind, config, seed))
     masked_lm = kind is BertForMaskedLM
     ids, mask = tiny.batch(seed + 1, config["vocab_size"], LENGTHS)
     if masked_lm:
@@ -114,13 +114,13 @@ def case(name, kind, config, seed, described):
     model, output, rows = tiny.backward(kind, config, weights, **inputs)
 
     # Check the claims of the module docstring.
-    assert tiny.apart(described(weights, config, ids, mask), output.logits) < 1e-13
+    assert tiny.max_difference(reference_logits(weights, config, ids, mask), output.logits) < 1e-13
     loss = cross_entropy(output.logits.flatten(0, -2), labels.flatten())
-    assert tiny.apart(loss, output.loss) < 1e-15
-    other = tiny.logits64(model, input_ids=tiny.scrambled(ids, mask, config["vocab_size"]), attention_mask=mask)
+    assert tiny.max_difference(loss, output.loss) < 1e-15
+    other = tiny.float64_logits(model, input_ids=tiny.scrambled(ids, mask, config["vocab_size"]), attention_mask=mask)
     real = mask == 1 if masked_lm else slice(None)
     assert torch.equal(other[real], output.logits[real])
-    assert not torch.equal(tiny.logits64(model, input_ids=ids)[real], output.logits[real])  # the mask matters
+    assert not torch.equal(tiny.float64_logits(model, input_ids=ids)[real], output.logits[real])  # the mask matters
     for row in rows:
         noise = row["name"].endswith("self.key.bias")
         assert (row["norm"] < 1e-13) if noise else (row["norm"] > 1e-4), row
@@ -128,21 +128,21 @@ def case(name, kind, config, seed, described):
     assert (embeddings.word_embeddings.weight.grad[0].abs().max() == 0) != masked_lm
     assert embeddings.token_type_embeddings.weight.grad[1].abs().max() == 0
     assert embeddings.position_embeddings.weight.grad[max(LENGTHS):].abs().max() == 0
-    logits, loss = tiny.unpatched(kind, config, weights, **inputs)
+    logits, loss = tiny.unpatched_outputs(kind, config, weights, **inputs)
     assert torch.equal(logits, output.logits) and torch.equal(loss, output.loss)  # transformers does not force any operation into f32
 
-    f32, f32_rows = tiny.single(kind, config, weights, **inputs)
-    tiny.publish(name, "bert.py", seed, config, {
+    f32, f32_rows = tiny.float32_logits(kind, config, weights, **inputs)
+    tiny.write_json(name, "bert.py", seed, config, {
         "input_ids": ids.tolist(), "attention_mask": mask.tolist(), "token_type_ids": types.tolist(),
         "labels": labels.tolist(),
         "float64": {"logits": output.logits.tolist(), "loss": output.loss.item(), "gradients": rows},
         "float32": {"logits": f32_rows},
     })
-    print(f"{name}: loss {output.loss.item():.6f}; f32 logits within {tiny.apart(f32, output.logits):.1e}")
+    print(f"{name}: loss {output.loss.item():.6f}; f32 logits within {tiny.max_difference(f32, output.logits):.1e}")
 
 
 def main():
-    tiny.start()
+    tiny.set_up()
     case("bert-classes", BertForSequenceClassification, CLASSES, SEED, classes)
     case("bert-mlm", BertForMaskedLM, MLM, SEED + 10, mlm)
 

@@ -121,8 +121,8 @@ def classes(weights, config, ids, mask):
     return scores[torch.arange(len(last)), last]
 
 
-def case(name, kind, config, seed, described):
-    weights = tiny.store(name, tiny.spread_weights(kind, config, seed))
+def case(name, kind, config, seed, reference_logits):
+    weights = tiny.store_weights(name, tiny.spread_weights(kind, config, seed))
     assert "lm_head.weight" not in weights
     vocabulary, heads, padding = config["vocab_size"], config["n_head"], config["pad_token_id"]
     causal_lm = kind is BloomForCausalLM
@@ -133,22 +133,22 @@ def case(name, kind, config, seed, described):
         model, output, rows = tiny.backward(kind, config, weights, **inputs)
 
     # Check the claims of the module docstring.
-    assert tiny.apart(described(weights, config, ids, mask), output.logits) < 1e-13
+    assert tiny.max_difference(reference_logits(weights, config, ids, mask), output.logits) < 1e-13
     wanted = pad(labels, (0, 1), value=-100)[:, 1:] if causal_lm else labels
-    assert tiny.apart(cross_entropy(output.logits.flatten(0, -2), wanted.flatten()), output.loss) < 1e-15
+    assert tiny.max_difference(cross_entropy(output.logits.flatten(0, -2), wanted.flatten()), output.loss) < 1e-15
     moved = tiny.scrambled(ids, mask, vocabulary)
     real = mask == 1
-    with full_root(), tiny.widened(), torch.no_grad():
+    with full_root(), tiny.computing_in_float64(), torch.no_grad():
         hidden, other = (model.transformer(i, attention_mask=mask).last_hidden_state for i in (ids, moved))
         alone = model.transformer(ids).last_hidden_state  # the causal mask alone already hides padding on the right
     assert torch.equal(other[real], hidden[real]) and not torch.equal(other, hidden)
-    assert tiny.apart(alone[real], hidden[real]) < 1e-13
+    assert tiny.max_difference(alone[real], hidden[real]) < 1e-13
     with full_root():
-        other = tiny.logits64(model, input_ids=moved, attention_mask=mask)
+        other = tiny.float64_logits(model, input_ids=moved, attention_mask=mask)
     if causal_lm:
         assert torch.equal(other[real], output.logits[real])
     else:  # the last token is found by its id, not by the mask
-        assert torch.equal(other[0], output.logits[0]) and tiny.apart(other[1:], output.logits[1:]) > 1e-3
+        assert torch.equal(other[0], output.logits[0]) and tiny.max_difference(other[1:], output.logits[1:]) > 1e-3
     state = dict(model.named_parameters())
     for row in rows:
         assert row["norm"] > 1e-4, row
@@ -156,18 +156,18 @@ def case(name, kind, config, seed, described):
         gradient = state[f"transformer.h.{layer}.self_attention.query_key_value.bias"].grad
         assert gradient.view(heads, 3, -1)[:, 1].abs().max() < 1e-13
     written, cut, _ = tiny.backward(kind, config, weights, **inputs)  # with the eight digits and the handwritten gradient
-    cut_off = tiny.apart(cut.logits, output.logits)
+    cut_off = tiny.max_difference(cut.logits, output.logits)
     assert 1e-11 < cut_off < 1e-8, cut_off
     with patch.object(modeling_bloom.GeLUFunction, "apply", modeling_bloom.bloom_gelu_forward):
         automatic, _, _ = tiny.backward(kind, config, weights, **inputs)
     state = dict(written.named_parameters())
-    by_hand = max(tiny.apart(p.grad, state[n].grad) for n, p in automatic.named_parameters())
+    by_hand = max(tiny.max_difference(p.grad, state[n].grad) for n, p in automatic.named_parameters())
     assert 0 < by_hand < 1e-8, by_hand
-    logits, loss = tiny.unpatched(kind, config, weights, **inputs)
-    assert 1e-9 < tiny.apart(logits, output.logits) < 1e-5
+    logits, loss = tiny.unpatched_outputs(kind, config, weights, **inputs)
+    assert 1e-9 < tiny.max_difference(logits, output.logits) < 1e-5
     assert loss.dtype == (torch.float32 if causal_lm else torch.float64)
 
-    f32, f32_rows = tiny.single(kind, config, weights, **inputs)
+    f32, f32_rows = tiny.float32_logits(kind, config, weights, **inputs)
     content = {
         "input_ids": ids.tolist(), "attention_mask": mask.tolist(), "labels": labels.tolist(),
         "float64": {
@@ -182,14 +182,14 @@ def case(name, kind, config, seed, described):
         content["prompt"] = PROMPT
         content["float64"].update(greedy=tokens, steps=steps)
         note = f"; greedy {tokens}"
-    tiny.publish(name, "bloom.py", seed, config, content)
-    print(f"{name}: loss {output.loss.item():.6f}; f32 logits within {tiny.apart(f32, output.logits):.1e}; f32 inside "
-          f"f64 costs {tiny.apart(logits, output.logits):.1e}; the GELU's digits {cut_off:.1e}, its own gradient "
+    tiny.write_json(name, "bloom.py", seed, config, content)
+    print(f"{name}: loss {output.loss.item():.6f}; f32 logits within {tiny.max_difference(f32, output.logits):.1e}; f32 inside "
+          f"f64 costs {tiny.max_difference(logits, output.logits):.1e}; the GELU's digits {cut_off:.1e}, its own gradient "
           f"{by_hand:.1e}{note}")
 
 
 def main():
-    tiny.start()
+    tiny.set_up()
     case("bloom-lm", BloomForCausalLM, LM, SEED, lm)
     case("bloom-classes", BloomForSequenceClassification, CLASSES, SEED + 10, classes)
 

@@ -61,9 +61,9 @@ def main():
     labels, images = records[:, 0].long(), records[:, 1:].view(-1, 3, 32, 32)
     formats = {"f32": torch.float32, "f64": torch.float64}
     by_format = {name: predictions(weights, images, labels, dtype) for name, dtype in formats.items()}
-    differ = [a != b for a, b in zip(*(of_format["predicted"] for of_format in by_format.values()), strict=True)]
-    given = {"depth": resnet.DEPTH, "count": len(labels), "differ": sum(differ), "labels": labels.tolist(), **by_format}
-    print("{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in given.items()) + "\n}")
+    differ = [a != b for a, b in zip(*(results["predicted"] for results in by_format.values()), strict=True)]
+    content = {"depth": resnet.DEPTH, "count": len(labels), "differ": sum(differ), "labels": labels.tolist(), **by_format}
+    print("{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()) + "\n}")
 
 
 if __name__ == "__main__":

@@ -201,8 +201,8 @@ def main():
     f64 = {name: train(name, torch.float64, weights, data) for name in OPTIMIZERS}
     whole = train("adam", torch.float64, weights, data, ACCUMULATION_STEPS)
     parts = train("adam", torch.float64, weights, data, ACCUMULATION_STEPS, MICRO_BATCHES)
-    apart = max(abs(a - b) for a, b in zip(whole, parts, strict=True))
-    assert apart < 1e-12, apart
+    difference = max(abs(a - b) for a, b in zip(whole, parts, strict=True))
+    assert difference < 1e-12, difference
     f32 = train("adam", torch.float32, weights, data)
     autocast = train("adam", torch.float32, weights, data, autocast=True)
 
@@ -227,7 +227,7 @@ def main():
     }
     (OUT / "distilbert-tiny.json").write_text(pretty(golden))
 
-    print(f"accumulated and whole batch differ by at most {apart:.1e}")
+    print(f"accumulated and whole batch differ by at most {difference:.1e}")
     for name in OPTIMIZERS:
         single = train(name, torch.float32, weights, data)
         drift = max(abs(a - b) for a, b in zip(single, f64[name], strict=True))

@@ -4,7 +4,7 @@
 Writes crates/workloads/tests/golden/gpt2.{safetensors,json}. Nothing in them comes from Mantissa.
 
 Computation of the reference, from transformers 5.23.0 (models/gpt2/modeling_gpt2.py, pytorch_utils.py,
-activations.py, masking_utils.py, loss/loss_utils.py). The script checks it against `described`, which reimplements it without
+activations.py, masking_utils.py, loss/loss_utils.py). The script checks it against `reference_logits`, which reimplements it without
 transformers:
 
 Embeddings   word + learned position (0, 1, 2, ..., whatever the mask; `generate` would count real tokens only, the same
@@ -50,7 +50,7 @@ LENGTHS = [8, 3, 6]  # real tokens per row
 PROMPT = [17, 4, 31, 9, 26]
 
 
-def described(weights, config, ids, mask):
+def reference_logits(weights, config, ids, mask):
     """Computes the logits of the module docstring without transformers."""
     w = {name.removeprefix("transformer."): value.double() for name, value in weights.items()}
     width, heads = config["n_embd"], config["n_head"]
@@ -79,8 +79,8 @@ def described(weights, config, ids, mask):
 
 
 def main():
-    tiny.start()
-    weights = tiny.store(NAME, tiny.spread_weights(GPT2LMHeadModel, CONFIG, SEED))
+    tiny.set_up()
+    weights = tiny.store_weights(NAME, tiny.spread_weights(GPT2LMHeadModel, CONFIG, SEED))
     assert "lm_head.weight" not in weights
     width, vocabulary = CONFIG["n_embd"], CONFIG["vocab_size"]
     assert weights["transformer.h.0.attn.c_attn.weight"].shape == (width, 3 * width)
@@ -91,14 +91,14 @@ def main():
     model, output, rows = tiny.backward(GPT2LMHeadModel, CONFIG, weights, **inputs)
 
     # Check the claims of the module docstring.
-    assert tiny.apart(described(weights, CONFIG, ids, mask), output.logits) < 1e-13
+    assert tiny.max_difference(reference_logits(weights, CONFIG, ids, mask), output.logits) < 1e-13
     shifted = cross_entropy(output.logits.flatten(0, 1), pad(labels, (0, 1), value=-100)[:, 1:].flatten())
-    assert tiny.apart(shifted, output.loss) < 1e-15
+    assert tiny.max_difference(shifted, output.loss) < 1e-15
     real = mask == 1
-    other = tiny.logits64(model, input_ids=tiny.scrambled(ids, mask, vocabulary), attention_mask=mask)
+    other = tiny.float64_logits(model, input_ids=tiny.scrambled(ids, mask, vocabulary), attention_mask=mask)
     assert torch.equal(other[real], output.logits[real]) and not torch.equal(other, output.logits)
-    unmasked = tiny.logits64(model, input_ids=ids)  # the causal mask alone already hides padding on the right
-    assert tiny.apart(unmasked[real], output.logits[real]) < 1e-13
+    unmasked = tiny.float64_logits(model, input_ids=ids)  # the causal mask alone already hides padding on the right
+    assert tiny.max_difference(unmasked[real], output.logits[real]) < 1e-13
     assert all(row["norm"] > 1e-4 for row in rows), rows
     state = dict(model.named_parameters())
     for layer in range(CONFIG["n_layer"]):
@@ -106,12 +106,12 @@ def main():
         assert gradient[width:2 * width].abs().max() < 1e-13 < 1e-4 < gradient.norm()
     gradient = state["transformer.wpe.weight"].grad
     assert gradient[:max(LENGTHS) - 1].abs().amax(1).min() > 1e-6 and gradient[max(LENGTHS) - 1:].abs().max() == 0
-    logits, loss = tiny.unpatched(GPT2LMHeadModel, CONFIG, weights, **inputs)
+    logits, loss = tiny.unpatched_outputs(GPT2LMHeadModel, CONFIG, weights, **inputs)
     assert torch.equal(logits, output.logits) and loss.dtype == torch.float32  # f32 in the loss only
 
     tokens, steps = tiny.greedy(model, PROMPT)
-    f32, f32_rows = tiny.single(GPT2LMHeadModel, CONFIG, weights, **inputs)
-    tiny.publish(NAME, "gpt2.py", SEED, CONFIG, {
+    f32, f32_rows = tiny.float32_logits(GPT2LMHeadModel, CONFIG, weights, **inputs)
+    tiny.write_json(NAME, "gpt2.py", SEED, CONFIG, {
         "input_ids": ids.tolist(), "attention_mask": mask.tolist(), "labels": labels.tolist(), "prompt": PROMPT,
         "float64": {
             "logits": output.logits.tolist(), "loss": output.loss.item(), "gradients": rows, "greedy": tokens,
@@ -119,7 +119,7 @@ def main():
         },
         "float32": {"logits": f32_rows},
     })
-    print(f"{NAME}: loss {output.loss.item():.6f}; f32 logits within {tiny.apart(f32, output.logits):.1e}; "
+    print(f"{NAME}: loss {output.loss.item():.6f}; f32 logits within {tiny.max_difference(f32, output.logits):.1e}; "
           f"greedy {tokens}")
 
 

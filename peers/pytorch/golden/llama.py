@@ -4,7 +4,7 @@
 Writes crates/workloads/tests/golden/llama-{grouped,tied}.{safetensors,json}. Nothing in them comes from Mantissa.
 
 Computation of the reference, from transformers 5.23.0 (models/llama/modeling_llama.py, modeling_rope_utils.py,
-masking_utils.py, loss/loss_utils.py). The script checks it against `described`, which reimplements it without transformers:
+masking_utils.py, loss/loss_utils.py). The script checks it against `reference_logits`, which reimplements it without transformers:
 
 Embeddings   word only, not scaled. Positions are encoded by rotation, in every layer.
 RMSNorm      weight * (x / sqrt(mean(x^2) + eps)), eps inside the root (`rms_norm_eps`), no mean subtracted, no bias. The
@@ -100,7 +100,7 @@ def inverse_frequencies(config):
     return result
 
 
-def described(weights, config, ids, mask):
+def reference_logits(weights, config, ids, mask):
     """Computes the logits of the module docstring without transformers."""
     w = {name: value.double() for name, value in weights.items()}
     heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
@@ -138,7 +138,7 @@ def described(weights, config, ids, mask):
 
 
 def case(name, config, seed):
-    weights = tiny.store(name, tiny.spread_weights(LlamaForCausalLM, config, seed))
+    weights = tiny.store_weights(name, tiny.spread_weights(LlamaForCausalLM, config, seed))
     assert ("lm_head.weight" in weights) == (not config["tie_word_embeddings"])
     ids, mask = tiny.batch(seed + 1, config["vocab_size"], LENGTHS)
     labels = torch.where(mask == 1, ids, -100)
@@ -147,32 +147,32 @@ def case(name, config, seed):
 
     # Check the claims of the module docstring.
     frequencies = torch.tensor(inverse_frequencies(config), dtype=torch.float64)
-    assert tiny.apart(model.model.rotary_emb.inv_freq / frequencies, torch.ones(())) < 1e-15
+    assert tiny.max_difference(model.model.rotary_emb.inv_freq / frequencies, torch.ones(())) < 1e-15
     assert model.model.rotary_emb.attention_scaling == 1.0
-    assert tiny.apart(described(weights, config, ids, mask), output.logits) < 1e-13
+    assert tiny.max_difference(reference_logits(weights, config, ids, mask), output.logits) < 1e-13
     shifted = cross_entropy(output.logits.flatten(0, 1), pad(labels, (0, 1), value=-100)[:, 1:].flatten())
-    assert tiny.apart(shifted, output.loss) < 1e-15
-    other = tiny.logits64(model, input_ids=tiny.scrambled(ids, mask, config["vocab_size"]), attention_mask=mask)
+    assert tiny.max_difference(shifted, output.loss) < 1e-15
+    other = tiny.float64_logits(model, input_ids=tiny.scrambled(ids, mask, config["vocab_size"]), attention_mask=mask)
     real = mask == 1
     assert torch.equal(other[real], output.logits[real]) and not torch.equal(other, output.logits)
-    unmasked = tiny.logits64(model, input_ids=ids)  # the causal mask alone already hides padding on the right
-    assert tiny.apart(unmasked[real], output.logits[real]) < 1e-13
+    unmasked = tiny.float64_logits(model, input_ids=ids)  # the causal mask alone already hides padding on the right
+    assert tiny.max_difference(unmasked[real], output.logits[real]) < 1e-13
     assert all(row["norm"] > 1e-4 for row in rows), rows
-    logits, loss = tiny.unpatched(LlamaForCausalLM, config, weights, **inputs)
-    assert 1e-9 < tiny.apart(logits, output.logits) < 1e-5 and loss.dtype == torch.float32
+    logits, loss = tiny.unpatched_outputs(LlamaForCausalLM, config, weights, **inputs)
+    assert 1e-9 < tiny.max_difference(logits, output.logits) < 1e-5 and loss.dtype == torch.float32
 
     tokens, steps = tiny.greedy(model, PROMPT)
-    f32, f32_rows = tiny.single(LlamaForCausalLM, config, weights, **inputs)
+    f32, f32_rows = tiny.float32_logits(LlamaForCausalLM, config, weights, **inputs)
     tables = {"inverse_frequencies": frequencies.tolist()}
     if config["rope_scaling"]:
-        with tiny.widened():
+        with tiny.computing_in_float64():
             rotary = LlamaConfig(**{k: v for k, v in deepcopy(LLAMA_3_1).items() if k != "model_type"})
             table, _ = ROPE_INIT_FUNCTIONS["llama3"](rotary, "cpu")
         assert table.dtype == torch.float64
-        described_table = torch.tensor(inverse_frequencies(LLAMA_3_1), dtype=torch.float64)
-        assert tiny.apart(described_table / table, torch.ones(())) < 1e-15
-        tables["llama_3_1_8b"] = {"config": LLAMA_3_1, "inverse_frequencies": described_table.tolist()}
-    tiny.publish(name, "llama.py", seed, config, {
+        reference_table = torch.tensor(inverse_frequencies(LLAMA_3_1), dtype=torch.float64)
+        assert tiny.max_difference(reference_table / table, torch.ones(())) < 1e-15
+        tables["llama_3_1_8b"] = {"config": LLAMA_3_1, "inverse_frequencies": reference_table.tolist()}
+    tiny.write_json(name, "llama.py", seed, config, {
         "input_ids": ids.tolist(), "attention_mask": mask.tolist(), "labels": labels.tolist(), "prompt": PROMPT,
         "float64": {
             "logits": output.logits.tolist(), "loss": output.loss.item(), "gradients": rows, "greedy": tokens,
@@ -180,12 +180,12 @@ def case(name, config, seed):
         },
         "float32": {"logits": f32_rows},
     })
-    print(f"{name}: loss {output.loss.item():.6f}; f32 logits within {tiny.apart(f32, output.logits):.1e}; "
-          f"f32 inside f64 costs {tiny.apart(logits, output.logits):.1e}; greedy {tokens}")
+    print(f"{name}: loss {output.loss.item():.6f}; f32 logits within {tiny.max_difference(f32, output.logits):.1e}; "
+          f"f32 inside f64 costs {tiny.max_difference(logits, output.logits):.1e}; greedy {tokens}")
 
 
 def main():
-    tiny.start()
+    tiny.set_up()
     for at, (name, config) in enumerate(CASES.items()):
         case(name, config, SEED + 10 * at)
 

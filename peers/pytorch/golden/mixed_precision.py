@@ -138,7 +138,7 @@ def orders(seed):
             "out_lin": (residual, values), "hidden": shuffled(CONFIG["hidden_dim"]),
         })
 
-    def of(name):
+    def order_of(name):
         part = name.split(".")[-2]
         if part.endswith("embeddings"):
             return (None, residual)
@@ -153,13 +153,13 @@ def orders(seed):
             hidden = layer["hidden"]
             pair = {"lin1": (hidden, residual), "lin2": (residual, hidden), **layer}[part]
         return pair if name.endswith("weight") else pair[:1]
-    return of
+    return order_of
 
 
-def reorder(weights, of, back=False):
+def reorder(weights, order_of, back=False):
     result = {}
     for name, tensor in weights.items():
-        for dimension, order in enumerate(of(name)):
+        for dimension, order in enumerate(order_of(name)):
             if order is not None:
                 tensor = tensor.index_select(dimension, torch.argsort(order) if back else order)
         result[name] = tensor.contiguous()
@@ -177,10 +177,10 @@ def distance(run, reference, weights):
 def spread(weights, data, lower, reference):
     distances = []
     for seed in range(REORDERED):
-        of = orders(seed)
+        order_of = orders(seed)
         shuffled = torch.randperm(len(LABELS), generator=torch.Generator().manual_seed(seed))
-        run = train(reorder(weights, of), tuple(part[shuffled] for part in data), lower)
-        run["final"] = reorder(run["final"], of, back=True)
+        run = train(reorder(weights, order_of), tuple(part[shuffled] for part in data), lower)
+        run["final"] = reorder(run["final"], order_of, back=True)
         assert run["scales"] == reference["scales"]
         distances.append(distance(run, reference, weights))
     return {name: max(d[name] for d in distances) for name in ["loss", "weights"]}

@@ -32,7 +32,7 @@ SEED = 20240601
 SHAPES = {"matrix": [2, 3], "vector": [3], "zeros": [2, 2], "late": [2]}
 STEPS = 10
 RATES = [0.1 * (1 - step / 20) for step in range(STEPS)]
-WITHOUT = ("late", 3)  # no gradient for this parameter in this step, counted from 0
+MISSING_GRADIENT = ("late", 3)  # no gradient for this parameter in this step, counted from 0
 OPTIMIZERS = {
     "sgd": (torch.optim.SGD, {"momentum": 0.0}),
     "sgd-momentum": (torch.optim.SGD, {"momentum": 0.9}),
@@ -58,7 +58,7 @@ class FactorsInF32(TorchDispatchMode):
         return function(*args, **kwargs)
 
 
-def start():
+def initial_values():
     generator = torch.Generator().manual_seed(SEED)
     values = {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
     values["zeros"].zero_()
@@ -68,8 +68,8 @@ def start():
         row = {name: scale * torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
         if step == 0:
             row["vector"][1] = 0.0
-        if step == WITHOUT[1]:
-            row[WITHOUT[0]] = None
+        if step == MISSING_GRADIENT[1]:
+            row[MISSING_GRADIENT[0]] = None
         gradients.append(row)
     return values, gradients
 
@@ -97,7 +97,7 @@ def run(name, dtype, values, gradients):
 
 def main():
     torch.set_num_threads(1)
-    values, gradients = start()
+    values, gradients = initial_values()
     flat = lambda tensor: None if tensor is None else tensor.flatten().tolist()
     lines = [
         '  "generated": "by peers/pytorch/golden/optimizers.py; do not edit"',
@@ -119,8 +119,8 @@ def main():
 
     for name in OPTIMIZERS:
         wide, single = (torch.tensor(run(name, dtype, values, gradients)) for dtype in [torch.float64, torch.float32])
-        apart = ((wide - single).abs() / wide.abs().clamp_min(1e-30)).max().item()
-        print(f"{name:13} f32 within {apart:.1e} of f64, relative to each element")
+        difference = ((wide - single).abs() / wide.abs().clamp_min(1e-30)).max().item()
+        print(f"{name:13} f32 within {difference:.1e} of f64, relative to each element")
 
 
 if __name__ == "__main__":

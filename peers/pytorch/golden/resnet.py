@@ -70,7 +70,7 @@ def flat(tensors):
     return [x for tensor in tensors for x in tensor.detach().double().flatten().tolist()]
 
 
-def built(dtype, weights, momentum=0.1):
+def build(dtype, weights, momentum=0.1):
     model = ResNet()
     model.load_state_dict(weights, strict=False)
     model.to(dtype)
@@ -81,7 +81,7 @@ def built(dtype, weights, momentum=0.1):
 
 
 def steps(dtype, weights, images, labels, momentum):
-    model = built(dtype, weights, momentum)
+    model = build(dtype, weights, momentum)
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
     losses = []
     for _ in range(STEPS):
@@ -115,7 +115,7 @@ def main():
     weights = {name: parameter.detach().clone() for name, parameter in start.named_parameters()}
     images, labels = torch.randn(IMAGES, 3, EDGE, EDGE), torch.randint(CLASSES, (IMAGES,))
 
-    whole = built(torch.float64, weights)
+    whole = build(torch.float64, weights)
     logits = whole(images.double())
     F.cross_entropy(logits, labels).backward()
     gradients = {
@@ -127,13 +127,13 @@ def main():
         name: {rule: steps(dtype, weights, images, labels, momentum) for rule, momentum in momenta.items()}
         for name, dtype in {"f64": torch.float64, "f32": torch.float32}.items()
     }
-    for of_format in runs.values():
-        assert of_format["keep"]["losses"] == of_format["scaled"]["losses"]
-        assert of_format["keep"]["means"] != of_format["scaled"]["means"]
+    for results in runs.values():
+        assert results["keep"]["losses"] == results["scaled"]["losses"]
+        assert results["keep"]["means"] != results["scaled"]["means"]
 
     OUT.mkdir(parents=True, exist_ok=True)
     save_file(weights, OUT / "resnet-tiny.safetensors")
-    given = {
+    content = {
         "generated": "by peers/pytorch/golden/resnet.py; do not edit",
         "versions": {"torch": torch.__version__.split("+")[0]},
         "config": {"depth": DEPTH, "width": WIDTH, "edge": EDGE, "classes": CLASSES},
@@ -144,7 +144,7 @@ def main():
         "gradients": gradients,
         "steps": runs,
     }
-    lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in given.items())
+    lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
     (OUT / "resnet-tiny.json").write_text("{\n" + lines + "\n}\n")
 
 

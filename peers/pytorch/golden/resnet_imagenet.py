@@ -5,7 +5,7 @@ Writes crates/workloads/tests/golden/resnet18-tiny.{safetensors,json} and resnet
 them comes from Mantissa.
 
 Computation of the reference, from torchvision 0.29.2 (models/resnet.py), with torchvision's `ResNet` of fewer than 64
-channels. `restated` below reimplements it in plain functions, and both must agree:
+channels. `reference_outputs` below reimplements it in plain functions, and both must agree:
 
 Stem         conv1 7x7, stride 2, padding 3, 3 -> w channels; bn1; ReLU; max pool 3x3, stride 2, padding 1 (its padding
              is -inf).
@@ -117,10 +117,10 @@ def spread_weights(depth):
     return {name: value for name, value in weights.items() if counted or "num_batches" not in name}
 
 
-def restated(depth, weights, x, training):
+def reference_outputs(depth, weights, x, training):
     """Reimplements the model in plain functions. Returns logits and, in training, the updated statistics of each norm, by name."""
     block, layers, _, _ = MODELS[depth]
-    left = {}
+    updated_statistics = {}
 
     def conv(x, name, stride=1, padding=0):
         return F.conv2d(x, weights[f"{name}.weight"], None, stride, padding)
@@ -131,7 +131,7 @@ def restated(depth, weights, x, training):
             count = x.numel() / x.shape[1]
             batch = x.mean((0, 2, 3))
             biased = (x - batch[:, None, None]).square().mean((0, 2, 3))
-            left[name] = 0.9 * mean + 0.1 * batch, 0.9 * variance + 0.1 * biased * count / (count - 1)
+            updated_statistics[name] = 0.9 * mean + 0.1 * batch, 0.9 * variance + 0.1 * biased * count / (count - 1)
             mean, variance = batch, biased
         x = (x - mean[:, None, None]) / (variance[:, None, None] + 1e-5).sqrt()
         return x * weights[f"{name}.weight"][:, None, None] + weights[f"{name}.bias"][:, None, None]
@@ -154,10 +154,10 @@ def restated(depth, weights, x, training):
                 assert x.shape == y.shape and (number or not stage)
             x = F.relu(y + x)
     assert x.shape[2:] == (2, 2)
-    return x.mean((2, 3)) @ weights["fc.weight"].T + weights["fc.bias"], left
+    return x.mean((2, 3)) @ weights["fc.weight"].T + weights["fc.bias"], updated_statistics
 
 
-def both(depth, dtype, weights, images, labels):
+def run_model(depth, dtype, weights, images, labels):
     """Returns logits in evaluation, logits and loss in training, and the model with that loss's gradients."""
     model = new_model(depth, dtype, weights)
     with torch.no_grad():
@@ -168,11 +168,11 @@ def both(depth, dtype, weights, images, labels):
     return evaluation, training.detach(), loss.item(), model
 
 
-def lines(value, depth=0):
+def format_json(value, depth=0):
     """Formats JSON with the repr of each f64, and a line for each list of numbers or strings and each object of a list."""
     pad = "  " * (depth + 1)
     if isinstance(value, dict) and any(isinstance(x, (dict, list)) for x in value.values()):
-        parts = (f"{pad}{json.dumps(key)}: {lines(x, depth + 1)}" for key, x in value.items())
+        parts = (f"{pad}{json.dumps(key)}: {format_json(x, depth + 1)}" for key, x in value.items())
         return "{\n" + ",\n".join(parts) + "\n" + "  " * depth + "}"
     if isinstance(value, list) and isinstance(value[0], dict):
         return "[\n" + ",\n".join(pad + json.dumps(x) for x in value) + "\n" + "  " * depth + "]"
@@ -187,18 +187,18 @@ def write(depth):
     weights = {name: value.double() for name, value in load_file(file).items() if value.is_floating_point()}
     counts = quarters(torch.Generator().manual_seed(SEED))
     images, labels = counts.double() / 4, torch.tensor(LABELS)
-    evaluation, training, loss, model = both(depth, torch.float64, weights, images, labels)
+    evaluation, training, loss, model = run_model(depth, torch.float64, weights, images, labels)
 
     # Check the claims of the module docstring.
-    apart = 0.0
-    for of_model, train in [(evaluation, False), (training, True)]:
-        logits, left = restated(depth, weights, images, train)
-        apart = max(apart, ((logits - of_model).abs().max() / of_model.abs().max()).item())
-    assert sorted(left) == sorted(name for name, _ in norms(model))
+    error = 0.0
+    for model_logits, train in [(evaluation, False), (training, True)]:
+        logits, updated_statistics = reference_outputs(depth, weights, images, train)
+        error = max(error, ((logits - model_logits).abs().max() / model_logits.abs().max()).item())
+    assert sorted(updated_statistics) == sorted(name for name, _ in norms(model))
     for name, norm in norms(model):
-        torch.testing.assert_close(left[name][0], norm.running_mean, rtol=1e-11, atol=1e-11)
-        torch.testing.assert_close(left[name][1], norm.running_var, rtol=1e-11, atol=1e-11)
-    assert apart < 1e-12, apart
+        torch.testing.assert_close(updated_statistics[name][0], norm.running_mean, rtol=1e-11, atol=1e-11)
+        torch.testing.assert_close(updated_statistics[name][1], norm.running_var, rtol=1e-11, atol=1e-11)
+    assert error < 1e-12, error
     gradients = {
         name: {"norm": parameter.grad.norm().item(), "sum": parameter.grad.sum().item()}
         for name, parameter in model.named_parameters()
@@ -209,7 +209,7 @@ def write(depth):
     assert not any(isinstance(module, nn.Conv2d) and module.bias is not None for module in model.modules())
     assert (evaluation - training).abs().max() > 0.1
 
-    single = both(depth, torch.float32, weights, images, labels)
+    outputs32 = run_model(depth, torch.float32, weights, images, labels)
     golden = {
         "generated": "by peers/pytorch/golden/resnet_imagenet.py; do not edit",
         "versions": {"torch": torch.__version__.split("+")[0], "torchvision": torchvision.__version__.split("+")[0]},
@@ -227,17 +227,17 @@ def write(depth):
             "variances": [round(x, 12) for _, norm in norms(model) for x in norm.running_var.tolist()],
         },
         "float32": {
-            "evaluation": single[0].flatten().tolist(), "training": single[1].flatten().tolist(), "loss": single[2],
+            "evaluation": outputs32[0].flatten().tolist(), "training": outputs32[1].flatten().tolist(), "loss": outputs32[2],
         },
     }
-    (OUT / f"resnet{depth}-tiny.json").write_text(lines(golden) + "\n")
+    (OUT / f"resnet{depth}-tiny.json").write_text(format_json(golden) + "\n")
 
-    drift = [((a - b).abs().max() / b.abs().max()).item() for a, b in zip(single[:2], (evaluation, training))]
+    drift = [((a - b).abs().max() / b.abs().max()).item() for a, b in zip(outputs32[:2], (evaluation, training))]
     wrong = [
         ((mine.grad - theirs.grad).norm() / theirs.grad.norm()).item()
-        for mine, theirs in zip(single[3].parameters(), model.parameters(), strict=True)
+        for mine, theirs in zip(outputs32[3].parameters(), model.parameters(), strict=True)
     ]
-    print(f"resnet{depth}: restated within {apart:.1e}; f32 logits within {drift[0]:.1e} in evaluation and "
+    print(f"resnet{depth}: reference within {error:.1e}; f32 logits within {drift[0]:.1e} in evaluation and "
           f"{drift[1]:.1e} in training, gradients within {max(wrong):.1e} (norm, of the worst parameter)")
     print(f"  loss {loss:.6f}, logits to {evaluation.abs().max():.3f} and {training.abs().max():.3f}, gradients' norms "
           f"{min(row['norm'] for row in gradients.values()):.1e} to {max(row['norm'] for row in gradients.values()):.1e}")

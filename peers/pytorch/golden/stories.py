@@ -159,13 +159,13 @@ def greedy(model, count):
 def score(model, stories):
     nll = []
     for tokens in stories:
-        of_all = model.logits(tokens[:-1]).log_softmax(-1)
-        nll.append(-of_all.gather(1, torch.tensor(tokens[1:])[:, None])[:, 0])
-    scored = sum(len(of_story) for of_story in nll)
+        log_probs = model.logits(tokens[:-1]).log_softmax(-1)
+        nll.append(-log_probs.gather(1, torch.tensor(tokens[1:])[:, None])[:, 0])
+    scored = sum(len(losses) for losses in nll)
     return {
-        "mean_nll": sum(of_story.double().sum().item() for of_story in nll) / scored,
-        "stories": [of_story.double().mean().item() for of_story in nll],
-        "first_nll": [of_story[:4].tolist() for of_story in nll],
+        "mean_nll": sum(losses.double().sum().item() for losses in nll) / scored,
+        "stories": [losses.double().mean().item() for losses in nll],
+        "first_nll": [losses[:4].tolist() for losses in nll],
     }
 
 

@@ -2,7 +2,7 @@
 
 Weights are drawn in f32, stored, read back and widened exactly, as any reader of the file does. The float64 numbers are
 computed entirely in float64: transformers computes some operations in f32 whatever the model's dtype (the docstring of each
-script lists them), and `widened` makes it compute them in f64. `OnlyFloat64` checks that no operation of such a run, including
+script lists them), and `computing_in_float64` makes it compute them in f64. `OnlyFloat64` checks that no operation of such a run, including
 the backward pass, returns another float type. The float32 numbers come from unmodified transformers.
 """
 
@@ -34,7 +34,7 @@ STEPS = 5  # number of logits that are written: after the prompt and after each 
 WIDTH = 118
 
 
-class Wide:
+class Float64Torch:
     """Replacement of the module `torch` in which float32 is float64."""
 
     float = float32 = torch.float64
@@ -44,9 +44,9 @@ class Wide:
 
 
 @contextmanager
-def widened():
+def computing_in_float64():
     """Computes in f64 where transformers would force f32: `torch.float32`, `torch.float` and `Tensor.float()`."""
-    patches = [patch.object(module, "torch", Wide()) for module in MODULES if hasattr(module, "torch")]
+    patches = [patch.object(module, "torch", Float64Torch()) for module in MODULES if hasattr(module, "torch")]
     patches.append(patch.object(torch.Tensor, "float", torch.Tensor.double))
     for each in patches:
         each.start()
@@ -70,7 +70,7 @@ class OnlyFloat64(TorchDispatchMode):
         return result
 
 
-def start():
+def set_up():
     torch.set_num_threads(1)  # one order of summation
     torch.use_deterministic_algorithms(True)
     transformers.logging.set_verbosity_error()
@@ -79,7 +79,7 @@ def start():
 
 
 def new_model(kind, config, dtype, weights=None):
-    """Returns a model. For f64, call this and run the model within `widened`. Dropout is 0, so training mode only changes what
+    """Returns a model. For f64, call this and run the model within `computing_in_float64`. Dropout is 0, so training mode only changes what
     autograd keeps. Each parameter is in the weights, or tied to one that is."""
     fields = deepcopy(config)  # transformers modifies its arguments
     model_type = fields.pop("model_type")
@@ -119,7 +119,7 @@ def spread_weights(kind, config, seed):
     return weights
 
 
-def store(name, weights):
+def store_weights(name, weights):
     """Writes the weights, and returns them as read back."""
     file = OUT / f"{name}.safetensors"
     file.write_bytes(save(weights))
@@ -153,7 +153,7 @@ def gradients(model):
 
 def backward(kind, config, weights, **inputs):
     """Returns a float64 model after one backward pass, its output, and the rows of its gradients."""
-    with widened():
+    with computing_in_float64():
         model = new_model(kind, config, torch.float64, weights)
         with OnlyFloat64():
             output = model(**inputs)
@@ -163,18 +163,18 @@ def backward(kind, config, weights, **inputs):
     return model, output, rows
 
 
-def logits64(model, **inputs):
-    with widened(), torch.no_grad():
+def float64_logits(model, **inputs):
+    with computing_in_float64(), torch.no_grad():
         return model(**inputs).logits
 
 
-def unpatched(kind, config, weights, **inputs):
+def unpatched_outputs(kind, config, weights, **inputs):
     """Returns logits and loss of the float64 model as unmodified transformers computes them, partly in f32."""
     output = new_model(kind, config, torch.float64, weights)(**inputs)
     return output.logits, output.loss
 
 
-def single(kind, config, weights, **inputs):
+def float32_logits(kind, config, weights, **inputs):
     """Returns the logits in f32, as the shortest decimals that parse to the same f32."""
     def shorten(values):
         if isinstance(values, list):
@@ -194,7 +194,7 @@ def greedy(model, prompt):
     model.eval()
     whole = step = torch.tensor([prompt])
     cache, steps, margin = None, [], float("inf")
-    with widened(), torch.no_grad(), OnlyFloat64():
+    with computing_in_float64(), torch.no_grad(), OnlyFloat64():
         for _ in range(GENERATED):
             output = model(input_ids=step, past_key_values=cache, use_cache=True)
             cache, last = output.past_key_values, output.logits[0, -1]
@@ -206,7 +206,7 @@ def greedy(model, prompt):
             step = last.argmax().view(1, 1)
             whole = torch.cat([whole, step], 1)
             assert cache.get_seq_length() == whole.shape[1] - 1
-    with widened(), torch.no_grad():
+    with computing_in_float64(), torch.no_grad():
         generated = model.generate(
             torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
             max_new_tokens=GENERATED, do_sample=False, use_cache=True, eos_token_id=None, pad_token_id=0,
@@ -219,7 +219,7 @@ def greedy(model, prompt):
     return tokens, steps[:STEPS]
 
 
-def apart(a, b):
+def max_difference(a, b):
     return (a - b).abs().max().item()
 
 
@@ -241,7 +241,7 @@ def pretty(value):
     return write(value, 0) + "\n"
 
 
-def publish(name, script, seed, config, content):
+def write_json(name, script, seed, config, content):
     """Writes the JSON next to the weights."""
     golden = {
         "generated": f"by peers/pytorch/golden/{script}; do not edit",

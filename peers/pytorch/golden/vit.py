@@ -4,7 +4,7 @@
 Writes crates/workloads/tests/golden/vit-tiny.{safetensors,json}. Nothing in them comes from Mantissa.
 
 Computation of the reference, from transformers 5.23.0 (models/vit/modeling_vit.py), by its
-ViTForImageClassification; `restated` below reimplements it in plain functions, and both must agree:
+ViTForImageClassification; `reference_logits` below reimplements it in plain functions, and both must agree:
 
 Patches      a convolution of kernel and stride `patch_size`, with bias, no padding: [n, channels, size, size] to
              [n, hidden, rows, columns]; its positions, row by row, are the tokens.
@@ -41,7 +41,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 import transformers
-from resnet_imagenet import lines
+from resnet_imagenet import format_json
 from safetensors.torch import load_file, save
 from transformers import ViTConfig, ViTForImageClassification
 
@@ -100,7 +100,7 @@ def new_model(file, dtype):
     return model.train()  # dropout is 0, so training mode only changes what autograd saves
 
 
-def restated(weights, images):
+def reference_logits(weights, images):
     """Reimplements the model in plain functions."""
     hidden, heads = CONFIG["hidden_size"], CONFIG["num_attention_heads"]
 
@@ -182,8 +182,8 @@ def main():
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, weights[published(name)]), name
     with torch.no_grad():
-        apart = (restated(weights, images) - output.logits).abs().max().item()
-    assert apart < 1e-13, apart
+        error = (reference_logits(weights, images) - output.logits).abs().max().item()
+    assert error < 1e-13, error
     assert abs(F.cross_entropy(output.logits, labels).item() - output.loss.item()) < 1e-15
     for row in rows:
         noise = row["name"].endswith("key.bias")
@@ -191,7 +191,7 @@ def main():
 
     training = train(model, images, labels)
     model = new_model(file, torch.float32)
-    single = model(pixel_values=images.float(), labels=labels)
+    output32 = model(pixel_values=images.float(), labels=labels)
     golden = {
         "generated": "by peers/pytorch/golden/vit.py; do not edit",
         "versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
@@ -204,12 +204,12 @@ def main():
         "gradients": rows,
         "training": {"optimizer": "sgd", "lr": RATE, **training},
         "float32": {
-            "logits": single.logits.flatten().tolist(), "loss": single.loss.item(),
+            "logits": output32.logits.flatten().tolist(), "loss": output32.loss.item(),
             "training": train(model, images.float(), labels),
         },
     }
-    (OUT / "vit-tiny.json").write_text(lines(golden) + "\n")
-    print(f"restated within {apart:.1e}; f32 logits within {(single.logits - output.logits).abs().max():.1e}")
+    (OUT / "vit-tiny.json").write_text(format_json(golden) + "\n")
+    print(f"reference within {error:.1e}; f32 logits within {(output32.logits - output.logits).abs().max():.1e}")
     print(f"logits {output.logits.tolist()}, losses {training}")
 
 

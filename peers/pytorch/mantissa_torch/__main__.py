@@ -10,14 +10,14 @@ import sys
 import time
 import traceback
 
-# From here on, writes to standard output, also from C++, go to standard error.
+# From here on, everything that Python or C++ writes to standard output goes to standard error.
 responses = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 import torch  # noqa: E402
 
-from mantissa_torch.products import multiply  # noqa: E402
-from mantissa_torch.session import Session, Unavailable  # noqa: E402
+from mantissa_torch.matmul_passes import multiply  # noqa: E402
+from mantissa_torch.session import Session, UnsupportedSetting  # noqa: E402
 from mantissa_torch.setting import Setting  # noqa: E402
 
 
@@ -25,8 +25,21 @@ def about():
     return {"name": f"PyTorch {torch.__version__.split('+')[0]}", "pid": os.getpid()}
 
 
+# Methods of `Session` by name of the request.
+SESSION_METHODS = {
+    "step": "step",
+    "start_over": "reset_training",
+    "predict": "predict",
+    "write": "generate",
+    "launch": "launch",
+    "result": "write_result",
+    "copies": "replicate_operands",
+    "lay_for_copy": "allocate_copy_operands",
+}
+
+
 class RequestHandler:
-    """Handles requests one by one."""
+    """Handles requests one by one. Holds the session of the current cell."""
 
     def __init__(self):
         self.session = None
@@ -41,22 +54,22 @@ class RequestHandler:
             case "multiply":
                 try:
                     setting = Setting(arguments.pop("setting"))
-                except Unavailable as reason:
+                except UnsupportedSetting as reason:
                     return str(reason)
                 return multiply(setting, arguments.pop("pass"), **arguments)
             case "load":
-                self.forget()
+                self.close_session()
                 try:
                     self.session = Session(**arguments)
-                except Unavailable as reason:
+                except UnsupportedSetting as reason:
                     return {"seconds": 0.0, "unavailable": str(reason)}
                 return {"seconds": self.session.seconds, "unavailable": None}
-            case "step" | "start_over" | "predict" | "write" | "launch" | "result" | "copies" | "lay_for_copy":
-                return getattr(self.session, name)(**arguments)
+            case _ if name in SESSION_METHODS:
+                return getattr(self.session, SESSION_METHODS[name])(**arguments)
         raise ValueError(f"unknown request `{name}`")
 
-    def forget(self):
-        """Releases the current cell before the next cell is read."""
+    def close_session(self):
+        """Frees the memory of the current cell before the next cell is loaded."""
         if self.session:
             self.session.close()
             self.session = None
@@ -70,7 +83,7 @@ class RequestHandler:
 OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "status_alloc_failed")
 
 
-def reason_of(error):
+def error_reason(error):
     """Returns the error message on one line. Out-of-memory errors begin with `out of memory`, which Mantissa detects."""
     text = " ".join(str(error).split()) or type(error).__name__
     ran_out = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(fragment in text.lower() for fragment in OUT_OF_MEMORY)
@@ -84,11 +97,11 @@ def main():
     handler = RequestHandler()
     for line in sys.stdin:
         try:
-            answer = handler.handle(json.loads(line))
-            response = {"answer": answer, "allocator": handler.allocator()}
+            result = handler.handle(json.loads(line))
+            response = {"answer": result, "allocator": handler.allocator()}
         except Exception as error:  # noqa: BLE001
             traceback.print_exc()
-            response = {"failed": reason_of(error), "allocator": None}
+            response = {"failed": error_reason(error), "allocator": None}
         responses.write(json.dumps(response) + "\n")
         responses.flush()
 

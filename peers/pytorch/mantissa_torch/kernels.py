@@ -1,6 +1,7 @@
 """Kernels: single operations of PyTorch.
 
-RMS norm is `torch.nn.functional.rms_norm`, which rounds once, as in Mantissa. In transformers' LLaMA, RMS norm consists of several operations.
+RMS norm is `torch.nn.functional.rms_norm`, whose result is rounded once, as in Mantissa. In transformers' LLaMA, RMS norm consists of several
+operations with a rounding each.
 """
 
 import math
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 
-from mantissa_torch.setting import Unavailable
+from mantissa_torch.setting import UnsupportedSetting
 
 # Epsilons of layer norm (that of DistilBERT) and RMS norm (that of LLaMA), as in Mantissa.
 EPSILON, RMS_EPSILON = 1e-12, 1e-5
@@ -17,49 +18,49 @@ EPSILON, RMS_EPSILON = 1e-12, 1e-5
 
 class Kernel(NamedTuple):
     # Selects the arguments of a launch from the operands by name.
-    ready: callable
+    select_operands: callable
     # Computes the result of a launch.
     compute: callable
-    # True if `torch.compile` applies. Optimizers are not compiled.
+    # True if `fusion=on` compiles the kernel with `torch.compile`. Optimizers are not compiled.
     compiles: bool = True
 
 
-def on(*names):
-    """Returns a function that lists operands in this order."""
+def select(*names):
+    """Returns a function that returns the operands with these names, in this order."""
     return lambda operands: [operands[name] for name in names]
 
 
-def kernel(described, setting):
+def kernel(fields, setting):
     """Returns the kernel of a cell under its setting."""
-    [(kind, shape)] = described.items()
+    [(kind, shape)] = fields.items()
     match kind:
         case "matmul":
-            return Kernel(on("lhs", "rhs"), torch.matmul)
+            return Kernel(select("lhs", "rhs"), torch.matmul)
         case "convolution":
             stride, padding = shape["stride"], shape["padding"]
-            return Kernel(on("images", "filters"), lambda images, filters: F.conv2d(images, filters, None, stride, padding))
+            return Kernel(select("images", "filters"), lambda images, filters: F.conv2d(images, filters, None, stride, padding))
         case "attention":
             fused = setting.attention == "sdpa"
-            return Kernel(on("queries", "keys", "values"), F.scaled_dot_product_attention if fused else eager_attention)
+            return Kernel(select("queries", "keys", "values"), F.scaled_dot_product_attention if fused else eager_attention)
         case "gelu":
             if setting.gelu not in ("exact", "tanh"):
-                raise Unavailable(f"PyTorch does not support `gelu={setting.gelu}`")
-            form = {"exact": "none", "tanh": "tanh"}[setting.gelu]
-            return Kernel(on("values"), lambda values: F.gelu(values, approximate=form))
+                raise UnsupportedSetting(f"PyTorch does not support `gelu={setting.gelu}`")
+            approximation = {"exact": "none", "tanh": "tanh"}[setting.gelu]
+            return Kernel(select("values"), lambda values: F.gelu(values, approximate=approximation))
         case "softmax":
-            return Kernel(on("values"), lambda values: F.softmax(values, -1))
+            return Kernel(select("values"), lambda values: F.softmax(values, -1))
         case "layer-norm":
             norm = lambda values, scale, shift: F.layer_norm(values, scale.shape, scale, shift, EPSILON)  # noqa: E731
-            return Kernel(on("values", "scale", "shift"), norm)
+            return Kernel(select("values", "scale", "shift"), norm)
         case "rms-norm":
-            return Kernel(on("values", "scale"), lambda values, scale: F.rms_norm(values, scale.shape, scale, RMS_EPSILON))
+            return Kernel(select("values", "scale"), lambda values, scale: F.rms_norm(values, scale.shape, scale, RMS_EPSILON))
         case "cast":
-            return Kernel(on("values"), lambda values: values.to(setting.computed))
+            return Kernel(select("values"), lambda values: values.to(setting.compute_dtype))
         case "adamw":
-            if setting.stored != torch.float32:
-                raise Unavailable("PyTorch's gradients have the format of the parameters, but Mantissa's AdamW kernel reads gradients in f32")
-            return Kernel(second_step, step, compiles=False)
-    raise Unavailable(f"the PyTorch peer does not support the kernel `{kind}`")
+            if setting.param_dtype != torch.float32:
+                raise UnsupportedSetting("PyTorch's gradients have the format of the parameters, but Mantissa's AdamW kernel reads gradients in f32")
+            return Kernel(adamw_after_first_step, adamw_step, compiles=False)
+    raise UnsupportedSetting(f"the PyTorch peer does not support the kernel `{kind}`")
 
 
 def eager_attention(queries, keys, values):
@@ -69,8 +70,8 @@ def eager_attention(queries, keys, values):
     return torch.matmul(weights.to(queries.dtype), values)
 
 
-def second_step(operands):
-    """Returns an optimizer after its first step, so that its moments exist, and the parameters."""
+def adamw_after_first_step(operands):
+    """Returns AdamW after its first step, with gradients for the second one, and the parameters. The first step creates the moments."""
     parameters = torch.nn.Parameter(operands["parameters"])
     optimizer = torch.optim.AdamW([parameters], lr=1e-3, eps=1e-8, weight_decay=0.01, fused=True)
     parameters.grad = operands["first"]
@@ -79,6 +80,6 @@ def second_step(operands):
     return optimizer, parameters
 
 
-def step(optimizer, parameters):
+def adamw_step(optimizer, parameters):
     optimizer.step()
     return parameters.detach()

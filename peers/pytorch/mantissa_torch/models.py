@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers.cache_utils import DynamicCache
 
-from mantissa_torch.setting import Unavailable
+from mantissa_torch.setting import UnsupportedSetting
 
-# Names of the classes in transformers: for classification and for language modelling.
+# Names of the classes in transformers for classification and for language modelling; `None` if Mantissa does not have the task.
 HEADS = {
     "distilbert": ("DistilBertForSequenceClassification", None),
     "bert": ("BertForSequenceClassification", "BertForMaskedLM"),
@@ -27,7 +27,7 @@ HEADS = {
 def build(kind, size, cell_file, folder, setting):
     """Returns a model of this kind and size on the device, in the setting's format, with the weights of the request.
 
-    Batch norms get the momentum for one micro-batch.
+    The momentum of batch norms is that for one micro-batch.
     """
     file = folder / cell_file["weights"]
     if kind == "resnet":
@@ -44,8 +44,8 @@ def build(kind, size, cell_file, folder, setting):
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = momentum
     if setting.checkpointing:
-        raise Unavailable("the PyTorch peer does not support `checkpointing=on` for ResNets")
-    return model.to(setting.device, setting.stored)
+        raise UnsupportedSetting("the PyTorch peer does not support `checkpointing=on` for ResNets")
+    return model.to(setting.device, setting.param_dtype)
 
 
 def transformer(kind, size, cell_file, file, setting):
@@ -71,17 +71,17 @@ def transformer(kind, size, cell_file, file, setting):
         checkpoint = Path(pretrained) / "model.safetensors"
         if interleaved:
             weights = load_file(file)
-            rotary_halves(weights, size)
+            deinterleave_rotary(weights, size)
             save_file(weights, checkpoint, metadata={"format": "pt"})
             del weights
         else:
             checkpoint.symlink_to(file.resolve())
         model, info = model_class.from_pretrained(
-            pretrained, dtype=setting.stored, attn_implementation=setting.attention, output_loading_info=True
+            pretrained, dtype=setting.param_dtype, attn_implementation=setting.attention, output_loading_info=True
         )
-    wrong = {key: info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[key]}
-    if wrong:
-        raise ValueError(f"the weights do not match the model in transformers: {wrong}")
+    mismatches = {key: info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[key]}
+    if mismatches:
+        raise ValueError(f"the weights do not match the model in transformers: {mismatches}")
     if setting.checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     return model
@@ -105,17 +105,17 @@ class SelectedPositions(nn.Module):
         return self.head(hidden.flatten(0, 1).index_select(0, rows))
 
 
-def rotary_halves(weights, size):
-    """Reorders query and key weights from interleaved rotary pairs to the two halves per head that transformers rotates."""
+def deinterleave_rotary(weights, size):
+    """Reorders query and key weights: from heads whose adjacent rows are rotary pairs to heads whose two halves are, as in transformers."""
     for name, weight in weights.items():
         heads = size["num_attention_heads"] if "q_proj" in name else size["num_key_value_heads"]
         if "q_proj" in name or "k_proj" in name:
-            out, wide = weight.shape
-            weights[name] = weight.view(heads, out // heads // 2, 2, wide).transpose(1, 2).reshape(out, wide).contiguous()
+            rows, columns = weight.shape
+            weights[name] = weight.view(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns).contiguous()
 
 
 class Block(nn.Module):
-    """Residual block with a shortcut of option A."""
+    """Residual block with a shortcut without parameters (option A of arXiv 1512.03385): subsampling and channels of zeros."""
 
     def __init__(self, inner, outer, stride):
         super().__init__()
@@ -123,12 +123,13 @@ class Block(nn.Module):
         self.bn1 = nn.BatchNorm2d(outer)
         self.conv2 = nn.Conv2d(outer, outer, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(outer)
-        self.narrows, self.more = stride == 2, outer - inner
+        self.downsamples, self.extra_channels = stride == 2, outer - inner
 
     def forward(self, x):
         y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        if self.narrows:
-            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.more // 2, self.more - self.more // 2))
+        if self.downsamples:
+            before = self.extra_channels // 2
+            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, before, self.extra_channels - before))
         return F.relu(y + x)
 
 
@@ -154,17 +155,17 @@ class SmallResNet(nn.Module):
 
 
 def small_resnet(size, classes, weights):
-    return with_weights(SmallResNet(size["depth"], size["width"], classes), weights)
+    return load_weights(SmallResNet(size["depth"], size["width"], classes), weights)
 
 
 def large_resnet(size, classes, weights):
     depth = size["depth"]
     if size.get("width", 64) != 64 or not hasattr(torchvision.models, f"resnet{depth}"):
-        raise Unavailable(f"torchvision does not have a ResNet of depth {depth} and width {size.get('width', 64)}")
-    return with_weights(getattr(torchvision.models, f"resnet{depth}")(num_classes=classes), weights)
+        raise UnsupportedSetting(f"torchvision does not have a ResNet of depth {depth} and width {size.get('width', 64)}")
+    return load_weights(getattr(torchvision.models, f"resnet{depth}")(num_classes=classes), weights)
 
 
-def with_weights(model, weights):
+def load_weights(model, weights):
     missing, unexpected = model.load_state_dict(weights, strict=False)
     missing = [name for name in missing if not name.endswith("num_batches_tracked")]
     if missing or unexpected:
@@ -172,5 +173,6 @@ def with_weights(model, weights):
     return model
 
 
-def read(folder, cell_file):
+def load_parts(folder, cell_file):
+    """Loads the tensors of each part of the data set."""
     return {part: load_file(folder / cell_file[part]) for part in ("train", "validation", "test") if cell_file.get(part)}

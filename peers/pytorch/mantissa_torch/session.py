@@ -12,20 +12,20 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 from mantissa_torch.kernels import kernel
-from mantissa_torch.setting import Setting, Unavailable
+from mantissa_torch.setting import Setting, UnsupportedSetting
 
-__all__ = ["Session", "Unavailable"]
+__all__ = ["Session", "UnsupportedSetting"]
 
 
-def forget_workspaces():
+def free_cublas_workspaces():
     """Frees the workspaces of earlier probes. cuBLAS keeps a workspace for each thread that has computed a matmul."""
     if torch.cuda.is_initialized():
         torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
 
 
-def forget_peak():
-    """Resets the peak memory of this process, if the system supports it, so that it excludes reading the cell."""
+def reset_peak_memory():
+    """Resets the peak memory of this process, so that it does not include loading of the cell. Does nothing if the system lacks support."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
@@ -40,25 +40,25 @@ class Session:
     """A model with its data and optimizer, or a kernel with its operands."""
 
     def __init__(self, folder, cell):
-        forget_workspaces()
+        free_cublas_workspaces()
         self.folder = Path(folder)
         self.cell_file = json.loads((self.folder / cell).read_text())
         workload, self.seed = self.cell_file["cell"]["workload"], self.cell_file["cell"]["seed"]
         [(self.kind, self.task)] = workload["task"].items()
         if self.kind != "kernel":
-            # Import the model libraries only here: the import takes as long as that of PyTorch, kernels do not need it, and it must not be timed.
+            # Import the model libraries only here. Kernels do not need them, and the import is slow and must not be timed.
             from mantissa_torch import models
 
             self.models = models
         begun = time.monotonic()
         self.setting = Setting(self.cell_file["cell"]["setting"])
-        self.outermost = contextlib.ExitStack()
+        self.exit_stack = contextlib.ExitStack()
         if self.kind == "kernel":
             self.kernel = kernel(self.task["kernel"], self.setting)
-            # Do not keep other references to the operands, so that an optimizer can free memory that it no longer needs.
-            self.rotating_operands, self.launches, self.first = [self.kernel.ready(self.operands())], 0, None
+            # Keep no reference to the operands here, so that an optimizer can free those that it no longer needs.
+            self.rotating_operands, self.launches, self.first_result = [self.kernel.select_operands(self.operands())], 0, None
             compiles = self.setting.compiled and self.kernel.compiles
-            self.computed = torch.compile(self.kernel.compute) if compiles else self.kernel.compute
+            self.compiled_kernel = torch.compile(self.kernel.compute) if compiles else self.kernel.compute
             if self.setting.device == "cuda":
                 # Record each event once, because the first `record` creates the event and is slower.
                 self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
@@ -66,39 +66,39 @@ class Session:
                     event.record()
         else:
             self.load_model()
-            self.parts = self.models.read(self.folder, self.cell_file)
-            self.places = {part: places(tensors) for part, tensors in self.parts.items() if "rows" in tensors}
-            self.first_running = {name: value.clone() for name, value in self.model.named_buffers()}
+            self.parts = self.models.load_parts(self.folder, self.cell_file)
+            self.target_slices = {part: target_slices(tensors) for part, tensors in self.parts.items() if "rows" in tensors}
+            self.initial_buffers = {name: value.clone() for name, value in self.model.named_buffers()}
             # Use a small loss scale, so that no warm-up step overflows and the optimizer state exists before steps are timed.
-            self.start_anew(loss_scale=2.0)
+            self.reset_optimizer(loss_scale=2.0)
         if self.kind != "train":
-            # Weights do not change here, so enter autocast once: it caches the casts of weights until this context exits, instead of for one batch
-            # or token. Operands of kernels are not cached, because they do not require gradients.
-            self.outermost.enter_context(self.setting.context())
+            # Weights do not change here, so enter autocast once for all batches or tokens: it caches the casts of weights until it exits.
+            # Operands of kernels are not cached, because they do not require gradients.
+            self.exit_stack.enter_context(self.setting.context())
         if self.cell_file.get("prompts"):
             self.prompts = load_file(self.folder / self.cell_file["prompts"])["ids"].long()
-        self.setting.wait()
+        self.setting.synchronize()
         self.seconds = time.monotonic() - begun
-        forget_peak()
+        reset_peak_memory()
 
     def load_model(self):
         [(self.model_kind, size)] = self.task["model"].items()
         self.model = self.models.build(self.model_kind, size, self.cell_file, self.folder, self.setting)
         by_classes = bool(self.cell_file.get("classes"))
         selects_positions = self.kind != "generate" and self.model_kind in self.models.HEADS and (self.model_kind == "bloom" or not by_classes)
-        called = self.models.SelectedPositions(self.model, self.model_kind, by_classes) if selects_positions else self.model
+        forward = self.models.SelectedPositions(self.model, self.model_kind, by_classes) if selects_positions else self.model
         self.selects_positions = selects_positions
-        self.called = torch.compile(called) if self.setting.compiled else called
-        # Fail at the recompilation limit. By default, further shapes run eagerly with only a warning.
+        self.compiled_model = torch.compile(forward) if self.setting.compiled else forward
+        # Fail at the recompilation limit. By default, PyTorch only warns and runs further shapes in eager mode.
         torch._dynamo.config.fail_on_recompile_limit_hit = True
-        self.setting.wait()
+        self.setting.synchronize()
 
     def close(self):
-        self.outermost.close()
+        self.exit_stack.close()
 
     # Training
 
-    def start_anew(self, loss_scale=2.0**16):
+    def reset_optimizer(self, loss_scale=2.0**16):
         torch.manual_seed(self.seed)
         if self.kind != "train":
             return
@@ -114,36 +114,37 @@ class Session:
                     parameters, lr=rate, eps=setting.adam_eps, weight_decay=task["weight_decay"], fused=setting.fused_adam
                 )
             case other:
-                raise Unavailable(f"the PyTorch peer does not support `optimizer={other}`")
+                raise UnsupportedSetting(f"the PyTorch peer does not support `optimizer={other}`")
         if setting.scales_loss and task.get("loss_scale") is not None:
-            raise Unavailable("PyTorch's `GradScaler` does not support a constant loss scale")
+            raise UnsupportedSetting("PyTorch's `GradScaler` does not support a constant loss scale")
         self.scaler = torch.amp.GradScaler(setting.device, init_scale=loss_scale, enabled=setting.scales_loss)
 
-    def start_over(self):
-        """Discards the warm-up steps. With a learning rate of 0, they did not change the parameters unless gradients were not finite."""
+    def reset_training(self):
+        """Undoes the warm-up steps: restores buffers and resets the optimizer. The warm-up has a learning rate of 0, so parameters changed
+        only if gradients were not finite. In that case, the model is loaded again."""
         with torch.no_grad():
             for name, value in self.model.named_buffers():
-                value.copy_(self.first_running[name])
+                value.copy_(self.initial_buffers[name])
             if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
                 self.load_model()
-        self.start_anew()
+        self.reset_optimizer()
 
     def step(self, micro_batches, learning_rate):
         self.model.train()
         # Read the scale outside of the timed window, here and below, because reading it waits for the device.
-        before = self.scaler.get_scale()
+        scale_before = self.scaler.get_scale()
         begun = time.monotonic()
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         batches = [self.batch("train", examples) for examples in micro_batches]
-        share = 1.0 / sum(len(labels) for _, labels in batches)
+        loss_weight = 1.0 / sum(len(labels) for _, labels in batches)
         losses, correct = [], []
         for batch in batches:
-            given, labels = self.on_device(*batch)
+            inputs, labels = self.on_device(*batch)
             with self.setting.context():
-                logits = self.logits(given)
+                logits = self.logits(inputs)
                 loss = F.cross_entropy(logits, labels, reduction="sum")
-            self.scaler.scale(loss * share).backward()
+            self.scaler.scale(loss * loss_weight).backward()
             losses.append(loss.detach())
             correct.append((logits.detach().argmax(1) == labels).sum())
         if (norm := self.task.get("clip_norm")) is not None:
@@ -152,35 +153,36 @@ class Session:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        self.setting.wait()
-        loss = share * sum(loss.double().item() for loss in losses)
-        hits = int(sum(correct))
+        self.setting.synchronize()
+        loss = loss_weight * sum(loss.double().item() for loss in losses)
+        num_correct = int(sum(correct))
         ended = time.monotonic()
-        after = self.scaler.get_scale()
+        scale_after = self.scaler.get_scale()
         return {
             "window": {"begun": begun, "ended": ended},
             "loss": finite(loss),
-            "hits": hits,
-            "scales": [before, after] if self.setting.scales_loss else None,
-            "skipped": after < before,
+            "hits": num_correct,
+            "scales": [scale_before, scale_after] if self.setting.scales_loss else None,
+            "skipped": scale_after < scale_before,
         }
 
-    # Testing
+    # Evaluation
 
     @torch.no_grad()
     def predict(self, part, examples):
         self.model.eval()
-        given, labels = self.batch(part, examples)
+        inputs, labels = self.batch(part, examples)
         begun = time.monotonic()
-        [given] = self.on_device(given)
+        [inputs] = self.on_device(inputs)
         with self.setting.context():
-            logits = self.logits(given)
+            logits = self.logits(inputs)
         predicted = logits.argmax(1).tolist()
         ended = time.monotonic()
         # Compute the losses on the host, because they are not part of the model and must not use device memory.
         logits = logits.cpu()
-        wide = logits.double() if logits.dtype == torch.float64 else logits.float()
-        losses = F.cross_entropy(wide, labels, reduction="none").tolist()
+        # Losses of 16-bit logits are computed in f32.
+        upcast = logits if logits.dtype == torch.float64 else logits.float()
+        losses = F.cross_entropy(upcast, labels, reduction="none").tolist()
         return {
             "window": {"begun": begun, "ended": ended},
             "predicted": predicted,
@@ -189,48 +191,48 @@ class Session:
 
     def batch(self, part, examples):
         """Returns the inputs and targets of these examples, on the host."""
-        tensors, chosen = self.parts[part], torch.tensor(examples)
+        tensors, indices = self.parts[part], torch.tensor(examples)
         if "pixels" in tensors:
-            return {"pixels": tensors["pixels"][chosen]}, tensors["labels"][chosen].long()
+            return {"pixels": tensors["pixels"][indices]}, tensors["labels"][indices].long()
         sequence = tensors["ids"].shape[1]
-        # Shift the row indices to the position of the example in the micro-batch.
-        picked = [self.places[part][example] for example in examples]
-        rows = torch.cat([tensors["rows"][which] % sequence + at * sequence for at, which in enumerate(picked)])
-        labels = torch.cat([tensors["labels"][which] for which in picked])
-        mask = torch.arange(sequence)[None, :] < tensors["lengths"][chosen][:, None]
-        return {"ids": tensors["ids"][chosen].long(), "mask": mask, "rows": rows.long()}, labels.long()
+        # `rows` are positions in the flattened split. Convert them to positions in the flattened micro-batch.
+        slices = [self.target_slices[part][example] for example in examples]
+        rows = torch.cat([tensors["rows"][targets] % sequence + index * sequence for index, targets in enumerate(slices)])
+        labels = torch.cat([tensors["labels"][targets] for targets in slices])
+        mask = torch.arange(sequence)[None, :] < tensors["lengths"][indices][:, None]
+        return {"ids": tensors["ids"][indices].long(), "mask": mask, "rows": rows.long()}, labels.long()
 
-    def on_device(self, given, *labels):
+    def on_device(self, inputs, *labels):
         """Moves inputs and targets to the device, with pixels in the format of the model."""
-        formats = {"pixels": self.setting.stored}
-        given = {name: value.to(self.setting.device, formats.get(name)) for name, value in given.items()}
-        return given, *(values.to(self.setting.device) for values in labels)
+        formats = {"pixels": self.setting.param_dtype}
+        inputs = {name: value.to(self.setting.device, formats.get(name)) for name, value in inputs.items()}
+        return inputs, *(values.to(self.setting.device) for values in labels)
 
-    def logits(self, given):
+    def logits(self, inputs):
         """Returns the logits of each target: `[targets, classes or tokens]`."""
-        if "pixels" in given:
-            output = self.called(given["pixels"])
+        if "pixels" in inputs:
+            output = self.compiled_model(inputs["pixels"])
             return getattr(output, "logits", output)
         if self.selects_positions:
             if self.setting.compiled:
                 # The number of rows varies between batches. A timed step must not recompile because of it.
-                torch._dynamo.maybe_mark_dynamic(given["rows"], 0)
-            return self.called(**given)
-        return self.called(input_ids=given["ids"], attention_mask=given["mask"]).logits
+                torch._dynamo.maybe_mark_dynamic(inputs["rows"], 0)
+            return self.compiled_model(**inputs)
+        return self.compiled_model(input_ids=inputs["ids"], attention_mask=inputs["mask"]).logits
 
     # Text generation
 
     @torch.no_grad()
-    def write(self):
+    def generate(self):
         self.model.eval()
         generator = torch.Generator().manual_seed(self.seed)
         cache = self.models.DynamicCache(config=self.model.config)
         begun = since = time.monotonic()
-        given, seconds, tokens = self.prompts.to(self.setting.device), [], []
+        input_ids, seconds, tokens = self.prompts.to(self.setting.device), [], []
         for _ in range(self.task["new_tokens"]):
-            logits = self.called(input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
-            given = self.choose(logits, generator)
-            tokens.append(given.flatten().tolist())
+            logits = self.compiled_model(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
+            input_ids = self.sample_token(logits, generator)
+            tokens.append(input_ids.flatten().tolist())
             now = time.monotonic()
             seconds.append(now - since)
             since = now
@@ -241,60 +243,63 @@ class Session:
             "finite": bool(logits.isfinite().all()),
         }
 
-    def choose(self, logits, generator):
+    def sample_token(self, logits, generator):
         if self.task["temperature"] == 0:
             return logits.argmax(-1, keepdim=True)
-        shares = torch.softmax(logits.cpu().double() / self.task["temperature"], -1)
-        return torch.multinomial(shares, 1, generator=generator).to(logits.device)
+        probs = torch.softmax(logits.cpu().double() / self.task["temperature"], -1)
+        return torch.multinomial(probs, 1, generator=generator).to(logits.device)
 
     # Kernels
 
     @torch.no_grad()
     def launch(self, what):
-        """Times the kernel on the next operands, a copy of them, or an empty launch. The device is idle before and after."""
+        """Times `what`: the kernel on the next operands, a copy of the next operands, or nothing. The device is idle before and after."""
         operands = self.rotating_operands[self.launches % len(self.rotating_operands)]
         on_gpu = self.setting.device == "cuda"
-        self.setting.wait()
+        self.setting.synchronize()
         begun = time.monotonic()
         if on_gpu:
             before, after = self.events
             before.record()
         match what:
             case "kernel":
-                result = self.computed(*operands)
+                result = self.compiled_kernel(*operands)
             case "copy":
                 result = operands.clone()
         if on_gpu:
             after.record()
-        self.setting.wait()
+        self.setting.synchronize()
         ended = time.monotonic()
         if what != "nothing":
             self.launches += 1
             if self.launches == 1:
-                self.first = result
+                self.first_result = result
         return {
             "window": {"begun": begun, "ended": ended},
             "device": before.elapsed_time(after) / 1e3 if on_gpu else None,
         }
 
-    def result(self, file):
-        Path(file).write_bytes(self.first.cpu().double().contiguous().numpy().tobytes())
-        self.first = None
+    def write_result(self, file):
+        """Writes the result of the first launch as f64."""
+        Path(file).write_bytes(self.first_result.cpu().double().contiguous().numpy().tobytes())
+        self.first_result = None
 
     def operands(self):
         operands = load_file(self.folder / self.cell_file["operands"])
-        return {name: value.to(self.setting.device, self.setting.stored) for name, value in operands.items()}
+        return {name: value.to(self.setting.device, self.setting.param_dtype) for name, value in operands.items()}
 
-    def copies(self, copies):
+    def replicate_operands(self, copies):
+        """Adds copies of the kernel's operands, so that `copies` launches in turn use different memory."""
         operands = self.operands()
-        self.rotating_operands += [self.kernel.ready({name: value.clone() for name, value in operands.items()}) for _ in range(copies - 1)]
-        self.setting.wait()
+        self.rotating_operands += [self.kernel.select_operands({name: value.clone() for name, value in operands.items()}) for _ in range(copies - 1)]
+        self.setting.synchronize()
 
-    def lay_for_copy(self, values, copies):
+    def allocate_copy_operands(self, values, copies):
+        """Replaces the operands by `copies` tensors of this many values, for `launch("copy")`."""
         self.rotating_operands = None
-        one = torch.full((values,), 1.5, dtype=self.setting.stored, device=self.setting.device)
+        one = torch.full((values,), 1.5, dtype=self.setting.param_dtype, device=self.setting.device)
         self.rotating_operands = [one] + [one.clone() for _ in range(copies - 1)]
-        self.setting.wait()
+        self.setting.synchronize()
 
     def allocator(self):
         """Returns the peaks of PyTorch's CUDA allocator since the cell was read, in bytes."""
@@ -303,8 +308,8 @@ class Session:
         return {"reserved": torch.cuda.max_memory_reserved(), "in_use": torch.cuda.max_memory_allocated()}
 
 
-def places(tensors):
-    """Returns the slice of targets of each example."""
+def target_slices(tensors):
+    """Returns the range of each example's targets in `rows` and `labels`."""
     examples, sequence = tensors["ids"].shape
     counts = torch.bincount(tensors["rows"] // sequence, minlength=examples)
     ends = counts.cumsum(0)

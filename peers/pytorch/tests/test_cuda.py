@@ -41,7 +41,7 @@ def test_a_launch_is_timed_by_the_gpu_within_the_hosts_window(tmp_path):
 def test_matmuls_have_the_requested_precision(tmp_path, matmul, least, most):
     session, exact = product(tmp_path, {"matmul": matmul})
     session.launch("kernel")
-    error = (session.first.double().cpu() - exact).norm() / exact.norm()
+    error = (session.first_result.double().cpu() - exact).norm() / exact.norm()
     assert least <= error <= most
 
 

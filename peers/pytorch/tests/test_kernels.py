@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from mantissa_torch.kernels import EPSILON, RMS_EPSILON, kernel
-from mantissa_torch.setting import Setting, Unavailable
+from mantissa_torch.setting import Setting, UnsupportedSetting
 from test_session import SETTING, load_cell
 
 VALUES = numpy.random.default_rng(2).standard_normal((6, 40))
 SCALE, SHIFT = numpy.random.default_rng(3).standard_normal((2, 40))
 
 
-def launched(kind, operands, shape={}, **setting):
-    made = kernel({kind: shape}, Setting(SETTING | {"precision": "64-true"} | setting))
+def run_kernel(kind, operands, shape={}, **setting):
+    built = kernel({kind: shape}, Setting(SETTING | {"precision": "64-true"} | setting))
     named = {name: torch.from_numpy(values) for name, values in operands.items()}
-    return made.compute(*made.ready(named)).numpy()
+    return built.compute(*built.select_operands(named)).numpy()
 
 
 def softmax(scores):
@@ -43,23 +43,23 @@ def test_rows_match_the_formulas():
         ("rms-norm", {}, VALUES / root * SCALE),
     ]:
         operands = {"values": VALUES, "scale": SCALE, "shift": SHIFT}
-        numpy.testing.assert_allclose(launched(kind, operands, **setting), expected, rtol=1e-12, atol=1e-14, err_msg=kind)
+        numpy.testing.assert_allclose(run_kernel(kind, operands, **setting), expected, rtol=1e-12, atol=1e-14, err_msg=kind)
 
 
 def test_attention_and_convolution_match_the_formulas():
     queries, keys, values = numpy.random.default_rng(4).standard_normal((3, 2, 3, 5, 8))
     expected = softmax(queries @ keys.swapaxes(2, 3) / math.sqrt(8)) @ values
     for attention in ("math", "fused"):
-        made = launched("attention", {"queries": queries, "keys": keys, "values": values}, attention=attention)
-        numpy.testing.assert_allclose(made, expected, rtol=1e-12, atol=1e-14)
+        result = run_kernel("attention", {"queries": queries, "keys": keys, "values": values}, attention=attention)
+        numpy.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
     images, filters = numpy.ones((1, 1, 4, 4)), numpy.ones((1, 1, 3, 3))
-    made = launched("convolution", {"images": images, "filters": filters}, {"stride": 2, "padding": 1})
-    assert made.tolist() == [[[[4.0, 6.0], [6.0, 9.0]]]]
+    result = run_kernel("convolution", {"images": images, "filters": filters}, {"stride": 2, "padding": 1})
+    assert result.tolist() == [[[[4.0, 6.0], [6.0, 9.0]]]]
 
 
 def test_a_cast_returns_the_matmul_format():
-    made = kernel({"cast": {}}, Setting(SETTING | {"precision": "bf16-mixed"}))
-    assert made.compute(*made.ready({"values": torch.tensor([1 + 2.0**-8])})).dtype == torch.bfloat16
+    cast = kernel({"cast": {}}, Setting(SETTING | {"precision": "bf16-mixed"}))
+    assert cast.compute(*cast.select_operands({"values": torch.tensor([1 + 2.0**-8])})).dtype == torch.bfloat16
 
 
 def test_adamw_launches_the_second_step_and_copies_have_their_own_state(tmp_path):
@@ -74,9 +74,9 @@ def test_adamw_launches_the_second_step_and_copies_have_their_own_state(tmp_path
     operands = {name: torch.from_numpy(values) for name, values in operands.items()}
     session = load_cell(tmp_path, {"kernel": {"kernel": {"adamw": {"width": 16}}}}, {}, {"operands": operands})
     session.launch("kernel")
-    session.result(tmp_path / "result")
+    session.write_result(tmp_path / "result")
     numpy.testing.assert_allclose(numpy.fromfile(tmp_path / "result"), expected, rtol=1e-6)
-    session.copies(2)
+    session.replicate_operands(2)
     session.launch("kernel")
     session.launch("kernel")
     stepped, other = (parameters.detach().numpy() for _, parameters in session.rotating_operands)
@@ -88,7 +88,7 @@ def test_memory_that_an_optimizer_no_longer_needs_is_freed(tmp_path):
     operands = {name: torch.randn(12345) for name in ("parameters", "first", "second")}
     session = load_cell(tmp_path, {"kernel": {"kernel": {"adamw": {"width": 12345}}}}, {}, {"operands": operands})
     session.launch("kernel")
-    session.result(tmp_path / "result")
+    session.write_result(tmp_path / "result")
     del operands
     gc.collect()
     live = {x.data_ptr() for x in gc.get_objects() if isinstance(x, torch.Tensor) and x.numel() == 12345}
@@ -106,9 +106,9 @@ def test_compiled_kernels_return_the_same_result(tmp_path, kind, operands, monke
     for fusion in ("off", "on"):
         session = load_cell(tmp_path, {"kernel": {"kernel": {kind: {}}}}, {"fusion": fusion}, {"operands": operands})
         session.launch("kernel")
-        session.result(tmp_path / "result")
+        session.write_result(tmp_path / "result")
         results.append(numpy.fromfile(tmp_path / "result"))
-        session.copies(12)
+        session.replicate_operands(12)
         for _ in range(12):
             session.launch("kernel")
     numpy.testing.assert_allclose(*results, rtol=1e-6)
@@ -119,9 +119,9 @@ def test_autocast_is_entered_once_and_casts_at_each_launch(tmp_path):
     setting = {"precision": "bf16-mixed"}
     session = load_cell(tmp_path, {"kernel": {"kernel": {"matmul": {}}}}, setting, {"operands": operands})
     session.launch("kernel")
-    assert session.first.dtype == torch.bfloat16
+    assert session.first_result.dtype == torch.bfloat16
     session.rotating_operands[0][0].fill_(3.0)
-    assert session.computed(*session.rotating_operands[0]).tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    assert session.compiled_kernel(*session.rotating_operands[0]).tolist() == [[3.0, 3.0], [3.0, 3.0]]
     session.close()
     assert not torch.is_autocast_enabled("cpu")
 
@@ -130,7 +130,7 @@ def test_copied_values_are_not_zeros(tmp_path):
     operands = {"values": torch.ones(2, 3)}
     session = load_cell(tmp_path, {"kernel": {"kernel": {"softmax": {"width": 3}}}}, {"precision": "bf16-true"}, {"operands": operands})
     session.launch("kernel")
-    session.lay_for_copy(values=7, copies=2)
+    session.allocate_copy_operands(values=7, copies=2)
     [one, other] = session.rotating_operands
     assert one.dtype == torch.bfloat16 and one.tolist() == [1.5] * 7 and one.data_ptr() != other.data_ptr()
     launched = session.launch("copy")
@@ -141,7 +141,7 @@ def test_copied_values_are_not_zeros(tmp_path):
     ("gelu", {"gelu": "tanh-packed"}), ("adamw", {"precision": "bf16-true"}), ("adamw", {"precision": "64-true"}), ("sort", {}),
 ])
 def test_unsupported_kernels_are_unavailable(kind, setting):
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnsupportedSetting):
         kernel({kind: {}}, Setting(SETTING | setting))
 
 

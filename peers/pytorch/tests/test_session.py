@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy
 import pytest
@@ -15,8 +17,8 @@ import transformers
 from safetensors.torch import save_file
 
 from mantissa_torch import models
-from mantissa_torch.session import Session, places
-from mantissa_torch.setting import Setting, Unavailable
+from mantissa_torch.session import Session, target_slices
+from mantissa_torch.setting import AXES_APPLIED_BY_MANTISSA, IMPLEMENTED_AXES, Setting, UnsupportedSetting
 
 SETTING = {
     "precision": "32-true", "matmul": "highest", "accumulate": 2, "batch": 2, "accumulator": "f32", "attention": "math",
@@ -48,7 +50,7 @@ def test_a_step_over_micro_batches_equals_one_over_the_whole_batch(tmp_path):
     session.model.train(False)
     session.model.train = lambda mode=True: session.model
     stepped = session.step([[4, 1], [0]], 0.1)
-    model = models.with_weights(models.SmallResNet(8, 2, 10), weights).eval()
+    model = models.load_weights(models.SmallResNet(8, 2, 10), weights).eval()
     chosen = torch.tensor([4, 1, 0])
     loss = F.cross_entropy(model(images["pixels"][chosen]), images["labels"][chosen].long())
     loss.backward()
@@ -59,10 +61,10 @@ def test_a_step_over_micro_batches_equals_one_over_the_whole_batch(tmp_path):
     assert stepped["window"]["ended"] > stepped["window"]["begun"]
 
 
-def test_start_over_resets_running_statistics_and_momentum(tmp_path):
+def test_reset_training_resets_running_statistics_and_momentum(tmp_path):
     session, weights, _ = resnet(tmp_path, {})
     first = session.step([[0, 1, 2]], 0.0)
-    session.start_over()
+    session.reset_training()
     for name, value in session.model.state_dict().items():
         assert name.endswith("num_batches_tracked") or torch.equal(value, weights[name]), name
     assert session.step([[0, 1, 2]], 0.0)["loss"] == first["loss"]
@@ -73,9 +75,9 @@ def test_an_overflow_is_skipped_and_halves_the_scale(tmp_path):
     session.parts["train"]["pixels"] = images["pixels"] * 1e30
     stepped = session.step([[0, 1]], 0.1)
     assert stepped["loss"] is None and stepped["skipped"]
-    # The warm-up has a small loss scale. After `start_over`, it is the default of `GradScaler`.
+    # The warm-up has a small loss scale. After `reset_training`, it is the default of `GradScaler`.
     assert stepped["scales"] == [2, 1]
-    session.start_over()
+    session.reset_training()
     assert session.step([[0, 1]], 0.1)["scales"] == [65536, 32768]
 
 
@@ -85,7 +87,7 @@ def test_targets_are_in_the_order_of_examples(tmp_path):
         "ids": torch.arange(12).reshape(3, 4), "lengths": torch.tensor([4, 2, 3]),
         "rows": torch.tensor([0, 3, 4, 10]), "labels": torch.tensor([7, 8, 9, 5]),
     }
-    session.places["train"] = places(session.parts["train"])
+    session.target_slices["train"] = target_slices(session.parts["train"])
     given, labels = session.batch("train", [2, 0])
     assert labels.tolist() == [5, 7, 8] and given["rows"].tolist() == [2, 4, 7]
     assert given["ids"].tolist() == [[8, 9, 10, 11], [0, 1, 2, 3]]
@@ -96,7 +98,7 @@ def test_interleaved_rotary_pairs_become_two_halves():
     # Two heads of four rows. Before, pairs (0, 1) and (2, 3) of a head rotate together.
     rows = torch.arange(8.0)[:, None].repeat(1, 2)
     weights = {"model.layers.0.self_attn.q_proj.weight": rows, "model.layers.0.mlp.up_proj.weight": rows.clone()}
-    models.rotary_halves(weights, {"num_attention_heads": 2, "num_key_value_heads": 2})
+    models.deinterleave_rotary(weights, {"num_attention_heads": 2, "num_key_value_heads": 2})
     moved, other = weights.values()
     assert moved[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
     assert torch.equal(other, rows)
@@ -169,7 +171,7 @@ def test_a_compiled_model_learns_the_same(tmp_path, compiled_graphs):
         # Predict batches of different sizes.
         losses.append(steps + session.predict("test", [0, 1, 2])["losses"] + session.predict("test", [3])["losses"])
         assert (compiled_graphs() > 0) == (fusion == "on")
-    assert isinstance(session.called, torch._dynamo.OptimizedModule)
+    assert isinstance(session.compiled_model, torch._dynamo.OptimizedModule)
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
 
 
@@ -207,8 +209,8 @@ def test_a_compiled_model_generates_the_same_tokens(tmp_path, compiled_graphs, p
     for fusion in ("off", "on"):
         session, _, _ = llama(tmp_path, task, {"precision": precision, "fusion": fusion}, prompts=prompts)
         with contextlib.closing(session):
-            assert isinstance(session.called, torch._dynamo.OptimizedModule) == (fusion == "on")
-            written.append(session.write()["tokens"])
+            assert isinstance(session.compiled_model, torch._dynamo.OptimizedModule) == (fusion == "on")
+            written.append(session.generate()["tokens"])
             assert (compiled_graphs() > 0) == (fusion == "on")
     assert written[0] == written[1] and len(written[0]) == 12
 
@@ -219,21 +221,27 @@ def test_a_matmul_rotates_operands_and_keeps_its_first_result(tmp_path):
     session = load_cell(tmp_path, task, {}, {"operands": {"lhs": lhs, "rhs": rhs}})
     assert session.launch("nothing")["device"] is None
     session.launch("kernel")
-    session.result(tmp_path / "result")
+    session.write_result(tmp_path / "result")
     result = numpy.frombuffer((tmp_path / "result").read_bytes()).reshape(4, 5)
     assert numpy.allclose(result, (lhs.float() @ rhs.float()).double().numpy(), rtol=0, atol=0)
-    session.copies(3)
+    session.replicate_operands(3)
     assert len(session.rotating_operands) == 3 and session.launches == 1
 
 
 @pytest.mark.parametrize("unsupported", [
     {"keep_f32": ["classifier"]}, {"devices": 2}, {"backend": "vulkan"}, {"accumulator": "f16"},
-    {"accumulator": "f16", "precision": "16-true"},
+    {"accumulator": "f16", "precision": "16-true"}, {"stochastic_rounding": "on"},
     *([] if torch.cuda.is_available() else [{"backend": "cuda"}]),
 ])
 def test_unsupported_settings_are_unavailable(unsupported):
-    with pytest.raises(Unavailable):
+    with pytest.raises(UnsupportedSetting):
         Setting(SETTING | unsupported)
+
+
+def test_every_axis_of_mantissa_is_known():
+    table = (Path(__file__).resolve().parents[3] / "crates/core/src/axes.rs").read_text()
+    axes = set(re.findall(r'^    [A-Z]\w* = "(\w+)" => ', table, re.MULTILINE))
+    assert axes == IMPLEMENTED_AXES | AXES_APPLIED_BY_MANTISSA
 
 
 def test_the_program_writes_one_response_per_request():
@@ -247,9 +255,9 @@ def test_the_program_writes_one_response_per_request():
 
 def test_out_of_memory_on_the_cpu_is_reported_as_such():
     script = (
-        "import torch; from mantissa_torch.__main__ import responses, reason_of\n"
+        "import torch; from mantissa_torch.__main__ import responses, error_reason\n"
         "try: torch.empty(1 << 55)\n"
-        "except RuntimeError as error: responses.write(reason_of(error))"
+        "except RuntimeError as error: responses.write(error_reason(error))"
     )
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert process.stdout.startswith("out of memory: "), process.stderr
@@ -264,7 +272,7 @@ def test_out_of_memory_on_the_cpu_is_reported_as_such():
     ],
 )
 def test_out_of_memory_errors_of_libraries_are_reported_as_such(message):
-    script = f"from mantissa_torch.__main__ import reason_of, responses; responses.write(reason_of(RuntimeError({message!r})))"
+    script = f"from mantissa_torch.__main__ import error_reason, responses; responses.write(error_reason(RuntimeError({message!r})))"
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert process.stdout == f"out of memory: {message}", process.stderr
 

@@ -7,11 +7,11 @@ mod simulation;
 use std::{fs, io, path::Path, thread};
 
 use mantissa_analysis::{
-    FENCE_FROM, FENCE_RUNS, Floor, GATE_LEAST_DEVIATION, GATE_LEVEL, GATE_REPEATS, MIN_KIN,
+    FENCE_MAX_RUNS, FENCE_MIN_RUNS, Floor, GATE_LEVEL, GATE_MIN_DEVIATION, GATE_REPEATS, MIN_PRIOR_GROUPS,
 };
 use mantissa_core::MetricName;
 use noise::{METRICS, Noise, Recorded};
-use simulation::{CELLS, HISTORY, Scene};
+use simulation::{CELLS, HISTORY, Scenario};
 
 /// Number of suites of every false-alarm rate. The standard error is 0.1 points at 1 %.
 const SUITES: usize = 10_000;
@@ -36,14 +36,21 @@ fn main() -> io::Result<()> {
     let (_, after) = generated_and_after.split_once(END).ok_or_else(missing)?;
     fs::write(
         path,
-        format!("{before}{BEGIN}{}\n{END}{after}", generated(&recorded)),
+        format!("{before}{BEGIN}{}\n{END}{after}", generate(&recorded)),
     )
 }
 
-fn generated(recorded: &Recorded) -> String {
+fn generate(recorded: &Recorded) -> String {
     let [one, two] = thread::scope(|scope| {
-        let alarms = scope.spawn(|| alarms(recorded));
-        let others = scope.spawn(|| format!("{}\n\n{}\n\n{}", drifts(), powers(), by_metric(recorded)));
+        let alarms = scope.spawn(|| false_alarms(recorded));
+        let others = scope.spawn(|| {
+            format!(
+                "{}\n\n{}\n\n{}",
+                false_alarms_by_drift(),
+                detection_rates(),
+                detection_by_metric(recorded)
+            )
+        });
         [alarms, others].map(|part| part.join().expect("the thread of a table panicked"))
     });
     format!("{}\n\n{one}\n\n{two}", constants(recorded))
@@ -53,13 +60,13 @@ fn constants(recorded: &Recorded) -> String {
     let floor = |metric| 100.0 * Floor::of(metric).map_or(f64::NAN, |floor| floor.size);
     format!(
         "Level of a family: {} %. At least {GATE_REPEATS} processes on either side. Minimum standard deviation of a reading: {} %. The noise prior needs at least\n\
-         {MIN_KIN} comparisons. A fence needs at least {FENCE_FROM} runs and uses the newest {FENCE_RUNS}. Floors: times and rates {:.0} %, memory {:.0} %, energy {:.0} %, errors {:.0} %,\n\
+         {MIN_PRIOR_GROUPS} comparisons. A fence needs at least {FENCE_MIN_RUNS} runs and uses the newest {FENCE_MAX_RUNS}. Floors: times and rates {:.0} %, memory {:.0} %, energy {:.0} %, errors {:.0} %,\n\
          accuracies and shares {:.0} point, losses {} nat, perplexities {:.0} %.\n\n\
          A suite has {CELLS} cells of {} metrics, all of them readings: {} tests per family. Three metrics of time and the energy share {} of their variance. A false-alarm rate\n\
          is from {SUITES} suites, or {FEWER_SUITES} with fences, drift or ten repeats; a detection rate is from {TRIES} tries. *Recorded* noise is that of {} cells in {} consecutive\n\
          runs ({}). It compares two of these runs, or interleaved rounds: pairs of consecutive rounds, one of which is assigned to the candidate at random.",
         100.0 * GATE_LEVEL,
-        100.0 * GATE_LEAST_DEVIATION,
+        100.0 * GATE_MIN_DEVIATION,
         floor(MetricName::StepSeconds),
         floor(MetricName::HostPeakBytes),
         floor(MetricName::EnergyCounterJoules),
@@ -69,14 +76,14 @@ fn constants(recorded: &Recorded) -> String {
         floor(MetricName::Perplexity),
         METRICS.len(),
         CELLS * METRICS.len(),
-        noise::SHARED,
+        noise::SHARED_VARIANCE,
         recorded.cells(),
         recorded.runs(),
         recorded.origin,
     )
 }
 
-fn laws(recorded: &Recorded) -> Vec<(&'static str, Noise)> {
+fn noises(recorded: &Recorded) -> Vec<(&'static str, Noise)> {
     vec![
         ("log-normal 0.5 %", Noise::Normal(0.005)),
         ("log-normal 2 %", Noise::Normal(0.02)),
@@ -88,8 +95,8 @@ fn laws(recorded: &Recorded) -> Vec<(&'static str, Noise)> {
         ("one process of ten slower by 10 %", Noise::Modes(1, 0.1, 1.0)),
         ("five of ten slower by 10 %", Noise::Modes(5, 0.1, 1.0)),
         ("… in one cell of four only", Noise::Modes(5, 0.1, 0.25)),
-        ("recorded, interleaved", Noise::Turns(recorded.clone())),
-        ("recorded, consecutive runs", Noise::Runs(recorded.clone())),
+        ("recorded, interleaved", Noise::Interleaved(recorded.clone())),
+        ("recorded, consecutive runs", Noise::Consecutive(recorded.clone())),
     ]
 }
 
@@ -99,23 +106,23 @@ fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
     format!("{head}\n|---|{}\n{}", "--:|".repeat(columns), rows.join("\n"))
 }
 
-fn percent(hits: usize, of: usize, digits: usize) -> String {
-    format!("{:.digits$} %", 100.0 * hits as f64 / of as f64)
+fn percent(hits: usize, total: usize, digits: usize) -> String {
+    format!("{:.digits$} %", 100.0 * hits as f64 / total as f64)
 }
 
-fn alarms(recorded: &Recorded) -> String {
-    let rows = laws(recorded).into_iter().map(|(name, noise)| {
+fn false_alarms(recorded: &Recorded) -> String {
+    let rows = noises(recorded).into_iter().map(|(name, noise)| {
         let alarms = |repeats, fenced| {
-            let scene = Scene {
+            let scenario = Scenario {
                 fenced,
-                ..Scene::same(repeats)
+                ..Scenario::unchanged(repeats)
             };
-            let of = if fenced || repeats > 5 {
+            let suites = if fenced || repeats > 5 {
                 FEWER_SUITES
             } else {
                 SUITES
             };
-            percent(simulation::suites(&noise, scene, of).0, of, 2)
+            percent(simulation::simulate_suites(&noise, scenario, suites).0, suites, 2)
         };
         let row = format!(
             "| {name} | {} | {} | {} |",
@@ -133,16 +140,16 @@ fn alarms(recorded: &Recorded) -> String {
     )
 }
 
-fn drifts() -> String {
+fn false_alarms_by_drift() -> String {
     let noises = [("0.5 %", 0.005), ("1 %", 0.01), ("2 %", 0.02), ("5 %", 0.05)];
     let rows = noises.into_iter().map(|(name, deviation)| {
         let alarms = |drift| {
-            let scene = Scene {
+            let scenario = Scenario {
                 drift,
-                ..Scene::same(5)
+                ..Scenario::unchanged(5)
             };
             percent(
-                simulation::suites(&Noise::Normal(deviation), scene, FEWER_SUITES).0,
+                simulation::simulate_suites(&Noise::Normal(deviation), scenario, FEWER_SUITES).0,
                 FEWER_SUITES,
                 1,
             )
@@ -163,7 +170,7 @@ fn drifts() -> String {
     )
 }
 
-fn powers() -> String {
+fn detection_rates() -> String {
     let noises = [
         ("log-normal 0.5 %", Noise::Normal(0.005)),
         ("log-normal 1 %", Noise::Normal(0.01)),
@@ -174,12 +181,12 @@ fn powers() -> String {
     ];
     let rows = noises.into_iter().flat_map(|(name, noise)| {
         [5, 7, 10].map(|repeats| {
-            let caught = |share| caught(&noise, repeats, MetricName::StepSeconds, share);
-            let shares = [0.02, 0.03, 0.05, 0.1].map(|injected| percent(caught(injected), TRIES, 1));
+            let detected = |share| detections(&noise, repeats, MetricName::StepSeconds, share);
+            let shares = [0.02, 0.03, 0.05, 0.1].map(|injected| percent(detected(injected), TRIES, 1));
             let row = format!(
                 "| {name} | {repeats} | {} | {} |",
                 shares.join(" | "),
-                smallest(caught)
+                smallest_detected(detected)
             );
             eprintln!("{row}");
             row
@@ -194,22 +201,22 @@ fn powers() -> String {
     )
 }
 
-fn caught(noise: &Noise, repeats: usize, metric: MetricName, share: f64) -> usize {
-    let scene = Scene {
+fn detections(noise: &Noise, repeats: usize, metric: MetricName, share: f64) -> usize {
+    let scenario = Scenario {
         injected: Some((metric, share)),
-        ..Scene::same(repeats)
+        ..Scenario::unchanged(repeats)
     };
-    simulation::suites(noise, scene, TRIES).1
+    simulation::simulate_suites(noise, scenario, TRIES).1
 }
 
-fn by_metric(recorded: &Recorded) -> String {
-    let noise = Noise::Turns(recorded.clone());
+fn detection_by_metric(recorded: &Recorded) -> String {
+    let noise = Noise::Interleaved(recorded.clone());
     let rows = recorded
         .deviations()
         .into_iter()
         .map(|(metric, cells, median, largest)| {
-            let [five, seven, ten] =
-                [5, 7, 10].map(|repeats| smallest(|share| caught(&noise, repeats, metric, share)));
+            let [five, seven, ten] = [5, 7, 10]
+                .map(|repeats| smallest_detected(|share| detections(&noise, repeats, metric, share)));
             let floor = Floor::of(metric).map_or(f64::NAN, |floor| floor.size);
             let row = format!(
                 "| `{metric}` | {cells} | {:.2} % | {:.2} % | {:.0} % | {five} | {seven} | {ten} |",
@@ -231,18 +238,18 @@ fn by_metric(recorded: &Recorded) -> String {
 }
 
 /// Returns the smallest change with a detection rate of 95 %, to half a percent and up to 60 %.
-fn smallest(caught: impl Fn(f64) -> usize) -> String {
-    let (mut misses, mut catches) = (0, 120);
-    while catches - misses > 1 {
-        let middle = (misses + catches) / 2;
-        if caught(f64::from(middle) / 200.0) * 100 >= 95 * TRIES {
-            catches = middle;
+fn smallest_detected(detected: impl Fn(f64) -> usize) -> String {
+    let (mut too_small, mut large_enough) = (0, 120);
+    while large_enough - too_small > 1 {
+        let middle = (too_small + large_enough) / 2;
+        if detected(f64::from(middle) / 200.0) * 100 >= 95 * TRIES {
+            large_enough = middle;
         } else {
-            misses = middle;
+            too_small = middle;
         }
     }
-    match catches {
+    match large_enough {
         120 => "–".to_owned(),
-        _ => format!("{:.1} %", f64::from(catches) / 2.0),
+        _ => format!("{:.1} %", f64::from(large_enough) / 2.0),
     }
 }

@@ -21,7 +21,7 @@ pub const METRICS: [MetricName; 8] = [
 ];
 
 /// Share of the variance that the correlated metrics of a process have in common.
-pub(super) const SHARED: f64 = 0.9;
+pub(super) const SHARED_VARIANCE: f64 = 0.9;
 
 /// Distribution of the logarithms of a metric over processes.
 #[derive(Debug, Clone)]
@@ -38,9 +38,9 @@ pub enum Noise {
     /// noise of 0.3 %.
     Modes(u32, f64, f64),
     /// Recorded processes in consecutive runs.
-    Runs(Recorded),
+    Consecutive(Recorded),
     /// Recorded processes in interleaved rounds.
-    Turns(Recorded),
+    Interleaved(Recorded),
 }
 
 /// Consecutive runs of one program, as written by `.ci/gate-noise`.
@@ -62,18 +62,19 @@ struct RecordedCell {
 type RunsOfCell = BTreeMap<String, Vec<Vec<Option<f64>>>>;
 
 impl Recorded {
-    /// Reads `noise.csv`. The first line is the origin after a `#`, the second contains the column names (run, cell, repeat, metrics), and each
-    /// other line is a process.
+    /// Reads `noise.csv`. The first line is the origin after a `#`, the second contains the column names (run, cell, repeat, metrics), and
+    /// each other line is a process.
     pub fn read(path: &Path) -> io::Result<Self> {
         let text = fs::read_to_string(path)?;
         let (origin, table) = text.split_once('\n').unwrap_or_default();
         let mut rows = csv::Reader::from_reader(table.as_bytes());
-        let wrong = |name: &str| io::Error::other(format!("{}: unknown metric `{name}`", path.display()));
+        let unknown_metric =
+            |name: &str| io::Error::other(format!("{}: unknown metric `{name}`", path.display()));
         let columns: Vec<MetricName> = rows
             .headers()?
             .iter()
             .skip(3)
-            .map(|name| named(name).ok_or_else(|| wrong(name)))
+            .map(|name| metric_named(name).ok_or_else(|| unknown_metric(name)))
             .collect::<io::Result<_>>()?;
         let mut cells: BTreeMap<String, RunsOfCell> = BTreeMap::new();
         for row in rows.records() {
@@ -88,7 +89,7 @@ impl Recorded {
         }
         let cells = cells
             .values()
-            .map(|runs| RecordedCell::of(&columns, runs))
+            .map(|runs| RecordedCell::new(&columns, runs))
             .collect();
         Ok(Self {
             origin: origin.trim_start_matches(['#', ' ']).to_owned(),
@@ -106,9 +107,10 @@ impl Recorded {
         self.cells.first().map_or(0, |cell| cell.runs.len())
     }
 
-    /// Returns each metric that varies in any cell, the number of these cells, and the median and the maximum of its deviation within a run.
+    /// Returns each metric that varies in any cell, the number of these cells, and the median and the maximum of its deviation within a
+    /// run.
     pub fn deviations(&self) -> Vec<(MetricName, usize, f64, f64)> {
-        let of = |metric: MetricName| {
+        let summary = |metric: MetricName| {
             let mut deviations: Vec<f64> = self
                 .cells
                 .iter()
@@ -123,11 +125,11 @@ impl Recorded {
                 largest,
             ))
         };
-        MetricName::ALL.iter().copied().filter_map(of).collect()
+        MetricName::ALL.iter().copied().filter_map(summary).collect()
     }
 }
 
-fn named(name: &str) -> Option<MetricName> {
+fn metric_named(name: &str) -> Option<MetricName> {
     MetricName::ALL
         .iter()
         .copied()
@@ -135,7 +137,7 @@ fn named(name: &str) -> Option<MetricName> {
 }
 
 impl RecordedCell {
-    fn of(columns: &[MetricName], runs: &RunsOfCell) -> Self {
+    fn new(columns: &[MetricName], runs: &RunsOfCell) -> Self {
         let processes = || runs.values().flatten();
         let varies = |at: &usize| {
             let metric = columns[*at];
@@ -143,11 +145,11 @@ impl RecordedCell {
                 && !metric.is_learned()
                 && processes().all(|process| process[*at].is_some_and(|value| value > 0.0))
         };
-        let kept: Vec<usize> = (0..columns.len()).filter(varies).collect();
+        let varying: Vec<usize> = (0..columns.len()).filter(varies).collect();
         let logarithms =
-            |process: &Vec<Option<f64>>| kept.iter().filter_map(|at| Some(process[*at]?.ln())).collect();
+            |process: &Vec<Option<f64>>| varying.iter().filter_map(|at| Some(process[*at]?.ln())).collect();
         Self {
-            metrics: kept.iter().map(|at| columns[*at]).collect(),
+            metrics: varying.iter().map(|at| columns[*at]).collect(),
             runs: runs
                 .values()
                 .map(|run| run.iter().map(logarithms).collect())
@@ -171,14 +173,14 @@ impl RecordedCell {
         Some((squares / freedom).sqrt())
     }
 
-    /// Draws whole runs. With the same `pick`, all cells get the same runs.
-    fn runs(&self, count: usize, processes: usize, pick: u64) -> Vec<Vec<Vec<f64>>> {
+    /// Draws whole runs. With the same `run_seed`, all cells draw the same runs.
+    fn runs(&self, count: usize, processes: usize, run_seed: u64) -> Vec<Vec<Vec<f64>>> {
         assert!(
             self.runs.iter().all(|run| !run.is_empty()),
             "a recorded run must have processes"
         );
         let mut order: Vec<&Vec<Vec<f64>>> = self.runs.iter().collect();
-        order.shuffle(&mut seeded(pick));
+        order.shuffle(&mut seeded_rng(run_seed));
         let mut left = order.into_iter().cycle();
         let mut run = || {
             let mut drawn = Vec::new();
@@ -193,8 +195,8 @@ impl RecordedCell {
 
     /// Draws two interleaved sides from consecutive rounds: each pair of rounds is assigned to the sides at random. Further runs are whole
     /// runs.
-    fn turns(&self, count: usize, processes: usize, pick: u64) -> Vec<Vec<Vec<f64>>> {
-        let mut random = seeded(pick);
+    fn interleaved(&self, count: usize, processes: usize, run_seed: u64) -> Vec<Vec<Vec<f64>>> {
+        let mut random = seeded_rng(run_seed);
         let rounds: Vec<&Vec<f64>> = self.runs.iter().flatten().collect();
         let first = random.random_range(0..=rounds.len() - 2 * processes);
         let pairs = rounds[first..].chunks_exact(2).take(processes);
@@ -204,7 +206,7 @@ impl RecordedCell {
             baseline.push(pair[swapped].clone());
             candidate.push(pair[1 - swapped].clone());
         }
-        let others = self.runs(count.saturating_sub(2), processes, pick);
+        let others = self.runs(count.saturating_sub(2), processes, run_seed);
         [baseline, candidate]
             .into_iter()
             .chain(others)
@@ -215,41 +217,43 @@ impl RecordedCell {
 
 impl Noise {
     /// Returns true if the two sides are interleaved. Simulated noise counts as not interleaved, because a drift occurs between runs.
-    pub fn in_turns(&self) -> bool {
-        matches!(self, Self::Turns(_))
+    pub fn is_interleaved(&self) -> bool {
+        matches!(self, Self::Interleaved(_))
     }
 
     /// Returns the metrics of a cell.
     pub fn metrics(&self, cell: usize) -> &[MetricName] {
         match self {
-            Self::Runs(recorded) | Self::Turns(recorded) => {
+            Self::Consecutive(recorded) | Self::Interleaved(recorded) => {
                 &recorded.cells[cell % recorded.cells.len()].metrics
             }
             _ => &METRICS,
         }
     }
 
-    /// Draws runs of a cell: the logarithms of the metrics of each process. `pick` selects the recorded runs, which all cells share.
+    /// Draws runs of a cell: the logarithms of the metrics of each process. `run_seed` selects the recorded runs, which all cells share.
     pub fn runs(
         &self,
         cell: usize,
         (count, processes): (usize, usize),
-        pick: u64,
+        run_seed: u64,
         random: &mut ChaCha8Rng,
     ) -> Vec<Vec<Vec<f64>>> {
-        let of = |recorded: &'_ Recorded| recorded.cells[cell % recorded.cells.len()].clone();
+        let recorded_cell = |recorded: &'_ Recorded| recorded.cells[cell % recorded.cells.len()].clone();
         match self {
-            Self::Runs(recorded) => return of(recorded).runs(count, processes, pick),
-            Self::Turns(recorded) => return of(recorded).turns(count, processes, pick),
+            Self::Consecutive(recorded) => return recorded_cell(recorded).runs(count, processes, run_seed),
+            Self::Interleaved(recorded) => {
+                return recorded_cell(recorded).interleaved(count, processes, run_seed);
+            }
             _ => {}
         }
-        let of_cell = self.of_cell(random);
-        let mut run = || (0..processes).map(|_| self.process(of_cell, random)).collect();
+        let parameter = self.parameter(random);
+        let mut run = || (0..processes).map(|_| self.process(parameter, random)).collect();
         (0..count).map(|_| run()).collect()
     }
 
     /// Draws the parameter that all processes of a cell share.
-    fn of_cell(&self, random: &mut ChaCha8Rng) -> f64 {
+    fn parameter(&self, random: &mut ChaCha8Rng) -> f64 {
         match self {
             Self::Unequal(deviation) => {
                 let z: f64 = StandardNormal.sample(random);
@@ -267,24 +271,26 @@ impl Noise {
                     0.0
                 }
             }
-            Self::Runs(_) | Self::Turns(_) => 0.0,
+            Self::Consecutive(_) | Self::Interleaved(_) => 0.0,
         }
     }
 
     /// Draws the logarithms of the metrics of one process, around 0.
-    fn process(&self, of_cell: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
+    fn process(&self, parameter: f64, random: &mut ChaCha8Rng) -> Vec<f64> {
         let normal = |random: &mut ChaCha8Rng| -> f64 { StandardNormal.sample(random) };
         match self {
-            Self::Runs(_) | Self::Turns(_) | Self::Normal(_) | Self::Few(..) | Self::Unequal(_) => {
-                shared(|random| of_cell * normal(random), random)
-            }
+            Self::Consecutive(_)
+            | Self::Interleaved(_)
+            | Self::Normal(_)
+            | Self::Few(..)
+            | Self::Unequal(_) => correlated(|random| parameter * normal(random), random),
             Self::Heavy(_) => {
                 let law = StudentT::new(3.0).expect("the degrees of freedom must be positive");
-                shared(|random| of_cell / 3.0f64.sqrt() * law.sample(random), random)
+                correlated(|random| parameter / 3.0f64.sqrt() * law.sample(random), random)
             }
             Self::Modes(slow, ..) => {
                 let mode = if random.random_range(0..10) < *slow {
-                    of_cell
+                    parameter
                 } else {
                     0.0
                 };
@@ -295,15 +301,15 @@ impl Noise {
 }
 
 /// Draws values of which the first three metrics and the energy are correlated.
-fn shared(mut draw: impl FnMut(&mut ChaCha8Rng) -> f64, random: &mut ChaCha8Rng) -> Vec<f64> {
+fn correlated(mut draw: impl FnMut(&mut ChaCha8Rng) -> f64, random: &mut ChaCha8Rng) -> Vec<f64> {
     let common = draw(random);
-    let of = |at: usize, own: f64| match at {
-        0..3 | 7 => SHARED.sqrt() * common + (1.0 - SHARED).sqrt() * own,
-        _ => own,
+    let mix = |at: usize, independent: f64| match at {
+        0..3 | 7 => SHARED_VARIANCE.sqrt() * common + (1.0 - SHARED_VARIANCE).sqrt() * independent,
+        _ => independent,
     };
-    (0..METRICS.len()).map(|at| of(at, draw(random))).collect()
+    (0..METRICS.len()).map(|at| mix(at, draw(random))).collect()
 }
 
-pub fn seeded(seed: u64) -> ChaCha8Rng {
+pub fn seeded_rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }

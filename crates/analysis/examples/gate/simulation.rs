@@ -5,17 +5,17 @@ use mantissa_core::{Better, MetricName};
 use rand::{Rng, seq::IndexedRandom};
 use rand_chacha::ChaCha8Rng;
 
-use super::noise::{Noise, seeded};
+use super::noise::{Noise, seeded_rng};
 
 /// Number of cells of a suite.
 pub const CELLS: usize = 20;
 
-/// Number of runs from which a fence is computed.
+/// Number of runs from metric_index a fence is computed.
 pub const HISTORY: usize = 20;
 
 /// Parameters of a simulated comparison.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene {
+pub struct Scenario {
     /// Number of processes of a cell on each side.
     pub repeats: usize,
     /// Relative change of all times and energies of the candidate, caused by the machine.
@@ -26,8 +26,9 @@ pub struct Scene {
     pub fenced: bool,
 }
 
-impl Scene {
-    pub const fn same(repeats: usize) -> Self {
+impl Scenario {
+    /// Returns a comparison of a program with itself.
+    pub const fn unchanged(repeats: usize) -> Self {
         Self {
             repeats,
             drift: 0.0,
@@ -37,54 +38,54 @@ impl Scene {
     }
 }
 
-/// Simulates `suites` suites. Returns the number of suites with any false regression, and the number in which the injected regression is
-/// detected.
-pub fn suites(noise: &Noise, scene: Scene, suites: usize) -> (usize, usize) {
-    let mut random = seeded(10);
-    let (mut false_alarms, mut caught) = (0, 0);
+/// Simulates `suites` suites. Returns the number of suites with any false regression, and the number of suites in which the injected
+/// regression is detected.
+pub fn simulate_suites(noise: &Noise, scenario: Scenario, suites: usize) -> (usize, usize) {
+    let mut random = seeded_rng(10);
+    let (mut false_alarms, mut detected) = (0, 0);
     for _ in 0..suites {
-        let worse = suite(noise, scene, &mut random);
+        let worse = simulate_suite(noise, scenario, &mut random);
         false_alarms += usize::from(worse.iter().any(|(injected, worse)| *worse && !injected));
-        caught += usize::from(worse.iter().any(|(injected, worse)| *worse && *injected));
+        detected += usize::from(worse.iter().any(|(injected, worse)| *worse && *injected));
     }
-    (false_alarms, caught)
+    (false_alarms, detected)
 }
 
-/// Returns for each comparison of a suite whether a regression was injected and whether one was detected.
-fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<(bool, bool)> {
-    let pick = random.random();
+/// Simulates a suite. Returns, for each comparison, whether a regression was injected and whether one was detected.
+fn simulate_suite(noise: &Noise, scenario: Scenario, random: &mut ChaCha8Rng) -> Vec<(bool, bool)> {
+    let run_seed = random.random();
     let cells: Vec<Cell> = (0..CELLS)
-        .map(|at| Cell::draw(noise, at, pick, scene, random))
+        .map(|at| Cell::draw(noise, at, run_seed, scenario, random))
         .collect();
-    let injected_cell = scene.injected.and_then(|(metric, _)| {
-        let have: Vec<usize> = (0..CELLS)
+    let injected_cell = scenario.injected.and_then(|(metric, _)| {
+        let candidates: Vec<usize> = (0..CELLS)
             .filter(|cell| noise.metrics(*cell).contains(&metric))
             .collect();
-        have.choose(random).copied()
+        candidates.choose(random).copied()
     });
     let mut values = Vec::new();
     for (at, cell) in cells.iter().enumerate() {
-        for (which, &metric) in noise.metrics(at).iter().enumerate() {
-            let injected = scene
+        for (metric_index, &metric) in noise.metrics(at).iter().enumerate() {
+            let injected = scenario
                 .injected
                 .filter(|(worse, _)| *worse == metric && injected_cell == Some(at));
-            let drift = if of_memory(metric) { 0.0 } else { scene.drift };
+            let drift = if is_memory(metric) { 0.0 } else { scenario.drift };
             let worse = (1.0 + injected.map_or(0.0, |(_, share)| share)) * (1.0 + drift);
             let factor = match metric.better() {
                 Better::Lower => worse,
                 Better::Higher => 1.0 / worse,
             };
-            let of = |processes: &[Vec<f64>], factor: f64| -> Vec<f64> {
+            let column = |processes: &[Vec<f64>], factor: f64| -> Vec<f64> {
                 processes
                     .iter()
-                    .map(|process| process[which].exp() * factor)
+                    .map(|process| process[metric_index].exp() * factor)
                     .collect()
             };
             values.push((
                 metric,
-                of(&cell.baseline, 1.0),
-                of(&cell.candidate, factor),
-                cell.fence(which),
+                column(&cell.baseline, 1.0),
+                column(&cell.candidate, factor),
+                cell.fence(metric_index),
                 injected.is_some(),
             ));
         }
@@ -98,7 +99,7 @@ fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<(bool, boo
             floor: Floor::of(*metric).expect("every simulated metric has a floor"),
             fence: *fence,
             shared_error: 0.0,
-            turns: noise.in_turns(),
+            turns: noise.is_interleaved(),
         })
         .collect();
     gate(&family, Rules::default())
@@ -108,7 +109,7 @@ fn suite(noise: &Noise, scene: Scene, random: &mut ChaCha8Rng) -> Vec<(bool, boo
         .collect()
 }
 
-fn of_memory(metric: MetricName) -> bool {
+fn is_memory(metric: MetricName) -> bool {
     metric.unit() == mantissa_core::Unit::Bytes
 }
 
@@ -120,9 +121,9 @@ struct Cell {
 }
 
 impl Cell {
-    fn draw(noise: &Noise, at: usize, pick: u64, scene: Scene, random: &mut ChaCha8Rng) -> Self {
-        let history = if scene.fenced { HISTORY } else { 0 };
-        let mut runs = noise.runs(at, (2 + history, scene.repeats), pick, random);
+    fn draw(noise: &Noise, at: usize, run_seed: u64, scenario: Scenario, random: &mut ChaCha8Rng) -> Self {
+        let history = if scenario.fenced { HISTORY } else { 0 };
+        let mut runs = noise.runs(at, (2 + history, scenario.repeats), run_seed, random);
         let history = runs.split_off(2);
         let candidate = runs.pop().unwrap_or_default();
         let baseline = runs.pop().unwrap_or_default();

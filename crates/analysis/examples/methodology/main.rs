@@ -6,7 +6,7 @@ mod simulation;
 use std::{fmt::Write, fs, io, path::Path};
 
 use mantissa_analysis::{Interval, Sample, bca_interval, bootstrap_interval, median_interval, smallest_p};
-use simulation::{CONTINUOUS, LAWS, Rate};
+use simulation::{CONTINUOUS, DISTRIBUTIONS, Rate};
 
 /// Number of draws of every percentage except those of bootstraps. The standard error is 0.15 points at 95 %.
 const DRAWS: usize = 20_000;
@@ -25,36 +25,36 @@ fn main() -> io::Result<()> {
         || io::Error::other("docs/methodology.md does not contain the markers of the generated part");
     let (before, generated_and_after) = page.split_once(BEGIN).ok_or_else(missing)?;
     let (_, after) = generated_and_after.split_once(END).ok_or_else(missing)?;
-    fs::write(path, format!("{before}{BEGIN}{}{END}{after}", generated()))
+    fs::write(path, format!("{before}{BEGIN}{}{END}{after}", generate()))
 }
 
-fn generated() -> String {
+fn generate() -> String {
     let tables = [
         simulation::constants(),
         format!("Each percentage is from {DRAWS} draws, those of bootstraps from {BOOTSTRAP_DRAWS}."),
         format!(
             "**Median, n values.** Coverage of the 95 % interval.\n\n{}",
-            medians()
+            median_table()
         ),
         format!(
             "**Median, with the stopping rule.** `max_noise` is the value that about 30, 100 or 300 samples reach.\n\n{}",
-            stopping()
+            stopping_table()
         ),
         format!(
             "**Other intervals of a median of n normal values.** These intervals are not used because of their coverage.\n\n{}",
-            methods()
+            other_intervals_table()
         ),
         format!(
             "**Intervals of a mean.** BCa and percentile bootstrap.\n\n{}",
-            means()
+            mean_table()
         ),
         format!(
             "**Median over k processes**, by the deviation between processes.\n\n{}",
-            processes()
+            processes_table()
         ),
         format!(
             "**A/A comparisons.** Share of families with any improvement or regression; the claimed maximum is 5 %.\n\n{}",
-            same()
+            aa_table()
         ),
     ];
     tables.map(|table| format!("{}\n\n", table.trim_end())).concat()
@@ -76,26 +76,41 @@ fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     text
 }
 
-fn medians() -> String {
-    let rows = LAWS.map(|law| {
-        let covers = [20, 21, 31, 50, 100, 1_000]
-            .map(|n| percent(simulation::fixed(law, law.median(), n, DRAWS, median_interval)));
-        [vec![law.name.to_owned()], covers.to_vec()].concat()
+fn median_table() -> String {
+    let rows = DISTRIBUTIONS.map(|distribution| {
+        let covers = [20, 21, 31, 50, 100, 1_000].map(|n| {
+            percent(simulation::coverage_with_fixed_samples(
+                distribution,
+                distribution.median(),
+                n,
+                DRAWS,
+                median_interval,
+            ))
+        });
+        [vec![distribution.name.to_owned()], covers.to_vec()].concat()
     });
     table(&["", "20", "21", "31", "50", "100", "1000"], rows)
 }
 
-fn stopping() -> String {
-    let rows = LAWS.map(|law| {
-        let mut row = vec![law.name.to_owned()];
+fn stopping_table() -> String {
+    let rows = DISTRIBUTIONS.map(|distribution| {
+        let mut row = vec![distribution.name.to_owned()];
         for n in [30.0, 100.0, 300.0] {
-            let (rate, taken) = simulation::stopped(law, law.noise_at(n), DRAWS);
+            let (rate, taken) =
+                simulation::coverage_with_stopping(distribution, distribution.noise_at(n), DRAWS);
             row.push(format!("{} ({taken:.0} samples)", percent(rate)));
         }
-        row.push(if law.tick > 0.0 {
+        row.push(if distribution.tick > 0.0 {
             String::new()
         } else {
-            percent(simulation::stopped_at_once(law, law.noise_at(100.0), DRAWS / 4).0)
+            percent(
+                simulation::coverage_at_first_narrow_interval(
+                    distribution,
+                    distribution.noise_at(100.0),
+                    DRAWS / 4,
+                )
+                .0,
+            )
         });
         row
     });
@@ -111,35 +126,47 @@ fn stopping() -> String {
     )
 }
 
-fn methods() -> String {
-    let middle = |values: &mut [f64]| {
+fn other_intervals_table() -> String {
+    let median = |values: &mut [f64]| {
         let n = values.len();
         values.sort_unstable_by(f64::total_cmp);
         f64::midpoint(values[(n - 1) / 2], values[n / 2])
     };
     let rows = [20, 21, 31, 50].map(|n| {
         let covers = |interval: &dyn Fn(&Sample) -> Option<Interval>| {
-            percent(simulation::fixed(LAWS[0], 1.0, n, BOOTSTRAP_DRAWS, interval))
+            percent(simulation::coverage_with_fixed_samples(
+                DISTRIBUTIONS[0],
+                1.0,
+                n,
+                BOOTSTRAP_DRAWS,
+                interval,
+            ))
         };
         vec![
             n.to_string(),
             covers(&median_interval),
-            covers(&|sample| bootstrap_interval(sample, 1, middle)),
-            covers(&|sample| bca_interval(sample, 1, middle)),
+            covers(&|sample| bootstrap_interval(sample, 1, median)),
+            covers(&|sample| bca_interval(sample, 1, median)),
         ]
     });
     table(&["n", "order statistics", "percentile bootstrap", "BCa"], rows)
 }
 
-fn means() -> String {
+fn mean_table() -> String {
     let mean = |values: &mut [f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let rows = LAWS[..CONTINUOUS].iter().flat_map(|&law| {
+    let rows = DISTRIBUTIONS[..CONTINUOUS].iter().flat_map(|&distribution| {
         [20, 50, 200].map(|n| {
             let covers = |interval: &dyn Fn(&Sample) -> Option<Interval>| {
-                percent(simulation::fixed(law, law.mean(), n, BOOTSTRAP_DRAWS, interval))
+                percent(simulation::coverage_with_fixed_samples(
+                    distribution,
+                    distribution.mean(),
+                    n,
+                    BOOTSTRAP_DRAWS,
+                    interval,
+                ))
             };
             vec![
-                law.name.to_owned(),
+                distribution.name.to_owned(),
                 n.to_string(),
                 covers(&|sample| bca_interval(sample, 1, mean)),
                 covers(&|sample| bootstrap_interval(sample, 1, mean)),
@@ -149,10 +176,10 @@ fn means() -> String {
     table(&["", "n", "BCa", "percentile"], rows)
 }
 
-fn processes() -> String {
+fn processes_table() -> String {
     let rows = [5, 6, 8, 10, 20].map(|k| {
         let covers = [0.0, 0.2, 1.0, 5.0]
-            .map(|between| percent(simulation::over_processes(k, between, BOOTSTRAP_DRAWS)));
+            .map(|between| percent(simulation::coverage_over_processes(k, between, BOOTSTRAP_DRAWS)));
         [vec![k.to_string()], covers.to_vec()].concat()
     });
     table(
@@ -161,10 +188,14 @@ fn processes() -> String {
     )
 }
 
-fn same() -> String {
+fn aa_table() -> String {
     let rows = [3, 4, 5, 8, 25].map(|n| {
-        let called = [1, 3, 6].map(|members| percent(simulation::false_calls(n, members, DRAWS)));
-        [vec![format!("{n} against {n}"), smallest(n)], called.to_vec()].concat()
+        let rates = [1, 3, 6].map(|members| percent(simulation::false_positives(n, members, DRAWS)));
+        [
+            vec![format!("{n} against {n}"), smallest_p_text(n)],
+            rates.to_vec(),
+        ]
+        .concat()
     });
     table(
         &[
@@ -178,7 +209,7 @@ fn same() -> String {
     )
 }
 
-fn smallest(n: usize) -> String {
+fn smallest_p_text(n: usize) -> String {
     let p = smallest_p(n, n);
     if p < 1e-4 {
         "below 0.0001".to_owned()

@@ -12,32 +12,32 @@ use rand_distr::{Distribution, StandardNormal};
 
 /// Distribution of times with a median of 1.
 #[derive(Debug, Clone, Copy)]
-pub struct Law {
+pub struct TimeDistribution {
     /// Name in the tables.
     pub name: &'static str,
     /// Standard deviation of the values, or of their logarithms.
     pub deviation: f64,
     /// True if the logarithms are normally distributed; otherwise the values are.
     pub logarithmic: bool,
-    /// Tick of the clock; 0: continuous.
+    /// Tick of the clock; 0 if the values are continuous.
     pub tick: f64,
 }
 
 /// Simulated distributions; those without ticks come first.
-pub const LAWS: [Law; 6] = [
-    law("normal, deviation 5 %", 0.05, false, 0.0),
-    law("log-normal, deviation 50 %", 0.5, true, 0.0),
-    law("normal, ticks of a quarter deviation", 0.05, false, 0.0123),
-    law("normal, ticks of a deviation", 0.05, false, 0.047),
-    law("normal, ticks of three deviations", 0.05, false, 0.147),
-    law("log-normal, ticks of a fifth deviation", 0.5, true, 0.097),
+pub const DISTRIBUTIONS: [TimeDistribution; 6] = [
+    distribution("normal, deviation 5 %", 0.05, false, 0.0),
+    distribution("log-normal, deviation 50 %", 0.5, true, 0.0),
+    distribution("normal, ticks of a quarter deviation", 0.05, false, 0.0123),
+    distribution("normal, ticks of a deviation", 0.05, false, 0.047),
+    distribution("normal, ticks of three deviations", 0.05, false, 0.147),
+    distribution("log-normal, ticks of a fifth deviation", 0.5, true, 0.097),
 ];
 
-/// Number of [`LAWS`] without ticks.
+/// Number of [`DISTRIBUTIONS`] without ticks.
 pub const CONTINUOUS: usize = 2;
 
-const fn law(name: &'static str, deviation: f64, logarithmic: bool, tick: f64) -> Law {
-    Law {
+const fn distribution(name: &'static str, deviation: f64, logarithmic: bool, tick: f64) -> TimeDistribution {
+    TimeDistribution {
         name,
         deviation,
         logarithmic,
@@ -45,7 +45,7 @@ const fn law(name: &'static str, deviation: f64, logarithmic: bool, tick: f64) -
     }
 }
 
-impl Law {
+impl TimeDistribution {
     fn on_ticks(self, x: f64) -> f64 {
         if self.tick > 0.0 {
             (x / self.tick).round() * self.tick
@@ -64,7 +64,7 @@ impl Law {
         })
     }
 
-    /// Returns the median. Rounding is monotonic, so it is the rounded median.
+    /// Returns the median: the rounded median of the unrounded values, because rounding is monotonic.
     pub fn median(self) -> f64 {
         self.on_ticks(1.0)
     }
@@ -88,23 +88,23 @@ impl Law {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rate {
     pub hits: usize,
-    pub of: usize,
+    pub draws: usize,
 }
 
 impl Rate {
     pub fn share(self) -> f64 {
-        self.hits as f64 / self.of as f64
+        self.hits as f64 / self.draws as f64
     }
 
     pub fn count(&mut self, hit: bool) {
         self.hits += usize::from(hit);
-        self.of += 1;
+        self.draws += 1;
     }
 }
 
 /// Simulates how often the interval of `n` values covers `truth`.
-pub fn fixed(
-    law: Law,
+pub fn coverage_with_fixed_samples(
+    distribution: TimeDistribution,
     truth: f64,
     n: usize,
     draws: usize,
@@ -113,20 +113,19 @@ pub fn fixed(
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut rate = Rate::default();
     for _ in 0..draws {
-        let sample = Sample::new((0..n).map(|_| law.draw(&mut random))).unwrap();
+        let sample = Sample::new((0..n).map(|_| distribution.draw(&mut random))).unwrap();
         rate.count(interval(&sample).unwrap().contains(truth));
     }
     rate
 }
 
-/// Simulates how often the interval of the median covers it if sampling stops by the rule. Also returns the mean number of
-/// samples.
-pub fn stopped(law: Law, max_noise: f64, draws: usize) -> (Rate, f64) {
+/// Simulates how often the interval of the median covers the median if sampling stops by the rule. Also returns the mean number of samples.
+pub fn coverage_with_stopping(distribution: TimeDistribution, max_noise: f64, draws: usize) -> (Rate, f64) {
     let rule = StoppingRule::new(max_noise, MIN_SAMPLES, 5_000, f64::INFINITY).unwrap();
-    through(law, draws, |samples, random| {
+    coverage_with_sampling(distribution, draws, |samples, random| {
         let mut stopping = Stopping::new(rule);
         loop {
-            let sample = law.draw(random);
+            let sample = distribution.draw(random);
             samples.push(sample);
             if stopping.push(sample) != Decision::Continue {
                 break;
@@ -135,23 +134,31 @@ pub fn stopped(law: Law, max_noise: f64, draws: usize) -> (Rate, f64) {
     })
 }
 
-/// Simulates the coverage if sampling stops at the first narrow interval, with a look after every sample from the twentieth
-/// on. The stopping rule avoids this mistake.
-pub fn stopped_at_once(law: Law, max_noise: f64, draws: usize) -> (Rate, f64) {
-    through(law, draws, |samples, random| {
-        samples.extend((0..MIN_SAMPLES).map(|_| law.draw(random)));
+/// Simulates the coverage if sampling stops at the first narrow interval, with a look after every sample from the twentieth on. The
+/// coverage is too low, which the stopping rule avoids.
+pub fn coverage_at_first_narrow_interval(
+    distribution: TimeDistribution,
+    max_noise: f64,
+    draws: usize,
+) -> (Rate, f64) {
+    coverage_with_sampling(distribution, draws, |samples, random| {
+        samples.extend((0..MIN_SAMPLES).map(|_| distribution.draw(random)));
         loop {
             let found = median(samples.iter().copied()).unwrap();
             let interval = found.interval.unwrap();
             if (interval.high - interval.low) / 2.0 <= max_noise * found.value {
                 break;
             }
-            samples.push(law.draw(random));
+            samples.push(distribution.draw(random));
         }
     })
 }
 
-fn through(law: Law, draws: usize, take: impl Fn(&mut Vec<f64>, &mut ChaCha8Rng)) -> (Rate, f64) {
+fn coverage_with_sampling(
+    distribution: TimeDistribution,
+    draws: usize,
+    take: impl Fn(&mut Vec<f64>, &mut ChaCha8Rng),
+) -> (Rate, f64) {
     let mut random = ChaCha8Rng::seed_from_u64(2);
     let (mut rate, mut taken) = (Rate::default(), 0);
     for _ in 0..draws {
@@ -159,14 +166,14 @@ fn through(law: Law, draws: usize, take: impl Fn(&mut Vec<f64>, &mut ChaCha8Rng)
         take(&mut samples, &mut random);
         taken += samples.len();
         let interval = median(samples).unwrap().interval.unwrap();
-        rate.count(interval.contains(law.median()));
+        rate.count(interval.contains(distribution.median()));
     }
     (rate, taken as f64 / draws as f64)
 }
 
 /// Simulates how often the interval over `processes` covers the true median over processes. Each process has 30 samples with
 /// a deviation of 1 around a centre with a deviation of `between`.
-pub fn over_processes(processes: usize, between: f64, draws: usize) -> Rate {
+pub fn coverage_over_processes(processes: usize, between: f64, draws: usize) -> Rate {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let mut rate = Rate::default();
     for seed in 0..draws {
@@ -185,11 +192,11 @@ pub fn over_processes(processes: usize, between: f64, draws: usize) -> Rate {
 
 /// Simulates how often a family of `members` comparisons between equal distributions, `n` repeats each, has any improvement
 /// or regression. Changes of any size count as relevant.
-pub fn false_calls(n: usize, members: usize, draws: usize) -> Rate {
+pub fn false_positives(n: usize, members: usize, draws: usize) -> Rate {
     let mut random = ChaCha8Rng::seed_from_u64(4);
     let mut rate = Rate::default();
     for _ in 0..draws {
-        let mut repeats = || -> Vec<f64> { (0..n).map(|_| LAWS[1].draw(&mut random)).collect() };
+        let mut repeats = || -> Vec<f64> { (0..n).map(|_| DISTRIBUTIONS[1].draw(&mut random)).collect() };
         let values: Vec<(Vec<f64>, Vec<f64>)> = (0..members).map(|_| (repeats(), repeats())).collect();
         let family: Vec<Groups<'_>> = values
             .iter()
@@ -200,8 +207,8 @@ pub fn false_calls(n: usize, members: usize, draws: usize) -> Rate {
                 threshold: 1e-9,
             })
             .collect();
-        let called = |verdict| matches!(verdict, Verdict::Improved | Verdict::Regressed);
-        rate.count(judge(&family).iter().any(|judged| called(judged.verdict)));
+        let is_finding = |verdict| matches!(verdict, Verdict::Improved | Verdict::Regressed);
+        rate.count(judge(&family).iter().any(|judged| is_finding(judged.verdict)));
     }
     rate
 }

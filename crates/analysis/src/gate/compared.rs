@@ -7,7 +7,7 @@ use crate::{Floor, Scale};
 /// Metric of a cell on both sides, with one value per process.
 #[derive(Debug, Clone, Copy)]
 pub struct Compared<'a> {
-    /// The metric. It determines the better direction, whether processes must agree, and the cells with similar noise.
+    /// The metric. It determines the direction of improvement, which cells have similar noise, and whether processes must agree.
     pub metric: MetricName,
     /// The baseline's values.
     pub baseline: &'a [f64],
@@ -24,15 +24,17 @@ pub struct Compared<'a> {
 }
 
 /// Returns true if all processes of each side have the same value.
-pub(super) fn agree(compared: &Compared<'_>) -> bool {
+pub(super) fn processes_agree(compared: &Compared<'_>) -> bool {
     let constant = |values: &[f64]| values.windows(2).all(|two| two[0] == two[1]);
     constant(compared.baseline) && constant(compared.candidate)
 }
 
+/// Returns the larger of floor and fence.
 pub(super) fn threshold(compared: &Compared<'_>) -> f64 {
     compared.floor.size.max(compared.fence.unwrap_or(0.0))
 }
 
+/// Converts a value to the scale of the test: the logarithm on a ratio scale.
 pub(super) fn log_or_self(scale: Scale, value: f64) -> f64 {
     match scale {
         Scale::Ratio => value.ln(),
@@ -41,15 +43,16 @@ pub(super) fn log_or_self(scale: Scale, value: f64) -> f64 {
 }
 
 /// Computes the standard error of the difference of two accuracies due to the finite number of test examples, if it is unknown which
-/// examples each side predicts correctly. Both sides see the same examples and mostly agree, so this is an upper estimate;
-/// [`crate::paired_accuracy`] detects much smaller differences if the predictions are available. Returns `None` without examples.
+/// examples each side predicts correctly. Both sides see the same examples and mostly agree, so the error is overestimated;
+/// [`crate::paired_accuracy`] detects much smaller differences if the predictions are available. Returns `None` without examples, or if an
+/// accuracy is not between 0 and 1.
 pub fn examples_error(baseline: f64, candidate: f64, examples: u64) -> Option<f64> {
-    let of = |share: f64| {
+    let variance_of = |share: f64| {
         (0.0..=1.0)
             .contains(&share)
             .then(|| share * (1.0 - share) / examples as f64)
     };
-    let variance = of(baseline)? + of(candidate)?;
+    let variance = variance_of(baseline)? + variance_of(candidate)?;
     (examples > 0).then(|| variance.sqrt())
 }
 
@@ -64,7 +67,7 @@ mod tests {
     };
 
     #[test]
-    fn an_accuracy_is_as_sure_as_its_examples_are_many() {
+    fn accuracy_changes_need_enough_examples() {
         let accuracy = |examples: u64| {
             let fewer = Compared {
                 shared_error: examples_error(0.80, 0.77, examples).unwrap(),

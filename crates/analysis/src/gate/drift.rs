@@ -8,32 +8,35 @@ use super::compared::Compared;
 use crate::{Sample, Scale, Welch};
 
 /// Minimum number of cells for estimating a common shift.
-pub const GATE_DRIFT_FROM: usize = 8;
+pub const GATE_MIN_DRIFT_CELLS: usize = 8;
 
-/// Common shifts up to this share are attributed to clocks or other load on the machine, and are subtracted. Floors may be larger.
-pub const GATE_MOST_DRIFT: f64 = 0.03;
+/// Maximum common shift that is attributed to clocks or other load on the machine, and subtracted. A smaller floor lowers the maximum.
+pub const GATE_MAX_DRIFT: f64 = 0.03;
 
-/// A common shift of more than this multiple of the noise in histories is attributed to the program. In the recorded runs, one in fifty
+/// A common shift of more than this multiple of the median fence is attributed to the program. In the recorded runs, one in fifty
 /// exceeded it.
-const GATE_FENCES: f64 = 2.0;
+const GATE_FENCE_MULTIPLE: f64 = 2.0;
 
 /// A common shift of more than this share is attributed to the program even if the runs were not interleaved. No two recorded runs of the
 /// same program differ by as much.
-pub const GATE_NO_MACHINE: f64 = 0.5;
+pub const GATE_MIN_PROGRAM_SHIFT: f64 = 0.5;
 
 /// Common shift of the cells of a metric.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Common {
+pub(super) struct CommonShift {
     /// Shift to subtract, as a logarithm.
     pub shift: f64,
-    /// True if the shift cannot be attributed to either the machine or the program.
+    /// True if it is unknown whether the machine or the program caused the shift.
     pub doubtful: bool,
 }
 
 /// Computes the common shift of each metric over the cells that were not interleaved, unless it is attributed to the program. Memory does
 /// not drift.
-pub(super) fn commons(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTreeMap<MetricName, Common> {
-    let mut tested: BTreeMap<MetricName, Vec<(&Compared<'_>, f64)>> = BTreeMap::new();
+pub(super) fn common_shifts(
+    family: &[Compared<'_>],
+    tests: &[Option<Welch>],
+) -> BTreeMap<MetricName, CommonShift> {
+    let mut shifts: BTreeMap<MetricName, Vec<(&Compared<'_>, f64)>> = BTreeMap::new();
     for (compared, test) in family.iter().zip(tests) {
         let drifts = !compared.turns
             && compared.floor.scale == Scale::Ratio
@@ -41,31 +44,34 @@ pub(super) fn commons(family: &[Compared<'_>], tests: &[Option<Welch>]) -> BTree
             && !compared.metric.is_counted()
             && compared.metric.unit() != Unit::Bytes;
         if let (true, Some(test)) = (drifts, test) {
-            let of = tested.entry(compared.metric).or_default();
-            of.push((compared, test.value.ln()));
+            let cells = shifts.entry(compared.metric).or_default();
+            cells.push((compared, test.value.ln()));
         }
     }
-    tested
+    shifts
         .into_iter()
-        .filter(|(_, cells)| cells.len() >= GATE_DRIFT_FROM)
-        .filter_map(|(metric, cells)| Some((metric, common(&cells)?)))
+        .filter(|(_, cells)| cells.len() >= GATE_MIN_DRIFT_CELLS)
+        .filter_map(|(metric, cells)| Some((metric, common_shift(&cells)?)))
         .collect()
 }
 
-fn common(cells: &[(&Compared<'_>, f64)]) -> Option<Common> {
+/// Returns the shift of one metric, or `None` if it is attributed to the program. `cells`: comparisons with the logarithms of their ratios.
+fn common_shift(cells: &[(&Compared<'_>, f64)]) -> Option<CommonShift> {
     let shift = Sample::new(cells.iter().map(|(_, shift)| *shift))?.median();
     let floors = cells.iter().map(|(compared, _)| compared.floor.size);
     let within = |share: f64| shift.abs() <= share.ln_1p();
-    if within(floors.fold(GATE_MOST_DRIFT, f64::min)) {
+    if within(floors.fold(GATE_MAX_DRIFT, f64::min)) {
         let doubtful = false;
-        return Some(Common { shift, doubtful });
+        return Some(CommonShift { shift, doubtful });
     }
     let fences: Vec<f64> = cells.iter().filter_map(|(compared, _)| compared.fence).collect();
-    let enough = fences.len() >= GATE_DRIFT_FROM;
-    let usual = Sample::new(fences).filter(|_| enough);
-    let usual = usual.map_or(GATE_NO_MACHINE, |fences| GATE_FENCES * fences.median());
-    let doubtful = within(usual.min(GATE_NO_MACHINE));
-    doubtful.then_some(Common { shift, doubtful })
+    let enough = fences.len() >= GATE_MIN_DRIFT_CELLS;
+    let fences = Sample::new(fences).filter(|_| enough);
+    let max_machine_shift = fences.map_or(GATE_MIN_PROGRAM_SHIFT, |fences| {
+        GATE_FENCE_MULTIPLE * fences.median()
+    });
+    let doubtful = within(max_machine_shift.min(GATE_MIN_PROGRAM_SHIFT));
+    doubtful.then_some(CommonShift { shift, doubtful })
 }
 
 #[cfg(test)]
@@ -79,44 +85,44 @@ mod tests {
     };
 
     #[test]
-    fn a_shift_that_all_cells_share_is_the_machines_unless_it_is_large() {
-        let by = |factor: f64| QUIET.map(|value| value * factor);
-        let all = |turns: bool, common: f64, one: f64| {
-            let (common, one) = (by(common), by(one));
-            let of = |candidate| Compared {
+    fn small_common_shift_is_attributed_to_the_machine() {
+        let scaled = |factor: f64| QUIET.map(|value| value * factor);
+        let judge = |turns: bool, common: f64, one: f64| {
+            let (common, one) = (scaled(common), scaled(one));
+            let cell = |candidate| Compared {
                 turns,
                 ..seconds(&QUIET, candidate)
             };
-            let mut family = vec![of(&common); 20];
-            family[3] = of(&one);
+            let mut family = vec![cell(&common); 20];
+            family[3] = cell(&one);
             let rulings = gate(&family, Rules::default());
             (rulings[0].clone(), rulings[3].clone())
         };
-        let (others, one) = all(false, 1.018, 1.07);
+        let (others, one) = judge(false, 1.018, 1.07);
         assert_eq!(
             (others.verdict, one.verdict),
             (Verdict::Unchanged, Verdict::Regressed)
         );
         assert!((others.drift - 1.018).abs() < 1e-12 && (one.change.unwrap().value - 1.07).abs() < 1e-12);
-        let (others, one) = all(true, 1.05, 1.05);
+        let (others, one) = judge(true, 1.05, 1.05);
         assert_eq!(
             (others.verdict, one.verdict),
             (Verdict::Regressed, Verdict::Regressed)
         );
         assert_eq!(others.drift, 1.0);
-        let (others, one) = all(true, 1.018, 1.0);
+        let (others, one) = judge(true, 1.018, 1.0);
         assert_eq!(
             (others.drift, one.drift, one.verdict),
             (1.0, 1.0, Verdict::Unchanged),
             "interleaved runs are not corrected"
         );
-        let (_, one) = all(false, 1.025, 0.995);
+        let (_, one) = judge(false, 1.025, 0.995);
         assert_eq!(
             one.verdict,
             Verdict::Inconclusive(Doubt::TooNoisy),
             "an unchanged cell is not an improvement, and is inconclusive"
         );
-        let heavier = by(1.018);
+        let heavier = scaled(1.018);
         let memory = Compared {
             turns: false,
             ..compared(MetricName::HostPeakBytes, &QUIET, &heavier)
@@ -129,69 +135,69 @@ mod tests {
     }
 
     #[test]
-    fn whose_a_large_common_shift_is_takes_turns_or_a_history_to_tell() {
-        let by = |factor: f64| QUIET.map(|value| value * factor);
-        let all = |common: f64, one: f64, fence: Option<f64>| {
-            let (common, one) = (by(common), by(one));
-            let of = |candidate| Compared {
+    fn large_common_shift_is_inconclusive_without_history() {
+        let scaled = |factor: f64| QUIET.map(|value| value * factor);
+        let judge = |common: f64, one: f64, fence: Option<f64>| {
+            let (common, one) = (scaled(common), scaled(one));
+            let cell = |candidate| Compared {
                 turns: false,
                 fence,
                 ..seconds(&QUIET, candidate)
             };
-            let mut family = vec![of(&common); 20];
-            family[3] = of(&one);
+            let mut family = vec![cell(&common); 20];
+            family[3] = cell(&one);
             let rulings = gate(&family, Rules::default());
             (rulings[0].verdict, rulings[3].verdict)
         };
         let shared = Verdict::Inconclusive(Doubt::Shared);
         let (regressed, unchanged) = (Verdict::Regressed, Verdict::Unchanged);
-        assert_eq!(all(1.10, 1.10, None), (shared, shared));
+        assert_eq!(judge(1.10, 1.10, None), (shared, shared));
         assert_eq!(
-            all(1.10, 1.25, None),
+            judge(1.10, 1.25, None),
             (shared, shared),
             "the machine does not affect all cells alike"
         );
         assert_eq!(
-            all(1.10, 1.80, None),
+            judge(1.10, 1.80, None),
             (shared, regressed),
             "the machine does not affect a cell that much"
         );
         assert_eq!(
-            all(0.90, 1.40, None),
+            judge(0.90, 1.40, None),
             (shared, shared),
-            "up to 1.40 of the change can be the cell's own"
+            "the change of the cell is not large enough to exclude the machine"
         );
         assert_eq!(
-            all(0.90, 1.0, None),
+            judge(0.90, 1.0, None),
             (shared, shared),
-            "the cell can be a tenth slower than the machine on that day"
+            "the cell can be slower while the machine is faster"
         );
         assert_eq!(
-            all(1.60, 1.60, None),
+            judge(1.60, 1.60, None),
             (regressed, regressed),
             "no machine drifts that far"
         );
         assert_eq!(
-            all(1.10, 1.10, Some(0.04)),
+            judge(1.10, 1.10, Some(0.04)),
             (regressed, regressed),
             "this machine does not drift that far"
         );
         assert_eq!(
-            all(1.10, 1.10, Some(0.2)),
+            judge(1.10, 1.10, Some(0.2)),
             (unchanged, unchanged),
             "this machine drifts that far"
         );
-        assert_eq!(all(1.02, 1.02, None), (unchanged, unchanged), "below the floor");
+        assert_eq!(judge(1.02, 1.02, None), (unchanged, unchanged), "below the floor");
     }
 
     #[test]
-    fn cells_in_turns_are_judged_whatever_befell_the_others() {
+    fn interleaved_cells_ignore_the_common_shift() {
         let (slower, same) = (QUIET.map(|value| value * 1.1), QUIET);
-        let serial = |candidate| Compared {
+        let sequential = |candidate| Compared {
             turns: false,
             ..seconds(&QUIET, candidate)
         };
-        let mut family = vec![serial(&slower); 20];
+        let mut family = vec![sequential(&slower); 20];
         family[0] = seconds(&QUIET, &slower);
         family[1] = seconds(&QUIET, &same);
         let verdicts: Vec<_> = gate(&family, Rules::default())
@@ -209,16 +215,16 @@ mod tests {
     }
 
     #[test]
-    fn a_history_never_makes_a_machine_of_what_no_machine_does_and_need_not_be_complete() {
+    fn fences_limit_the_shift_attributed_to_the_machine() {
         let (slower, much_slower) = (QUIET.map(|value| value * 1.1), QUIET.map(|value| value * 1.7));
         let verdicts = |candidate, fence| {
-            let of = |fence| Compared {
+            let cell = |fence| Compared {
                 turns: false,
                 fence,
                 ..seconds(&QUIET, candidate)
             };
-            let mut family = vec![of(Some(fence)); 20];
-            family[7] = of(None);
+            let mut family = vec![cell(Some(fence)); 20];
+            family[7] = cell(None);
             let rulings = gate(&family, Rules::default());
             [rulings[0].verdict, rulings[7].verdict]
         };

@@ -4,7 +4,7 @@ use mantissa_core::{Better, MetricName};
 
 use super::{
     compared::{Compared, log_or_self, threshold},
-    drift::{Common, GATE_NO_MACHINE},
+    drift::{CommonShift, GATE_MIN_PROGRAM_SHIFT},
     verdict::{Change, GateVerdict, Test},
 };
 use crate::{Doubt, Floor, Interval, Scale, Verdict, Welch};
@@ -22,8 +22,8 @@ pub(super) fn without_test(compared: &Compared<'_>, verdict: Verdict, change: Op
     }
 }
 
-/// Judges values that never vary. There is no ratio to 0, so a change from 0 is beyond any floor and reported as a difference.
-pub(super) fn exact(compared: &Compared<'_>) -> GateVerdict {
+/// Judges values that never vary. There is no ratio to 0, so a change from or to 0 is beyond any floor and reported as a difference.
+pub(super) fn judge_exact(compared: &Compared<'_>) -> GateVerdict {
     let (before, after) = (compared.baseline[0], compared.candidate[0]);
     let no_ratio = before == 0.0 || after == 0.0;
     let (scale, value) = match compared.floor.scale {
@@ -48,33 +48,33 @@ pub(super) fn exact(compared: &Compared<'_>) -> GateVerdict {
     without_test(compared, verdict, Some(change))
 }
 
-/// Judges a test. `common`: the common shift. `p`: the p-value and the adjusted one. `level`: the level and the number of tests.
-pub(super) fn tested(
+/// Judges a test, given the common shift of its metric, its p-value before and after adjustment, the level and the number of tests.
+pub(super) fn judge_test(
     compared: &Compared<'_>,
     welch: Welch,
-    common: Common,
+    common: CommonShift,
     (p, adjusted_p): (f64, f64),
     (level, members): (f64, usize),
 ) -> GateVerdict {
     let scale = compared.floor.scale;
     let threshold = threshold(compared);
-    let most = match scale {
+    let limit = match scale {
         Scale::Ratio => threshold.ln_1p(),
         Scale::Difference => threshold,
     };
     let [low, value, high] =
         [welch.interval.low, welch.value, welch.interval.high].map(|change| log_or_self(scale, change));
-    let own = value - common.shift;
-    let least = match common.doubtful {
-        true => most.max(GATE_NO_MACHINE.ln_1p()),
-        false => most,
+    let corrected = value - common.shift;
+    let min_finding = match common.doubtful {
+        true => limit.max(GATE_MIN_PROGRAM_SHIFT.ln_1p()),
+        false => limit,
     };
-    let is_shown = own.min(value) > least || own.max(value) < -least;
-    let is_within = -most <= low - common.shift && high - common.shift <= most && value.abs() <= most;
+    let is_beyond = corrected.min(value) > min_finding || corrected.max(value) < -min_finding;
+    let is_within = -limit <= low - common.shift && high - common.shift <= limit && value.abs() <= limit;
     let verdict = if is_within {
         Verdict::Unchanged
-    } else if adjusted_p <= level && is_shown {
-        finding(compared.metric, own > 0.0)
+    } else if adjusted_p <= level && is_beyond {
+        finding(compared.metric, corrected > 0.0)
     } else if common.doubtful {
         Verdict::Inconclusive(Doubt::Shared)
     } else {
@@ -94,7 +94,7 @@ pub(super) fn tested(
         test: (!common.doubtful).then_some(Test {
             welch,
             scale,
-            least: level / members as f64,
+            level: level / members as f64,
         }),
     }
 }
@@ -118,7 +118,7 @@ mod tests {
     };
 
     #[test]
-    fn a_rate_that_falls_has_regressed() {
+    fn lower_rate_is_a_regression() {
         let slower = QUIET.map(|value| value * 0.9);
         assert_eq!(
             verdict(compared(MetricName::SamplesPerSecond, &QUIET, &slower)),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sure_change_within_the_floor_or_the_fence_is_none() {
+    fn significant_change_within_floor_or_fence_is_unchanged() {
         let slower = |by: f64| QUIET.map(|value| value * by);
         assert_eq!(verdict(seconds(&QUIET, &slower(1.01))), Verdict::Unchanged);
         let tenth = slower(1.1);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_asked_for_need_no_test() {
+    fn equal_requested_bytes_are_judged_without_a_test() {
         let bytes = |candidate| {
             gate(
                 &[compared(MetricName::WeightsBytes, &[100.0; 5], candidate)],
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_appears_where_there_was_none_is_told_as_a_difference() {
+    fn change_from_zero_is_reported_as_a_difference() {
         let ruling = &gate(
             &[compared(MetricName::RoundingError, &[0.0; 5], &[1e-4; 5])],
             Rules::default(),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_that_seeds_do_not_move_has_its_floor_alone() {
+    fn constant_loss_is_judged_by_its_floor_only() {
         let loss = |after| verdict(compared(MetricName::FinalLoss, &[0.50; 5], &[after; 5]));
         assert_eq!(loss(0.51), Verdict::Unchanged);
         assert_eq!(loss(0.53), Verdict::Regressed);

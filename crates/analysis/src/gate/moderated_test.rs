@@ -4,39 +4,39 @@ use std::collections::BTreeMap;
 
 use mantissa_core::MetricName;
 
-use super::{compared::Compared, draft::Draft};
+use super::{compared::Compared, method::Method};
 use crate::{
     Prior, Scale, Welch, WelchTerms, prior, welch,
-    welch::{logarithms, within},
+    welch::{logarithms, pooled_variance},
     welch_ratio,
 };
 
 /// Minimum relative standard deviation of measurements, the same as for labels of outliers. If five measurements agree more closely, that
 /// is due to a coarse clock or chance.
-pub const GATE_LEAST_DEVIATION: f64 = 0.001;
+pub const GATE_MIN_DEVIATION: f64 = 0.001;
 
 /// Prior of a metric, and the number of cells it was learned from.
-pub(super) type Kin = (Prior, usize);
+pub(super) type LearnedPrior = (Prior, usize);
 
 /// Learns a prior of the noise of each metric from the variances within both sides of all cells.
-pub(super) fn priors(family: &[Compared<'_>], drafts: &[Draft]) -> BTreeMap<MetricName, Kin> {
+pub(super) fn priors(family: &[Compared<'_>], methods: &[Method]) -> BTreeMap<MetricName, LearnedPrior> {
     let mut variances: BTreeMap<MetricName, (Vec<f64>, f64)> = BTreeMap::new();
     let tested = family
         .iter()
-        .zip(drafts)
-        .filter(|(_, draft)| matches!(draft, Draft::Test));
+        .zip(methods)
+        .filter(|(_, method)| matches!(method, Method::Test));
     for (compared, _) in tested {
         if let Some((variance, freedom)) = within_sides(compared) {
-            let (of, total) = variances.entry(compared.metric).or_default();
-            of.push(variance);
+            let (values, total) = variances.entry(compared.metric).or_default();
+            values.push(variance);
             *total += freedom;
         }
     }
     variances
         .into_iter()
-        .filter_map(|(metric, (of, freedom))| {
-            let learned = prior(&of, freedom / of.len() as f64)?;
-            Some((metric, (learned, of.len())))
+        .filter_map(|(metric, (values, freedom))| {
+            let learned = prior(&values, freedom / values.len() as f64)?;
+            Some((metric, (learned, values.len())))
         })
         .collect()
 }
@@ -47,28 +47,28 @@ fn within_sides(compared: &Compared<'_>) -> Option<(f64, f64)> {
         Scale::Ratio => logarithms(values),
         Scale::Difference => Some(values.to_vec()),
     };
-    within(&levels(compared.baseline)?, &levels(compared.candidate)?)
+    pooled_variance(&levels(compared.baseline)?, &levels(compared.candidate)?)
 }
 
-/// Tests a comparison. Returns `None` if the test cannot be computed.
-pub(super) fn test(compared: &Compared<'_>, kin: Option<&Kin>) -> Option<Welch> {
-    let of_this = |(prior, kin): &Kin| {
+/// Tests a comparison, with the prior of its metric if there is one. Returns `None` if the test cannot be computed.
+pub(super) fn moderated_welch(compared: &Compared<'_>, learned: Option<&LearnedPrior>) -> Option<Welch> {
+    let prior_of_cell = |(prior, cells): &LearnedPrior| {
         let (variance, freedom) = within_sides(compared)?;
-        Some(prior.for_one(variance, freedom, *kin))
+        Some(prior.for_group(variance, freedom, *cells))
     };
     let terms = WelchTerms {
-        prior: kin.and_then(of_this),
+        prior: learned.and_then(prior_of_cell),
         shared_error: compared.shared_error,
         ..WelchTerms::default()
     };
     match compared.floor.scale {
         Scale::Ratio => {
-            let least_deviation = GATE_LEAST_DEVIATION;
+            let min_deviation = GATE_MIN_DEVIATION;
             welch_ratio(
                 compared.baseline,
                 compared.candidate,
                 &WelchTerms {
-                    least_deviation,
+                    min_deviation,
                     ..terms
                 },
             )

@@ -27,7 +27,7 @@ pub struct GateVerdict {
     pub change: Option<Change>,
     /// Threshold for findings: the floor or the fence, whichever is larger.
     pub threshold: f64,
-    /// Common ratio of all cells of this metric that was subtracted; 1 if none was.
+    /// Common ratio of the cells of this metric, by which the change is corrected; 1 without a correction.
     pub drift: f64,
     /// p-value of the test; `None` without a test.
     pub p: Option<f64>,
@@ -41,18 +41,18 @@ pub struct GateVerdict {
 pub(super) struct Test {
     pub welch: Welch,
     pub scale: Scale,
-    /// Largest p-value at which the test would be significant as the only finding of the family.
-    pub least: f64,
+    /// Significance level of the test as the only finding of the family.
+    pub level: f64,
 }
 
 impl GateVerdict {
-    /// Computes the smallest true change, in the floor's terms, that would be detected with probability [`GATE_POWER`] as the only finding
-    /// of the family, for this number of processes and this noise. Detection requires an estimate that is significant and beyond the
-    /// threshold. Returns `None` if there was no test, or a common shift that cannot be attributed.
+    /// Computes the smallest true change that would be detected with probability [`GATE_POWER`] as the only finding of the family, for this
+    /// number of processes and this noise. The unit is that of the floor. Detection requires an estimate that is significant and beyond the
+    /// threshold. Returns `None` without a test, or if the cause of a common shift is unknown.
     pub fn catches(&self) -> Option<f64> {
-        let Test { welch, scale, least } = self.test?;
+        let Test { welch, scale, level } = self.test?;
         let student = StudentsT::new(0.0, 1.0, welch.freedom).ok()?;
-        let significant = student.inverse_cdf(1.0 - least / 2.0) * welch.error;
+        let significant = student.inverse_cdf(1.0 - level / 2.0) * welch.error;
         let margin = student.inverse_cdf(GATE_POWER) * welch.error;
         Some(match scale {
             Scale::Ratio => (significant.max(self.threshold.ln_1p()) + margin).exp_m1(),
@@ -69,7 +69,7 @@ mod tests {
     };
 
     #[test]
-    fn what_would_be_caught_grows_with_noise_and_with_the_family() {
+    fn detectable_change_grows_with_noise_and_family_size() {
         let noisy = QUIET.map(|value: f64| value.powi(10));
         let catches = |values: &[f64], members| {
             gate(&vec![seconds(values, values); members], Rules::default())[0]

@@ -20,7 +20,7 @@ pub(crate) struct AdviseArguments {
     /// [default: no setting is recommended for kernels]
     #[arg(long, value_name = "MAX", value_parser = parse_error, allow_hyphen_values = true)]
     pub(crate) error: Option<f64>,
-    /// Limit the peak memory, e.g.  `24GiB` or `40GB` [default: no limit]
+    /// Limit the peak memory, e.g. `24GiB` or `40GB` [default: no limit]
     #[arg(long, value_name = "LIMIT", value_parser = parse_memory, allow_hyphen_values = true)]
     pub(crate) memory: Option<f64>,
     /// Minimise time, energy or memory [default: time]

@@ -21,12 +21,12 @@ impl BackendChoice {
 impl std::str::FromStr for BackendChoice {
     type Err = mantissa_core::UnknownName;
 
-    fn from_str(given: &str) -> Result<Self, Self::Err> {
-        if given == "auto" {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "auto" {
             Ok(Self::Auto)
         } else {
-            let named: Result<Backend, _> = given.parse();
-            named.map(Self::Named).map_err(|mut unknown: Self::Err| {
+            let backend: Result<Backend, _> = text.parse();
+            backend.map(Self::Named).map_err(|mut unknown: Self::Err| {
                 unknown.valid.insert(0, "auto");
                 unknown
             })

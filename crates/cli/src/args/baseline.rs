@@ -15,12 +15,12 @@ pub(crate) enum BaselineCommand {
         /// Run folder
         run: PathBuf,
         #[command(flatten)]
-        place: Place,
+        location: BaselineLocation,
     },
     /// List the saved baselines
     List {
         #[command(flatten)]
-        place: Place,
+        location: BaselineLocation,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -33,7 +33,7 @@ pub(crate) enum BaselineCommand {
         #[arg(long)]
         machine: Option<String>,
         #[command(flatten)]
-        place: Place,
+        location: BaselineLocation,
     },
     /// Delete the records saved under a name
     Drop {
@@ -43,13 +43,13 @@ pub(crate) enum BaselineCommand {
         #[arg(long)]
         machine: Option<String>,
         #[command(flatten)]
-        place: Place,
+        location: BaselineLocation,
     },
 }
 
 /// Location of the baselines.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct BaselineLocation {
     /// Folder of baselines
     #[arg(long, value_name = "DIR", default_value = "baselines")]
     pub(crate) baselines: PathBuf,

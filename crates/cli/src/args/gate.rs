@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mantissa_gate::Part;
 
-use crate::output_format::Written;
+use crate::output_format::OutputFile;
 
 pub(super) const GATE_EXAMPLES: &str = "\
 Examples:
@@ -26,7 +26,7 @@ pub(crate) struct CompareArguments {
     #[arg(value_name = "B")]
     pub(crate) candidate: PathBuf,
     #[command(flatten)]
-    pub(crate) judging: Judging,
+    pub(crate) comparison: ComparisonOptions,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -45,7 +45,7 @@ pub(crate) struct GateArguments {
     #[arg(long, value_name = "BASELINE", required = true)]
     pub(crate) baseline: Vec<String>,
     #[command(flatten)]
-    pub(crate) judging: Judging,
+    pub(crate) comparison: ComparisonOptions,
     /// Also fail if a comparison is inconclusive
     #[arg(long)]
     pub(crate) strict: bool,
@@ -64,7 +64,7 @@ pub(crate) struct GateArguments {
     ///
     /// Formats: markdown, annotations, junit, json, bencher, openmetrics, mlperf, benchmark-smaller, benchmark-bigger. Can be repeated.
     #[arg(long, value_name = "FORMAT=FILE")]
-    pub(crate) write: Vec<Written>,
+    pub(crate) write: Vec<OutputFile>,
     /// Append the run to the history, whatever the verdict
     #[arg(long)]
     pub(crate) append: bool,
@@ -75,7 +75,7 @@ pub(crate) struct GateArguments {
 
 /// Options for comparing two runs.
 #[derive(Debug, Args)]
-pub(crate) struct Judging {
+pub(crate) struct ComparisonOptions {
     /// Folder of baselines
     #[arg(long, value_name = "DIR", default_value = "baselines")]
     pub(crate) baselines: PathBuf,

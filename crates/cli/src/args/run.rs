@@ -112,8 +112,8 @@ pub(crate) enum BusyChoice {
 }
 
 /// Parses a number of seconds that is finite and not negative.
-fn seconds(given: &str) -> Result<f64, String> {
-    match given.parse::<f64>() {
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
         Ok(seconds) if seconds >= 0.0 && seconds.is_finite() => Ok(seconds),
         _ => Err("expected a number of seconds, 0 or more".into()),
     }

@@ -8,21 +8,21 @@ use crate::{args::BaselineCommand, printer::Printer};
 
 pub(crate) fn baseline(command: &BaselineCommand, printer: &Printer) -> Result<()> {
     match command {
-        BaselineCommand::Save { name, run, place } => {
+        BaselineCommand::Save { name, run, location } => {
             let run = RunMeasurements::read(run)?;
-            let saved = Baselines::new(&place.baselines).save(name, &run)?;
-            if saved.repeats < mantissa_gate::Policy::FEWEST_REPEATS as usize {
+            let saved = Baselines::new(&location.baselines).save(name, &run)?;
+            if saved.repeats < mantissa_gate::Policy::MIN_REPEATS as usize {
                 printer.warn(&format!(
                     "a cell was measured in {} processes, but the gate needs {}\n  hint: measure again with `mantissa run --repeats {1}`",
                     saved.repeats,
-                    mantissa_gate::Policy::FEWEST_REPEATS
+                    mantissa_gate::Policy::MIN_REPEATS
                 ));
             }
-            let folder = place.baselines.join(&saved.name).join(&saved.machine);
+            let folder = location.baselines.join(&saved.name).join(&saved.machine);
             printer.data(&folder.display().to_string());
         }
-        BaselineCommand::List { place, json } => {
-            let all = Baselines::new(&place.baselines).list()?;
+        BaselineCommand::List { location, json } => {
+            let all = Baselines::new(&location.baselines).list()?;
             match json {
                 true => printer.data(&serde_json::to_string_pretty(&all)?),
                 false if all.is_empty() => {
@@ -31,12 +31,20 @@ pub(crate) fn baseline(command: &BaselineCommand, printer: &Printer) -> Result<(
                 false => printer.data(&table(&all)),
             }
         }
-        BaselineCommand::Show { name, machine, place } => {
-            let all = Baselines::new(&place.baselines).get(name, machine.as_deref())?;
+        BaselineCommand::Show {
+            name,
+            machine,
+            location,
+        } => {
+            let all = Baselines::new(&location.baselines).get(name, machine.as_deref())?;
             printer.data(&serde_json::to_string_pretty(&all)?);
         }
-        BaselineCommand::Drop { name, machine, place } => {
-            for machine in Baselines::new(&place.baselines).drop(name, machine.as_deref())? {
+        BaselineCommand::Drop {
+            name,
+            machine,
+            location,
+        } => {
+            for machine in Baselines::new(&location.baselines).drop(name, machine.as_deref())? {
                 printer.note(&format!("deleted {name}/{machine}"));
             }
         }

@@ -23,44 +23,48 @@ use crate::{
 /// Exit code that marks a commit as untestable in `git bisect run`.
 const UNTESTABLE: u8 = 125;
 
-/// Finds the first commit whose program is worse than that of `good`, in a separate work tree.
+/// Finds the first commit whose program is worse than the program of the good commit. Builds and measures in a separate work tree.
 pub(crate) fn bisect(arguments: &BisectArguments, printer: &Printer) -> Result<Exit> {
-    for own in ["--repeats", "--out", "--resume"] {
+    for (option, hint) in [
+        ("--repeats", "pass it before `--`"),
+        ("--out", "leave it out: every run gets a temporary folder"),
+        ("--resume", "leave it out: every run gets a temporary folder"),
+    ] {
         if arguments
             .run
             .iter()
-            .any(|given| given.split('=').next() == Some(own))
+            .any(|argument| argument.split('=').next() == Some(option))
         {
-            bail!("`{own}` is set by `bisect`\n  hint: pass `--repeats` before `--`");
+            bail!("cannot use `{option}` after `--`\n  hint: {hint}");
         }
     }
-    // Let the current build or measurement finish before the work tree and the folder are removed.
+    // A signal stops the current build or measurement. The work tree and the folder are removed before the program exits.
     let stop = Stop::on_signals()?;
-    let found = find(arguments, &stop, printer);
-    match stop.asked() {
+    let result = find(arguments, &stop, printer);
+    match stop.signal() {
         Some(signal) => Ok(Exit::Stopped(signal)),
-        None => found.map(|()| Exit::Done),
+        None => result.map(|()| Exit::Success),
     }
 }
 
 fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<()> {
     // Resolve names here, because names such as `HEAD~4` refer to other commits in another work tree.
-    let commit = |name: &str| {
-        let found = git(
+    let commit = |name: &str| -> Result<String> {
+        let hash = git(
             Path::new("."),
             &["rev-parse", "--verify", &format!("{name}^{{commit}}")],
         );
-        let found = found.with_context(|| format!("`{name}` is not a commit of this repository"));
-        found.map(|hash| hash.trim().to_owned())
+        let hash = hash.with_context(|| format!("`{name}` is not a commit of this repository"))?;
+        Ok(hash.trim().to_owned())
     };
     let (good_commit, bad_commit) = (commit(&arguments.good)?, commit(&arguments.bad)?);
     let default_policy = Path::new("baselines").join(Policy::FILE);
     let default_policy = Some(default_policy.as_path()).filter(|path| path.is_file());
     let policy = arguments.policy.as_deref().or(default_policy);
     let temporary = tempfile::tempdir().context("cannot create a temporary folder")?;
-    let tree = Tree::add(temporary.path().join("tree"), &bad_commit)?;
+    let work_tree = WorkTree::add(temporary.path().join("tree"), &bad_commit)?;
     let step = Step {
-        tree: &tree.path,
+        work_tree: &work_tree.path,
         build: &arguments.build,
         program: &arguments.program,
         run: &arguments.run,
@@ -68,88 +72,84 @@ fn find(arguments: &BisectArguments, stop: &Stop, printer: &Printer) -> Result<(
         policy: policy_of(policy)?,
         stop,
     };
-    tree.git(&["checkout", "--quiet", "--detach", &good_commit])?;
-    if !step.build(printer)? {
-        bail!(
-            "`{}` failed or did not create `{}` at {}",
-            arguments.build,
-            arguments.program.display(),
-            arguments.good
-        );
-    }
-    let good = temporary.path().join("good");
-    fs::copy(step.built(), &good).with_context(|| format!("cannot copy `{}`", step.built().display()))?;
-    tree.git(&["checkout", "--quiet", "--detach", &bad_commit])?;
-    if !step.build(printer)? {
-        bail!(
-            "`{}` failed or did not create `{}` at {}",
-            arguments.build,
-            arguments.program.display(),
-            arguments.bad
-        );
-    }
-    let gated = step.judge(&good, &temporary.path().join("bad"))?;
-    if gated.gate() != Gate::Failed {
+    let build = |name: &str, commit: &str| -> Result<()> {
+        work_tree.git(&["checkout", "--quiet", "--detach", commit])?;
+        if !step.build(printer)? {
+            bail!(
+                "cannot build {name}: `{}` failed or did not create `{}`",
+                arguments.build,
+                arguments.program.display()
+            );
+        }
+        Ok(())
+    };
+    build(&arguments.good, &good_commit)?;
+    let good_program = temporary.path().join("good");
+    fs::copy(step.built_program(), &good_program)
+        .with_context(|| format!("cannot copy `{}`", step.built_program().display()))?;
+    build(&arguments.bad, &bad_commit)?;
+    let report = step.compare_with(&good_program, &temporary.path().join("bad"))?;
+    if report.gate() != Gate::Failed {
         bail!(
             "{} is not worse than {}: no regression in {} comparisons, {} of which are inconclusive\n  hint: increase `--repeats` to detect smaller changes",
             arguments.bad,
             arguments.good,
-            gated.comparison.outcomes().count(),
-            gated.undecided
+            report.comparison.outcomes().count(),
+            report.inconclusive
         );
     }
-    for failure in gated.failing() {
+    for failure in report.failing() {
         printer.note(&format!("{}: {}", arguments.bad, failure.text));
     }
-    tree.git(&["bisect", "start", &bad_commit, &good_commit])?;
-    let own = env::current_exe()?;
+    work_tree.git(&["bisect", "start", &bad_commit, &good_commit])?;
+    let this_program = env::current_exe()?;
     let mut run = Command::new("git");
-    run.current_dir(&tree.path)
+    run.current_dir(&work_tree.path)
         .args(["bisect", "run"])
-        .arg(own)
+        .arg(this_program)
         .arg("bisect-step");
     run.args(["--build", &arguments.build])
         .arg("--program")
         .arg(&arguments.program);
     run.args(["--repeats", &arguments.repeats.to_string()])
         .arg("--good")
-        .arg(&good);
+        .arg(&good_program);
     run.arg("--runs").arg(temporary.path().join("steps"));
     if let Some(policy) = policy {
         run.arg("--policy").arg(policy.canonicalize()?);
     }
-    for watched in WatchedRegression::all(&gated) {
+    for watched in WatchedRegression::all(&report) {
         run.args(["--watch", &watched.to_string()]);
     }
     // The steps print the verdict on each commit to standard error.
     run.arg("--").args(&arguments.run);
-    let (code, output) = logged(&mut run, stop, Some(Stdio::inherit()))?;
+    let (code, output) = run_and_capture(&mut run, stop, Some(Stdio::inherit()))?;
     if code != Some(0) {
         bail!(
             "`git bisect run` did not find a single bad commit:\n{}",
             output.trim_end()
         );
     }
-    let first = tree.git(&["log", "-1", "--format=%H %s", "refs/bisect/bad"])?;
+    let first = work_tree.git(&["log", "-1", "--format=%H %s", "refs/bisect/bad"])?;
     printer.data(&format!("the first bad commit is {}", first.trim()));
     Ok(())
 }
 
-/// Tests a commit that `git bisect` checked out. Exits with 0 if it is good, 1 if it shows the regression of the bad commit, and 125 if the
-/// result is inconclusive.
+/// Tests a commit that `git bisect` checked out. Exits with 0 if the commit is good, 1 if it shows the regression of the bad commit, and
+/// 125 if it cannot be built or measured or the result is inconclusive.
 pub(crate) fn step(arguments: &BisectStepArguments, printer: &Printer) -> Exit {
-    tested(arguments, printer).unwrap_or_else(|error| {
-        // `git bisect` treats any other error code as a bad commit.
+    test_commit(arguments, printer).unwrap_or_else(|error| {
+        // `git bisect` would interpret the exit code of an ordinary error as a bad commit.
         printer.warn(&format!("{error:#}"));
         Exit::Code(UNTESTABLE)
     })
 }
 
-fn tested(arguments: &BisectStepArguments, printer: &Printer) -> Result<Exit> {
+fn test_commit(arguments: &BisectStepArguments, printer: &Printer) -> Result<Exit> {
     let stop = Stop::on_signals()?;
-    let tree = env::current_dir()?;
+    let work_tree = env::current_dir()?;
     let step = Step {
-        tree: &tree,
+        work_tree: &work_tree,
         build: &arguments.build,
         program: &arguments.program,
         run: &arguments.run,
@@ -157,25 +157,25 @@ fn tested(arguments: &BisectStepArguments, printer: &Printer) -> Result<Exit> {
         policy: policy_of(arguments.policy.as_deref())?,
         stop: &stop,
     };
-    let commit = git(&tree, &["log", "-1", "--format=%h %s"])?;
+    let commit = git(&work_tree, &["log", "-1", "--format=%h %s"])?;
     if !step.build(printer)? {
         printer.note(&format!("{}: cannot be built", commit.trim()));
         return Ok(Exit::Code(UNTESTABLE));
     }
-    let place = arguments
+    let runs = arguments
         .runs
         .join(commit.split_whitespace().next().unwrap_or("commit"));
-    let (verdict, exit) = match step.judge(&arguments.good, &place) {
-        Ok(gated) => {
+    let (verdict, exit) = match step.compare_with(&arguments.good, &runs) {
+        Ok(report) => {
             let worse: Vec<Option<bool>> = arguments
                 .watch
                 .iter()
-                .map(|watched| watched.is_worse(&gated))
+                .map(|watched| watched.is_worse(&report))
                 .collect();
             match () {
-                () if worse.contains(&Some(true)) => ("worse", Exit::Regressed),
+                () if worse.contains(&Some(true)) => ("worse", Exit::Regression),
                 () if worse.contains(&None) => ("inconclusive", Exit::Code(UNTESTABLE)),
-                () => ("not worse", Exit::Done),
+                () => ("not worse", Exit::Success),
             }
         }
         Err(error) => {
@@ -189,7 +189,7 @@ fn tested(arguments: &BisectStepArguments, printer: &Printer) -> Result<Exit> {
 
 /// Settings to build and measure a commit.
 struct Step<'a> {
-    tree: &'a Path,
+    work_tree: &'a Path,
     build: &'a str,
     program: &'a Path,
     /// Arguments of `mantissa run`.
@@ -200,32 +200,36 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn built(&self) -> PathBuf {
-        self.tree.join(self.program)
+    fn built_program(&self) -> PathBuf {
+        self.work_tree.join(self.program)
     }
 
     /// Builds the commit and returns true on success.
     fn build(&self, printer: &Printer) -> Result<bool> {
-        // A program that remains from another commit must not be measured.
-        let _ = fs::remove_file(self.built());
+        // Remove the program of the previous commit, so that it is not measured if this build creates none.
+        let _ = fs::remove_file(self.built_program());
         let mut command = Command::new("sh");
-        command.args(["-c", self.build]).current_dir(self.tree);
-        let (code, output) = logged(&mut command, self.stop, None)?;
+        command.args(["-c", self.build]).current_dir(self.work_tree);
+        let (code, output) = run_and_capture(&mut command, self.stop, None)?;
         if code != Some(0) {
             printer.note(output.trim_end());
         }
-        Ok(code == Some(0) && self.built().is_file())
+        Ok(code == Some(0) && self.built_program().is_file())
     }
 
-    /// Compares the built program with another one. Their processes alternate, to expose both to the same disturbances of the machine.
-    fn judge(&self, good: &Path, place: &Path) -> Result<GateReport> {
+    /// Compares the built program with the program of the good commit. The processes of the two programs alternate, so that disturbances of
+    /// the machine affect both programs.
+    fn compare_with(&self, good_program: &Path, runs: &Path) -> Result<GateReport> {
         let mut sides: [Option<RunMeasurements>; 2] = [None, None];
         for process in 0..self.repeats {
-            for (side, (name, program)) in sides.iter_mut().zip([("good", good), ("commit", &self.built())]) {
-                let measured = self.measure(program, &place.join(format!("{name}-{process}")))?;
+            for (side, (name, program)) in sides
+                .iter_mut()
+                .zip([("good", good_program), ("commit", &self.built_program())])
+            {
+                let measured = self.measure(program, &runs.join(format!("{name}-{process}")))?;
                 match side {
                     None => *side = Some(measured),
-                    Some(known) => known.extend(measured),
+                    Some(earlier) => earlier.extend(measured),
                 }
             }
         }
@@ -250,9 +254,9 @@ impl Step<'_> {
             .args(self.run)
             .args(["--repeats", "1", "--quiet", "--out"])
             .arg(out)
-            .current_dir(self.tree);
+            .current_dir(self.work_tree);
         // Exit code 3 means that a cell failed, which the gate evaluates.
-        match logged(&mut command, self.stop, None)? {
+        match run_and_capture(&mut command, self.stop, None)? {
             (Some(0 | 3), _) => Ok(RunMeasurements::read(out)?),
             (_, output) => bail!("{}", output.trim_end()),
         }
@@ -260,7 +264,11 @@ impl Step<'_> {
 }
 
 /// Runs a program and returns its exit code and its output: standard output and, unless it is redirected, standard error.
-fn logged(command: &mut Command, stop: &Stop, errors: Option<Stdio>) -> Result<(Option<i32>, String)> {
+fn run_and_capture(
+    command: &mut Command,
+    stop: &Stop,
+    errors: Option<Stdio>,
+) -> Result<(Option<i32>, String)> {
     let mut log = tempfile::tempfile().context("cannot create a temporary file")?;
     let errors = match errors {
         Some(errors) => errors,
@@ -272,9 +280,9 @@ fn logged(command: &mut Command, stop: &Stop, errors: Option<Stdio>) -> Result<(
         .stderr(errors);
     let name = command.get_program().to_string_lossy().into_owned();
     let status = stop
-        .attend(command)
+        .run_command(command)
         .with_context(|| format!("cannot start `{name}`"))?;
-    if stop.asked().is_some() {
+    if stop.signal().is_some() {
         bail!("stopped");
     }
     log.rewind()?;
@@ -283,12 +291,12 @@ fn logged(command: &mut Command, stop: &Stop, errors: Option<Stdio>) -> Result<(
     Ok((status.code(), String::from_utf8_lossy(&output).into_owned()))
 }
 
-/// Temporary work tree of the user's repository, removed on drop.
-struct Tree {
+/// Temporary work tree of the current repository, removed on drop.
+struct WorkTree {
     path: PathBuf,
 }
 
-impl Tree {
+impl WorkTree {
     fn add(path: PathBuf, commit: &str) -> Result<Self> {
         let text = path.display().to_string();
         git(
@@ -303,7 +311,7 @@ impl Tree {
     }
 }
 
-impl Drop for Tree {
+impl Drop for WorkTree {
     fn drop(&mut self) {
         let text = self.path.display().to_string();
         // This also removes the references of the bisection. If it fails, the folder remains in the temporary directory, and `git worktree

@@ -63,7 +63,7 @@ pub(crate) fn check(arguments: &CheckKernelsArguments, printer: &Printer) -> Res
     let stop = Stop::on_signals()?;
     let mut bar = Bar::new(printer, arguments.json);
     let checks = check_kernels(&Burn, &plan, &settings, &stop, &mut bar)?;
-    bar.tell(ProgressEvent::Ended);
+    bar.on_event(ProgressEvent::Ended);
     if arguments.json {
         for check in &checks {
             printer.data(&serde_json::to_string(check).expect("a kernel check is serializable"));
@@ -74,8 +74,8 @@ pub(crate) fn check(arguments: &CheckKernelsArguments, printer: &Printer) -> Res
     let failed = |check: &KernelCheck| !matches!(check.verdict, CheckVerdict::Passed | CheckVerdict::Refused);
     Ok(match checks.iter().any(failed) {
         true => Exit::Unexpected,
-        false if checks.is_empty() => Exit::Lacking,
-        false => Exit::Done,
+        false if checks.is_empty() => Exit::MissingRequirement,
+        false => Exit::Success,
     })
 }
 

@@ -11,7 +11,7 @@ use crate::{commands::report::draw, paths, printer::Printer};
 
 /// Reads a data set and prints a summary.
 pub(crate) fn data_check(path: &Path, columns: &ColumnNames, json: bool, printer: &Printer) -> Result<()> {
-    paths::there("data check", path)?;
+    paths::check_exists("data check", path)?;
     prepare_threads();
     let checked = check(path, columns)?;
     if json {
@@ -51,24 +51,24 @@ fn table(checked: &Checked) -> Table {
 }
 
 fn row(part: &CheckedPart) -> Vec<String> {
-    /// With more classes than this, only the smallest and the largest are printed.
-    const SHOWN: usize = 10;
+    /// With more classes, only the smallest and the largest count are printed.
+    const MAX_LISTED_CLASSES: usize = 10;
     let counts = &part.classes;
-    let classes = if counts.len() <= SHOWN {
+    let classes = if counts.len() <= MAX_LISTED_CLASSES {
         counts.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
     } else {
-        let (least, most) = (
+        let (min, max) = (
             counts.iter().min().unwrap_or(&0),
             counts.iter().max().unwrap_or(&0),
         );
-        format!("{least} to {most}")
+        format!("{min} to {max}")
     };
-    let [least, median, most] = part.sizes;
+    let [min, median, max] = part.sizes;
     vec![
         part.name.to_owned(),
         part.examples.to_string(),
         classes,
-        format!("{least}, {median}, {most} {}", part.unit),
+        format!("{min}, {median}, {max} {}", part.unit),
         part.repeated.to_string(),
     ]
 }

@@ -12,17 +12,17 @@ const NVML_HINT: &str = "NVML is the library of the NVIDIA driver that reports m
                          container, enable the driver capability `utility`";
 
 pub(crate) fn devices(as_json: bool, printer: &Printer) -> Result<()> {
-    let (backends, devices, missing) = (backends(&Burn), state(), unavailable());
+    let (backends, devices, nvml_error) = (backends(&Burn), state(), unavailable());
     if as_json {
         let value = json!({
             "backends": backends.iter().map(backend_json).collect::<Vec<_>>(),
-            "nvml": { "unavailable": missing, "hint": missing.map(|_| NVML_HINT), "devices": devices.iter().map(device_json).collect::<Vec<_>>() },
+            "nvml": { "unavailable": nvml_error, "hint": nvml_error.map(|_| NVML_HINT), "devices": devices.iter().map(device_json).collect::<Vec<_>>() },
         });
         printer.data(&serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     let mut lines: Vec<String> = backends.iter().map(backend_text).collect();
-    lines.push(match missing {
+    lines.push(match nvml_error {
         Some(reason) => format!("NVML    not available: {reason}\n        hint: {NVML_HINT}"),
         None => format!("NVML    {} devices", devices.len()),
     });
@@ -84,7 +84,7 @@ fn device_json(device: &Device) -> Value {
 }
 
 fn device_text(device: &Device) -> String {
-    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
     let number = |value: Option<f64>, scale: f64, unit: &str| {
         value.map_or_else(
             || format!("- {unit}"),
@@ -96,11 +96,11 @@ fn device_text(device: &Device) -> String {
     let megahertz = |value: Option<f64>| {
         value.map_or_else(|| "- MHz".to_owned(), |value| format!("{:.0} MHz", value / 1e6))
     };
-    let onoff = |value: Option<bool>| value.map_or("unknown", |on| if on { "on" } else { "off" });
+    let on_off = |value: Option<bool>| value.map_or("unknown", |on| if on { "on" } else { "off" });
     let count = |value: Option<u64>| value.map_or_else(|| "unknown".into(), |count| count.to_string());
     let gpu = &device.gpu;
-    let chosen = device.clock_bits.map(clock_settings).unwrap_or_default();
-    let limits: Vec<&str> = device.throttle.iter().copied().chain(chosen).collect();
+    let clock_limits = device.clock_bits.map(clock_settings).unwrap_or_default();
+    let limits: Vec<&str> = device.throttle.iter().copied().chain(clock_limits).collect();
     let limits = match (limits.is_empty(), device.clock_bits) {
         (false, _) => limits.join(", "),
         (true, Some(_)) => "none".to_owned(),
@@ -110,16 +110,16 @@ fn device_text(device: &Device) -> String {
         format!(
             "        {}, {}, PCI {}",
             gpu.name,
-            known(&gpu.uuid),
-            known(&device.pci_bus_id)
+            text(&gpu.uuid),
+            text(&device.pci_bus_id)
         ),
         format!(
             "        memory {} of {}, driver {}, CUDA {}, compute capability {}",
             bytes(device.used_bytes),
             bytes(gpu.memory_bytes),
-            known(&gpu.driver),
-            known(&gpu.cuda),
-            known(&gpu.compute_capability)
+            text(&gpu.driver),
+            text(&gpu.cuda),
+            text(&gpu.compute_capability)
         ),
         format!(
             "        power {} of {} (default {}), {}, clock {} of {}, memory clock {}, clock limits: {limits}",
@@ -134,10 +134,10 @@ fn device_text(device: &Device) -> String {
         format!(
             "        processes {}, ECC {}, uncorrected errors {}, persistence {}, MIG {}",
             count(device.processes.map(|count| count as u64)),
-            onoff(device.gpu.ecc),
+            on_off(device.gpu.ecc),
             count(device.ecc_uncorrected),
-            onoff(device.gpu.persistence),
-            onoff(device.mig)
+            on_off(device.gpu.persistence),
+            on_off(device.mig)
         ),
     ]
     .join("\n")

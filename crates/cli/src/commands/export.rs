@@ -15,25 +15,25 @@ use crate::{
 
 pub(crate) fn export(arguments: &ExportArguments, printer: &Printer) -> Result<()> {
     match arguments.format {
-        Export::Tables(format) => tables(format, arguments, printer),
-        Export::Measured(format) => measured(format, arguments, printer),
+        Export::Tables(format) => export_tables(format, arguments, printer),
+        Export::Measurements(format) => export_measurements(format, arguments, printer),
     }
 }
 
 /// Exports the measurements of one run.
-fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
+fn export_measurements(format: Format, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
     let [folder] = arguments.runs.as_slice() else {
-        bail!("this format holds a single run\n  hint: export each run to its own file");
+        bail!("this format describes a single run\n  hint: export each run to a separate file");
     };
     if !arguments.metrics.is_empty() {
         bail!("this format contains all metrics\n  hint: leave out `--metric`");
     }
     let text = format
-        .of_run(&RunMeasurements::read(folder)?)?
+        .render_run(&RunMeasurements::read(folder)?)?
         .unwrap_or_default();
     match &arguments.out {
         None => printer.data(&text),
-        Some(out) if within(out, &arguments.runs) => bail!(
+        Some(out) if is_in_run_folder(out, &arguments.runs) => bail!(
             "cannot write `{}`: it is in the run folder, which contains recorded data\n  hint: choose another file",
             out.display()
         ),
@@ -46,7 +46,7 @@ fn measured(format: Format, arguments: &ExportArguments, printer: &Printer) -> R
 }
 
 /// Exports tables of several runs.
-fn tables(format: ExportFormat, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
+fn export_tables(format: ExportFormat, arguments: &ExportArguments, printer: &Printer) -> Result<()> {
     if arguments.out.is_none() && !format.is_text() {
         bail!(
             "cannot write `{format}` to standard output: it is a binary format\n  hint: pass a file, e.g. `--out results.{}`",
@@ -69,12 +69,12 @@ fn tables(format: ExportFormat, arguments: &ExportArguments, printer: &Printer) 
     Ok(())
 }
 
-/// Rejects an output path that would overwrite recorded data. In a run folder, only files that a report replaces as well may be replaced.
+/// Rejects an output path that would overwrite recorded data. In a run folder, only files with the extension of the format may be replaced.
 fn check_output(out: &Path, runs: &[PathBuf], format: ExportFormat) -> Result<()> {
-    let rendered = out
+    let is_replaceable = out
         .extension()
         .is_some_and(|extension| extension == format.extension());
-    if out.exists() && within(out, runs) && !rendered {
+    if out.exists() && is_in_run_folder(out, runs) && !is_replaceable {
         bail!(
             "cannot overwrite `{}`: it is part of the run\n  hint: choose another file",
             out.display()
@@ -84,7 +84,7 @@ fn check_output(out: &Path, runs: &[PathBuf], format: ExportFormat) -> Result<()
 }
 
 /// Returns true if the file is, or would be, in a run folder.
-fn within(out: &Path, runs: &[PathBuf]) -> bool {
+fn is_in_run_folder(out: &Path, runs: &[PathBuf]) -> bool {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty());
     let path = out
         .canonicalize()

@@ -9,67 +9,67 @@ use anyhow::{Result, bail};
 use mantissa_core::write_whole;
 use mantissa_gate::{
     BaselineInfo, Baselines, Comparison, Day, Fences, Gate, GateError, GateReport, History, Policy,
-    RunMeasurements, compare as compared, render::terminal_tables,
+    RunMeasurements, compare as compare_measurements, render::terminal_tables,
 };
 use mantissa_report::ReportError;
 use mantissa_run_folder::{ENVIRONMENT_FILE, PLAN_FILE, RECORDS_FILE, SETTINGS_FILE};
 
 use crate::{
-    args::{CompareArguments, GateArguments, Judging},
+    args::{CompareArguments, ComparisonOptions, GateArguments},
     commands::{report::draw, rerun::Rerun},
     exit::Exit,
     printer::Printer,
 };
 
-/// Prints the differences between two runs. Succeeds even if there are some.
+/// Prints the differences between two runs. Succeeds even if the runs differ.
 pub(crate) fn compare(arguments: &CompareArguments, printer: &Printer) -> Result<()> {
-    let judging = &arguments.judging;
+    let options = &arguments.comparison;
     let candidate = RunMeasurements::read(&arguments.candidate)?;
-    let baseline = baseline(std::slice::from_ref(&arguments.baseline), &candidate, judging)?;
-    let policy = policy(judging)?;
-    let history = history(judging, false)?;
-    let comparison = judged((&baseline, &candidate), &policy, &history, judging)?;
+    let baseline = baseline(std::slice::from_ref(&arguments.baseline), &candidate, options)?;
+    let policy = policy(options)?;
+    let history = history(options, false)?;
+    let comparison = compare_runs((&baseline, &candidate), &policy, &history, options)?;
     printer.data(&match arguments.json {
         true => serde_json::to_string_pretty(&comparison)?,
-        false => shown(&GateReport::new(comparison, &policy, today(), false)),
+        false => terminal_text(&GateReport::new(comparison, &policy, today(), false)),
     });
     Ok(())
 }
 
 /// Checks a run against a baseline.
 pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit> {
-    let judging = &arguments.judging;
-    let mut policy = policy(judging)?;
+    let options = &arguments.comparison;
+    let mut policy = policy(options)?;
     policy.looks = 1 + arguments.rerun_inconclusive;
     let mut candidate = RunMeasurements::read_all(&arguments.runs)?;
-    let mut baseline = baseline(&arguments.baseline, &candidate, judging)?;
-    let history = history(judging, arguments.append)?;
-    let look = |baseline: &RunMeasurements, candidate: &RunMeasurements| -> Result<GateReport> {
-        let comparison = judged((baseline, candidate), &policy, &history, judging)?;
+    let mut baseline = baseline(&arguments.baseline, &candidate, options)?;
+    let history = history(options, arguments.append)?;
+    let evaluate = |baseline: &RunMeasurements, candidate: &RunMeasurements| -> Result<GateReport> {
+        let comparison = compare_runs((baseline, candidate), &policy, &history, options)?;
         Ok(GateReport::new(comparison, &policy, today(), arguments.strict))
     };
     // Detect files that cannot be written before measuring or writing anything.
     if arguments.append {
         history.check(&candidate)?;
     }
-    for written in &arguments.write {
-        check_output(&written.path, arguments, history.path())?;
+    for output in &arguments.write {
+        check_output(&output.path, arguments, history.path())?;
     }
     let mut rerun = match arguments.rerun_inconclusive {
         0 => None,
         _ => Some(Rerun::new(arguments, (&baseline, &candidate), policy.repeats)?),
     };
-    let mut gated = look(&baseline, &candidate)?;
+    let mut report = evaluate(&baseline, &candidate)?;
     for _ in 0..arguments.rerun_inconclusive {
-        let cells: BTreeSet<_> = gated.undecided_cells().cloned().collect();
+        let cells: BTreeSet<_> = report.inconclusive_cells().cloned().collect();
         let Some(rerun) = rerun.as_mut().filter(|_| !cells.is_empty()) else {
             break;
         };
-        let (mut before, mut after) = (baseline.clone(), candidate.clone());
-        match rerun.measure(&cells, (&mut before, &mut after), printer) {
+        let (mut new_baseline, mut new_candidate) = (baseline.clone(), candidate.clone());
+        match rerun.measure(&cells, (&mut new_baseline, &mut new_candidate), printer) {
             Ok(None) => {
-                gated = look(&before, &after)?;
-                (baseline, candidate) = (before, after);
+                report = evaluate(&new_baseline, &new_candidate)?;
+                (baseline, candidate) = (new_baseline, new_candidate);
             }
             Ok(Some(signal)) => return Ok(Exit::Stopped(signal)),
             // Keep the earlier result and the data it is based on.
@@ -80,16 +80,16 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
         }
     }
     drop(rerun);
-    if !gated.decides() {
+    if !report.has_verdict() {
         bail!(GateError::FewRepeats {
             repeats: policy.repeats
         });
     }
     // A regression exits with 1 even if a file cannot be written.
     let mut is_written = true;
-    let texts = arguments.write.iter().map(|written| {
-        let text = written.format.of(&gated, &candidate)?;
-        Ok((&written.path, text))
+    let texts = arguments.write.iter().map(|output| {
+        let text = output.format.render(&report, &candidate)?;
+        Ok((&output.path, text))
     });
     for (path, text) in texts.collect::<Result<Vec<_>>>()? {
         match path.as_os_str() == "-" {
@@ -103,29 +103,29 @@ pub(crate) fn gate(arguments: &GateArguments, printer: &Printer) -> Result<Exit>
         }
     }
     if arguments.append {
-        let cells = History::append(history.path(), &candidate, gated.gate())?;
+        let cells = History::append(history.path(), &candidate, report.gate())?;
         printer.note(&format!("{cells} cells appended to {}", history.path().display()));
     }
     match arguments.json {
-        true => printer.data(&serde_json::to_string_pretty(&gated)?),
-        false => printer.data(&shown(&gated)),
+        true => printer.data(&serde_json::to_string_pretty(&report)?),
+        false => printer.data(&terminal_text(&report)),
     }
-    Ok(match gated.gate() {
-        Gate::Failed => Exit::Regressed,
-        _ if !is_written => Exit::Lacking,
-        Gate::Passed => Exit::Done,
-        Gate::Undecided => Exit::Undecided,
+    Ok(match report.gate() {
+        Gate::Failed => Exit::Regression,
+        _ if !is_written => Exit::MissingRequirement,
+        Gate::Passed => Exit::Success,
+        Gate::Inconclusive => Exit::Inconclusive,
     })
 }
 
-/// Formats the tables in the width of the terminal, the differences that `--allow-mismatch` accepts, and the verdict as the last line.
-fn shown(gated: &GateReport) -> String {
+/// Renders the tables in the width of the terminal, the differences that `--allow-mismatch` accepts, and the verdict as the last line.
+fn terminal_text(report: &GateReport) -> String {
     /// Width of text that is not printed to a terminal.
     const WIDTH: u16 = 110;
     let width = comfy_table::Table::new().width().unwrap_or(WIDTH);
-    let tables = terminal_tables(gated, width.into());
+    let tables = terminal_tables(report, width.into());
     let mut parts: Vec<String> = tables.iter().map(draw).collect();
-    let mismatches = gated.comparison.mismatches.iter();
+    let mismatches = report.comparison.mismatches.iter();
     let mismatches: Vec<String> = mismatches.map(ToString::to_string).collect();
     if !mismatches.is_empty() {
         parts.push(format!(
@@ -133,34 +133,40 @@ fn shown(gated: &GateReport) -> String {
             mismatches.join("; ")
         ));
     }
-    parts.push(gated.verdict());
+    parts.push(report.verdict());
     parts.join("\n\n")
 }
 
 /// Reads the baseline: folders of runs or of a baseline, or the name of a baseline for the candidate's machine.
-fn baseline(given: &[String], candidate: &RunMeasurements, judging: &Judging) -> Result<RunMeasurements> {
-    let folders: Vec<PathBuf> = given.iter().map(PathBuf::from).collect();
-    if let ([name], [path]) = (given, folders.as_slice())
+fn baseline(
+    names: &[String],
+    candidate: &RunMeasurements,
+    options: &ComparisonOptions,
+) -> Result<RunMeasurements> {
+    let folders: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+    if let ([name], [path]) = (names, folders.as_slice())
         && !path.join(RECORDS_FILE).is_file()
     {
-        let may_differ = judging.allow_mismatch.iter().copied().collect();
-        return Ok(Baselines::new(&judging.baselines).find(name, candidate, &may_differ)?);
+        let may_differ = options.allow_mismatch.iter().copied().collect();
+        return Ok(Baselines::new(&options.baselines).find(name, candidate, &may_differ)?);
     }
     Ok(RunMeasurements::read_all(&folders)?)
 }
 
-fn judged(
+fn compare_runs(
     (baseline, candidate): (&RunMeasurements, &RunMeasurements),
     policy: &Policy,
     history: &History,
-    judging: &Judging,
+    options: &ComparisonOptions,
 ) -> Result<Comparison> {
-    let allowed: BTreeSet<_> = judging.allow_mismatch.iter().copied().collect();
+    let allowed: BTreeSet<_> = options.allow_mismatch.iter().copied().collect();
     let fences: Fences = history.fences(candidate);
-    Ok(compared(baseline, candidate, policy, &allowed, &fences)?)
+    Ok(compare_measurements(
+        baseline, candidate, policy, &allowed, &fences,
+    )?)
 }
 
-/// Files that runs and baselines write.
+/// Names of the files in run folders and baselines.
 const RECORDED_FILES: [&str; 8] = [
     RECORDS_FILE,
     ENVIRONMENT_FILE,
@@ -174,19 +180,19 @@ const RECORDED_FILES: [&str; 8] = [
 
 /// Rejects an output path that would overwrite recorded data: a file of a run or baseline, the history or the policy.
 fn check_output(out: &Path, arguments: &GateArguments, history: &Path) -> Result<()> {
-    let same = |path: &Path| path.canonicalize().ok();
+    let resolved = |path: &Path| path.canonicalize().ok();
     let is_recorded = out
         .parent()
         .is_some_and(|folder| folder.join(RECORDS_FILE).is_file())
         && out
             .file_name()
             .is_some_and(|name| RECORDED_FILES.iter().any(|file| name == *file));
-    let default = arguments.judging.baselines.join(Policy::FILE);
-    let policy = arguments.judging.policy.as_deref().unwrap_or(&default);
-    let is_given = [history, policy]
+    let default = arguments.comparison.baselines.join(Policy::FILE);
+    let policy = arguments.comparison.policy.as_deref().unwrap_or(&default);
+    let is_history_or_policy = [history, policy]
         .into_iter()
-        .any(|given| same(given).is_some_and(|given| Some(given) == same(out)));
-    if is_recorded || is_given {
+        .any(|input| resolved(input).is_some_and(|input| Some(input) == resolved(out)));
+    if is_recorded || is_history_or_policy {
         bail!(
             "cannot overwrite `{}`: it is recorded data, the history or the policy\n  hint: choose another file",
             out.display()
@@ -196,10 +202,10 @@ fn check_output(out: &Path, arguments: &GateArguments, history: &Path) -> Result
 }
 
 /// Returns the policy of `--policy`, else the one in the folder of baselines, else the default.
-fn policy(judging: &Judging) -> Result<Policy> {
-    let default = judging.baselines.join(Policy::FILE);
+fn policy(options: &ComparisonOptions) -> Result<Policy> {
+    let default = options.baselines.join(Policy::FILE);
     policy_of(
-        judging
+        options
             .policy
             .as_deref()
             .or(Some(default.as_path()).filter(|path| path.is_file())),
@@ -211,11 +217,11 @@ pub(crate) fn policy_of(path: Option<&Path>) -> Result<Policy> {
     Ok(path.map(Policy::read).transpose()?.unwrap_or_default())
 }
 
-/// Returns the history of `--history`, else the one in the folder of baselines, if it exists. A history given by `--history` has to exist unless
-/// this run may create it.
-fn history(judging: &Judging, may_create: bool) -> Result<History> {
-    let default = judging.baselines.join(History::FILE);
-    match &judging.history {
+/// Returns the history of `--history`, else the one in the folder of baselines, if it exists. The history of `--history` has to exist
+/// unless this run may create it.
+fn history(options: &ComparisonOptions, may_create: bool) -> Result<History> {
+    let default = options.baselines.join(History::FILE);
+    match &options.history {
         Some(path) if !may_create && !path.exists() => {
             bail!(
                 "history `{}` does not exist\n  hint: `mantissa gate --append` creates it",

@@ -14,16 +14,16 @@ use crate::{
     printer::Printer,
 };
 
-/// Prints the changes in the history. Succeeds even if there are some.
+/// Prints the changes in the history. Succeeds even if there are regressions.
 pub(crate) fn history(arguments: &HistoryArguments, printer: &Printer) -> Result<()> {
     if let Some(file) = arguments.file.as_deref().filter(|file| !file.is_file()) {
         bail!("history `{}` does not exist", file.display());
     }
     let default = Path::new("baselines").join(History::FILE);
     let file = arguments.file.as_deref().unwrap_or(&default);
-    for written in [&arguments.page, &arguments.parquet].into_iter().flatten() {
-        let same = |path: &Path| path.canonicalize().ok();
-        if same(written).is_some_and(|written| Some(written) == same(file)) {
+    for output in [&arguments.page, &arguments.parquet].into_iter().flatten() {
+        let resolved = |path: &Path| path.canonicalize().ok();
+        if resolved(output).is_some_and(|output| Some(output) == resolved(file)) {
             bail!(
                 "cannot overwrite `{}`: it is the history\n  hint: choose another file",
                 file.display()
@@ -42,7 +42,7 @@ pub(crate) fn history(arguments: &HistoryArguments, printer: &Printer) -> Result
     let policy = policy_of(arguments.policy.as_deref().or(default_policy))?;
     let trends = history.trends(|metric| policy.floors.get(&metric).copied());
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-    let rendered = history.told(&name, &trends);
+    let rendered = history.to_trends(&name, &trends);
     // Detect files that cannot be written before printing anything.
     if let Some(page) = &arguments.page {
         write(page, rendered.html()?)?;

@@ -13,8 +13,8 @@ use crate::{
     args::{Init, Selection},
     commands::report::draw,
     printer::Printer,
-    progress::label,
-    suites::{self, Found},
+    progress::cell_label,
+    suites::{self, SuiteFile},
 };
 
 /// Part of an estimate: its column and its bytes.
@@ -31,7 +31,7 @@ const PARTS: [Part; 7] = [
 ];
 
 /// Prints a table for every suite and profile, or for one profile. Suites of kernels have no table.
-pub(crate) fn list(found: &[Found], profile: Option<Profile>, printer: &Printer) -> Result<()> {
+pub(crate) fn list(found: &[SuiteFile], profile: Option<Profile>, printer: &Printer) -> Result<()> {
     let backend = choose_backend(&Burn, None)?;
     let profiles = profile.as_ref().map_or(Profile::ALL, slice::from_ref);
     // The size of a cell does not depend on the values of its weights.
@@ -40,10 +40,10 @@ pub(crate) fn list(found: &[Found], profile: Option<Profile>, printer: &Printer)
         ..Selection::default()
     };
     let mut tables = vec![];
-    for one in found {
+    for suite in found {
         for &profile in profiles {
-            let plan = suites::expand(slice::from_ref(one), &selection, profile, backend)?;
-            tables.extend(of_plan(&plan).iter().map(draw));
+            let plan = suites::expand(slice::from_ref(suite), &selection, profile, backend)?;
+            tables.extend(tables_of_plan(&plan).iter().map(draw));
         }
     }
     printer.data(&tables.join("\n\n"));
@@ -51,8 +51,8 @@ pub(crate) fn list(found: &[Found], profile: Option<Profile>, printer: &Printer)
 }
 
 /// Returns a table for each suite with a model. Its rows are the cells that would run, without their seeds, the largest first.
-fn of_plan(plan: &Plan) -> Vec<Table> {
-    let of_suite = |suite: &SuiteInfo| {
+fn tables_of_plan(plan: &Plan) -> Vec<Table> {
+    let table_of_suite = |suite: &SuiteInfo| {
         let swept: Vec<Axis> = suite
             .axes
             .iter()
@@ -62,24 +62,24 @@ fn of_plan(plan: &Plan) -> Vec<Table> {
         let mut seen = HashSet::new();
         let cells = plan.runnable().filter(|cell| cell.suite == suite.name);
         let mut rows: Vec<(String, MemoryEstimate)> = cells
-            .filter_map(|cell| Some((label(cell, &swept), estimate(cell)?)))
+            .filter_map(|cell| Some((cell_label(cell, &swept), estimate(cell)?)))
             .filter(|(label, _)| seen.insert(label.clone()))
             .collect();
         rows.sort_by_key(|(_, estimate)| Reverse(estimate.total()));
         let title = format!("{}, profile {}: estimated memory", suite.name, plan.profile);
         (!rows.is_empty()).then(|| table(title, &rows))
     };
-    plan.suites.iter().filter_map(of_suite).collect()
+    plan.suites.iter().filter_map(table_of_suite).collect()
 }
 
-/// Formats the rows, without the parts that are zero in all of them.
+/// Renders the rows. Parts that are zero in all rows have no column.
 fn table(title: String, rows: &[(String, MemoryEstimate)]) -> Table {
     let is_used = |(_, bytes): &Part| rows.iter().any(|(_, estimate)| bytes(estimate) > 0);
     let parts: Vec<Part> = PARTS.into_iter().filter(is_used).collect();
     let columns = parts.iter().map(|(name, _)| ((*name).to_owned(), Align::Right));
     let row = |(label, estimate): &(String, MemoryEstimate)| {
-        let shown = parts.iter().map(|(_, bytes)| shown(bytes(estimate)));
-        std::iter::once(label.clone()).chain(shown).collect()
+        let values = parts.iter().map(|(_, bytes)| format_bytes(bytes(estimate)));
+        std::iter::once(label.clone()).chain(values).collect()
     };
     Table {
         title,
@@ -90,8 +90,8 @@ fn table(title: String, rows: &[(String, MemoryEstimate)]) -> Table {
     }
 }
 
-/// Formats bytes in MB, or in GB from 1 GB on, as in the report.
-fn shown(bytes: u64) -> String {
+/// Formats bytes in MB, or in GB from 1 GB on, as the report does.
+fn format_bytes(bytes: u64) -> String {
     let (value, unit) = match bytes as f64 {
         0.0 => return "–".to_owned(),
         bytes if bytes >= 1e9 => (bytes / 1e9, "GB"),
@@ -106,25 +106,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_have_a_unit_that_people_read() {
+    fn bytes_are_formatted_in_mb_or_gb() {
         let all = [0, 4_200, 12_345_678, 999_900_000, 1_000_000_000, 107_500_000_000];
         assert_eq!(
-            all.map(shown),
+            all.map(format_bytes),
             ["–", "0.00 MB", "12.35 MB", "999.9 MB", "1.00 GB", "107.5 GB"]
         );
     }
 
     #[test]
-    fn parts_that_no_cell_has_are_no_column() {
-        let tested = MemoryEstimate {
+    fn parts_that_are_zero_in_all_cells_have_no_column() {
+        let plain = MemoryEstimate {
             weights: 4_000_000,
             ..MemoryEstimate::default()
         };
         let mixed = MemoryEstimate {
             weight_copies: 2_000_000,
-            ..tested
+            ..plain
         };
-        let table = table("memory".into(), &[("a".into(), mixed), ("b".into(), tested)]);
+        let table = table("memory".into(), &[("a".into(), mixed), ("b".into(), plain)]);
         let header: Vec<&str> = table.header.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(header, ["cell", "weights", "copies", "total"]);
         assert_eq!(

@@ -28,8 +28,8 @@ use crate::{
     suites,
 };
 
-/// Runs the given command, in a program with an `own` model or without one.
-pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Printer) -> Result<Exit> {
+/// Runs a command. `own_model` is the model that the program defines, if any.
+pub(crate) fn dispatch(command: Command, own_model: Option<&OwnModel>, printer: &Printer) -> Result<Exit> {
     match command {
         Command::Run(arguments) => return run::run(arguments, printer),
         Command::List(arguments) => {
@@ -62,7 +62,7 @@ pub(crate) fn dispatch(command: Command, own: Option<&OwnModel>, printer: &Print
             printer.data(&serde_json::to_string_pretty(&schema)?);
         }
         Command::About => printer.data(&serde_json::to_string(&mantissa_runner::ProgramInfo::this())?),
-        Command::Worker => return Ok(Exit::Worker(mantissa_worker::worker(own))),
+        Command::Worker => return Ok(Exit::Worker(mantissa_worker::worker(own_model))),
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }

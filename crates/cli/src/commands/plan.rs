@@ -10,13 +10,13 @@ use crate::{
     args::{PlanArguments, Selection},
     paths::{self, DataRead},
     printer::Printer,
-    progress::label,
-    suites::{self, Found},
+    progress::cell_label,
+    suites::{self, SuiteFile},
 };
 
 pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
     let selection = &arguments.selection;
-    let found = suites::selected(selection)?;
+    let found = suites::select(selection)?;
     // A plan may be made for another machine.
     let backend = selection
         .named_backend()
@@ -27,10 +27,10 @@ pub(crate) fn plan(arguments: &PlanArguments, printer: &Printer) -> Result<()> {
 
 /// Prints every cell, with the reason if it is skipped, and the data that each workload reads.
 pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer) -> Result<()> {
-    let reading = paths::reading(inputs, plan);
+    let data = paths::data_read(inputs, plan);
     if json {
         let mut value = serde_json::to_value(plan)?;
-        value["data"] = reading.iter().map(DataRead::json).collect();
+        value["data"] = data.iter().map(DataRead::json).collect();
         printer.data(&serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
@@ -50,7 +50,7 @@ pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer)
         ));
         let labels: Vec<String> = cells
             .iter()
-            .map(|planned| label(&planned.cell, &suite.axes))
+            .map(|planned| cell_label(&planned.cell, &suite.axes))
             .collect();
         let width = labels.iter().map(String::len).max().unwrap_or(0);
         for (planned, label) in cells.iter().zip(labels) {
@@ -66,32 +66,37 @@ pub(crate) fn print(plan: &Plan, inputs: &Inputs, json: bool, printer: &Printer)
             );
         }
     }
-    if !reading.is_empty() {
+    if !data.is_empty() {
         lines.push("data".to_owned());
-        lines.extend(reading.iter().map(|line| format!("  {line}")));
+        lines.extend(data.iter().map(|line| format!("  {line}")));
     }
     printer.data(&lines.join("\n"));
     Ok(())
 }
 
 /// Prints every suite with its workloads and the number of cells in each profile.
-pub(crate) fn list(found: Vec<Found>, printer: &Printer) -> Result<()> {
+pub(crate) fn list(found: Vec<SuiteFile>, printer: &Printer) -> Result<()> {
     let backend = choose_backend(&Burn, None)?;
     let mut lines = vec![];
-    for one in &found {
+    for suite_file in &found {
         lines.push(format!(
             "{}  {}",
-            one.path.display(),
-            one.suite.info(Profile::Smoke).title
+            suite_file.path.display(),
+            suite_file.suite.info(Profile::Smoke).title
         ));
         for &profile in Profile::ALL {
-            let names: Vec<&str> = one
+            let names: Vec<&str> = suite_file
                 .suite
                 .workloads(profile)
                 .iter()
                 .map(|workload| workload.name.as_str())
                 .collect();
-            let plan = suites::expand(std::slice::from_ref(one), &Selection::default(), profile, backend)?;
+            let plan = suites::expand(
+                std::slice::from_ref(suite_file),
+                &Selection::default(),
+                profile,
+                backend,
+            )?;
             let (run, all) = (plan.runnable().count(), plan.cells.len());
             lines.push(format!(
                 "  {profile:<8}  {run} cells, {} skipped: {}",

@@ -1,7 +1,7 @@
 //! `mantissa probe`: compares the precision that the hardware executes with the requested one, setting by setting.
 //!
-//! A probe is a cell that runs a tiny matmul in a worker process. Only `executed` of its record is used. A device that fails, hangs or runs out
-//! of memory therefore becomes a row here, as in a run.
+//! Each setting is a cell that runs a tiny kernel in a worker process. Only `executed` of its record is used. A device that fails, hangs or
+//! runs out of memory is reported in the row of the setting, as in a run.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +22,10 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
         .map(|text| parse_override(text))
         .collect::<Result<Vec<_>, _>>()?;
     // The fused attention kernel has its own arithmetic, which is compared with the setting only on request.
-    let of_attention = overrides
+    let probes_attention = overrides
         .iter()
         .any(|sweep| sweep.axes.contains(&Axis::Attention));
-    let (file, text) = if of_attention {
+    let (file, text) = if probes_attention {
         ("probe_attention.toml", include_str!("probe_attention.toml"))
     } else {
         ("probe.toml", include_str!("probe.toml"))
@@ -82,19 +82,19 @@ pub(crate) fn probe(arguments: &ProbeArguments, printer: &Printer) -> Result<Exi
     if arguments.explain {
         printer.data(&explanation(&rows));
     }
-    let as_requested = |row: &&Row<'_>| match row.status {
+    let is_accepted = |row: &&Row<'_>| match row.status {
         Some(Status::Skipped) => true,
         _ => row.verdict() == Some(ExecutedVerdict::AsRequested),
     };
-    let verified = |row: &&Row<'_>| row.verdict() == Some(ExecutedVerdict::AsRequested);
-    Ok(if rows.iter().all(as_requested) && rows.iter().any(verified) {
-        Exit::Done
+    let is_verified = |row: &&Row<'_>| row.verdict() == Some(ExecutedVerdict::AsRequested);
+    Ok(if rows.iter().all(is_accepted) && rows.iter().any(is_verified) {
+        Exit::Success
     } else {
         Exit::Unexpected
     })
 }
 
-/// Instruction classes in machine code and the arithmetic they perform. A test compares them with the machine code of every kernel.
+/// Instruction classes in machine code and the arithmetic they perform. `tests/cli/sass.rs` checks the machine code of the kernels.
 const INSTRUCTIONS: [(&str, &str); 6] = [
     ("HMMA.TF32", "tensor cores, TF32 operands, f32 sums"),
     ("HMMA.BF16", "tensor cores, bf16 operands, f32 sums"),
@@ -135,7 +135,7 @@ fn table(title: String, rows: &[&Row<'_>]) -> Table {
         "executed",
         "details",
     ];
-    let line = |row: &&Row<'_>| {
+    let table_row = |row: &&Row<'_>| {
         let mut fields = vec![row.cell.workload.name.clone()];
         fields.extend([Axis::Precision, Axis::Matmul, Axis::Accumulator].map(|axis| row.axis(axis)));
         fields.push(row.requested());
@@ -149,7 +149,7 @@ fn table(title: String, rows: &[&Row<'_>]) -> Table {
     Table {
         title,
         header: header.map(|title| (title.to_owned(), Align::Left)).to_vec(),
-        rows: rows.iter().map(line).collect(),
+        rows: rows.iter().map(table_row).collect(),
     }
 }
 

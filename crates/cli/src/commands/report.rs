@@ -37,7 +37,7 @@ pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<(
         let rendered = match (&arguments.out, &arguments.runs[..]) {
             (None, _) => render(run, run)?,
             (Some(out), [_]) => render(run, out)?,
-            (Some(out), _) => render(run, &out.join(name_of(run)?))?,
+            (Some(out), _) => render(run, &out.join(folder_name(run)?))?,
         };
         printer.data(&rendered.tables);
         printer.data(&rendered.page.display().to_string());
@@ -46,24 +46,24 @@ pub(crate) fn report(arguments: &ReportArguments, printer: &Printer) -> Result<(
 }
 
 /// Report for a terminal, and the path of its page.
-pub(crate) struct Shown {
+pub(crate) struct RenderedReport {
     pub(crate) tables: String,
     pub(crate) page: PathBuf,
 }
 
 /// Returns the name of a run folder, also for paths such as `.` and for symbolic links.
-fn name_of(run: &Path) -> Result<PathBuf> {
-    let whole = run
+fn folder_name(run: &Path) -> Result<PathBuf> {
+    let absolute = run
         .canonicalize()
         .with_context(|| format!("cannot read `{}`", run.display()))?;
-    Ok(whole.file_name().unwrap_or_default().into())
+    Ok(absolute.file_name().unwrap_or_default().into())
 }
 
 /// Rejects a folder in which a report would replace that of another run.
 fn check_folder(out: &Path, runs: &[PathBuf]) -> Result<()> {
     let mut names = BTreeSet::new();
     for run in runs {
-        let name = name_of(run)?;
+        let name = folder_name(run)?;
         let target = if runs.len() == 1 {
             out.to_owned()
         } else {
@@ -87,7 +87,7 @@ fn check_folder(out: &Path, runs: &[PathBuf]) -> Result<()> {
 }
 
 /// Writes the report of a run to a folder.
-pub(crate) fn render(run: &Path, out: &Path) -> Result<Shown> {
+pub(crate) fn render(run: &Path, out: &Path) -> Result<RenderedReport> {
     let run = load(run)?;
     let page = mantissa_report::render(&run, out)?.html;
     let report = Report::new(&run)?;
@@ -97,7 +97,7 @@ pub(crate) fn render(run: &Path, out: &Path) -> Result<Shown> {
         None => terminal_tables(&report),
     };
     let tables = tables.iter().map(draw).collect::<Vec<_>>().join("\n\n");
-    Ok(Shown { tables, page })
+    Ok(RenderedReport { tables, page })
 }
 
 /// Draws a table for a terminal.

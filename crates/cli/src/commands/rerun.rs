@@ -7,31 +7,31 @@ use std::{
 
 use anyhow::{Result, bail};
 use mantissa_core::CellId;
-use mantissa_gate::{RunMeasurements, program_of, same_program};
-use mantissa_runner::{ProgramInfo, Signal, Stop, again, start};
+use mantissa_gate::{RunMeasurements, describe_program, same_program};
+use mantissa_runner::{ProgramInfo, Signal, Stop, prepare_rerun, start};
 use mantissa_worker::Burn;
 
 use crate::{args::GateArguments, printer::Printer, progress::Bar};
 
-/// Programs that measure again, and their measurements so far.
+/// Repeated measurement of a run, and of its baseline if `--against` is given.
 pub(crate) struct Rerun<'a> {
     runs: &'a [PathBuf],
     against: Option<&'a Path>,
-    /// Processes per cell on each side that are compared.
+    /// Number of processes per cell that the gate compares, on each side.
     processes: u32,
-    /// Cells whose recorded processes are no longer used.
-    forgotten: BTreeSet<CellId>,
+    /// Cells whose recorded processes were replaced by new ones.
+    replaced_cells: BTreeSet<CellId>,
     stop: Stop,
 }
 
 impl<'a> Rerun<'a> {
-    /// Checks that the programs are those that measured the runs before measuring anything.
+    /// Rejects programs other than those that measured the runs.
     pub fn new(
         arguments: &'a GateArguments,
         (baseline, candidate): (&RunMeasurements, &RunMeasurements),
         processes: u32,
     ) -> Result<Self> {
-        is_program_of(candidate, ProgramInfo::this(), "this program")?;
+        check_program(candidate, ProgramInfo::this(), "this program")?;
         let against = arguments.against.as_deref();
         if let Some(program) = against {
             let Some(about) = ProgramInfo::of(program) else {
@@ -40,13 +40,13 @@ impl<'a> Rerun<'a> {
                     program.display()
                 );
             };
-            is_program_of(baseline, about, "the program of `--against`")?;
+            check_program(baseline, about, "the program of `--against`")?;
         }
         Ok(Self {
             runs: &arguments.runs,
             against,
             processes,
-            forgotten: BTreeSet::new(),
+            replaced_cells: BTreeSet::new(),
             stop: Stop::on_signals()?,
         })
     }
@@ -63,46 +63,48 @@ impl<'a> Rerun<'a> {
         printer: &Printer,
     ) -> Result<Option<Signal>> {
         printer.note(&format!("measuring {} inconclusive cells again", cells.len()));
-        let mut left = cells.clone();
-        let more = if self.forgotten.is_empty() { 2 } else { 1 } * self.processes;
+        let mut remaining = cells.clone();
+        let rounds = if self.replaced_cells.is_empty() { 2 } else { 1 } * self.processes;
         self.processes *= 2;
         for run in self.runs {
-            let of_run = RunMeasurements::read(run)?.cells;
-            let (here, others): (BTreeSet<CellId>, BTreeSet<CellId>) =
-                left.into_iter().partition(|cell| of_run.contains_key(cell));
-            left = others;
-            if here.is_empty() {
+            let run_cells = RunMeasurements::read(run)?.cells;
+            let (cells_of_run, others): (BTreeSet<CellId>, BTreeSet<CellId>) = remaining
+                .into_iter()
+                .partition(|cell| run_cells.contains_key(cell));
+            remaining = others;
+            if cells_of_run.is_empty() {
                 continue;
             }
-            for _ in 0..more {
+            for _ in 0..rounds {
                 let mut fresh = None;
                 if let Some(program) = self.against {
-                    match self.process(run, &here, Some(program), printer)? {
+                    match self.measure_once(run, &cells_of_run, Some(program), printer)? {
                         Err(signal) => return Ok(Some(signal)),
                         Ok(measured) => fresh = Some(measured),
                     }
                 }
-                let measured = match self.process(run, &here, None, printer)? {
+                let measured = match self.measure_once(run, &cells_of_run, None, printer)? {
                     Err(signal) => return Ok(Some(signal)),
                     Ok(measured) => measured,
                 };
                 measured.check_joins(candidate)?;
-                let first: BTreeSet<CellId> = here.difference(&self.forgotten).cloned().collect();
+                let first: BTreeSet<CellId> =
+                    cells_of_run.difference(&self.replaced_cells).cloned().collect();
                 if let Some(fresh) = fresh {
                     fresh.check_joins(baseline)?;
-                    baseline.forget(&first);
+                    baseline.clear_processes(&first);
                     baseline.extend(fresh);
                 }
-                candidate.forget(&first);
+                candidate.clear_processes(&first);
                 candidate.extend(measured);
-                self.forgotten.extend(first);
+                self.replaced_cells.extend(first);
             }
         }
         Ok(None)
     }
 
-    /// Runs one process of each cell.
-    fn process(
+    /// Runs one process of each cell. The inner error is the signal that stopped the run.
+    fn measure_once(
         &self,
         run: &Path,
         cells: &BTreeSet<CellId>,
@@ -125,7 +127,7 @@ impl<'a> Rerun<'a> {
         let mut bar = Bar::new(printer, false);
         let finish = start(
             &Burn,
-            again(run, cells, program, out)?,
+            prepare_rerun(run, cells, program, out)?,
             self.stop.clone(),
             &mut bar,
         )?;
@@ -138,22 +140,22 @@ impl<'a> Rerun<'a> {
 
 impl Drop for Rerun<'_> {
     fn drop(&mut self) {
-        self.stop.give_up();
+        self.stop.restore_default_signals();
     }
 }
 
-/// Rejects a program other than the one that measured the run, because its results are not comparable.
-fn is_program_of(measured: &RunMeasurements, about: ProgramInfo, who: &str) -> Result<()> {
-    let of = &measured.fingerprint;
-    let program = about.on(of.clone());
-    if same_program(of, &program) && of.build == program.build {
+/// Rejects a program other than the one that measured the run, because the results of two programs are not comparable.
+fn check_program(measured: &RunMeasurements, about: ProgramInfo, name: &str) -> Result<()> {
+    let recorded = &measured.fingerprint;
+    let program = about.on(recorded.clone());
+    if same_program(recorded, &program) && recorded.build == program.build {
         return Ok(());
     }
     bail!(
-        "cannot measure `{}` again: it was measured by {}, but {who} is {}\n  hint: use the program that measured the run",
+        "cannot measure `{}` again: it was measured by {}, but {name} is {}\n  hint: use the program that measured the run",
         measured.name,
-        program_of(of),
-        program_of(&program)
+        describe_program(recorded),
+        describe_program(&program)
     );
 }
 

@@ -15,11 +15,11 @@ use crate::{
     paths,
     printer::Printer,
     progress::Bar,
-    suites::{self, Found},
+    suites::{self, SuiteFile},
 };
 
-/// Longest name of a run folder without its time, in bytes. File systems allow names of 255 bytes.
-const LONGEST_FOLDER_NAME: usize = 220;
+/// Maximum length of the name of a run folder without its time, in bytes. File systems allow names of 255 bytes.
+const MAX_FOLDER_NAME: usize = 220;
 
 pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
     prepare_threads();
@@ -40,35 +40,35 @@ pub(crate) fn run(arguments: RunArguments, printer: &Printer) -> Result<Exit> {
         )?
     } else {
         let Some(prepared) = prepare(&arguments, printer)? else {
-            return Ok(Exit::Done);
+            return Ok(Exit::Success);
         };
         stop = Stop::on_signals()?;
         if let Some(when) = arguments.precompile {
             let compiled = precompile(&Burn, &prepared.plan, &prepared.settings, &stop, &mut bar)?;
-            warn_of(&compiled, printer);
+            warn_about_failures(&compiled, printer);
             if when == Precompile::Only {
-                bar.tell(ProgressEvent::Ended);
-                return Ok(compiled_only(&compiled, printer));
+                bar.on_event(ProgressEvent::Ended);
+                return Ok(report_precompiled(&compiled, printer));
             }
         }
         start(&Burn, prepared, stop.clone(), &mut bar)?
     };
-    stop.give_up();
+    stop.restore_default_signals();
     let exit = conclude(&finish, arguments.json, printer)?;
     // With `--all`, some suites need hardware that this machine lacks. A suite selected by name is expected to run.
-    let named = arguments.resume.is_none() && !arguments.selection.all;
-    Ok(skipped_suites(&finish, named, printer).unwrap_or(exit))
+    let selected_by_name = arguments.resume.is_none() && !arguments.selection.all;
+    Ok(skipped_suites(&finish, selected_by_name, printer).unwrap_or(exit))
 }
 
-/// Warns about cells whose kernels are not compiled.
-fn warn_of(compiled: &Precompiled, printer: &Printer) {
+/// Warns about cells whose kernels could not be compiled.
+fn warn_about_failures(compiled: &Precompiled, printer: &Printer) {
     for (reason, cells) in &compiled.failed {
         printer.warn(&format!("cannot compile the kernels of {cells} tasks: {reason}"));
     }
 }
 
-/// Prints the number of cells and kernel checks whose kernels are all compiled, and returns the exit code.
-fn compiled_only(compiled: &Precompiled, printer: &Printer) -> Exit {
+/// Prints the number of compiled tasks (cells and kernel checks), and returns the exit code.
+fn report_precompiled(compiled: &Precompiled, printer: &Printer) -> Exit {
     let Precompiled {
         compiled: done,
         skipped,
@@ -80,18 +80,18 @@ fn compiled_only(compiled: &Precompiled, printer: &Printer) -> Exit {
     ));
     match (failed.is_empty(), *done) {
         (false, _) => Exit::Unexpected,
-        (true, 0) => Exit::Lacking,
-        (true, _) => Exit::Done,
+        (true, 0) => Exit::MissingRequirement,
+        (true, _) => Exit::Success,
     }
 }
 
 /// Warns about suites whose cells were all skipped and returns the exit code for them. Returns `None` if no suite was
-/// skipped, if the run was stopped or has violations, or if other suites ran and no suite was `named`.
-fn skipped_suites(finish: &Finish, named: bool, printer: &Printer) -> Option<Exit> {
+/// skipped, if the run was stopped or has violations, or if other suites ran and none was selected by name.
+fn skipped_suites(finish: &Finish, selected_by_name: bool, printer: &Printer) -> Option<Exit> {
     if finish.stopped.is_some() || !finish.violations.is_empty() || finish.skipped_suites.is_empty() {
         return None;
     }
-    if !(named || finish.ran_nothing) {
+    if !(selected_by_name || finish.ran_nothing) {
         return None;
     }
     for skipped in &finish.skipped_suites {
@@ -107,7 +107,7 @@ fn skipped_suites(finish: &Finish, named: bool, printer: &Printer) -> Option<Exi
     }
     Some(
         match finish.skipped_suites.iter().any(|skipped| skipped.machine_lacks) {
-            true => Exit::Lacking,
+            true => Exit::MissingRequirement,
             false => Exit::Usage,
         },
     )
@@ -116,7 +116,7 @@ fn skipped_suites(finish: &Finish, named: bool, printer: &Printer) -> Option<Exi
 /// Prepares a run. Returns `None` for a dry run, which prints the plan.
 pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Option<Start>> {
     let selection = &arguments.selection;
-    let found = suites::selected(selection)?;
+    let found = suites::select(selection)?;
     let inputs = inputs(arguments)?;
     let backend = choose_backend(&Burn, selection.named_backend())?;
     let profile = suites::profile(selection, backend);
@@ -126,7 +126,7 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
         plan::print(&plan, &inputs, arguments.json, printer)?;
         return Ok(None);
     }
-    let synthetic = paths::synthetic(&plan);
+    let synthetic = paths::synthetic_workloads(&plan);
     if !synthetic.is_empty() {
         printer.note(&format!(
             "using synthetic data: {}\n  hint: pass `--data PATH` to use your own data",
@@ -147,21 +147,21 @@ pub(crate) fn prepare(arguments: &RunArguments, printer: &Printer) -> Result<Opt
             .collect(),
         policy: policy(arguments),
     };
-    let texts = found.iter().map(|found| &found.suite);
+    let suites = found.iter().map(|found| &found.suite);
     Ok(Some(Start {
         plan,
         settings,
-        suites: texts
+        suites: suites
             .map(|suite| (suite.name().to_owned(), suite.text().to_owned()))
             .collect(),
         out: arguments.out.clone(),
-        name: name(&found, selection.all),
+        name: folder_name(&found, selection.all),
         command: this_command(),
         program: None,
     }))
 }
 
-/// Splits the command of the other framework into words. Empty if burn computes.
+/// Splits the command of `--peer` into words. Returns an empty list without the option.
 fn peer(arguments: &RunArguments) -> Result<Vec<String>> {
     let words = |command: &String| command.split_whitespace().map(str::to_owned).collect();
     let words: Option<Vec<String>> = arguments.peer.as_ref().map(words);
@@ -192,7 +192,7 @@ fn policy(arguments: &RunArguments) -> Policy {
 
 fn inputs(arguments: &RunArguments) -> Result<Inputs> {
     if let Some(path) = &arguments.vocabulary {
-        paths::there("--vocabulary", path)?;
+        paths::check_exists("--vocabulary", path)?;
     }
     Ok(Inputs {
         vocabulary: arguments.vocabulary.clone(),
@@ -201,14 +201,14 @@ fn inputs(arguments: &RunArguments) -> Result<Inputs> {
 }
 
 /// Returns the name of the run folder, without its time.
-fn name(found: &[Found], all: bool) -> String {
+fn folder_name(found: &[SuiteFile], all: bool) -> String {
     if all {
         return "all".to_owned();
     }
     let names: Vec<&str> = found.iter().map(|found| found.suite.name()).collect();
     let joined = names.join("+");
     match names.as_slice() {
-        [first, rest @ ..] if joined.len() > LONGEST_FOLDER_NAME => format!("{first}+{}", rest.len()),
+        [first, rest @ ..] if joined.len() > MAX_FOLDER_NAME => format!("{first}+{}", rest.len()),
         _ => joined,
     }
 }
@@ -221,7 +221,7 @@ pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result
             stopped.left,
             finish.path.display()
         ));
-        if stopped.at_once {
+        if stopped.is_immediate {
             return Ok(Exit::Stopped(stopped.signal));
         }
     }
@@ -243,7 +243,7 @@ pub(crate) fn conclude(finish: &Finish, json: bool, printer: &Printer) -> Result
     }
     Ok(match finish.stopped {
         Some(stopped) => Exit::Stopped(stopped.signal),
-        None if finish.violations.is_empty() => Exit::Done,
+        None if finish.violations.is_empty() => Exit::Success,
         None => Exit::Unexpected,
     })
 }

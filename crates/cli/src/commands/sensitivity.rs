@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result, bail};
-use mantissa_analysis::{fewest_bits, keeps};
+use mantissa_analysis::{keeps, min_bits};
 use mantissa_core::{
     Cell, EventKind, Format, FormatTrial, Layout, MatmulPrecision, Plan, Precision, Record, Task,
 };
@@ -24,9 +24,9 @@ use crate::{
 
 pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result<Exit> {
     let Some(mut prepared) = run::prepare(arguments, printer)? else {
-        return Ok(Exit::Done);
+        return Ok(Exit::Success);
     };
-    narrow(&mut prepared.plan)?;
+    reduce_to_one_cell(&mut prepared.plan)?;
     prepared.settings.repeats = 1;
     prepared.name.push_str("-sensitivity");
     let stop = Stop::on_signals()?;
@@ -36,7 +36,7 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
         stop.clone(),
         &mut Bar::new(printer, arguments.json),
     )?;
-    stop.give_up();
+    stop.restore_default_signals();
 
     let run = load(&finish.path)?;
     // Failed attempts are records as well, but without this event.
@@ -64,19 +64,19 @@ pub(crate) fn sensitivity(arguments: &RunArguments, printer: &Printer) -> Result
     if arguments.json {
         printer.data(&serde_json::to_string(&trials)?);
     } else {
-        printer.data(&draw(&of_model(&trials)));
-        printer.data(&draw(&of_layers(&trials)));
+        printer.data(&draw(&model_table(&trials)));
+        printer.data(&draw(&layer_table(&trials)));
         printer.data(&format!("{} is {}", record.cell.workload.name, verdict.detail));
         printer.data(&finish.path.display().to_string());
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// Timeout in seconds that never expires. Users stop a long test with Ctrl-C.
-const NO_LIMIT: f64 = 1e8;
+const NO_TIMEOUT: f64 = 1e8;
 
-/// Reduces a plan to one cell, which tests its model with fewer bits.
-fn narrow(plan: &mut Plan) -> Result<()> {
+/// Reduces a plan to its first f32 training cell, which then tests its model with fewer bits.
+fn reduce_to_one_cell(plan: &mut Plan) -> Result<()> {
     let is_suitable = |cell: &Cell| {
         let setting = &cell.setting;
         matches!(cell.workload.task, Task::Train(_))
@@ -103,14 +103,14 @@ fn narrow(plan: &mut Plan) -> Result<()> {
     plan.cells = vec![planned];
     let suite = plan.suites.iter_mut().find(|found| found.name == suite);
     let suite = suite.context("a plan has the suites of its cells")?;
-    // Expectations, claims and the timeout of the suite apply to its own cells. This cell adds a test for each layer and number of bits.
+    // Expectations, claims and the timeout of the suite do not apply, because this cell also tests each layer and number of bits.
     suite.expectations.clear();
     suite.claims.clear();
-    suite.timeout_seconds = NO_LIMIT;
+    suite.timeout_seconds = NO_TIMEOUT;
     Ok(())
 }
 
-fn of_model(trials: &[FormatTrial]) -> Table {
+fn model_table(trials: &[FormatTrial]) -> Table {
     let header = [
         ("format", Align::Left),
         ("in f32", Align::Left),
@@ -129,15 +129,15 @@ fn of_model(trials: &[FormatTrial]) -> Table {
             if keeps(trial) { "yes" } else { "no" }.to_owned(),
         ]
     };
-    let whole = trials.iter().filter(|trial| trial.layer.is_none());
+    let model_trials = trials.iter().filter(|trial| trial.layer.is_none());
     Table {
         title: "Test accuracy with matmuls in fewer bits; examples lost and won compared with f32".to_owned(),
         header: header.map(|(title, align)| (title.to_owned(), align)).to_vec(),
-        rows: whole.map(line).collect(),
+        rows: model_trials.map(line).collect(),
     }
 }
 
-fn of_layers(trials: &[FormatTrial]) -> Table {
+fn layer_table(trials: &[FormatTrial]) -> Table {
     let header = [
         ("layer", Align::Left),
         ("exponent bits", Align::Right),
@@ -147,25 +147,27 @@ fn of_layers(trials: &[FormatTrial]) -> Table {
     let mut seen = HashSet::new();
     layers.retain(|layer| seen.insert(*layer));
     let line = |layer: &&str| {
-        let alone = || {
+        let layer_trials = || {
             trials
                 .iter()
                 .filter(|trial| trial.layer.as_deref() == Some(*layer))
         };
-        let narrow = |trial: &&FormatTrial| trial.layout.exponent_bits() < Format::F32.exponent_bits();
-        // Vary the exponent only where the fraction has enough bits.
-        let enough = alone()
-            .filter(narrow)
+        let has_fewer_exponent_bits =
+            |trial: &&FormatTrial| trial.layout.exponent_bits() < Format::F32.exponent_bits();
+        // Of the formats with fewer exponent bits, only those with the most fraction bits isolate the effect of the exponent.
+        let max_fraction_bits = layer_trials()
+            .filter(has_fewer_exponent_bits)
             .map(|trial| trial.layout.fraction_bits())
             .max();
-        let (exponents, fractions): (Vec<&FormatTrial>, Vec<_>) = alone().partition(narrow);
+        let (exponents, fractions): (Vec<&FormatTrial>, Vec<_>) =
+            layer_trials().partition(has_fewer_exponent_bits);
         let exponents = exponents
             .into_iter()
-            .filter(|trial| Some(trial.layout.fraction_bits()) == enough);
+            .filter(|trial| Some(trial.layout.fraction_bits()) == max_fraction_bits);
         vec![
             (*layer).to_owned(),
-            fewest(exponents, Layout::exponent_bits),
-            fewest(fractions.into_iter(), Layout::fraction_bits),
+            fewest_bits_text(exponents, Layout::exponent_bits),
+            fewest_bits_text(fractions.into_iter(), Layout::fraction_bits),
         ]
     };
     Table {
@@ -175,8 +177,8 @@ fn of_layers(trials: &[FormatTrial]) -> Table {
     }
 }
 
-fn fewest<'t>(trials: impl Iterator<Item = &'t FormatTrial>, bits: fn(Layout) -> u32) -> String {
+fn fewest_bits_text<'t>(trials: impl Iterator<Item = &'t FormatTrial>, bits: fn(Layout) -> u32) -> String {
     let trials: Vec<FormatTrial> = trials.cloned().collect();
-    let most = trials.iter().map(|trial| bits(trial.layout)).max().unwrap_or(0);
-    fewest_bits(&trials, bits).map_or_else(|| format!("> {most}"), |bits| bits.to_string())
+    let max = trials.iter().map(|trial| bits(trial.layout)).max().unwrap_or(0);
+    min_bits(&trials, bits).map_or_else(|| format!("> {max}"), |bits| bits.to_string())
 }

@@ -125,7 +125,7 @@ impl Kernel {
     }
 
     /// Returns true if the shape depends on the axis `size`.
-    pub fn has_free_edge(&self) -> bool {
+    pub fn uses_size(&self) -> bool {
         match self {
             Self::Matmul(shape) => [shape.m, shape.n, shape.k].contains(&None),
             Self::Convolution(_) | Self::Attention(_) => true,

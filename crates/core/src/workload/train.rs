@@ -29,7 +29,7 @@ pub struct TrainTask {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observe_every: u32,
     /// True if the trained model is tested again with matmul-class operations in narrower and narrower formats.
-    #[serde(default, skip_serializing_if = "is_off")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub sensitivity: bool,
     /// Computation of an optimizer step from gradients.
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub struct Updates {
     #[serde(skip_serializing_if = "is_zero")]
     pub warmup_steps: u32,
     /// Effective batch size at which the learning rate is not scaled, if it scales with the effective batch size.
-    #[serde(skip_serializing_if = "is_usual_batch")]
+    #[serde(skip_serializing_if = "is_default_batch")]
     pub learning_rate_batch: u32,
     /// Maximum norm of all gradients together; larger gradients are scaled down to it. Absent: no clipping.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,14 +59,14 @@ pub struct Updates {
 }
 
 /// Default of [`Updates::learning_rate_batch`].
-const USUAL_BATCH: u32 = 32;
+const DEFAULT_BATCH: u32 = 32;
 
 impl Default for Updates {
     fn default() -> Self {
         Self {
             learning_rate_schedule: LearningRateSchedule::Constant,
             warmup_steps: 0,
-            learning_rate_batch: USUAL_BATCH,
+            learning_rate_batch: DEFAULT_BATCH,
             clip_norm: None,
             loss_scale: None,
         }
@@ -77,7 +77,7 @@ fn is_constant(schedule: &LearningRateSchedule) -> bool {
     *schedule == LearningRateSchedule::Constant
 }
 
-fn is_off(flag: &bool) -> bool {
+fn is_false(flag: &bool) -> bool {
     !flag
 }
 
@@ -85,8 +85,8 @@ fn is_zero(steps: &u32) -> bool {
     *steps == 0
 }
 
-fn is_usual_batch(batch: &u32) -> bool {
-    *batch == USUAL_BATCH
+fn is_default_batch(batch: &u32) -> bool {
+    *batch == DEFAULT_BATCH
 }
 
 named! {

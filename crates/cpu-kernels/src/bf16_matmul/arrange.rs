@@ -1,5 +1,6 @@
-//! Operands of a matmul in memory, and their rearrangement: values adjacent in depth are adjacent in memory, and the pairs of all lanes of a
-//! strip follow each other.
+//! Operands of a matmul in memory, and their rearrangement for the bf16 instruction. A lane is a row of the left operand or a column of the
+//! right operand; a strip is a group of lanes. Two values that are adjacent in depth form a pair. In a rearranged strip, the pairs of all
+//! lanes at one depth follow each other.
 
 use burn::backend::TensorMetadata;
 use burn_flex::FlexTensor;
@@ -8,7 +9,7 @@ use pulp::{Arch, NullaryFnOnce};
 
 use super::{
     Instruction,
-    instruction::{LANES, turned},
+    instruction::{LANES, transpose_square},
 };
 
 /// Operand in memory: lanes (rows of the left, columns of the right operand), and the depth that sums run over.
@@ -17,25 +18,25 @@ pub(crate) struct Matrix<'a> {
     pub values: &'a [bf16],
     pub lanes: usize,
     pub depth: usize,
-    /// Strides from a lane to the next, and along the depth; one of them is 1.
+    /// Strides from one lane to the next, and along the depth; one of them is 1.
     pub steps: [usize; 2],
 }
 
 impl<'a> Matrix<'a> {
-    /// Returns the rows of the matrix at offset `place` in a tensor's batch.
-    pub(super) fn of(tensor: &'a FlexTensor, place: usize) -> Self {
+    /// Returns the rows of the matrix that begins at `offset` in a batch.
+    pub(super) fn from_tensor(tensor: &'a FlexTensor, offset: usize) -> Self {
         let (shape, layout) = (tensor.shape(), tensor.layout());
         let rank = shape.num_dims();
         Self {
-            values: &tensor.storage()[layout.start_offset() + place..],
+            values: &tensor.storage()[layout.start_offset() + offset..],
             lanes: shape[rank - 2],
             depth: shape[rank - 1],
             steps: [rank - 2, rank - 1].map(|dim| layout.strides()[dim] as usize),
         }
     }
 
-    /// Returns the columns of the same matrix.
-    pub(super) fn turned(self) -> Self {
+    /// Returns the columns of the same matrix as lanes.
+    pub(super) fn transposed(self) -> Self {
         let [lane, along] = self.steps;
         Self {
             lanes: self.depth,
@@ -45,10 +46,10 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Rearranges up to `W` lanes, starting at `first`: for each pair along the depth, `to` contains the pairs of all lanes.
-    pub(super) fn arrange<const W: usize>(self, with: Instruction, first: usize, to: &mut [[u32; W]]) {
+    /// Rearranges up to `W` lanes, starting at `first`. An element of `to` contains the pairs of all lanes at one depth.
+    pub(super) fn arrange<const W: usize>(self, instruction: Instruction, first: usize, to: &mut [[u32; W]]) {
         Arch::new().dispatch(Arrange {
-            with,
+            instruction,
             from: self,
             first,
             to,
@@ -57,7 +58,7 @@ impl<'a> Matrix<'a> {
 }
 
 struct Arrange<'a, const W: usize> {
-    with: Instruction,
+    instruction: Instruction,
     from: Matrix<'a>,
     first: usize,
     to: &'a mut [[u32; W]],
@@ -82,7 +83,7 @@ impl<const W: usize> NullaryFnOnce for Arrange<'_, W> {
 
 impl<'a, const W: usize> Arrange<'a, W> {
     /// Returns the values of two positions that are adjacent in depth, for all lanes.
-    fn neighbours(&self, pair: usize, lanes: usize) -> [&'a [bf16]; 2] {
+    fn adjacent_rows(&self, pair: usize, lanes: usize) -> [&'a [bf16]; 2] {
         let Matrix {
             values, depth, steps, ..
         } = self.from;
@@ -96,7 +97,7 @@ impl<'a, const W: usize> Arrange<'a, W> {
     fn whole_rows(self) {
         let whole = self.from.depth / 2;
         for at in 0..whole {
-            let [low, high] = self.neighbours(at, W);
+            let [low, high] = self.adjacent_rows(at, W);
             let (low, high): (&[bf16; W], &[bf16; W]) = match (low.try_into(), high.try_into()) {
                 (Ok(low), Ok(high)) => (low, high),
                 _ => unreachable!("both slices have W lanes"),
@@ -106,7 +107,7 @@ impl<'a, const W: usize> Arrange<'a, W> {
             }
         }
         if whole < self.to.len() {
-            let [low, _] = self.neighbours(whole, W);
+            let [low, _] = self.adjacent_rows(whole, W);
             for (to, low) in self.to[whole].iter_mut().zip(low) {
                 *to = pair(*low, bf16::ZERO);
             }
@@ -116,7 +117,7 @@ impl<'a, const W: usize> Arrange<'a, W> {
     #[inline(always)]
     fn rows(self, lanes: usize) {
         for at in 0..self.to.len() {
-            let [low, high] = self.neighbours(at, lanes);
+            let [low, high] = self.adjacent_rows(at, lanes);
             let high = high.iter().chain(std::iter::repeat(&bf16::ZERO));
             for (to, (low, high)) in self.to[at].iter_mut().zip(low.iter().zip(high)) {
                 *to = pair(*low, *high);
@@ -124,33 +125,33 @@ impl<'a, const W: usize> Arrange<'a, W> {
         }
     }
 
-    /// Transposes a square of lanes and pairs at a time in registers. The remainder at the edges is processed pair by pair.
+    /// Transposes one square of lanes and pairs at a time in registers. Lanes and pairs outside whole squares are copied one by one.
     #[inline(always)]
     fn lane_by_lane(self, lanes: usize) {
         let Matrix {
             values, depth, steps, ..
         } = self.from;
-        let (first, with) = (self.first, self.with);
-        let of_lane = |lane: usize| &values[(first + lane) * steps[0]..][..depth];
+        let (first, instruction) = (self.first, self.instruction);
+        let values_of_lane = |lane: usize| &values[(first + lane) * steps[0]..][..depth];
         for (block, to) in self.to.chunks_mut(LANES).enumerate() {
             let from = block * 2 * LANES;
             let until = depth.min(from + 2 * LANES);
             let mut lane = 0;
-            let together = W.min(LANES);
-            while until - from == 2 * LANES && lane + together <= lanes {
+            let lanes_at_once = W.min(LANES);
+            while until - from == 2 * LANES && lane + lanes_at_once <= lanes {
                 let mut square = [[0; LANES]; LANES];
-                for (place, row) in square[..together].iter_mut().enumerate() {
+                for (row_index, row) in square[..lanes_at_once].iter_mut().enumerate() {
                     *row = bytemuck::pod_read_unaligned(bytemuck::cast_slice(
-                        &of_lane(lane + place)[from..until],
+                        &values_of_lane(lane + row_index)[from..until],
                     ));
                 }
-                for (to, turned) in to.iter_mut().zip(turned(with, &square)) {
-                    to[lane..lane + together].copy_from_slice(&turned[..together]);
+                for (to, transposed) in to.iter_mut().zip(transpose_square(instruction, &square)) {
+                    to[lane..lane + lanes_at_once].copy_from_slice(&transposed[..lanes_at_once]);
                 }
-                lane += together;
+                lane += lanes_at_once;
             }
             for lane in lane..lanes {
-                let (pairs, remainder) = of_lane(lane)[from..until].as_chunks::<2>();
+                let (pairs, remainder) = values_of_lane(lane)[from..until].as_chunks::<2>();
                 for (to, [low, high]) in to.iter_mut().zip(pairs) {
                     to[lane] = pair(*low, *high);
                 }
@@ -173,14 +174,14 @@ mod tests {
     use crate::bf16_matmul::instruction::Square;
 
     #[test]
-    fn a_square_is_turned() {
-        let Some(with) = super::super::tests::instruction() else {
+    fn squares_are_transposed() {
+        let Some(instruction) = super::super::tests::instruction() else {
             return;
         };
         let square: Square =
             std::array::from_fn(|row| std::array::from_fn(|column| (100 * row + column) as u32));
-        let turned = turned(with, &square);
-        for (row, values) in turned.iter().enumerate() {
+        let transposed = transpose_square(instruction, &square);
+        for (row, values) in transposed.iter().enumerate() {
             for (column, value) in values.iter().enumerate() {
                 assert_eq!(*value, (100 * column + row) as u32);
             }

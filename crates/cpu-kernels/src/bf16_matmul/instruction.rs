@@ -1,4 +1,4 @@
-//! `vdpbf16ps`, and functions built directly on it.
+//! The instruction `vdpbf16ps`, and the functions that call it.
 
 use std::sync::LazyLock;
 
@@ -15,17 +15,18 @@ pub(super) const ROWS: usize = 8;
 pub struct Instruction(());
 
 impl Instruction {
-    /// Returns the proof, unless the processor lacks the instruction or the user disabled it.
-    pub fn here() -> Option<Self> {
-        static IS_HERE: LazyLock<bool> = LazyLock::new(|| {
-            let disabled = std::env::var_os("MANTISSA_BF16_PRODUCTS").is_some_and(|how| how == "widened");
-            is_in_processor() && !disabled
+    /// Returns the proof, or `None` if the processor lacks the instruction or the user disabled it with
+    /// `MANTISSA_BF16_PRODUCTS=widened`.
+    pub fn detect() -> Option<Self> {
+        static IS_AVAILABLE: LazyLock<bool> = LazyLock::new(|| {
+            let disabled = std::env::var_os("MANTISSA_BF16_PRODUCTS").is_some_and(|value| value == "widened");
+            is_supported() && !disabled
         });
-        IS_HERE.then_some(Self(()))
+        IS_AVAILABLE.then_some(Self(()))
     }
 }
 
-fn is_in_processor() -> bool {
+fn is_supported() -> bool {
     #[cfg(target_arch = "x86_64")]
     return is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bf16");
     #[cfg(not(target_arch = "x86_64"))]
@@ -37,25 +38,25 @@ fn is_in_processor() -> bool {
 pub(crate) fn dots<const N: usize>(_: Instruction, rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the instruction.
-    return unsafe { here::dots(rows, values) };
+    return unsafe { intrinsics::dots(rows, values) };
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("only x86-64 has this instruction: {rows:?} {values:?}")
 }
 
 pub(super) type Square = [[u32; LANES]; LANES];
 
-/// Transposes a square.
+/// Transposes a square of 32-bit values.
 #[expect(unsafe_code, reason = "intrinsics of an optional instruction set")]
-pub(super) fn turned(_: Instruction, square: &Square) -> Square {
+pub(super) fn transpose_square(_: Instruction, square: &Square) -> Square {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the instructions.
-    return unsafe { here::turned(square) };
+    return unsafe { intrinsics::transpose_square(square) };
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("only x86-64 has this instruction: {square:?}")
 }
 
-/// Memory layout of the pairs of rows: a row consists of parts of equal length, `part_step` bytes apart, and the pairs of a part are `step`
-/// bytes apart.
+/// Memory layout of rows: a row consists of parts of equal length, `part_step` bytes apart, and the pairs of a part are `step` bytes
+/// apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pairs<'a> {
     pub bytes: &'a [u8],
@@ -65,27 +66,27 @@ pub(crate) struct Pairs<'a> {
     pub part_step: usize,
 }
 
-/// Sums of [`ROWS`] rows with `R` registers of columns.
+/// Dot products of [`ROWS`] rows with `R` registers of columns.
 pub(super) type Tile<const R: usize> = [[[f32; LANES]; R]; ROWS];
 
-/// Computes the sums of rows, given by the byte offset of each, and a strip of columns. There are at most 3 registers.
+/// Multiplies [`ROWS`] rows, each at a byte offset, with a strip of `R` registers of columns. `R` is at most 3.
 #[expect(unsafe_code, reason = "intrinsics of an optional instruction set")]
 pub(super) fn tile<const R: usize>(
     _: Instruction,
     rows: &Pairs<'_>,
-    places: [usize; ROWS],
+    offsets: [usize; ROWS],
     columns: &[[[u32; LANES]; R]],
 ) -> Tile<R> {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the processor has the instruction.
-    return unsafe { here::tile(rows, places, columns) };
+    return unsafe { intrinsics::tile(rows, offsets, columns) };
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("only x86-64 has this instruction: {rows:?} {places:?} {columns:?}")
+    unreachable!("only x86-64 has this instruction: {rows:?} {offsets:?} {columns:?}")
 }
 
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "converts between registers and arrays")]
-mod here {
+mod intrinsics {
     use std::{arch::x86_64::*, mem::transmute};
 
     use half::bf16;
@@ -95,20 +96,20 @@ mod here {
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(super) fn tile<const R: usize>(
         rows: &Pairs<'_>,
-        places: [usize; ROWS],
+        offsets: [usize; ROWS],
         columns: &[[[u32; LANES]; R]],
     ) -> Tile<R> {
         let mut sums = [[_mm512_setzero_ps(); R]; ROWS];
         for (part, columns) in columns.chunks_exact(rows.count).enumerate() {
             let length = (rows.count - 1) * rows.step + size_of::<u32>();
-            let lanes = places.map(|place| rows.bytes[place + part * rows.part_step..][..length].as_ptr());
+            let lanes = offsets.map(|offset| rows.bytes[offset + part * rows.part_step..][..length].as_ptr());
             for (at, columns) in columns.iter().enumerate() {
                 // SAFETY: all bit patterns are valid for both types, and their sizes are equal.
                 let register = |values: [u32; LANES]| unsafe { transmute::<[u32; LANES], __m512bh>(values) };
                 let first = register(columns[0]);
                 let second = register(columns[if R > 1 { 1 } else { 0 }]);
                 let third = register(columns[if R > 2 { 2 } else { 0 }]);
-                // Unrolled by hand, one row after the other: arrays with a variable index are not kept in registers, and neither are
+                // Unrolled by hand, one row after the other: the compiler keeps neither arrays with a variable index in registers nor
                 // values that several rows depend on.
                 macro_rules! add {
                     ($($lane:literal)*) => { $(
@@ -143,10 +144,10 @@ mod here {
         tile
     }
 
-    /// Interleaves adjacent rows value by value and pair by pair, which transposes squares of four. Then swaps these
+    /// Interleaves adjacent rows value by value and pair by pair, which transposes squares of 4 × 4. Then swaps these
     /// squares.
     #[target_feature(enable = "avx512f")]
-    pub(super) fn turned(square: &Square) -> Square {
+    pub(super) fn transpose_square(square: &Square) -> Square {
         // SAFETY: all bit patterns are valid for both types, and their sizes are equal.
         let rows: [__m512i; LANES] = unsafe { transmute(*square) };
         let mut values = rows;
@@ -179,34 +180,35 @@ mod here {
     }
 
     /// Accumulators per row: independent dependency chains hide the latency of the instruction.
-    const SUMS: usize = 4;
+    const SUMS_PER_ROW: usize = 4;
 
     /// bf16 values per register.
-    const VALUES: usize = 2 * LANES;
+    const VALUES_PER_REGISTER: usize = 2 * LANES;
 
     /// Prefetch distance in values: 4 KiB.
-    const AHEAD: usize = 2048;
+    const PREFETCH_DISTANCE: usize = 2048;
 
-    /// The summation order of a row does not depend on the number of rows. Prefetches `values`, because weights stored as bf16 are streamed from
-    /// memory; the rows stay in the caches.
+    /// Computes the dot product of each row with `values`, in an order that does not depend on the number of rows. Prefetches `values`,
+    /// because weights stored as bf16 are streamed from memory; the rows stay in the caches.
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(super) fn dots<const N: usize>(rows: [&[bf16]; N], values: &[bf16]) -> [f32; N] {
-        let add = |sum: &mut __m512, a: [bf16; VALUES], b: [bf16; VALUES]| {
+        let add = |sum: &mut __m512, a: [bf16; VALUES_PER_REGISTER], b: [bf16; VALUES_PER_REGISTER]| {
             // SAFETY: all bit patterns are valid for both types, and their sizes are equal.
-            let [a, b] = [a, b].map(|values| unsafe { transmute::<[bf16; VALUES], __m512bh>(values) });
+            let [a, b] =
+                [a, b].map(|values| unsafe { transmute::<[bf16; VALUES_PER_REGISTER], __m512bh>(values) });
             *sum = _mm512_dpbf16_ps(*sum, a, b);
         };
-        let mut sums = [[_mm512_setzero_ps(); SUMS]; N];
-        let (whole, rest) = values.as_chunks::<{ VALUES * SUMS }>();
+        let mut sums = [[_mm512_setzero_ps(); SUMS_PER_ROW]; N];
+        let (whole, rest) = values.as_chunks::<{ VALUES_PER_REGISTER * SUMS_PER_ROW }>();
         let rows = rows.map(|row| {
-            let (of_row, rest_of_row) = row.as_chunks::<{ VALUES * SUMS }>();
+            let (of_row, rest_of_row) = row.as_chunks::<{ VALUES_PER_REGISTER * SUMS_PER_ROW }>();
             (&of_row[..whole.len()], &rest_of_row[..rest.len()])
         });
         for (at, values) in whole.iter().enumerate() {
-            let (values, _) = values.as_chunks::<VALUES>();
+            let (values, _) = values.as_chunks::<VALUES_PER_REGISTER>();
             for register in values {
                 // A prefetch of an invalid address has no effect.
-                _mm_prefetch::<_MM_HINT_T0>(register.as_ptr().wrapping_add(AHEAD).cast());
+                _mm_prefetch::<_MM_HINT_T0>(register.as_ptr().wrapping_add(PREFETCH_DISTANCE).cast());
             }
             for (sums, (row, _)) in sums.iter_mut().zip(rows) {
                 let (row, _) = row[at].as_chunks();
@@ -217,7 +219,7 @@ mod here {
         }
         let (whole, last) = rest.as_chunks();
         let padded = |values: &[bf16]| {
-            let mut register = [bf16::ZERO; VALUES];
+            let mut register = [bf16::ZERO; VALUES_PER_REGISTER];
             register[..last.len()].copy_from_slice(values);
             register
         };
@@ -227,10 +229,10 @@ mod here {
                 add(sum, *a, *b);
             }
             if !last.is_empty() {
-                add(&mut sums[SUMS - 1], padded(last_of_row), padded(last));
+                add(&mut sums[SUMS_PER_ROW - 1], padded(last_of_row), padded(last));
             }
         }
-        let all = |[a, b, c, d]: [__m512; SUMS]| {
+        let all = |[a, b, c, d]: [__m512; SUMS_PER_ROW]| {
             _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)))
         };
         sums.map(all)

@@ -191,7 +191,7 @@ fn fingerprint() -> Fingerprint {
 }
 
 /// Returns a comparison of the run with a main branch, with findings of every kind.
-pub fn gated(run: &RunMeasurements) -> GateReport {
+pub fn small_report(run: &RunMeasurements) -> GateReport {
     let mut cells: Vec<ComparedCell> = run
         .cells
         .values()
@@ -207,7 +207,7 @@ pub fn gated(run: &RunMeasurements) -> GateReport {
         })
         .collect();
     cells.sort_by(|a, b| (&a.suite, &a.workload, &a.setting).cmp(&(&b.suite, &b.workload, &b.setting)));
-    let found = |kind, verdict, text: &str| Finding {
+    let finding = |kind, verdict, text: &str| Finding {
         kind,
         verdict,
         text: text.to_owned(),
@@ -222,19 +222,19 @@ pub fn gated(run: &RunMeasurements) -> GateReport {
         ),
         change(MetricName::TestAccuracy, (0.94, 0.92), ChangeVerdict::Regressed),
     ];
-    cells[0].findings = vec![found(FindingKind::Kernel, ChangeVerdict::Changed, HOSTILE)];
+    cells[0].findings = vec![finding(FindingKind::Kernel, ChangeVerdict::Changed, HOSTILE)];
     cells[1].changes = vec![change(
         MetricName::FlopsPerSecond,
         (1.5e14, 2.0e14),
         ChangeVerdict::Improved,
     )];
     cells[1].findings = vec![
-        found(
+        finding(
             FindingKind::Executed,
             ChangeVerdict::Regressed,
             "executed 8 significand bits, 8 exponent bits, accumulator f32; before: 11 significand bits, 8 exponent bits, accumulator f32",
         ),
-        found(
+        finding(
             FindingKind::Status,
             ChangeVerdict::Regressed,
             &format!("failed in 1 of 7 processes ({HOSTILE}); before: ok in all 5 processes"),
@@ -295,16 +295,16 @@ pub fn gated(run: &RunMeasurements) -> GateReport {
     ];
     let allowed = vec![allowed(1, 0, false), allowed(1, 1, true)];
     GateReport {
-        comparison: compared(cells),
+        comparison: comparison_of(cells),
         failures,
         allowed,
-        undecided: 2,
+        inconclusive: 2,
         strict: false,
     }
 }
 
 /// Returns a report on three thousand cells with hostile names, all of which regressed.
-pub fn many() -> GateReport {
+pub fn large_report() -> GateReport {
     let workload = workload(
         "matmul",
         json!({ "kernel": {
@@ -348,13 +348,13 @@ pub fn many() -> GateReport {
     GateReport {
         failures: (0..3000).map(failure).collect(),
         allowed: vec![],
-        undecided: 3000,
+        inconclusive: 3000,
         strict: true,
-        comparison: compared(cells),
+        comparison: comparison_of(cells),
     }
 }
 
-fn compared(cells: Vec<ComparedCell>) -> Comparison {
+fn comparison_of(cells: Vec<ComparedCell>) -> Comparison {
     let side = |name: &str, revision: &str, repeats| Side {
         name: name.to_owned(),
         started: "2026-11-22T05:49:56.123Z".to_owned(),

@@ -4,53 +4,56 @@ use std::iter;
 
 use super::{
     change_text::{ChangeText, name},
-    escape::short,
+    escape::shorten,
 };
-use crate::{ChangeVerdict, Failure, FindingKind, GateReport, gate_report::counted};
+use crate::{ChangeVerdict, Failure, FindingKind, GateReport, gate_report::pluralize};
 
-/// Maximum number of errors, and of warnings, that GitHub shows for a step.
+/// Number of errors that GitHub shows for a step, and also of warnings.
 const MAX_SHOWN: usize = 10;
 /// Maximum length of a title, in characters.
-const TITLE: usize = 200;
+const MAX_TITLE_CHARS: usize = 200;
 /// Maximum length of a message, in characters.
-const MESSAGE: usize = 1000;
+const MAX_MESSAGE_CHARS: usize = 1000;
 
-/// Renders a gate report as annotations. Each failing regression is an error. Each allowed regression and each changed precision or kernel is
-/// a warning. One more annotation counts the inconclusive comparisons; it is an error if the gate is strict, otherwise a warning. GitHub shows
-/// at most ten errors and ten warnings, so no more are rendered. The last line is a notice with the verdict and the number of omitted
+/// Renders a gate report as annotations. Each failing regression is an error. Each allowed regression and each changed precision or kernel
+/// is a warning. One more annotation counts the inconclusive comparisons; it is an error if the gate is strict, otherwise a warning. GitHub
+/// shows at most ten errors and ten warnings, so no more are rendered. The last line is a notice with the verdict and the number of omitted
 /// annotations.
-pub fn annotations(gated: &GateReport) -> String {
-    let errors: Vec<String> = gated
+pub fn annotations(report: &GateReport) -> String {
+    let errors: Vec<String> = report
         .failing()
-        .map(|failure| command("error", &title(gated, failure), &message(gated, failure)))
+        .map(|failure| command("error", &title(report, failure), &message(report, failure)))
         .chain(
-            undecided(gated)
-                .filter(|_| gated.strict)
+            inconclusive_message(report)
+                .filter(|_| report.strict)
                 .map(|text| command("error", "inconclusive", &text)),
         )
         .collect();
-    let allowed = gated.tolerated().map(|allowed| {
+    let allowed = report.tolerated().map(|allowed| {
         let text = format!(
             "{} (allowed until {}: {})",
-            message(gated, &allowed.failure),
+            message(report, &allowed.failure),
             allowed.until,
             allowed.reason
         );
-        command("warning", &title(gated, &allowed.failure), &text)
+        command("warning", &title(report, &allowed.failure), &text)
     });
     let warnings: Vec<String> = allowed
-        .chain(changed(gated))
+        .chain(changed_findings(report))
         .chain(
-            undecided(gated)
-                .filter(|_| !gated.strict)
+            inconclusive_message(report)
+                .filter(|_| !report.strict)
                 .map(|text| command("warning", "inconclusive", &text)),
         )
         .collect();
     let hidden = |all: &[String]| all.len().saturating_sub(MAX_SHOWN);
-    let mut verdict = gated.verdict();
+    let mut verdict = report.verdict();
     for (count, noun) in [(hidden(&errors), "error"), (hidden(&warnings), "warning")] {
         if count > 0 {
-            verdict = format!("{} not shown; {verdict}", counted(count, &format!("more {noun}")));
+            verdict = format!(
+                "{} not shown; {verdict}",
+                pluralize(count, &format!("more {noun}"))
+            );
         }
     }
     let shown = errors
@@ -61,17 +64,18 @@ pub fn annotations(gated: &GateReport) -> String {
     shown.cloned().chain(iter::once(notice)).collect()
 }
 
-fn undecided(gated: &GateReport) -> impl Iterator<Item = String> {
+/// Returns the message about inconclusive comparisons, if there are any.
+fn inconclusive_message(report: &GateReport) -> impl Iterator<Item = String> {
     let text = format!(
         "{} inconclusive; `mantissa compare` prints the reasons",
-        counted(gated.undecided, "change")
+        pluralize(report.inconclusive, "change")
     );
-    iter::once(text).filter(|_| gated.undecided > 0)
+    iter::once(text).filter(|_| report.inconclusive > 0)
 }
 
-/// Renders findings that are neither better nor worse.
-fn changed(gated: &GateReport) -> impl Iterator<Item = String> {
-    let cells = gated.comparison.cells.iter();
+/// Renders changes of the precision or the kernel that are neither better nor worse.
+fn changed_findings(report: &GateReport) -> impl Iterator<Item = String> {
+    let cells = report.comparison.cells.iter();
     cells.flat_map(|cell| {
         let found = cell
             .findings
@@ -81,17 +85,17 @@ fn changed(gated: &GateReport) -> impl Iterator<Item = String> {
     })
 }
 
-fn title(gated: &GateReport, failure: &Failure) -> String {
+fn title(report: &GateReport, failure: &Failure) -> String {
     let metric = failure
         .metric
         .map(|metric| format!("{metric}: "))
         .unwrap_or_default();
-    let cell = gated.cell(failure).map(name).unwrap_or_default();
+    let cell = report.cell(failure).map(name).unwrap_or_default();
     format!("{metric}{cell}")
 }
 
-fn message(gated: &GateReport, failure: &Failure) -> String {
-    gated
+fn message(report: &GateReport, failure: &Failure) -> String {
+    report
         .change(failure)
         .map_or_else(|| failure.text.clone(), ChangeText::sentence)
 }
@@ -100,19 +104,19 @@ fn message(gated: &GateReport, failure: &Failure) -> String {
 fn command(level: &str, title: &str, message: &str) -> String {
     format!(
         "::{level} title={}::{}\n",
-        property(&short(title, TITLE)),
-        data(&short(message, MESSAGE))
+        escape_property(&shorten(title, MAX_TITLE_CHARS)),
+        escape_data(&shorten(message, MAX_MESSAGE_CHARS))
     )
 }
 
-/// Escapes characters that end a message, in the encoding that the runner decodes.
-fn data(text: &str) -> String {
+/// Escapes the message of a workflow command as the runner of GitHub decodes it.
+fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// Escapes characters that end a message or a property.
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+/// Escapes a property of a workflow command.
+fn escape_property(text: &str) -> String {
+    escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 #[cfg(test)]
@@ -120,9 +124,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_a_command_is_escaped() {
-        assert_eq!(data("50%\r\n::error::x"), "50%25%0D%0A::error::x");
-        assert_eq!(property("a,b::c%3A"), "a%2Cb%3A%3Ac%253A");
+    fn command_delimiters_are_escaped() {
+        assert_eq!(escape_data("50%\r\n::error::x"), "50%25%0D%0A::error::x");
+        assert_eq!(escape_property("a,b::c%3A"), "a%2Cb%3A%3Ac%253A");
         assert_eq!(
             command("error", "a,b\n", "x\n::stop-commands::y"),
             "::error title=a%2Cb ::x ::stop-commands::y\n"

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_has_a_slug_of_at_most_64_small_letters_and_hyphens() {
+    fn slugs_have_at_most_64_lowercase_letters_and_hyphens() {
         for metric in MetricName::ALL {
             let slug = slug(*metric);
             assert!(

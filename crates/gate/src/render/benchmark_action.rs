@@ -18,16 +18,16 @@ struct Benchmark {
     extra: String,
 }
 
-/// Renders the metrics of one direction, in the units of records. Omits `magnitude_bias` from both, because its best value is 0.
+/// Renders the metrics for which `better` values are better, in the units of records. Always omits `magnitude_bias`, whose best value is 0.
 pub fn benchmark_action(measurements: &Measurements<'_>, better: Better) -> String {
     let benchmarks: Vec<Benchmark> = measurements
         .cells
         .iter()
         .flat_map(|cell| {
-            let has_direction = |metric: MetricName| metric != MetricName::MagnitudeBias;
+            let is_monotonic = |metric: MetricName| metric != MetricName::MagnitudeBias;
             cell.estimates
                 .iter()
-                .filter(move |(metric, _)| metric.better() == better && has_direction(**metric))
+                .filter(move |(metric, _)| metric.better() == better && is_monotonic(**metric))
                 .map(|(metric, estimate)| benchmark(cell, *metric, estimate))
         })
         .collect();

@@ -2,28 +2,34 @@
 
 use mantissa_report::{ABSENT, Scale};
 
-use super::escape::short;
+use super::escape::shorten;
 use crate::{Change, ComparedCell};
 
-/// Maximum lengths of suite, workload and setting in the name of a cell, in characters. Each has its own limit, so that a long part does not
-/// hide the other parts.
-const NAME: (usize, usize, usize) = (40, 40, 80);
-/// Changes beyond this factor are printed as a factor instead of percent.
-const FACTOR_FROM: f64 = 3.0;
+/// Maximum lengths of suite, workload and setting in the name of a cell, in characters. There is one limit for each, so that a long suite
+/// does not hide the setting.
+const MAX_SUITE_CHARS: usize = 40;
+const MAX_WORKLOAD_CHARS: usize = 40;
+const MAX_SETTING_CHARS: usize = 80;
+/// Ratios of at least this factor, or of less than its inverse, are printed as a factor instead of percent.
+const MIN_FACTOR: f64 = 3.0;
 /// p-values below this are printed as `< 0.0001`.
 const MIN_P: f64 = 1e-4;
 
 /// Returns the display name of a cell: `smoke · matmul · 32-true`.
 pub(crate) fn name(cell: &ComparedCell) -> String {
-    format!("{} · {}", short(&cell.suite, NAME.0), name_in_suite(cell))
+    format!(
+        "{} · {}",
+        shorten(&cell.suite, MAX_SUITE_CHARS),
+        name_in_suite(cell)
+    )
 }
 
 /// Returns the display name without the suite.
 pub(crate) fn name_in_suite(cell: &ComparedCell) -> String {
     format!(
         "{} · {}",
-        short(&cell.workload, NAME.1),
-        short(&cell.setting, NAME.2)
+        shorten(&cell.workload, MAX_WORKLOAD_CHARS),
+        shorten(&cell.setting, MAX_SETTING_CHARS)
     )
 }
 
@@ -33,9 +39,9 @@ pub(crate) struct ChangeText {
     pub before: String,
     /// The candidate's value with its unit.
     pub after: String,
-    /// The change and its interval.
+    /// The change with its interval, the common drift of all cells, and the run-to-run noise.
     pub change: String,
-    /// p-value, adjusted for all comparisons if that is available.
+    /// p-value: the one adjusted for all comparisons, if available.
     pub p: String,
 }
 
@@ -50,9 +56,9 @@ impl ChangeText {
         Self {
             before: text(change.baseline),
             after: text(change.candidate),
-            change: match context(change) {
-                Some(context) => format!("{}; {context}", changed(change, scale)),
-                None => changed(change, scale),
+            change: match drift_and_noise(change, scale) {
+                Some(context) => format!("{}; {context}", change_and_interval(change, scale)),
+                None => change_and_interval(change, scale),
             },
             p: match p {
                 Some(p) if p < MIN_P => format!("< {MIN_P}"),
@@ -79,47 +85,56 @@ impl ChangeText {
     }
 }
 
-/// Formats what else the verdict depends on: the common drift of all cells, and the run-to-run noise of the cell.
-fn context(change: &Change) -> Option<String> {
-    let share = |value: f64| format!("{:.1} %", 100.0 * value);
-    let drift = signed(&share((change.drift - 1.0).abs()), change.drift - 1.0);
+/// Formats the common drift of all cells and the run-to-run noise of the cell, if they affect the verdict.
+fn drift_and_noise(change: &Change, scale: Scale) -> Option<String> {
+    let percent = |value: f64| format!("{:.1} %", 100.0 * value);
+    let drift = signed(&percent((change.drift - 1.0).abs()), change.drift - 1.0);
     let drift = drift
         .starts_with(['+', '−'])
         .then(|| format!("drift of all cells {drift}"));
-    let fence = change.is_fenced().then(|| match change.difference {
-        true => format!("run-to-run noise {:.3}", change.threshold),
-        false => format!("run-to-run noise {}", share(change.threshold)),
+    let noise = change.is_fenced().then(|| match change.difference {
+        true => format!(
+            "run-to-run noise {}{}",
+            scale.number(change.threshold),
+            points(scale)
+        ),
+        false => format!("run-to-run noise {}", percent(change.threshold)),
     });
-    let both: Vec<String> = drift.into_iter().chain(fence).collect();
-    (!both.is_empty()).then(|| both.join("; "))
+    let texts: Vec<String> = drift.into_iter().chain(noise).collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-fn changed(change: &Change, scale: Scale) -> String {
-    let learned = change.difference;
-    let text = |value: f64| match learned {
+/// Returns the unit of a difference on this scale: percentage points, or nothing.
+fn points(scale: Scale) -> &'static str {
+    match scale.unit {
+        "%" => " points",
+        _ => "",
+    }
+}
+
+/// Formats a change and its interval: `+25.0 % [+20.0 %, +30.0 %]`.
+fn change_and_interval(change: &Change, scale: Scale) -> String {
+    let text = |value: f64| match change.difference {
         true => signed(&scale.number(value.abs()), value),
-        false if !(1.0 / FACTOR_FROM..FACTOR_FROM).contains(&value) => format!("{value:.3}×"),
+        false if !(1.0 / MIN_FACTOR..MIN_FACTOR).contains(&value) => format!("{value:.3}×"),
         false => signed(&format!("{:.1} %", (value - 1.0).abs() * 100.0), value - 1.0),
     };
     let Some(value) = change.change.filter(|value| value.is_finite()) else {
         return ABSENT.to_owned();
     };
-    let unit = match (learned, scale.unit) {
-        (true, "%") => " points",
-        _ => "",
-    };
-    let ends = change
+    let unit = if change.difference { points(scale) } else { "" };
+    let interval = change
         .interval
         .filter(|(low, high)| low.is_finite() && high.is_finite());
-    let interval = ends.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
+    let interval = interval.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
     format!("{}{unit}{}", text(value), interval.unwrap_or_default())
 }
 
-/// Formats a number with its sign. A number that is printed as zero has no sign.
+/// Adds the sign of `value` to its printed magnitude, unless the magnitude is printed as zero.
 fn signed(magnitude: &str, value: f64) -> String {
-    let shows = magnitude.contains(|c: char| ('1'..='9').contains(&c));
+    let is_zero = !magnitude.contains(|c: char| ('1'..='9').contains(&c));
     match value {
-        _ if !shows => magnitude.to_owned(),
+        _ if is_zero => magnitude.to_owned(),
         value if value < 0.0 => format!("−{magnitude}"),
         _ => format!("+{magnitude}"),
     }
@@ -169,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn much_more_is_a_factor_and_nothing_has_no_sign() {
+    fn large_ratios_are_factors_and_zero_has_no_sign() {
         assert_eq!(
             ChangeText::of(&change(MetricName::RelativeError, 1e-7, 1e-3, 1e4)).change,
             "10000.000×"
@@ -181,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_verdict_takes_into_account_is_told() {
+    fn drift_and_run_to_run_noise_are_printed() {
         let mut slower = change(MetricName::StepSeconds, 1.0, 1.25, 1.25);
         slower.drift = 0.98;
         slower.threshold = 0.2;
@@ -189,10 +204,16 @@ mod tests {
             ChangeText::sentence(&slower),
             "step_seconds: 1.00 s → 1.25 s, +25.0 %; drift of all cells −2.0 %; run-to-run noise 20.0 %"
         );
+        let mut worse = change(MetricName::TestAccuracy, 0.92, 0.90, -0.02);
+        worse.threshold = 0.035;
+        assert_eq!(
+            ChangeText::sentence(&worse),
+            "test_accuracy: 92.00 % → 90.00 %, −2.00 points; run-to-run noise 3.50 points"
+        );
     }
 
     #[test]
-    fn what_is_not_finite_is_absent() {
+    fn non_finite_values_are_omitted() {
         let mut odd = change(MetricName::StepSeconds, 1.0, f64::NAN, f64::NAN);
         odd.p = Some(f64::NAN);
         odd.interval = Some((f64::NAN, f64::INFINITY));

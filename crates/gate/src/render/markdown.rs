@@ -4,54 +4,58 @@ use mantissa_report::escape_markdown as escape;
 
 use super::{
     change_text::{self, ChangeText},
-    escape::short,
+    escape::shorten,
     page::{Page, html},
-    summary::{about, doubts, other_findings},
+    summary::{finding_kind, inconclusive_groups, other_findings},
 };
-use crate::{Change, ChangeVerdict, ComparedCell, Finding, GateReport, Mismatch, Side, gate_report::counted};
+use crate::{
+    Change, ChangeVerdict, ComparedCell, Finding, GateReport, Mismatch, Side, gate_report::pluralize,
+};
 
 /// Maximum length of a name in a row, in characters.
-const NAME: usize = 160;
+const MAX_NAME_CHARS: usize = 160;
 /// Maximum length of a sentence, in characters.
-const SENTENCE: usize = 400;
-/// Maximum number of commands.
-const COMMANDS: usize = 5;
+const MAX_SENTENCE_CHARS: usize = 400;
+/// Maximum number of commands; the others are counted.
+const MAX_COMMANDS: usize = 5;
 
-const NUMBERS: [&str; 6] = ["cell", "metric", "before", "after", "change", "p"];
-const NUMBERS_RIGHT: [&str; 3] = ["before", "after", "p"];
+const CHANGE_COLUMNS: [&str; 6] = ["cell", "metric", "before", "after", "change", "p"];
+const RIGHT_ALIGNED: [&str; 3] = ["before", "after", "p"];
 
 /// Renders the verdict in one line, then regressions, allowed regressions, other findings, inconclusive comparisons and improvements. Rows
 /// that do not fit into a comment are only counted.
-pub fn markdown(gated: &GateReport) -> String {
-    let mut page = Page::new(foot(gated));
-    let mark = if gated.fails() { "❌" } else { "✅" };
-    page.line(&format!(
+pub fn markdown(report: &GateReport) -> String {
+    let mut page = Page::new(footer(report));
+    let mark = if report.fails() { "❌" } else { "✅" };
+    page.paragraph_if_it_fits(&format!(
         "{mark} **{}**",
-        escape(&short(&gated.verdict(), SENTENCE))
+        escape(&shorten(&report.verdict(), MAX_SENTENCE_CHARS))
     ));
-    regressions(&mut page, gated);
-    tolerated(&mut page, gated);
-    findings(&mut page, gated);
-    undecided(&mut page, gated);
-    improvements(&mut page, gated);
+    regressions(&mut page, report);
+    tolerated(&mut page, report);
+    findings(&mut page, report);
+    inconclusive(&mut page, report);
+    improvements(&mut page, report);
     page.finish()
 }
 
-fn regressions(page: &mut Page, gated: &GateReport) {
-    let (mut measured_rows, mut found_rows) = (vec![], vec![]);
-    for failure in gated.failing() {
-        let Some(cell) = gated.cell(failure) else { continue };
-        match gated.change(failure) {
-            Some(change) => measured_rows.push(measured(name(cell), change)),
-            None => found_rows.push(row([name(cell), sentence(&failure.text)])),
+fn regressions(page: &mut Page, report: &GateReport) {
+    let (mut change_rows, mut finding_rows) = (vec![], vec![]);
+    for failure in report.failing() {
+        let Some(cell) = report.cell(failure) else {
+            continue;
+        };
+        match report.change(failure) {
+            Some(change) => change_rows.push(change_row(name(cell), change)),
+            None => finding_rows.push(row([name(cell), sentence(&failure.text)])),
         }
     }
-    page.table("Regressions", &NUMBERS, &NUMBERS_RIGHT, measured_rows);
-    page.table("Other regressions", &["cell", "finding"], &[], found_rows);
-    commands(page, gated);
+    page.table("Regressions", &CHANGE_COLUMNS, &RIGHT_ALIGNED, change_rows);
+    page.table("Other regressions", &["cell", "finding"], &[], finding_rows);
+    commands(page, report);
 }
 
-fn measured(cell: String, change: &Change) -> String {
+fn change_row(cell: String, change: &Change) -> String {
     let text = ChangeText::of(change);
     row([
         cell,
@@ -63,10 +67,10 @@ fn measured(cell: String, change: &Change) -> String {
     ])
 }
 
-/// Renders the commands that reproduce a regression.
-fn commands(page: &mut Page, gated: &GateReport) {
+/// Renders the commands that measure the regressed cells again.
+fn commands(page: &mut Page, report: &GateReport) {
     let mut commands: Vec<&str> = vec![];
-    for cell in gated.failing().filter_map(|failure| gated.cell(failure)) {
+    for cell in report.failing().filter_map(|failure| report.cell(failure)) {
         if !cell.command.is_empty() && !commands.contains(&&*cell.command) {
             commands.push(&cell.command);
         }
@@ -76,23 +80,23 @@ fn commands(page: &mut Page, gated: &GateReport) {
     }
     let shown: Vec<String> = commands
         .iter()
-        .take(COMMANDS)
-        .map(|command| html(&short(command, SENTENCE)))
+        .take(MAX_COMMANDS)
+        .map(|command| html(&shorten(command, MAX_SENTENCE_CHARS)))
         .collect();
-    let more = commands.len().saturating_sub(COMMANDS);
+    let more = commands.len().saturating_sub(MAX_COMMANDS);
     let omitted = match more {
         0 => String::new(),
         _ => format!("\n… and {more} more"),
     };
-    page.line(&format!(
+    page.paragraph_if_it_fits(&format!(
         "<details><summary>Commands to rerun</summary>\n\n<pre>{}{omitted}</pre>\n\n</details>",
         shown.join("\n")
     ));
 }
 
-fn tolerated(page: &mut Page, gated: &GateReport) {
-    let rows = gated.tolerated().filter_map(|allowed| {
-        let cell = gated.cell(&allowed.failure)?;
+fn tolerated(page: &mut Page, report: &GateReport) {
+    let rows = report.tolerated().filter_map(|allowed| {
+        let cell = report.cell(&allowed.failure)?;
         Some(row([
             name(cell),
             sentence(&allowed.failure.text),
@@ -108,9 +112,9 @@ fn tolerated(page: &mut Page, gated: &GateReport) {
     );
 }
 
-fn findings(page: &mut Page, gated: &GateReport) {
-    let rows = other_findings(gated).filter(|(_, finding)| finding.verdict != ChangeVerdict::Improved);
-    let rows = rows.map(|(cell, finding)| found_row(cell, finding));
+fn findings(page: &mut Page, report: &GateReport) {
+    let rows = other_findings(report).filter(|(_, finding)| finding.verdict != ChangeVerdict::Improved);
+    let rows = rows.map(|(cell, finding)| finding_row(cell, finding));
     page.table(
         "Other findings",
         &["cell", "kind", "verdict", "finding"],
@@ -119,21 +123,21 @@ fn findings(page: &mut Page, gated: &GateReport) {
     );
 }
 
-fn found_row(cell: &ComparedCell, finding: &Finding) -> String {
+fn finding_row(cell: &ComparedCell, finding: &Finding) -> String {
     row([
         name(cell),
-        about(finding.kind).to_owned(),
+        finding_kind(finding.kind).to_owned(),
         finding.verdict.name().to_owned(),
         sentence(&finding.text),
     ])
 }
 
 /// Renders the reasons of inconclusive comparisons with their counts, the most frequent first.
-fn undecided(page: &mut Page, gated: &GateReport) {
-    let rows = doubts(gated).into_iter().map(|group| {
+fn inconclusive(page: &mut Page, report: &GateReport) {
+    let rows = inconclusive_groups(report).into_iter().map(|group| {
         row([
-            counted(group.changes, "change"),
-            counted(group.cells, "cell"),
+            pluralize(group.changes, "change"),
+            pluralize(group.cells, "cell"),
             group.detectable_change(),
             sentence(group.reason),
         ])
@@ -142,32 +146,32 @@ fn undecided(page: &mut Page, gated: &GateReport) {
     page.table("Inconclusive", &head, &[], rows.collect());
 }
 
-fn improvements(page: &mut Page, gated: &GateReport) {
-    let cells = gated.comparison.cells.iter();
+fn improvements(page: &mut Page, report: &GateReport) {
+    let cells = report.comparison.cells.iter();
     let rows: Vec<String> = cells
         .flat_map(|cell| {
             let better = cell
                 .changes
                 .iter()
                 .filter(|change| change.verdict == ChangeVerdict::Improved);
-            better.map(|change| measured(name(cell), change))
+            better.map(|change| change_row(name(cell), change))
         })
         .collect();
-    let found = other_findings(gated).filter(|(_, finding)| finding.verdict == ChangeVerdict::Improved);
-    let found: Vec<String> = found.map(|(cell, finding)| found_row(cell, finding)).collect();
+    let found = other_findings(report).filter(|(_, finding)| finding.verdict == ChangeVerdict::Improved);
+    let found: Vec<String> = found.map(|(cell, finding)| finding_row(cell, finding)).collect();
     if rows.is_empty() && found.is_empty() {
         return;
     }
-    let count = counted(rows.len() + found.len(), "improvement");
-    page.end(&format!("<details><summary>{count}</summary>"));
-    page.table("", &NUMBERS, &NUMBERS_RIGHT, rows);
+    let count = pluralize(rows.len() + found.len(), "improvement");
+    page.paragraph(&format!("<details><summary>{count}</summary>"));
+    page.table("", &CHANGE_COLUMNS, &RIGHT_ALIGNED, rows);
     page.table("", &["cell", "kind", "verdict", "finding"], &[], found);
-    page.end("</details>");
+    page.paragraph("</details>");
 }
 
 /// Renders a table of the two runs.
-fn foot(gated: &GateReport) -> String {
-    let comparison = &gated.comparison;
+fn footer(report: &GateReport) -> String {
+    let comparison = &report.comparison;
     let mut out =
         "| | run | started | machine | profile | revision | processes |\n|---|---|---|---|---|---|---:|\n"
             .to_owned();
@@ -196,13 +200,13 @@ fn name(cell: &ComparedCell) -> String {
     code(&change_text::name(cell))
 }
 
-/// Formats a name as code, so that GitHub does not read it as a mention.
+/// Formats a name as code, so that GitHub does not render it as a mention of a user.
 fn code(name: &str) -> String {
-    format!("<code>{}</code>", escape(&short(name, NAME)))
+    format!("<code>{}</code>", escape(&shorten(name, MAX_NAME_CHARS)))
 }
 
 fn sentence(text: &str) -> String {
-    escape(&short(text, SENTENCE))
+    escape(&shorten(text, MAX_SENTENCE_CHARS))
 }
 
 fn row<const N: usize>(fields: [String; N]) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mantissa_analysis::{Estimate, Interval, Process, Sample, median_over_processes, wilson};
 use mantissa_core::{Axis, Cell, MetricName, Setting, Unit};
 
-use crate::{MeasuredCell, Reading, RunMeasurements, render::escape::plain};
+use crate::{MeasuredCell, Reading, RunMeasurements, render::escape::sanitize};
 
 /// Estimates of a run.
 #[derive(Debug, Clone)]
@@ -26,8 +26,8 @@ pub struct CellEstimates<'a> {
 }
 
 impl<'a> Measurements<'a> {
-    /// Computes the estimates of a run: the median over processes, with a confidence interval if there are at least five. Shares of examples
-    /// have Wilson's interval.
+    /// Computes the estimates of a run: the median over processes, with a confidence interval if there are at least five. Shares of
+    /// examples have Wilson's interval.
     pub fn of(run: &'a RunMeasurements) -> Self {
         let cells = run.cells.values().map(|measured| CellEstimates {
             measured,
@@ -56,9 +56,9 @@ impl CellEstimates<'_> {
     }
 
     /// Maximum length of a name before the identity of the cell, in bytes.
-    const LONGEST_NAME: usize = 900;
+    const MAX_NAME_BYTES: usize = 900;
 
-    /// Returns a name that is stable across runs, in at most 1,024 bytes: `smoke/matmul · bf16-true · size 512 [547d2bc4619f9cff]`. The
+    /// Returns a name that is stable across runs and has at most 1,024 bytes: `smoke/matmul · bf16-true · size 512 [547d2bc4619f9cff]`. The
     /// name lists the axes that differ from their defaults, and does not depend on the other cells of the run. The identity distinguishes
     /// cells that differ in sizes, such as those of another profile.
     pub fn series(&self) -> String {
@@ -75,9 +75,9 @@ impl CellEstimates<'_> {
                 name += &format!(" · {axis} {value}");
             }
         }
-        let mut name = plain(&name);
-        if name.len() > Self::LONGEST_NAME {
-            let end = (0..=Self::LONGEST_NAME)
+        let mut name = sanitize(&name);
+        if name.len() > Self::MAX_NAME_BYTES {
+            let end = (0..=Self::MAX_NAME_BYTES)
                 .rev()
                 .find(|end| name.is_char_boundary(*end));
             name.truncate(end.unwrap_or_default());
@@ -97,31 +97,32 @@ fn estimates(measured: &MeasuredCell) -> BTreeMap<MetricName, Estimate> {
     let seed = u64::from_str_radix(measured.cell.id.as_str(), 16).unwrap_or_default();
     let predicts_tokens = measured.cell.workload.predicts_tokens();
     let estimated = readings.into_iter().filter_map(|(metric, readings)| {
-        let estimate = match examples(metric, &readings) {
+        let estimate = match example_count(metric, &readings) {
             // The tokens of one passage are not independent.
-            Some(_) if predicts_tokens => without_interval(middle(metric, &readings, seed)?),
-            Some(n) => share(&readings, n)?,
-            None => middle(metric, &readings, seed)?,
+            Some(_) if predicts_tokens => without_interval(median_estimate(metric, &readings, seed)?),
+            Some(n) => share_estimate(&readings, n)?,
+            None => median_estimate(metric, &readings, seed)?,
         };
         Some((metric, estimate))
     });
     estimated.collect()
 }
 
-/// Returns the number of examples behind a share.
-fn examples(metric: MetricName, readings: &[Reading]) -> Option<u64> {
-    let of_examples = matches!(
+/// Returns the number of examples if the metric is a share of examples.
+fn example_count(metric: MetricName, readings: &[Reading]) -> Option<u64> {
+    let is_share = matches!(
         metric,
         MetricName::TestAccuracy | MetricName::ValidationAccuracy | MetricName::TrainAccuracy
     );
-    let fewest = readings.iter().map(|reading| reading.n).min()??;
-    (of_examples && fewest > 1).then_some(fewest)
+    let min_examples = readings.iter().map(|reading| reading.n).min()??;
+    (is_share && min_examples > 1).then_some(min_examples)
 }
 
-fn share(readings: &[Reading], n: u64) -> Option<Estimate> {
+/// Computes the median share over processes, with Wilson's interval for `n` examples.
+fn share_estimate(readings: &[Reading], n: u64) -> Option<Estimate> {
     let value = Sample::new(readings.iter().map(|reading| reading.value))?.median();
-    let right = (value * n as f64).round() as u64;
-    let estimate = wilson(right, n)?;
+    let correct = (value * n as f64).round() as u64;
+    let estimate = wilson(correct, n)?;
     Some(Estimate {
         value,
         method: match readings.len() {
@@ -132,23 +133,23 @@ fn share(readings: &[Reading], n: u64) -> Option<Estimate> {
     })
 }
 
-/// Computes the median over processes. Rates are averaged as times, as in the tables.
-fn middle(metric: MetricName, readings: &[Reading], seed: u64) -> Option<Estimate> {
+/// Computes the median over processes. Rates are converted to times first, as in the tables.
+fn median_estimate(metric: MetricName, readings: &[Reading], seed: u64) -> Option<Estimate> {
     let inverted = is_rate(metric) && readings.iter().all(|reading| reading.value > 0.0);
-    let turned = |value: f64| if inverted { 1.0 / value } else { value };
-    let process = |reading: &Reading| Some(Process::new(&Sample::new([turned(reading.value)])?));
+    let invert = |value: f64| if inverted { 1.0 / value } else { value };
+    let process = |reading: &Reading| Some(Process::new(&Sample::new([invert(reading.value)])?));
     let processes: Vec<Process> = readings.iter().map(process).collect::<Option<_>>()?;
     let estimate = median_over_processes(&processes, seed)?;
-    let ends = |interval: Interval| match inverted {
+    let invert_ends = |interval: Interval| match inverted {
         true => Interval {
-            low: turned(interval.high),
-            high: turned(interval.low),
+            low: invert(interval.high),
+            high: invert(interval.low),
         },
         false => interval,
     };
     Some(Estimate {
-        value: turned(estimate.value),
-        interval: estimate.interval.map(ends),
+        value: invert(estimate.value),
+        interval: estimate.interval.map(invert_ends),
         ..match estimate.interval {
             Some(_) => estimate,
             None => without_interval(estimate),
@@ -191,16 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_two_processes_is_what_the_mean_of_their_times_says() {
-        let estimate = middle(MetricName::FlopsPerSecond, &readings(&[1.0, 3.0]), 1).unwrap();
+    fn rates_are_averaged_as_times() {
+        let estimate = median_estimate(MetricName::FlopsPerSecond, &readings(&[1.0, 3.0]), 1).unwrap();
         assert!((estimate.value - 1.5).abs() < 1e-12 && estimate.interval.is_none());
-        let estimate = middle(MetricName::StepSeconds, &readings(&[1.0, 3.0]), 1).unwrap();
+        let estimate = median_estimate(MetricName::StepSeconds, &readings(&[1.0, 3.0]), 1).unwrap();
         assert_eq!(estimate.value, 2.0);
     }
 
     #[test]
     fn five_processes_have_an_interval_around_their_median() {
-        let estimate = middle(
+        let estimate = median_estimate(
             MetricName::FlopsPerSecond,
             &readings(&[1.0, 1.1, 1.2, 1.3, 1.4]),
             1,
@@ -211,19 +212,22 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_examples_has_wilsons_interval_and_a_zero_stays_a_zero() {
+    fn shares_have_wilson_intervals_and_zero_rates_stay_zero() {
         let accuracy = readings(&[0.9, 0.9]);
-        assert_eq!(examples(MetricName::TestAccuracy, &accuracy), Some(200));
+        assert_eq!(example_count(MetricName::TestAccuracy, &accuracy), Some(200));
         assert_eq!(
-            share(&accuracy, 200).unwrap().interval,
+            share_estimate(&accuracy, 200).unwrap().interval,
             wilson(180, 200).unwrap().interval
         );
         assert_eq!(
-            middle(MetricName::SamplesPerSecond, &readings(&[0.0]), 1)
+            median_estimate(MetricName::SamplesPerSecond, &readings(&[0.0]), 1)
                 .unwrap()
                 .value,
             0.0
         );
-        assert_eq!(middle(MetricName::StepSeconds, &readings(&[f64::NAN]), 1), None);
+        assert_eq!(
+            median_estimate(MetricName::StepSeconds, &readings(&[f64::NAN]), 1),
+            None
+        );
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! This is not an MLPerf submission or a part of one: the runs are not MLPerf benchmarks and do not follow the rules on timing. The keys
 //! `seed`, `global_batch_size`, `micro_batch_size`, `gradient_accumulation_steps`, `max_sequence_length`, `opt_name` and
-//! `lowest_numerical_precision_in_{linear,attn}` are MLPerf's and have the same meaning. Keys that begin with `mantissa_` are specific to Mantissa.
+//! `lowest_numerical_precision_in_{linear,attn}` are MLPerf's and have the same meaning. Keys that begin with `mantissa_` are specific to
+//! Mantissa.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +69,7 @@ struct Metadata<'a> {
 /// Fails if the start time of the run is invalid.
 pub fn mlperf(measurements: &Measurements<'_>) -> Result<String, GateError> {
     let run = measurements.run;
-    let started: Timestamp = run.started.parse().map_err(|_| GateError::Started {
+    let started: Timestamp = run.started.parse().map_err(|_| GateError::InvalidStartTime {
         path: run.folder.clone(),
         given: run.started.clone(),
     })?;
@@ -111,10 +112,10 @@ impl Log {
             ..Metadata::default()
         };
         self.event(namespace, "mantissa_cell", json!(cell.workload.name), metadata);
-        for (key, value) in set(cell) {
+        for (key, value) in setting_values(cell) {
             self.event(namespace, key, value, Metadata::default());
         }
-        for (key, value) in precision(measured.measured) {
+        for (key, value) in precision_values(measured.measured) {
             self.event(namespace, key, json!(value), Metadata::default());
         }
         for (metric, estimate) in &measured.estimates {
@@ -171,26 +172,26 @@ fn ascii(json: &str) -> String {
     out.replace(":::MLLOG", "\\u003a::MLLOG")
 }
 
-/// Returns the setting of a cell, in MLPerf's keys.
-fn set(cell: &Cell) -> Vec<(&'static str, Value)> {
+/// Returns the setting of a cell under the keys of MLPerf.
+fn setting_values(cell: &Cell) -> Vec<(&'static str, Value)> {
     let setting = &cell.setting;
-    let mut set = vec![("seed", json!(cell.seed))];
+    let mut values = vec![("seed", json!(cell.seed))];
     if cell.workload.kind() == TaskKind::Train {
         let [batch, accumulate, devices] =
             [setting.batch(), setting.accumulate(), setting.devices()].map(u64::from);
-        set.push(("global_batch_size", json!(batch * accumulate * devices)));
-        set.push(("micro_batch_size", json!(batch)));
-        set.push(("gradient_accumulation_steps", json!(accumulate)));
-        set.push(("opt_name", json!(setting.optimizer().name())));
+        values.push(("global_batch_size", json!(batch * accumulate * devices)));
+        values.push(("micro_batch_size", json!(batch)));
+        values.push(("gradient_accumulation_steps", json!(accumulate)));
+        values.push(("opt_name", json!(setting.optimizer().name())));
     }
     if setting.get(Axis::Sequence).is_some() {
-        set.push(("max_sequence_length", json!(setting.sequence())));
+        values.push(("max_sequence_length", json!(setting.sequence())));
     }
-    set
+    values
 }
 
-/// Returns the operand format of a cell's matmuls in MLPerf's terms, if all processes observed the same.
-fn lowest(measured: &MeasuredCell) -> Option<&'static str> {
+/// Returns the operand format of the matmuls of a cell, as MLPerf names it, if all processes observed the same format.
+fn operand_format(measured: &MeasuredCell) -> Option<&'static str> {
     let seen: BTreeSet<Option<(u32, u32)>> = measured
         .completed()
         .map(|process| {
@@ -210,13 +211,13 @@ fn lowest(measured: &MeasuredCell) -> Option<&'static str> {
     }
 }
 
-/// Returns the format of [`lowest`] under MLPerf's keys. If the observed precision of a model equals the requested one, it is valid for all
-/// matmuls of the model. Otherwise it describes only some layers (linear, convolution or attention), and the result is empty. A cell has one
+/// Returns the format of [`operand_format`] under the keys of MLPerf. For a model, the observed format applies to all matmuls if it equals
+/// the requested one. Otherwise it describes only some layers (linear, convolution or attention), and the result is empty. A cell has one
 /// device, so the key for communication is omitted.
-fn precision(measured: &MeasuredCell) -> Vec<(&'static str, &'static str)> {
+fn precision_values(measured: &MeasuredCell) -> Vec<(&'static str, &'static str)> {
     const LINEAR: &str = "lowest_numerical_precision_in_linear";
     const ATTENTION: &str = "lowest_numerical_precision_in_attn";
-    let Some(format) = lowest(measured) else {
+    let Some(format) = operand_format(measured) else {
         return vec![];
     };
     let attends = measured.cell.setting.get(Axis::Attention).is_some();
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_ascii_and_holds_the_mark_once() {
+    fn escaped_json_is_ascii_without_the_marker() {
         let json = json!(["é🦀\u{85}", ":::MLLOG {}", "\":::MLLOG"]).to_string();
         let escaped = ascii(&json);
         assert!(escaped.is_ascii() && !escaped.contains(":::MLLOG"), "{escaped}");

@@ -7,43 +7,43 @@ use mantissa_core::{Axis, Better, MetricName, Unit};
 
 use super::{
     CellEstimates, Measurements,
-    escape::{plain, short},
+    escape::{sanitize, shorten},
 };
 
 /// Maximum length of the value of a label, in characters.
-const LONGEST_LABEL: usize = 1000;
+const MAX_LABEL_CHARS: usize = 1000;
 
 /// Part of an estimate that is exported as a separate metric.
 struct Part {
     /// Suffix of the name, before the unit.
     suffix: &'static str,
     help: &'static str,
-    of: fn(&Estimate) -> Option<f64>,
+    value: fn(&Estimate) -> Option<f64>,
 }
 
 const PARTS: [Part; 3] = [
     Part {
         suffix: "",
         help: "",
-        of: |estimate| Some(estimate.value),
+        value: |estimate| Some(estimate.value),
     },
     Part {
         suffix: "_low",
         help: ", lower end of the 95 % interval",
-        of: |estimate| estimate.interval.map(|Interval { low, .. }| low),
+        value: |estimate| estimate.interval.map(|Interval { low, .. }| low),
     },
     Part {
         suffix: "_high",
         help: ", upper end of the 95 % interval",
-        of: |estimate| estimate.interval.map(|Interval { high, .. }| high),
+        value: |estimate| estimate.interval.map(|Interval { high, .. }| high),
     },
 ];
 
 /// Renders three gauges per metric: the value and both ends of its interval. Each cell is a point, labelled with the suite, workload,
-/// identity, seed and every axis of the setting. Values are in the units of records, without timestamps, because a scraper adds its own.
+/// identity, seed and every axis of the setting. Values are in the units of records, without timestamps, because scrapers add timestamps.
 pub fn openmetrics(measurements: &Measurements<'_>) -> String {
     let mut out = String::new();
-    info(&mut out, measurements);
+    run_info(&mut out, measurements);
     let all = measurements.cells.iter().flat_map(|cell| cell.estimates.keys());
     let metrics: BTreeSet<MetricName> = all.copied().collect();
     for metric in metrics {
@@ -56,11 +56,11 @@ pub fn openmetrics(measurements: &Measurements<'_>) -> String {
 }
 
 /// Renders the properties of the whole run.
-fn info(out: &mut String, measurements: &Measurements<'_>) {
+fn run_info(out: &mut String, measurements: &Measurements<'_>) {
     let run = measurements.run;
     let fingerprint = &run.fingerprint;
     let gpu = fingerprint.gpu.as_ref();
-    let known = [
+    let properties = [
         ("run", Some(run.name.clone())),
         ("started", Some(run.started.clone())),
         ("profile", Some(run.profile.to_string())),
@@ -71,15 +71,17 @@ fn info(out: &mut String, measurements: &Measurements<'_>) {
         ("revision", fingerprint.revision.clone()),
         ("build", Some(fingerprint.build.clone())),
     ];
-    let labels = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let labels = properties
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
     // Prometheus' own text parser, which the textfile collector uses, does not support the type `info`.
     out.push_str("# TYPE mantissa_run_info gauge\n# HELP mantissa_run_info The measured run.\n");
-    let _ = writeln!(out, "mantissa_run_info{{{}}} 1", joined(labels));
+    let _ = writeln!(out, "mantissa_run_info{{{}}} 1", join_labels(labels));
 }
 
 fn family(out: &mut String, measurements: &Measurements<'_>, metric: MetricName, part: &Part) {
     let points = measurements.cells.iter().filter_map(|cell| {
-        let value = (part.of)(cell.estimates.get(&metric)?)?;
+        let value = (part.value)(cell.estimates.get(&metric)?)?;
         Some((cell, value))
     });
     let mut points = points.peekable();
@@ -107,31 +109,32 @@ fn family(out: &mut String, measurements: &Measurements<'_>, metric: MetricName,
 
 fn labels(cell: &CellEstimates<'_>) -> String {
     let cell = cell.cell();
-    let named = [
+    let identity = [
         ("suite", cell.suite.clone()),
         ("workload", cell.workload.name.clone()),
         ("cell", cell.id.to_string()),
         ("seed", cell.seed.to_string()),
     ];
     let axes = cell.setting.iter().filter(|(axis, _)| *axis != Axis::Seed);
-    joined(
-        named
+    join_labels(
+        identity
             .into_iter()
             .chain(axes.map(|(axis, value)| (axis.name(), value.to_string()))),
     )
 }
 
-fn joined(labels: impl Iterator<Item = (&'static str, String)>) -> String {
-    let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escape(&short(&value, LONGEST_LABEL))));
+fn join_labels(labels: impl Iterator<Item = (&'static str, String)>) -> String {
+    let labels =
+        labels.map(|(name, value)| format!("{name}=\"{}\"", escape(&shorten(&value, MAX_LABEL_CHARS))));
     labels.collect::<Vec<_>>().join(",")
 }
 
 /// Escapes the value of a label.
 fn escape(text: &str) -> String {
-    plain(text).replace('\\', "\\\\").replace('"', "\\\"")
+    sanitize(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Returns the name of a metric, which ends in its unit.
+/// Returns the OpenMetrics name of a metric. The unit is the last part of the name.
 fn name(metric: MetricName, part: &str) -> String {
     let unit = unit(metric);
     let name = metric.name();
@@ -167,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_ends_in_its_unit_and_no_two_are_the_same() {
+    fn metric_names_are_unique_and_end_in_their_unit() {
         let mut seen = BTreeSet::from(["mantissa_run".to_owned(), "mantissa_run_info".to_owned()]);
         for (metric, part) in MetricName::ALL
             .iter()
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_of_a_label_ends_where_it_should() {
+    fn label_values_are_escaped() {
         assert_eq!(escape("a\"} 1\n\\"), r#"a\"} 1 \\"#);
     }
 }

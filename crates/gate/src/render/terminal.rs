@@ -4,32 +4,33 @@ use mantissa_report::{Align, Table};
 
 use super::{
     change_text::{ChangeText, name_in_suite as name},
-    escape::{cut, plain},
-    summary::{about, doubts, other_findings},
+    escape::{sanitize, truncate},
+    summary::{finding_kind, inconclusive_groups, other_findings},
 };
 use crate::{Change, ChangeVerdict, ComparedCell, GateReport};
 
-/// Minimum width of a column after cutting.
+/// Columns are not truncated below this width.
 const MIN_WIDTH: usize = 8;
 /// Maximum number of rows in tables that do not list regressions. The other rows are counted.
 const MAX_ROWS: usize = 20;
 
 /// Returns tables of regressions, allowed regressions, other findings, inconclusive comparisons with their reasons, and improvements. Omits
-/// empty tables. Drawn with one border character and two spaces per column, a table is at most `width` wide, unless its numbers need more.
-pub fn terminal_tables(gated: &GateReport, width: usize) -> Vec<Table> {
+/// empty tables. Printed with one border character and two spaces per column, a table is at most `width` wide, unless its right-aligned
+/// columns need more.
+pub fn terminal_tables(report: &GateReport, width: usize) -> Vec<Table> {
     let tables = [
-        regressions(gated),
-        found_worse(gated),
-        allowed(gated),
-        findings(gated),
-        undecided(gated),
-        improvements(gated),
+        regressions(report),
+        regressed_findings(report),
+        allowed(report),
+        findings(report),
+        inconclusive(report),
+        improvements(report),
     ];
     let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
-    tables.map(|table| fitted(table, width)).collect()
+    tables.map(|table| fit_to_width(table, width)).collect()
 }
 
-const NUMBERS: [(&str, Align); 6] = [
+const CHANGE_COLUMNS: [(&str, Align); 6] = [
     ("cell", Align::Left),
     ("metric", Align::Left),
     ("before", Align::Right),
@@ -38,32 +39,34 @@ const NUMBERS: [(&str, Align); 6] = [
     ("p", Align::Right),
 ];
 
-fn regressions(gated: &GateReport) -> Table {
-    let rows = gated
+fn regressions(report: &GateReport) -> Table {
+    let rows = report
         .failing()
-        .filter_map(|failure| Some(numbers(gated.cell(failure)?, gated.change(failure)?)));
-    table("regressions", &NUMBERS, rows.collect())
+        .filter_map(|failure| Some(change_row(report.cell(failure)?, report.change(failure)?)));
+    table("regressions", &CHANGE_COLUMNS, rows.collect())
 }
 
-fn found_worse(gated: &GateReport) -> Table {
-    let rows = gated.failing().filter(|failure| gated.change(failure).is_none());
-    let rows = rows.filter_map(|failure| Some(vec![name(gated.cell(failure)?), plain(&failure.text)]));
+fn regressed_findings(report: &GateReport) -> Table {
+    let rows = report
+        .failing()
+        .filter(|failure| report.change(failure).is_none());
+    let rows = rows.filter_map(|failure| Some(vec![name(report.cell(failure)?), sanitize(&failure.text)]));
     let head = ["cell", "finding"].map(|title| (title, Align::Left));
     table("other regressions", &head, rows.collect())
 }
 
-fn improvements(gated: &GateReport) -> Table {
-    let rows = gated.comparison.cells.iter().flat_map(|cell| {
+fn improvements(report: &GateReport) -> Table {
+    let rows = report.comparison.cells.iter().flat_map(|cell| {
         let better = cell
             .changes
             .iter()
             .filter(|change| change.verdict == ChangeVerdict::Improved);
-        better.map(|change| numbers(cell, change))
+        better.map(|change| change_row(cell, change))
     });
-    limited(table("improvements", &NUMBERS, rows.collect()))
+    limit_rows(table("improvements", &CHANGE_COLUMNS, rows.collect()))
 }
 
-fn numbers(cell: &ComparedCell, change: &Change) -> Vec<String> {
+fn change_row(cell: &ComparedCell, change: &Change) -> Vec<String> {
     let text = ChangeText::of(change);
     vec![
         name(cell),
@@ -75,40 +78,40 @@ fn numbers(cell: &ComparedCell, change: &Change) -> Vec<String> {
     ]
 }
 
-fn allowed(gated: &GateReport) -> Table {
-    let rows = gated.tolerated().filter_map(|allowed| {
-        let cell = name(gated.cell(&allowed.failure)?);
+fn allowed(report: &GateReport) -> Table {
+    let rows = report.tolerated().filter_map(|allowed| {
+        let cell = name(report.cell(&allowed.failure)?);
         Some(vec![
             cell,
-            plain(&allowed.failure.text),
+            sanitize(&allowed.failure.text),
             allowed.until.to_string(),
-            plain(&allowed.reason),
+            sanitize(&allowed.reason),
         ])
     });
     let head = ["cell", "finding", "until", "reason"].map(|title| (title, Align::Left));
     table("allowed regressions", &head, rows.collect())
 }
 
-fn findings(gated: &GateReport) -> Table {
-    let rows = other_findings(gated).map(|(cell, finding)| {
+fn findings(report: &GateReport) -> Table {
+    let rows = other_findings(report).map(|(cell, finding)| {
         vec![
             name(cell),
-            about(finding.kind).to_owned(),
+            finding_kind(finding.kind).to_owned(),
             finding.verdict.name().to_owned(),
-            plain(&finding.text),
+            sanitize(&finding.text),
         ]
     });
     let head = ["cell", "kind", "verdict", "finding"].map(|title| (title, Align::Left));
-    limited(table("other findings", &head, rows.collect()))
+    limit_rows(table("other findings", &head, rows.collect()))
 }
 
-fn undecided(gated: &GateReport) -> Table {
-    let rows = doubts(gated).into_iter().map(|group| {
+fn inconclusive(report: &GateReport) -> Table {
+    let rows = inconclusive_groups(report).into_iter().map(|group| {
         vec![
             group.changes.to_string(),
             group.cells.to_string(),
             group.detectable_change(),
-            plain(group.reason),
+            sanitize(group.reason),
         ]
     });
     // `detectable`: relative change at which each of them is detected with a power of 95 %.
@@ -118,7 +121,7 @@ fn undecided(gated: &GateReport) -> Table {
         ("detectable", Align::Right),
         ("reason", Align::Left),
     ];
-    limited(table("inconclusive", &head, rows.collect()))
+    limit_rows(table("inconclusive", &head, rows.collect()))
 }
 
 fn table(title: &str, head: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
@@ -133,7 +136,7 @@ fn table(title: &str, head: &[(&str, Align)], rows: Vec<Vec<String>>) -> Table {
 }
 
 /// Truncates the rows and adds their total number to the title.
-fn limited(mut table: Table) -> Table {
+fn limit_rows(mut table: Table) -> Table {
     let all = table.rows.len();
     if all > MAX_ROWS {
         table.rows.truncate(MAX_ROWS);
@@ -142,8 +145,8 @@ fn limited(mut table: Table) -> Table {
     table
 }
 
-/// Cuts the widest columns until the lines are no longer than `width`.
-fn fitted(mut table: Table, width: usize) -> Table {
+/// Truncates the widest left-aligned columns until the table is at most `width` wide.
+fn fit_to_width(mut table: Table, width: usize) -> Table {
     let length = |text: &str| text.chars().count();
     let columns = table.header.len();
     let mut widths: Vec<usize> = (0..columns)
@@ -156,7 +159,7 @@ fn fitted(mut table: Table, width: usize) -> Table {
         })
         .collect();
     let room = width.saturating_sub(3 * columns + 1);
-    // Columns narrower than an equal share of the space keep their width. The others share the remainder.
+    // Columns narrower than an equal share of the space keep their width. The wider columns share the remainder.
     let mut wide: Vec<usize> = (0..columns)
         .filter(|column| table.header[*column].1 == Align::Left)
         .collect();
@@ -174,7 +177,7 @@ fn fitted(mut table: Table, width: usize) -> Table {
     }
     for row in &mut table.rows {
         for (text, width) in row.iter_mut().zip(&widths) {
-            *text = cut(text, *width);
+            *text = truncate(text, *width);
         }
     }
     table

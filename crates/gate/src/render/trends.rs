@@ -7,8 +7,8 @@ use mantissa_report::{Direction, TrendChangePoint, TrendLine, TrendRun, Trends};
 use crate::{ChangePoint, ChangeVerdict, History, Point, Trend};
 
 impl History {
-    /// Converts trends for a page or a terminal; `name`: the name of the history shown there.
-    pub fn told(&self, name: &str, trends: &[Trend]) -> Trends {
+    /// Converts trends for a page or a terminal, which show `name` as the name of the history.
+    pub fn to_trends(&self, name: &str, trends: &[Trend]) -> Trends {
         let runs: BTreeSet<(&str, &str)> = self
             .entries()
             .iter()
@@ -35,7 +35,7 @@ fn line(trend: &Trend) -> TrendLine {
         fence: trend.fence,
         floor: trend.floor,
         difference: trend.difference,
-        turns: trend.changes.iter().map(turn).collect(),
+        turns: trend.changes.iter().map(change_point).collect(),
         stayed: trend.stayed,
     }
 }
@@ -49,13 +49,13 @@ fn run(point: &Point) -> TrendRun {
     }
 }
 
-fn turn(turn: &ChangePoint) -> TrendChangePoint {
+fn change_point(change: &ChangePoint) -> TrendChangePoint {
     TrendChangePoint {
-        first: turn.first,
-        before: turn.before,
-        after: turn.after,
-        p: turn.p,
-        towards: match turn.outcome {
+        first: change.first,
+        before: change.before,
+        after: change.after,
+        p: change.p,
+        towards: match change.outcome {
             ChangeVerdict::Regressed => Direction::Worse,
             ChangeVerdict::Improved => Direction::Better,
             ChangeVerdict::Inconclusive | ChangeVerdict::Changed | ChangeVerdict::Unchanged => {

@@ -8,8 +8,8 @@ use mantissa_core::{
     Status, Task, Workload,
 };
 
-/// Run to be written to a folder.
-pub struct Invented {
+/// Run of which the tests write a folder.
+pub struct InventedRun {
     pub cells: Vec<Cell>,
     pub records: Vec<Record>,
     pub profile: Profile,
@@ -88,8 +88,8 @@ pub fn record(cell: &Cell, repeat: u32, metrics: &[(MetricName, f64)]) -> Record
     }
 }
 
-impl Invented {
-    /// Creates a run with this many processes per cell. `metrics` depends on the index of the cell and the process.
+impl InventedRun {
+    /// Creates a run with this many processes per cell. `metrics` returns the values for the index of a cell and of a process.
     pub fn new(
         cells: &[Cell],
         processes: u32,
@@ -100,7 +100,7 @@ impl Invented {
             cells
                 .iter()
                 .enumerate()
-                .map(move |(place, cell)| record(cell, process, &metrics(place, process)))
+                .map(move |(cell_index, cell)| record(cell, process, &metrics(cell_index, process)))
         });
         Self {
             records: records.collect(),
@@ -131,16 +131,16 @@ impl Invented {
                 .map(|cell| PlannedCell { cell, skip: None })
                 .collect(),
         };
-        let json = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
-        json("environment.json", serde_json::to_string(&environment).unwrap());
-        json("plan.json", serde_json::to_string(&plan).unwrap());
+        let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
+        write("environment.json", serde_json::to_string(&environment).unwrap());
+        write("plan.json", serde_json::to_string(&plan).unwrap());
         let mut lines = String::new();
         for record in &mut self.records {
             record.fingerprint = self.fingerprint.clone();
             lines.push_str(&serde_json::to_string(record).unwrap());
             lines.push('\n');
         }
-        json("records.jsonl", lines);
+        write("records.jsonl", lines);
     }
 }
 

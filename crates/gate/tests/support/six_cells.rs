@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use mantissa_core::{Axis, Cell, MetricName};
 use mantissa_gate::{Comparison, Day, Fences, GateReport, Policy, RunMeasurements, compare};
 
-use crate::support::{Invented, cell, noise};
+use crate::support::{InventedRun, cell, noise};
 
 pub const TODAY: Day = Day {
     year: 2026,
@@ -22,13 +22,14 @@ pub fn cells() -> Vec<Cell> {
 }
 
 /// Creates a run of six cells in five processes. `factor` depends on the index of the cell and the metric; `seed` selects the noise.
-pub fn run(seed: u64, factor: impl Fn(usize, MetricName) -> f64) -> Invented {
-    Invented::new(&cells(), 5, |place, process| {
+pub fn run(seed: u64, factor: impl Fn(usize, MetricName) -> f64) -> InventedRun {
+    InventedRun::new(&cells(), 5, |cell_index, process| {
         let number = |metric: MetricName, value: f64, noisy: bool| {
-            let key = seed * 10_000 + place as u64 * 100 + u64::from(process) * 7 + metric as u64 * 1_000_003;
+            let key =
+                seed * 10_000 + cell_index as u64 * 100 + u64::from(process) * 7 + metric as u64 * 1_000_003;
             (
                 metric,
-                value * factor(place, metric) * if noisy { noise(key) } else { 1.0 },
+                value * factor(cell_index, metric) * if noisy { noise(key) } else { 1.0 },
             )
         };
         vec![
@@ -40,18 +41,18 @@ pub fn run(seed: u64, factor: impl Fn(usize, MetricName) -> f64) -> Invented {
     })
 }
 
-pub fn same(_: usize, _: MetricName) -> f64 {
+pub fn unchanged(_: usize, _: MetricName) -> f64 {
     1.0
 }
 
-pub fn measured(run: Invented) -> RunMeasurements {
+pub fn read_back(run: InventedRun) -> RunMeasurements {
     let folder = tempfile::tempdir().unwrap();
     run.write(folder.path());
     RunMeasurements::read(folder.path()).unwrap()
 }
 
-pub fn compared(before: Invented, after: Invented) -> Comparison {
-    let (before, after) = (measured(before), measured(after));
+pub fn compare_runs(before: InventedRun, after: InventedRun) -> Comparison {
+    let (before, after) = (read_back(before), read_back(after));
     compare(
         &before,
         &after,
@@ -62,11 +63,11 @@ pub fn compared(before: Invented, after: Invented) -> Comparison {
     .unwrap()
 }
 
-pub fn gated(before: Invented, after: Invented) -> GateReport {
-    GateReport::new(compared(before, after), &Policy::default(), TODAY, false)
+pub fn gate_runs(before: InventedRun, after: InventedRun) -> GateReport {
+    GateReport::new(compare_runs(before, after), &Policy::default(), TODAY, false)
 }
 
-pub fn written(folder: &Path, run: Invented) -> RunMeasurements {
+pub fn write_and_read(folder: &Path, run: InventedRun) -> RunMeasurements {
     run.write(folder);
     RunMeasurements::read(folder).unwrap()
 }

@@ -36,15 +36,15 @@ pub(super) fn file_in(folder: &Path, inputs: &blake3::Hash) -> PathBuf {
     folder.join(format!("{}.tokens", &inputs.to_hex()[..32]))
 }
 
-/// Starts a hash of inputs. It includes the version of this program.
+/// Returns a hasher for the inputs of an entry. The hash includes the version of this crate.
 pub(super) fn hasher() -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new();
     hasher.update(MAGIC).update(env!("CARGO_PKG_VERSION").as_bytes());
     hasher
 }
 
-/// Returns the entry in `file`, or creates and stores it. An entry that cannot be stored gets a note, and the next worker creates it again.
-pub(super) fn entry(
+/// Returns the entry in `file`, or creates and stores it. An entry that cannot be stored gets a note, and every worker creates it again.
+pub(super) fn load_or_create(
     file: &Path,
     make: impl FnOnce() -> Result<Entry, DataError>,
 ) -> Result<Entry, DataError> {
@@ -53,13 +53,13 @@ pub(super) fn entry(
     }
     let mut entry = make()?;
     if let Err(error) = store(file, &entry) {
-        entry.notes.push(not_stored(&error));
+        entry.notes.push(not_cached_note(&error));
     }
     Ok(entry)
 }
 
 /// Returns the note about tokens that cannot be cached.
-pub(super) fn not_stored(error: &DataError) -> String {
+pub(super) fn not_cached_note(error: &DataError) -> String {
     format!("the tokens cannot be cached, so every cell tokenizes its data again: {error}")
 }
 
@@ -78,11 +78,12 @@ pub(super) fn store(file: &Path, entry: &Entry) -> Result<(), DataError> {
     fs::create_dir_all(folder).map_err(DataError::write(folder))?;
     let payload = encode(entry);
     let bytes = [MAGIC, blake3::hash(&payload).as_bytes().as_slice(), &payload].concat();
-    let own = format!("{}-{}.tmp", process::id(), WRITES.fetch_add(1, Ordering::Relaxed));
-    let temporary = file.with_extension(own);
+    let extension = format!("{}-{}.tmp", process::id(), WRITES.fetch_add(1, Ordering::Relaxed));
+    let temporary = file.with_extension(extension);
     let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, file));
     written.map_err(|source| {
-        let _ = fs::remove_file(&temporary); // the first error is the one to report
+        // Ignore this error, because the first one is reported.
+        let _ = fs::remove_file(&temporary);
         DataError::write(file)(source)
     })
 }
@@ -90,7 +91,7 @@ pub(super) fn store(file: &Path, entry: &Entry) -> Result<(), DataError> {
 fn encode(entry: &Entry) -> Vec<u8> {
     let mut text =
         serde_json::to_vec(&(&entry.names, &entry.notes)).expect("strings and numbers serialize to JSON");
-    // Pad to whole words. JSON allows trailing spaces.
+    // Pad to a multiple of four bytes. JSON allows trailing spaces.
     text.resize(text.len().next_multiple_of(4), b' ');
     let (text, _) = text.as_chunks::<4>();
     let mut words = vec![entry.classes, entry.vocabulary_size, text.len() as u32];
@@ -109,16 +110,16 @@ fn decode(payload: &[u8]) -> Option<Entry> {
     let mut words = words.iter().map(|bytes| u32::from_le_bytes(*bytes));
     let words = &mut words;
     let (classes, vocabulary_size, text) = (words.next()?, words.next()?, words.next()? as usize);
-    let text: Vec<u8> = take(words, text)?
+    let text: Vec<u8> = take_words(words, text)?
         .into_iter()
         .flat_map(u32::to_le_bytes)
         .collect();
     let (names, notes) = serde_json::from_slice(&text).ok()?;
     let mut part = || {
         let (padding, examples) = (words.next()?, words.next()? as usize);
-        let labels = take(words, examples)?;
+        let labels = take_words(words, examples)?;
         let mut end = 0;
-        let places = take(words, examples)?
+        let ranges = take_words(words, examples)?
             .into_iter()
             .map(|length| {
                 let start = end;
@@ -126,7 +127,7 @@ fn decode(payload: &[u8]) -> Option<Entry> {
                 start..end
             })
             .collect();
-        let mut part = Tokenized::at(Ids::Owned(take(words, end)?), places);
+        let mut part = Tokenized::from_ranges(Ids::Owned(take_words(words, end)?), ranges);
         (part.labels, part.padding) = (labels, padding);
         Some(part)
     };
@@ -143,7 +144,7 @@ fn decode(payload: &[u8]) -> Option<Entry> {
     })
 }
 
-fn take(words: &mut impl ExactSizeIterator<Item = u32>, n: usize) -> Option<Vec<u32>> {
+fn take_words(words: &mut impl ExactSizeIterator<Item = u32>, n: usize) -> Option<Vec<u32>> {
     (words.len() >= n).then(|| words.take(n).collect())
 }
 
@@ -222,7 +223,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let blocked = folder.path().join("blocked");
         fs::write(&blocked, "not a folder").unwrap();
-        let created = entry(&file_in(&blocked, &blake3::hash(b"")), || Ok(sample())).unwrap();
+        let created = load_or_create(&file_in(&blocked, &blake3::hash(b"")), || Ok(sample())).unwrap();
         let [.., note] = created.notes.as_slice() else {
             panic!("the entry has no note")
         };

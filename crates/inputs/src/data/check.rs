@@ -9,8 +9,8 @@ use mantissa_core::DatasetKind;
 use serde::Serialize;
 
 use super::{
-    ColumnNames, DataError, Example, examples::Part, image_files, kind_of, reviews::short, source::Source,
-    split::Given, text_files,
+    ColumnNames, DataError, Example, detect_kind, examples::Part, image_files, reviews::short_hash,
+    source::Source, split::PredefinedSplits, text_files,
 };
 
 /// Summary of a data set.
@@ -18,13 +18,13 @@ use super::{
 pub struct Checked {
     /// Kind of the data.
     pub kind: DatasetKind,
-    /// Names of its files, or name of its folder.
+    /// Names of the files, or name of the folder.
     pub name: String,
-    /// Hash of its contents, as in records. `None` for images, whose hash depends on the size that they are scaled to.
+    /// Hash of the contents, as in records. `None` for images, because their hash depends on the size that they are scaled to.
     pub hash: Option<String>,
     /// Number of classes. 0 for running text, whose examples are documents.
     pub classes: u32,
-    /// Its parts.
+    /// Parts of the data set.
     pub parts: Vec<CheckedPart>,
     /// Remarks about possible problems.
     pub remarks: Vec<String>,
@@ -59,16 +59,23 @@ struct ExampleSummary {
 /// # Errors
 /// The first error in the data, with its file and line.
 pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
-    let kind = kind_of(path)?;
-    let (name, hash, classes, unit, notes, given) = match kind {
+    let kind = detect_kind(path)?;
+    let (name, hash, classes, unit, notes, splits) = match kind {
         DatasetKind::Images => {
-            let (name, classes, notes, given) = image_files::looked_at(path)?;
+            let (name, classes, notes, splits) = image_files::summarize(path)?;
             let summarize = |(label, size, content)| ExampleSummary { label, size, content };
-            (name, None, classes, "pixels", notes, mapped(given, summarize))
+            (
+                name,
+                None,
+                classes,
+                "pixels",
+                notes,
+                summarize_splits(splits, summarize),
+            )
         }
         DatasetKind::Text => {
-            let (corpus, documents) = text_files::looked_at(path, columns)?;
-            let mut given = Given {
+            let (corpus, documents) = text_files::summarize(path, columns)?;
+            let mut splits = PredefinedSplits {
                 train: vec![],
                 validation: None,
                 test: None,
@@ -80,13 +87,13 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
                     content,
                 };
                 match part {
-                    Part::Train => given.train.push(summary),
-                    Part::Validation => given.validation.get_or_insert_default().push(summary),
-                    Part::Test => given.test.get_or_insert_default().push(summary),
+                    Part::Train => splits.train.push(summary),
+                    Part::Validation => splits.validation.get_or_insert_default().push(summary),
+                    Part::Test => splits.test.get_or_insert_default().push(summary),
                 }
             }
-            let hash = short(corpus.hash()?);
-            (corpus.name, Some(hash), 0, "characters", corpus.notes, given)
+            let hash = short_hash(corpus.hash()?);
+            (corpus.name, Some(hash), 0, "characters", corpus.notes, splits)
         }
         _ => {
             let source = Source::read(path)?;
@@ -103,14 +110,14 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
                 parts.classes,
                 "words",
                 parts.notes,
-                mapped(parts.given, summarize),
+                summarize_splits(parts.splits, summarize),
             )
         }
     };
     let named = [
-        ("training", Some(given.train)),
-        ("validation", given.validation),
-        ("test", given.test),
+        ("training", Some(splits.train)),
+        ("validation", splits.validation),
+        ("test", splits.test),
     ];
     let named: Vec<(&'static str, Vec<ExampleSummary>)> = named
         .into_iter()
@@ -129,12 +136,16 @@ pub fn check(path: &Path, columns: &ColumnNames) -> Result<Checked, DataError> {
     })
 }
 
-fn mapped<T>(given: Given<T>, summarize: impl Fn(T) -> ExampleSummary) -> Given<ExampleSummary> {
+/// Summarizes every example of every part.
+fn summarize_splits<T>(
+    splits: PredefinedSplits<T>,
+    summarize: impl Fn(T) -> ExampleSummary,
+) -> PredefinedSplits<ExampleSummary> {
     let all = |part: Vec<T>| part.into_iter().map(&summarize).collect();
-    Given {
-        train: all(given.train),
-        validation: given.validation.map(all),
-        test: given.test.map(all),
+    PredefinedSplits {
+        train: all(splits.train),
+        validation: splits.validation.map(all),
+        test: splits.test.map(all),
     }
 }
 
@@ -147,13 +158,13 @@ fn summarize_part(
     let mut sizes: Vec<u64> = part.iter().map(|example| example.size).collect();
     sizes.sort_unstable();
     let mut counts = vec![0; classes as usize];
-    let mut known: HashMap<[u8; 32], usize> = HashMap::new();
+    let mut occurrences: HashMap<[u8; 32], usize> = HashMap::new();
     for example in part {
         counts
             .get_mut(example.label as usize)
             .into_iter()
             .for_each(|count| *count += 1);
-        *known.entry(example.content).or_default() += 1;
+        *occurrences.entry(example.content).or_default() += 1;
     }
     CheckedPart {
         name,
@@ -161,27 +172,27 @@ fn summarize_part(
         classes: counts,
         sizes: [0, sizes.len() / 2, sizes.len() - 1].map(|rank| sizes[rank]),
         unit,
-        repeated: part.len() - known.len(),
+        repeated: part.len() - occurrences.len(),
     }
 }
 
 /// Returns remarks on test examples that are also training examples, equal examples with different labels, and absent classes.
 fn remarks(parts: &[(&'static str, Vec<ExampleSummary>)], classes: u32) -> Vec<String> {
     let mut remarks = vec![];
-    let of = |wanted: &str| {
+    let part_named = |wanted: &str| {
         parts
             .iter()
             .find(|(name, _)| *name == wanted)
             .map(|(_, part)| part)
     };
-    if let (Some(train), Some(test)) = (of("training"), of("test")) {
-        let trained: HashMap<[u8; 32], u32> = train
+    if let (Some(train), Some(test)) = (part_named("training"), part_named("test")) {
+        let training_examples: HashMap<[u8; 32], u32> = train
             .iter()
             .map(|example| (example.content, example.label))
             .collect();
         let shared = test
             .iter()
-            .filter(|example| trained.contains_key(&example.content))
+            .filter(|example| training_examples.contains_key(&example.content))
             .count();
         if shared > 0 {
             remarks.push(format!("{shared} test examples are also training examples"));

@@ -1,32 +1,32 @@
-//! Checks that a vocabulary is the one of a checkpoint.
+//! Checks that a vocabulary or tokenizer is the one of a checkpoint.
 
 use std::path::Path;
 
-use mantissa_core::{LARGEST_CONFIGURATION, read_limited};
+use mantissa_core::{MAX_CONFIGURATION_BYTES, read_limited};
 use serde_json::Value;
 
 use super::{
     DataError,
     casing::Casing,
     subwords::normal_form,
-    tokenizer_files::{CONFIG, SENTENCEPIECE, TOKENIZER},
-    vocabulary::{Vocabulary, has_special},
+    tokenizer_files::{SENTENCEPIECE_MODEL, TOKENIZER_CONFIG, TOKENIZER_JSON},
+    vocabulary::{Vocabulary, has_required_tokens},
 };
 use crate::contents;
 
-/// Rejects a vocabulary that differs from the one in a checkpoint's folder.
+/// Rejects a vocabulary or tokenizer that differs from the one in the folder of a checkpoint. Accepts any if the folder contains none.
 ///
 /// # Errors
-/// The tokens or the normalization differ.
-pub fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
+/// The tokens or the normalization differ, or a file cannot be read.
+pub fn check_vocabulary_of_checkpoint(weights: &Path, given: &Path) -> Result<(), DataError> {
     let weights = match weights.is_dir() {
         true => weights,
         false => weights.parent().unwrap_or(weights),
     };
-    let own = weights.join("vocab.txt");
-    let is_same = || given.canonicalize().ok() == own.canonicalize().ok();
+    let vocab_txt = weights.join("vocab.txt");
+    let is_same = || given.canonicalize().ok() == vocab_txt.canonicalize().ok();
     let has = |name: &str| weights.join(name).is_file();
-    if !["vocab.txt", CONFIG, TOKENIZER, SENTENCEPIECE]
+    if !["vocab.txt", TOKENIZER_CONFIG, TOKENIZER_JSON, SENTENCEPIECE_MODEL]
         .into_iter()
         .any(has)
         || has("vocab.txt") && is_same()
@@ -40,21 +40,23 @@ pub fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
             given.display()
         ),
     };
-    let is_wordpiece = read_limited(given, LARGEST_CONFIGURATION)
-        .is_ok_and(|bytes| has_special(&String::from_utf8_lossy(&bytes)));
+    let is_wordpiece = read_limited(given, MAX_CONFIGURATION_BYTES)
+        .is_ok_and(|bytes| has_required_tokens(&String::from_utf8_lossy(&bytes)));
     if !is_wordpiece {
         return check_tokenizer(weights, given);
     }
-    let theirs = Vocabulary::open(given)?;
+    let vocabulary = Vocabulary::open(given)?;
     let same_folder =
         given.parent().and_then(|folder| folder.canonicalize().ok()) == weights.canonicalize().ok();
     if same_folder {
         return Ok(());
     }
-    if has("vocab.txt") && Vocabulary::open(&own)?.text() != theirs.text() {
+    if has("vocab.txt") && Vocabulary::open(&vocab_txt)?.text() != vocabulary.text() {
         return Err(invalid("the tokens of its `vocab.txt` differ from"));
     }
-    if Casing::beside(&own, &[])? != theirs.casing && (has(CONFIG) || has(TOKENIZER)) {
+    if Casing::for_vocabulary(&vocab_txt, &[])? != vocabulary.casing
+        && (has(TOKENIZER_CONFIG) || has(TOKENIZER_JSON))
+    {
         return Err(invalid("its tokenizer normalizes text differently from"));
     }
     Ok(())
@@ -62,29 +64,29 @@ pub fn check_folder(weights: &Path, given: &Path) -> Result<(), DataError> {
 
 /// Rejects a `tokenizer.json` or `tokenizer.model` that differs from the one in the folder of a checkpoint.
 fn check_tokenizer(weights: &Path, given: &Path) -> Result<(), DataError> {
-    let own = if contents::json::<Value>(given).is_ok() {
-        weights.join(TOKENIZER)
+    let expected = if contents::json::<Value>(given).is_ok() {
+        weights.join(TOKENIZER_JSON)
     } else if given.extension().is_some_and(|end| end == "model") {
-        weights.join(SENTENCEPIECE)
+        weights.join(SENTENCEPIECE_MODEL)
     } else {
-        // A `tok*.bin` can be made from either.
+        // A `tok*.bin` is converted from another file, so it cannot be compared.
         return Ok(());
     };
-    if !own.is_file() {
+    if !expected.is_file() {
         return Ok(());
     }
-    let bytes = |path: &Path| read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path));
-    let (theirs, ours) = (bytes(given)?, bytes(&own)?);
+    let bytes = |path: &Path| read_limited(path, MAX_CONFIGURATION_BYTES).map_err(DataError::read(path));
+    let (given_bytes, expected_bytes) = (bytes(given)?, bytes(&expected)?);
     // Versions of the tokenizers library write the same tokenizer differently.
-    let same = theirs == ours
-        || match (normal_form(&theirs), normal_form(&ours)) {
-            (Some(theirs), Some(ours)) => theirs == ours,
+    let same = given_bytes == expected_bytes
+        || match (normal_form(&given_bytes), normal_form(&expected_bytes)) {
+            (Some(given), Some(expected)) => given == expected,
             _ => false,
         };
     match same {
         true => Ok(()),
         false => Err(DataError::Configuration {
-            path: own,
+            path: expected,
             reason: format!(
                 "it differs from `{}`\n  hint: pass the tokenizer in this folder with `--vocabulary`",
                 given.display()
@@ -125,10 +127,16 @@ mod tests {
         let others = put(&other, "others.model", "others");
         for weights in [weights.path(), &model] {
             for given in [&same, &pieces, &weights.with_file_name("tok512.bin")] {
-                assert!(check_folder(weights, given).is_ok(), "{}", given.display());
+                assert!(
+                    check_vocabulary_of_checkpoint(weights, given).is_ok(),
+                    "{}",
+                    given.display()
+                );
             }
             for given in [&differs, &others] {
-                let error = check_folder(weights, given).unwrap_err().to_string();
+                let error = check_vocabulary_of_checkpoint(weights, given)
+                    .unwrap_err()
+                    .to_string();
                 assert!(error.contains("it differs from"), "{error}");
             }
         }

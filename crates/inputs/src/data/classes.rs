@@ -19,7 +19,7 @@ pub struct KnownClasses {
 
 /// Mapping of labels to class numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Numbered {
+pub(super) struct NumberedLabels {
     /// Class number by label.
     pub numbers: BTreeMap<String, u32>,
     /// Number of classes.
@@ -30,11 +30,12 @@ pub(super) struct Numbered {
 
 impl KnownClasses {
     /// Returns false for placeholder names (`LABEL_0`, `LABEL_1`, …).
-    fn has_meaning(&self) -> bool {
+    fn has_real_names(&self) -> bool {
         let is_filler = |(number, name): (&u32, &String)| name.to_lowercase() == format!("label_{number}");
         !self.names.is_empty() && !self.names.iter().all(is_filler)
     }
 
+    /// Returns the number of classes: the rows of the output head, otherwise one more than the highest number in `names`.
     fn count(&self) -> Option<u32> {
         self.count
             .or_else(|| self.names.keys().next_back().map(|last| last + 1))
@@ -49,7 +50,7 @@ impl KnownClasses {
     ///
     /// # Errors
     /// A message that lists the labels and the classes of the checkpoint if the labels match none of these rules.
-    pub(super) fn number(&self, labels: &BTreeSet<&str>) -> Result<Numbered, String> {
+    pub(super) fn number(&self, labels: &BTreeSet<&str>) -> Result<NumberedLabels, String> {
         let mut notes = equivalent_labels(labels);
         notes.extend(missing_label(labels));
         let list = |labels: &mut dyn Iterator<Item = &str>| {
@@ -58,8 +59,8 @@ impl KnownClasses {
         };
         let in_order = |notes: Vec<String>| {
             let mut sorted: Vec<&str> = labels.iter().copied().collect();
-            sorted.sort_by(|a, b| natural(a, b));
-            Numbered {
+            sorted.sort_by(|a, b| compare_natural(a, b));
+            NumberedLabels {
                 numbers: sorted.into_iter().map(str::to_owned).zip(0..).collect(),
                 count: labels.len() as u32,
                 notes,
@@ -77,42 +78,42 @@ impl KnownClasses {
             ));
         }
         if let Some(numbers) = self.by_name(labels) {
-            return Ok(Numbered {
+            return Ok(NumberedLabels {
                 numbers,
                 count,
                 notes,
             });
         }
-        let whole = |label: &str| {
+        let class_of = |label: &str| {
             let number = label.parse().ok().filter(|number| *number < count)?;
-            (!self.has_meaning() || self.agrees(number)).then(|| (label.to_owned(), number))
+            (!self.has_real_names() || self.is_unambiguous(number)).then(|| (label.to_owned(), number))
         };
-        let whole: Option<BTreeMap<String, u32>> = labels.iter().map(|label| whole(label)).collect();
-        if let Some(numbers) = whole {
-            return Ok(Numbered {
+        let by_number: Option<BTreeMap<String, u32>> = labels.iter().map(|label| class_of(label)).collect();
+        if let Some(numbers) = by_number {
+            return Ok(NumberedLabels {
                 numbers,
                 count,
                 notes,
             });
         }
-        if labels.len() as u32 == count && !self.has_meaning() {
+        if labels.len() as u32 == count && !self.has_real_names() {
             let numbered = in_order(vec![]);
-            let mut by_number: Vec<_> = numbered
+            let mut labels_by_number: Vec<_> = numbered
                 .numbers
                 .iter()
                 .map(|(label, number)| (number, label))
                 .collect();
-            by_number.sort();
-            let of = by_number
+            labels_by_number.sort();
+            let assignments = labels_by_number
                 .iter()
                 .map(|(number, label)| format!("`{label}` is class {number}"));
             notes.push(format!(
                 "the checkpoint has no class names, so labels are numbered in natural order: {}",
-                of.collect::<Vec<_>>().join(", ")
+                assignments.collect::<Vec<_>>().join(", ")
             ));
-            return Ok(Numbered { notes, ..numbered });
+            return Ok(NumberedLabels { notes, ..numbered });
         }
-        let names = match self.has_meaning() {
+        let names = match self.has_real_names() {
             true => format!(
                 "`id2label` has {}",
                 list(&mut self.names.values().map(String::as_str))
@@ -127,40 +128,39 @@ impl KnownClasses {
 
     /// Returns false if an integer label may mean another class than its number: `1` with the name `1 star` of class 0,
     /// or a number without a name.
-    fn agrees(&self, number: u32) -> bool {
-        let in_name = |name: &str| parts(name).find_map(Result::ok);
+    fn is_unambiguous(&self, number: u32) -> bool {
+        let in_name = |name: &str| split_integers(name).find_map(Result::ok);
         let is_other =
             |(class, name): (&u32, &String)| *class != number && in_name(name) == Some(number.into());
         self.names.contains_key(&number) && !self.names.iter().any(is_other)
     }
 
-    /// Returns every class with its name: the name in the data, otherwise the name in the checkpoint, otherwise the class
-    /// number.
-    pub(super) fn named(&self, count: u32, of_data: Vec<(u32, String)>) -> Vec<(u32, String)> {
-        let of_data: BTreeMap<u32, String> = of_data.into_iter().collect();
+    /// Returns the number and name of every class. A class without a name in the data and in the checkpoint is named by its number.
+    pub(super) fn all_names(&self, count: u32, names_in_data: Vec<(u32, String)>) -> Vec<(u32, String)> {
+        let names_in_data: BTreeMap<u32, String> = names_in_data.into_iter().collect();
         let name = |number: u32| {
-            let name = of_data.get(&number).or_else(|| self.names.get(&number));
+            let name = names_in_data.get(&number).or_else(|| self.names.get(&number));
             (number, name.cloned().unwrap_or_else(|| number.to_string()))
         };
         (0..count).map(name).collect()
     }
 
-    /// Maps labels like [`number`](Self::number). If the labels of training data do not match the checkpoint in name or number, they are
-    /// numbered in natural order, and the output head is new.
+    /// Maps labels like [`number`](Self::number). If the labels of training data do not match the names or the number of classes of the
+    /// checkpoint, they are numbered in natural order, and the output head is new.
     pub(super) fn number_or_new(
         &self,
         labels: &BTreeSet<&str>,
-        is_trained: bool,
-    ) -> Result<Numbered, String> {
+        for_training: bool,
+    ) -> Result<NumberedLabels, String> {
         let found = self.number(labels);
-        if !is_trained {
+        if !for_training {
             return found;
         }
-        let (count, of_data) = (self.count(), labels.len() as u32);
+        let (count, data_count) = (self.count(), labels.len() as u32);
         let problem = match found {
-            Ok(numbered) if count.is_none_or(|count| count == of_data) => return Ok(numbered),
+            Ok(numbered) if count.is_none_or(|count| count == data_count) => return Ok(numbered),
             Ok(_) => format!(
-                "the checkpoint has {} classes, but the data has {of_data}",
+                "the checkpoint has {} classes, but the data has {data_count}",
                 count.unwrap_or_default()
             ),
             Err(problem) => problem.lines().next().unwrap_or_default().to_owned(),
@@ -172,8 +172,8 @@ impl KnownClasses {
         Ok(numbered)
     }
 
-    /// Maps labels by the class names of the checkpoint: an exact match first, then one that ignores case. Returns
-    /// `None` if a label has no match or several.
+    /// Maps labels by the class names of the checkpoint. Prefers an exact match to one that ignores case. Returns `None` if a label has no
+    /// match or several.
     fn by_name(&self, labels: &BTreeSet<&str>) -> Option<BTreeMap<String, u32>> {
         let find = |label: &str| {
             let exact = self.names.iter().find(|(_, name)| canonical(name) == label);
@@ -197,20 +197,21 @@ impl KnownClasses {
 }
 
 /// Counts the examples of each class in the training, validation and test part.
-pub(super) fn counts(names: &[(u32, String)], parts: [&[u32]; 3]) -> Vec<ClassCount> {
-    let of = |number: u32, labels: &[u32]| labels.iter().filter(|label| **label == number).count() as u64;
+pub(super) fn count_classes(names: &[(u32, String)], parts: [&[u32]; 3]) -> Vec<ClassCount> {
+    let count_in =
+        |number: u32, labels: &[u32]| labels.iter().filter(|label| **label == number).count() as u64;
     let count = |(number, name): &(u32, String)| ClassCount {
         number: *number,
         name: name.clone(),
-        examples: parts.map(|labels| of(*number, labels)),
+        examples: parts.map(|labels| count_in(*number, labels)),
     };
     names.iter().map(count).collect()
 }
 
 /// Normalizes a label: `1`, `01`, `1.0` and `1e0` are the same integer.
 pub(super) fn canonical(label: &str) -> String {
-    /// 2⁵³: larger integers are not exact in f64.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
+    /// 2⁵³. Larger integers are not exact in f64.
+    const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
     // Concatenated files have byte order marks in the middle.
     let label = label.trim_matches(|letter: char| letter.is_whitespace() || letter == '\u{feff}');
     if let Ok(number) = label.parse::<i64>() {
@@ -218,7 +219,9 @@ pub(super) fn canonical(label: &str) -> String {
     }
     let begins = label.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first));
     match label.parse::<f64>() {
-        Ok(number) if begins && number.fract() == 0.0 && number.abs() < EXACT => (number as i64).to_string(),
+        Ok(number) if begins && number.fract() == 0.0 && number.abs() < MAX_EXACT => {
+            (number as i64).to_string()
+        }
         _ => label.to_owned(),
     }
 }
@@ -261,11 +264,11 @@ fn missing_label(labels: &BTreeSet<&str>) -> Option<String> {
 }
 
 /// Compares labels in natural order: integers by value, also within names.
-fn natural(a: &str, b: &str) -> Ordering {
+fn compare_natural(a: &str, b: &str) -> Ordering {
     if let (Ok(a), Ok(b)) = (a.parse::<i64>(), b.parse::<i64>()) {
         return a.cmp(&b);
     }
-    let (mut left, mut right) = (parts(a), parts(b));
+    let (mut left, mut right) = (split_integers(a), split_integers(b));
     loop {
         let order = match (left.next(), right.next()) {
             (None, None) => return a.cmp(b),
@@ -283,7 +286,7 @@ fn natural(a: &str, b: &str) -> Ordering {
 }
 
 /// Splits a text into integers and the text between them.
-fn parts(text: &str) -> impl Iterator<Item = Result<u128, &str>> {
+fn split_integers(text: &str) -> impl Iterator<Item = Result<u128, &str>> {
     let mut remaining = text;
     std::iter::from_fn(move || {
         let first = remaining.chars().next()?;
@@ -337,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn notations_of_an_integer_are_one_label() {
+    fn equivalent_integers_are_one_label() {
         for (text, same) in [
             ("1", "1"),
             (" 01 ", "1"),
@@ -424,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_without_names_accepts_numbers_or_one_label_per_class() {
+    fn unnamed_classes_match_numbers_or_one_label_per_class() {
         let filler = known(2, &["LABEL_0", "LABEL_1"]);
         let numbered = filler.number(&["good", "bad"].into()).unwrap();
         assert_eq!(numbered.numbers["bad"], 0);
@@ -444,10 +447,11 @@ mod tests {
     }
 
     #[test]
-    fn training_with_another_number_of_classes_renumbers_them() {
+    fn training_renumbers_classes_if_the_count_differs() {
         let moods = known(3, &["positive", "negative", "neutral"]);
-        let number =
-            |labels: &[&str], is_trained| moods.number_or_new(&labels.iter().copied().collect(), is_trained);
+        let number = |labels: &[&str], for_training| {
+            moods.number_or_new(&labels.iter().copied().collect(), for_training)
+        };
         let new = number(&["0", "2"], true).unwrap();
         assert_eq!((new.count, new.numbers["2"]), (2, 1));
         assert!(
@@ -455,8 +459,8 @@ mod tests {
             "{:?}",
             new.notes
         );
-        let kept = number(&["0", "2"], false).unwrap();
-        assert_eq!((kept.count, kept.numbers["2"]), (3, 2));
+        let unchanged = number(&["0", "2"], false).unwrap();
+        assert_eq!((unchanged.count, unchanged.numbers["2"]), (3, 2));
         assert!(number(&["good", "bad"], false).is_err());
         assert_eq!(number(&["good", "bad"], true).unwrap().numbers["good"], 1);
         let all = number(&["neutral", "negative", "positive"], true).unwrap();

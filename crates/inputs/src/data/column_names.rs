@@ -34,7 +34,7 @@ pub(super) const TEXT_COLUMNS: [&str; 11] = [
     "v2",
 ];
 
-/// Column names and JSON keys of a second text, in lower case: a row with one is a pair of texts.
+/// Column names and JSON keys of a second text, in lower case. A row with such a column is a pair of texts.
 const PAIR_COLUMNS: [&str; 7] = [
     "text_pair",
     "text_b",
@@ -45,7 +45,7 @@ const PAIR_COLUMNS: [&str; 7] = [
     "hypothesis",
 ];
 
-/// Column names from the command line.
+/// Column names from the command line. The hash of a data set contains the `Debug` output, so the names must not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnNames {
     /// Column of the label: a name in the header line, a JSON key, or a column number from 1.
@@ -54,9 +54,9 @@ pub struct ColumnNames {
     pub text: Option<String>,
 }
 
-/// Rejects a header in which several columns may be the label or the text. The first of `names`, `label` or `text`, takes precedence over all
-/// others.
-pub(super) fn only_one<'a>(
+/// Rejects a header in which several columns may be the label or the text. The first of `names`, which is `label` or `text`, takes
+/// precedence over the others, except if there is a second text.
+pub(super) fn reject_ambiguous_columns<'a>(
     what: &'static str,
     header: impl Iterator<Item = &'a str>,
     names: &[&str],
@@ -82,15 +82,20 @@ pub(super) fn only_one<'a>(
     }
 }
 
-/// Describes the unused columns of a file.
-pub(super) fn skipped_columns(file: &Path, names: Vec<String>) -> Option<String> {
+/// Returns a note on the unused columns of a file, or `None` if `names` is empty.
+pub(super) fn unused_columns_note(file: &Path, names: Vec<String>) -> Option<String> {
     /// Maximum number of names listed.
-    const LISTED: usize = 12;
+    const MAX_LISTED: usize = 12;
     let file = file.file_name().unwrap_or_default().to_string_lossy();
-    let more = match names.len().saturating_sub(LISTED) {
+    let more = match names.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let listed = names.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    let listed = names
+        .iter()
+        .take(MAX_LISTED)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
     (!names.is_empty()).then(|| format!("unused columns of `{file}`: {listed}{more}"))
 }

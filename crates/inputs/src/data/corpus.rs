@@ -11,44 +11,45 @@ use super::{
     examples::Part,
     masking::Masking,
     passages::{PassageLayout, Passages},
-    reviews::{Reading, short, sizes},
-    split::{Given, Wanted},
-    subwords::{PIECE, TextTokenizer},
+    reviews::{Reading, short_hash, synthetic_sizes},
+    split::{PredefinedSplits, RequestedSplits},
+    subwords::{MAX_ENCODE_BYTES, TextTokenizer},
     synthetic::synthetic_passages,
     text_files::Corpus,
     token_file::{self, Tokens},
 };
 
 /// Number of bytes of text that are encoded in parallel.
-const BLOCK: usize = 4 << 20;
+const BLOCK_BYTES: usize = 4 << 20;
 
-/// Loads the `wanted` part of running text in passages of at most `sequence` tokens. `classes` of the data set is the number of token ids.
+/// Loads the `requested` splits of running text in passages of at most `sequence` tokens. `classes` of the data set is the number of token
+/// ids.
 ///
-/// [`Reading::data`] is a text file, JSON lines with the key `text` or the key given by the user (either also gzipped), or a folder with a
-/// training, a validation or a test file of these. Every line of JSON is a document. In a text file, the marker `<|endoftext|>` separates
-/// documents, and the spaces around it are removed; a file without a marker is one document. A document is encoded as a whole, with the
-/// beginning token of the tokenizer if it has one.
+/// [`Reading::data`] is a text file, a JSON Lines file, or a folder with such files for training, validation and test. The files may be
+/// gzipped. In JSON Lines, every line is a document, whose text has the key `text` or the key given by the user. In a text file,
+/// `<|endoftext|>` separates documents, and the whitespace around it is removed; a file without it is one document. The beginning token, if
+/// the tokenizer has one, precedes every document.
 ///
-/// For next-token prediction, a passage shares one token with the previous one, to predict every token of a document except its first exactly
-/// once. For masked tokens, passages do not overlap, and each is enclosed in the special tokens of the tokenizer.
+/// For next-token prediction, a passage shares one token with the previous one, so that every token of a document except the first is
+/// predicted exactly once. For masked tokens, passages do not overlap, and each is enclosed in the special tokens of the tokenizer.
 ///
 /// Synthetic text needs no files. Each of its passages consists of the sentences of synthetic reviews. Without a tokenizer, the words of the
 /// generator are its tokens.
 ///
-/// The ids of a corpus are cached in the folder [`Reading::cache`], under the hash of its contents and of the tokenizer.
+/// The ids of a corpus are cached in the folder [`Reading::cache`], under a hash of the corpus and the tokenizer.
 ///
 /// # Errors
 /// An error in a file, with file and line; a split that the data cannot fill; a tokenizer without the special tokens for masking.
 pub fn load_passages(
     (kind, task): (DatasetKind, LanguageTask),
-    wanted: &Wanted,
+    requested: &RequestedSplits,
     sequence: u32,
     reading: &Reading<'_>,
 ) -> Result<Dataset<Tokenized>, DataError> {
-    if sequence < task.least() {
+    if sequence < task.min_sequence() {
         return Err(DataError::Passage {
-            given: sequence,
-            least: task.least(),
+            requested: sequence,
+            minimum: task.min_sequence(),
         });
     }
     let tokenizer = reading.vocabulary.map(TextTokenizer::open).transpose()?;
@@ -57,12 +58,12 @@ pub fn load_passages(
             let corpus = Corpus::find(reading.data.ok_or(DataError::NoPath)?, &reading.columns)?;
             let tokenizer = tokenizer.ok_or(DataError::NoTokenizer)?;
             let task = PredictionTask::new(task, sequence, &tokenizer)?;
-            from_files(wanted, &task, corpus, &tokenizer, reading.cache)
+            from_files(requested, &task, corpus, &tokenizer, reading.cache)
         }
         DatasetKind::SyntheticText => {
             let tokenizer = tokenizer.map_or_else(TextTokenizer::synthetic, Ok)?;
             let task = PredictionTask::new(task, sequence, &tokenizer)?;
-            synthetic(wanted, &task, &tokenizer, reading.cache)
+            synthetic(requested, &task, &tokenizer, reading.cache)
         }
         DatasetKind::SyntheticReviews
         | DatasetKind::Reviews
@@ -98,7 +99,7 @@ impl PredictionTask {
     fn with_task(&self, passages: Tokenized) -> Tokenized {
         let passages = passages
             .padded_to(self.sequence as usize)
-            .of_vocabulary(self.vocabulary);
+            .with_vocabulary_size(self.vocabulary);
         match self.masking {
             None => passages.with_next_token_task(),
             Some(masking) => passages.with_masked_token_task(masking),
@@ -106,8 +107,9 @@ impl PredictionTask {
     }
 }
 
+/// Loads passages of a corpus on disk.
 fn from_files(
-    wanted: &Wanted,
+    requested: &RequestedSplits,
     task: &PredictionTask,
     corpus: Corpus,
     tokenizer: &TextTokenizer,
@@ -115,33 +117,38 @@ fn from_files(
 ) -> Result<Dataset<Tokenized>, DataError> {
     let hash = corpus.hash()?;
     let mut inputs = token_file::hasher();
-    inputs.update(format!("{hash}\n{}\n{PIECE}", tokenizer.hash()).as_bytes());
+    inputs.update(format!("{hash}\n{}\n{MAX_ENCODE_BYTES}", tokenizer.hash()).as_bytes());
     let stored = token_file::file_in(cache, &inputs.finalize());
-    let (tokens, note) = match tokens(&corpus, tokenizer, &stored, (PIECE, BLOCK)) {
+    let (tokens, note) = match load_or_encode(&corpus, tokenizer, &stored, (MAX_ENCODE_BYTES, BLOCK_BYTES)) {
         Err(error @ DataError::Io { verb: "write", .. }) => {
             // The file stays mapped after its folder is deleted.
             let folder = tempfile::tempdir().map_err(DataError::write(&std::env::temp_dir()))?;
-            let tokens = tokens(&corpus, tokenizer, &folder.path().join("tokens"), (PIECE, BLOCK))?;
-            (tokens, Some(cache::not_stored(&error)))
+            let tokens = load_or_encode(
+                &corpus,
+                tokenizer,
+                &folder.path().join("tokens"),
+                (MAX_ENCODE_BYTES, BLOCK_BYTES),
+            )?;
+            (tokens, Some(cache::not_cached_note(&error)))
         }
         tokens => (tokens?, None),
     };
     let passages = Passages::new(&tokens.documents, task.layout)?;
-    let given = passages.numbers();
-    let name = format!("{}{}", corpus.name, wanted.remark(&given));
-    let divided = wanted.of(given)?;
+    let predefined = passages.numbers();
+    let name = format!("{}{}", corpus.name, requested.name_suffix(&predefined));
+    let splits = requested.select(predefined)?;
     let part = |numbers: Vec<u32>| {
-        let places = numbers.into_iter().map(|number| passages.place(number));
-        task.with_task(Tokenized::at(tokens.ids.clone(), places.collect()))
+        let ranges = numbers.into_iter().map(|number| passages.range(number));
+        task.with_task(Tokenized::from_ranges(tokens.ids.clone(), ranges.collect()))
     };
     Ok(Dataset {
-        train: part(divided.train),
-        validation: part(divided.validation),
-        test: part(divided.test),
+        train: part(splits.train),
+        validation: part(splits.validation),
+        test: part(splits.test),
         classes: task.vocabulary,
         source: DataSource {
             name,
-            hash: short(hash),
+            hash: short_hash(hash),
             synthetic: false,
             notes: corpus.notes.into_iter().chain(note).collect(),
             ..DataSource::default()
@@ -151,7 +158,7 @@ fn from_files(
 
 /// Returns the ids of a corpus, from the file `stored` if it exists. Otherwise encodes the text in pieces of `piece` bytes, `block` bytes in
 /// parallel.
-fn tokens(
+fn load_or_encode(
     corpus: &Corpus,
     tokenizer: &TextTokenizer,
     stored: &Path,
@@ -191,12 +198,12 @@ fn tokens(
 }
 
 fn synthetic(
-    wanted: &Wanted,
+    requested: &RequestedSplits,
     task: &PredictionTask,
     tokenizer: &TextTokenizer,
     folder: &Path,
 ) -> Result<Dataset<Tokenized>, DataError> {
-    let (wanted, split) = sizes(wanted);
+    let (requested, split) = synthetic_sizes(requested);
     let sequence = task.sequence;
     let count = |size: Option<u32>| size.unwrap_or_default() as usize;
     let training = count(split.train) + split.validation as usize;
@@ -207,24 +214,28 @@ fn synthetic(
     });
     let mut source = DataSource {
         name: format!("synthetic text, seed {}", split.seed),
-        hash: short(hasher.finalize()),
+        hash: short_hash(hasher.finalize()),
         synthetic: true,
         ..DataSource::default()
     };
     let mut inputs = cache::hasher();
     let key = format!(
-        "text {}\n{wanted:?}\n{sequence}\n{}",
+        "text {}\n{requested:?}\n{sequence}\n{}",
         source.hash,
         tokenizer.hash()
     );
     inputs.update(key.as_bytes());
     let file = cache::file_in(folder, &inputs.finalize());
-    let make = || synthetic_entry(texts, (&wanted, &split), sequence, tokenizer);
-    let entry = cache::entry(&file, make)?;
+    let make = || synthetic_entry(texts, (&requested, &split), sequence, tokenizer);
+    let entry = cache::load_or_create(&file, make)?;
     source.notes = entry.notes;
     let part = |texts: Tokenized| {
-        let places: Vec<Range<usize>> = texts.places.iter().map(|text| task.layout.first(text)).collect();
-        task.with_task(Tokenized::at(texts.ids, places))
+        let ranges: Vec<Range<usize>> = texts
+            .ranges
+            .iter()
+            .map(|text| task.layout.first_passage(text))
+            .collect();
+        task.with_task(Tokenized::from_ranges(texts.ids, ranges))
     };
     Ok(Dataset {
         train: part(entry.train),
@@ -235,15 +246,15 @@ fn synthetic(
     })
 }
 
-/// Tokenizes each text and keeps as many tokens as a passage has.
+/// Splits the texts, tokenizes each one, and truncates it to the length of a passage.
 fn synthetic_entry(
     mut texts: Vec<String>,
-    (wanted, split): (&Wanted, &Split),
+    (requested, split): (&RequestedSplits, &Split),
     sequence: u32,
     tokenizer: &TextTokenizer,
 ) -> Result<Entry, DataError> {
     let test = texts.split_off(texts.len() - split.test.unwrap_or_default() as usize);
-    let divided = wanted.of(Given {
+    let splits = requested.select(PredefinedSplits {
         train: texts,
         validation: None,
         test: Some(test),
@@ -258,9 +269,9 @@ fn synthetic_entry(
         Ok(passages)
     };
     Ok(Entry {
-        train: tokens(divided.train)?,
-        validation: tokens(divided.validation)?,
-        test: tokens(divided.test)?,
+        train: tokens(splits.train)?,
+        validation: tokens(splits.validation)?,
+        test: tokens(splits.test)?,
         classes: tokenizer.vocabulary(),
         names: Vec::new(),
         notes: Vec::new(),
@@ -276,7 +287,7 @@ mod tests {
         super::{ColumnNames, Labelled as _, Part as _, subwords},
         *,
     };
-    use crate::data::text_files::MARK;
+    use crate::data::text_files::DOCUMENT_SEPARATOR;
 
     /// Creates a folder with these files.
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
@@ -306,7 +317,7 @@ mod tests {
     }
 
     fn load(
-        wanted: &Wanted,
+        requested: &RequestedSplits,
         sequence: u32,
         data: &Path,
         cache: &Path,
@@ -315,7 +326,7 @@ mod tests {
         let file = tokenizer.path().join("tok.bin");
         load_passages(
             (DatasetKind::Text, LanguageTask::Next),
-            wanted,
+            requested,
             sequence,
             &Reading::new(Some(data), Some(&file), cache),
         )
@@ -328,22 +339,23 @@ mod tests {
         let (cache, tokenizer) = (tempfile::tempdir().unwrap(), tokenizer());
         let tokenizer = opened(&tokenizer);
         let corpus = Corpus::find(data.path(), &ColumnNames::default()).unwrap();
-        let read = |name: &str, sizes| tokens(&corpus, &tokenizer, &cache.path().join(name), sizes).unwrap();
-        let whole = read("whole", (PIECE, BLOCK));
+        let read =
+            |name: &str, sizes| load_or_encode(&corpus, &tokenizer, &cache.path().join(name), sizes).unwrap();
+        let whole = read("whole", (MAX_ENCODE_BYTES, BLOCK_BYTES));
         assert_eq!(whole.documents.len(), 41 + 1);
         let mut at = 0;
-        for (document, text) in whole.documents.iter().zip(text.split(MARK)) {
+        for (document, text) in whole.documents.iter().zip(text.split(DOCUMENT_SEPARATOR)) {
             let ids = &whole.ids[at..at + document.tokens];
             assert_eq!(ids, tokenizer.encode(text.trim()).unwrap());
             at += document.tokens;
         }
-        for sizes in [(16, 1), (16, 64), (24, 500), (PIECE, 30)] {
+        for sizes in [(16, 1), (16, 64), (24, 500), (MAX_ENCODE_BYTES, 30)] {
             assert_eq!(read(&format!("{sizes:?}"), sizes), whole, "{sizes:?}");
         }
     }
 
     #[test]
-    fn text_is_read_from_the_given_key() {
+    fn text_is_read_from_the_configured_key() {
         let lines = "{\"text\": \"no\", \"story\": \"the\"}\n";
         let (data, cache) = (
             folder(&[("mine.jsonl", lines.as_bytes()), ("mine.txt", b"the")]),
@@ -357,18 +369,18 @@ mod tests {
             reading.columns.text = column.map(str::to_owned);
             load_passages(
                 (DatasetKind::Text, LanguageTask::Next),
-                &Wanted::Test(None),
+                &RequestedSplits::Test(None),
                 4,
                 &reading,
             )
         };
-        let (usual, named) = (
+        let (default_key, story_key) = (
             load("mine.jsonl", None).unwrap(),
             load("mine.jsonl", Some("story")).unwrap(),
         );
-        assert_eq!(named.test.ids(0), load("mine.txt", None).unwrap().test.ids(0));
-        assert_ne!(usual.test.ids(0), named.test.ids(0));
-        assert_ne!(usual.source.hash, named.source.hash);
+        assert_eq!(story_key.test.ids(0), load("mine.txt", None).unwrap().test.ids(0));
+        assert_ne!(default_key.test.ids(0), story_key.test.ids(0));
+        assert_ne!(default_key.source.hash, story_key.source.hash);
         let error = |name, column| load(name, Some(column)).err().unwrap().to_string();
         assert!(error("mine.jsonl", "title").contains("no text column found"));
         assert!(error("mine.txt", "story").contains("`--text-column` does not apply"));
@@ -378,7 +390,7 @@ mod tests {
     fn passages_predict_the_next_token() {
         let (data, cache) = (folder(&[("mine.txt", b"the")]), tempfile::tempdir().unwrap());
         let data = load(
-            &Wanted::Test(None),
+            &RequestedSplits::Test(None),
             4,
             &data.path().join("mine.txt"),
             cache.path(),
@@ -406,7 +418,7 @@ mod tests {
         let load = |sequence, vocabulary: &str| {
             load_passages(
                 (DatasetKind::Text, LanguageTask::Masked),
-                &Wanted::Test(None),
+                &RequestedSplits::Test(None),
                 sequence,
                 &Reading::new(
                     Some(&files.path().join("mine.txt")),
@@ -418,14 +430,20 @@ mod tests {
         let test = load(6, "vocab.txt").unwrap().test;
         assert_eq!([test.ids(0), test.ids(1)], [&[5, 6, 7, 5][..], &[6, 7, 5]]);
         let batch = test.batch(&[0, 1]);
-        assert_eq!((batch.lengths.clone(), batch.answers()), (vec![6, 5], vec![1, 1]));
+        assert_eq!(
+            (batch.lengths.clone(), batch.label_counts()),
+            (vec![6, 5], vec![1, 1])
+        );
         assert_eq!(
             [batch.ids[0], batch.ids[5], batch.ids[6], batch.ids[10]],
             [2, 3, 2, 3]
         );
         assert!(matches!(
             load(2, "vocab.txt"),
-            Err(DataError::Passage { given: 2, least: 3 })
+            Err(DataError::Passage {
+                requested: 2,
+                minimum: 3
+            })
         ));
         assert!(matches!(
             load(6, "bare.txt"),
@@ -434,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_split_is_drawn_from_the_passages() {
+    fn splits_are_drawn_from_shuffled_passages() {
         let text = "a b c d e f g h i j k l m n o p q r s t u v w x y z".repeat(4);
         let (data, cache) = (
             folder(&[("train.txt", text.as_bytes())]),
@@ -447,24 +465,25 @@ mod tests {
             test: Some(5),
             seed: 1,
         };
-        let of = |wanted: &Wanted| load(wanted, 5, data.path(), cache.path()).unwrap();
-        let divided = of(&Wanted::Divided(split.clone()));
-        let sizes = [divided.train.len(), divided.validation.len(), divided.test.len()];
+        let load_splits =
+            |requested: &RequestedSplits| load(requested, 5, data.path(), cache.path()).unwrap();
+        let splits = load_splits(&RequestedSplits::TrainAndTest(split.clone()));
+        let sizes = [splits.train.len(), splits.validation.len(), splits.test.len()];
         assert_eq!(sizes, [20, 3, 5]);
-        let all = of(&Wanted::Test(None)).test;
+        let all = load_splits(&RequestedSplits::Test(None)).test;
         let part = |part: &Tokenized| (0..part.len()).map(|i| part.ids(i).to_vec()).collect::<Vec<_>>();
-        let places: BTreeSet<_> = [&divided.train, &divided.validation, &divided.test]
+        let starts: BTreeSet<_> = [&splits.train, &splits.validation, &splits.test]
             .into_iter()
-            .flat_map(|part| part.places.iter().map(|place| place.start))
+            .flat_map(|part| part.ranges.iter().map(|range| range.start))
             .collect();
-        assert_eq!(places.len(), 28, "no passage occurs twice");
+        assert_eq!(starts.len(), 28, "no passage occurs twice");
         assert_ne!(
-            part(&divided.train),
+            part(&splits.train),
             part(&all)[..20],
             "the training passages are shuffled"
         );
-        assert_eq!(part(&of(&Wanted::Test(Some(7))).test).len(), 7);
-        let too_many = Wanted::Divided(Split {
+        assert_eq!(part(&load_splits(&RequestedSplits::Test(Some(7))).test).len(), 7);
+        let too_many = RequestedSplits::TrainAndTest(Split {
             train: Some(10_000),
             ..split
         });
@@ -478,7 +497,7 @@ mod tests {
             folder(&[("test.txt", b"the one that")]),
             tempfile::tempdir().unwrap(),
         );
-        let load = || load(&Wanted::Test(None), 8, data.path(), cache.path()).unwrap();
+        let load = || load(&RequestedSplits::Test(None), 8, data.path(), cache.path()).unwrap();
         let first = load();
         let files = || {
             fs::read_dir(cache.path())
@@ -506,42 +525,49 @@ mod tests {
     }
 
     #[test]
-    fn missing_data_tokenizers_and_tokens_are_errors() {
+    fn missing_data_or_tokenizer_and_short_sequences_are_errors() {
         let (data, cache) = (folder(&[("test.txt", b"the")]), tempfile::tempdir().unwrap());
-        let of = |data: Option<&Path>, sequence| {
-            let wanted = Wanted::Test(None);
+        let load_error = |data: Option<&Path>, sequence| {
+            let requested = RequestedSplits::Test(None);
             let loaded = load_passages(
                 (DatasetKind::Text, LanguageTask::Next),
-                &wanted,
+                &requested,
                 sequence,
                 &Reading::new(data, None, cache.path()),
             );
             loaded.err().unwrap()
         };
-        assert!(matches!(of(None, 8), DataError::NoPath));
-        assert!(matches!(of(Some(data.path()), 8), DataError::NoTokenizer));
+        assert!(matches!(load_error(None, 8), DataError::NoPath));
+        assert!(matches!(load_error(Some(data.path()), 8), DataError::NoTokenizer));
         assert!(matches!(
-            of(Some(data.path()), 1),
-            DataError::Passage { given: 1, least: 2 }
+            load_error(Some(data.path()), 1),
+            DataError::Passage {
+                requested: 1,
+                minimum: 2
+            }
         ));
-        let divided = Wanted::Divided(Split {
+        let splits = RequestedSplits::TrainAndTest(Split {
             join: false,
             train: None,
             validation: 0,
             test: None,
             seed: 0,
         });
-        let error = load(&divided, 8, data.path(), cache.path()).err().unwrap();
+        let error = load(&splits, 8, data.path(), cache.path()).err().unwrap();
         assert!(
             matches!(error, DataError::TooFew { what: "training", .. }),
             "{error}"
         );
     }
 
-    fn synthetic_of(wanted: &Wanted, tokenizer: Option<&Path>, cache: &Path) -> Dataset<Tokenized> {
+    fn synthetic_of(
+        requested: &RequestedSplits,
+        tokenizer: Option<&Path>,
+        cache: &Path,
+    ) -> Dataset<Tokenized> {
         load_passages(
             (DatasetKind::SyntheticText, LanguageTask::Next),
-            wanted,
+            requested,
             48,
             &Reading::new(None, tokenizer, cache),
         )
@@ -558,7 +584,7 @@ mod tests {
             test: Some(6),
             seed: 3,
         };
-        let data = synthetic_of(&Wanted::Divided(split), None, cache.path());
+        let data = synthetic_of(&RequestedSplits::TrainAndTest(split), None, cache.path());
         assert_eq!(
             [data.train.len(), data.validation.len(), data.test.len()],
             [30, 4, 6]
@@ -574,7 +600,7 @@ mod tests {
             assert!(!ids.contains(&UNKNOWN) && ids.iter().all(|id| *id < data.classes));
         }
         assert_eq!(data.train.batch(&[0]).labels.len(), 47);
-        let test = Wanted::Test(Some(6));
+        let test = RequestedSplits::Test(Some(6));
         let (first, again) = (
             synthetic_of(&test, None, cache.path()),
             synthetic_of(&test, None, cache.path()),
@@ -587,10 +613,10 @@ mod tests {
     fn synthetic_text_can_use_the_tokenizer_of_a_model() {
         let (tokenizer, cache) = (tokenizer(), tempfile::tempdir().unwrap());
         let file = tokenizer.path().join("tok.bin");
-        let data = synthetic_of(&Wanted::Test(Some(3)), Some(&file), cache.path());
+        let data = synthetic_of(&RequestedSplits::Test(Some(3)), Some(&file), cache.path());
         assert_eq!(data.classes, opened(&tokenizer).vocabulary());
         assert!((0..3).all(|index| data.test.ids(index).len() == 48 && data.test.ids(index)[0] == 1));
-        let words = synthetic_of(&Wanted::Test(Some(3)), None, cache.path());
+        let words = synthetic_of(&RequestedSplits::Test(Some(3)), None, cache.path());
         assert_ne!(
             words.classes, data.classes,
             "the cache key depends on the tokenizer"
@@ -606,10 +632,10 @@ mod tests {
             return;
         };
         let cache = tempfile::tempdir().unwrap();
-        let wanted = Wanted::Test(None);
+        let requested = RequestedSplits::Test(None);
         let data = load_passages(
             (DatasetKind::Text, LanguageTask::Next),
-            &wanted,
+            &requested,
             512,
             &Reading::new(Some(&text), Some(&words), cache.path()),
         )

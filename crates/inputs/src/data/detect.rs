@@ -12,7 +12,7 @@ use super::{
     DataError,
     cifar10::{CIFAR_RECORD, has_batch_name},
     delimited::Dialect,
-    image_format::is_read,
+    image_format::is_supported,
     json_lines::{self, Line},
     text_decoding::with_line_feeds,
 };
@@ -42,7 +42,7 @@ pub(super) enum Content {
 ///
 /// # Errors
 /// Any I/O error.
-pub(super) fn recognise(path: &Path) -> Result<Content, DataError> {
+pub(super) fn detect_content(path: &Path) -> Result<Content, DataError> {
     let read = || -> io::Result<Content> {
         let mut file = open_regular(path)?;
         let bytes = file.metadata()?.len();
@@ -59,33 +59,33 @@ pub(super) fn recognise(path: &Path) -> Result<Content, DataError> {
                 .take(SAMPLE_BYTES)
                 .read_to_end(&mut text);
             // A truncated stream is reported when the whole file is read.
-            let whole = matches!(inner, Ok(read) if (read as u64) < SAMPLE_BYTES);
+            let is_complete = matches!(inner, Ok(read) if (read as u64) < SAMPLE_BYTES);
             let stem = name.strip_suffix(".gz").unwrap_or(&name);
-            return Ok(text_of(stem, &text, whole, true));
+            return Ok(detect_text(stem, &text, is_complete, true));
         }
         if is_picture(&head) {
             return Ok(Content::Picture);
         }
-        if let Some(batch) = batch(&name, &head, bytes) {
+        if let Some(batch) = detect_cifar(&name, &head, bytes) {
             return Ok(batch);
         }
-        Ok(text_of(&name, &head, bytes <= SAMPLE_BYTES, false))
+        Ok(detect_text(&name, &head, bytes <= SAMPLE_BYTES, false))
     };
     read().map_err(DataError::read(path))
 }
 
 /// Returns true for an image in a supported format.
 fn is_picture(head: &[u8]) -> bool {
-    image::guess_format(head).is_ok_and(is_read)
+    image::guess_format(head).is_ok_and(is_supported)
 }
 
 /// Detects the binary version of CIFAR-10, truncated batches and CIFAR-100. Returns `None` for other files.
-fn batch(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
+fn detect_cifar(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
     let record = CIFAR_RECORD as u64;
     // A record of CIFAR-100 has two labels.
     let is_cifar_100 = bytes.is_multiple_of(record + 1) && !bytes.is_multiple_of(record);
-    let ends = Path::new(name).extension().is_some_and(|end| end == "bin");
-    if !ends || bytes == 0 || contents::unsupported(head).is_some() {
+    let has_extension = Path::new(name).extension().is_some_and(|end| end == "bin");
+    if !has_extension || bytes == 0 || contents::unsupported(head).is_some() {
         return None;
     }
     if bytes.is_multiple_of(record) {
@@ -104,9 +104,9 @@ fn batch(name: &str, head: &[u8], bytes: u64) -> Option<Content> {
     })
 }
 
-/// Returns true for a JSON array, or for the beginning of one with objects.
-fn is_json_array(text: &str, whole: bool) -> bool {
-    match whole {
+/// Returns true for a JSON array, or for the beginning of an array of objects.
+fn is_json_array(text: &str, is_complete: bool) -> bool {
+    match is_complete {
         true => serde_json::from_str::<serde_json::Value>(text).is_ok_and(|value| value.is_array()),
         false => text
             .trim_start()
@@ -136,8 +136,8 @@ fn is_text_pickle(bytes: &[u8]) -> bool {
     is_memoized(b"(dp") || is_memoized(b"(lp") || is_class
 }
 
-/// Detects the content of a text file from its first `bytes`. `whole` is true if they are the complete file.
-fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
+/// Detects the content of a text file from its first `bytes`. `is_complete` is true if `bytes` is the complete file.
+fn detect_text(name: &str, bytes: &[u8], is_complete: bool, gzip: bool) -> Content {
     if let Some(is) = contents::unsupported(bytes) {
         return Content::Other(is.to_owned());
     }
@@ -170,15 +170,15 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
     let text = String::from_utf8_lossy(bytes);
     let text = &*with_line_feeds(text.strip_prefix('\u{feff}').unwrap_or(&text));
     // Unless the file was read completely, the last line may be incomplete.
-    let text = match (whole, text.rfind('\n')) {
+    let text = match (is_complete, text.rfind('\n')) {
         (false, Some(end)) => &text[..end],
         _ => text,
     };
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let Some(first) = lines.clone().next() else {
-        return match whole {
+        return match is_complete {
             true => Content::Other("blank: it contains only whitespace".to_owned()),
-            false if json_lines::are_in(name) => Content::Lines {
+            false if json_lines::has_json_lines_extension(name) => Content::Lines {
                 labelled: false,
                 gzip,
             },
@@ -192,20 +192,20 @@ fn text_of(name: &str, bytes: &[u8], whole: bool, gzip: bool) -> Content {
                     || lines.any(|line| Line::read(line).is_ok_and(|line| line.has_label())),
                 gzip,
             },
-            Err(_) if json_lines::are_in(name) => Content::Lines {
+            Err(_) if json_lines::has_json_lines_extension(name) => Content::Lines {
                 labelled: false,
                 gzip,
             },
             Err(problem) => Content::Other(format!("JSON, but its first line is invalid: {problem}")),
         };
     }
-    if json_lines::are_in(name) {
+    if json_lines::has_json_lines_extension(name) {
         return Content::Lines {
             labelled: false,
             gzip,
         };
     }
-    if first.trim_start().starts_with('[') && is_json_array(text, whole) {
+    if first.trim_start().starts_with('[') && is_json_array(text, is_complete) {
         return Content::Other(
             "one JSON array\n  hint: convert it to JSON Lines with `jq -c '.[]'`".to_owned(),
         );
@@ -230,7 +230,7 @@ mod tests {
             b"\x80\x02}q\x00X\x01\x00\x00\x00aq\x01K\x01s.",
             b"\x80\x05\x95\x0a\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x01a\x94K\x01s.",
         ] {
-            let content = text_of("a.txt", pickle, true, false);
+            let content = detect_text("a.txt", pickle, true, false);
             assert!(
                 matches!(&content, Content::Other(is) if is.contains("pickle")),
                 "{content:?}"
@@ -241,7 +241,7 @@ mod tests {
             "cats and dogs\nare\nfriends",
             "call\nme\nIshmael",
         ] {
-            let content = text_of("a.txt", text.as_bytes(), true, false);
+            let content = detect_text("a.txt", text.as_bytes(), true, false);
             assert_eq!(content, Content::Text { gzip: false });
         }
     }

@@ -34,7 +34,7 @@ pub enum DataError {
     Unrecognised {
         /// Path from the command line.
         path: PathBuf,
-        /// Description of its content. It completes the sentence "it is …".
+        /// Description of the content. It completes the sentence "it is …".
         is: String,
     },
     /// Path without a readable data set.
@@ -81,7 +81,7 @@ pub enum DataError {
          `tokenizer.json` of a BERT model with `--vocabulary`"
     )]
     MissingSpecialTokens,
-    /// File that is not a tokenizer, or is damaged.
+    /// File that is not a tokenizer, or a damaged tokenizer.
     #[error(
         "cannot load a tokenizer from `{}`: {reason}\n  hint: pass a Hugging Face `tokenizer.json`, a SentencePiece `.model`, a llama2.c \
          `tok*.bin` or a BERT `vocab.txt`",
@@ -95,13 +95,13 @@ pub enum DataError {
     },
     /// Sequence too short to predict a token from another one.
     #[error(
-        "a sequence of {given} tokens is too short to predict a token\n  hint: set `sequence` to {least} or more"
+        "a sequence of {requested} tokens is too short to predict a token\n  hint: set `sequence` to {minimum} or more"
     )]
     Passage {
         /// Requested number of tokens.
-        given: u32,
+        requested: u32,
         /// Minimum number of tokens.
-        least: u32,
+        minimum: u32,
     },
     /// Path without readable images.
     #[error(
@@ -117,19 +117,19 @@ pub enum DataError {
     },
     /// More passages than a `u32` can count.
     #[error(
-        "the text has {0} passages, more than the maximum of {most}\n  hint: increase `sequence` to get fewer, longer passages",
-        most = u32::MAX
+        "the text has {0} passages, more than the maximum of {max}\n  hint: increase `sequence` to get fewer, longer passages",
+        max = u32::MAX
     )]
     Passages(u64),
     /// Split that needs more examples than available.
     #[error(
-        "the split requests {asked} {what} examples, but the data has {available}\n  hint: reduce the sizes of the split or pass more data"
+        "the split requests {requested} {what} examples, but the data has {available}\n  hint: reduce the sizes of the split or pass more data"
     )]
     TooFew {
         /// Name of the part.
         what: &'static str,
         /// Requested number of examples; at least 1 in training and test parts.
-        asked: u64,
+        requested: u64,
         /// Available number of examples.
         available: u64,
     },
@@ -173,13 +173,13 @@ pub enum DataError {
     },
     /// Sequence too short for the special tokens of every example.
     #[error(
-        "a sequence of {given} tokens has no room for text\n  hint: `[CLS]` and `[SEP]` take two tokens; set `sequence` to {least} or more"
+        "a sequence of {requested} tokens has no room for text\n  hint: `[CLS]` and `[SEP]` take two tokens; set `sequence` to {minimum} or more"
     )]
     Sequence {
         /// Requested number of tokens.
-        given: u32,
+        requested: u32,
         /// Minimum number of tokens.
-        least: u32,
+        minimum: u32,
     },
     /// Text that the tokenizer rejects.
     #[error("the tokenizer failed: {0}")]
@@ -205,11 +205,11 @@ pub enum LineProblem {
     Compression(String),
     /// Compressed file that unpacks to an implausible size.
     #[error(
-        "the compressed file unpacks to more than {most} bytes\n  hint: if this size is correct, unpack the file with `gunzip`"
+        "the compressed file unpacks to more than {limit} bytes\n  hint: if this size is correct, unpack the file with `gunzip`"
     )]
     Expansion {
-        /// Maximum unpacked size for a file of its size, in bytes.
-        most: u64,
+        /// Maximum unpacked size for the compressed size, in bytes.
+        limit: u64,
     },
     /// File without rows.
     #[error("no rows")]
@@ -336,6 +336,7 @@ pub enum LineProblem {
 }
 
 impl LineProblem {
+    /// Adds the file and the line.
     pub(super) fn at(self, file: &std::path::Path, line: u64) -> DataError {
         DataError::Line {
             file: file.to_owned(),
@@ -346,6 +347,7 @@ impl LineProblem {
 }
 
 impl DataError {
+    /// Returns a function that adds the path to an error of reading.
     pub(super) fn read(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             verb: "read",
@@ -354,6 +356,7 @@ impl DataError {
         }
     }
 
+    /// Returns a function that adds the path to an error of writing.
     pub(super) fn write(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             verb: "write",
@@ -363,6 +366,7 @@ impl DataError {
     }
 }
 
+/// Joins names in backticks with commas.
 fn backticked<S: AsRef<str>>(names: &[S]) -> String {
     names
         .iter()

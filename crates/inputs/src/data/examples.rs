@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use super::{
     DataError, KnownClasses, LineProblem,
-    classes::{Numbered, canonical},
-    split::Given,
+    classes::{NumberedLabels, canonical},
+    split::PredefinedSplits,
 };
 
 /// One labelled text.
@@ -17,11 +17,11 @@ pub struct Example {
     pub text: String,
 }
 
-/// Labelled text in its given parts.
+/// Labelled texts in the parts that the data set defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LabelledParts {
     /// The examples.
-    pub given: Given<Example>,
+    pub splits: PredefinedSplits<Example>,
     /// Number of classes.
     pub classes: u32,
     /// Numbers and names of the classes that occur, sorted by number.
@@ -30,7 +30,7 @@ pub(super) struct LabelledParts {
     pub notes: Vec<String>,
 }
 
-/// Part of a data set that a file belongs to.
+/// Part of a data set. The hash of a data set contains the `Debug` output, so the names must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     Train,
@@ -56,7 +56,7 @@ impl Row {
     /// Creates a row. Rejects an empty label or text.
     pub fn new(part: Part, label: &str, text: &str, file: &Arc<Path>, line: u64) -> Result<Self, DataError> {
         /// Maximum label length in bytes. It is longer than any class name and shorter than texts in the label column.
-        const LONGEST_LABEL: usize = 64;
+        const MAX_LABEL_BYTES: usize = 64;
         let label = canonical(label);
         let row = Self {
             part,
@@ -67,48 +67,54 @@ impl Row {
         };
         match label.len() {
             0 => Err(row.at(LineProblem::EmptyLabel)),
-            _ if is_missing(&label) => Err(row.at(LineProblem::NoLabel(label))),
-            bytes if bytes > LONGEST_LABEL => Err(row.at(LineProblem::LongLabel { bytes })),
+            _ if marks_missing_label(&label) => Err(row.at(LineProblem::NoLabel(label))),
+            bytes if bytes > MAX_LABEL_BYTES => Err(row.at(LineProblem::LongLabel { bytes })),
             _ if text.trim().is_empty() => Err(row.at(LineProblem::EmptyText)),
             _ => Ok(row),
         }
     }
 }
 
-/// Minimum number of rows for the check that labels occur at least twice on average. Rarer labels are rejected as texts or ids.
-const FEWEST_ROWS: usize = 10;
+/// Minimum number of rows for the check that labels occur at least twice on average. Rarer labels are probably texts or ids.
+const MIN_ROWS_FOR_LABEL_CHECK: usize = 10;
 
 /// Returns true for markers of a missing label. `none` is not one of them, because it may be a class.
-fn is_missing(label: &str) -> bool {
+fn marks_missing_label(label: &str) -> bool {
     const MARKS: [&str; 5] = ["nan", "<na>", "n/a", "#n/a", "null"];
     MARKS.iter().any(|mark| label.eq_ignore_ascii_case(mark))
 }
 
-/// Numbers the labels and sorts the rows into their parts.
+/// Maps labels to class numbers and groups the rows by part.
 ///
-/// For training, and without a checkpoint, the classes are the labels of the training part, or of all rows if there
-/// is no training part. Otherwise all labels must be classes of the checkpoint.
-pub(super) fn label(
+/// For training, and without a checkpoint, the classes are the labels of the training part, or of all rows if no row
+/// belongs to it. Otherwise all labels must be classes of the checkpoint.
+pub(super) fn number_labels(
     rows: Vec<Row>,
     known: Option<&KnownClasses>,
-    is_trained: bool,
+    for_training: bool,
 ) -> Result<LabelledParts, DataError> {
     let has = |part| rows.iter().any(|row| row.part == part);
-    let of_training = has(Part::Train) && (known.is_none() || is_trained);
-    let counted = || rows.iter().filter(|row| !of_training || row.part == Part::Train);
-    let labels: BTreeSet<&str> = counted().map(|row| row.label.as_str()).collect();
-    if (known.is_none() || is_trained)
+    let only_training = has(Part::Train) && (known.is_none() || for_training);
+    let defining_rows = || {
+        rows.iter()
+            .filter(|row| !only_training || row.part == Part::Train)
+    };
+    let labels: BTreeSet<&str> = defining_rows().map(|row| row.label.as_str()).collect();
+    if (known.is_none() || for_training)
         && let [label] = labels.iter().collect::<Vec<_>>()[..]
     {
         return Err(DataError::OneLabel {
-            examples: counted().count(),
+            examples: defining_rows().count(),
             label: (*label).to_owned(),
         });
     }
-    let rows_counted = counted().count();
-    if (known.is_none() || is_trained) && rows_counted >= FEWEST_ROWS && 2 * labels.len() > rows_counted {
+    let row_count = defining_rows().count();
+    if (known.is_none() || for_training)
+        && row_count >= MIN_ROWS_FOR_LABEL_CHECK
+        && 2 * labels.len() > row_count
+    {
         return Err(DataError::Labels(format!(
-            "the data has {} labels for {rows_counted} texts, such as `{}`\n  \
+            "the data has {} labels for {row_count} texts, such as `{}`\n  \
              hint: pass the correct columns with `--label-column` and `--text-column`",
             labels.len(),
             labels.first().copied().unwrap_or_default()
@@ -116,8 +122,8 @@ pub(super) fn label(
     }
     let numbered = known
         .unwrap_or(&KnownClasses::default())
-        .number_or_new(&labels, is_trained);
-    let Numbered {
+        .number_or_new(&labels, for_training);
+    let NumberedLabels {
         numbers,
         count,
         notes,
@@ -127,7 +133,7 @@ pub(super) fn label(
         .map(|(name, number)| (*number, name.clone()))
         .collect();
     names.sort();
-    let mut given = Given {
+    let mut splits = PredefinedSplits {
         train: vec![],
         validation: has(Part::Validation).then(Vec::new),
         test: has(Part::Test).then(Vec::new),
@@ -140,9 +146,9 @@ pub(super) fn label(
             }));
         };
         let part = match row.part {
-            Part::Train => Some(&mut given.train),
-            Part::Validation => given.validation.as_mut(),
-            Part::Test => given.test.as_mut(),
+            Part::Train => Some(&mut splits.train),
+            Part::Validation => splits.validation.as_mut(),
+            Part::Test => splits.test.as_mut(),
         };
         part.expect("the part has rows").push(Example {
             label: class,
@@ -150,7 +156,7 @@ pub(super) fn label(
         });
     }
     Ok(LabelledParts {
-        given,
+        splits,
         classes: count,
         names,
         notes,
@@ -168,9 +174,9 @@ mod tests {
 
     fn classes(labels: &[&str]) -> Vec<u32> {
         let rows = labels.iter().map(|label| row(Part::Train, label, 1)).collect();
-        label(rows, None, true)
+        number_labels(rows, None, true)
             .unwrap()
-            .given
+            .splits
             .train
             .iter()
             .map(|example| example.label)
@@ -189,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn a_label_missing_from_the_training_part_is_an_error_with_file_and_line() {
+    fn unknown_label_error_has_file_and_line() {
         let rows = vec![
             row(Part::Train, "0", 1),
             row(Part::Train, "1", 2),
             row(Part::Test, "-1", 7),
         ];
-        let error = label(rows, None, true).unwrap_err().to_string();
+        let error = number_labels(rows, None, true).unwrap_err().to_string();
         assert_eq!(
             error,
             "reviews.tsv:7: unknown label `-1`\n  hint: the training part has `0`, `1`"
@@ -203,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn a_label_for_every_row_and_markers_of_missing_labels_are_rejected() {
+    fn unique_labels_and_missing_label_markers_are_rejected() {
         let names: Vec<String> = (0..12).map(|number| format!("text {number}")).collect();
         let rows = names
             .iter()
             .zip(1..)
             .map(|(name, line)| row(Part::Train, name, line))
             .collect();
-        let error = label(rows, None, true).unwrap_err().to_string();
+        let error = number_labels(rows, None, true).unwrap_err().to_string();
         assert!(error.contains("12 labels for 12 texts"), "{error}");
         for mark in ["NaN", "<NA>", "null"] {
             let file: Arc<Path> = Path::new("reviews.tsv").into();
@@ -226,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_training_part_with_one_label_is_rejected() {
-        let error = label(
+        let error = number_labels(
             vec![row(Part::Train, "1", 1), row(Part::Train, "1", 2)],
             None,
             true,

@@ -55,12 +55,12 @@ pub(super) fn part_of(name: &str) -> Option<Part> {
 
 /// Formats a note on skipped files, or returns `None` if `names` is empty. `why` begins with "because".
 pub(super) fn skipped_note(why: &str, names: &[String]) -> Option<String> {
-    /// Maximum number of names in a note. The others are only counted.
-    const LISTED: usize = 5;
-    let more = names.len().saturating_sub(LISTED);
+    /// Maximum number of names in a note. Further names are only counted.
+    const MAX_LISTED: usize = 5;
+    let more = names.len().saturating_sub(MAX_LISTED);
     let listed: Vec<String> = names
         .iter()
-        .take(LISTED)
+        .take(MAX_LISTED)
         .map(|name| format!("`{name}`"))
         .collect();
     let more = match more {

@@ -34,7 +34,7 @@ impl Deref for Ids {
     fn deref(&self) -> &[u32] {
         match self {
             Self::Owned(ids) => ids,
-            // Little-endian, like every machine that burn supports.
+            // The file is little-endian, like every machine that burn supports.
             Self::Mapped(file, bytes) => bytemuck::cast_slice(&file.bytes()[bytes.clone()]),
         }
     }

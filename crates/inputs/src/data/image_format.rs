@@ -1,4 +1,4 @@
-//! Supported image formats, and detection of files that are not complete images in one of them.
+//! Supported image formats, and detection of truncated and unsupported image files.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use image::ImageFormat;
 use crate::contents;
 
 /// Returns true for a supported image format.
-pub(super) fn is_read(format: ImageFormat) -> bool {
+pub(super) fn is_supported(format: ImageFormat) -> bool {
     matches!(
         format,
         ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::Bmp | ImageFormat::WebP
@@ -16,17 +16,17 @@ pub(super) fn is_read(format: ImageFormat) -> bool {
 
 /// Returns true if a file is an image in a supported format.
 pub(super) fn is_picture(path: &Path) -> bool {
-    contents::head(path).is_ok_and(|head| image::guess_format(&head).is_ok_and(is_read))
+    contents::read_head(path).is_ok_and(|head| image::guess_format(&head).is_ok_and(is_supported))
 }
 
 /// Returns true for the file extension of a supported image format.
 pub(super) fn has_picture_extension(path: &Path) -> bool {
-    ImageFormat::from_path(path).is_ok_and(is_read)
+    ImageFormat::from_path(path).is_ok_and(is_supported)
 }
 
 /// Explains why a file with the extension of an image is not a supported image.
 pub(super) fn reason_not_picture(path: &Path) -> String {
-    let head = match contents::head(path) {
+    let head = match contents::read_head(path) {
         Ok(head) => head,
         Err(error) => return error.to_string(),
     };
@@ -38,9 +38,9 @@ pub(super) fn reason_not_picture(path: &Path) -> String {
     }
 }
 
-/// Returns false for a truncated image. Some decoders do not report it, but fill in the missing data.
-pub(super) fn is_whole(format: ImageFormat, bytes: &[u8]) -> bool {
-    let last = |mark: &[u8]| bytes.windows(mark.len()).rposition(|window| window == mark);
+/// Returns false for a truncated image. Some decoders do not report missing data, but fill it in.
+pub(super) fn is_complete(format: ImageFormat, bytes: &[u8]) -> bool {
+    let last = |marker: &[u8]| bytes.windows(marker.len()).rposition(|window| window == marker);
     let length_at = |at: usize| {
         let length: Option<[u8; 4]> = bytes.get(at..at + 4).and_then(|length| length.try_into().ok());
         length.map_or(usize::MAX, |length| u32::from_le_bytes(length) as usize)

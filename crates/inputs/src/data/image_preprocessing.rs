@@ -1,4 +1,4 @@
-//! Image preprocessing, configured by `preprocessor_config.json` next to the weights.
+//! Image preprocessing, configured by `processor_config.json` or `preprocessor_config.json` next to the weights.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use serde_json::{Map, Value, json};
 use super::{DataError, images::Normalization};
 use crate::{contents, weights::Fields};
 
-/// File name of the configuration.
-const NAME: &str = "preprocessor_config.json";
-/// File name of a configuration that includes that of the image processor. transformers prefers this file.
-const WHOLE: &str = "processor_config.json";
+/// File name of the configuration of an image processor.
+const PREPROCESSOR_CONFIG: &str = "preprocessor_config.json";
+/// File name of a configuration that may include the configuration of an image processor. transformers prefers this file.
+const PROCESSOR_CONFIG: &str = "processor_config.json";
 
 /// Image processors with the same steps as `ViTImageProcessor`, without the suffix `Fast`.
-const KINDS: [&str; 7] = [
+const SUPPORTED_PROCESSORS: [&str; 7] = [
     "ViTImageProcessor",
     "ViTFeatureExtractor",
     "DeiTImageProcessor",
@@ -30,28 +30,28 @@ const KINDS: [&str; 7] = [
 /// Name prefixes of image processors for which an integer `size` is the shorter side.
 const BY_SHORTER_SIDE: [&str; 2] = ["Bit", "CLIP"];
 
-/// Maximum shorter side before a crop, in units of the model's edge. Published configurations have at most 1.4. Much larger values would exhaust
-/// the memory.
+/// Maximum shorter side before a crop, as a multiple of the input size of the model. Published configurations have at most 1.4. Much larger
+/// values would exhaust the memory.
 const MAX_SHORTER_SIDE: u32 = 2;
 
 /// Resizing, cropping and normalization of images.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ImagePreprocessing {
-    /// Mean and standard deviation of each colour, for normalization.
-    pub shades: Normalization,
-    fit: Fit,
+    /// Mean and standard deviation of each color channel.
+    pub normalization: Normalization,
+    resize_mode: ResizeMode,
     filter: FilterType,
 }
 
-/// Method of fitting an image to the input size of the model.
+/// Method of resizing an image to the input size of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fit {
-    /// Resizes the shorter side to this many pixels (`None`: the edge of the model), then crops the center.
+enum ResizeMode {
+    /// Resizes the shorter side to this many pixels (`None`: the input size of the model), then crops the center.
     Crop(Option<u32>),
-    /// Resizes both sides to the edge of the model, ignoring the aspect ratio.
+    /// Resizes both sides to the input size of the model, ignoring the aspect ratio.
     Stretch,
-    /// Rejects images of any other size.
-    Keep,
+    /// Rejects images of any other size, because the configuration file with this name disables resizing.
+    Disabled(&'static str),
 }
 
 /// Fields that do not affect pixels.
@@ -68,8 +68,8 @@ const IGNORED: &[&str] = &[
     "return_tensors",
 ];
 
-/// Fields whose defaults differ between image processors.
-const EXPLICIT: [&str; 6] = [
+/// Fields whose defaults differ between image processors. They are required for processors other than those of ViT.
+const REQUIRED_FIELDS: [&str; 6] = [
     "do_resize",
     "size",
     "resample",
@@ -80,77 +80,90 @@ const EXPLICIT: [&str; 6] = [
 
 impl ImagePreprocessing {
     /// Returns the preprocessing of a model without a configuration: a bilinear resize, then a center crop.
-    pub fn usual(shades: Normalization) -> Self {
+    pub fn without_config(normalization: Normalization) -> Self {
         Self {
-            shades,
-            fit: Fit::Crop(None),
+            normalization,
+            resize_mode: ResizeMode::Crop(None),
             filter: FilterType::Triangle,
         }
     }
 
     /// Reads the configuration next to a checkpoint (a file or a folder) of a model with inputs of `edge` × `edge`
-    /// pixels. Without a configuration, returns [`usual`](Self::usual).
+    /// pixels. Without a configuration, returns [`usual`](Self::without_config).
     ///
     /// # Errors
     /// A malformed configuration, or one with values that are not implemented; the message names the fields.
-    pub fn beside(weights: &Path, edge: u32, shades: Normalization) -> Result<Self, DataError> {
+    pub fn for_weights(weights: &Path, edge: u32, normalization: Normalization) -> Result<Self, DataError> {
         let path = if weights.is_dir() {
-            weights.join(NAME)
+            weights.join(PREPROCESSOR_CONFIG)
         } else {
-            weights.with_file_name(NAME)
+            weights.with_file_name(PREPROCESSOR_CONFIG)
         };
-        let whole = path.with_file_name(WHOLE);
-        if whole.is_file() {
+        let processor_config = path.with_file_name(PROCESSOR_CONFIG);
+        if processor_config.is_file() {
             let invalid = |reason: String| DataError::Configuration {
-                path: whole.clone(),
+                path: processor_config.clone(),
                 reason,
             };
-            let fields: Map<String, Value> = contents::json(&whole).map_err(invalid)?;
+            let fields: Map<String, Value> = contents::json(&processor_config).map_err(invalid)?;
             match fields.get("image_processor") {
-                Some(Value::Object(fields)) => return Self::read(fields, edge, shades).map_err(invalid),
+                Some(Value::Object(fields)) => {
+                    return Self::read(fields, edge, normalization, PROCESSOR_CONFIG).map_err(invalid);
+                }
                 Some(_) => return Err(invalid("its `image_processor` is not an object".to_owned())),
                 None => {}
             }
         }
         if !path.is_file() {
-            return Ok(Self::usual(shades));
+            return Ok(Self::without_config(normalization));
         }
         let invalid = |reason: String| DataError::Configuration {
             path: path.clone(),
             reason,
         };
         let fields: Map<String, Value> = contents::json(&path).map_err(invalid)?;
-        Self::read(&fields, edge, shades).map_err(invalid)
+        Self::read(&fields, edge, normalization, PREPROCESSOR_CONFIG).map_err(invalid)
     }
 
-    /// Reads the fields. `shades` has the default mean and standard deviation.
-    fn read(fields: &Map<String, Value>, edge: u32, shades: Normalization) -> Result<Self, String> {
+    /// Reads the fields of the file `config_name`. `normalization` has the default mean and standard deviation.
+    fn read(
+        fields: &Map<String, Value>,
+        edge: u32,
+        normalization: Normalization,
+        config_name: &'static str,
+    ) -> Result<Self, String> {
         let fields = Fields::new(fields);
-        fields.only("do_rescale", true);
-        fields.only("do_pad", false);
-        fields.only("do_reduce_labels", false);
-        let kinds = ["image_processor_type", "feature_extractor_type"].map(|name| (name, fields.get(name)));
+        fields.require_value("do_rescale", true);
+        fields.require_value("do_pad", false);
+        fields.require_value("do_reduce_labels", false);
+        let processors =
+            ["image_processor_type", "feature_extractor_type"].map(|name| (name, fields.get(name)));
         let mut by_shorter_side = false;
-        for (name, kind) in kinds {
+        for (name, kind) in processors {
             let Some(kind) = kind else { continue };
             let known = kind.as_str().map(|kind| kind.trim_end_matches("Fast"));
-            if !known.is_some_and(|kind| KINDS.contains(&kind)) {
-                fields.problem(format!("`{name}` is {kind}; supported are {}", KINDS.join(", ")));
+            if !known.is_some_and(|kind| SUPPORTED_PROCESSORS.contains(&kind)) {
+                fields.report(format!(
+                    "`{name}` is {kind}; supported are {}",
+                    SUPPORTED_PROCESSORS.join(", ")
+                ));
             }
             by_shorter_side |=
-                known.is_some_and(|kind| BY_SHORTER_SIDE.iter().any(|begin| kind.starts_with(begin)));
+                known.is_some_and(|kind| BY_SHORTER_SIDE.iter().any(|prefix| kind.starts_with(prefix)));
         }
-        let kind = kinds.iter().filter_map(|(_, kind)| kind.and_then(Value::as_str));
+        let kind = processors
+            .iter()
+            .filter_map(|(_, kind)| kind.and_then(Value::as_str));
         let kind = kind.into_iter().find(|kind| !kind.starts_with("ViT"));
         if let Some(kind) = kind {
             // The defaults of absent fields are those of ViT.
-            let absent = EXPLICIT
+            let absent = REQUIRED_FIELDS
                 .iter()
                 .filter(|name| !fields.has(name))
                 .map(|name| format!("`{name}`"));
             let absent: Vec<String> = absent.collect();
             if !absent.is_empty() {
-                fields.problem(format!(
+                fields.report(format!(
                     "{} must be set, because the defaults of `{kind}` are not supported",
                     absent.join(", ")
                 ));
@@ -161,7 +174,7 @@ impl ImagePreprocessing {
                 .as_f64()
                 .is_some_and(|factor| (factor * 255.0 - 1.0).abs() < 1e-6);
             if !is_supported {
-                fields.problem(format!("`rescale_factor` is {factor}; only 1/255 is supported"));
+                fields.report(format!("`rescale_factor` is {factor}; only 1/255 is supported"));
             }
         }
         let triple = |name: &str, default: [f32; 3]| {
@@ -175,19 +188,19 @@ impl ImagePreprocessing {
             match numbers.as_deref() {
                 Some(&[red, green, blue]) => [red as f32, green as f32, blue as f32],
                 _ => {
-                    fields.problem(format!("`{name}` is {value}; expected three numbers"));
+                    fields.report(format!("`{name}` is {value}; expected three numbers"));
                     default
                 }
             }
         };
         let (means, deviations) = (
-            triple("image_mean", shades.means()),
-            triple("image_std", shades.deviations()),
+            triple("image_mean", normalization.means()),
+            triple("image_std", normalization.deviations()),
         );
         if deviations.iter().any(|deviation| *deviation <= 0.0) {
-            fields.problem("`image_std` must be above 0".to_owned());
+            fields.report("`image_std` must be above 0".to_owned());
         }
-        let shades = match fields.flag_or("do_normalize", true) {
+        let normalization = match fields.flag_or("do_normalize", true) {
             true => Normalization::new(means, deviations),
             false => Normalization::new([0.0; 3], [1.0; 3]),
         };
@@ -197,14 +210,14 @@ impl ImagePreprocessing {
             Some(2) => FilterType::Triangle,
             Some(3) => FilterType::CatmullRom,
             _ => {
-                fields.problem("`resample` must be 0, 1, 2 or 3".to_owned());
+                fields.report("`resample` must be 0, 1, 2 or 3".to_owned());
                 FilterType::Triangle
             }
         };
         let crops = fields.flag_or("do_center_crop", false);
         let crop = fields.get("crop_size");
         if crops && crop.is_some_and(|crop| square(crop) != Some(edge)) {
-            fields.problem(format!(
+            fields.report(format!(
                 "`crop_size` is {}, but the model expects {edge}",
                 crop.unwrap_or(&Value::Null)
             ));
@@ -220,40 +233,45 @@ impl ImagePreprocessing {
             .get("shortest_edge")
             .and_then(Value::as_u64)
             .and_then(|size| u32::try_from(size).ok());
-        let fit = match (fields.flag_or("do_resize", true), shortest, square(&size)) {
-            (false, ..) if !crops => Fit::Keep,
+        let resize_mode = match (fields.flag_or("do_resize", true), shortest, square(&size)) {
+            (false, ..) if !crops => ResizeMode::Disabled(config_name),
             (true, Some(shortest), _)
                 if crops && (edge..=edge.saturating_mul(MAX_SHORTER_SIDE)).contains(&shortest) =>
             {
-                Fit::Crop(Some(shortest))
+                ResizeMode::Crop(Some(shortest))
             }
-            (true, Some(shortest), _) if shortest == edge => Fit::Crop(None),
-            (true, None, Some(size)) if size == edge => Fit::Stretch,
+            (true, Some(shortest), _) if shortest == edge => ResizeMode::Crop(None),
+            (true, None, Some(size)) if size == edge => ResizeMode::Stretch,
             _ => {
-                fields.problem(format!(
+                fields.report(format!(
                     "`size` is {size} with `do_center_crop` {crops}, but the model expects {edge} × {edge} pixels"
                 ));
-                Fit::Keep
+                ResizeMode::Disabled(config_name)
             }
         };
         match fields.finish(IGNORED) {
-            problems if problems.is_empty() => Ok(Self { shades, fit, filter }),
+            problems if problems.is_empty() => Ok(Self {
+                normalization,
+                resize_mode,
+                filter,
+            }),
             problems => Err(problems.join("\n  ")),
         }
     }
 
     /// Returns true if an image of this size is not resized or cropped.
-    pub(super) fn keeps(&self, (width, height): (u32, u32), edge: u32) -> bool {
-        (width, height) == (edge, edge) && !matches!(self.fit, Fit::Crop(Some(shorter)) if shorter != edge)
+    pub(super) fn is_unchanged(&self, (width, height): (u32, u32), edge: u32) -> bool {
+        (width, height) == (edge, edge)
+            && !matches!(self.resize_mode, ResizeMode::Crop(Some(shorter)) if shorter != edge)
     }
 
     /// Resizes and crops an image to `edge` × `edge` pixels.
     ///
     /// # Errors
     /// The image has another size and the configuration does not allow resizing.
-    pub(super) fn fitted(&self, image: RgbImage, edge: u32) -> Result<RgbImage, String> {
+    pub(super) fn resize_and_crop(&self, image: RgbImage, edge: u32) -> Result<RgbImage, String> {
         let (width, height) = image.dimensions();
-        if self.keeps((width, height), edge) {
+        if self.is_unchanged((width, height), edge) {
             return Ok(image);
         }
         // Pillow and the image processors of transformers round to 8 bits after the horizontal pass.
@@ -261,12 +279,12 @@ impl ImagePreprocessing {
             let narrowed = imageops::resize(&image, width, image.height(), self.filter);
             imageops::resize(&narrowed, width, height, self.filter)
         };
-        match self.fit {
-            Fit::Keep => Err(format!(
-                "it has {width} × {height} pixels, but the model expects {edge} × {edge} and `{NAME}` disables resizing"
+        match self.resize_mode {
+            ResizeMode::Disabled(config_name) => Err(format!(
+                "it has {width} × {height} pixels, but the model expects {edge} × {edge} and `{config_name}` disables resizing"
             )),
-            Fit::Stretch => Ok(resized(edge, edge)),
-            Fit::Crop(shorter) => {
+            ResizeMode::Stretch => Ok(resized(edge, edge)),
+            ResizeMode::Crop(shorter) => {
                 let (wanted, shorter) = (shorter.unwrap_or(edge), width.min(height).max(1));
                 let scaled = |side: u32| {
                     (u64::from(side) * u64::from(wanted) / u64::from(shorter)).max(u64::from(wanted)) as u32
@@ -299,7 +317,12 @@ mod tests {
     use super::*;
 
     fn read(value: Value) -> Result<ImagePreprocessing, String> {
-        ImagePreprocessing::read(value.as_object().unwrap(), 4, Normalization::UNIT)
+        ImagePreprocessing::read(
+            value.as_object().unwrap(),
+            4,
+            Normalization::UNIT,
+            PREPROCESSOR_CONFIG,
+        )
     }
 
     #[test]
@@ -309,8 +332,8 @@ mod tests {
             "size": 4, "image_processor_type": "ViTImageProcessor", "resample": 2
         });
         let expected = ImagePreprocessing {
-            fit: Fit::Stretch,
-            ..ImagePreprocessing::usual(Normalization::UNIT)
+            resize_mode: ResizeMode::Stretch,
+            ..ImagePreprocessing::without_config(Normalization::UNIT)
         };
         assert_eq!(read(vit), Ok(expected));
         let crop = json!({
@@ -318,15 +341,15 @@ mod tests {
             "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "rescale_factor": 0.00392156862745098
         });
         let expected = ImagePreprocessing {
-            shades: Normalization::IMAGENET,
-            fit: Fit::Crop(Some(6)),
+            normalization: Normalization::IMAGENET,
+            resize_mode: ResizeMode::Crop(Some(6)),
             filter: FilterType::CatmullRom,
         };
         assert_eq!(read(crop), Ok(expected));
     }
 
     #[test]
-    fn other_values_are_rejected_by_name() {
+    fn unsupported_values_are_rejected_by_name() {
         for (name, value) in [
             ("do_rescale", json!(false)),
             ("rescale_factor", json!(1.0)),
@@ -345,7 +368,7 @@ mod tests {
     #[test]
     fn images_are_stretched_cropped_or_rejected() {
         let wide = || RgbImage::from_fn(8, 4, |x, _| image::Rgb([if x < 4 { 0 } else { 255 }, 0, 0]));
-        let fitted = |value: Value| read(value).unwrap().fitted(wide(), 4);
+        let fitted = |value: Value| read(value).unwrap().resize_and_crop(wide(), 4);
         let reds = |image: RgbImage| image.pixels().take(4).map(|pixel| pixel.0[0]).collect::<Vec<_>>();
         // Stretching halves the width; cropping keeps the four columns in the center.
         assert_eq!(
@@ -362,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_processor_determines_the_meaning_of_an_integer_size() {
+    fn integer_size_is_interpreted_per_image_processor() {
         let config = |kind: &str, more: Value| {
             let mut config = json!({
                 "image_processor_type": kind, "do_resize": true, "size": 4, "resample": 2, "do_center_crop": true,
@@ -374,13 +397,13 @@ mod tests {
                 .extend(more.as_object().unwrap().clone());
             read(config)
         };
-        let fit = |kind: &str, more: Value| config(kind, more).unwrap().fit;
-        assert_eq!(fit("ViTImageProcessorFast", json!({})), Fit::Stretch);
-        let cropped = [Fit::Crop(Some(4)), Fit::Crop(None)];
+        let mode = |kind: &str, more: Value| config(kind, more).unwrap().resize_mode;
+        assert_eq!(mode("ViTImageProcessorFast", json!({})), ResizeMode::Stretch);
+        let cropped = [ResizeMode::Crop(Some(4)), ResizeMode::Crop(None)];
         for kind in ["CLIPImageProcessor", "BitImageProcessor"] {
-            assert!(cropped.contains(&fit(kind, json!({}))), "{kind}");
+            assert!(cropped.contains(&mode(kind, json!({}))), "{kind}");
         }
-        assert!(cropped.contains(&fit("ViTImageProcessor", json!({ "default_to_square": false }))));
+        assert!(cropped.contains(&mode("ViTImageProcessor", json!({ "default_to_square": false }))));
         for kind in [
             "ViTHybridImageProcessor",
             "LevitImageProcessor",
@@ -398,25 +421,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let put =
             |name: &str, value: Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
-        let shades = || {
-            ImagePreprocessing::beside(folder.path(), 4, Normalization::UNIT)
-                .unwrap()
-                .shades
-        };
+        let read = || ImagePreprocessing::for_weights(folder.path(), 4, Normalization::UNIT).unwrap();
         put(
-            NAME,
+            PREPROCESSOR_CONFIG,
             json!({ "size": 4, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5] }),
         );
-        assert_eq!(shades(), Normalization::UNIT);
+        assert_eq!(read().normalization, Normalization::UNIT);
         put(
-            WHOLE,
+            PROCESSOR_CONFIG,
             json!({ "image_processor": { "size": 4, "image_mean": [0.1, 0.2, 0.3] } }),
         );
-        assert_eq!(shades().means(), [0.1, 0.2, 0.3]);
+        assert_eq!(read().normalization.means(), [0.1, 0.2, 0.3]);
+        put(
+            PROCESSOR_CONFIG,
+            json!({ "image_processor": { "do_resize": false } }),
+        );
+        let error = read().resize_and_crop(RgbImage::new(8, 4), 4).unwrap_err();
+        assert!(
+            error.ends_with("`processor_config.json` disables resizing"),
+            "{error}"
+        );
     }
 
     #[test]
-    fn images_are_resized_like_in_pillow() {
+    fn resized_pixels_match_pillow() {
         let picture = RgbImage::from_fn(11, 7, |x, y| {
             image::Rgb([0, 1, 2].map(|colour| ((x * 37 + y * 101 + colour * 53) * 29 % 256) as u8))
         });
@@ -443,7 +471,7 @@ mod tests {
         ];
         for (resample, expected) in expected {
             let resized = read(json!({ "size": 4, "resample": resample })).unwrap();
-            let resized = resized.fitted(picture.clone(), 4).unwrap();
+            let resized = resized.resize_and_crop(picture.clone(), 4).unwrap();
             let reds: Vec<u8> = resized.pixels().map(|pixel| pixel.0[0]).collect();
             assert_eq!(reds, expected, "resample {resample}");
         }

@@ -3,28 +3,29 @@
 use super::{Labelled, Named, Numbers, Part};
 
 /// Number of color channels of an image.
-pub(super) const COLOURS: usize = 3;
+pub(super) const CHANNELS: usize = 3;
 
-/// Mean to subtract from the red, green and blue of a pixel between 0 and 1, and standard deviation to divide by.
+/// Mean and standard deviation of each color channel. Pixels are scaled to the range from 0 to 1, the mean is subtracted, and the
+/// difference is divided by the standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Normalization {
-    means: [f32; COLOURS],
-    deviations: [f32; COLOURS],
+    means: [f32; CHANNELS],
+    deviations: [f32; CHANNELS],
 }
 
 impl Normalization {
     /// Creates a normalization with these means and standard deviations.
-    pub const fn new(means: [f32; COLOURS], deviations: [f32; COLOURS]) -> Self {
+    pub const fn new(means: [f32; CHANNELS], deviations: [f32; CHANNELS]) -> Self {
         Self { means, deviations }
     }
 
-    /// Returns the means of red, green and blue, in units of the largest pixel value.
-    pub(super) const fn means(self) -> [f32; COLOURS] {
+    /// Returns the means of red, green and blue, for pixels scaled to the range from 0 to 1.
+    pub(super) const fn means(self) -> [f32; CHANNELS] {
         self.means
     }
 
-    /// Returns the standard deviations, in the same units.
-    pub(super) const fn deviations(self) -> [f32; COLOURS] {
+    /// Returns the standard deviations of red, green and blue, on the same scale.
+    pub(super) const fn deviations(self) -> [f32; CHANNELS] {
         self.deviations
     }
 
@@ -36,8 +37,8 @@ impl Normalization {
 
     /// Maps pixels to the range from −1 to 1. Published vision transformers were trained with it.
     pub const UNIT: Self = Self {
-        means: [0.5; COLOURS],
-        deviations: [0.5; COLOURS],
+        means: [0.5; CHANNELS],
+        deviations: [0.5; CHANNELS],
     };
 }
 
@@ -61,7 +62,7 @@ pub(super) enum Pixels {
 /// Batch of images on the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageBatch {
-    /// Normalized values of shape `[images, colours, edge, edge]` in row-major order.
+    /// Normalized values of shape `[images, channels, edge, edge]` in row-major order.
     pub values: Vec<f32>,
     /// Edge of an image, in pixels.
     pub edge: usize,
@@ -77,7 +78,7 @@ impl Labelled for ImageBatch {
     fn tensors(&self) -> Vec<Named<'_>> {
         let pixels = Named {
             name: "pixels",
-            shape: vec![self.labels.len(), COLOURS, self.edge, self.edge],
+            shape: vec![self.labels.len(), CHANNELS, self.edge, self.edge],
             numbers: Numbers::Real(&self.values),
         };
         vec![
@@ -98,7 +99,7 @@ impl Images {
         self.edge
     }
 
-    /// Returns the images with other classes.
+    /// Replaces every label by the result of `change`.
     #[must_use]
     pub fn with_labels(mut self, change: impl Fn(i32) -> i32) -> Self {
         self.labels.iter_mut().for_each(|label| *label = change(*label));
@@ -110,9 +111,10 @@ impl Images {
         &self.labels
     }
 
-    fn add(&self, index: usize, to: &mut Vec<f32>) {
+    /// Appends the normalized values of an image.
+    fn append_values(&self, index: usize, to: &mut Vec<f32>) {
         let plane = self.edge * self.edge;
-        let range = index * COLOURS * plane..(index + 1) * COLOURS * plane;
+        let range = index * CHANNELS * plane..(index + 1) * CHANNELS * plane;
         match &self.pixels {
             Pixels::Values(values) => to.extend_from_slice(&values[range]),
             Pixels::Bytes(bytes, normalization) => {
@@ -139,8 +141,10 @@ impl Part for Images {
     }
 
     fn batch(&self, indices: &[usize]) -> ImageBatch {
-        let mut values = Vec::with_capacity(indices.len() * COLOURS * self.edge * self.edge);
-        indices.iter().for_each(|&index| self.add(index, &mut values));
+        let mut values = Vec::with_capacity(indices.len() * CHANNELS * self.edge * self.edge);
+        indices
+            .iter()
+            .for_each(|&index| self.append_values(index, &mut values));
         ImageBatch {
             values,
             edge: self.edge,

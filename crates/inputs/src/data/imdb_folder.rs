@@ -17,7 +17,7 @@ const UNLABELLED: &str = "unsup";
 const METADATA_FILES: [(&str, &str); 2] = [("urls_", ".txt"), ("", ".feat")];
 
 /// Returns true if a folder has a subfolder for the training part.
-pub(super) fn is_one(folder: &Path) -> bool {
+pub(super) fn has_imdb_layout(folder: &Path) -> bool {
     let entries = folder_entries::list(folder).unwrap_or_default();
     entries
         .iter()
@@ -141,17 +141,17 @@ mod tests {
         };
         let expected =
             [(0, "bad"), (1, "great<br />"), (1, "good")].map(|(label, text)| (label, text.to_owned()));
-        assert_eq!(texts(&parts.given.train), expected);
+        assert_eq!(texts(&parts.splits.train), expected);
         assert_eq!(
-            texts(&parts.given.test.unwrap()),
+            texts(&parts.splits.test.unwrap()),
             [(0, "dull".to_owned()), (1, "fine".to_owned())]
         );
-        assert_eq!((parts.given.validation, parts.classes), (None, 2));
+        assert_eq!((parts.splits.validation, parts.classes), (None, 2));
     }
 
     #[test]
-    fn errors_in_a_file_name_the_file() {
-        let wrong = |name: &'static str, bytes: &'static [u8]| {
+    fn errors_contain_the_file_name() {
+        let error_with = |name: &'static str, bytes: &'static [u8]| {
             let folder = folder(&[FILES.as_slice(), &[(name, bytes)]].concat());
             let error = Source::read(folder.path())
                 .unwrap()
@@ -168,9 +168,9 @@ mod tests {
                 .unwrap()
                 .to_owned()
         };
-        assert_eq!(wrong("train/neg/7_1.txt", b" \n"), "1: empty text");
-        assert_eq!(wrong("test/neg/7_1.txt", b"one\ntwo \xff"), "2: not UTF-8");
-        assert_eq!(wrong("test/odd/7_1.txt", b"odd"), "1: unknown label `odd`");
+        assert_eq!(error_with("train/neg/7_1.txt", b" \n"), "1: empty text");
+        assert_eq!(error_with("test/neg/7_1.txt", b"one\ntwo \xff"), "2: not UTF-8");
+        assert_eq!(error_with("test/odd/7_1.txt", b"odd"), "1: unknown label `odd`");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     ColumnNames, DataError, LineProblem,
-    column_names::{LABEL_COLUMNS, TEXT_COLUMNS, only_one, skipped_columns},
+    column_names::{LABEL_COLUMNS, TEXT_COLUMNS, reject_ambiguous_columns, unused_columns_note},
     examples::{Part, Row},
     text_decoding::utf8,
 };
@@ -25,7 +25,7 @@ impl Line {
     /// Returns the text.
     pub fn text(&self, column: Option<&str>) -> Result<&str, LineProblem> {
         let text = self
-            .first("text", column, &TEXT_COLUMNS)?
+            .value("text", column, &TEXT_COLUMNS)?
             .ok_or_else(|| self.missing("text"))?;
         text.as_str().ok_or_else(|| LineProblem::NoText(text.to_string()))
     }
@@ -33,7 +33,7 @@ impl Line {
     /// Returns the label: a string, a number or a boolean.
     pub fn label(&self, column: Option<&str>) -> Result<String, LineProblem> {
         let label = self
-            .first("label", column, &LABEL_COLUMNS)?
+            .value("label", column, &LABEL_COLUMNS)?
             .ok_or_else(|| self.missing("label"))?;
         match label {
             Value::String(label) => Ok(label.clone()),
@@ -49,27 +49,27 @@ impl Line {
     }
 
     /// Returns the value of `column`, or of the first of `names` that occurs.
-    fn first(
+    fn value(
         &self,
         what: &'static str,
         column: Option<&str>,
         names: &[&str],
     ) -> Result<Option<&Value>, LineProblem> {
         if column.is_none() {
-            only_one(what, self.0.keys().map(String::as_str), names)?;
+            reject_ambiguous_columns(what, self.0.keys().map(String::as_str), names)?;
         }
         Ok(self.key(column, names).and_then(|key| self.0.get(key)))
     }
 
     /// Returns the key `column`, or the first of `names` that occurs. Falls back to keys that differ only in case.
     pub fn key(&self, column: Option<&str>, names: &[&str]) -> Option<&String> {
-        let named = |name: &str| {
+        let find = |name: &str| {
             let exact = self.0.keys().find(|key| *key == name);
             exact.or_else(|| self.0.keys().find(|key| key.eq_ignore_ascii_case(name)))
         };
         match column {
-            Some(column) => named(column),
-            None => names.iter().find_map(|name| named(name)),
+            Some(column) => find(column),
+            None => names.iter().find_map(|name| find(name)),
         }
     }
 
@@ -88,18 +88,18 @@ impl Line {
     }
 }
 
-/// Checks that the key of the label or the text is the same in all lines.
-pub(super) struct OneKey {
+/// Checks that the label or the text has the same key in all lines.
+pub(super) struct SameKeyCheck {
     what: &'static str,
     first: Option<String>,
 }
 
-impl OneKey {
+impl SameKeyCheck {
     pub fn new(what: &'static str) -> Self {
         Self { what, first: None }
     }
 
-    /// Returns an error if the key differs from the first line.
+    /// Returns an error if the key differs from that of an earlier line.
     pub fn check(&mut self, key: Option<&String>) -> Result<(), LineProblem> {
         match (&self.first, key) {
             (None, key) => self.first = key.cloned(),
@@ -116,8 +116,8 @@ impl OneKey {
     }
 }
 
-/// Returns true if a file name is that of a JSON Lines file.
-pub(super) fn are_in(name: &str) -> bool {
+/// Returns true for the name of a JSON Lines file, which may be gzipped.
+pub(super) fn has_json_lines_extension(name: &str) -> bool {
     let name = name.to_lowercase();
     let stem = name.strip_suffix(".gz").unwrap_or(&name);
     [".jsonl", ".ndjson"].iter().any(|end| stem.ends_with(end))
@@ -133,7 +133,7 @@ pub(super) fn rows(
     let text = utf8(bytes, file)?;
     let file: Arc<Path> = file.into();
     let mut rows = vec![];
-    let (mut label_key, mut text_key) = (OneKey::new("label"), OneKey::new("text"));
+    let (mut label_key, mut text_key) = (SameKeyCheck::new("label"), SameKeyCheck::new("text"));
     let mut unread: BTreeSet<String> = BTreeSet::new();
     for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
         let at = |problem: LineProblem| problem.at(&file, number);
@@ -162,7 +162,7 @@ pub(super) fn rows(
     }
     Ok((
         rows,
-        skipped_columns(&file, unread.iter().map(|key| format!("`{key}`")).collect()),
+        unused_columns_note(&file, unread.iter().map(|key| format!("`{key}`")).collect()),
     ))
 }
 
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_a_row_with_its_label_and_its_text() {
+    fn every_line_becomes_a_row() {
         let lines = "{\"text\": \"bad\\nfilm\", \"label\": 0}\r\n\n{\"id\": 3, \"label\": \"1\", \"text\": \"good\"}\n";
         let row = |label: &str, text: &str, line| (label.to_owned(), text.to_owned(), line);
         assert_eq!(
@@ -264,11 +264,15 @@ mod tests {
 
     #[test]
     fn json_lines_files_are_detected_by_name() {
-        assert!(["a.jsonl", "A.JSONL.GZ", "a.ndjson"].into_iter().all(are_in));
+        assert!(
+            ["a.jsonl", "A.JSONL.GZ", "a.ndjson"]
+                .into_iter()
+                .all(has_json_lines_extension)
+        );
         assert!(
             ["a.json", "jsonl", "a.jsonl.zip"]
                 .into_iter()
-                .all(|name| !are_in(name))
+                .all(|name| !has_json_lines_extension(name))
         );
     }
 }

@@ -43,7 +43,7 @@ pub trait Labelled {
     }
 
     /// Returns the number of labels of each example, in the order of the examples.
-    fn answers(&self) -> Vec<u32> {
+    fn label_counts(&self) -> Vec<u32> {
         vec![1; self.examples()]
     }
 }

@@ -42,9 +42,10 @@ mod tokenizer;
 mod tokenizer_files;
 mod truncation;
 mod vocabulary;
+mod word_pieces;
 
 pub use check::{Checked, CheckedPart, check};
-pub use checkpoint_tokenizer::check_folder;
+pub use checkpoint_tokenizer::check_vocabulary_of_checkpoint;
 pub use classes::KnownClasses;
 pub use column_names::ColumnNames;
 pub use corpus::load_passages;
@@ -57,7 +58,7 @@ pub use labelled::{Dataset, Labelled, Named, Numbers, Part};
 pub use masking::masked_count;
 pub use passages::LanguageTask;
 pub use reviews::{Reading, load_reviews};
-pub use split::Wanted;
+pub use split::RequestedSplits;
 pub use split::divided;
 pub use subwords::TextTokenizer;
 pub use synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, LABEL_NOISE, synthetic_reviews};
@@ -67,7 +68,7 @@ pub use truncation::check_length;
 
 use std::path::Path;
 
-use detect::{Content, recognise};
+use detect::{Content, detect_content};
 use examples::LabelledParts;
 use mantissa_core::DatasetKind;
 
@@ -75,17 +76,17 @@ use mantissa_core::DatasetKind;
 ///
 /// # Errors
 /// The path contains no readable data. The error describes the content.
-pub fn kind_of(path: &Path) -> Result<DatasetKind, DataError> {
+pub fn detect_kind(path: &Path) -> Result<DatasetKind, DataError> {
     if path.is_dir() {
-        if image_files::are_at(path)? {
+        if image_files::contains_images(path)? {
             return Ok(DatasetKind::Images);
         }
-        if text_files::is_at(path)? {
+        if text_files::contains_text(path)? {
             return Ok(DatasetKind::Text);
         }
         return source::find(path).map(|_| DatasetKind::Reviews);
     }
-    match recognise(path)? {
+    match detect_content(path)? {
         Content::Batch | Content::Picture => Ok(DatasetKind::Images),
         Content::Text { .. } | Content::Lines { labelled: false, .. } => Ok(DatasetKind::Text),
         Content::Rows { .. } | Content::Lines { labelled: true, .. } => Ok(DatasetKind::Reviews),

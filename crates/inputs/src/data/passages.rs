@@ -1,9 +1,12 @@
-//! Division of the documents of a corpus into passages. A passage is identified by a number, because a corpus may have millions of passages, of
-//! which few are used.
+//! Division of the documents of a corpus into passages. A passage is identified by a number, because a corpus may have millions of passages
+//! and only a few of them are used.
 
 use std::ops::Range;
 
-use super::{DataError, examples::Part, masking::AROUND, split::Given, token_file::Document};
+use super::{
+    DataError, examples::Part, masking::SPECIAL_TOKENS_PER_PASSAGE, split::PredefinedSplits,
+    token_file::Document,
+};
 
 /// Prediction task on running text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,18 +19,18 @@ pub enum LanguageTask {
 
 impl LanguageTask {
     /// Returns the minimum sequence length for a prediction.
-    pub(super) fn least(self) -> u32 {
+    pub(super) fn min_sequence(self) -> u32 {
         match self {
             Self::Next => 2,
-            Self::Masked => AROUND as u32 + 1,
+            Self::Masked => SPECIAL_TOKENS_PER_PASSAGE as u32 + 1,
         }
     }
 }
 
-/// Division of a document into passages.
+/// Rules for the division of a document into passages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PassageLayout {
-    /// Number of tokens that are skipped at the beginning of a document: its beginning token, if every passage gets its own.
+    /// Number of tokens that are skipped at the start of a document: 1 for the beginning token, if every passage gets a new one.
     skipped: usize,
     /// Number of tokens between the beginnings of consecutive passages.
     step: usize,
@@ -36,8 +39,8 @@ pub(super) struct PassageLayout {
 }
 
 impl PassageLayout {
-    /// Creates the layout for a sequence length, which must be at least [`LanguageTask::least`]. `beginning` is true if the tokenizer puts a
-    /// token before every document.
+    /// Creates the layout for a sequence length, which must be at least [`LanguageTask::min_sequence`]. `beginning` is true if the
+    /// tokenizer puts a token before every document.
     pub fn new(task: LanguageTask, sequence: u32, beginning: bool) -> Self {
         let sequence = sequence as usize;
         match task {
@@ -48,14 +51,14 @@ impl PassageLayout {
             },
             LanguageTask::Masked => Self {
                 skipped: usize::from(beginning),
-                step: sequence - AROUND,
+                step: sequence - SPECIAL_TOKENS_PER_PASSAGE,
                 shared: 0,
             },
         }
     }
 
     /// Returns the first passage of a document with these tokens. The document must have at least one passage.
-    pub fn first(self, tokens: &Range<usize>) -> Range<usize> {
+    pub fn first_passage(self, tokens: &Range<usize>) -> Range<usize> {
         let start = tokens.start + self.skipped;
         start..tokens.end.min(start + self.step + self.shared)
     }
@@ -108,23 +111,23 @@ impl Passages {
     }
 
     /// Returns the numbers of the passages of each part.
-    pub fn numbers(&self) -> Given<u32> {
-        let of = |part| {
-            let own = self
+    pub fn numbers(&self) -> PredefinedSplits<u32> {
+        let numbers_of = |part| {
+            let documents = self
                 .documents
                 .iter()
                 .filter(move |document| document.part == part);
-            own.flat_map(|document| {
+            documents.flat_map(|document| {
                 let count = self.layout.count(document.tokens.len()) as u32;
                 document.passages..document.passages + count
             })
         };
         let has = |part| self.documents.iter().any(|document| document.part == part);
-        let given = |part| has(part).then(|| of(part).collect());
-        Given {
-            train: of(Part::Train).collect(),
-            validation: given(Part::Validation),
-            test: given(Part::Test),
+        let optional = |part| has(part).then(|| numbers_of(part).collect());
+        PredefinedSplits {
+            train: numbers_of(Part::Train).collect(),
+            validation: optional(Part::Validation),
+            test: optional(Part::Test),
         }
     }
 
@@ -132,18 +135,18 @@ impl Passages {
     ///
     /// # Panics
     /// If the number is out of range.
-    pub fn place(&self, number: u32) -> Range<usize> {
+    pub fn range(&self, number: u32) -> Range<usize> {
         let next = self
             .documents
             .partition_point(|document| document.passages <= number);
         let document = &self.documents[next - 1];
         let start = document.tokens.start + (number - document.passages) as usize * self.layout.step;
-        let place = self.layout.first(&(start..document.tokens.end));
+        let range = self.layout.first_passage(&(start..document.tokens.end));
         assert!(
-            place.len() > self.layout.shared,
+            range.len() > self.layout.shared,
             "passage {number} is out of range"
         );
-        place
+        range
     }
 }
 
@@ -155,19 +158,19 @@ mod tests {
         Document { part, tokens }
     }
 
-    fn cut(documents: &[Document], task: LanguageTask, sequence: u32) -> Given<Range<usize>> {
+    fn cut(documents: &[Document], task: LanguageTask, sequence: u32) -> PredefinedSplits<Range<usize>> {
         let passages = Passages::new(documents, PassageLayout::new(task, sequence, true)).unwrap();
-        let given = passages.numbers();
-        let places = |numbers: Vec<u32>| numbers.into_iter().map(|number| passages.place(number)).collect();
-        Given {
-            train: places(given.train),
-            validation: given.validation.map(places),
-            test: given.test.map(places),
+        let predefined = passages.numbers();
+        let ranges = |numbers: Vec<u32>| numbers.into_iter().map(|number| passages.range(number)).collect();
+        PredefinedSplits {
+            train: ranges(predefined.train),
+            validation: predefined.validation.map(ranges),
+            test: predefined.test.map(ranges),
         }
     }
 
     #[test]
-    fn passages_overlap_by_a_token_and_predict_every_token_except_the_first_once() {
+    fn next_token_passages_predict_each_token_once() {
         let documents = [
             document(Part::Train, 10),
             document(Part::Test, 4),
@@ -175,27 +178,32 @@ mod tests {
             document(Part::Train, 0),
             document(Part::Train, 5),
         ];
-        let given = cut(&documents, LanguageTask::Next, 4);
-        assert_eq!(given.train, [0..4, 3..7, 6..10, 15..19, 18..20]);
-        assert_eq!(given.validation, None);
-        let test: Vec<usize> = given.test.into_iter().flatten().flatten().collect();
+        let predefined = cut(&documents, LanguageTask::Next, 4);
+        assert_eq!(predefined.train, [0..4, 3..7, 6..10, 15..19, 18..20]);
+        assert_eq!(predefined.validation, None);
+        let test: Vec<usize> = predefined.test.into_iter().flatten().flatten().collect();
         assert_eq!(test, [10, 11, 12, 13]);
         for sequence in 2..12 {
             for tokens in 0..30 {
-                let given = cut(&[document(Part::Train, tokens)], LanguageTask::Next, sequence);
-                let predicted: Vec<usize> = given
+                let predefined = cut(&[document(Part::Train, tokens)], LanguageTask::Next, sequence);
+                let predicted: Vec<usize> = predefined
                     .train
                     .iter()
-                    .flat_map(|place| place.start + 1..place.end)
+                    .flat_map(|range| range.start + 1..range.end)
                     .collect();
                 assert_eq!(predicted, (1..tokens).collect::<Vec<_>>());
-                assert!(given.train.iter().all(|place| place.len() <= sequence as usize));
+                assert!(
+                    predefined
+                        .train
+                        .iter()
+                        .all(|range| range.len() <= sequence as usize)
+                );
             }
         }
     }
 
     #[test]
-    fn passages_for_masked_tokens_do_not_overlap_and_skip_the_beginning_token() {
+    fn masked_passages_do_not_overlap_and_skip_the_start_token() {
         let documents = [
             document(Part::Test, 6),
             document(Part::Test, 1),
@@ -205,11 +213,12 @@ mod tests {
         assert_eq!(test, [1..4, 4..6, 8..9]);
         for sequence in 3..12 {
             for tokens in 0..30 {
-                let given = cut(&[document(Part::Train, tokens)], LanguageTask::Masked, sequence);
-                let covered: Vec<usize> = given.train.iter().cloned().flatten().collect();
+                let predefined = cut(&[document(Part::Train, tokens)], LanguageTask::Masked, sequence);
+                let covered: Vec<usize> = predefined.train.iter().cloned().flatten().collect();
                 assert_eq!(covered, (1..tokens).collect::<Vec<_>>());
-                let fits = |place: &Range<usize>| place.len() + AROUND <= sequence as usize;
-                assert!(given.train.iter().all(fits));
+                let fits =
+                    |range: &Range<usize>| range.len() + SPECIAL_TOKENS_PER_PASSAGE <= sequence as usize;
+                assert!(predefined.train.iter().all(fits));
             }
         }
     }

@@ -6,9 +6,9 @@ use mantissa_core::{DataSource, DatasetKind, Split};
 
 use super::{
     ColumnNames, DataError, Dataset, KnownClasses, LabelledParts, Tokenized, cache,
-    classes::counts,
+    classes::count_classes,
     source::Source,
-    split::{Given, Wanted},
+    split::{PredefinedSplits, RequestedSplits},
     synthetic::{DEFAULT_TEST, DEFAULT_TRAIN, synthetic_reviews},
     tokenizer::Tokenizer,
     truncation::check_length,
@@ -51,19 +51,19 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Loads the `wanted` part of the data set `kind`, with at most `sequence` tokens per example.
+/// Loads the `requested` splits of the data set `kind`, with at most `sequence` tokens per example.
 ///
 /// # Errors
 /// An invalid file, with file and line, or a split that requests more examples than available.
 pub fn load_reviews(
     kind: DatasetKind,
-    wanted: &Wanted,
+    requested: &RequestedSplits,
     sequence: u32,
     reading: &Reading<'_>,
 ) -> Result<Dataset<Tokenized>, DataError> {
-    let (corpus, mut source, wanted) = match kind {
+    let (corpus, mut source, requested) = match kind {
         DatasetKind::SyntheticReviews => {
-            let (wanted, sizes) = sizes(wanted);
+            let (requested, sizes) = synthetic_sizes(requested);
             let (parts, hash) = synthetic(&sizes);
             let name = format!("synthetic reviews, seed {}", sizes.seed);
             (
@@ -74,7 +74,7 @@ pub fn load_reviews(
                     synthetic: true,
                     ..DataSource::default()
                 },
-                wanted,
+                requested,
             )
         }
         DatasetKind::SyntheticImages
@@ -86,11 +86,11 @@ pub fn load_reviews(
             let files = Source::read(reading.data.ok_or(DataError::NoPath)?)?;
             let source = DataSource {
                 name: files.name.clone(),
-                hash: short(files.hash(&reading.columns)),
+                hash: short_hash(files.hash(&reading.columns)),
                 synthetic: false,
                 ..DataSource::default()
             };
-            (Corpus::Files(files), source, wanted.clone())
+            (Corpus::Files(files), source, requested.clone())
         }
     };
     let vocabulary = match (reading.vocabulary, &corpus) {
@@ -100,7 +100,9 @@ pub fn load_reviews(
             Some(vocabulary)
         }
         (None, Corpus::Synthetic(_)) => Some(Vocabulary::synthetic()),
-        (None, Corpus::Files(_)) if reading.known.is_some() || matches!(wanted, Wanted::Test(_)) => {
+        (None, Corpus::Files(_))
+            if reading.known.is_some() || matches!(requested, RequestedSplits::Test(_)) =>
+        {
             return Err(DataError::NoVocabulary);
         }
         (None, Corpus::Files(_)) => None,
@@ -110,15 +112,15 @@ pub fn load_reviews(
         Corpus::Files(files) => files.description(),
         Corpus::Synthetic(_) => String::new(),
     };
-    let inputs = inputs(
+    let key = cache_key(
         (&source, &description),
         reading,
         vocabulary.as_ref(),
-        &wanted,
+        &requested,
         sequence,
     );
-    let file = cache::file_in(reading.cache, &inputs);
-    let make = || tokenise(corpus, reading, vocabulary, &wanted, sequence);
+    let file = cache::file_in(reading.cache, &key);
+    let make = || tokenize_corpus(corpus, reading, vocabulary, &requested, sequence);
     let cache::Entry {
         train,
         validation,
@@ -127,14 +129,17 @@ pub fn load_reviews(
         vocabulary_size,
         names,
         notes,
-    } = cache::entry(&file, make)?;
+    } = cache::load_or_create(&file, make)?;
     source.notes = notes;
     if !source.synthetic {
         let labels = [&train, &validation, &test].map(|part| part.labels.as_slice());
         let known = reading.known.clone().unwrap_or_default();
-        source.classes = counts(&known.named(classes, names), labels);
+        source.classes = count_classes(&known.all_names(classes, names), labels);
     }
-    let part = |part: Tokenized| part.padded_to(sequence as usize).of_vocabulary(vocabulary_size);
+    let part = |part: Tokenized| {
+        part.padded_to(sequence as usize)
+            .with_vocabulary_size(vocabulary_size)
+    };
     Ok(Dataset {
         train: part(train),
         validation: part(validation),
@@ -144,18 +149,18 @@ pub fn load_reviews(
     })
 }
 
-/// Returns the wanted part of synthetic data with all sizes set, and the split to generate for it.
-pub(super) fn sizes(wanted: &Wanted) -> (Wanted, Split) {
-    match wanted {
-        Wanted::Divided(split) => {
+/// Replaces unset sizes of synthetic data by their defaults. Returns the requested splits, and the numbers of examples to generate.
+pub(super) fn synthetic_sizes(requested: &RequestedSplits) -> (RequestedSplits, Split) {
+    match requested {
+        RequestedSplits::TrainAndTest(split) => {
             let split = Split {
                 train: split.train.or(Some(DEFAULT_TRAIN)),
                 test: split.test.or(Some(DEFAULT_TEST)),
                 ..split.clone()
             };
-            (Wanted::Divided(split.clone()), split)
+            (RequestedSplits::TrainAndTest(split.clone()), split)
         }
-        Wanted::Test(limit) => {
+        RequestedSplits::Test(limit) => {
             let test = limit.unwrap_or(DEFAULT_TEST);
             let sizes = Split {
                 join: false,
@@ -164,7 +169,7 @@ pub(super) fn sizes(wanted: &Wanted) -> (Wanted, Split) {
                 test: Some(test),
                 seed: 0,
             };
-            (Wanted::Test(Some(test)), sizes)
+            (RequestedSplits::Test(Some(test)), sizes)
         }
     }
 }
@@ -183,7 +188,7 @@ fn synthetic(split: &Split) -> (LabelledParts, String) {
     }
     let test = reviews.split_off(training);
     let parts = LabelledParts {
-        given: Given {
+        splits: PredefinedSplits {
             train: reviews,
             validation: None,
             test: Some(test),
@@ -192,56 +197,62 @@ fn synthetic(split: &Split) -> (LabelledParts, String) {
         names: vec![],
         notes: vec![],
     };
-    (parts, short(hasher.finalize()))
+    (parts, short_hash(hasher.finalize()))
 }
 
 /// Returns the first 16 hex digits of a hash, as in records.
-pub(super) fn short(hash: blake3::Hash) -> String {
+pub(super) fn short_hash(hash: blake3::Hash) -> String {
     hash.to_hex()[..16].to_owned()
 }
 
 /// Hashes everything that determines the contents of a data set and its notes.
-fn inputs(
+fn cache_key(
     (source, description): (&DataSource, &str),
     reading: &Reading<'_>,
     vocabulary: Option<&Vocabulary>,
-    wanted: &Wanted,
+    requested: &RequestedSplits,
     sequence: u32,
 ) -> blake3::Hash {
-    let vocabulary = vocabulary.map_or_else(|| "learned".to_owned(), |v| v.key());
+    let vocabulary = vocabulary.map_or_else(|| "learned".to_owned(), |v| v.cache_key());
     let mut hasher = cache::hasher();
     let read = (&reading.columns, &reading.known);
-    hasher.update(format!("{}\n{read:?}\n{wanted:?}\n{sequence}\n{vocabulary}", source.hash).as_bytes());
+    hasher.update(
+        format!(
+            "{}\n{read:?}\n{requested:?}\n{sequence}\n{vocabulary}",
+            source.hash
+        )
+        .as_bytes(),
+    );
     hasher.update(description.as_bytes());
     hasher.finalize()
 }
 
 /// Parses, splits and tokenizes a corpus.
-fn tokenise(
+fn tokenize_corpus(
     corpus: Corpus,
     reading: &Reading<'_>,
     vocabulary: Option<Vocabulary>,
-    wanted: &Wanted,
+    requested: &RequestedSplits,
     sequence: u32,
 ) -> Result<cache::Entry, DataError> {
     let parts = match corpus {
         Corpus::Files(files) => {
-            let is_trained = matches!(wanted, Wanted::Divided(_));
-            files.parse(&reading.columns, reading.known.as_ref(), is_trained)?
+            let for_training = matches!(requested, RequestedSplits::TrainAndTest(_));
+            files.parse(&reading.columns, reading.known.as_ref(), for_training)?
         }
         Corpus::Synthetic(parts) => parts,
     };
     let (classes, names, notes) = (parts.classes, parts.names, parts.notes);
-    let divided = wanted.of(parts.given)?;
+    let splits = requested.select(parts.splits)?;
     let vocabulary = match vocabulary {
         Some(vocabulary) => vocabulary,
-        None => Vocabulary::learn(&divided.train)?,
+        None => Vocabulary::learn(&splits.train)?,
     };
     let tokenizer = Tokenizer::new(&vocabulary, sequence)?;
     Ok(cache::Entry {
-        train: tokenizer.tokenize(&divided.train)?,
-        validation: tokenizer.tokenize(&divided.validation)?,
-        test: tokenizer.tokenize(&divided.test)?,
+        train: tokenizer.tokenize(&splits.train)?,
+        validation: tokenizer.tokenize(&splits.validation)?,
+        test: tokenizer.tokenize(&splits.test)?,
         classes,
         vocabulary_size: vocabulary.len(),
         names,
@@ -284,7 +295,7 @@ mod tests {
             vocabulary,
             cache,
         };
-        load_reviews(kind, &Wanted::Divided(split.clone()), 32, &reading).unwrap()
+        load_reviews(kind, &RequestedSplits::TrainAndTest(split.clone()), 32, &reading).unwrap()
     }
 
     fn sizes(data: &Dataset<Tokenized>) -> [usize; 3] {
@@ -364,7 +375,7 @@ mod tests {
         fs::write(file, bytes).unwrap();
         assert_eq!(load().test, first.test, "a damaged cache file is not used");
         let replaced = cache::load(file).unwrap().test.padded_to(32);
-        let replaced = replaced.of_vocabulary(first.test.vocabulary());
+        let replaced = replaced.with_vocabulary_size(first.test.vocabulary());
         assert_eq!(replaced, first.test, "a damaged cache file is replaced");
     }
 
@@ -385,7 +396,7 @@ mod tests {
             };
             load_reviews(
                 DatasetKind::Reviews,
-                &Wanted::Divided(split.clone()),
+                &RequestedSplits::TrainAndTest(split.clone()),
                 sequence,
                 &reading,
             )
@@ -428,7 +439,7 @@ mod tests {
         };
         let error = load_reviews(
             DatasetKind::Reviews,
-            &Wanted::Divided(split(None, 0, None)),
+            &RequestedSplits::TrainAndTest(split(None, 0, None)),
             32,
             &reading,
         );
@@ -445,13 +456,13 @@ mod tests {
     }
 
     #[test]
-    fn the_real_imdb_reviews_are_fifty_thousand_and_balanced() {
+    fn imdb_has_50000_balanced_reviews() {
         let Some(path) = real("imdb") else { return };
         let parts = Source::read(&path)
             .unwrap()
             .parse(&ColumnNames::default(), None, true)
             .unwrap()
-            .given;
+            .splits;
         let test = parts.test.unwrap();
         assert_eq!(
             (parts.train.len(), parts.validation, test.len()),
@@ -463,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn real_imdb_reviews_get_the_ids_of_the_python_package() {
+    fn imdb_ids_match_the_python_package() {
         let (Some(imdb), Some(vocabulary)) = (real("imdb/imdb_train.tsv.gz"), real("bert_vocab/vocab.txt"))
         else {
             return;
@@ -474,7 +485,7 @@ mod tests {
             .unwrap()
             .parse(&ColumnNames::default(), None, true)
             .unwrap()
-            .given;
+            .splits;
         let tokens = Tokenizer::new(&vocabulary, 512)
             .unwrap()
             .tokenize(&parts.train[..200])
@@ -489,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn the_real_sst2_has_its_three_parts_and_windows_line_ends() {
+    fn sst2_has_three_parts() {
         let Some(path) = real("sst2") else { return };
         let cache = tempfile::tempdir().unwrap();
         let data = load(&split(None, 1_000, None), Some(&path), None, cache.path());

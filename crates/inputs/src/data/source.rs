@@ -9,7 +9,7 @@ use super::{
     ColumnNames, DataError, KnownClasses, LabelledParts,
     data_file::{DataFile, Kind},
     delimited,
-    detect::recognise,
+    detect::detect_content,
     examples::{self, Part, Row},
     folder_entries::{self, is_document, is_hidden, part_of, skipped_note},
     imdb_folder, json_lines,
@@ -74,12 +74,13 @@ impl Source {
         hasher.finalize()
     }
 
-    /// Parses all files and maps labels to class numbers, with the classes of a checkpoint if there is one; see [`examples::label`].
+    /// Parses all files and maps labels to class numbers, with the classes of a checkpoint if there is one; see
+    /// [`examples::number_labels`].
     pub fn parse(
         &self,
         columns: &ColumnNames,
         known: Option<&KnownClasses>,
-        is_trained: bool,
+        for_training: bool,
     ) -> Result<LabelledParts, DataError> {
         let read = |(file, bytes): &(DataFile, Vec<u8>)| -> Result<(Vec<Row>, Option<String>), DataError> {
             let (part, path) = (file.part, &file.path);
@@ -109,7 +110,7 @@ impl Source {
         }
         let files: Vec<_> = self.files.par_iter().map(read).collect::<Result<_, _>>()?;
         let (rows, unread): (Vec<Vec<Row>>, Vec<Option<String>>) = files.into_iter().unzip();
-        let mut parts = examples::label(rows.into_iter().flatten().collect(), known, is_trained)?;
+        let mut parts = examples::number_labels(rows.into_iter().flatten().collect(), known, for_training)?;
         parts.notes.splice(0..0, unread.into_iter().flatten());
         parts.notes.splice(0..0, self.notes.iter().cloned());
         Ok(parts)
@@ -131,7 +132,7 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
     };
 
     if !full.is_dir() {
-        let kind = Kind::of(recognise(path)?).map_err(|is| no_data_set(format!("it is {is}")))?;
+        let kind = Kind::of(detect_content(path)?).map_err(|is| no_data_set(format!("it is {is}")))?;
         let file = DataFile {
             part: Part::Train,
             path: path.to_owned(),
@@ -143,7 +144,7 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
             files: vec![file],
         });
     }
-    if imdb_folder::is_one(path) {
+    if imdb_folder::has_imdb_layout(path) {
         let (files, notes) = imdb_folder::find(path)?;
         return Ok(Files {
             name: name(&full),
@@ -160,7 +161,7 @@ pub(super) fn find(path: &Path) -> Result<Files, DataError> {
         } else if path.is_dir() {
             part_folders.extend(part_of(&name).map(|_| name));
         } else {
-            match (Kind::of(recognise(&path)?), part_of(&name)) {
+            match (Kind::of(detect_content(&path)?), part_of(&name)) {
                 (Ok(kind), Some(part)) => files.push(DataFile { part, path, kind }),
                 (Ok(_), None) => no_part.push(name),
                 // Fail, because skipping a malformed `.tsv`, `.csv` or `.jsonl` file would silently drop a part.
@@ -242,7 +243,7 @@ mod tests {
         ]);
         let source = Source::read(folder.path()).unwrap();
         assert_eq!(source.name, "train.tsv, dev.tsv, sst_Test.csv");
-        let parts = source.parse(&ColumnNames::default(), None, true).unwrap().given;
+        let parts = source.parse(&ColumnNames::default(), None, true).unwrap().splits;
         let sizes = (
             parts.train.len(),
             parts.validation.map(|part| part.len()),
@@ -256,7 +257,7 @@ mod tests {
         let folder = folder(&[("mine.tsv", ROWS)]);
         let source = Source::read(&folder.path().join("mine.tsv")).unwrap();
         assert_eq!(source.name, "mine.tsv");
-        let parts = source.parse(&ColumnNames::default(), None, true).unwrap().given;
+        let parts = source.parse(&ColumnNames::default(), None, true).unwrap().splits;
         assert_eq!((parts.train.len(), parts.validation, parts.test), (2, None, None));
     }
 

@@ -1,4 +1,4 @@
-//! Splits labelled data into training, validation and test parts.
+//! Splits examples into training, validation and test parts.
 
 use mantissa_core::Split;
 use rand::seq::SliceRandom;
@@ -6,46 +6,46 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::DataError;
 
-/// Examples in the parts that the data set defines.
+/// Examples in the parts that the data set itself defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Given<T> {
+pub(super) struct PredefinedSplits<T> {
     pub train: Vec<T>,
     pub validation: Option<Vec<T>>,
     pub test: Option<Vec<T>>,
 }
 
-/// The three parts of a split.
+/// Examples in the requested parts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Divided<T> {
+pub(super) struct Splits<T> {
     pub train: Vec<T>,
     pub validation: Vec<T>,
     pub test: Vec<T>,
 }
 
-/// Part of a data set to load.
+/// Parts of a data set to load.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Wanted {
-    /// All of it, split for training.
-    Divided(Split),
+pub enum RequestedSplits {
+    /// Training, validation and test parts, split as defined.
+    TrainAndTest(Split),
     /// Only a test set for a trained model, with at most this many examples.
     Test(Option<u32>),
 }
 
-impl Wanted {
-    /// Selects the wanted examples.
-    pub(super) fn of<T>(&self, given: Given<T>) -> Result<Divided<T>, DataError> {
+impl RequestedSplits {
+    /// Selects the requested examples.
+    pub(super) fn select<T>(&self, predefined: PredefinedSplits<T>) -> Result<Splits<T>, DataError> {
         match self {
-            Self::Divided(split) => divide(given, split),
+            Self::TrainAndTest(split) => apply_split(predefined, split),
             Self::Test(limit) => {
-                let test = to_test(given, *limit);
+                let test = test_set(predefined, *limit);
                 if test.is_empty() {
                     return Err(DataError::TooFew {
                         what: "test",
-                        asked: 1,
+                        requested: 1,
                         available: 0,
                     });
                 }
-                Ok(Divided {
+                Ok(Splits {
                     train: vec![],
                     validation: vec![],
                     test,
@@ -54,25 +54,25 @@ impl Wanted {
         }
     }
 
-    /// Returns a suffix for the name of the data if the test set is not a given test part.
-    pub(super) fn remark<T>(&self, given: &Given<T>) -> &'static str {
+    /// Returns a suffix for the name of the data. It is empty unless a test set was requested and the data has no test part.
+    pub(super) fn name_suffix<T>(&self, predefined: &PredefinedSplits<T>) -> &'static str {
         match self {
-            Self::Test(_) if given.test.is_some() => "",
-            Self::Test(_) if given.validation.is_some() => ", its validation part",
+            Self::Test(_) if predefined.test.is_some() => "",
+            Self::Test(_) if predefined.validation.is_some() => ", its validation part",
             Self::Test(_) => ", which has no test part",
-            Self::Divided(_) => "",
+            Self::TrainAndTest(_) => "",
         }
     }
 }
 
-/// Returns the test set for a pretrained model: the given test part, else the validation part, else all examples. If there are more than `limit`
-/// examples, selects a fixed sample.
-fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
-    let Given {
+/// Returns the test set for a pretrained model: the test part, otherwise the validation part, otherwise all examples. If there are more
+/// than `limit` examples, selects a fixed sample.
+fn test_set<T>(predefined: PredefinedSplits<T>, limit: Option<u32>) -> Vec<T> {
+    let PredefinedSplits {
         train,
         validation,
         test,
-    } = given;
+    } = predefined;
     let mut examples = test.or(validation).unwrap_or(train);
     if let Some(limit) = limit.filter(|limit| (*limit as usize) < examples.len()) {
         shuffle(&mut examples, 0, 2);
@@ -81,53 +81,53 @@ fn to_test<T>(given: Given<T>, limit: Option<u32>) -> Vec<T> {
     examples
 }
 
-/// Splits examples, with an optional test part, into training, validation and test. Also returns a suffix for the name of
-/// the data.
+/// Splits examples into the requested training, validation and test parts. `test` is the test part of the data, if there is one. Also
+/// returns a suffix for the name of the data.
 pub fn divided<T>(
     train: Vec<T>,
     test: Option<Vec<T>>,
-    wanted: &Wanted,
+    requested: &RequestedSplits,
 ) -> Result<([Vec<T>; 3], &'static str), DataError> {
-    let given = Given {
+    let predefined = PredefinedSplits {
         train,
         validation: None,
         test,
     };
-    let remark = wanted.remark(&given);
-    let Divided {
+    let suffix = requested.name_suffix(&predefined);
+    let Splits {
         train,
         validation,
         test,
-    } = wanted.of(given)?;
-    Ok(([train, validation, test], remark))
+    } = requested.select(predefined)?;
+    Ok(([train, validation, test], suffix))
 }
 
-/// Splits the given parts as `split` defines. Every part is shuffled with the seed of the split first, because files are often sorted by label.
+/// Splits the examples as `split` defines. Shuffles every part with the seed of the split first, because files are often sorted by label.
 ///
-/// Without `join`, given parts are kept: `train` and `test` are upper limits, and so is `validation` if a validation part is given. Otherwise,
-/// exactly `validation` examples are taken from the training part. With `join`, or without a given test part, all examples are pooled, and exactly
-/// the requested sizes are taken from the pool.
-pub(super) fn divide<T>(given: Given<T>, split: &Split) -> Result<Divided<T>, DataError> {
-    let Given {
+/// Without `join`, the parts of the data are kept. The sizes `train` and `test` are then upper limits. The size `validation` is an upper
+/// limit for the validation part. Without a validation part, it is the exact number of examples that are taken from the training part. With
+/// `join`, or if the data has no test part, all examples are pooled, and exactly the requested sizes are taken from the pool.
+pub(super) fn apply_split<T>(predefined: PredefinedSplits<T>, split: &Split) -> Result<Splits<T>, DataError> {
+    let PredefinedSplits {
         mut train,
         validation,
         test,
-    } = given;
+    } = predefined;
     match (test, split.join) {
         (Some(mut test), false) => {
             shuffle(&mut train, split.seed, 0);
             shuffle(&mut test, split.seed, 2);
             let validation = match validation {
-                Some(mut given) => {
-                    shuffle(&mut given, split.seed, 1);
-                    given.truncate(split.validation as usize);
-                    given
+                Some(mut validation) => {
+                    shuffle(&mut validation, split.seed, 1);
+                    validation.truncate(split.validation as usize);
+                    validation
                 }
-                None => cut(&mut train, split.validation, "validation")?,
+                None => split_off_end(&mut train, split.validation, "validation")?,
             };
             train.truncate(split.train.map_or(usize::MAX, |n| n as usize));
             test.truncate(split.test.map_or(usize::MAX, |n| n as usize));
-            at_least_one(Divided {
+            require_examples(Splits {
                 train,
                 validation,
                 test,
@@ -142,14 +142,15 @@ pub(super) fn divide<T>(given: Given<T>, split: &Split) -> Result<Divided<T>, Da
     }
 }
 
-fn split_pool<T>(mut pool: Vec<T>, split: &Split) -> Result<Divided<T>, DataError> {
+/// Takes test, validation and training examples from the pool. One of `train` and `test` may be unset, and gets the remaining examples.
+fn split_pool<T>(mut pool: Vec<T>, split: &Split) -> Result<Splits<T>, DataError> {
     let sizes = [split.train, Some(split.validation), split.test];
     let requested: u64 = sizes.into_iter().flatten().map(u64::from).sum();
     let available = pool.len() as u64;
     if requested > available {
         return Err(DataError::TooFew {
             what: "training, validation and test",
-            asked: requested,
+            requested,
             available,
         });
     }
@@ -158,10 +159,10 @@ fn split_pool<T>(mut pool: Vec<T>, split: &Split) -> Result<Divided<T>, DataErro
         (_, Some(test)) => test,
         (Some(_), None) => (available - requested) as u32,
     };
-    let test = cut(&mut pool, test, "test")?;
-    let validation = cut(&mut pool, split.validation, "validation")?;
+    let test = split_off_end(&mut pool, test, "test")?;
+    let validation = split_off_end(&mut pool, split.validation, "validation")?;
     pool.truncate(split.train.map_or(usize::MAX, |n| n as usize));
-    at_least_one(Divided {
+    require_examples(Splits {
         train: pool,
         validation,
         test,
@@ -169,29 +170,30 @@ fn split_pool<T>(mut pool: Vec<T>, split: &Split) -> Result<Divided<T>, DataErro
 }
 
 /// Removes `n` examples from the end.
-fn cut<T>(from: &mut Vec<T>, n: u32, what: &'static str) -> Result<Vec<T>, DataError> {
+fn split_off_end<T>(from: &mut Vec<T>, n: u32, what: &'static str) -> Result<Vec<T>, DataError> {
     let remaining = from.len().checked_sub(n as usize).ok_or(DataError::TooFew {
         what,
-        asked: n.into(),
+        requested: n.into(),
         available: from.len() as u64,
     })?;
     Ok(from.split_off(remaining))
 }
 
-fn at_least_one<T>(divided: Divided<T>) -> Result<Divided<T>, DataError> {
-    for (what, part) in [("training", &divided.train), ("test", &divided.test)] {
+/// Returns an error if the training or test part is empty.
+fn require_examples<T>(splits: Splits<T>) -> Result<Splits<T>, DataError> {
+    for (what, part) in [("training", &splits.train), ("test", &splits.test)] {
         if part.is_empty() {
             return Err(DataError::TooFew {
                 what,
-                asked: 1,
+                requested: 1,
                 available: 0,
             });
         }
     }
-    Ok(divided)
+    Ok(splits)
 }
 
-/// Shuffles a part with its own random stream, to keep its order independent of the size of other parts.
+/// Shuffles a part. Each part has its own random stream, so its order does not depend on the sizes of other parts.
 fn shuffle<T>(examples: &mut [T], seed: u64, stream: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
@@ -215,8 +217,8 @@ mod tests {
             .collect()
     }
 
-    fn parts(train: u32, validation: Option<u32>, test: Option<u32>) -> Given<Example> {
-        Given {
+    fn parts(train: u32, validation: Option<u32>, test: Option<u32>) -> PredefinedSplits<Example> {
+        PredefinedSplits {
             train: sorted("train", train),
             validation: validation.map(|n| sorted("validation", n)),
             test: test.map(|n| sorted("test", n)),
@@ -233,8 +235,8 @@ mod tests {
         }
     }
 
-    fn sizes<T>(divided: &Divided<T>) -> [usize; 3] {
-        [divided.train.len(), divided.validation.len(), divided.test.len()]
+    fn sizes<T>(splits: &Splits<T>) -> [usize; 3] {
+        [splits.train.len(), splits.validation.len(), splits.test.len()]
     }
 
     fn texts<'a>(examples: impl IntoIterator<Item = &'a Example>) -> BTreeSet<&'a str> {
@@ -245,57 +247,52 @@ mod tests {
     }
 
     #[test]
-    fn a_joined_split_takes_every_part_from_one_pool_without_overlap() {
-        let divided = divide(
+    fn joined_split_parts_come_from_one_pool_without_overlap() {
+        let splits = apply_split(
             parts(60, Some(10), Some(30)),
             &split(true, Some(70), 10, Some(20)),
         )
         .unwrap();
-        assert_eq!(sizes(&divided), [70, 10, 20]);
-        let all = texts(
-            divided
-                .train
-                .iter()
-                .chain(&divided.validation)
-                .chain(&divided.test),
-        );
+        assert_eq!(sizes(&splits), [70, 10, 20]);
+        let all = texts(splits.train.iter().chain(&splits.validation).chain(&splits.test));
         assert_eq!(all.len(), 100);
-        assert!(texts(&divided.test).iter().any(|text| text.starts_with("train")));
+        assert!(texts(&splits.test).iter().any(|text| text.starts_with("train")));
     }
 
     #[test]
-    fn a_joined_split_larger_than_the_data_is_an_error_with_both_sizes() {
-        let error = divide(parts(60, None, Some(30)), &split(true, Some(80), 5, Some(10))).unwrap_err();
+    fn too_large_joined_split_error_has_both_sizes() {
+        let error = apply_split(parts(60, None, Some(30)), &split(true, Some(80), 5, Some(10))).unwrap_err();
         let expected = "the split requests 95 training, validation and test examples, but the data has 90";
         assert!(error.to_string().starts_with(expected), "{error}");
     }
 
     #[test]
-    fn an_open_size_takes_the_remaining_examples() {
-        let sizes_of =
-            |train, test| sizes(&divide(parts(60, None, Some(40)), &split(true, train, 10, test)).unwrap());
+    fn unset_size_takes_the_remaining_examples() {
+        let sizes_of = |train, test| {
+            sizes(&apply_split(parts(60, None, Some(40)), &split(true, train, 10, test)).unwrap())
+        };
         assert_eq!(sizes_of(None, Some(20)), [70, 10, 20]);
         assert_eq!(sizes_of(Some(70), None), [70, 10, 20]);
-        let both = divide(parts(60, None, Some(40)), &split(true, None, 10, None));
+        let both = apply_split(parts(60, None, Some(40)), &split(true, None, 10, None));
         assert!(matches!(both, Err(DataError::OpenSplit)));
-        let nothing = divide(parts(60, None, Some(40)), &split(true, Some(90), 10, None));
+        let nothing = apply_split(parts(60, None, Some(40)), &split(true, Some(90), 10, None));
         assert!(matches!(nothing, Err(DataError::TooFew { what: "test", .. })));
     }
 
     #[test]
-    fn given_parts_are_kept_and_validation_is_cut_from_training() {
-        let divided = divide(parts(60, None, Some(30)), &split(false, None, 10, None)).unwrap();
-        assert_eq!(sizes(&divided), [50, 10, 30]);
-        assert_eq!(texts(&divided.test), texts(&sorted("test", 30)));
-        let training = texts(divided.train.iter().chain(&divided.validation)).len();
+    fn predefined_parts_are_kept_and_validation_comes_from_training() {
+        let splits = apply_split(parts(60, None, Some(30)), &split(false, None, 10, None)).unwrap();
+        assert_eq!(sizes(&splits), [50, 10, 30]);
+        assert_eq!(texts(&splits.test), texts(&sorted("test", 30)));
+        let training = texts(splits.train.iter().chain(&splits.validation)).len();
         assert_eq!(training, 60);
-        let error = divide(parts(60, None, Some(30)), &split(false, None, 61, None)).unwrap_err();
+        let error = apply_split(parts(60, None, Some(30)), &split(false, None, 61, None)).unwrap_err();
         assert!(
             error
                 .to_string()
                 .starts_with("the split requests 61 validation examples, but the data has 60")
         );
-        let error = divide(parts(60, None, Some(30)), &split(false, None, 60, None)).unwrap_err();
+        let error = apply_split(parts(60, None, Some(30)), &split(false, None, 60, None)).unwrap_err();
         assert!(
             error
                 .to_string()
@@ -304,10 +301,10 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_given_parts_are_upper_limits() {
-        let limited = divide(parts(60, None, Some(30)), &split(false, Some(20), 10, Some(5))).unwrap();
+    fn sizes_of_predefined_parts_are_upper_limits() {
+        let limited = apply_split(parts(60, None, Some(30)), &split(false, Some(20), 10, Some(5))).unwrap();
         assert_eq!(sizes(&limited), [20, 10, 5]);
-        let ample = divide(
+        let ample = apply_split(
             parts(60, None, Some(30)),
             &split(false, Some(1000), 10, Some(1000)),
         )
@@ -316,8 +313,8 @@ mod tests {
     }
 
     #[test]
-    fn a_given_validation_part_is_used_up_to_the_requested_size() {
-        let cut = |n| divide(parts(60, Some(12), Some(30)), &split(false, None, n, None)).unwrap();
+    fn predefined_validation_part_is_truncated_to_its_size() {
+        let cut = |n| apply_split(parts(60, Some(12), Some(30)), &split(false, None, n, None)).unwrap();
         assert_eq!(sizes(&cut(10)), [60, 10, 30]);
         assert_eq!(sizes(&cut(100)), [60, 12, 30]);
         assert!(
@@ -329,13 +326,13 @@ mod tests {
 
     #[test]
     fn data_without_a_test_part_is_pooled() {
-        let divided = divide(parts(100, None, None), &split(false, Some(60), 10, Some(20))).unwrap();
-        assert_eq!(sizes(&divided), [60, 10, 20]);
-        let more = divide(parts(100, None, None), &split(false, Some(90), 10, Some(20)));
+        let splits = apply_split(parts(100, None, None), &split(false, Some(60), 10, Some(20))).unwrap();
+        assert_eq!(sizes(&splits), [60, 10, 20]);
+        let more = apply_split(parts(100, None, None), &split(false, Some(90), 10, Some(20)));
         assert!(matches!(
             more,
             Err(DataError::TooFew {
-                asked: 120,
+                requested: 120,
                 available: 100,
                 ..
             })
@@ -345,12 +342,12 @@ mod tests {
     #[test]
     fn data_sorted_by_label_is_shuffled_before_it_is_cut() {
         for join in [false, true] {
-            let divided = divide(
+            let splits = apply_split(
                 parts(2000, None, Some(2000)),
                 &split(join, Some(200), 200, Some(200)),
             )
             .unwrap();
-            for part in [&divided.train, &divided.validation, &divided.test] {
+            for part in [&splits.train, &splits.validation, &splits.test] {
                 let ones = part.iter().filter(|example| example.label == 1).count();
                 assert!((70..130).contains(&ones), "{ones} of 200 have label 1");
             }
@@ -364,7 +361,7 @@ mod tests {
                 seed,
                 ..split(false, Some(8), 2, Some(5))
             };
-            divide(parts(20, None, Some(9)), &split).unwrap()
+            apply_split(parts(20, None, Some(9)), &split).unwrap()
         };
         assert_eq!(order(1), order(1));
         assert_ne!(order(1), order(2));

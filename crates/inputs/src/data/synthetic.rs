@@ -20,15 +20,15 @@ pub const LABEL_NOISE: f64 = 0.03;
 /// Share of reviews with a verdict.
 const VERDICT_SHARE: f64 = 0.5;
 /// Share of verdicts at the beginning. The others are at the end, where a short sequence truncates them.
-const VERDICT_FIRST: f64 = 0.5;
-/// Share of opinions that agree with the verdict. Above 0.5, as in real reviews.
-const AGREES_WITH_VERDICT: f64 = 0.8;
+const VERDICT_FIRST_SHARE: f64 = 0.5;
+/// Share of opinions that agree with the verdict. It is above 0.5, as in real reviews.
+const AGREEMENT_SHARE: f64 = 0.8;
 /// Maximum number of opinions in a review, without the verdict.
-const MOST_OPINIONS: usize = 4;
+const MAX_OPINIONS: usize = 4;
 /// Maximum number of sentences about the story.
-const MOST_PLOT: usize = 3;
+const MAX_PLOT_SENTENCES: usize = 3;
 /// Maximum number of remarks about other films.
-const MOST_OTHER: usize = 2;
+const MAX_OTHER_REMARKS: usize = 2;
 
 /// Generates `n` reviews, with label 1 for praise. The same seed produces the same bytes on every machine. A shorter list is a prefix of a longer
 /// one.
@@ -74,10 +74,10 @@ fn review(rng: &mut ChaCha8Rng) -> (String, bool) {
     let verdict = rng
         .random_bool(VERDICT_SHARE)
         .then(|| sentence("verdict", praise, rng));
-    let count = rng.random_range(1..=MOST_OPINIONS);
+    let count = rng.random_range(1..=MAX_OPINIONS);
     let opinions: Vec<bool> = if verdict.is_some() {
         (0..count)
-            .map(|_| rng.random_bool(AGREES_WITH_VERDICT) == praise)
+            .map(|_| rng.random_bool(AGREEMENT_SHARE) == praise)
             .collect()
     } else {
         let minority = rng.random_range(0..=(count - 1) / 2);
@@ -88,21 +88,21 @@ fn review(rng: &mut ChaCha8Rng) -> (String, bool) {
         .into_iter()
         .map(|praises| sentence("opinion", praises, rng))
         .collect();
-    for _ in 0..rng.random_range(0..=MOST_PLOT) {
+    for _ in 0..rng.random_range(0..=MAX_PLOT_SENTENCES) {
         sentences.push(sentence("plot", true, rng));
     }
-    for _ in 0..rng.random_range(0..=MOST_OTHER) {
+    for _ in 0..rng.random_range(0..=MAX_OTHER_REMARKS) {
         let praises = rng.random();
         sentences.push(sentence("other", praises, rng));
     }
     sentences.shuffle(rng);
     if let Some(verdict) = verdict {
-        let place = if rng.random_bool(VERDICT_FIRST) {
+        let position = if rng.random_bool(VERDICT_FIRST_SHARE) {
             0
         } else {
             sentences.len()
         };
-        sentences.insert(place, verdict);
+        sentences.insert(position, verdict);
     }
     (sentences.join(" "), praise)
 }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     /// Returns the test accuracy of a logistic regression on the presence of n-grams of up to `longest` words.
-    fn accuracy_of_bags(train: &[Example], test: &[Example], longest: usize) -> f64 {
+    fn n_gram_accuracy(train: &[Example], test: &[Example], longest: usize) -> f64 {
         const EPOCHS: usize = 12;
         const RATE: f64 = 0.03;
         const DECAY: f64 = 1e-5;
@@ -174,11 +174,11 @@ mod tests {
                 }
             }
         }
-        let right = test
+        let correct = test
             .iter()
             .filter(|(set, label)| (logit(&weights, set) > 0.0) == (*label > 0.5))
             .count();
-        right as f64 / test.len() as f64
+        correct as f64 / test.len() as f64
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_have_the_minimum_length_and_do_not_depend_on_their_number() {
+    fn passages_are_long_enough_and_independent_of_the_count() {
         let passages = synthetic_passages(3, 20, 200);
         assert_eq!(passages[..5], synthetic_passages(3, 5, 200));
         assert_ne!(passages[..5], synthetic_passages(4, 5, 200));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_vary_around_the_usual_sequences() {
+    fn review_lengths_cover_the_usual_sequence_lengths() {
         let mut lengths: Vec<_> = synthetic_reviews(8, 2_000)
             .iter()
             .map(|r| words(&r.text).len())
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_main_clause_carries_the_polarity_through_negation_and_concession() {
+    fn main_clause_polarity_survives_negation_and_concession() {
         /// Returns the sign of the praising minus the blaming words. Every earlier negation in the clause inverts a word.
         fn polarity(clause: &str) -> i32 {
             const NEGATIONS: [&str; 9] = [
@@ -295,17 +295,17 @@ mod tests {
     }
 
     #[test]
-    fn a_bag_of_words_is_far_below_the_maximum_accuracy() {
+    fn bag_of_words_accuracy_is_far_below_the_maximum() {
         let reviews = synthetic_reviews(7, 12_000);
         let (train, test) = reviews.split_at(10_000);
-        let (bag, n_grams) = (accuracy_of_bags(train, test, 1), accuracy_of_bags(train, test, 4));
+        let (bag, n_grams) = (n_gram_accuracy(train, test, 1), n_gram_accuracy(train, test, 4));
         println!("accuracy with a bag of words {bag:.3}, with n-grams of up to four words {n_grams:.3}");
         assert!((0.70..0.85).contains(&bag), "accuracy with a bag of words: {bag}");
         assert!(
             n_grams > bag + 0.03,
             "accuracy with n-grams {n_grams}, with a bag of words {bag}"
         );
-        let small = accuracy_of_bags(&train[..2_000], test, 1);
+        let small = n_gram_accuracy(&train[..2_000], test, 1);
         println!("accuracy with a bag of words from 2,000 examples {small:.3}");
     }
 }

@@ -10,8 +10,8 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
 use super::{
-    Dataset, Images, Wanted,
-    images::{COLOURS, Pixels},
+    Dataset, Images, RequestedSplits,
+    images::{CHANNELS, Pixels},
 };
 
 /// Number of training images if a split does not set it.
@@ -21,34 +21,34 @@ pub const DEFAULT_TEST_IMAGES: u32 = 1_000;
 /// Number of classes of synthetic images.
 pub const CLASSES: u32 = 10;
 /// Number of waves per color of a pattern.
-const WAVES: usize = 3;
-/// Maximum amplitude of the pattern of another class, relative to the minimum amplitude of the pattern of an image's class.
-const DISTRACTION: f64 = 0.8;
+const WAVES_PER_CHANNEL: usize = 3;
+/// Maximum amplitude of the pattern of another class, relative to the minimum amplitude of the pattern of the image's class.
+const MAX_DISTRACTION: f64 = 0.8;
 /// Standard deviation of the pixel noise.
 const NOISE: f64 = 0.5;
 /// Random stream of the patterns. The random stream of an image is its index.
-const PATTERNS: u64 = u64::MAX;
+const PATTERN_STREAM: u64 = u64::MAX;
 
-/// Generates the wanted number of square synthetic images with this edge length. The same seed produces the same images.
-pub fn synthetic_images(wanted: &Wanted, edge: usize) -> Dataset<Images> {
-    let (train, validation, test, seed) = match wanted {
-        Wanted::Divided(Split {
+/// Generates the requested numbers of square synthetic images with this edge length. The same seed produces the same images.
+pub fn synthetic_images(requested: &RequestedSplits, edge: usize) -> Dataset<Images> {
+    let (train, validation, test, seed) = match requested {
+        RequestedSplits::TrainAndTest(Split {
             train,
             validation,
             test,
             seed,
             ..
         }) => (train.unwrap_or(DEFAULT_TRAIN_IMAGES), *validation, *test, *seed),
-        Wanted::Test(limit) => (0, 0, *limit, 0),
+        RequestedSplits::Test(limit) => (0, 0, *limit, 0),
     };
     let test = test.unwrap_or(DEFAULT_TEST_IMAGES);
-    let patterns = patterns(seed);
+    let patterns = generate_patterns(seed);
     let mut hasher = blake3::Hasher::new();
     let mut begin = 0;
     let mut part = |count: u32| {
         let images: Vec<_> = (begin..begin + u64::from(count))
             .into_par_iter()
-            .map(|index| image(&patterns, edge, &mut random_stream(seed, index)))
+            .map(|index| generate_image(&patterns, edge, &mut random_stream(seed, index)))
             .collect();
         begin += u64::from(count);
         let (mut labels, mut all) = (vec![], vec![]);
@@ -93,6 +93,7 @@ struct Wave {
 }
 
 impl Wave {
+    /// Returns the value of the wave at a pixel of an image with this edge.
     fn at(&self, edge: f64, row: f64, column: f64) -> f64 {
         let turns = (self.rows * row + self.columns * column) / edge + self.phase;
         self.amplitude * (std::f64::consts::TAU * turns).sin()
@@ -100,10 +101,10 @@ impl Wave {
 }
 
 /// Waves of the pattern of every class and color.
-type Patterns = Vec<[Vec<Wave>; COLOURS]>;
+type Patterns = Vec<[Vec<Wave>; CHANNELS]>;
 
-fn patterns(seed: u64) -> Patterns {
-    let mut rng = random_stream(seed, PATTERNS);
+fn generate_patterns(seed: u64) -> Patterns {
+    let mut rng = random_stream(seed, PATTERN_STREAM);
     let mut wave = || Wave {
         rows: f64::from(rng.random_range(-4..=4)),
         columns: f64::from(rng.random_range(-4..=4)),
@@ -111,14 +112,14 @@ fn patterns(seed: u64) -> Patterns {
         amplitude: rng.random_range(0.3..0.8),
     };
     (0..CLASSES)
-        .map(|_| [(); COLOURS].map(|()| (0..WAVES).map(|_| wave()).collect()))
+        .map(|_| [(); CHANNELS].map(|()| (0..WAVES_PER_CHANNEL).map(|_| wave()).collect()))
         .collect()
 }
 
 /// Generates an image and its class.
-fn image(patterns: &Patterns, edge: usize, rng: &mut ChaCha8Rng) -> (i32, Vec<f32>) {
-    /// Minimum amplitude of the pattern of an image's own class.
-    const WEAKEST: f64 = 0.5;
+fn generate_image(patterns: &Patterns, edge: usize, rng: &mut ChaCha8Rng) -> (i32, Vec<f32>) {
+    /// Minimum amplitude of the pattern of the image's class.
+    const MIN_AMPLITUDE: f64 = 0.5;
     let class = rng.random_range(0..CLASSES);
     let other = (class + rng.random_range(1..CLASSES)) % CLASSES;
     let mut random_shift = || {
@@ -126,15 +127,15 @@ fn image(patterns: &Patterns, edge: usize, rng: &mut ChaCha8Rng) -> (i32, Vec<f3
         (shift(rng), shift(rng))
     };
     let (own_shift, other_shift) = (random_shift(), random_shift());
-    let strength = rng.random_range(WEAKEST..1.0);
-    let distraction = rng.random_range(0.0..DISTRACTION * WEAKEST);
-    let mut values = Vec::with_capacity(COLOURS * edge * edge);
+    let strength = rng.random_range(MIN_AMPLITUDE..1.0);
+    let distraction = rng.random_range(0.0..MAX_DISTRACTION * MIN_AMPLITUDE);
+    let mut values = Vec::with_capacity(CHANNELS * edge * edge);
     let pattern = |waves: &[Wave], (down, right): (f64, f64), row: usize, column: usize| -> f64 {
         let (row, column) = (row as f64 + down, column as f64 + right);
         waves.iter().map(|wave| wave.at(edge as f64, row, column)).sum()
     };
-    let colours = patterns[class as usize].iter().zip(&patterns[other as usize]);
-    for (own, other) in colours {
+    let waves_by_channel = patterns[class as usize].iter().zip(&patterns[other as usize]);
+    for (own, other) in waves_by_channel {
         for row in 0..edge {
             for column in 0..edge {
                 let noise: f64 = StandardNormal.sample(rng);
@@ -154,10 +155,10 @@ mod tests {
     use super::*;
 
     const EDGE: usize = 32;
-    const VALUES: usize = COLOURS * EDGE * EDGE;
+    const VALUES: usize = CHANNELS * EDGE * EDGE;
 
-    fn wanted(train: u32, seed: u64) -> Wanted {
-        Wanted::Divided(Split {
+    fn requested(train: u32, seed: u64) -> RequestedSplits {
+        RequestedSplits::TrainAndTest(Split {
             join: false,
             train: Some(train),
             validation: 3,
@@ -169,9 +170,9 @@ mod tests {
     #[test]
     fn images_depend_only_on_the_seed() {
         let (first, again, other) = (
-            synthetic_images(&wanted(20, 1), EDGE),
-            synthetic_images(&wanted(20, 1), EDGE),
-            synthetic_images(&wanted(20, 2), EDGE),
+            synthetic_images(&requested(20, 1), EDGE),
+            synthetic_images(&requested(20, 1), EDGE),
+            synthetic_images(&requested(20, 2), EDGE),
         );
         assert_eq!(first.train, again.train);
         assert_eq!(first.source.hash, again.source.hash);
@@ -182,12 +183,15 @@ mod tests {
             [20, 3, 5]
         );
         assert!(first.source.synthetic);
-        assert_eq!(synthetic_images(&Wanted::Test(Some(7)), EDGE).test.len(), 7);
+        assert_eq!(
+            synthetic_images(&RequestedSplits::Test(Some(7)), EDGE).test.len(),
+            7
+        );
     }
 
     #[test]
     fn a_batch_has_the_images_in_the_requested_order() {
-        let images = synthetic_images(&wanted(8, 1), EDGE).train;
+        let images = synthetic_images(&requested(8, 1), EDGE).train;
         let batch = images.batch(&[5, 2]);
         assert_eq!(batch.labels, [images.labels()[5], images.labels()[2]]);
         assert_eq!(batch.values.len(), 2 * VALUES);
@@ -196,7 +200,7 @@ mod tests {
 
     #[test]
     fn classes_are_balanced_and_pixels_have_about_unit_variance() {
-        let images = synthetic_images(&wanted(1000, 1), EDGE).train;
+        let images = synthetic_images(&requested(1000, 1), EDGE).train;
         for class in 0..CLASSES.cast_signed() {
             let share = images.labels().iter().filter(|label| **label == class).count();
             assert!((60..140).contains(&share), "class {class}: {share} of 1000");

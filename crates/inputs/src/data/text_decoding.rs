@@ -5,14 +5,14 @@ use std::{borrow::Cow, io::Read, path::Path};
 use flate2::read::MultiGzDecoder;
 
 use super::{DataError, LineProblem};
-use crate::contents::most_unpacked;
+use crate::contents::max_unpacked_size;
 
 /// Unpacks a gzipped file.
 pub(super) fn unpack(bytes: &[u8], file: &Path) -> Result<Vec<u8>, DataError> {
     let mut unpacked = vec![];
-    let most = most_unpacked(bytes.len() as u64);
+    let limit = max_unpacked_size(bytes.len() as u64);
     let read = MultiGzDecoder::new(bytes)
-        .take(most + 1)
+        .take(limit + 1)
         .read_to_end(&mut unpacked);
     let at_end = |problem: LineProblem, unpacked: &[u8]| {
         let whole_lines = unpacked.iter().filter(|&&byte| byte == b'\n').count();
@@ -21,13 +21,13 @@ pub(super) fn unpack(bytes: &[u8], file: &Path) -> Result<Vec<u8>, DataError> {
     if let Err(error) = read {
         return Err(at_end(LineProblem::Compression(error.to_string()), &unpacked));
     }
-    if unpacked.len() as u64 > most {
-        return Err(at_end(LineProblem::Expansion { most }, &unpacked));
+    if unpacked.len() as u64 > limit {
+        return Err(at_end(LineProblem::Expansion { limit }, &unpacked));
     }
     Ok(unpacked)
 }
 
-/// Returns `bytes` as text, or an error with the line that is not UTF-8.
+/// Returns `bytes` as text without a byte order mark. Fails with the line number if the text is not UTF-8 or contains a NUL character.
 pub(super) fn utf8<'a>(bytes: &'a [u8], file: &Path) -> Result<&'a str, DataError> {
     let line = |until: usize| bytes[..until].iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
     let text =

@@ -20,12 +20,12 @@ use mantissa_core::open_regular;
 use super::{DataError, examples::Part, ids::Ids};
 use crate::weights::Mapped;
 
-/// Change this with the layout of the file, and with any change in tokenization that the key does not cover.
+/// Must change with the file layout, and with any change in tokenization that the cache key does not cover.
 const MAGIC: &[u8; 24] = b"mantissa token stream 3\n";
 /// Offset of the ids in the file.
-const IDS: usize = MAGIC.len() + blake3::OUT_LEN;
+const IDS_OFFSET: usize = MAGIC.len() + blake3::OUT_LEN;
 /// Size of each number after the ids, in bytes.
-const NUMBER: usize = 8;
+const NUMBER_BYTES: usize = 8;
 /// Parts in the order of their numbers.
 const PARTS: [Part; 3] = [Part::Train, Part::Validation, Part::Test];
 
@@ -61,7 +61,7 @@ pub(super) fn hasher() -> blake3::Hasher {
 /// Loads a file. Returns `None` if it does not exist or is damaged.
 pub(super) fn load(file: &Path) -> Option<Tokens> {
     let mut opened = open_regular(file).ok()?;
-    let mut head = [0; IDS];
+    let mut head = [0; IDS_OFFSET];
     opened.read_exact(&mut head).ok()?;
     let hash = head.strip_prefix(MAGIC)?;
     // Read the file instead of mapping it, because mapped pages would stay resident.
@@ -74,12 +74,12 @@ pub(super) fn load(file: &Path) -> Option<Tokens> {
 }
 
 fn decode(file: Mapped) -> Option<Tokens> {
-    let bytes = file.bytes().get(IDS..)?;
-    let (rest, count) = bytes.split_last_chunk::<NUMBER>()?;
+    let bytes = file.bytes().get(IDS_OFFSET..)?;
+    let (rest, count) = bytes.split_last_chunk::<NUMBER_BYTES>()?;
     let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
-    let length = rest.len().checked_sub(count.checked_mul(NUMBER)?)?;
-    let (numbers, _) = rest[length..].as_chunks::<NUMBER>();
-    let document = |number: &[u8; NUMBER]| {
+    let length = rest.len().checked_sub(count.checked_mul(NUMBER_BYTES)?)?;
+    let (numbers, _) = rest[length..].as_chunks::<NUMBER_BYTES>();
+    let document = |number: &[u8; NUMBER_BYTES]| {
         let number = u64::from_le_bytes(*number);
         Some(Document {
             part: *PARTS.get((number & 3) as usize)?,
@@ -90,7 +90,7 @@ fn decode(file: Mapped) -> Option<Tokens> {
     let mut counts = documents.iter().map(|document| document.tokens);
     let tokens = counts.try_fold(0usize, usize::checked_add)?;
     (tokens.checked_mul(4)? == length).then(|| Tokens {
-        ids: Ids::Mapped(Arc::new(file), IDS..IDS + length),
+        ids: Ids::Mapped(Arc::new(file), IDS_OFFSET..IDS_OFFSET + length),
         documents,
     })
 }
@@ -110,8 +110,8 @@ impl Writer {
         static WRITES: AtomicU64 = AtomicU64::new(0);
         let folder = file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(DataError::write(folder))?;
-        let own = format!("{}-{}.tmp", process::id(), WRITES.fetch_add(1, Ordering::Relaxed));
-        let temporary = file.with_extension(own);
+        let extension = format!("{}-{}.tmp", process::id(), WRITES.fetch_add(1, Ordering::Relaxed));
+        let temporary = file.with_extension(extension);
         let opened = File::create(&temporary).map_err(DataError::write(&temporary))?;
         let mut writer = Self {
             to: file.to_owned(),
@@ -121,7 +121,7 @@ impl Writer {
             documents: vec![],
         };
         // Reserve space for the hash, which is known at the end.
-        let head = writer.file.write_all(&[0; IDS]);
+        let head = writer.file.write_all(&[0; IDS_OFFSET]);
         head.map_err(DataError::write(file))?;
         Ok(writer)
     }
@@ -134,24 +134,25 @@ impl Writer {
         if let Some(document) = self.documents.last_mut() {
             document.tokens += ids.len();
         }
-        let put = put(&mut self.file, &mut self.hasher, bytemuck::cast_slice(ids));
-        put.map_err(DataError::write(&self.to))
+        let written = write_hashed(&mut self.file, &mut self.hasher, bytemuck::cast_slice(ids));
+        written.map_err(DataError::write(&self.to))
     }
 
-    /// Renames the file to its final path.
+    /// Completes the file and renames it to its final path.
     pub fn finish(mut self) -> Result<(), DataError> {
         let to = self.to.clone();
-        self.finished().map_err(DataError::write(&to))
+        self.write_trailer().map_err(DataError::write(&to))
     }
 
-    fn finished(&mut self) -> io::Result<()> {
+    /// Writes the numbers after the ids and the header, and renames the file.
+    fn write_trailer(&mut self) -> io::Result<()> {
         let numbers = self.documents.iter().map(|document| {
             let part = PARTS.iter().position(|part| *part == document.part);
             ((document.tokens as u64) << 2) | part.unwrap_or_default() as u64
         });
         let count = self.documents.len() as u64;
         for number in numbers.chain([count]) {
-            put(&mut self.file, &mut self.hasher, &number.to_le_bytes())?;
+            write_hashed(&mut self.file, &mut self.hasher, &number.to_le_bytes())?;
         }
         let hash = self.hasher.finalize();
         self.file.seek(SeekFrom::Start(0))?;
@@ -169,7 +170,8 @@ impl Drop for Writer {
     }
 }
 
-fn put(file: &mut BufWriter<File>, hasher: &mut blake3::Hasher, bytes: &[u8]) -> io::Result<()> {
+/// Writes bytes and adds them to the hash.
+fn write_hashed(file: &mut BufWriter<File>, hasher: &mut blake3::Hasher, bytes: &[u8]) -> io::Result<()> {
     hasher.update(bytes);
     file.write_all(bytes)
 }

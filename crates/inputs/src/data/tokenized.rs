@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{
     Labelled, Named, Part,
     ids::Ids,
-    masking::{AROUND, Masking},
+    masking::{Masking, SPECIAL_TOKENS_PER_PASSAGE},
 };
 
 /// Examples as token ids, without padding.
@@ -13,19 +13,19 @@ use super::{
 pub struct Tokenized {
     pub(super) ids: Ids,
     /// Range of each example in `ids`.
-    pub(super) places: Vec<Range<usize>>,
+    pub(super) ranges: Vec<Range<usize>>,
     pub(super) labels: Vec<u32>,
     pub(super) padding: u32,
     /// Number of tokens of an example in a batch.
     pub(super) sequence: usize,
     pub(super) vocabulary: u32,
-    pub(super) asked: Target,
+    pub(super) target: Target,
 }
 
 /// Prediction task of an example.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Target {
-    /// Predict its class.
+    /// Predict the class of the example.
     #[default]
     Class,
     /// Predict the next token after each token.
@@ -58,19 +58,20 @@ impl Tokenized {
     }
 
     /// Creates examples without classes from ranges of ids.
-    pub(super) fn at(ids: Ids, places: Vec<Range<usize>>) -> Self {
+    pub(super) fn from_ranges(ids: Ids, ranges: Vec<Range<usize>>) -> Self {
         Self {
             ids,
-            labels: vec![0; places.len()],
-            places,
+            labels: vec![0; ranges.len()],
+            ranges,
             ..Self::default()
         }
     }
 
+    /// Adds an example.
     pub(super) fn push(&mut self, ids: &[u32], label: u32) {
         let start = self.ids.len();
         self.ids.extend(ids);
-        self.places.push(start..self.ids.len());
+        self.ranges.push(start..self.ids.len());
         self.labels.push(label);
     }
 
@@ -80,14 +81,14 @@ impl Tokenized {
     }
 
     /// Sets the size of the vocabulary.
-    pub(super) fn of_vocabulary(self, vocabulary: u32) -> Self {
+    pub(super) fn with_vocabulary_size(self, vocabulary: u32) -> Self {
         Self { vocabulary, ..self }
     }
 
     /// Sets the task to next-token prediction.
     pub fn with_next_token_task(self) -> Self {
         Self {
-            asked: Target::NextToken,
+            target: Target::NextToken,
             ..self
         }
     }
@@ -95,7 +96,7 @@ impl Tokenized {
     /// Sets the task to masked-token prediction. A batch encloses each example in two special tokens.
     pub(super) fn with_masked_token_task(self, masking: Masking) -> Self {
         Self {
-            asked: Target::MaskedToken(masking),
+            target: Target::MaskedToken(masking),
             ..self
         }
     }
@@ -115,7 +116,7 @@ impl Tokenized {
     /// # Panics
     /// If the index is out of range.
     pub fn ids(&self, index: usize) -> &[u32] {
-        &self.ids[self.places[index].clone()]
+        &self.ids[self.ranges[index].clone()]
     }
 }
 
@@ -139,7 +140,7 @@ impl Labelled for TokenBatch {
         ]
     }
 
-    fn answers(&self) -> Vec<u32> {
+    fn label_counts(&self) -> Vec<u32> {
         let examples = self.lengths.len();
         let mut answers = vec![0; examples];
         for row in &self.rows {
@@ -153,7 +154,7 @@ impl Part for Tokenized {
     type Batch = TokenBatch;
 
     fn len(&self) -> usize {
-        self.places.len()
+        self.ranges.len()
     }
 
     /// Returns the examples with these indices, in this order, padded.
@@ -170,22 +171,22 @@ impl Part for Tokenized {
         };
         for (row, &index) in indices.iter().enumerate() {
             let ids = self.ids(index);
-            let around = match self.asked {
-                Target::MaskedToken(_) => AROUND,
+            let special_tokens = match self.target {
+                Target::MaskedToken(_) => SPECIAL_TOKENS_PER_PASSAGE,
                 Target::Class | Target::NextToken => 0,
             };
-            let length = ids.len() + around;
+            let length = ids.len() + special_tokens;
             assert!(
                 length <= sequence,
                 "example {index} has {length} tokens, but the batch has {sequence}"
             );
             let row_ids = &mut batch.ids[row * sequence..][..length];
-            for (to, &id) in row_ids[around / 2..].iter_mut().zip(ids) {
+            for (to, &id) in row_ids[special_tokens / 2..].iter_mut().zip(ids) {
                 *to = id as i32;
             }
             batch.lengths.push(length as i32);
             let first = (row * sequence) as i32;
-            match self.asked {
+            match self.target {
                 Target::Class => {
                     batch.rows.push(first + length as i32 - 1);
                     batch.labels.push(self.labels[index] as i32);
@@ -195,12 +196,14 @@ impl Part for Tokenized {
                     batch.labels.extend(ids[1..].iter().map(|&id| id as i32));
                 }
                 Target::MaskedToken(masking) => {
-                    (row_ids[0], row_ids[length - 1]) = (masking.before as i32, masking.behind as i32);
-                    let masked = masking.mask(&mut row_ids[1..length - 1], self.places[index].start);
+                    (row_ids[0], row_ids[length - 1]) = (masking.cls as i32, masking.sep as i32);
+                    let masked = masking.mask(&mut row_ids[1..length - 1], self.ranges[index].start);
                     batch
                         .rows
-                        .extend(masked.iter().map(|place| first + 1 + *place as i32));
-                    batch.labels.extend(masked.iter().map(|place| ids[*place] as i32));
+                        .extend(masked.iter().map(|position| first + 1 + *position as i32));
+                    batch
+                        .labels
+                        .extend(masked.iter().map(|position| ids[*position] as i32));
                 }
             }
         }
@@ -229,22 +232,22 @@ mod tests {
         let batch = three().padded_to(4).batch(&[2, 0]);
         assert_eq!(batch.ids, [1, 7, 2, 9, 1, 2, 9, 9]);
         assert_eq!(batch.lengths, [3, 2]);
-        assert_eq!(batch.answers(), [1, 1]);
+        assert_eq!(batch.label_counts(), [1, 1]);
         assert_eq!((batch.rows, batch.labels), (vec![2, 5], vec![0, 0]));
     }
 
     #[test]
-    fn next_token_targets_are_all_tokens_except_the_first_and_no_padding() {
+    fn next_token_targets_exclude_the_first_token_and_padding() {
         let batch = three().padded_to(4).with_next_token_task().batch(&[2, 1]);
-        assert_eq!(batch.answers(), [2, 3]);
+        assert_eq!(batch.label_counts(), [2, 3]);
         assert_eq!(batch.rows, [0, 1, 4, 5, 6]);
         assert_eq!(batch.labels, [7, 2, 5, 6, 2]);
     }
 
     #[test]
-    fn masked_tokens_are_targets_and_passages_are_enclosed_in_special_tokens() {
+    fn masked_token_batches_have_special_tokens_and_targets() {
         let masking = Masking::of(&TextTokenizer::synthetic().unwrap()).unwrap();
-        let (before, behind) = (masking.before as i32, masking.behind as i32);
+        let (cls, sep) = (masking.cls as i32, masking.sep as i32);
         let mut tokens = Tokenized::new(9);
         let long: Vec<u32> = (100..140).collect();
         tokens.push(&[77], 0);
@@ -254,11 +257,11 @@ mod tests {
             .with_masked_token_task(masking)
             .batch(&[1, 0]);
         assert_eq!(
-            (batch.lengths.clone(), batch.answers()),
+            (batch.lengths.clone(), batch.label_counts()),
             (vec![42, 3], vec![6, 1])
         );
-        assert_eq!((batch.ids[0], batch.ids[41], batch.ids[42]), (before, behind, 9));
-        assert_eq!((batch.ids[44], batch.ids[46], batch.ids[47]), (before, behind, 9));
+        assert_eq!((batch.ids[0], batch.ids[41], batch.ids[42]), (cls, sep, 9));
+        assert_eq!((batch.ids[44], batch.ids[46], batch.ids[47]), (cls, sep, 9));
         assert_eq!((batch.rows[6], batch.labels[6]), (44 + 1, 77));
         for (row, label) in batch.rows[..6].iter().zip(&batch.labels) {
             assert_eq!(*label, 100 + row - 1, "targets must be the original tokens");

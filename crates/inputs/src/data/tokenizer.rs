@@ -1,44 +1,16 @@
 //! WordPiece tokenization as in bert-base-uncased: lowercase without accents, `[CLS] … [SEP]`, truncated to the sequence.
 
 use rayon::prelude::*;
-use tokenizers::{
-    AddedToken, TokenizerImpl, decoders::wordpiece::WordPiece as Decoder, models::wordpiece::WordPiece,
-    normalizers::BertNormalizer, pre_tokenizers::bert::BertPreTokenizer, processors::bert::BertProcessing,
-    tokenizer::Model, utils::truncation::TruncationParams,
+use tokenizers::utils::truncation::TruncationParams;
+
+use super::{
+    DataError, Example, Tokenized,
+    vocabulary::Vocabulary,
+    word_pieces::{WordPieces, tokenizer_error, word_pieces},
 };
 
-use super::{DataError, Example, Tokenized, vocabulary::Vocabulary};
-
 /// Minimum sequence length: `[CLS]`, one token of text, `[SEP]`.
-pub(super) const LEAST_SEQUENCE: u32 = 3;
-
-/// Tokenizer type of the `tokenizers` library.
-pub(super) type WordPieces =
-    TokenizerImpl<WordPiece, BertNormalizer, BertPreTokenizer, BertProcessing, Decoder>;
-
-/// Creates a WordPiece tokenizer with this vocabulary and without truncation.
-pub(super) fn word_pieces(vocabulary: &Vocabulary) -> Result<WordPieces, DataError> {
-    let ids = WordPiece::read_bytes(vocabulary.text().as_bytes()).map_err(failed)?;
-    let model = WordPiece::builder().vocab(ids).build().map_err(failed)?;
-    let special = |token: &str| {
-        let id = model.token_to_id(token);
-        (
-            token.to_owned(),
-            id.expect("every vocabulary contains the special tokens"),
-        )
-    };
-    let processing = BertProcessing::new(special("[SEP]"), special("[CLS]"));
-
-    let mut inner = TokenizerImpl::new(model);
-    inner.with_normalizer(Some(vocabulary.casing.normalizer()));
-    inner.with_pre_tokenizer(Some(BertPreTokenizer));
-    inner.with_post_processor(Some(processing));
-    inner.with_decoder(Some(Decoder::default()));
-    // As in Hugging Face tokenizers, the text of a special token is encoded as the token.
-    let special = vocabulary.special().map(|token| AddedToken::from(token, true));
-    inner.add_special_tokens(&special.collect::<Vec<_>>());
-    Ok(inner)
-}
+pub(super) const MIN_SEQUENCE: u32 = 3;
 
 /// Converts texts to token ids.
 pub(super) struct Tokenizer {
@@ -50,10 +22,10 @@ pub(super) struct Tokenizer {
 impl Tokenizer {
     /// Creates a tokenizer with this vocabulary that truncates to `sequence` tokens.
     pub fn new(vocabulary: &Vocabulary, sequence: u32) -> Result<Self, DataError> {
-        if sequence < LEAST_SEQUENCE {
+        if sequence < MIN_SEQUENCE {
             return Err(DataError::Sequence {
-                given: sequence,
-                least: LEAST_SEQUENCE,
+                requested: sequence,
+                minimum: MIN_SEQUENCE,
             });
         }
         let mut inner = word_pieces(vocabulary)?;
@@ -62,7 +34,7 @@ impl Tokenizer {
             max_length: sequence as usize,
             ..Default::default()
         };
-        inner.with_truncation(Some(truncation)).map_err(failed)?;
+        inner.with_truncation(Some(truncation)).map_err(tokenizer_error)?;
         Ok(Self {
             inner,
             sequence: sequence as usize,
@@ -74,8 +46,8 @@ impl Tokenizer {
     pub fn tokenize(&self, examples: &[Example]) -> Result<Tokenized, DataError> {
         // Do not use batch encoding, because encodings with offsets and token strings need about fifty times the memory of the ids.
         let ids = |example: &Example| -> Result<Vec<u32>, DataError> {
-            let text = beginning(&example.text, self.sequence);
-            let encoding = self.inner.encode_fast(text, true).map_err(failed)?;
+            let text = needed_prefix(&example.text, self.sequence);
+            let encoding = self.inner.encode_fast(text, true).map_err(tokenizer_error)?;
             Ok(encoding.get_ids().to_vec())
         };
         let all: Vec<_> = examples.par_iter().map(ids).collect::<Result<_, _>>()?;
@@ -89,16 +61,12 @@ impl Tokenizer {
 
 /// Returns a prefix of a text with at least `sequence` tokens, or all of a shorter text. This avoids normalizing the rest of a long review. A word
 /// with an ASCII letter or digit is at least one token.
-fn beginning(text: &str, sequence: usize) -> &str {
+fn needed_prefix(text: &str, sequence: usize) -> &str {
     let is_token = |word: &&str| word.contains(|c: char| c.is_ascii_alphanumeric());
     match text.split_whitespace().filter(is_token).nth(sequence) {
         Some(word) => &text[..word.as_ptr().addr() - text.as_ptr().addr()],
         None => text,
     }
-}
-
-fn failed(error: tokenizers::Error) -> DataError {
-    DataError::Tokenizer(error.to_string())
 }
 
 #[cfg(test)]
@@ -126,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn special_cases_get_the_ids_of_the_python_package() {
+    fn edge_case_ids_match_the_python_package() {
         let golden: Golden = serde_json::from_str(include_str!("golden/tokenizer.json")).unwrap();
         let tokenizer = Tokenizer::new(&vocabulary(&golden.vocabulary), golden.sequence).unwrap();
         for Case { text, ids } in golden.cases {
@@ -155,9 +123,9 @@ mod tests {
 
     #[test]
     fn only_the_needed_prefix_of_a_long_text_is_normalized() {
-        assert_eq!(beginning("one , – two three four", 2), "one , – two ");
-        assert_eq!(beginning("one two", 2), "one two");
-        assert_eq!(beginning("中 国 電 影", 2), "中 国 電 影");
+        assert_eq!(needed_prefix("one , – two three four", 2), "one , – two ");
+        assert_eq!(needed_prefix("one two", 2), "one two");
+        assert_eq!(needed_prefix("中 国 電 影", 2), "中 国 電 影");
     }
 
     #[test]

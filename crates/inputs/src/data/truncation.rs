@@ -4,40 +4,41 @@ use std::path::Path;
 
 use super::{
     DataError,
-    tokenizer_files::{CONFIG, TOKENIZER, read},
+    tokenizer_files::{TOKENIZER_CONFIG, TOKENIZER_JSON, read},
 };
 
-/// Rejects a sequence that is longer than the tokenizer's configuration allows. `path` is a folder, or a file next to the configuration.
+/// Rejects a sequence that is longer than the configuration of the tokenizer allows. `path` is a folder, or a file next to the
+/// configuration.
 ///
 /// # Errors
 /// A malformed configuration, or one that truncates texts to fewer than `sequence` tokens; the message names the field.
 pub fn check_length(path: &Path, sequence: u32) -> Result<(), DataError> {
     let config = if path.is_dir() {
-        path.join(CONFIG)
+        path.join(TOKENIZER_CONFIG)
     } else {
         path.to_owned()
     };
     // transformers truncates to the first of these fields that exists.
     let fields = [
-        (CONFIG, "model_max_length"),
-        (CONFIG, "max_len"),
-        (TOKENIZER, "truncation"),
+        (TOKENIZER_CONFIG, "model_max_length"),
+        (TOKENIZER_CONFIG, "max_len"),
+        (TOKENIZER_JSON, "truncation"),
     ];
     for (name, field) in fields {
         let value = read(&config, name)?.and_then(|mut fields| fields.remove(field));
-        let longest = value.as_ref().and_then(|value| match field {
+        let max_tokens = value.as_ref().and_then(|value| match field {
             "truncation" => value.get("max_length")?.as_f64(),
             _ => value.as_f64(),
         });
-        let Some(longest) = longest else { continue };
-        if longest >= f64::from(sequence) {
+        let Some(max_tokens) = max_tokens else { continue };
+        if max_tokens >= f64::from(sequence) {
             return Ok(());
         }
         return Err(DataError::Configuration {
             path: config.with_file_name(name),
             reason: format!(
-                "`{field}` truncates texts to {longest} tokens, but the cell uses {sequence}\n  \
-                 hint: pass `-a sequence={longest}`"
+                "`{field}` truncates texts to {max_tokens} tokens, but the cell uses {sequence}\n  \
+                 hint: pass `-a sequence={max_tokens}`"
             ),
         });
     }

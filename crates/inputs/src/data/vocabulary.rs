@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use mantissa_core::{LARGEST_CONFIGURATION, read_limited};
+use mantissa_core::{MAX_CONFIGURATION_BYTES, read_limited};
 use rayon::prelude::*;
 use tokenizers::{
     NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
@@ -21,8 +21,8 @@ const REQUIRED: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
 const MASK: &str = "[MASK]";
 /// Number of words of a learned vocabulary. It covers 97.6 % of the running words of the 25,000 IMDb training reviews.
 const LEARNED_WORDS: usize = 16_384;
-/// Minimum count of a character in the training part for a piece of its own. Excludes rare scripts and stray symbols.
-const LEAST_CHARACTER_COUNT: u64 = 10;
+/// Minimum count in the training part for a character to become a piece. Excludes rare scripts and stray symbols.
+const MIN_CHARACTER_COUNT: u64 = 10;
 
 /// Tokens by id.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct Vocabulary {
 impl Vocabulary {
     /// Reads `vocab.txt`, and the normalization from the configuration next to it.
     pub fn open(path: &Path) -> Result<Self, DataError> {
-        let bytes = read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path))?;
+        let bytes = read_limited(path, MAX_CONFIGURATION_BYTES).map_err(DataError::read(path))?;
         if contents::is_lfs_pointer(&bytes) {
             return Err(DataError::Unrecognised {
                 path: path.to_owned(),
@@ -44,7 +44,7 @@ impl Vocabulary {
         }
         let vocabulary = Self::from_file(&bytes, path)?;
         Ok(Self {
-            casing: Casing::beside(path, &vocabulary.tokens)?,
+            casing: Casing::for_vocabulary(path, &vocabulary.tokens)?,
             ..vocabulary
         })
     }
@@ -74,10 +74,10 @@ impl Vocabulary {
     /// Builds the vocabulary of the synthetic reviews: their words and the alphabet.
     pub fn synthetic() -> Self {
         let punctuation = [",", "."].map(str::to_owned);
-        Self::of_words(punctuation.into_iter().chain(grammar::words()), 'a'..='z')
+        Self::from_words(punctuation.into_iter().chain(grammar::words()), 'a'..='z')
     }
 
-    /// Builds a vocabulary of the most frequent words of these examples, with ties in alphabetical order, and of their frequent characters, which
+    /// Builds a vocabulary of the most frequent words of these examples, with ties in alphabetical order, and of frequent characters, which
     /// keep unknown words rare.
     ///
     /// Does not use `WordPieceTrainer`, because its ids and tie-breaking depend on the order of a hash map and may differ between machines.
@@ -108,17 +108,15 @@ impl Vocabulary {
         let mut words: Vec<_> = counts.into_iter().collect();
         words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         words.truncate(LEARNED_WORDS);
-        let frequent = characters
-            .into_iter()
-            .filter(|(_, n)| *n >= LEAST_CHARACTER_COUNT);
-        Ok(Self::of_words(
+        let frequent = characters.into_iter().filter(|(_, n)| *n >= MIN_CHARACTER_COUNT);
+        Ok(Self::from_words(
             words.into_iter().map(|(word, _)| word),
             frequent.map(|(character, _)| character),
         ))
     }
 
     /// Builds a vocabulary of special tokens, words, and the remaining characters, at the start of a word and inside it.
-    fn of_words(words: impl Iterator<Item = String>, characters: impl Iterator<Item = char>) -> Self {
+    fn from_words(words: impl Iterator<Item = String>, characters: impl Iterator<Item = char>) -> Self {
         let mut tokens: Vec<String> = REQUIRED
             .into_iter()
             .chain([MASK])
@@ -150,12 +148,12 @@ impl Vocabulary {
     }
 
     /// Returns a cache key with everything that determines the ids of a text.
-    pub fn key(&self) -> String {
+    pub fn cache_key(&self) -> String {
         format!("{:?}\n{}", self.casing, self.text())
     }
 
     /// Returns the special tokens in this vocabulary.
-    pub fn special(&self) -> impl Iterator<Item = &'static str> {
+    pub fn special_tokens(&self) -> impl Iterator<Item = &'static str> {
         REQUIRED
             .into_iter()
             .chain([MASK])
@@ -164,7 +162,7 @@ impl Vocabulary {
 }
 
 /// Returns true if a text has a line for each required token.
-pub(super) fn has_special(text: &str) -> bool {
+pub(super) fn has_required_tokens(text: &str) -> bool {
     let has = |required: &&str| text.lines().any(|line| line.trim_end() == *required);
     REQUIRED.iter().all(has)
 }
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_special_tokens_is_rejected_with_a_list_of_them() {
+    fn missing_special_tokens_are_listed_in_the_error() {
         let error = Vocabulary::from_file(b"[PAD]\nthe\n[CLS]\n", Path::new("vocab.txt"))
             .unwrap_err()
             .to_string();
@@ -213,11 +211,11 @@ mod tests {
             Vocabulary::from_file(b"[PAD]\r\n[UNK]\r\n[CLS]\r\n[SEP]\r\nthe\r\n", Path::new("v")).unwrap();
         assert_eq!(vocabulary.len(), 5);
         assert_eq!(vocabulary.text(), "[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe");
-        assert_eq!(vocabulary.special().count(), 4);
+        assert_eq!(vocabulary.special_tokens().count(), 4);
     }
 
     #[test]
-    fn a_learned_vocabulary_ranks_words_by_frequency_and_ties_by_name() {
+    fn learned_vocabulary_is_sorted_by_frequency_then_name() {
         let learned = Vocabulary::learn(&examples(&["The film, the FILM", "a film", "café"])).unwrap();
         let words = ["film", "the", ",", "a", "cafe"];
         assert_eq!(

@@ -11,13 +11,13 @@ use serde::Deserialize;
 
 use super::{
     Weight,
-    form::Form,
+    format::Format,
     llama2c, pytorch,
     tensors::{Mapped, Span, Spans},
 };
 use crate::contents;
 
-/// Error of a checkpoint.
+/// Message about a checkpoint that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct WeightsError(pub String);
@@ -32,9 +32,9 @@ pub struct Checkpoint {
 }
 
 /// Stored tensor whose values are not read yet.
-pub struct Stored(Place);
+pub struct Stored(Location);
 
-enum Place {
+enum Location {
     /// In one of the mapped files.
     Mapped { file: usize, span: Span },
     /// In a PyTorch archive.
@@ -71,29 +71,31 @@ impl Checkpoint {
             sections: BTreeSet::new(),
             notes: vec![],
         };
-        let wrong = |path: &Path, text: String| WeightsError(format!("`{}`: {text}", path.display()));
-        let (file, notes) = file_of(path).map_err(|text| wrong(path, text))?;
+        let with_path = |path: &Path, text: String| WeightsError(format!("`{}`: {text}", path.display()));
+        let (file, notes) = find_file(path).map_err(|text| with_path(path, text))?;
         checkpoint.notes = notes;
         if path.is_dir() {
-            let read = weight_files(path).map_err(|text| wrong(path, text))?;
-            checkpoint.notes.extend(stray_shards(path, &read));
+            let loaded = weight_files(path).map_err(|text| with_path(path, text))?;
+            checkpoint.notes.extend(stray_shards(path, &loaded));
         }
-        checkpoint.add(&file, true).map_err(|text| wrong(&file, text))?;
+        checkpoint
+            .add(&file, true)
+            .map_err(|text| with_path(&file, text))?;
         Ok(checkpoint)
     }
 
     /// Adds the tensors of a file, or of the shards of an index if `may_be_index` is true.
     fn add(&mut self, path: &Path, may_be_index: bool) -> Result<(), String> {
-        match Form::of(path)? {
-            Form::Index if may_be_index => self.add_shards(path),
-            Form::Index => Err("it is a JSON file, not a shard".to_owned()),
-            Form::Safetensors => self.add_mapped(path, Mapped::safetensors),
-            Form::Llama2c => self.add_mapped(path, llama2c::tensors),
-            Form::PyTorch => {
+        match Format::detect(path)? {
+            Format::Index if may_be_index => self.add_shards(path),
+            Format::Index => Err("it is a JSON file, not a shard".to_owned()),
+            Format::Safetensors => self.add_mapped(path, Mapped::safetensors),
+            Format::Llama2c => self.add_mapped(path, llama2c::tensors),
+            Format::PyTorch => {
                 let (tensors, sections) = pytorch::tensors(path)?;
                 self.sections.extend(sections);
                 let mut tensors = tensors.into_iter();
-                tensors.try_for_each(|(name, tensor)| self.insert(name, Stored(Place::Pickled(tensor))))
+                tensors.try_for_each(|(name, tensor)| self.insert(name, Stored(Location::Pickled(tensor))))
             }
         }
     }
@@ -102,7 +104,7 @@ impl Checkpoint {
         let mapped = Mapped::open(path).map_err(|error| error.to_string())?;
         let file = self.files.len();
         for (name, span) in find(&mapped)? {
-            self.insert(name, Stored(Place::Mapped { file, span }))?;
+            self.insert(name, Stored(Location::Mapped { file, span }))?;
         }
         self.files.push(mapped);
         Ok(())
@@ -126,12 +128,12 @@ impl Checkpoint {
             if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
                 return Err(format!("shard `{shard}` is not in the folder of the index"));
             }
-            let before: BTreeSet<String> = self.tensors.keys().cloned().collect();
+            let earlier: BTreeSet<String> = self.tensors.keys().cloned().collect();
             self.add(&folder.join(shard), false)
                 .map_err(|error| format!("`{shard}`: {error}"))?;
-            let of_shard = weight_map.iter().filter(|(_, of)| *of == shard);
-            let was_added = |name: &String| self.tensors.contains_key(name) && !before.contains(name);
-            let absent = of_shard.filter(|(name, _)| !was_added(name));
+            let listed = weight_map.iter().filter(|(_, file)| *file == shard);
+            let was_added = |name: &String| self.tensors.contains_key(name) && !earlier.contains(name);
+            let absent = listed.filter(|(name, _)| !was_added(name));
             missing.extend(absent.map(|(name, _)| format!("`{name}` is not in `{shard}`")));
         }
         if missing.is_empty() {
@@ -163,14 +165,14 @@ impl Checkpoint {
         &self.notes
     }
 
-    /// Returns the number of rows of a tensor. Its name in the checkpoint may have a prefix that ends with a dot.
+    /// Returns the number of rows of the tensor `name`. In the checkpoint, the name may have a prefix that ends with a dot.
     pub fn rows(&self, name: &str) -> Option<usize> {
-        let ends = |other: &&String| {
+        let matches = |other: &&String| {
             other
                 .strip_suffix(name)
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        let found = self.tensors.keys().find(ends)?;
+        let found = self.tensors.keys().find(matches)?;
         self.tensors[found].shape().first().copied()
     }
 
@@ -182,17 +184,17 @@ impl Checkpoint {
     /// # Panics
     /// The checkpoint has no tensor of this name.
     pub fn values(&self, name: &str, wide: bool) -> Result<Values, WeightsError> {
-        let wrong = |text: String| WeightsError(format!("`{}`: `{name}`: {text}", self.path.display()));
+        let with_path = |text: String| WeightsError(format!("`{}`: `{name}`: {text}", self.path.display()));
         match &self.tensors[name].0 {
-            Place::Mapped { file, span } => self.files[*file].values(span, wide).map_err(wrong),
-            Place::Pickled(tensor) => pytorch::values(tensor, wide).map_err(wrong),
+            Location::Mapped { file, span } => self.files[*file].values(span, wide).map_err(with_path),
+            Location::Pickled(tensor) => pytorch::values(tensor, wide).map_err(with_path),
         }
     }
 }
 
 /// Returns the checkpoint file at a path, and notes about ignored files. In a folder, selects the file that transformers would load.
-fn file_of(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
-    const NAMES: [&str; 4] = [
+fn find_file(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
+    const CHECKPOINT_FILES: [&str; 4] = [
         "model.safetensors",
         "model.safetensors.index.json",
         "pytorch_model.bin",
@@ -204,22 +206,22 @@ fn file_of(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
             false => Err("file not found".to_owned()),
         };
     }
-    const ADAPTERS: [&str; 3] = [
+    const ADAPTER_FILES: [&str; 3] = [
         "adapter_config.json",
         "adapter_model.safetensors",
         "adapter_model.bin",
     ];
-    if let Some(adapter) = ADAPTERS.iter().find(|name| path.join(name).is_file()) {
+    if let Some(adapter) = ADAPTER_FILES.iter().find(|name| path.join(name).is_file()) {
         return Err(format!(
             "the folder contains an adapter (`{adapter}`); adapters are not supported\n  hint: merge it into the weights and save them as `{}`",
-            NAMES[0]
+            CHECKPOINT_FILES[0]
         ));
     }
-    let mut found = NAMES.iter().filter(|name| path.join(name).exists());
+    let mut found = CHECKPOINT_FILES.iter().filter(|name| path.join(name).exists());
     let Some(first) = found.next() else {
         return Err(format!(
             "the folder contains no checkpoint; expected one of `{}`",
-            NAMES.join("`, `")
+            CHECKPOINT_FILES.join("`, `")
         ));
     };
     let notes = found
@@ -227,18 +229,18 @@ fn file_of(path: &Path) -> Result<(PathBuf, Vec<String>), String> {
     Ok((path.join(first), notes.collect()))
 }
 
-/// Describes the shards in a folder that are not among the files that are `read`.
-fn stray_shards(folder: &Path, read: &[PathBuf]) -> Option<String> {
+/// Returns a note about shards in a folder that are not among the `loaded` files.
+fn stray_shards(folder: &Path, loaded: &[PathBuf]) -> Option<String> {
     let is_shard = |name: &str| {
-        let begins = ["model-", "pytorch_model-"]
+        let has_prefix = ["model-", "pytorch_model-"]
             .iter()
-            .any(|begin| name.starts_with(begin));
-        begins && name.contains("-of-") && (name.ends_with(".safetensors") || name.ends_with(".bin"))
+            .any(|prefix| name.starts_with(prefix));
+        has_prefix && name.contains("-of-") && (name.ends_with(".safetensors") || name.ends_with(".bin"))
     };
     let entries = folder.read_dir().ok()?.filter_map(Result::ok);
     let mut names: Vec<String> = entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| is_shard(name) && !read.contains(&folder.join(name)))
+        .filter(|name| is_shard(name) && !loaded.contains(&folder.join(name)))
         .collect();
     names.sort();
     (!names.is_empty()).then(|| format!("shards that no index lists are ignored: `{}`", names.join("`, `")))
@@ -249,9 +251,9 @@ fn stray_shards(folder: &Path, read: &[PathBuf]) -> Option<String> {
 /// # Errors
 /// A path without a checkpoint, or a malformed index.
 pub fn weight_files(path: &Path) -> Result<Vec<PathBuf>, String> {
-    let (file, _) = file_of(path)?;
-    let shards = match Form::of(&file)? {
-        Form::Index => Index::read(&file)?.shards(),
+    let (file, _) = find_file(path)?;
+    let shards = match Format::detect(&file)? {
+        Format::Index => Index::read(&file)?.shards(),
         _ => BTreeSet::new(),
     };
     let shards: Vec<PathBuf> = shards
@@ -265,7 +267,7 @@ pub fn weight_files(path: &Path) -> Result<Vec<PathBuf>, String> {
 ///
 /// # Errors
 /// An invalid file.
-pub fn weights_in(path: &Path) -> Result<Vec<Weight>, WeightsError> {
+pub fn read_weights(path: &Path) -> Result<Vec<Weight>, WeightsError> {
     let checkpoint = Checkpoint::open(path)?;
     let stored = checkpoint.tensors.iter();
     let floats = stored.filter(|(_, stored)| stored.unsupported_dtype().is_none());
@@ -279,16 +281,16 @@ impl Stored {
     /// Returns the shape of the tensor.
     pub fn shape(&self) -> Vec<usize> {
         match &self.0 {
-            Place::Mapped { span, .. } => span.shape.clone(),
-            Place::Pickled(tensor) => tensor.shape().to_vec(),
+            Location::Mapped { span, .. } => span.shape.clone(),
+            Location::Pickled(tensor) => tensor.shape().to_vec(),
         }
     }
 
     /// Returns the size of the tensor in the file, in bytes.
     pub fn bytes(&self) -> u64 {
         match &self.0 {
-            Place::Mapped { span, .. } => span.bytes.len() as u64,
-            Place::Pickled(tensor) => tensor.byte_len() as u64,
+            Location::Mapped { span, .. } => span.bytes.len() as u64,
+            Location::Pickled(tensor) => tensor.byte_len() as u64,
         }
     }
 
@@ -296,11 +298,11 @@ impl Stored {
     pub fn unsupported_dtype(&self) -> Option<String> {
         use safetensors::Dtype;
         match &self.0 {
-            Place::Mapped { span, .. } => {
+            Location::Mapped { span, .. } => {
                 let is_float = matches!(span.dtype, Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16);
                 (!is_float).then(|| format!("{:?}", span.dtype))
             }
-            Place::Pickled(tensor) => pytorch::dtype(tensor)
+            Location::Pickled(tensor) => pytorch::dtype(tensor)
                 .is_none()
                 .then(|| format!("{:?}", tensor.dtype())),
         }

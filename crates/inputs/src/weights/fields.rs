@@ -67,7 +67,7 @@ pub(crate) fn is_bert_tokenizer(class: &str) -> bool {
     KNOWN.contains(&class.trim_end_matches("Fast"))
 }
 
-/// A configuration with the problems found so far.
+/// JSON object with the problems found so far.
 pub(crate) struct Fields<'a> {
     fields: &'a Map<String, Value>,
     /// Names of the fields that were read.
@@ -107,7 +107,8 @@ impl<'a> Fields<'a> {
         self.problems.into_inner()
     }
 
-    pub(crate) fn problem(&self, problem: String) {
+    /// Adds a problem.
+    pub(crate) fn report(&self, problem: String) {
         self.problems.borrow_mut().push(problem);
     }
 
@@ -122,12 +123,12 @@ impl<'a> Fields<'a> {
         self.get(name).is_some()
     }
 
-    /// Returns an integer of 1 or more. Reports any other value and returns 1.
-    pub(crate) fn whole(&self, name: &str) -> u32 {
+    /// Returns an integer of 1 or more. Otherwise reports a problem and returns 1.
+    pub(crate) fn positive_integer(&self, name: &str) -> u32 {
         let value = self.get(name);
-        let whole = value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
-        whole.filter(|n| *n > 0).unwrap_or_else(|| {
-            self.problem(match value {
+        let integer = value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+        integer.filter(|n| *n > 0).unwrap_or_else(|| {
+            self.report(match value {
                 Some(value) => format!("`{name}` is {value}; expected an integer from 1 to {}", u32::MAX),
                 None => format!("`{name}` is missing"),
             });
@@ -135,36 +136,38 @@ impl<'a> Fields<'a> {
         })
     }
 
-    pub(crate) fn whole_or(&self, name: &str, default: u32) -> u32 {
-        self.get(name).map_or(default, |_| self.whole(name))
+    /// Like [`positive_integer`](Self::positive_integer), but returns `default` for an absent field.
+    pub(crate) fn positive_integer_or(&self, name: &str, default: u32) -> u32 {
+        self.get(name).map_or(default, |_| self.positive_integer(name))
     }
 
-    /// Returns a number of 0 or more.
+    /// Returns a number of 0 or more, or `default` for an absent field.
     pub(crate) fn number_or(&self, name: &str, default: f64) -> f64 {
         let Some(value) = self.get(name) else {
             return default;
         };
         let number = value.as_f64().filter(|x| x.is_finite() && *x >= 0.0);
         number.unwrap_or_else(|| {
-            self.problem(format!("`{name}` is {value}; expected a number of 0 or more"));
+            self.report(format!("`{name}` is {value}; expected a number of 0 or more"));
             default
         })
     }
 
-    /// Returns a number of 0 or more and below 1.
-    pub(crate) fn share_or(&self, name: &str, default: f64) -> f64 {
-        let share = self.number_or(name, default);
-        if share >= 1.0 {
-            self.problem(format!("`{name}` is {share}; expected a number below 1"));
+    /// Returns a number of 0 or more and below 1, or `default` for an absent field.
+    pub(crate) fn fraction_or(&self, name: &str, default: f64) -> f64 {
+        let fraction = self.number_or(name, default);
+        if fraction >= 1.0 {
+            self.report(format!("`{name}` is {fraction}; expected a number below 1"));
             return default;
         }
-        share
+        fraction
     }
 
+    /// Returns a flag, or `default` for an absent field.
     pub(crate) fn flag_or(&self, name: &str, default: bool) -> bool {
         self.get(name).map_or(default, |value| {
             value.as_bool().unwrap_or_else(|| {
-                self.problem(format!("`{name}` is {value}; expected true or false"));
+                self.report(format!("`{name}` is {value}; expected true or false"));
                 default
             })
         })
@@ -175,22 +178,24 @@ impl<'a> Fields<'a> {
         self.has(name).then(|| self.flag_or(name, true))
     }
 
-    /// Reports a field unless it is absent or has the only supported value.
-    pub(crate) fn only(&self, name: &str, value: impl Into<Value>) {
+    /// Reports a field unless it is absent or has this value, the only supported one.
+    pub(crate) fn require_value(&self, name: &str, value: impl Into<Value>) {
         let value = value.into();
         let same = |other: &Value| match (other.as_f64(), value.as_f64()) {
             (Some(other), Some(value)) => other == value,
             _ => *other == value,
         };
         if let Some(other) = self.get(name).filter(|other| !same(other)) {
-            self.problem(format!("`{name}` is {other}; only {value} is supported"));
+            self.report(format!("`{name}` is {other}; only {value} is supported"));
         }
     }
 
-    /// Reports a number that is not a multiple of the other.
-    pub(crate) fn divides(&self, (n, name): (u32, &str), (part, of): (u32, &str)) {
-        if !n.is_multiple_of(part) {
-            self.problem(format!("`{name}` {n} is not a multiple of `{of}` {part}"));
+    /// Reports `n` unless it is a multiple of `divisor`.
+    pub(crate) fn require_multiple(&self, (n, name): (u32, &str), (divisor, divisor_name): (u32, &str)) {
+        if !n.is_multiple_of(divisor) {
+            self.report(format!(
+                "`{name}` {n} is not a multiple of `{divisor_name}` {divisor}"
+            ));
         }
     }
 }

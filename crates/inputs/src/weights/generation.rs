@@ -9,10 +9,10 @@ use super::Fields;
 use crate::contents;
 
 /// File name of the configuration.
-const NAME: &str = "generation_config.json";
+const CONFIG_FILE: &str = "generation_config.json";
 
 /// Fields whose values the suite defines: greedy decoding or a temperature, and the number of new tokens.
-const OF_SUITE: &[&str] = &[
+const SET_BY_SUITE: &[&str] = &[
     "do_sample",
     "max_length",
     "max_new_tokens",
@@ -23,7 +23,7 @@ const OF_SUITE: &[&str] = &[
     "top_p",
 ];
 
-/// Fields that do not affect tokens.
+/// Fields that do not affect the generated tokens.
 const IGNORED: &[&str] = &[
     "bos_token_id",
     "cache_implementation",
@@ -51,20 +51,21 @@ const IGNORED: &[&str] = &[
 /// A malformed configuration, or one with unsupported generation settings. The message names the fields.
 pub fn generation_note(weights: &Path) -> Result<Option<String>, String> {
     let path = match weights.is_dir() {
-        true => weights.join(NAME),
-        false => weights.with_file_name(NAME),
+        true => weights.join(CONFIG_FILE),
+        false => weights.with_file_name(CONFIG_FILE),
     };
     if !path.is_file() {
         return Ok(None);
     }
-    let wrong = |error: String| format!("`{}`: {error}", path.display());
-    let fields: Map<String, Value> = contents::json(&path).map_err(wrong)?;
-    note(&fields).map_err(wrong)
+    let with_path = |error: String| format!("`{}`: {error}", path.display());
+    let fields: Map<String, Value> = contents::json(&path).map_err(with_path)?;
+    override_note(&fields).map_err(with_path)
 }
 
-fn note(fields: &Map<String, Value>) -> Result<Option<String>, String> {
+/// Returns a note about values that the suite overrides.
+fn override_note(fields: &Map<String, Value>) -> Result<Option<String>, String> {
     let fields = Fields::new(fields);
-    for (name, usual) in [
+    for (name, supported) in [
         ("diversity_penalty", json!(0.0)),
         ("encoder_no_repeat_ngram_size", json!(0)),
         ("encoder_repetition_penalty", json!(1.0)),
@@ -77,22 +78,22 @@ fn note(fields: &Map<String, Value>) -> Result<Option<String>, String> {
         ("renormalize_logits", json!(false)),
         ("repetition_penalty", json!(1.0)),
         ("typical_p", json!(1.0)),
-        // Both only affect beam search.
+        // These two only affect beam search.
         ("early_stopping", json!(false)),
         ("length_penalty", json!(1.0)),
     ] {
-        fields.only(name, usual);
+        fields.require_value(name, supported);
     }
-    let given = OF_SUITE
+    let overridden = SET_BY_SUITE
         .iter()
         .filter_map(|name| Some(format!("`{name}` {}", fields.get(name)?)));
-    let given: Vec<String> = given.collect();
+    let overridden: Vec<String> = overridden.collect();
     match fields.finish(IGNORED) {
         problems if !problems.is_empty() => Err(problems.join("\n  ")),
-        _ => Ok((!given.is_empty()).then(|| {
+        _ => Ok((!overridden.is_empty()).then(|| {
             format!(
-                "`{NAME}` is ignored because the suite defines the sampling; ignored values: {}",
-                given.join(", ")
+                "`{CONFIG_FILE}` is ignored because the suite defines the sampling; ignored values: {}",
+                overridden.join(", ")
             )
         })),
     }
@@ -106,7 +107,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Option<String>, String> {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(NAME), text).unwrap();
+        fs::write(folder.path().join(CONFIG_FILE), text).unwrap();
         let next_to_file = generation_note(&folder.path().join("model.safetensors"));
         assert_eq!(generation_note(folder.path()), next_to_file);
         next_to_file.map_err(|error| error.split_once("`: ").unwrap().1.to_owned())

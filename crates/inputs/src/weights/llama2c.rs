@@ -1,15 +1,16 @@
 //! Checkpoints of llama2.c, as written by its `export.py` with `--version 0` and `--version 1`: a header, then every f32 tensor in a fixed
-//! order. Tensors get the names of Hugging Face. The rows of queries and keys stay in the order of llama2.c, which rotates neighbouring pairs.
+//! order. Tensors get the names that transformers uses. The rows of queries and keys stay in the order of llama2.c, whose rotary embedding
+//! rotates adjacent pairs.
 
 use safetensors::Dtype;
 
 use super::tensors::{Mapped, Span, Spans};
 
 /// Maximum number of blocks in a valid header.
-const MOST_LAYERS: usize = 10_000;
+const MAX_LAYERS: usize = 10_000;
 
 /// Size of the seven `i32` numbers in a header, in bytes.
-const NUMBERS: usize = 7 * 4;
+const NUMBERS_BYTES: usize = 7 * 4;
 
 /// First bytes of every version except 0: "ak42" as a little-endian `u32`.
 const MAGIC: [u8; 4] = 0x616b_3432_u32.to_le_bytes();
@@ -25,9 +26,9 @@ enum Version {
 
 impl Version {
     /// Returns the number of bytes before the first tensor.
-    fn header(self) -> usize {
+    fn header_size(self) -> usize {
         match self {
-            Self::Zero => NUMBERS,
+            Self::Zero => NUMBERS_BYTES,
             Self::One => 256,
         }
     }
@@ -49,19 +50,19 @@ pub(crate) struct Header {
 }
 
 /// Returns true for the first bytes of a llama2.c checkpoint of any version.
-pub(super) fn is_one(head: &[u8]) -> bool {
+pub(super) fn is_llama2c(head: &[u8]) -> bool {
     head.starts_with(&MAGIC) || Header::read(head).is_ok()
 }
 
 impl Header {
-    /// Reads the first bytes of a file.
+    /// Reads the header from the first bytes of a file.
     ///
     /// # Errors
     /// Implausible numbers, or an unsupported version.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let short = || "it is shorter than the header of a llama2.c checkpoint".to_owned();
         let (version, numbers, tied) = match bytes.strip_prefix(&MAGIC) {
-            None => (Version::Zero, bytes.get(..NUMBERS).ok_or_else(short)?, None),
+            None => (Version::Zero, bytes.get(..NUMBERS_BYTES).ok_or_else(short)?, None),
             Some(rest) => {
                 let (version, rest) = rest.split_first_chunk().ok_or_else(short)?;
                 match i32::from_le_bytes(*version) {
@@ -77,8 +78,12 @@ impl Header {
                         ));
                     }
                 }
-                let numbers = rest.get(..NUMBERS).ok_or_else(short)?;
-                (Version::One, numbers, Some(*rest.get(NUMBERS).ok_or_else(short)?))
+                let numbers = rest.get(..NUMBERS_BYTES).ok_or_else(short)?;
+                (
+                    Version::One,
+                    numbers,
+                    Some(*rest.get(NUMBERS_BYTES).ok_or_else(short)?),
+                )
             }
         };
         let numbers: Vec<i32> = bytemuck::pod_collect_to_vec(numbers);
@@ -102,9 +107,9 @@ impl Header {
             seq_len: number(6)?,
             tied: tied.map_or(numbers[5] > 0, |flag| flag != 0),
         };
-        if header.n_layers > MOST_LAYERS {
+        if header.n_layers > MAX_LAYERS {
             return Err(format!(
-                "the llama2.c header has {} layers; the maximum is {MOST_LAYERS}",
+                "the llama2.c header has {} layers; the maximum is {MAX_LAYERS}",
                 header.n_layers
             ));
         }
@@ -118,7 +123,7 @@ impl Header {
     }
 
     /// Returns the size of a file with this header, in bytes.
-    fn bytes(&self) -> u128 {
+    fn file_size(&self) -> u128 {
         let [dim, hidden, layers, vocabulary, positions] = [
             self.dim,
             self.hidden_dim,
@@ -130,13 +135,13 @@ impl Header {
         let head = dim / self.n_heads as u128;
         let kv = head * self.n_kv_heads as u128;
         let tables = if self.tied { 1 } else { 2 };
-        let of_layer = 2 * dim + 2 * dim * dim + 2 * kv * dim + 3 * hidden * dim;
+        let layer_values = 2 * dim + 2 * dim * dim + 2 * kv * dim + 3 * hidden * dim;
         let angles = match self.version {
             Version::Zero => 2 * positions * (head / 2),
             Version::One => 0,
         };
-        let values = tables * vocabulary * dim + layers * of_layer + dim + angles;
-        self.version.header() as u128 + 4 * values
+        let values = tables * vocabulary * dim + layers * layer_values + dim + angles;
+        self.version.header_size() as u128 + 4 * values
     }
 
     /// Returns every tensor in the order of the file. Tensors without a name are not read.
@@ -146,26 +151,26 @@ impl Header {
             self.hidden_dim,
             self.dim / self.n_heads * self.n_kv_heads,
         );
-        let one = |name: &str, shape: &[usize]| vec![(Some(format!("{name}.weight")), shape.to_vec())];
-        let of_layers = |part: &str, shape: &[usize]| {
+        let single = |name: &str, shape: &[usize]| vec![(Some(format!("{name}.weight")), shape.to_vec())];
+        let per_layer = |part: &str, shape: &[usize]| {
             let layer = |layer| {
                 let name = format!("model.layers.{layer}.{part}.weight");
                 (Some(name), shape.to_vec())
             };
             (0..self.n_layers).map(layer).collect::<Vec<_>>()
         };
-        let table = one("model.embed_tokens", &[self.vocab_size, dim]);
+        let table = single("model.embed_tokens", &[self.vocab_size, dim]);
         let head = match self.tied {
             true => vec![],
-            false => one("lm_head", &[self.vocab_size, dim]),
+            false => single("lm_head", &[self.vocab_size, dim]),
         };
-        let last_norm = one("model.norm", &[dim]);
-        let norms = ["input_layernorm", "post_attention_layernorm"].map(|part| of_layers(part, &[dim]));
+        let last_norm = single("model.norm", &[dim]);
+        let norms = ["input_layernorm", "post_attention_layernorm"].map(|part| per_layer(part, &[dim]));
         let attention = [("q", dim, dim), ("k", kv, dim), ("v", kv, dim), ("o", dim, dim)]
-            .map(|(part, rows, columns)| of_layers(&format!("self_attn.{part}_proj"), &[rows, columns]))
+            .map(|(part, rows, columns)| per_layer(&format!("self_attn.{part}_proj"), &[rows, columns]))
             .concat();
         let feed_forward = [("gate", hidden, dim), ("down", dim, hidden), ("up", hidden, dim)]
-            .map(|(part, rows, columns)| of_layers(&format!("mlp.{part}_proj"), &[rows, columns]))
+            .map(|(part, rows, columns)| per_layer(&format!("mlp.{part}_proj"), &[rows, columns]))
             .concat();
         let [before_attention, before_feed_forward] = norms;
         match self.version {
@@ -198,32 +203,32 @@ impl Header {
     }
 }
 
-/// Returns the position of every tensor in a file.
+/// Returns the positions of the named tensors in a file.
 pub(super) fn tensors(file: &Mapped) -> Result<Spans, String> {
     let header = Header::read(file.bytes())?;
-    if header.bytes() != file.bytes().len() as u128 {
+    if header.file_size() != file.bytes().len() as u128 {
         return Err(format!(
             "a llama2.c checkpoint with this header has {} bytes, but the file has {}",
-            header.bytes(),
+            header.file_size(),
             file.bytes().len()
         ));
     }
-    let mut at = header.version.header();
-    let mut found = vec![];
+    let mut start = header.version.header_size();
+    let mut spans = vec![];
     for (name, shape) in header.tensors() {
         let bytes = shape.iter().product::<usize>() * 4;
-        let end = at + bytes;
+        let end = start + bytes;
         if let Some(name) = name {
-            let place = Span {
+            let span = Span {
                 shape,
                 dtype: Dtype::F32,
-                bytes: at..end,
+                bytes: start..end,
             };
-            found.push((name, place));
+            spans.push((name, span));
         }
-        at = end;
+        start = end;
     }
-    Ok(found)
+    Ok(spans)
 }
 
 #[cfg(test)]
@@ -235,36 +240,36 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_exactly_the_tensors_of_its_header() {
+    fn version_0_tensors_follow_from_the_header() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.bin");
-        let found = |bytes: &[u8]| {
+        let read = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
             tensors(&Mapped::open(&path).unwrap())
         };
-        // Width 4, inner width 3, one layer, two heads with one key-value head, five tokens, two positions; tied and untied.
+        // Width 4, feed-forward width 3, one layer, two heads with one key-value head, five tokens, two positions; tied and untied.
         let count = 5 * 4 + (4 + 16 + 8 + 8 + 16) + (4 + 12 + 12 + 12) + 4 + 2 * 2;
         let file = |vocabulary: i32, values: usize| {
             let mut bytes = header([4, 3, 1, 2, 1, vocabulary, 2]);
             bytes.extend((0..values).flat_map(|value| (value as f32).to_le_bytes()));
             bytes
         };
-        let tied = found(&file(5, count)).unwrap();
+        let tied = read(&file(5, count)).unwrap();
         assert_eq!(tied.len(), 11);
-        let (name, place) = &tied[2];
+        let (name, span) = &tied[2];
         assert_eq!(
-            (name.as_str(), &place.shape[..]),
+            (name.as_str(), &span.shape[..]),
             ("model.layers.0.self_attn.q_proj.weight", &[4, 4][..])
         );
-        assert_eq!(place.bytes.start, NUMBERS + 4 * (20 + 4));
-        let own_head = found(&file(-5, count + 20)).unwrap();
-        assert_eq!(own_head.last().unwrap().0, "lm_head.weight");
-        let error = found(&file(5, count - 1)).unwrap_err();
+        assert_eq!(span.bytes.start, NUMBERS_BYTES + 4 * (20 + 4));
+        let untied = read(&file(-5, count + 20)).unwrap();
+        assert_eq!(untied.last().unwrap().0, "lm_head.weight");
+        let error = read(&file(5, count - 1)).unwrap_err();
         assert!(
             error.contains("a llama2.c checkpoint with this header has"),
             "{error}"
         );
-        assert!(found(&[0; 20]).unwrap_err().contains("shorter than the header"));
+        assert!(read(&[0; 20]).unwrap_err().contains("shorter than the header"));
         for numbers in [
             [0, 3, 1, 2, 1, 5, 2],
             [4, -3, 1, 2, 1, 5, 2],
@@ -272,20 +277,20 @@ mod tests {
             [4, 3, i32::MAX, 2, 1, 5, 2],
             [4, 3, 1, 2, 1, i32::MIN, 2],
         ] {
-            assert!(found(&header(numbers)).is_err(), "{numbers:?}");
+            assert!(read(&header(numbers)).is_err(), "{numbers:?}");
         }
     }
 
     #[test]
-    fn version_1_stores_vectors_first_and_no_cosines_and_sines() {
+    fn version_1_stores_vectors_first_without_rope_tables() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.bin");
-        let file = |version: i32, shared: u8, values: usize| {
+        let file = |version: i32, tied_flag: u8, values: usize| {
             let mut bytes = [
                 &MAGIC[..],
                 &version.to_le_bytes(),
                 &header([4, 3, 1, 2, 1, 5, 2]),
-                &[shared],
+                &[tied_flag],
             ]
             .concat();
             bytes.resize(256, 0);
@@ -295,16 +300,16 @@ mod tests {
         };
         let count = 5 * 4 + (4 + 16 + 8 + 8 + 16) + (4 + 12 + 12 + 12) + 4;
         let tied = file(1, 1, count).unwrap();
-        let begins = |name: &str| {
-            let (_, place) = tied.iter().find(|(other, _)| other == name).unwrap();
-            (place.bytes.start - 256) / 4
+        let offset = |name: &str| {
+            let (_, span) = tied.iter().find(|(other, _)| other == name).unwrap();
+            (span.bytes.start - 256) / 4
         };
         assert_eq!(tied.len(), 11);
-        assert_eq!(begins("model.layers.0.input_layernorm.weight"), 0);
-        assert_eq!(begins("model.layers.0.post_attention_layernorm.weight"), 4);
-        assert_eq!(begins("model.norm.weight"), 8);
-        assert_eq!(begins("model.embed_tokens.weight"), 12);
-        assert_eq!(begins("model.layers.0.self_attn.q_proj.weight"), 32);
+        assert_eq!(offset("model.layers.0.input_layernorm.weight"), 0);
+        assert_eq!(offset("model.layers.0.post_attention_layernorm.weight"), 4);
+        assert_eq!(offset("model.norm.weight"), 8);
+        assert_eq!(offset("model.embed_tokens.weight"), 12);
+        assert_eq!(offset("model.layers.0.self_attn.q_proj.weight"), 32);
         assert_eq!(
             file(1, 0, count + 20).unwrap().last().unwrap().0,
             "lm_head.weight"

@@ -3,13 +3,13 @@
 mod checkpoint;
 mod config;
 mod fields;
-mod form;
+mod format;
 mod generation;
 mod llama2c;
 mod pytorch;
 mod tensors;
 
-pub use checkpoint::{Checkpoint, Stored, WeightsError, weight_files, weights_in};
+pub use checkpoint::{Checkpoint, Stored, WeightsError, read_weights, weight_files};
 pub use config::{check_vocabulary_size, class_names, model_of};
 pub(crate) use fields::{Fields, is_bert_tokenizer};
 pub use generation::generation_note;

@@ -38,9 +38,9 @@ pub(super) fn tensors(path: &Path) -> Result<(BTreeMap<String, Tensor>, BTreeSet
 /// Returns true if a file contains `neg: True`, with which `torch.save` marks tensors that are negated on loading.
 fn has_negative_views(path: &Path) -> std::io::Result<bool> {
     /// Number of bytes searched at the beginning of the file, where the pickle is.
-    const BEGINNING: u64 = 16 << 20;
+    const SEARCHED_BYTES: u64 = 16 << 20;
     let mut bytes = vec![];
-    open_regular(path)?.take(BEGINNING).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(SEARCHED_BYTES).read_to_end(&mut bytes)?;
     // The key is followed by its memo index and `True`.
     let key = b"X\x03\x00\x00\x00neg";
     let is_true = |after: &[u8]| matches!(after, [b'q', _, 0x88, ..] | [b'r', _, _, _, _, 0x88, ..]);
@@ -59,7 +59,7 @@ pub(super) fn dtype(tensor: &Tensor) -> Option<Dtype> {
     }
 }
 
-/// Returns the values of a tensor in row-major order; see [`super::Mapped::values`].
+/// Returns the values of a tensor in row-major order, with the widths of [`super::Mapped::values`].
 pub(super) fn values(tensor: &Tensor, wide: bool) -> Result<Values, String> {
     let dtype = dtype(tensor).ok_or("the dtype is not a supported float")?;
     let bytes = tensor.read().map_err(|error| error.to_string())?;
@@ -75,23 +75,23 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
         for name in ["archive.pth", "pickle.pth"] {
             let (found, sections) = tensors(&folder.join(name)).unwrap();
-            let end_of = |wanted: &str| found.iter().find(|(name, _)| name.ends_with(wanted)).unwrap();
-            let of = |wanted: &str| {
-                let (_, tensor) = end_of(wanted);
+            let find = |wanted: &str| found.iter().find(|(name, _)| name.ends_with(wanted)).unwrap();
+            let contents = |wanted: &str| {
+                let (_, tensor) = find(wanted);
                 (tensor.shape().to_vec(), values(tensor, false))
             };
             // Values written by `peers/pytorch/golden/checkpoint.py`.
             let single = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
-            let more = |by: f32| Ok(Values::F32(single.iter().map(|x| x + by).collect()));
-            assert_eq!(of("module.single"), (vec![2, 3], more(0.0)), "{name}");
+            let plus = |by: f32| Ok(Values::F32(single.iter().map(|x| x + by).collect()));
+            assert_eq!(contents("module.single"), (vec![2, 3], plus(0.0)), "{name}");
             let transposed = Ok(Values::F32(vec![0.0, 2.0, 4.0, 1.0, 3.0, 5.0]));
-            assert_eq!(of("module.half"), (vec![2, 3], transposed), "{name}");
-            assert_eq!(of("module.brain"), (vec![6], more(1.0)), "{name}");
-            assert_eq!(of("module.double"), (vec![6], more(2.0)), "{name}");
-            let (_, double) = end_of("module.double");
+            assert_eq!(contents("module.half"), (vec![2, 3], transposed), "{name}");
+            assert_eq!(contents("module.brain"), (vec![6], plus(1.0)), "{name}");
+            assert_eq!(contents("module.double"), (vec![6], plus(2.0)), "{name}");
+            let (_, double) = find("module.double");
             assert!(matches!(values(double, true), Ok(Values::F64(_))), "{name}");
-            assert!(of("module.num_batches_tracked").1.is_err(), "{name}");
-            let (in_section, _) = end_of("module.single");
+            assert!(contents("module.num_batches_tracked").1.is_err(), "{name}");
+            let (in_section, _) = find("module.single");
             let section = in_section.split('.').next().unwrap();
             assert_eq!(
                 sections.contains(section),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_files_and_other_files_are_errors() {
+    fn truncated_and_unrelated_files_are_rejected() {
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/archive.pth");
         let good = std::fs::read(golden).unwrap();
         let folder = tempfile::tempdir().unwrap();

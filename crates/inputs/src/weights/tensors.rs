@@ -9,7 +9,7 @@ use memmap2::Mmap;
 use rayon::prelude::*;
 use safetensors::{Dtype, SafeTensors};
 
-/// File that is mapped into memory.
+/// Memory-mapped file.
 pub(crate) struct Mapped {
     file: File,
     map: Mmap,
@@ -47,22 +47,22 @@ impl Mapped {
         SafeTensors::deserialize(&self.map).map_err(|error| error.to_string())?;
         let (header, metadata) = SafeTensors::read_metadata(&self.map).map_err(|error| error.to_string())?;
         /// Size of the header's length field, which precedes the header.
-        const LENGTH: usize = 8;
-        let begin = header + LENGTH;
+        const LENGTH_BYTES: usize = 8;
+        let begin = header + LENGTH_BYTES;
         let mut tensors: Vec<_> = metadata
             .tensors()
             .into_iter()
             .map(|(name, info)| {
                 let (from, to) = info.data_offsets;
-                let place = Span {
+                let span = Span {
                     shape: info.shape.clone(),
                     dtype: info.dtype,
                     bytes: begin + from..begin + to,
                 };
-                (name, place)
+                (name, span)
             })
             .collect();
-        tensors.sort_by_key(|(_, place)| place.bytes.start);
+        tensors.sort_by_key(|(_, span)| span.bytes.start);
         Ok(tensors)
     }
 
@@ -70,56 +70,57 @@ impl Mapped {
     ///
     /// # Errors
     /// The values are not floats, or cannot be read.
-    pub(super) fn values(&self, place: &Span, wide: bool) -> Result<Values, String> {
-        let bytes = &place.bytes;
-        let values = match place.dtype {
+    pub(super) fn values(&self, span: &Span, wide: bool) -> Result<Values, String> {
+        let bytes = &span.bytes;
+        let values = match span.dtype {
             Dtype::F32 => self.read(bytes).map(Values::F32),
-            Dtype::F16 => self.read(bytes).map(|values| widened::<half::f16>(&values)),
-            Dtype::BF16 => self.read(bytes).map(|values| widened::<half::bf16>(&values)),
-            Dtype::F64 => self.read(bytes).map(|values| narrowed(values, wide)),
+            Dtype::F16 => self.read(bytes).map(|values| widen::<half::f16>(&values)),
+            Dtype::BF16 => self.read(bytes).map(|values| widen::<half::bf16>(&values)),
+            Dtype::F64 => self.read(bytes).map(|values| f64_or_f32(values, wide)),
             _ => return Err("the dtype is not a supported float".to_owned()),
         };
         values.map_err(|error| error.to_string())
     }
 
-    /// Reads bytes directly into the result. Copying from the map would keep the pages resident twice.
+    /// Reads bytes directly into the result. A copy from the map would need the memory twice.
     fn read<T: bytemuck::Pod>(&self, bytes: &Range<usize>) -> std::io::Result<Vec<T>> {
         /// Number of bytes in one read. The cores read in parallel.
-        const PIECE: usize = 8 << 20;
+        const CHUNK_BYTES: usize = 8 << 20;
         let mut values: Vec<T> = bytemuck::zeroed_vec(bytes.len() / size_of::<T>());
-        let pieces = bytemuck::cast_slice_mut(&mut values).par_chunks_mut(PIECE);
-        pieces.enumerate().try_for_each(|(number, piece)| {
-            let begin = bytes.start + number * PIECE;
-            self.file.read_exact_at(piece, begin as u64)
+        let chunks = bytemuck::cast_slice_mut(&mut values).par_chunks_mut(CHUNK_BYTES);
+        chunks.enumerate().try_for_each(|(number, chunk)| {
+            let begin = bytes.start + number * CHUNK_BYTES;
+            self.file.read_exact_at(chunk, begin as u64)
         })?;
         Ok(values)
     }
 }
 
-/// Converts little-endian floats of 16, 32 or 64 bits; see [`Mapped::values`].
+/// Converts bytes of little-endian floats, with the widths of [`Mapped::values`]. Returns `None` for other dtypes.
 pub(super) fn floats(dtype: Dtype, bytes: &[u8], wide: bool) -> Option<Values> {
     match dtype {
-        Dtype::F32 => Some(Values::F32(aligned(bytes))),
-        Dtype::F16 => Some(widened::<half::f16>(&aligned(bytes))),
-        Dtype::BF16 => Some(widened::<half::bf16>(&aligned(bytes))),
-        Dtype::F64 => Some(narrowed(aligned(bytes), wide)),
+        Dtype::F32 => Some(Values::F32(copy_values(bytes))),
+        Dtype::F16 => Some(widen::<half::f16>(&copy_values(bytes))),
+        Dtype::BF16 => Some(widen::<half::bf16>(&copy_values(bytes))),
+        Dtype::F64 => Some(f64_or_f32(copy_values(bytes), wide)),
         _ => None,
     }
 }
 
-/// Copies values from bytes of any alignment. The bytes are little-endian, as on every machine that burn supports.
-fn aligned<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
+/// Copies values from bytes of any alignment. The bytes are little-endian, like every machine that burn supports.
+fn copy_values<T: bytemuck::Pod>(bytes: &[u8]) -> Vec<T> {
     bytemuck::pod_collect_to_vec(bytes)
 }
 
-fn narrowed(values: Vec<f64>, wide: bool) -> Values {
+/// Keeps f64 if `wide` is true, otherwise rounds to f32.
+fn f64_or_f32(values: Vec<f64>, wide: bool) -> Values {
     match wide {
         true => Values::F64(values),
         false => Values::F32(values.into_iter().map(|x| x as f32).collect()),
     }
 }
 
-fn widened<T>(stored: &[T]) -> Values
+fn widen<T>(stored: &[T]) -> Values
 where
     [T]: HalfFloatSliceExt,
 {

@@ -11,7 +11,7 @@ use std::{
 use image::{ImageEncoder, codecs};
 use mantissa_testing::{
     CountingAllocator,
-    hostile::{assert_robust, assert_robust_within, peak_of},
+    hostile::{assert_robust, assert_robust_within, peak_allocation},
 };
 
 #[global_allocator]
@@ -185,7 +185,7 @@ fn pictures() {
 #[test]
 fn a_very_long_image_is_rejected_or_needs_little_memory() {
     for picture in [png(1, 40_000), png(40_000, 1)] {
-        let peak = peak_of(|| drop(readers::png(&picture)));
+        let peak = peak_allocation(|| drop(readers::png(&picture)));
         assert!(peak < SMALL_FILE_LIMIT, "peak memory: {peak} bytes");
     }
 }
@@ -273,7 +273,7 @@ fn recognizers() {
     );
 }
 
-/// Creates a llama2.c checkpoint: width 4, inner width 3, one layer, two heads with one key-value head, five tokens, two positions.
+/// Creates a llama2.c checkpoint: width 4, feed-forward width 3, one layer, two heads with one key-value head, five tokens, two positions.
 fn llama2c() -> Vec<u8> {
     let mut llama = header([4, 3, 1, 2, 1, 5, 2]);
     llama.extend([0; 4 * (5 * 4 + (4 + 16 + 8 + 8 + 16) + (4 + 12 + 12 + 12) + 4 + 2 * 2)]);
@@ -282,15 +282,11 @@ fn llama2c() -> Vec<u8> {
 
 /// Checks headers of 28 bytes that declare up to 16 million layers, or sizes that overflow an integer.
 #[test]
-fn a_header_with_impossible_sizes_is_rejected_with_little_memory() {
-    const MOST: i32 = (1 << 24) - 1;
-    for numbers in [
-        [16, 16, MOST, 1, 1, 1, 1],
-        [MOST, MOST, 16384, 1, 1, 1, 1],
-        [MOST; 7],
-    ] {
+fn impossible_header_sizes_are_rejected_with_little_memory() {
+    const MAX: i32 = (1 << 24) - 1;
+    for numbers in [[16, 16, MAX, 1, 1, 1, 1], [MAX, MAX, 16384, 1, 1, 1, 1], [MAX; 7]] {
         let bytes = header(numbers);
-        let peak = peak_of(|| assert_rejected(readers::llama2c, &bytes));
+        let peak = peak_allocation(|| assert_rejected(readers::llama2c, &bytes));
         assert!(peak < SMALL_FILE_LIMIT, "{numbers:?}: peak memory: {peak} bytes");
     }
 }

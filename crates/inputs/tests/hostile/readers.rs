@@ -11,9 +11,10 @@ use mantissa_core::{DatasetKind, Model, Split};
 use mantissa_inputs::{
     data::{
         ColumnNames, DataError, Dataset, ImagePreprocessing, LanguageTask, Normalization, Part, Reading,
-        TextTokenizer, Tokenized, Wanted, check, kind_of, load_images, load_passages, load_reviews,
+        RequestedSplits, TextTokenizer, Tokenized, check, detect_kind, load_images, load_passages,
+        load_reviews,
     },
-    weights::{model_of, weights_in},
+    weights::{model_of, read_weights},
 };
 
 /// Texts that are encoded with every tokenizer.
@@ -32,15 +33,17 @@ const EDGE: usize = 8;
 struct Folder(PathBuf);
 
 impl Folder {
+    /// Creates a folder with one file.
     fn with(name: &str, bytes: &[u8]) -> Result<Self, String> {
         static FOLDERS: AtomicU64 = AtomicU64::new(0);
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-        let own = format!("mantissa-hostile-{}-{number}", std::process::id());
-        let folder = Self(std::env::temp_dir().join(own));
+        let name_of_folder = format!("mantissa-hostile-{}-{number}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name_of_folder));
         folder.put(name, bytes)?;
         Ok(folder)
     }
 
+    /// Writes a file, whose name may contain subfolders.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(message)?;
@@ -64,8 +67,8 @@ fn message(error: impl Display) -> String {
 }
 
 /// Returns a split with one training and one test example.
-fn equal_parts() -> Wanted {
-    Wanted::Divided(Split {
+fn one_example_each() -> RequestedSplits {
+    RequestedSplits::TrainAndTest(Split {
         join: true,
         train: Some(1),
         validation: 0,
@@ -111,7 +114,7 @@ fn reviews(data: &Path, vocabulary: Option<&Path>, cache: &Path) -> Result<Datas
         vocabulary,
         cache,
     };
-    load_reviews(DatasetKind::Reviews, &equal_parts(), SEQUENCE, &reading)
+    load_reviews(DatasetKind::Reviews, &one_example_each(), SEQUENCE, &reading)
 }
 
 /// Checks a data set file. `name` determines its format.
@@ -187,9 +190,9 @@ fn picture(name: &str, bytes: &[u8]) -> Result<(), String> {
 fn images(path: &Path) -> Result<(), String> {
     let loaded = load_images(
         (path, None),
-        &Wanted::Test(None),
+        &RequestedSplits::Test(None),
         EDGE,
-        &ImagePreprocessing::usual(Normalization::UNIT),
+        &ImagePreprocessing::without_config(Normalization::UNIT),
     )
     .map_err(message)?;
     assert!(loaded.classes >= 2);
@@ -215,7 +218,7 @@ fn cached(kind: DatasetKind, bytes: &[u8]) -> Result<(), String> {
     let load = || match kind {
         DatasetKind::Text => load_passages(
             (kind, LanguageTask::Next),
-            &equal_parts(),
+            &one_example_each(),
             SEQUENCE,
             &Reading::new(Some(&text), Some(&folder.at("tok.bin")), &cache),
         ),
@@ -292,7 +295,7 @@ pub fn pytorch(bytes: &[u8]) -> Result<(), String> {
 pub fn recognized(bytes: &[u8]) -> Result<(), String> {
     for name in ["file", "file.bin", "file.txt", "file.csv", "file.jsonl"] {
         let folder = Folder::with(name, bytes)?;
-        let kind = kind_of(&folder.at(name)).map_err(message)?;
+        let kind = detect_kind(&folder.at(name)).map_err(message)?;
         if let Ok(checked) = check(&folder.at(name), &ColumnNames::default()) {
             assert_eq!(checked.kind, kind, "{name}");
         }
@@ -319,16 +322,16 @@ pub fn tokenizer_config(bytes: &[u8]) -> Result<(), String> {
 pub fn preprocessor_config(bytes: &[u8]) -> Result<(), String> {
     let folder = Folder::with("preprocessor_config.json", bytes)?;
     let preparation =
-        ImagePreprocessing::beside(&folder.0, EDGE as u32, Normalization::UNIT).map_err(message)?;
+        ImagePreprocessing::for_weights(&folder.0, EDGE as u32, Normalization::UNIT).map_err(message)?;
     let mut record = vec![7; 3073];
     record[0] = 1;
     let data = folder.put("data_batch_1.bin", &record)?;
-    let loaded = load_images((&data, None), &Wanted::Test(None), EDGE, &preparation);
+    let loaded = load_images((&data, None), &RequestedSplits::Test(None), EDGE, &preparation);
     loaded.map(drop).map_err(message)
 }
 
 fn weights(path: &Path) -> Result<(), String> {
-    for (name, shape, values) in weights_in(path).map_err(message)? {
+    for (name, shape, values) in read_weights(path).map_err(message)? {
         assert_eq!(shape.iter().product::<usize>(), values.len(), "{name:?}");
     }
     Ok(())

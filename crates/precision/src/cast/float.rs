@@ -13,18 +13,18 @@ use burn::{
 };
 
 use super::{
-    rejection::refused,
+    rejection::reject,
     replay::Replay,
-    rounding::{rounded, widely},
+    rounding::{compute_wide, round_to},
 };
 use crate::{
     autocast::OpClass,
     tensor_ops::{primitive, tensor_of},
 };
 
-/// Returns the nearest value of a format; finite values stay finite. Modules mask with the lowest number of the format that
-/// they observe, which is f64 in a recording.
-fn finite(value: ScalarIr, format: DType) -> Scalar {
+/// Clamps a finite value to the range of a format. Modules mask with the lowest number of the format of a tensor, which is f64 in a
+/// recording.
+fn clamp_to_finite(value: ScalarIr, format: DType) -> Scalar {
     match (value, format.finfo()) {
         (ScalarIr::Float(value), Some(limits)) if value.is_finite() => {
             value.clamp(limits.min, limits.max).into()
@@ -44,16 +44,16 @@ impl Replay {
         self.compute.cast_as(class, inputs).map(primitive)
     }
 
-    /// Casts an input of an operation of class [`OpClass::Full`]. A tensor that the module itself has widened stays
-    /// wide.
+    /// Casts an input of an operation of class [`OpClass::Full`]. A tensor that the module itself has widened beyond this format is not
+    /// narrowed.
     pub(super) fn full(&self, input: DispatchTensor) -> DispatchTensor {
-        let (precision, own) = (self.compute.precision(), input.dtype());
-        let format = OpClass::Full.dtype(precision, &[own]);
-        rounded(input, OpClass::Widest.dtype(precision, &[format, own]))
+        let (precision, input_format) = (self.compute.precision(), input.dtype());
+        let format = OpClass::Full.dtype(precision, &[input_format]);
+        round_to(input, OpClass::Widest.dtype(precision, &[format, input_format]))
     }
 
     /// Applies an operation to an input without a cast.
-    pub(super) fn unchanged(
+    pub(super) fn apply(
         &mut self,
         [input, out]: [&TensorIr; 2],
         operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
@@ -63,7 +63,7 @@ impl Replay {
     }
 
     /// Applies an operation to an input cast by [`Replay::full`].
-    pub(super) fn fully(
+    pub(super) fn apply_full(
         &mut self,
         [input, out]: [&TensorIr; 2],
         operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
@@ -74,75 +74,75 @@ impl Replay {
     }
 
     /// Computes a sum, of class [`OpClass::Full`]: 16-bit values are added in f32, and the sum is rounded once.
-    fn summed(
+    fn apply_sum(
         &mut self,
         [input, out]: [&TensorIr; 2],
         operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
     ) {
-        self.fully([input, out], |input| widely(input, operation));
+        self.apply_full([input, out], |input| compute_wide(input, operation));
     }
 
-    /// Computes a mean in the format of its input: 16-bit values are added in f32, and the mean is rounded once.
-    fn averaged(
+    /// Applies an operation in at least f32, and rounds the output once to the format of the input.
+    pub(super) fn apply_wide(
         &mut self,
         [input, out]: [&TensorIr; 2],
         operation: impl FnOnce(DispatchTensor) -> DispatchTensor,
     ) {
-        self.unchanged([input, out], |input| widely(input, operation));
+        self.apply([input, out], |input| compute_wide(input, operation));
     }
 
-    /// Applies an operation with a scalar in f32 and rounds the result once. A scalar is not rounded to a 16-bit format: in
+    /// Applies an operation with a scalar in at least f32, and rounds the output once. The scalar is not rounded to a 16-bit format: in
     /// bf16, 0.999 is 1.
-    fn scaled(
+    fn apply_scalar(
         &mut self,
         operation: &ScalarOpIr,
         compute: impl FnOnce(DispatchTensor, Scalar) -> DispatchTensor,
     ) {
         let ScalarOpIr { lhs, rhs, out } = operation;
-        self.averaged([lhs, out], |input| compute(input, (*rhs).into()));
+        self.apply_wide([lhs, out], |input| compute(input, (*rhs).into()));
     }
 
     /// Casts both inputs to the wider format of the two.
-    fn two_widest(&mut self, lhs: &TensorIr, rhs: &TensorIr) -> [DispatchTensor; 2] {
+    fn take_widest(&mut self, lhs: &TensorIr, rhs: &TensorIr) -> [DispatchTensor; 2] {
         let inputs = [self.take(lhs), self.take(rhs)];
         self.cast(OpClass::Widest, inputs)
     }
 
-    fn widest(
+    fn apply_widest(
         &mut self,
         BinaryOpIr { lhs, rhs, out }: &BinaryOpIr,
         operation: impl FnOnce(DispatchTensor, DispatchTensor) -> DispatchTensor,
     ) {
-        let [lhs, rhs] = self.two_widest(lhs, rhs);
+        let [lhs, rhs] = self.take_widest(lhs, rhs);
         self.put(out, operation(lhs, rhs));
     }
 
-    fn compared(
+    fn apply_comparison(
         &mut self,
         operation: &BinaryOpIr,
         compare: impl FnOnce(DispatchTensor, DispatchTensor, BoolDType) -> DispatchTensor,
     ) {
         let format = self.bool_format();
-        self.widest(operation, |lhs, rhs| compare(lhs, rhs, format));
+        self.apply_widest(operation, |lhs, rhs| compare(lhs, rhs, format));
     }
 
-    fn compared_with(
+    fn apply_scalar_comparison(
         &mut self,
         ScalarOpIr { lhs, rhs, out }: &ScalarOpIr,
         compare: impl FnOnce(DispatchTensor, Scalar, BoolDType) -> DispatchTensor,
     ) {
         let format = self.bool_format();
-        self.unchanged([lhs, out], |lhs| compare(lhs, (*rhs).into(), format));
+        self.apply([lhs, out], |lhs| compare(lhs, (*rhs).into(), format));
     }
 
     /// Stores the outputs of an operation with two outputs.
     pub(super) fn put_both(
         &mut self,
-        [out, other]: [&TensorIr; 2],
+        [first, second]: [&TensorIr; 2],
         values: (DispatchTensor, DispatchTensor),
     ) {
-        self.put(out, values.0);
-        self.put(other, values.1);
+        self.put(first, values.0);
+        self.put(second, values.1);
     }
 
     /// Executes an operation that only floats have.
@@ -154,18 +154,18 @@ impl Replay {
                 self.put(&op.out, primitive(self.compute.matmul(lhs, rhs)));
             }
 
-            Op::Exp(op) => self.fully([&op.input, &op.out], Dispatch::float_exp),
-            Op::Log(op) => self.fully([&op.input, &op.out], Dispatch::float_log),
-            Op::Log1p(op) => self.fully([&op.input, &op.out], Dispatch::float_log1p),
-            Op::Recip(op) => self.fully([&op.input, &op.out], Dispatch::float_recip),
-            Op::Tan(op) => self.fully([&op.input, &op.out], Dispatch::float_tan),
-            Op::Cosh(op) => self.fully([&op.input, &op.out], Dispatch::float_cosh),
-            Op::Sinh(op) => self.fully([&op.input, &op.out], Dispatch::float_sinh),
-            Op::ArcCos(op) => self.fully([&op.input, &op.out], Dispatch::float_acos),
-            Op::ArcSin(op) => self.fully([&op.input, &op.out], Dispatch::float_asin),
-            Op::ArcCosh(op) => self.fully([&op.input, &op.out], Dispatch::float_acosh),
-            Op::ArcTanh(op) => self.fully([&op.input, &op.out], Dispatch::float_atanh),
-            Op::PowfScalar(op) => self.fully([&op.lhs, &op.out], |x| {
+            Op::Exp(op) => self.apply_full([&op.input, &op.out], Dispatch::float_exp),
+            Op::Log(op) => self.apply_full([&op.input, &op.out], Dispatch::float_log),
+            Op::Log1p(op) => self.apply_full([&op.input, &op.out], Dispatch::float_log1p),
+            Op::Recip(op) => self.apply_full([&op.input, &op.out], Dispatch::float_recip),
+            Op::Tan(op) => self.apply_full([&op.input, &op.out], Dispatch::float_tan),
+            Op::Cosh(op) => self.apply_full([&op.input, &op.out], Dispatch::float_cosh),
+            Op::Sinh(op) => self.apply_full([&op.input, &op.out], Dispatch::float_sinh),
+            Op::ArcCos(op) => self.apply_full([&op.input, &op.out], Dispatch::float_acos),
+            Op::ArcSin(op) => self.apply_full([&op.input, &op.out], Dispatch::float_asin),
+            Op::ArcCosh(op) => self.apply_full([&op.input, &op.out], Dispatch::float_acosh),
+            Op::ArcTanh(op) => self.apply_full([&op.input, &op.out], Dispatch::float_atanh),
+            Op::PowfScalar(op) => self.apply_full([&op.lhs, &op.out], |x| {
                 Dispatch::float_powf_scalar(x, op.rhs.into())
             }),
             Op::Powf(op) => {
@@ -175,48 +175,48 @@ impl Replay {
                 self.put(&op.out, Dispatch::float_powf(lhs, rhs));
             }
 
-            Op::ArcTan2(op) => self.widest(op, Dispatch::float_atan2),
-            Op::Hypot(op) => self.widest(op, Dispatch::float_hypot),
+            Op::ArcTan2(op) => self.apply_widest(op, Dispatch::float_atan2),
+            Op::Hypot(op) => self.apply_widest(op, Dispatch::float_hypot),
             Op::Cross(op) => {
-                let [lhs, rhs] = self.two_widest(&op.lhs, &op.rhs);
+                let [lhs, rhs] = self.take_widest(&op.lhs, &op.rhs);
                 self.put(&op.out, Dispatch::float_cross(lhs, rhs, op.dim));
             }
             Op::GridSample2d(op) => {
-                let [tensor, grid] = self.two_widest(&op.tensor, &op.grid);
+                let [tensor, grid] = self.take_widest(&op.tensor, &op.grid);
                 let output = Dispatch::float_grid_sample_2d(tensor, grid, op.options.clone().into());
                 self.put(&op.out, output);
             }
 
-            // Drawn in f32 in every setting: settings with the same seed draw the same numbers.
+            // Drawn in f32 in every setting, so that a seed yields the same numbers in all settings.
             Op::Random(op) => {
                 let (shape, device) = (op.out.shape.clone(), self.device.as_dispatch());
                 let drawn = Dispatch::float_random(shape, op.distribution, device, DType::F32.into());
-                self.put(&op.out, rounded(drawn, self.format(op.out.dtype)));
+                self.put(&op.out, round_to(drawn, self.format(op.out.dtype)));
             }
             Op::IntoInt(op) => {
                 let format = self.int_format(op.out.dtype);
-                self.unchanged([&op.input, &op.out], |x| Dispatch::float_into_int(x, format));
+                self.apply([&op.input, &op.out], |x| Dispatch::float_into_int(x, format));
             }
             Op::IsNan(op) => {
                 let format = self.bool_format();
-                self.unchanged([&op.input, &op.out], |x| Dispatch::float_is_nan(x, format));
+                self.apply([&op.input, &op.out], |x| Dispatch::float_is_nan(x, format));
             }
             Op::IsInf(op) => {
                 let format = self.bool_format();
-                self.unchanged([&op.input, &op.out], |x| Dispatch::float_is_inf(x, format));
+                self.apply([&op.input, &op.out], |x| Dispatch::float_is_inf(x, format));
             }
-            Op::Erf(op) => self.unchanged([&op.input, &op.out], Dispatch::float_erf),
-            Op::Sqrt(op) => self.unchanged([&op.input, &op.out], Dispatch::float_sqrt),
-            Op::Cos(op) => self.unchanged([&op.input, &op.out], Dispatch::float_cos),
-            Op::Sin(op) => self.unchanged([&op.input, &op.out], Dispatch::float_sin),
-            Op::Tanh(op) => self.unchanged([&op.input, &op.out], Dispatch::float_tanh),
-            Op::ArcSinh(op) => self.unchanged([&op.input, &op.out], Dispatch::float_asinh),
-            Op::ArcTan(op) => self.unchanged([&op.input, &op.out], Dispatch::float_atan),
-            Op::Round(op) => self.unchanged([&op.input, &op.out], Dispatch::float_round),
-            Op::Floor(op) => self.unchanged([&op.input, &op.out], Dispatch::float_floor),
-            Op::Ceil(op) => self.unchanged([&op.input, &op.out], Dispatch::float_ceil),
-            Op::Trunc(op) => self.unchanged([&op.input, &op.out], Dispatch::float_trunc),
-            Op::Quantize(_) | Op::Dequantize(_) => refused("quantization"),
+            Op::Erf(op) => self.apply([&op.input, &op.out], Dispatch::float_erf),
+            Op::Sqrt(op) => self.apply([&op.input, &op.out], Dispatch::float_sqrt),
+            Op::Cos(op) => self.apply([&op.input, &op.out], Dispatch::float_cos),
+            Op::Sin(op) => self.apply([&op.input, &op.out], Dispatch::float_sin),
+            Op::Tanh(op) => self.apply([&op.input, &op.out], Dispatch::float_tanh),
+            Op::ArcSinh(op) => self.apply([&op.input, &op.out], Dispatch::float_asinh),
+            Op::ArcTan(op) => self.apply([&op.input, &op.out], Dispatch::float_atan),
+            Op::Round(op) => self.apply([&op.input, &op.out], Dispatch::float_round),
+            Op::Floor(op) => self.apply([&op.input, &op.out], Dispatch::float_floor),
+            Op::Ceil(op) => self.apply([&op.input, &op.out], Dispatch::float_ceil),
+            Op::Trunc(op) => self.apply([&op.input, &op.out], Dispatch::float_trunc),
+            Op::Quantize(_) | Op::Dequantize(_) => reject("quantization"),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Pattern matching of layers in a recording.
 //!
 //! burn decomposes some layers before a device receives them: linear layers always; softmax, norms and attention on a device
-//! with autodiff. If they were executed step by step, a 16-bit setting would round each step. This module replaces the steps by
-//! the layer.
+//! with autodiff. If these layers were executed step by step, a 16-bit setting would round after each step. This module replaces the steps
+//! by the layer.
 //!
-//! The steps are not hard-coded. A candidate layer is recorded once more by burn itself, with inputs of the same shapes, and the
-//! result is compared with the recording.
+//! The steps are not hard-coded. To test a candidate, this module records the layer with burn, on inputs of the same shapes, and compares
+//! the steps with those of the recording.
 
 mod decomposition;
 mod patterns;
@@ -25,14 +25,14 @@ use burn::{
 
 use self::decomposition::{Expected, is_computed};
 
-/// Name of a dropout, for which burn does not have an operation.
+/// Name of the custom operation for dropout. burn does not have one.
 pub(super) const DROPOUT: &str = "dropout";
 
-/// Layer, and its number of steps.
+/// Layer, and the number of operations that it replaces.
 type Layer = (OperationIr, usize);
 
 /// Replaces the steps of layers in a recording by the layers.
-pub(super) fn layers(
+pub(super) fn match_layers(
     operations: Vec<OperationIr>,
     values: &BTreeMap<TensorId, TensorData>,
     output: TensorId,
@@ -50,7 +50,7 @@ pub(super) fn layers(
             values,
             reads: &reads,
         };
-        let (operation, count) = steps.layer().unwrap_or_else(|| (first.clone(), 1));
+        let (operation, count) = steps.match_layer().unwrap_or_else(|| (first.clone(), 1));
         layers.push(operation);
         remaining = &remaining[count..];
     }
@@ -66,7 +66,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn layer(&self) -> Option<Layer> {
+    fn match_layer(&self) -> Option<Layer> {
         match &self.operations[0] {
             OperationIr::NumericFloat(_, NumericOperationIr::MaxDim(max)) => {
                 self.softmax(&max.input, max.axis)
@@ -79,7 +79,7 @@ impl Steps<'_> {
             }
             OperationIr::Float(_, FloatOperationIr::Matmul(_)) => self.linear(),
             OperationIr::Float(_, FloatOperationIr::Random(random)) => match random.distribution {
-                Distribution::Bernoulli(kept) => self.dropout(&random.out, kept),
+                Distribution::Bernoulli(keep_probability) => self.dropout(&random.out, keep_probability),
                 _ => None,
             },
             OperationIr::Module(ModuleOperationIr::Conv2d(_)) => self.unfold(),
@@ -87,22 +87,22 @@ impl Steps<'_> {
         }
     }
 
-    fn numeric(&self, place: usize) -> Option<&NumericOperationIr> {
-        match self.operations.get(place)? {
+    fn numeric(&self, index: usize) -> Option<&NumericOperationIr> {
+        match self.operations.get(index)? {
             OperationIr::NumericFloat(_, operation) => Some(operation),
             _ => None,
         }
     }
 
-    fn matmul(&self, place: usize) -> Option<&MatmulOpIr> {
-        match self.operations.get(place)? {
+    fn matmul(&self, index: usize) -> Option<&MatmulOpIr> {
+        match self.operations.get(index)? {
             OperationIr::Float(_, FloatOperationIr::Matmul(operation)) => Some(operation),
             _ => None,
         }
     }
 
-    fn reshape(&self, place: usize) -> Option<(&TensorIr, &TensorIr)> {
-        match self.operations.get(place)? {
+    fn reshape(&self, index: usize) -> Option<(&TensorIr, &TensorIr)> {
+        match self.operations.get(index)? {
             OperationIr::BaseFloat(BaseOperationIr::Reshape(operation)) => {
                 Some((&operation.input, &operation.out))
             }
@@ -111,38 +111,37 @@ impl Steps<'_> {
     }
 
     /// Returns the input of a reshape.
-    fn reshaped(&self, place: usize) -> Option<&TensorIr> {
-        self.reshape(place).map(|(input, _)| input)
+    fn reshape_input(&self, index: usize) -> Option<&TensorIr> {
+        self.reshape(index).map(|(input, _)| input)
     }
 
     /// Returns true if only the first `count` operations read these tensors.
-    fn are_inside(&self, tensors: impl IntoIterator<Item = TensorId>, count: usize) -> bool {
+    fn are_read_only_by(&self, tensors: impl IntoIterator<Item = TensorId>, count: usize) -> bool {
         let inputs = || self.operations[..count].iter().flat_map(OperationIr::inputs);
         tensors.into_iter().all(|id| {
-            let inside = inputs().filter(|tensor| tensor.id == id).count();
-            self.reads.get(&id).copied().unwrap_or(0) == inside
+            let reads = inputs().filter(|tensor| tensor.id == id).count();
+            self.reads.get(&id).copied().unwrap_or(0) == reads
         })
     }
 
-    /// Returns the output of a layer and its number of steps, if the operations begin with the steps that burn records for
-    /// it.
-    fn steps_of(
+    /// Returns the output of a layer and its number of steps, if the operations begin with the steps that burn records for this layer.
+    fn match_steps(
         &self,
         name: (&'static str, &[f64]),
         inputs: &[&TensorIr],
         layer: impl FnOnce(&[DispatchTensor]) -> DispatchTensor,
     ) -> Option<(TensorIr, usize)> {
-        let expected = Expected::known(name, inputs, layer);
+        let expected = Expected::cached(name, inputs, layer);
         let count = expected.operations.len();
         let steps = self.operations.get(..count)?;
-        let given = inputs.iter().map(|input| input.id);
-        let mut ids: HashMap<_, _> = expected.inputs.iter().copied().zip(given).collect();
+        let input_ids = inputs.iter().map(|input| input.id);
+        let mut ids: HashMap<_, _> = expected.inputs.iter().copied().zip(input_ids).collect();
         for (expected, step) in expected.operations.iter().zip(steps) {
-            let (tensors, found) = (expected.nodes(), step.nodes());
-            for (tensor, found) in tensors.iter().zip(&found) {
-                ids.entry(tensor.id).or_insert(found.id);
+            let (tensors, step_tensors) = (expected.nodes(), step.nodes());
+            for (tensor, step_tensor) in tensors.iter().zip(&step_tensors) {
+                ids.entry(tensor.id).or_insert(step_tensor.id);
             }
-            if renamed(expected, &ids) != renamed(step, &HashMap::new()) {
+            if with_tensor_ids(expected, &ids) != with_tensor_ids(step, &HashMap::new()) {
                 return None;
             }
         }
@@ -151,16 +150,16 @@ impl Steps<'_> {
             return None;
         }
         let output = ids[&expected.output];
-        let mut made: Vec<_> = steps.iter().flat_map(OperationIr::outputs).collect();
-        let place = made.iter().position(|tensor| tensor.id == output)?;
-        let output = made.swap_remove(place).clone();
-        self.are_inside(made.iter().map(|tensor| tensor.id), count)
+        let mut outputs: Vec<_> = steps.iter().flat_map(OperationIr::outputs).collect();
+        let index = outputs.iter().position(|tensor| tensor.id == output)?;
+        let output = outputs.swap_remove(index).clone();
+        self.are_read_only_by(outputs.iter().map(|tensor| tensor.id), count)
             .then_some((output, count))
     }
 }
 
-/// Returns an operation with renamed tensors, and without their read status.
-fn renamed(operation: &OperationIr, ids: &HashMap<TensorId, TensorId>) -> OperationIr {
+/// Returns an operation with other tensor IDs, and with the same read status for all tensors.
+fn with_tensor_ids(operation: &OperationIr, ids: &HashMap<TensorId, TensorId>) -> OperationIr {
     struct Renames<'a>(&'a HashMap<TensorId, TensorId>);
     impl IrVisitorMut for Renames<'_> {
         fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {

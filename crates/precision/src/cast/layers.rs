@@ -13,20 +13,20 @@ use burn::{
 };
 
 use super::{
-    rejection::refused,
+    rejection::reject,
     replay::Replay,
-    rounding::{rounded, widely},
+    rounding::{compute_wide, round_to},
 };
 use crate::{
     AttentionMask, Compute, attention,
     autocast::OpClass,
     backend::PrecisionBackend,
-    dtypes::inside,
+    dtypes::intermediate_dtype,
     tensor_ops::{primitive, round, tensor_of, wide},
 };
 
 /// Pads images `[n, c, h, w]` with zeros: pairs of (before, after), by rows and by columns.
-fn padded(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {
+fn pad(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {
     let options = (&images.device(), images.dtype());
     (2..4)
         .zip(padding)
@@ -46,7 +46,7 @@ fn padded(images: Tensor<4>, padding: [(usize, usize); 2]) -> Tensor<4> {
         })
 }
 
-/// Convolves images `[n, c, h, w]` with filters `[o, c / groups, a, b]`, with the same stride in both directions.
+/// Convolves images `[n, c, h, w]` with filters `[o, c / groups, a, b]`. The stride applies to rows and columns.
 fn convolution(
     compute: &Compute,
     [images, filters]: [Tensor<4>; 2],
@@ -54,21 +54,21 @@ fn convolution(
     (stride, padding, groups): (usize, [(usize, usize); 2], usize),
 ) -> Tensor<4> {
     let [outputs, _, a, b] = filters.dims();
-    let sides = padding.into_iter().flat_map(|(before, after)| [before, after]);
-    let everywhere = padding[0].0;
-    let (images, padding) = match sides.clone().all(|side| side == everywhere) && everywhere < a.min(b) {
-        true => (images, everywhere),
-        false => (padded(images, padding), 0),
+    let amounts = padding.into_iter().flat_map(|(before, after)| [before, after]);
+    let first = padding[0].0;
+    let (images, padding) = match amounts.clone().all(|amount| amount == first) && first < a.min(b) {
+        true => (images, first),
+        false => (pad(images, padding), 0),
     };
     let output = match groups {
         1 => compute.convolution(images, filters, stride, padding),
         _ => {
             let [_, channels, ..] = images.dims();
-            let (inputs_each, outputs_each) = (channels / groups, outputs / groups);
+            let (group_inputs, group_outputs) = (channels / groups, outputs / groups);
             let parts = (0..groups).map(|group| {
                 let (images, filters) = (images.clone(), filters.clone());
-                let images = images.slice([s![..], s![group * inputs_each..(group + 1) * inputs_each]]);
-                let filters = filters.slice([s![group * outputs_each..(group + 1) * outputs_each]]);
+                let images = images.slice([s![..], s![group * group_inputs..(group + 1) * group_inputs]]);
+                let filters = filters.slice([s![group * group_outputs..(group + 1) * group_outputs]]);
                 compute.convolution(images, filters, stride, padding)
             });
             Tensor::cat(parts.collect(), 1)
@@ -106,13 +106,13 @@ fn attention(
         scores = scores + bias;
     }
     let scores = round(scores, format);
-    let masked = mask.map(|mask| Tensor::<4, Bool>::from_dispatch(mask).expand(shape));
-    let later = options
+    let hidden_by_mask = mask.map(|mask| Tensor::<4, Bool>::from_dispatch(mask).expand(shape));
+    let hidden_as_later = options
         .is_causal
         .then(|| AttentionMask::causal(shape[2], shape[3], &device).hidden(shape, &device));
-    let hidden = match (masked, later) {
-        (Some(masked), Some(later)) => Some(masked.bool_or(later)),
-        (masked, later) => masked.or(later),
+    let hidden = match (hidden_by_mask, hidden_as_later) {
+        (Some(hidden_by_mask), Some(hidden_as_later)) => Some(hidden_by_mask.bool_or(hidden_as_later)),
+        (hidden_by_mask, hidden_as_later) => hidden_by_mask.or(hidden_as_later),
     };
     let weights = match hidden {
         Some(hidden) => {
@@ -157,8 +157,8 @@ fn softmax(input: DispatchTensor, dim: usize) -> DispatchTensor {
     match dim == last {
         true => Dispatch::softmax_last(input),
         false => {
-            let turned = Dispatch::float_swap_dims(input, dim, last);
-            Dispatch::float_swap_dims(Dispatch::softmax_last(turned), dim, last)
+            let swapped = Dispatch::float_swap_dims(input, dim, last);
+            Dispatch::float_swap_dims(Dispatch::softmax_last(swapped), dim, last)
         }
     }
 }
@@ -166,31 +166,22 @@ fn softmax(input: DispatchTensor, dim: usize) -> DispatchTensor {
 /// Computes a sigmoid, in f64 for f64 inputs: some backends implement it only in f32.
 fn sigmoid(input: DispatchTensor) -> DispatchTensor {
     if input.dtype() != DType::F64 {
-        return widely(input, Dispatch::sigmoid);
+        return compute_wide(input, Dispatch::sigmoid);
     }
     let denominator = Dispatch::float_add_scalar(Dispatch::float_exp(Dispatch::float_neg(input)), 1.0.into());
     Dispatch::float_recip(denominator)
 }
 
 impl Replay {
-    fn take_if_any(&mut self, tensor: Option<&TensorIr>) -> Option<DispatchTensor> {
+    fn take_optional(&mut self, tensor: Option<&TensorIr>) -> Option<DispatchTensor> {
         tensor.map(|tensor| self.take(tensor))
-    }
-
-    /// Computes a layer in at least f32 and returns the format of its input.
-    fn wide_layer(
-        &mut self,
-        [input, out]: [&TensorIr; 2],
-        layer: impl FnOnce(DispatchTensor) -> DispatchTensor,
-    ) {
-        self.unchanged([input, out], |input| widely(input, layer));
     }
 
     /// Runs [`Compute::dropout`].
     pub(super) fn dropout(&mut self, operation: &CustomOpIr) {
-        let share = operation.scalars[0].elem();
+        let rate = operation.scalars[0].elem();
         let input = tensor_of::<1>(self.take(&operation.inputs[0]));
-        let output = self.compute.dropout(input, share);
+        let output = self.compute.dropout(input, rate);
         self.put(&operation.outputs[0], primitive(output));
     }
 
@@ -198,24 +189,26 @@ impl Replay {
         use ActivationOperationIr as Op;
         let compute = self.compute;
         match operation {
-            Op::Relu(op) => self.unchanged([&op.input, &op.out], Dispatch::relu),
-            Op::Gelu(op) => self.unchanged([&op.input, &op.out], |x| {
+            Op::Relu(op) => self.apply([&op.input, &op.out], Dispatch::relu),
+            Op::Gelu(op) => self.apply([&op.input, &op.out], |x| {
                 primitive(compute.gelu(tensor_of::<1>(x)))
             }),
-            Op::Softmax(op) => self.fully([&op.input, &op.out], |x| softmax(x, op.axis)),
-            Op::Softmin(op) => self.fully([&op.input, &op.out], |x| softmax(Dispatch::float_neg(x), op.axis)),
+            Op::Softmax(op) => self.apply_full([&op.input, &op.out], |x| softmax(x, op.axis)),
+            Op::Softmin(op) => {
+                self.apply_full([&op.input, &op.out], |x| softmax(Dispatch::float_neg(x), op.axis))
+            }
             Op::LogSoftmax(op) => {
                 let input = self.take(&op.input);
-                let output = widely(self.full(input), |x| Dispatch::log_softmax(x, op.axis));
+                let output = compute_wide(self.full(input), |x| Dispatch::log_softmax(x, op.axis));
                 self.put(&op.out, output);
             }
-            Op::LogSigmoid(op) => self.wide_layer([&op.input, &op.out], Dispatch::log_sigmoid),
-            Op::Sigmoid(op) => self.unchanged([&op.input, &op.out], sigmoid),
-            Op::HardSigmoid(op) => self.wide_layer([&op.tensor, &op.out], |x| {
+            Op::LogSigmoid(op) => self.apply_wide([&op.input, &op.out], Dispatch::log_sigmoid),
+            Op::Sigmoid(op) => self.apply([&op.input, &op.out], sigmoid),
+            Op::HardSigmoid(op) => self.apply_wide([&op.tensor, &op.out], |x| {
                 Dispatch::hard_sigmoid(x, op.alpha.into(), op.beta.into())
             }),
             Op::LeakyRelu(op) => {
-                self.wide_layer([&op.lhs, &op.out], |x| Dispatch::leaky_relu(x, op.rhs.into()))
+                self.apply_wide([&op.lhs, &op.out], |x| Dispatch::leaky_relu(x, op.rhs.into()))
             }
             Op::PRelu(op) => {
                 let inputs = [self.take(&op.lhs), self.take(&op.rhs)];
@@ -225,7 +218,7 @@ impl Replay {
             Op::ReluBackward(_)
             | Op::GeluBackward(_)
             | Op::SigmoidBackward(_)
-            | Op::LogSigmoidBackward(_) => refused("a gradient inside a module"),
+            | Op::LogSigmoidBackward(_) => reject("a gradient inside a module"),
         }
     }
 
@@ -242,9 +235,9 @@ impl Replay {
         } = operation;
         let x = self.take(x);
         let parts = [gamma, beta, mean, variance].map(|part| self.take(part));
-        let format = inside(x.dtype());
-        let [gamma, beta, mean, variance] = parts.map(|part| rounded(part, format));
-        let output = widely(x, |x| {
+        let format = intermediate_dtype(x.dtype());
+        let [gamma, beta, mean, variance] = parts.map(|part| round_to(part, format));
+        let output = compute_wide(x, |x| {
             Dispatch::batch_norm(x, gamma, beta, mean, variance, epsilon.elem())
         });
         self.put(out, output);
@@ -253,8 +246,8 @@ impl Replay {
     fn attention(&mut self, operation: &AttentionOpIr) {
         let parts = [&operation.query, &operation.key, &operation.value];
         let parts = parts.map(|part| tensor_of::<4>(self.take(part)));
-        let mask = self.take_if_any(operation.mask.as_ref());
-        let bias = self.take_if_any(operation.attn_bias.as_ref());
+        let mask = self.take_optional(operation.mask.as_ref());
+        let bias = self.take_optional(operation.attn_bias.as_ref());
         let output = attention(&self.compute, parts, mask, bias, &operation.options);
         self.put(&operation.out, primitive(output));
     }
@@ -275,12 +268,12 @@ impl Replay {
             }
             Op::Linear(op) => {
                 let (x, weight) = (self.take(&op.x), self.take(&op.weight));
-                let bias = self.take_if_any(op.bias.as_ref());
+                let bias = self.take_optional(op.bias.as_ref());
                 self.put(&op.out, linear(&self.compute, x, weight, bias));
             }
             Op::LayerNorm(op) => {
                 let (input, scale) = (self.take(&op.input), self.take(&op.gamma));
-                let shift = self.take_if_any(op.beta.as_ref());
+                let shift = self.take_optional(op.beta.as_ref());
                 let shift = shift.unwrap_or_else(|| primitive(tensor_of::<1>(scale.clone()).zeros_like()));
                 let (output, ..) =
                     Dispatch::normalize_last(self.full(input), scale, shift, op.epsilon.elem());
@@ -291,94 +284,94 @@ impl Replay {
 
             Op::Conv1d(op) => {
                 if op.options.dilation != [1] {
-                    refused("a dilated convolution");
+                    reject("a dilated convolution");
                 }
                 // A one-dimensional convolution is one of images with a single row.
                 let (x, weight) = (self.take(&op.x), self.take(&op.weight));
-                let bias = self.take_if_any(op.bias.as_ref());
+                let bias = self.take_optional(op.bias.as_ref());
                 let [n, channels, length] = x.shape().dims();
                 let [outputs, each, edge] = weight.shape().dims();
                 let images = Dispatch::float_reshape(x, Shape::new([n, channels, 1, length]));
                 let filters = Dispatch::float_reshape(weight, Shape::new([outputs, each, 1, edge]));
                 let padding = [(0, 0), op.options.padding[0]];
-                let way = (op.options.stride[0], padding, op.options.groups);
-                let output = convolution(&self.compute, [images, filters].map(tensor_of), bias, way);
+                let options = (op.options.stride[0], padding, op.options.groups);
+                let output = convolution(&self.compute, [images, filters].map(tensor_of), bias, options);
                 let [n, outputs, _, length] = output.dims();
                 let output = Dispatch::float_reshape(primitive(output), Shape::new([n, outputs, length]));
                 self.put(&op.out, output);
             }
             Op::Conv2d(op) => {
                 if op.options.dilation != [1, 1] {
-                    refused("a dilated convolution");
+                    reject("a dilated convolution");
                 }
                 if op.options.stride[0] != op.options.stride[1] {
-                    refused("a convolution with different strides for rows and columns");
+                    reject("a convolution with different strides for rows and columns");
                 }
                 let operands = [self.take(&op.x), self.take(&op.weight)].map(tensor_of);
-                let bias = self.take_if_any(op.bias.as_ref());
-                let way = (op.options.stride[0], op.options.padding, op.options.groups);
-                let output = convolution(&self.compute, operands, bias, way);
+                let bias = self.take_optional(op.bias.as_ref());
+                let options = (op.options.stride[0], op.options.padding, op.options.groups);
+                let output = convolution(&self.compute, operands, bias, options);
                 self.put(&op.out, primitive(output));
             }
             // burn implements padding as a convolution, which would round its operands.
             Op::Unfold4d(op) => {
                 if op.options.dilation != [1, 1] {
-                    refused("a dilated unfolding");
+                    reject("a dilated unfolding");
                 }
                 let images = tensor_of::<4>(self.take(&op.x));
-                let images = padded(images, op.options.padding.map(|side| (side, side)));
-                let bare = UnfoldOptions::new(op.options.stride, [0, 0], [1, 1]);
+                let images = pad(images, op.options.padding.map(|side| (side, side)));
+                let without_padding = UnfoldOptions::new(op.options.stride, [0, 0], [1, 1]);
                 self.put(
                     &op.out,
-                    Dispatch::unfold4d(primitive(images), op.kernel_size, bare),
+                    Dispatch::unfold4d(primitive(images), op.kernel_size, without_padding),
                 );
             }
 
-            Op::AvgPool1d(op) => self.wide_layer([&op.x, &op.out], |x| {
-                let (inside, ceil) = (op.count_include_pad, op.ceil_mode);
-                Dispatch::avg_pool1d(x, op.kernel_size, op.stride, op.padding, inside, ceil)
+            Op::AvgPool1d(op) => self.apply_wide([&op.x, &op.out], |x| {
+                let (include_padding, ceil) = (op.count_include_pad, op.ceil_mode);
+                Dispatch::avg_pool1d(x, op.kernel_size, op.stride, op.padding, include_padding, ceil)
             }),
-            Op::AvgPool2d(op) => self.wide_layer([&op.x, &op.out], |x| {
-                let (inside, ceil) = (op.count_include_pad, op.ceil_mode);
-                Dispatch::avg_pool2d(x, op.kernel_size, op.stride, op.padding, inside, ceil)
+            Op::AvgPool2d(op) => self.apply_wide([&op.x, &op.out], |x| {
+                let (include_padding, ceil) = (op.count_include_pad, op.ceil_mode);
+                Dispatch::avg_pool2d(x, op.kernel_size, op.stride, op.padding, include_padding, ceil)
             }),
-            Op::AdaptiveAvgPool1d(op) => self.wide_layer([&op.x, &op.out], |x| {
+            Op::AdaptiveAvgPool1d(op) => self.apply_wide([&op.x, &op.out], |x| {
                 Dispatch::adaptive_avg_pool1d(x, op.output_size)
             }),
-            Op::AdaptiveAvgPool2d(op) => self.wide_layer([&op.x, &op.out], |x| {
+            Op::AdaptiveAvgPool2d(op) => self.apply_wide([&op.x, &op.out], |x| {
                 Dispatch::adaptive_avg_pool2d(x, op.output_size)
             }),
-            Op::AdaptiveAvgPool3d(op) => self.wide_layer([&op.x, &op.out], |x| {
+            Op::AdaptiveAvgPool3d(op) => self.apply_wide([&op.x, &op.out], |x| {
                 Dispatch::adaptive_avg_pool3d(x, op.output_size)
             }),
-            Op::MaxPool1d(op) => self.wide_layer([&op.x, &op.out], |x| {
+            Op::MaxPool1d(op) => self.apply_wide([&op.x, &op.out], |x| {
                 let (size, stride) = (op.kernel_size, op.stride);
                 Dispatch::max_pool1d(x, size, stride, op.padding, op.dilation, op.ceil_mode)
             }),
-            Op::MaxPool2d(op) => self.wide_layer([&op.x, &op.out], |x| {
+            Op::MaxPool2d(op) => self.apply_wide([&op.x, &op.out], |x| {
                 let (size, stride) = (op.kernel_size, op.stride);
                 Dispatch::max_pool2d(x, size, stride, op.padding, op.dilation, op.ceil_mode)
             }),
             Op::MaxPool1dWithIndices(op) => {
                 let x = self.take(&op.x);
-                let (own, indices) = (x.dtype(), self.int_format(op.out_indices.dtype));
-                let x = rounded(x, inside(own));
+                let (input_format, indices) = (x.dtype(), self.int_format(op.out_indices.dtype));
+                let x = round_to(x, intermediate_dtype(input_format));
                 let (size, stride) = (op.kernel_size, op.stride);
                 let (padding, ceil) = (op.padding, op.ceil_mode);
                 let pooled =
                     Dispatch::max_pool1d_with_indices(x, size, stride, padding, op.dilation, ceil, indices);
-                let output = rounded(pooled.output, own);
+                let output = round_to(pooled.output, input_format);
                 self.put_both([&op.out, &op.out_indices], (output, pooled.indices));
             }
             Op::MaxPool2dWithIndices(op) => {
                 let x = self.take(&op.x);
-                let (own, indices) = (x.dtype(), self.int_format(op.out_indices.dtype));
-                let x = rounded(x, inside(own));
+                let (input_format, indices) = (x.dtype(), self.int_format(op.out_indices.dtype));
+                let x = round_to(x, intermediate_dtype(input_format));
                 let (size, stride) = (op.kernel_size, op.stride);
                 let (padding, ceil) = (op.padding, op.ceil_mode);
                 let pooled =
                     Dispatch::max_pool2d_with_indices(x, size, stride, padding, op.dilation, ceil, indices);
-                let output = rounded(pooled.output, own);
+                let output = round_to(pooled.output, input_format);
                 self.put_both([&op.out, &op.out_indices], (output, pooled.indices));
             }
             Op::Interpolate(op) => {
@@ -388,14 +381,14 @@ impl Replay {
                 self.put(&op.out, output);
             }
 
-            Op::DeformableConv2d(_) => refused("a deformable convolution"),
-            Op::Conv3d(_) => refused("a three-dimensional convolution"),
+            Op::DeformableConv2d(_) => reject("a deformable convolution"),
+            Op::Conv3d(_) => reject("a three-dimensional convolution"),
             Op::ConvTranspose1d(_) | Op::ConvTranspose2d(_) | Op::ConvTranspose3d(_) => {
-                refused("a transposed convolution")
+                reject("a transposed convolution")
             }
-            Op::CtcLoss(_) => refused("a CTC loss"),
+            Op::CtcLoss(_) => reject("a CTC loss"),
             // Gradients come from the replayed operations.
-            _ => refused("a gradient inside a module"),
+            _ => reject("a gradient inside a module"),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Autocast for ordinary burn modules: records them, and replays them in the formats of a setting.
 //!
 //! Mantissa's own models use [`Compute`], which casts the inputs of each operation. A burn module calls tensor operations and
-//! layers instead. [`Autocast`] records these on burn's capture device and executes each like [`Compute`]: the results are the
-//! same, forward on the tensors that the module reads, and backward through the executed operations.
+//! layers instead. [`Autocast`] records these on burn's capture device and then executes each of them like [`Compute`], with the same
+//! results. Gradients flow through the executed operations.
 
 mod float;
 mod int_bool;
@@ -52,11 +52,11 @@ use crate::Compute;
 /// a batch norm with running statistics, computes gradients, or calls `to_device` on a tensor in training. `detach()` is not recorded:
 /// gradients pass through it.
 ///
-/// In the module, floats are f64, whatever their format in the replay. If a module casts one operand of an operation to a named format,
-/// it has to cast the other as well. `x.cast(y.dtype())` has no effect if the module has cast neither. Its own casts to f64 are not
-/// recorded.
+/// In the module, floats are f64, regardless of their format in the replay. If a module casts one operand of an operation to a named
+/// format, it has to cast the other operand as well. `x.cast(y.dtype())` has no effect if the module has cast neither `x` nor `y`. Casts
+/// to f64 are not recorded.
 ///
-/// Each run records anew, which takes time on the host but not on the device.
+/// Each run records the module again, which takes time on the host but not on the device.
 #[derive(Debug, Clone, Copy)]
 pub struct Autocast {
     compute: Compute,
@@ -79,7 +79,7 @@ impl Autocast {
     }
 
     /// Records `work` and computes its output on `device`. Existing tensors, such as parameters, enter through the
-    /// [`Recorder`]. The output tracks gradients if they do.
+    /// [`Recorder`]. The output tracks gradients if these tensors do.
     ///
     /// # Panics
     /// If `work` uses an operation that cannot be recorded or is rejected.

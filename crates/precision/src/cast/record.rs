@@ -14,22 +14,22 @@ use burn::{
 };
 
 thread_local! {
-    /// Idle capture devices of this thread. Reused, because burn numbers them with 16 bits and never reuses a number.
+    /// Idle capture devices of this thread. They are reused, because burn numbers capture devices with 16 bits and never reuses a number.
     static DEVICES: RefCell<Vec<Device>> = const { RefCell::new(vec![]) };
 }
 
 /// Passes an idle capture device to `work`. A device records one graph at a time.
 pub(super) fn on_capture_device<T>(work: impl FnOnce(&Device) -> T) -> T {
-    /// Returns the device, also after a panic.
-    struct Borrowed(Device);
-    impl Drop for Borrowed {
+    /// Returns the device to the idle ones on drop, also after a panic.
+    struct ReturnOnDrop(Device);
+    impl Drop for ReturnOnDrop {
         fn drop(&mut self) {
             DEVICES.with_borrow_mut(|devices| devices.push(self.0.clone()));
         }
     }
     let idle = DEVICES.with_borrow_mut(Vec::pop);
-    let borrowed = Borrowed(idle.unwrap_or_else(capture_device));
-    work(&borrowed.0)
+    let device = ReturnOnDrop(idle.unwrap_or_else(capture_device));
+    work(&device.0)
 }
 
 /// Creates a capture device whose default float format is f64. A module's cast to another format is then recorded, whereas
@@ -47,10 +47,10 @@ fn capture_device() -> Device {
     device
 }
 
-/// Tensors that a module creates and that are not parameters, such as tables of positions. Computed in the first run of the
-/// module, and cached.
+/// Cache of the tensors that a module creates and that are not parameters, such as tables of positions. They are computed in the first
+/// run of the module.
 ///
-/// Each value belongs to one module, setting, training mode and device.
+/// Use one cache per module, setting, training mode and device.
 #[derive(Clone)]
 pub struct Constants {
     pub(super) seed: u64,
@@ -81,7 +81,7 @@ impl fmt::Debug for Constants {
 pub struct Recorder {
     device: Device,
     entered: RefCell<Vec<(TensorId, DispatchTensor)>>,
-    made: RefCell<Vec<(Range<TensorId>, Constants)>>,
+    constants_by_range: RefCell<Vec<(Range<TensorId>, Constants)>>,
 }
 
 impl fmt::Debug for Recorder {
@@ -105,18 +105,20 @@ impl Recorder {
         recorded
     }
 
-    /// Creates a module. The tensors that `make` creates are computed once and cached in `constants`; `make` itself runs in
-    /// each recording.
-    pub fn once<T>(&self, constants: &Constants, make: impl FnOnce(&Device) -> T) -> T {
-        let first = self.marker();
-        let output = make(&self.device);
-        let end = self.marker();
-        self.made.borrow_mut().push((first..end, constants.clone()));
+    /// Creates a module. The tensors that `create` creates are computed once and cached in `constants`; `create` itself runs in each
+    /// recording.
+    pub fn once<T>(&self, constants: &Constants, create: impl FnOnce(&Device) -> T) -> T {
+        let first = self.next_id();
+        let output = create(&self.device);
+        let last = self.next_id();
+        self.constants_by_range
+            .borrow_mut()
+            .push((first..last, constants.clone()));
         output
     }
 
     /// Returns the ID of the next tensor.
-    fn marker(&self) -> TensorId {
+    fn next_id(&self) -> TensorId {
         id(Tensor::<1>::empty([1], &self.device).into_dispatch())
     }
 }
@@ -127,7 +129,7 @@ pub(super) struct Recording {
     /// Contents of tensors that were created from data.
     pub values: BTreeMap<TensorId, TensorData>,
     pub entered: Vec<(TensorId, DispatchTensor)>,
-    pub made: Vec<(Range<TensorId>, Constants)>,
+    pub constants_by_range: Vec<(Range<TensorId>, Constants)>,
     pub output: TensorId,
 }
 
@@ -145,7 +147,7 @@ pub(super) fn record<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) 
                 false => device.clone(),
             },
             entered: RefCell::default(),
-            made: RefCell::default(),
+            constants_by_range: RefCell::default(),
         };
         let mut output = None;
         let captured = device.capture_scope(|scope| {
@@ -163,7 +165,7 @@ pub(super) fn record<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) 
             operations: graph.operations,
             values,
             entered: recorder.entered.take(),
-            made: recorder.made.take(),
+            constants_by_range: recorder.constants_by_range.take(),
             output: output.expect("the scope has run"),
         }
     })

@@ -1,6 +1,6 @@
 //! Rejection of operations without controlled precision.
 
-/// Rejects an operation whose precision would depend on the backend.
-pub(super) fn refused(what: &str) -> ! {
-    panic!("{what} is not supported: its precision cannot be controlled")
+/// Panics, because the precision of the operation would depend on the backend.
+pub(super) fn reject(operation: &str) -> ! {
+    panic!("{operation} is not supported: its precision cannot be controlled")
 }

@@ -18,12 +18,12 @@ use burn::{
 use super::{
     layer_matching::{self, DROPOUT},
     record::{Constants, Recording},
-    rejection::refused,
-    rounding::rounded,
+    rejection::reject,
+    rounding::round_to,
 };
 use crate::{
     Compute,
-    dtypes::{dtype, inside},
+    dtypes::{dtype, intermediate_dtype},
 };
 
 /// State of the execution of a recording.
@@ -38,7 +38,7 @@ pub(super) struct Replay {
     /// Formats of tensors before casts by the module.
     before_cast: HashMap<TensorId, DType>,
     /// Tensors to cache for later replays, with their index.
-    keep: HashMap<TensorId, (usize, Constants)>,
+    to_cache: HashMap<TensorId, (usize, Constants)>,
 }
 
 /// Computes the output of a recording on `device`.
@@ -47,14 +47,14 @@ pub(super) fn replay(recording: Recording, compute: Compute, device: &Device) ->
         operations,
         values,
         entered,
-        made,
+        constants_by_range,
         output,
     } = recording;
-    let made: Vec<_> = made
+    let constants_by_range: Vec<_> = constants_by_range
         .into_iter()
-        .map(|(range, constants)| (places(&range, &operations, &values), range, constants))
+        .map(|(range, constants)| (creation_indices(&range, &operations, &values), range, constants))
         .collect();
-    let operations = layer_matching::layers(operations, &values, output);
+    let operations = layer_matching::match_layers(operations, &values, output);
     let mut replay = Replay {
         compute,
         device: device.clone().without_autodiff(),
@@ -62,28 +62,28 @@ pub(super) fn replay(recording: Recording, compute: Compute, device: &Device) ->
         tensors: entered.into_iter().collect(),
         reads: HashMap::new(),
         before_cast: HashMap::new(),
-        keep: HashMap::new(),
+        to_cache: HashMap::new(),
     };
-    let making: Vec<_> = made
+    let uncached: Vec<_> = constants_by_range
         .into_iter()
-        .filter_map(|(places, range, constants)| {
-            let makes = replay.makes(&operations, output, places, &range, constants);
-            makes.then_some(range)
+        .filter_map(|(indices, range, constants)| {
+            let must_compute = replay.load_constants(&operations, output, indices, &range, constants);
+            must_compute.then_some(range)
         })
         .collect();
-    let executed = replay.executed(&operations, output, &making);
-    let read = executed.iter().flat_map(|operation| operation.inputs());
-    for id in read.map(|tensor| tensor.id).chain([output]) {
+    let needed = replay.needed_operations(&operations, output, &uncached);
+    let inputs = needed.iter().flat_map(|operation| operation.inputs());
+    for id in inputs.map(|tensor| tensor.id).chain([output]) {
         *replay.reads.entry(id).or_default() += 1;
     }
-    for operation in executed {
+    for operation in needed {
         replay.execute(operation);
     }
     replay.take_id(output)
 }
 
 /// Returns the tensors of a range with their index in the order of creation.
-fn places(
+fn creation_indices(
     range: &Range<TensorId>,
     operations: &[OperationIr],
     values: &BTreeMap<TensorId, TensorData>,
@@ -94,35 +94,42 @@ fn places(
     inside.into_iter().zip(0..).collect()
 }
 
-fn makes_any(operation: &OperationIr, range: &Range<TensorId>) -> bool {
+fn has_output_in(operation: &OperationIr, range: &Range<TensorId>) -> bool {
     operation.outputs().any(|tensor| range.contains(&tensor.id))
 }
 
 impl Replay {
-    /// Loads the cached tensors of a module. Returns true if they have to be computed.
-    fn makes(
+    /// Loads the cached tensors of a module. Returns true if they are not cached and have to be computed.
+    fn load_constants(
         &mut self,
         operations: &[OperationIr],
         output: TensorId,
-        places: BTreeMap<TensorId, usize>,
+        indices: BTreeMap<TensorId, usize>,
         range: &Range<TensorId>,
         constants: Constants,
     ) -> bool {
-        let elsewhere = operations.iter().filter(|operation| !makes_any(operation, range));
-        let read = elsewhere.flat_map(OperationIr::inputs).map(|tensor| tensor.id);
+        let others = operations
+            .iter()
+            .filter(|operation| !has_output_in(operation, range));
+        let read = others.flat_map(OperationIr::inputs).map(|tensor| tensor.id);
         let needed: HashSet<_> = read.chain([output]).collect();
-        let needed: Vec<_> = places.into_iter().filter(|(id, _)| needed.contains(id)).collect();
-        let kept = constants
+        let needed: Vec<_> = indices
+            .into_iter()
+            .filter(|(id, _)| needed.contains(id))
+            .collect();
+        let cached = constants
             .tensors
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        if needed.iter().all(|(_, place)| kept.contains_key(place)) {
-            let found = needed.into_iter().map(|(id, place)| (id, kept[&place].clone()));
+        if needed.iter().all(|(_, index)| cached.contains_key(index)) {
+            let found = needed.into_iter().map(|(id, index)| (id, cached[&index].clone()));
             self.tensors.extend(found);
             return false;
         }
-        let mut inside = operations.iter().filter(|operation| makes_any(operation, range));
+        let mut own_operations = operations
+            .iter()
+            .filter(|operation| has_output_in(operation, range));
         let is_random = |operation: &OperationIr| {
             matches!(
                 operation,
@@ -130,35 +137,35 @@ impl Replay {
                     | OperationIr::NumericInt(_, NumericOperationIr::IntRandom(_))
             )
         };
-        if inside.any(is_random) {
+        if own_operations.any(is_random) {
             self.device.seed(constants.seed);
         }
-        let keep = needed
+        let to_cache = needed
             .into_iter()
-            .map(|(id, place)| (id, (place, constants.clone())));
-        self.keep.extend(keep);
+            .map(|(id, index)| (id, (index, constants.clone())));
+        self.to_cache.extend(to_cache);
         true
     }
 
-    /// Returns the operations that the output needs, and all operations that create the tensors of a module: random
-    /// values must not depend on which of them are needed.
-    fn executed<'a>(
+    /// Returns the operations that the output needs, and all operations that compute uncached constants, needed or not: otherwise the
+    /// random numbers would depend on which constants are needed.
+    fn needed_operations<'a>(
         &self,
         operations: &'a [OperationIr],
         output: TensorId,
-        making: &[Range<TensorId>],
+        uncached: &[Range<TensorId>],
     ) -> Vec<&'a OperationIr> {
-        let mut needed = HashSet::from([output]);
+        let mut needed_tensors = HashSet::from([output]);
         let mut executed = vec![];
         for operation in operations.iter().rev() {
             let mut missing = operation
                 .outputs()
                 .filter(|tensor| !self.tensors.contains_key(&tensor.id));
-            let is_executed = missing.any(|tensor| {
-                needed.contains(&tensor.id) || making.iter().any(|range| range.contains(&tensor.id))
+            let is_needed = missing.any(|tensor| {
+                needed_tensors.contains(&tensor.id) || uncached.iter().any(|range| range.contains(&tensor.id))
             });
-            if is_executed {
-                needed.extend(operation.inputs().map(|tensor| tensor.id));
+            if is_needed {
+                needed_tensors.extend(operation.inputs().map(|tensor| tensor.id));
                 executed.push(operation);
             }
         }
@@ -181,17 +188,17 @@ impl Replay {
             OperationIr::BaseBool(operation) => self.base_bool(operation),
             OperationIr::Bool(operation) => self.bool(operation),
             OperationIr::Custom(operation) if operation.id == DROPOUT => self.dropout(operation),
-            OperationIr::Custom(operation) if operation.id.contains("fft") => refused("a Fourier transform"),
-            OperationIr::Custom(operation) => refused(&format!(
+            OperationIr::Custom(operation) if operation.id.contains("fft") => reject("a Fourier transform"),
+            OperationIr::Custom(operation) => reject(&format!(
                 "the operation `{}` of a backend extension",
                 operation.id
             )),
-            OperationIr::Distributed(_) => refused("a collective operation"),
+            OperationIr::Distributed(_) => reject("a collective operation"),
             // Data is uploaded when it is read, and tensors are dropped after their last read.
             OperationIr::Init(_) | OperationIr::Drop(_) => {}
         }
         if let Some(before_cast) = before_cast {
-            let cast = operation.outputs().filter(|tensor| names_format(tensor));
+            let cast = operation.outputs().filter(|tensor| has_explicit_format(tensor));
             self.before_cast
                 .extend(cast.map(|tensor| (tensor.id, before_cast)));
         }
@@ -206,12 +213,12 @@ impl Replay {
         if !self.tensors.contains_key(&id) {
             let data = self.values.remove(&id);
             let data = data.unwrap_or_else(|| panic!("tensor {id} is read but was not recorded"));
-            let tensor = self.uploaded(data);
+            let tensor = self.upload(data);
             self.put_id(id, tensor);
         }
-        let left = self.reads.get_mut(&id).expect("every read is counted");
-        *left -= 1;
-        match *left {
+        let remaining = self.reads.get_mut(&id).expect("every read is counted");
+        *remaining -= 1;
+        match *remaining {
             0 => self.tensors.remove(&id),
             _ => self.tensors.get(&id).cloned(),
         }
@@ -224,9 +231,9 @@ impl Replay {
     }
 
     fn put_id(&mut self, id: TensorId, value: DispatchTensor) {
-        if let Some((place, constants)) = self.keep.remove(&id) {
-            let mut kept = constants.tensors.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.insert(place, value.clone());
+        if let Some((index, constants)) = self.to_cache.remove(&id) {
+            let mut cached = constants.tensors.lock().unwrap_or_else(PoisonError::into_inner);
+            cached.insert(index, value.clone());
         }
         if self.reads.contains_key(&id) {
             self.tensors.insert(id, value);
@@ -234,22 +241,22 @@ impl Replay {
     }
 
     /// Records the format of a tensor before a cast by the module.
-    pub fn note_cast(&mut self, from: &TensorIr, to: &TensorIr, format: DType) {
+    pub fn record_cast(&mut self, from: &TensorIr, to: &TensorIr, format: DType) {
         let format = self.before_cast.get(&from.id).copied().unwrap_or(format);
-        if names_format(to) {
+        if has_explicit_format(to) {
             self.before_cast.insert(to.id, format);
         }
     }
 
-    /// Returns the target format of a cast: the one that it names, or else the format before an earlier cast.
+    /// Returns the target format of a cast: the explicit one, or else the format of the tensor before an earlier cast.
     pub fn cast_target(&self, from: &TensorIr, to: &TensorIr, format: DType) -> DType {
-        match names_format(to) {
+        match has_explicit_format(to) {
             true => to.dtype,
             false => self.before_cast.get(&from.id).copied().unwrap_or(format),
         }
     }
 
-    /// Returns the format of a new tensor: the one that the module names if the setting is mixed, otherwise that of the
+    /// Returns the format of a new tensor: the explicit format of the module if the setting is mixed, otherwise the format of the
     /// parameters.
     pub fn format(&self, recorded: DType) -> DType {
         let precision = self.compute.precision();
@@ -260,13 +267,13 @@ impl Replay {
     }
 
     /// Creates a tensor. For 16-bit formats its values are computed in f32 and rounded once.
-    pub fn created(
+    pub fn create(
         &self,
         recorded: DType,
         create: impl FnOnce(FloatDType) -> DispatchTensor,
     ) -> DispatchTensor {
         let format = self.format(recorded);
-        rounded(create(inside(format).into()), format)
+        round_to(create(intermediate_dtype(format).into()), format)
     }
 
     /// Returns the format of integers; the default is that of the device.
@@ -282,11 +289,11 @@ impl Replay {
         self.device.settings().bool_dtype
     }
 
-    fn uploaded(&self, data: TensorData) -> DispatchTensor {
+    fn upload(&self, data: TensorData) -> DispatchTensor {
         let device = self.device.as_dispatch();
         let recorded = data.dtype();
         if recorded.is_float() {
-            self.created(recorded, |format| {
+            self.create(recorded, |format| {
                 Dispatch::float_from_data(data.convert_dtype(format.into()), device)
             })
         } else if recorded.is_bool() {
@@ -297,7 +304,7 @@ impl Replay {
     }
 }
 
-/// Returns true if the module itself named the format of a float tensor. Others are recorded as f64.
-fn names_format(tensor: &TensorIr) -> bool {
+/// Returns true if the module set the format of a float tensor explicitly. All other float tensors are recorded as f64.
+fn has_explicit_format(tensor: &TensorIr) -> bool {
     tensor.dtype.is_float() && tensor.dtype != DType::F64
 }

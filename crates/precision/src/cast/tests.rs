@@ -24,9 +24,9 @@ struct Net {
 }
 
 /// Casts parameters to the format of a setting.
-struct To(FloatDType);
+struct CastTo(FloatDType);
 
-impl ModuleMapper for To {
+impl ModuleMapper for CastTo {
     fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let value = parameter.val().cast(self.0).detach().require_grad();
         Param::initialized(parameter.id, value)
@@ -34,9 +34,9 @@ impl ModuleMapper for To {
 }
 
 /// Enters the parameters of a module into a recording.
-struct Entering<'a>(&'a Recorder);
+struct EnterParameters<'a>(&'a Recorder);
 
-impl ModuleMapper for Entering<'_> {
+impl ModuleMapper for EnterParameters<'_> {
     fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
         Param::initialized(parameter.id, self.0.enter(parameter.val()))
     }
@@ -70,13 +70,13 @@ fn a_module_matches_a_built_in_model_in_every_precision() {
             head: LinearConfig::new(8, 5).with_bias(false).init(&device),
         };
         let format = crate::dtype(precision.parameters());
-        let net = net.map(&mut To(format.into()));
+        let net = net.map(&mut CastTo(format.into()));
         let images = random([2, 2, 6, 6], &device);
-        let towards = random([2, 5], &device);
+        let output_gradient = random([2, 5], &device);
 
         let autocast = Autocast::new(compute).training(trains);
         let theirs = autocast.run(&device, |recorder| {
-            let net = net.clone().map(&mut Entering(recorder));
+            let net = net.clone().map(&mut EnterParameters(recorder));
             let hidden = net.convolution.forward(recorder.enter(images.clone()));
             let hidden = net.linear.forward(activation::relu(hidden).flatten::<2>(1, 3));
             let hidden = activation::gelu(net.norm.forward(hidden));
@@ -101,8 +101,8 @@ fn a_module_matches_a_built_in_model_in_every_precision() {
             "{precision} {trains}"
         );
         let gradients = [theirs, ours].map(|output| {
-            let towards = towards.clone().cast(FloatDType::from(output.dtype()));
-            (output * towards).sum().backward()
+            let output_gradient = output_gradient.clone().cast(FloatDType::from(output.dtype()));
+            (output * output_gradient).sum().backward()
         });
         let [theirs, ours] = gradients.each_ref().map(|gradients| {
             let filters = bits(filters.grad(gradients).unwrap());
@@ -118,7 +118,7 @@ fn operations_run_in_the_format_of_their_class() {
     type Work<'a> = &'a dyn Fn(Tensor<2>, Tensor<2>) -> Tensor<2>;
     let wide = Tensor::<2>::from_floats([[0.1, 0.2], [0.3, 0.4]], &Device::flex());
     let half = wide.clone().cast(FloatDType::BF16);
-    let within = |work: Work<'_>| {
+    let output_dtype = |work: Work<'_>| {
         let output = run(Precision::MixedBf16, |recorder| {
             work(recorder.enter(wide.clone()), recorder.enter(half.clone()))
         });
@@ -148,10 +148,10 @@ fn operations_run_in_the_format_of_their_class() {
         &|_, h| h.tanh(),
     ];
     for (number, work) in lower.iter().chain(&inputs).enumerate() {
-        assert_eq!(within(work), DType::BF16, "{number}");
+        assert_eq!(output_dtype(work), DType::BF16, "{number}");
     }
     for (number, work) in full.iter().chain(&widest).enumerate() {
-        assert_eq!(within(work), DType::F32, "{number}");
+        assert_eq!(output_dtype(work), DType::F32, "{number}");
     }
 }
 
@@ -180,7 +180,7 @@ fn grouped_padded_and_one_dimensional_convolutions_match_burn() {
             .init(&device);
         let input = random([2, 4, 9], &device);
         let ours = run(Precision::True32, |recorder| {
-            let cast = plain.clone().map(&mut Entering(recorder));
+            let cast = plain.clone().map(&mut EnterParameters(recorder));
             cast.forward(recorder.enter(input.clone()))
         });
         let (_, ours) = bits(ours);
@@ -196,11 +196,11 @@ fn grouped_padded_and_one_dimensional_convolutions_match_burn() {
 fn gradients_of_embedding_rows_are_summed_in_f32() {
     let device = Device::flex().autodiff();
     let table: Embedding = EmbeddingConfig::new(2, 1).init(&device);
-    let table = table.map(&mut To(FloatDType::BF16));
+    let table = table.map(&mut CastTo(FloatDType::BF16));
     let autocast = Autocast::new(Precision::TrueBf16.into()).training(true);
     let read = autocast.run(&device, |recorder| {
         let rows = Tensor::<2, Int>::zeros([1, 1000], recorder.device());
-        table.clone().map(&mut Entering(recorder)).forward(rows)
+        table.clone().map(&mut EnterParameters(recorder)).forward(rows)
     });
     let gradients = read.cast(FloatDType::F32).sum().backward();
     let gradient = table.weight.val().grad(&gradients).unwrap();
@@ -225,16 +225,16 @@ fn scalar_factors_are_applied_in_f32() {
 }
 
 #[test]
-fn true_settings_create_tensors_in_their_format_and_keep_widened_tensors() {
+fn true_settings_create_tensors_in_their_format() {
     let dtypes = |precision: Precision| {
-        let made = |device: &Device| Tensor::<1>::from_floats([300.0], device);
-        let counted = |device: &Device| Tensor::<1, Int>::from_ints([3], device).float();
+        let created = |device: &Device| Tensor::<1>::from_floats([300.0], device);
+        let converted = |device: &Device| Tensor::<1, Int>::from_ints([3], device).float();
         let square = run(precision, |recorder| {
-            made(recorder.device()).cast(FloatDType::F32).square()
+            created(recorder.device()).cast(FloatDType::F32).square()
         });
         (
-            run(precision, |recorder| made(recorder.device())).dtype(),
-            run(precision, |recorder| counted(recorder.device())).dtype(),
+            run(precision, |recorder| created(recorder.device())).dtype(),
+            run(precision, |recorder| converted(recorder.device())).dtype(),
             square.dtype(),
             square.into_data().iter::<f64>().next().unwrap() > 66_000.0,
         )
@@ -254,18 +254,18 @@ fn true_settings_create_tensors_in_their_format_and_keep_widened_tensors() {
 }
 
 #[test]
-fn a_tensor_widened_and_narrowed_by_a_module_has_its_original_format() {
+fn casting_back_to_the_input_format_restores_the_format() {
     let half = Tensor::<1>::ones([1], &Device::flex()).cast(FloatDType::BF16);
-    let there_and_back = |precision: Precision| {
+    let output_dtype = |precision: Precision| {
         let output = run(precision, |recorder| {
             let x = recorder.enter(half.clone());
-            let own = FloatDType::from(x.dtype());
-            (x.cast(FloatDType::F32).exp() + 1.0).cast(own)
+            let input_format = FloatDType::from(x.dtype());
+            (x.cast(FloatDType::F32).exp() + 1.0).cast(input_format)
         });
         output.dtype()
     };
-    assert_eq!(there_and_back(Precision::MixedBf16), DType::BF16);
-    assert_eq!(there_and_back(Precision::TrueBf16), DType::BF16);
+    assert_eq!(output_dtype(Precision::MixedBf16), DType::BF16);
+    assert_eq!(output_dtype(Precision::TrueBf16), DType::BF16);
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn attention_matches_compute_and_is_zero_without_visible_keys() {
         });
         let ours = compute.attention(parts.clone(), &AttentionMask::causal(4, 4, &device), 0.0);
         assert_eq!(bits(theirs), bits(ours), "{precision} {trains}");
-        let blind = autocast.run(&device, |recorder| {
+        let without_keys = autocast.run(&device, |recorder| {
             let all = Tensor::<4, Bool>::full([2, 3, 4, 4], true, recorder.device());
             let [query, key, value] = parts.map(|part| recorder.enter(part));
             attention(
@@ -301,12 +301,15 @@ fn attention_matches_compute_and_is_zero_without_visible_keys() {
                 AttentionModuleOptions::default(),
             )
         });
-        assert!(bits(blind).1.iter().all(|value| *value == 0.0), "{precision}");
+        assert!(
+            bits(without_keys).1.iter().all(|value| *value == 0.0),
+            "{precision}"
+        );
     }
 }
 
 #[test]
-fn softmax_over_any_dimension() {
+fn softmax_supports_any_dimension() {
     let values = Tensor::<2>::from_floats([[0.0, 1.0], [2.0, -3.0]], &Device::flex());
     let values = values.cast(FloatDType::F64);
     let columns = run(Precision::True64, |recorder| {
@@ -341,13 +344,13 @@ fn unfolding_with_padding_is_exact() {
                 unfolding.forward(images)
             });
         let blocks = bits(blocks).1;
-        let alone = (0..9).map(|place| if place == 4 { f64::from(x) } else { 0.0 });
-        assert_eq!(blocks, alone.collect::<Vec<_>>());
+        let expected = (0..9).map(|index| if index == 4 { f64::from(x) } else { 0.0 });
+        assert_eq!(blocks, expected.collect::<Vec<_>>());
     }
 }
 
 #[test]
-fn a_sigmoid_in_f64_is_one() {
+fn sigmoid_of_f64_is_computed_in_f64() {
     let sigmoid = run(Precision::True64, |recorder| {
         activation::sigmoid(Tensor::<1>::full([1], 0.5, recorder.device()))
     });
@@ -373,7 +376,7 @@ fn masking_with_the_lowest_number_is_finite() {
 }
 
 #[test]
-fn dropout_matches_compute_in_training_and_is_the_identity_otherwise() {
+fn dropout_matches_compute_and_is_the_identity_in_evaluation() {
     let device = Device::flex();
     for precision in [Precision::True32, Precision::MixedBf16, Precision::TrueBf16] {
         let compute = Compute::from(precision);
@@ -393,9 +396,12 @@ fn dropout_matches_compute_in_training_and_is_the_identity_otherwise() {
 }
 
 /// Records operations and replaces the steps of layers by the layers.
-fn operations<const D: usize>(trains: bool, work: impl FnOnce(&Recorder) -> Tensor<D>) -> Vec<OperationIr> {
+fn record_layers<const D: usize>(
+    trains: bool,
+    work: impl FnOnce(&Recorder) -> Tensor<D>,
+) -> Vec<OperationIr> {
     let recording = record::record(trains, work);
-    layer_matching::layers(recording.operations, &recording.values, recording.output)
+    layer_matching::match_layers(recording.operations, &recording.values, recording.output)
 }
 
 #[test]
@@ -422,7 +428,7 @@ fn layers_that_burn_decomposes_are_matched() {
             burn::tensor::module::layer_norm(x, gamma, Some(beta).filter(|_| bias), 1e-5)
         }
     };
-    let attended = |mask: bool, bias: bool, softcap: Option<f64>, is_causal: bool| {
+    let attention_with = |mask: bool, bias: bool, softcap: Option<f64>, is_causal: bool| {
         move |recorder: &Recorder| {
             let device = recorder.device();
             let [query, key, value] = [(); 3].map(|()| Tensor::<4>::empty([2, 3, 4, 5], device));
@@ -437,9 +443,9 @@ fn layers_that_burn_decomposes_are_matched() {
         }
     };
 
-    let are = |found: &[OperationIr], is: &dyn Fn(&OperationIr) -> bool| {
-        let created = |operation: &&OperationIr| operation.inputs().next().is_some();
-        let found: Vec<_> = found.iter().filter(created).collect();
+    let assert_single_layer = |found: &[OperationIr], is: &dyn Fn(&OperationIr) -> bool| {
+        let has_inputs = |operation: &&OperationIr| operation.inputs().next().is_some();
+        let found: Vec<_> = found.iter().filter(has_inputs).collect();
         assert!(found.len() == 1 && is(found[0]), "{found:#?}");
     };
     let module =
@@ -447,21 +453,21 @@ fn layers_that_burn_decomposes_are_matched() {
     let activation = |is: fn(&A) -> bool| move |found: &OperationIr| matches!(found, OperationIr::Activation(op) if is(op));
     for trains in [true, false] {
         let is_linear = module(|op| matches!(op, M::Linear(_)));
-        are(&operations(trains, linear([4, 7], true)), &is_linear);
+        assert_single_layer(&record_layers(trains, linear([4, 7], true)), &is_linear);
         for bias in [true, false] {
-            are(&operations(trains, linear([2, 3, 7], bias)), &is_linear);
-            are(&operations(trains, linear([2, 64, 7], bias)), &is_linear);
-            are(&operations(trains, linear([2, 3, 4, 7], bias)), &is_linear);
-            are(
-                &operations(trains, norm(bias)),
+            assert_single_layer(&record_layers(trains, linear([2, 3, 7], bias)), &is_linear);
+            assert_single_layer(&record_layers(trains, linear([2, 64, 7], bias)), &is_linear);
+            assert_single_layer(&record_layers(trains, linear([2, 3, 4, 7], bias)), &is_linear);
+            assert_single_layer(
+                &record_layers(trains, norm(bias)),
                 &module(|op| matches!(op, M::LayerNorm(_))),
             );
         }
         for mask in [true, false] {
             for (bias, is_causal) in [(false, false), (true, false), (false, true), (true, true)] {
                 for softcap in [None, Some(30.0)] {
-                    let found = operations(trains, attended(mask, bias, softcap, is_causal));
-                    are(&found, &|op| match op {
+                    let found = record_layers(trains, attention_with(mask, bias, softcap, is_causal));
+                    assert_single_layer(&found, &|op| match op {
                         OperationIr::Module(M::Attention(op)) => {
                             let options = (op.options.softcap.is_some(), op.options.is_causal);
                             (op.mask.is_some(), op.attn_bias.is_some()) == (mask, bias)
@@ -473,15 +479,15 @@ fn layers_that_burn_decomposes_are_matched() {
             }
         }
         let x = |recorder: &Recorder| Tensor::<3>::empty([2, 3, 4], recorder.device());
-        are(
-            &operations(trains, |recorder| activation::softmax(x(recorder), 1)),
+        assert_single_layer(
+            &record_layers(trains, |recorder| activation::softmax(x(recorder), 1)),
             &activation(|op| matches!(op, A::Softmax(op) if op.axis == 1)),
         );
-        are(
-            &operations(trains, |recorder| activation::log_softmax(x(recorder), 2)),
+        assert_single_layer(
+            &record_layers(trains, |recorder| activation::log_softmax(x(recorder), 2)),
             &activation(|op| matches!(op, A::LogSoftmax(op) if op.axis == 2)),
         );
-        let prelu = operations(trains, |recorder| {
+        let prelu = record_layers(trains, |recorder| {
             let slope = Tensor::<1>::empty([1], recorder.device());
             activation::prelu(x(recorder), slope.reshape([1]))
         });
@@ -491,29 +497,29 @@ fn layers_that_burn_decomposes_are_matched() {
                 .any(|op| matches!(op, OperationIr::Activation(A::PRelu(_)))),
             "{prelu:#?}"
         );
-        are(
-            &operations(trains, |recorder| {
+        assert_single_layer(
+            &record_layers(trains, |recorder| {
                 let [gamma, beta, mean, variance] =
                     [(); 4].map(|()| Tensor::<1>::empty([3], recorder.device()));
                 burn::tensor::module::batch_norm(x(recorder), gamma, beta, mean, variance, 1e-5)
             }),
             &module(|op| matches!(op, M::BatchNorm(_))),
         );
-        are(
-            &operations(trains, |recorder| {
+        assert_single_layer(
+            &record_layers(trains, |recorder| {
                 let images = Tensor::<4>::empty([1, 2, 5, 5], recorder.device());
                 let unfolding = Unfold4dConfig::new([3, 3]).with_padding([1, 1]).init();
                 unfolding.forward(images)
             }),
             &module(|op| matches!(op, M::Unfold4d(_))),
         );
-        are(
-            &operations(trains, |recorder| activation::gelu(x(recorder))),
+        assert_single_layer(
+            &record_layers(trains, |recorder| activation::gelu(x(recorder))),
             &activation(|op| matches!(op, A::Gelu(_))),
         );
     }
-    are(
-        &operations(true, |recorder| {
+    assert_single_layer(
+        &record_layers(true, |recorder| {
             let x = Tensor::<3>::empty([2, 3, 4], recorder.device());
             DropoutConfig::new(0.05).init().forward(x)
         }),
@@ -523,7 +529,7 @@ fn layers_that_burn_decomposes_are_matched() {
 
 #[test]
 fn steps_with_other_readers_are_not_matched() {
-    let found = operations(true, |recorder| {
+    let found = record_layers(true, |recorder| {
         let device = recorder.device();
         let [x, weight] = [(); 2].map(|()| Tensor::<2>::empty([3, 3], device));
         let product = x.matmul(weight);
@@ -540,17 +546,17 @@ fn steps_with_other_readers_are_not_matched() {
 fn random_constants_of_a_module_are_drawn_once() {
     let device = Device::flex();
     let constants = Constants::new(4);
-    let drawn = |constants: &Constants| {
-        let drawn = run(Precision::True32, |recorder| {
+    let random_values = |constants: &Constants| {
+        let random_values = run(Precision::True32, |recorder| {
             recorder.once(constants, |device| random([8], device))
         });
-        bits(drawn).1
+        bits(random_values).1
     };
-    let first = drawn(&constants);
-    assert_eq!(drawn(&constants), first);
+    let first = random_values(&constants);
+    assert_eq!(random_values(&constants), first);
     device.seed(99);
-    assert_eq!(drawn(&Constants::new(4)), first);
-    assert_ne!(drawn(&Constants::new(5)), first);
+    assert_eq!(random_values(&Constants::new(4)), first);
+    assert_ne!(random_values(&Constants::new(5)), first);
 }
 
 #[test]

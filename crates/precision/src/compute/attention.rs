@@ -14,9 +14,9 @@ use crate::{
 };
 
 impl Compute {
-    /// Computes attention of `query` `[n, heads, queries, width]` to `key` and `value` `[n, heads / group, keys, width]`, which
-    /// `group` neighbouring heads share, under `mask`. Runs either two matmuls and a softmax, each in the format of
-    /// its class, with `dropout` applied to the attention weights, or one fused kernel with its own arithmetic.
+    /// Computes attention of `query` `[n, heads, queries, width]` to `key` and `value` `[n, heads / group, keys, width]` under `mask`.
+    /// Groups of `group` adjacent heads share keys and values. Runs either two matmuls and a softmax, each in the format of its class, with
+    /// `dropout` applied to the attention weights, or one fused kernel, which defines the arithmetic.
     ///
     /// # Panics
     /// If attention is fused and there is a `dropout` or a bias, which the fused kernel does not support.
@@ -32,21 +32,21 @@ impl Compute {
             assert_eq!(dropout, 0.0, "fused attention does not support dropout");
             assert!(mask.bias().is_none(), "fused attention does not support a bias");
             let hidden = mask.hidden([n, heads, queries, keys], &query.device());
-            let [key, value] = [key, value].map(|part| per_head(part, heads));
+            let [key, value] = [key, value].map(|part| repeat_for_heads(part, heads));
             let inputs = self.cast(Operation::Attention, [query, key, value]);
             let [query, key, value] = inputs.map(primitive);
             let hidden = hidden.into_dispatch();
             return tensor_of(Dispatch::fused_attention(query, key, value, hidden, self.mode));
         }
         // The queries of heads that share their keys become rows of one matmul.
-        let together = |part: Tensor<4>| match heads / shared {
+        let group_queries = |part: Tensor<4>| match heads / shared {
             1 => part,
             group => {
                 let [.., columns] = part.dims();
                 part.reshape([n, shared, group * queries, columns])
             }
         };
-        let scores = self.matmul_by_columns(together(query), key);
+        let scores = self.matmul_by_columns(group_queries(query), key);
         let scores = scores.reshape([n, heads, queries, keys]);
         let dtype = scores.dtype();
         let scaled = wide(scores).mul_scalar(1.0 / (width as f64).sqrt());
@@ -54,8 +54,8 @@ impl Compute {
             Some(bias) => scaled.clone() + round(bias.clone(), scaled.dtype()),
             None => scaled,
         };
-        let scores = self.emulated(round(biased, dtype));
-        let scores = if mask.is_limited() {
+        let scores = self.round_to_emulated(round(biased, dtype));
+        let scores = if mask.hides_keys() {
             let hidden = mask.hidden([n, heads, queries, keys], &scores.device());
             let lowest = lowest(dtype);
             tensor_of(Dispatch::masked_fill(
@@ -67,24 +67,24 @@ impl Compute {
             scores
         };
         let weights = self.dropout(self.softmax(scores), dropout);
-        self.matmul(together(weights), value)
+        self.matmul(group_queries(weights), value)
             .reshape([n, heads, queries, width])
     }
 
     /// Rotates pairs of elements of `input` `[n, heads, sequence, width]` by the angles of their positions (arXiv 2104.09864), in
     /// at least f32, and rounds once. Models that compute this in 16-bit formats also round each intermediate result and the sine.
     pub fn rotary(&self, input: Tensor<4>, rotation: &Rotation) -> Tensor<4> {
-        self.emulated(rotation.turn(input))
+        self.round_to_emulated(rotation.rotate(input))
     }
 }
 
 /// Repeats keys or values `[n, shared, keys, width]` for every head that shares them.
-fn per_head(part: Tensor<4>, heads: usize) -> Tensor<4> {
+fn repeat_for_heads(part: Tensor<4>, heads: usize) -> Tensor<4> {
     let [n, shared, keys, width] = part.dims();
     if shared == heads {
         return part;
     }
-    let each = part.unsqueeze_dim::<5>(2);
-    let each = each.expand([n, shared, heads / shared, keys, width]);
-    each.reshape([n, heads, keys, width])
+    let repeated = part.unsqueeze_dim::<5>(2);
+    let repeated = repeated.expand([n, shared, heads / shared, keys, width]);
+    repeated.reshape([n, heads, keys, width])
 }

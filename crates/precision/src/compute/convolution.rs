@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Compute {
-    /// Convolves images `[n, c, h, w]` with filters `[o, c, a, b]` to `[n, o, y, x]`. `padding` adds zeros on every side and must be less than
-    /// the edges of the filters.
+    /// Convolves images `[n, c, h, w]` with filters `[o, c, a, b]` to `[n, o, y, x]`. `padding` adds zeros on every side and must be less
+    /// than the edges of the filters.
     pub fn convolution(
         &self,
         images: Tensor<4>,
@@ -32,7 +32,7 @@ impl Compute {
             padding,
         };
         let output = Dispatch::controlled_convolution(images, filters, convolution, self.mode);
-        self.emulated(tensor_of(output))
+        self.round_to_emulated(tensor_of(output))
     }
 
     /// Computes the maximum of each window of images `[n, c, h, w]`, padded with −∞: `[n, c, y, x]`. Where windows overlap, the

@@ -1,4 +1,4 @@
-//! Activations, dropout, sums and products, element by element.
+//! Activations, dropout, and elementwise addition and multiplication.
 
 use burn::{
     backend::Dispatch,
@@ -22,10 +22,10 @@ impl Compute {
     /// Computes GELU in one of its forms; [`Gelu::TanhPacked`] supports only 16-bit formats.
     pub fn gelu_as<const D: usize>(&self, form: Gelu, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Gelu, [input]).map(primitive);
-        self.emulated(tensor_of(Dispatch::gelu_form(input, form)))
+        self.round_to_emulated(tensor_of(Dispatch::gelu_form(input, form)))
     }
 
-    /// Computes the sigmoid linear unit `x · σ(x)`, in f32 inside for 16-bit formats.
+    /// Computes the sigmoid linear unit `x · σ(x)`, in f32 for 16-bit formats.
     pub fn silu<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         let [input] = self.cast(Operation::Silu, [input]);
         let dtype = input.dtype();
@@ -35,10 +35,10 @@ impl Compute {
             DType::F64 => input.clone() / (input.neg().exp() + 1.0),
             _ => activation::silu(wide(input)),
         };
-        self.emulated(round(output, dtype))
+        self.round_to_emulated(round(output, dtype))
     }
 
-    /// Zeroes a `share` of the elements at random and scales up the rest. The mask is drawn in f32 in every setting:
+    /// Zeroes elements at random with probability `share` and scales up the others. The mask is drawn in f32 in every setting:
     /// settings with the same seed drop the same elements.
     pub fn dropout<const D: usize>(&self, input: Tensor<D>, share: f64) -> Tensor<D> {
         if share == 0.0 {
@@ -68,6 +68,6 @@ impl Compute {
     /// Multiplies two tensors element by element.
     pub fn mul<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
         let [a, b] = self.cast(Operation::Mul, [a, b]);
-        self.emulated(a * b)
+        self.round_to_emulated(a * b)
     }
 }

@@ -33,12 +33,12 @@ use cubek::attention::forward::{
 use mantissa_core::CheckedOperation::FusedAttention;
 
 use super::{
-    kernel_allowlist, note_launch,
-    routine::{Controlled, expanded},
+    kernel_allowlist, record_launch,
+    routine::{Controlled, take_registers},
 };
 use crate::{MatmulMode, attention::lowest, backend::PrecisionBackend, output_shapes::attention_shape};
 
-/// Queries, keys, values, padding, and a flag for trials of the tuner, whose output is not read.
+/// Queries, keys, values, padding, and true for trials of the tuner, whose output is not read.
 type Operands = ([CubeTensor; 3], CubeTensor, bool);
 type Set = TunableSet<AttentionAutotuneKey, Operands, CubeTensor>;
 type Launch = dyn Fn(Operands) -> Result<CubeTensor, String> + Send + Sync;
@@ -52,7 +52,7 @@ pub(super) fn attention(
 ) -> CubeTensor {
     static TUNER: LocalTuner<AttentionAutotuneKey, CubeTuneId> = local_tuner!("attention");
     if query.dtype == DType::F64 {
-        return written_out(query, key, value, padding, mode);
+        return attention_in_steps(query, key, value, padding, mode);
     }
     let (client, id) = (
         query.client.clone(),
@@ -63,16 +63,16 @@ pub(super) fn attention(
     let dtype = inputs[0].dtype;
     let operands = (inputs, into_contiguous(padding), false);
     if let Some(trial) = kernel_allowlist::trial()
-        && let Some((_, launch)) = kernels().into_iter().find(|(name, _)| trial.is_of(name))
-        && let Some(mixed) = trial.launch((FusedAttention, dtype), || launch(operands.clone()))
+        && let Some((_, launch)) = kernels().into_iter().find(|(name, _)| trial.is_for(name))
+        && let Some(output) = trial.launch((FusedAttention, dtype), || launch(operands.clone()))
     {
-        return mixed;
+        return output;
     }
     TUNER.execute(&id, &client, TUNER.init(&id, candidates), operands)
 }
 
 /// Computes attention in separate steps: two matmuls and a softmax.
-fn written_out(
+fn attention_in_steps(
     query: CubeTensor,
     key: CubeTensor,
     value: CubeTensor,
@@ -88,7 +88,7 @@ fn written_out(
 }
 
 /// Returns the names of the candidates.
-pub(crate) fn names() -> Vec<String> {
+pub(crate) fn candidate_names() -> Vec<String> {
     kernels().into_iter().map(|(name, _)| name).collect()
 }
 
@@ -108,7 +108,7 @@ fn kernels() -> Vec<(String, Box<Launch>)> {
     };
     let mut kernels = vec![("attention_unit".to_owned(), Box::new(unit) as Box<Launch>)];
     let accelerated = [2, 4, 8].map(accelerated).into_iter();
-    kernels.extend(accelerated.filter(|(name, _)| kernel_allowlist::is_wanted(name)));
+    kernels.extend(accelerated.filter(|(name, _)| kernel_allowlist::is_enabled(name)));
     kernels
 }
 
@@ -142,7 +142,7 @@ fn run<A: Routine>(
 ) -> Result<CubeTensor, String> {
     kernel_allowlist::check(FusedAttention, query.dtype, kernel)?;
     let client = query.client.clone();
-    let mixed = empty_device_dtype(
+    let output = empty_device_dtype(
         client.clone(),
         query.device.clone(),
         attention_shape(query.meta.shape(), value.meta.shape()),
@@ -153,33 +153,33 @@ fn run<A: Routine>(
         key: dtype_to_elem_type(key.dtype),
         value: dtype_to_elem_type(value.dtype),
         mask: dtype_to_elem_type(padding.dtype),
-        out: dtype_to_elem_type(mixed.dtype),
+        out: dtype_to_elem_type(output.dtype),
     };
     let options = AttentionOptions {
         causal: false,
         accumulator_precision: AccumulatorPrecision::Strict(ElemType::Float(FloatKind::F32)),
     };
-    expanded();
+    take_registers();
     launch_attention::<Controlled<A>>(
         &client,
         query.binding(),
         key.binding(),
         value.binding(),
         Some(padding.binding()),
-        mixed.clone().binding(),
+        output.clone().binding(),
         &types,
         BlueprintStrategy::Inferred(strategy),
         options,
     )
     .map_err(|error| format!("{kernel}: {error:?}"))?;
     if !trial {
-        note_launch(
+        record_launch(
             &client,
             kernel,
-            expanded().expect("a kernel that was launched has a blueprint"),
+            take_registers().expect("a kernel that was launched has a blueprint"),
         );
     }
-    Ok(mixed)
+    Ok(output)
 }
 
 fn key(([query, _, value], _, _): &Operands) -> AttentionAutotuneKey {
@@ -212,7 +212,7 @@ mod lavapipe {
     use crate::cube::testing::{computes_in_f64, download, upload, vulkan};
 
     #[test]
-    fn attention_in_f64_keeps_all_its_bits() {
+    fn attention_in_f64_is_exact() {
         let Some(device) = vulkan().filter(computes_in_f64) else {
             return;
         };
@@ -226,7 +226,7 @@ mod lavapipe {
         let floats = |value: f64| upload(&[value; 16], [1, 1, 2, 8], &device);
         let padding =
             CubeBackend::bool_zeros(Shape::new([1, 1, 2, 2]), &device, device.defaults().bool_dtype);
-        let mixed = attention(floats(0.0), floats(1.0), floats(x), padding, mode);
-        assert_eq!(download::<f64>(mixed), [x; 16]);
+        let output = attention(floats(0.0), floats(1.0), floats(x), padding, mode);
+        assert_eq!(download::<f64>(output), [x; 16]);
     }
 }

@@ -13,14 +13,14 @@ use cubek::matmul::tune_key::MatmulAutotuneKey;
 use mantissa_core::{Accumulator, CheckedOperation::Matmul};
 
 use super::{
-    candidates::{Candidate, Operands, first_to_launch, on_units, ordinary},
+    candidates::{Candidate, Operands, first_to_launch, matrix_unit_candidates, ordinary_candidates},
     kernel_allowlist,
 };
 
 type Set = TunableSet<MatmulAutotuneKey, Operands, ()>;
 type Tuner = LocalTuner<MatmulAutotuneKey, CubeTuneId>;
 
-/// Computes a matmul on the ordinary multipliers, whose registers have the type of the operands. Sums of f64 are f64.
+/// Computes a matmul on the ordinary multipliers, whose registers have the type of the operands. f64 operands are summed in f64.
 pub(super) fn on_ordinary_units(
     lhs: CubeTensor,
     rhs: CubeTensor,
@@ -30,17 +30,17 @@ pub(super) fn on_ordinary_units(
     static WIDE: Tuner = local_tuner!("ordinary");
     static NARROW: Tuner = local_tuner!("ordinary-f16-sums");
     match sums {
-        Accumulator::F32 => fastest(
+        Accumulator::F32 => launch_fastest(
             &WIDE,
-            || ordinary(Accumulator::F32),
+            || ordinary_candidates(Accumulator::F32),
             set_on_ordinary_units,
             lhs,
             rhs,
             out,
         ),
-        Accumulator::F16 => fastest(
+        Accumulator::F16 => launch_fastest(
             &NARROW,
-            || ordinary(Accumulator::F16),
+            || ordinary_candidates(Accumulator::F16),
             set_on_ordinary_units,
             lhs,
             rhs,
@@ -55,17 +55,17 @@ pub(super) fn on_matrix_units(lhs: CubeTensor, rhs: CubeTensor, out: DType, sums
     static WIDE: Tuner = local_tuner!("matrix-units");
     static NARROW: Tuner = local_tuner!("matrix-units-f16-sums");
     match sums {
-        Accumulator::F32 => fastest(
+        Accumulator::F32 => launch_fastest(
             &WIDE,
-            || on_units(Accumulator::F32),
+            || matrix_unit_candidates(Accumulator::F32),
             set_on_matrix_units,
             lhs,
             rhs,
             out,
         ),
-        Accumulator::F16 => fastest(
+        Accumulator::F16 => launch_fastest(
             &NARROW,
-            || on_units(Accumulator::F16),
+            || matrix_unit_candidates(Accumulator::F16),
             set_on_matrix_units,
             lhs,
             rhs,
@@ -74,7 +74,7 @@ pub(super) fn on_matrix_units(lhs: CubeTensor, rhs: CubeTensor, out: DType, sums
     }
 }
 
-fn fastest(
+fn launch_fastest(
     tuner: &'static Tuner,
     candidates: fn() -> Vec<Candidate>,
     set: fn(Vec<Candidate>) -> Set,
@@ -87,7 +87,9 @@ fn fastest(
     let dtype = lhs.dtype;
     let operands = (lhs, rhs, output.clone(), false);
     if let Some(trial) = kernel_allowlist::trial()
-        && let Some(candidate) = candidates().iter().find(|candidate| trial.is_of(&candidate.name))
+        && let Some(candidate) = candidates()
+            .iter()
+            .find(|candidate| trial.is_for(&candidate.name))
     {
         trial.launch((Matmul, dtype), || (candidate.launch)(operands));
         return output;
@@ -114,8 +116,8 @@ fn set_on_matrix_units(candidates: Vec<Candidate>) -> Set {
         })
 }
 
-/// Wraps the candidates for the tuner. It chooses one for all similar shapes, and the fastest one for the tuned shape
-/// may not support another. In that case the others are tried.
+/// Wraps the candidates for the tuner. The tuner chooses one candidate for all similar shapes. If that candidate does not support a shape,
+/// the other ones are tried.
 fn tunables(candidates: Vec<Candidate>) -> impl Iterator<Item = Tunable<MatmulAutotuneKey, Operands, ()>> {
     let candidates: Arc<[Candidate]> = candidates.into();
     (0..candidates.len()).map(move |chosen| {
@@ -169,13 +171,13 @@ mod lavapipe_full {
     }
 
     /// Returns operands of 6 × 5 and 5 × 7, and their product.
-    fn product(device: &CubeDevice) -> (CubeTensor, CubeTensor, Vec<f32>) {
+    fn operands_and_product(device: &CubeDevice) -> (CubeTensor, CubeTensor, Vec<f32>) {
         let (a, [lhs, ..]) = layouts([1, 1, 6, 5], 1, device);
         let (b, [rhs, ..]) = layouts([1, 1, 5, 7], 2, device);
-        let wanted = (0..6 * 7)
+        let expected = (0..6 * 7)
             .map(|at| (0..5).map(|l| a[at / 7 * 5 + l] * b[l * 7 + at % 7]).sum())
             .collect();
-        (lhs, rhs, wanted)
+        (lhs, rhs, expected)
     }
 
     #[test]
@@ -183,24 +185,26 @@ mod lavapipe_full {
         let Some(device) = vulkan() else { return };
         static SOME: Tuner = local_tuner!("some-launch");
         static NONE: Tuner = local_tuner!("none-launches");
-        let (lhs, rhs, wanted) = product(&device);
+        let (lhs, rhs, expected) = operands_and_product(&device);
 
         // Like the set for matrix units: one group is tried first, and another as fallback.
-        fn some(_: Vec<Candidate>) -> Set {
+        fn two_groups(_: Vec<Candidate>) -> Set {
             let first = TuneGroup::new("first", |_: &MatmulAutotuneKey| 1);
             let last = TuneGroup::new("last", |_: &MatmulAutotuneKey| 0);
-            let naive = ordinary(Accumulator::F32).remove(0);
+            let naive = ordinary_candidates(Accumulator::F32).remove(0);
             tunables(vec![naive, failing("one"), failing("another")])
                 .zip([&last, &first, &first])
                 .fold(empty_set(), |set, (tunable, group)| {
                     set.with(tunable.group(group, |_| 0))
                 })
         }
-        let out = fastest(&SOME, Vec::new, some, lhs.clone(), rhs.clone(), DType::F32);
-        assert_eq!(download::<f32>(out), wanted);
+        let out = launch_fastest(&SOME, Vec::new, two_groups, lhs.clone(), rhs.clone(), DType::F32);
+        assert_eq!(download::<f32>(out), expected);
 
-        let none = |_| tunables(vec![failing("one"), failing("another")]).fold(empty_set(), Set::with);
-        let product = std::panic::AssertUnwindSafe(|| fastest(&NONE, Vec::new, none, lhs, rhs, DType::F32));
+        let all_failing = |_| tunables(vec![failing("one"), failing("another")]).fold(empty_set(), Set::with);
+        let product = std::panic::AssertUnwindSafe(|| {
+            launch_fastest(&NONE, Vec::new, all_failing, lhs, rhs, DType::F32)
+        });
         assert!(
             std::panic::catch_unwind(product).is_err(),
             "expected a panic, because no kernel wrote the output"
@@ -208,17 +212,17 @@ mod lavapipe_full {
     }
 
     #[test]
-    fn another_candidate_runs_if_the_tuned_one_does_not_launch_for_a_shape() {
+    fn another_candidate_runs_if_the_tuned_one_does_not_launch() {
         let Some(device) = vulkan() else { return };
         static ALIKE: Tuner = local_tuner!("alike");
-        let (lhs, rhs, wanted) = product(&device);
+        let (lhs, rhs, expected) = operands_and_product(&device);
         // A tuner with a single candidate chooses it without a trial. This one launches only in trials.
         let set = |_| {
-            let naive = ordinary(Accumulator::F32).remove(0);
+            let naive = ordinary_candidates(Accumulator::F32).remove(0);
             let mut tunables = tunables(vec![naive, failing("chosen")]);
             empty_set().with(tunables.nth(1).expect("there are two candidates"))
         };
-        let out = fastest(&ALIKE, Vec::new, set, lhs, rhs, DType::F32);
-        assert_eq!(download::<f32>(out), wanted);
+        let out = launch_fastest(&ALIKE, Vec::new, set, lhs, rhs, DType::F32);
+        assert_eq!(download::<f32>(out), expected);
     }
 }

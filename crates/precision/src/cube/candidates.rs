@@ -31,13 +31,13 @@ use cubek::{
 use mantissa_core::{Accumulator, CheckedOperation::Matmul};
 
 use super::{
-    kernel_allowlist, note_launch, registers,
+    kernel_allowlist, record_launch, registers,
     rounding::round_as_matrix_units_do,
-    routine::{Controlled, Controls, expanded},
+    routine::{Controlled, Controls, take_registers},
 };
-use crate::launched_kernels::{Launch, note};
+use crate::launched_kernels::{Launch, record_kernel};
 
-/// Both operands, the output, and a flag for trials of the tuner, whose output is not read.
+/// Both operands, the output, and true for trials of the tuner, whose output is not read.
 pub(super) type Operands = (CubeTensor, CubeTensor, CubeTensor, bool);
 
 /// Kernel, and a function that launches it.
@@ -46,20 +46,20 @@ pub(super) struct Candidate {
     pub(super) launch: Box<dyn Fn(Operands) -> Result<(), String> + Send + Sync>,
 }
 
-/// Returns the names of the candidates for operands that matrix units multiply, or for the ordinary multipliers.
-pub(crate) fn names(on_matrix_units: bool, sums: Accumulator) -> Vec<String> {
+/// Returns the names of the candidates on the matrix units, or on the ordinary multipliers.
+pub(crate) fn candidate_names(on_matrix_units: bool, sums: Accumulator) -> Vec<String> {
     let candidates = match on_matrix_units {
-        true => on_units(sums),
-        false => ordinary(sums),
+        true => matrix_unit_candidates(sums),
+        false => ordinary_candidates(sums),
     };
     candidates.into_iter().map(|candidate| candidate.name).collect()
 }
 
-/// Returns the kernels on the matrix units, after the one that supports all shapes.
-pub(super) fn on_units(sums: Accumulator) -> Vec<Candidate> {
-    [on_rounded_operands(sums)]
+/// Returns the candidate that supports all shapes, and then the kernels on the matrix units.
+pub(super) fn matrix_unit_candidates(sums: Accumulator) -> Vec<Candidate> {
+    [rounding_candidate(sums)]
         .into_iter()
-        .chain(tiled(sums))
+        .chain(tiled_candidates(sums))
         .collect()
 }
 
@@ -77,7 +77,7 @@ pub(super) fn first_to_launch(candidates: &[Candidate], operands: &Operands) -> 
 }
 
 /// Returns the kernels on the ordinary multipliers, the simplest first, because it supports every shape.
-pub(super) fn ordinary(sums: Accumulator) -> Vec<Candidate> {
+pub(super) fn ordinary_candidates(sums: Accumulator) -> Vec<Candidate> {
     let mut candidates = vec![];
     if sums == Accumulator::F32 {
         candidates.push(candidate(
@@ -91,18 +91,19 @@ pub(super) fn ordinary(sums: Accumulator) -> Vec<Candidate> {
         candidates.push(strided::<SimpleUnitAlgorithm>("simple_unit", simple, sums));
         candidates.push(strided::<DoubleUnitAlgorithm>("double_unit", double, sums));
     }
-    wanted(candidates)
+    without_excluded(candidates)
 }
 
 /// Filters out the candidates that the user excluded. Keeps the first one, because it supports everything.
-fn wanted(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
-    let mut first = true;
-    candidates.retain(|candidate| std::mem::take(&mut first) || kernel_allowlist::is_wanted(&candidate.name));
+fn without_excluded(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let mut is_first = true;
+    candidates
+        .retain(|candidate| std::mem::take(&mut is_first) || kernel_allowlist::is_enabled(&candidate.name));
     candidates
 }
 
 /// Returns the kernels on the matrix units.
-fn tiled(sums: Accumulator) -> Vec<Candidate> {
+fn tiled_candidates(sums: Accumulator) -> Vec<Candidate> {
     let mut candidates = vec![];
     for (unit, tile_matmul) in [("cmma", TileMatmulKind::Cmma), ("mma", TileMatmulKind::Mma)] {
         let named = |kind: &str| format!("{kind}_{unit}");
@@ -116,7 +117,7 @@ fn tiled(sums: Accumulator) -> Vec<Candidate> {
                 args.clone(),
                 sums,
             ));
-            candidates.push(by_tma::<SimpleTmaAlgorithm>(&named("simple_tma"), args, sums));
+            candidates.push(tma::<SimpleTmaAlgorithm>(&named("simple_tma"), args, sums));
         }
         for specialized in [false, true] {
             let args = DoubleBufferingArgs {
@@ -142,13 +143,13 @@ fn tiled(sums: Accumulator) -> Vec<Candidate> {
                 sums,
             ));
         }
-        candidates.push(by_tma::<SpecializedAlgorithm>(
+        candidates.push(tma::<SpecializedAlgorithm>(
             &named("specialized_tma"),
             SpecializedStrategy { tile_matmul },
             sums,
         ));
     }
-    candidates.retain(|candidate| kernel_allowlist::is_wanted(&candidate.name));
+    candidates.retain(|candidate| kernel_allowlist::is_enabled(&candidate.name));
     candidates
 }
 
@@ -156,13 +157,13 @@ fn tiled(sums: Accumulator) -> Vec<Candidate> {
 const ROUNDED: &str = "rounded";
 
 /// Returns a candidate that rounds the operands as the matrix units do, and multiplies in f32.
-fn on_rounded_operands(sums: Accumulator) -> Candidate {
-    let candidates = ordinary(sums);
+fn rounding_candidate(sums: Accumulator) -> Candidate {
+    let candidates = ordinary_candidates(sums);
     let launch = move |(lhs, rhs, out, trial): Operands| {
         kernel_allowlist::check(Matmul, lhs.dtype, ROUNDED)?;
         let wide = |tensor: CubeTensor| {
             if tensor.dtype != DType::F32 && !trial {
-                note(Launch {
+                record_kernel(Launch {
                     kernel: "cast".into(),
                     arithmetic: "16 bits widened to f32".into(),
                     instructions: None,
@@ -200,7 +201,7 @@ where
 }
 
 /// Returns a candidate that reads its operands with the tensor memory accelerator.
-fn by_tma<A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate
+fn tma<A>(name: &str, args: A::Strategy, sums: Accumulator) -> Candidate
 where
     A: BatchMatmulRoutine<(), Blueprint = BatchMatmulBlueprint> + 'static,
     A::Strategy: Send + Sync + 'static,
@@ -239,7 +240,7 @@ fn candidate(
             out: dtype_to_elem_type(out.dtype),
         });
         let client = out.client.clone();
-        expanded();
+        take_registers();
         launch(
             &client,
             InputBinding::new(lhs.binding(), lhs_dtype),
@@ -249,10 +250,10 @@ fn candidate(
         )
         .map_err(|error| format!("{kernel}: {error:?}"))?;
         if !trial {
-            note_launch(
+            record_launch(
                 &client,
                 &kernel,
-                expanded().unwrap_or_else(|| registers(&elements)),
+                take_registers().unwrap_or_else(|| registers(&elements)),
             );
         }
         Ok(())
@@ -278,22 +279,22 @@ mod lavapipe_full {
         for [m, k, n] in [[24, 24, 16], [24, 32, 16], [24, 20, 16], [7, 5, 3]] {
             let (a, lefts) = layouts([2, 2, m, k], 1, &device);
             let (b, rights) = layouts([2, 2, k, n], 2, &device);
-            let mut wanted = vec![];
+            let mut expected = vec![];
             for z in 0..4 {
                 for i in 0..m {
                     for j in 0..n {
                         let terms = (0..k).map(|l| a[(z * m + i) * k + l] * b[(z * k + l) * n + j]);
-                        wanted.push(terms.sum::<f32>());
+                        expected.push(terms.sum::<f32>());
                     }
                 }
             }
             // Each layout of one operand with the contiguous one of the other, and both as in attention.
-            for candidate in ordinary(Accumulator::F32) {
+            for candidate in ordinary_candidates(Accumulator::F32) {
                 for (i, j) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 3), (2, 3)] {
                     let (lhs, rhs) = (&lefts[i], &rights[j]);
                     let out = init_matmul_output(lhs, rhs, DType::F32);
                     (candidate.launch)((lhs.clone(), rhs.clone(), out.clone(), true)).unwrap();
-                    if download::<f32>(out) != wanted {
+                    if download::<f32>(out) != expected {
                         wrong.push(format!("{} {m} × {k} × {n}, layouts {i} and {j}", candidate.name));
                     }
                 }

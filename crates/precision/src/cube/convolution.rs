@@ -1,5 +1,5 @@
-//! Convolutions on GPUs: kernels that read the windows of an image as the rows of a matrix, on the device's matrix units.
-//! Such kernels do not exist for the ordinary multipliers, where the windows are unfolded and multiplied by the matmul.
+//! Convolutions on GPUs. On the matrix units, kernels read the windows of an image as the rows of a matrix. Such kernels do not exist for
+//! the ordinary multipliers: there, the windows are unfolded and multiplied by the controlled matmul.
 
 use burn::{backend::cubecl::dtype_to_elem_type, tensor::DType};
 use burn_cubecl::{
@@ -30,10 +30,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     kernel_allowlist,
-    matmul::{feed, matrix_unit},
-    note_launch, registers,
+    matmul::{cast_for_matrix_units, matrix_unit_format},
+    record_launch, registers,
 };
-use crate::{Convolution, MatmulMode, Pass, convolution::by_unfolding};
+use crate::{Convolution, MatmulMode, Pass, convolution::convolve_by_unfolding};
 
 /// Key for the tuner's choice of a kernel.
 #[derive(Hash, Eq, PartialEq, Debug, Clone, Serialize, Deserialize, AutotuneKey)]
@@ -71,21 +71,22 @@ pub(super) fn convolution(
     static TUNER: LocalTuner<ConvolutionKey, CubeTuneId> = local_tuner!("convolution");
     // The kernels sum in f32, and those for the gradient of the images do not support strides.
     let strided_gradient = matches!(convolution.pass, Pass::Images(_)) && convolution.stride != 1;
-    let unit = matrix_unit(&lhs, mode).filter(|_| mode.accumulator == Accumulator::F32 && !strided_gradient);
-    let Some(format) = unit else {
-        return by_unfolding::<CubeBackend>(lhs, rhs, convolution, mode);
+    let format =
+        matrix_unit_format(&lhs, mode).filter(|_| mode.accumulator == Accumulator::F32 && !strided_gradient);
+    let Some(format) = format else {
+        return convolve_by_unfolding::<CubeBackend>(lhs, rhs, convolution, mode);
     };
     let (client, id) = (lhs.client.clone(), CubeTuneId::new(&lhs.client, &lhs.device));
     let task = Task {
         out: lhs.dtype,
-        lhs: feed(lhs, format),
-        rhs: feed(rhs, format),
+        lhs: cast_for_matrix_units(lhs, format),
+        rhs: cast_for_matrix_units(rhs, format),
         convolution,
         mode,
         trial: false,
     };
     if let Some(trial) = kernel_allowlist::trial()
-        && let Some((name, strategy)) = strategies().into_iter().find(|(name, _)| trial.is_of(name))
+        && let Some((name, strategy)) = strategies().into_iter().find(|(name, _)| trial.is_for(name))
     {
         let operation = (CheckedOperation::Convolution, task.lhs.dtype);
         let launched = trial.launch(operation, || launch(&name, &strategy, task.clone()));
@@ -99,7 +100,7 @@ pub(super) fn convolution(
 }
 
 /// Returns the names of the candidates on the matrix units.
-pub(crate) fn names() -> Vec<String> {
+pub(crate) fn candidate_names() -> Vec<String> {
     strategies().into_iter().map(|(name, _)| name).collect()
 }
 
@@ -123,7 +124,7 @@ fn strategies() -> Vec<(String, Strategy)> {
         (format!("convolution_{strategy}"), strategy)
     });
     named
-        .filter(|(name, _)| kernel_allowlist::is_wanted(name))
+        .filter(|(name, _)| kernel_allowlist::is_enabled(name))
         .collect()
 }
 
@@ -159,10 +160,10 @@ fn key(task: &Task) -> ConvolutionKey {
     }
 }
 
-/// Computes the convolution by unfolding. Already rounded values are not rounded again.
+/// Computes the convolution by unfolding. Operands that are already rounded are cast to the output format, which is exact.
 fn unfold(task: Task) -> CubeTensor {
     let operand = |tensor: CubeTensor| cast(tensor, task.out);
-    by_unfolding::<CubeBackend>(operand(task.lhs), operand(task.rhs), task.convolution, task.mode)
+    convolve_by_unfolding::<CubeBackend>(operand(task.lhs), operand(task.rhs), task.convolution, task.mode)
 }
 
 fn launch(kernel: &str, strategy: &Strategy, task: Task) -> Result<CubeTensor, String> {
@@ -185,23 +186,23 @@ fn launch(kernel: &str, strategy: &Strategy, task: Task) -> Result<CubeTensor, S
         let dtype = dtype_to_elem_type(tensor.dtype);
         InputBinding::new(permute_nchw_to_nhwc(tensor).binding(), dtype)
     };
-    let (lhs, rhs, written) = (operand(lhs), operand(rhs), out.clone().binding());
+    let (lhs, rhs, out_binding) = (operand(lhs), operand(rhs), out.clone().binding());
     let inputs = match convolution.pass {
         Pass::Forward => ConvolutionInputs::Forward {
             input: lhs,
             weight: rhs,
             bias: None,
-            out: written,
+            out: out_binding,
         },
         Pass::Images(_) => ConvolutionInputs::BackwardData {
             out_grad: lhs,
             weights: rhs,
-            in_grad: written,
+            in_grad: out_binding,
         },
         Pass::Filters(_) => ConvolutionInputs::BackwardWeight {
             input: lhs,
             out_grad: rhs,
-            weight_grad: written,
+            weight_grad: out_binding,
         },
     };
     let arguments = ConvolutionArgs {
@@ -214,7 +215,7 @@ fn launch(kernel: &str, strategy: &Strategy, task: Task) -> Result<CubeTensor, S
     if !task.trial {
         // The kernel uses the same function on the same types to determine the formats of its registers.
         adjust_dtypes(&client, &mut elements, true);
-        note_launch(&client, kernel, registers(&elements));
+        record_launch(&client, kernel, registers(&elements));
     }
     Ok(permute_nhwc_to_nchw(out))
 }

@@ -1,5 +1,5 @@
-//! GELU on pairs of 16-bit values on a GPU, with the tanh in f32. cubecl 0.11 loads and stores pairs, but computes their values one by one: it
-//! does not use packed instructions for 16-bit sums and products (`docs/burn-traps.md`).
+//! GELU on pairs of 16-bit values on a GPU, with the tanh in f32. cubecl 0.11 loads and stores pairs, but computes their values one by
+//! one: it does not use packed instructions for 16-bit arithmetic (`docs/burn-traps.md`).
 
 use burn::backend::{TensorMetadata, cubecl::dtype_to_elem_type};
 use burn_cubecl::{kernel::into_contiguous, ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
@@ -10,7 +10,7 @@ use cubecl::{
 };
 use mantissa_core::{Format, Gelu};
 
-use crate::launched_kernels::{Launch, note};
+use crate::launched_kernels::{Launch, record_kernel};
 
 /// Values per load and store.
 const PAIR: usize = 2;
@@ -32,7 +32,7 @@ pub(super) fn tanh_packed(input: CubeTensor) -> CubeTensor {
         return input;
     }
     let width = if elements.is_multiple_of(PAIR) { PAIR } else { 1 };
-    note(Launch {
+    record_kernel(Launch {
         kernel: "gelu_tanh_packed".into(),
         arithmetic: format!("{}, tanh in f32", dtype.name()).into(),
         instructions: None,

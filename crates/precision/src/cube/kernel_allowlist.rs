@@ -14,7 +14,7 @@ use mantissa_core::{CandidateKernel, CheckedOperation};
 static RULE: OnceLock<Rule> = OnceLock::new();
 
 /// Environment variable with parts of the names of candidates to exclude.
-pub(crate) const WITHOUT: &str = "MANTISSA_WITHOUT";
+pub(crate) const EXCLUDED_VARIABLE: &str = "MANTISSA_WITHOUT";
 
 enum Rule {
     /// Permits candidates that passed a check, by operation and dtype of the operands.
@@ -26,24 +26,24 @@ enum Rule {
 /// Check of one candidate.
 pub(crate) struct Trial {
     candidate: String,
-    seen: Mutex<Seen>,
+    log: Mutex<TrialLog>,
 }
 
 /// Launches and rejections of a candidate since the last call of [`Trial::take`].
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct TrialLog {
     pub(crate) launched: BTreeSet<CandidateKernel>,
     pub(crate) refused: Vec<String>,
 }
 
 impl Trial {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn log(&self) -> MutexGuard<'_, TrialLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns launches and rejections since the last call.
-    pub(crate) fn take(&self) -> Seen {
-        std::mem::take(&mut self.seen())
+    pub(crate) fn take(&self) -> TrialLog {
+        std::mem::take(&mut self.log())
     }
 
     /// Launches a candidate of an operation, if it is the one that is being checked.
@@ -54,7 +54,7 @@ impl Trial {
     ) -> Option<T> {
         match launch() {
             Ok(result) => {
-                self.seen().launched.insert(CandidateKernel {
+                self.log().launched.insert(CandidateKernel {
                     operation,
                     operands: format!("{operands:?}").to_lowercase(),
                     candidate: self.candidate.clone(),
@@ -62,13 +62,13 @@ impl Trial {
                 Some(result)
             }
             Err(reason) => {
-                self.seen().refused.push(reason);
+                self.log().refused.push(reason);
                 None
             }
         }
     }
 
-    pub(super) fn is_of(&self, candidate: &str) -> bool {
+    pub(super) fn is_for(&self, candidate: &str) -> bool {
         self.candidate == candidate
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn permit(passed: impl IntoIterator<Item = CandidateKernel>) {
 pub(crate) fn permit_only(candidate: &str) -> &'static Trial {
     let trial = Trial {
         candidate: candidate.to_owned(),
-        seen: Mutex::default(),
+        log: Mutex::default(),
     };
     match RULE.get_or_init(|| Rule::Only(trial)) {
         Rule::Only(trial) => trial,
@@ -129,11 +129,12 @@ pub(super) fn check(operation: CheckedOperation, operands: DType, candidate: &st
     }
 }
 
-/// Returns true unless [`WITHOUT`] excludes a candidate.
-pub(crate) fn is_wanted(candidate: &str) -> bool {
-    static UNWANTED: OnceLock<Vec<String>> = OnceLock::new();
-    let unwanted = UNWANTED.get_or_init(|| parse_list(&std::env::var(WITHOUT).unwrap_or_default()));
-    !unwanted.iter().any(|part| candidate.contains(part.as_str()))
+/// Returns true unless [`EXCLUDED_VARIABLE`] excludes a candidate.
+pub(crate) fn is_enabled(candidate: &str) -> bool {
+    static EXCLUDED_PARTS: OnceLock<Vec<String>> = OnceLock::new();
+    let excluded =
+        EXCLUDED_PARTS.get_or_init(|| parse_list(&std::env::var(EXCLUDED_VARIABLE).unwrap_or_default()));
+    !excluded.iter().any(|part| candidate.contains(part.as_str()))
 }
 
 fn parse_list(list: &str) -> Vec<String> {
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dtypes_are_read_as_they_are_written() {
+    fn dtype_names_round_trip() {
         for name in ["f64", "f32", "bf16", "f16"] {
             let dtype = dtype(name).unwrap();
             assert_eq!(format!("{dtype:?}").to_lowercase(), name);

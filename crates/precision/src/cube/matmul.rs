@@ -1,4 +1,4 @@
-//! Matmuls on GPUs: selects the arithmetic that a precision requests, and the units of the device that implement it.
+//! Matmuls on GPUs: selects the arithmetic that a precision requests, and the units of the device that implement this arithmetic.
 //!
 //! burn's own matmul lets an autotuner choose between true f32 and TF32 kernels for the same f32 matmul. Here the
 //! arithmetic is selected first, and only kernels that implement it compete for speed.
@@ -12,15 +12,20 @@ use super::{autotune, rounding::round_operand};
 use crate::MatmulMode;
 
 pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> CubeTensor {
-    let (out, sums) = (mode.output(lhs.dtype), sums(lhs.dtype, mode));
-    let (left, right) = (lhs.meta.shape(), rhs.meta.shape());
-    if left.num_elements() == 0 || right.num_elements() == 0 {
+    let (out, sums) = (mode.output(lhs.dtype), accumulator(lhs.dtype, mode));
+    let (lhs_shape, rhs_shape) = (lhs.meta.shape(), rhs.meta.shape());
+    if lhs_shape.num_elements() == 0 || rhs_shape.num_elements() == 0 {
         // A sum without terms is 0, and no kernel can be launched on empty tensors.
-        let shape = calculate_matmul_output(left, right).expect("operands have compatible shapes");
+        let shape = calculate_matmul_output(lhs_shape, rhs_shape).expect("operands have compatible shapes");
         return zeros_client(lhs.client, lhs.device, shape, out);
     }
-    if let Some(format) = matrix_unit(&lhs, mode) {
-        return autotune::on_matrix_units(feed(lhs, format), feed(rhs, format), out, sums);
+    if let Some(format) = matrix_unit_format(&lhs, mode) {
+        return autotune::on_matrix_units(
+            cast_for_matrix_units(lhs, format),
+            cast_for_matrix_units(rhs, format),
+            out,
+            sums,
+        );
     }
     let operand = |tensor: CubeTensor| match tensor.dtype {
         DType::F32 => round_operand(tensor, mode.precision.operand()),
@@ -30,7 +35,7 @@ pub(super) fn matmul(lhs: CubeTensor, rhs: CubeTensor, mode: MatmulMode) -> Cube
 }
 
 /// Returns the accumulator. Sums narrower than f32 are defined only for 16-bit operands.
-fn sums(operands: DType, mode: MatmulMode) -> Accumulator {
+fn accumulator(operands: DType, mode: MatmulMode) -> Accumulator {
     match operands {
         DType::F16 | DType::BF16 => mode.accumulator,
         _ => Accumulator::F32,
@@ -39,18 +44,18 @@ fn sums(operands: DType, mode: MatmulMode) -> Accumulator {
 
 /// Returns the format to which the device's matrix units must round the operands, or `None` if the device does not have
 /// such units.
-pub(super) fn matrix_unit(operand: &CubeTensor, mode: MatmulMode) -> Option<Format> {
+pub(super) fn matrix_unit_format(operand: &CubeTensor, mode: MatmulMode) -> Option<Format> {
     let (format, kind) = match (operand.dtype, mode.precision) {
         (DType::F32, MatmulPrecision::High) => (Format::Tf32, FloatKind::TF32),
         (DType::F32, MatmulPrecision::Medium) | (DType::BF16, _) => (Format::Bf16, FloatKind::BF16),
         (DType::F16, _) => (Format::F16, FloatKind::F16),
         _ => return None,
     };
-    has_matrix_unit(operand, kind, sums(operand.dtype, mode)).then_some(format)
+    has_matrix_unit(operand, kind, accumulator(operand.dtype, mode)).then_some(format)
 }
 
 /// Casts an operand to the input format of the kernels on the matrix units. They convert f32 to TF32 themselves.
-pub(super) fn feed(operand: CubeTensor, format: Format) -> CubeTensor {
+pub(super) fn cast_for_matrix_units(operand: CubeTensor, format: Format) -> CubeTensor {
     match (operand.dtype, format) {
         (DType::F32, Format::Bf16) => cast(operand, DType::BF16),
         _ => operand,
@@ -78,7 +83,7 @@ mod lavapipe {
     use crate::cube::testing::{computes_in_f64, download, upload, vulkan};
 
     #[test]
-    fn operands_and_sums_of_f64_keep_all_their_bits_under_every_precision() {
+    fn f64_matmuls_are_exact_in_every_matmul_precision() {
         let Some(device) = vulkan().filter(computes_in_f64) else {
             return;
         };

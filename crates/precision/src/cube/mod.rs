@@ -24,12 +24,12 @@ use mantissa_core::Layout;
 use crate::{
     Convolution, MatmulMode,
     backend::PrecisionBackend,
-    launched_kernels::{Launch, note},
+    launched_kernels::{Launch, record_kernel},
 };
 
-pub(crate) use attention::names as attention_candidates;
-pub(crate) use candidates::names as candidates;
-pub(crate) use convolution::names as convolution_candidates;
+pub(crate) use attention::candidate_names as attention_candidates;
+pub(crate) use candidates::candidate_names as candidates;
+pub(crate) use convolution::candidate_names as convolution_candidates;
 
 /// Returns the name of the runtime and of the compiler behind a device.
 #[cfg(feature = "vulkan")]
@@ -50,8 +50,8 @@ pub(crate) fn multiplies_tf32(device: &CubeDevice) -> bool {
 }
 
 /// Records a launch with the element types of the kernel's registers.
-fn note_launch(client: &Client, kernel: &str, [lhs, rhs, sums]: [ElemType; 3]) {
-    note(Launch {
+fn record_launch(client: &Client, kernel: &str, [lhs, rhs, sums]: [ElemType; 3]) {
+    record_kernel(Launch {
         kernel: kernel.to_owned().into(),
         arithmetic: format!("{lhs} × {rhs} → {sums}").into(),
         instructions: client

@@ -1,4 +1,4 @@
-//! Rounding of f32 values to a narrower significand on a GPU, for devices whose matrix units do not do this.
+//! Rounding of f32 values to a narrower significand on a GPU, for devices without matrix units for the format, and to emulated layouts.
 
 use burn::{backend::TensorMetadata, tensor::DType};
 use burn_cubecl::{ops::numeric::empty_device_contiguous_dtype, tensor::CubeTensor};
@@ -9,7 +9,7 @@ use cubecl::{
 };
 use mantissa_core::{BitRounding, Format, Layout};
 
-use crate::launched_kernels::{Launch, note};
+use crate::launched_kernels::{Launch, record_kernel};
 
 /// Rounds f32 values to TF32 or bf16, to nearest even, like the CPU backend. The values are still stored as f32. Does
 /// nothing if the format is f32.
@@ -18,7 +18,7 @@ pub(super) fn round_operand(tensor: CubeTensor, format: Format) -> CubeTensor {
     if elements == 0 || format == Format::F32 {
         return tensor;
     }
-    note(Launch {
+    record_kernel(Launch {
         kernel: "round_fraction".into(),
         arithmetic: format!("f32 rounded to {format}").into(),
         instructions: None,
@@ -48,7 +48,7 @@ pub(super) fn round_as_matrix_units_do(tensor: CubeTensor) -> CubeTensor {
     }
 }
 
-/// Rounds off the lowest bits of the fraction, to nearest even. The carry may propagate into the exponent, as intended.
+/// Rounds off the lowest bits of the fraction, to nearest even. A carry may propagate into the exponent, which is the correct result.
 /// Infinities are unchanged. A NaN becomes quiet, because its payload might be lost with the dropped bits.
 #[cube(launch)]
 fn round_fraction(input: LinearView<'_, u32>, mut output: LinearViewMut<'_, u32>, #[comptime] dropped: u32) {
@@ -131,7 +131,7 @@ mod lavapipe {
     use crate::cube::testing::{download, upload, vulkan};
 
     #[test]
-    fn rounding_of_operands_matches_the_definition_of_the_format() {
+    fn rounding_matches_the_definition_of_the_format() {
         let Some(device) = vulkan() else { return };
         // Every exponent with fractions at, above and below a tie of either format, of both signs.
         let fractions = [

@@ -1,9 +1,8 @@
 //! Wrappers around cubek's routines.
 //!
-//! A routine decides itself which formats the registers of its kernel have: a matmul on matrix units converts f32
-//! operands to TF32, whatever element types its caller passes, without reporting it. Each routine is therefore wrapped:
-//! the wrapper reads the element types when the blueprint is created, and sets the format of a matmul's sums at the same
-//! point.
+//! A routine chooses the formats of the registers of its kernel: a matmul on matrix units converts f32 operands to TF32, regardless of the
+//! element types that the caller passes, and does not report this. Each routine is therefore wrapped: the wrapper reads the element types
+//! when the blueprint is created, and sets the format of a matmul's sums at the same point.
 
 use std::{cell::Cell, fmt, marker::PhantomData};
 
@@ -40,12 +39,12 @@ use super::registers;
 
 thread_local! {
     /// Registers of the kernel whose blueprint was last created on this thread: both operands and the sums.
-    static EXPANDED: Cell<Option<[ElemType; 3]>> = const { Cell::new(None) };
+    static LAST_REGISTERS: Cell<Option<[ElemType; 3]>> = const { Cell::new(None) };
 }
 
 /// Returns the registers of the kernel whose blueprint was created on this thread since the last call.
-pub(super) fn expanded() -> Option<[ElemType; 3]> {
-    EXPANDED.take()
+pub(super) fn take_registers() -> Option<[ElemType; 3]> {
+    LAST_REGISTERS.take()
 }
 
 /// Routine `A` with access to its element types.
@@ -132,7 +131,7 @@ impl<A: BatchMatmulRoutine<(), Blueprint = BatchMatmulBlueprint>> BatchMatmulRou
             expanded.dtypes.acc_register = f16;
             expanded.dtypes.acc_stage = f16;
         }
-        EXPANDED.set(Some(registers(&expanded.dtypes)));
+        LAST_REGISTERS.set(Some(registers(&expanded.dtypes)));
         Ok(expanded)
     }
 
@@ -184,7 +183,7 @@ impl<A: AttentionRoutine> AttentionRoutine for Controlled<A> {
         let prepared = A::prepare(problem, settings, inner)?;
         // Both matmuls of a kernel have the same tiles: queries with keys, and the softmax with values.
         let dtypes = &prepared.dtypes;
-        EXPANDED.set(Some([
+        LAST_REGISTERS.set(Some([
             dtypes.query_tile,
             dtypes.key_value_tile,
             dtypes.accumulator,

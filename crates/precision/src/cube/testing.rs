@@ -49,8 +49,8 @@ pub(super) fn download<E: Element>(tensor: CubeTensor) -> Vec<E> {
     into_data_sync(tensor).iter::<E>().collect()
 }
 
-/// Returns `[n, heads, rows, columns]` contiguous, transposed, as a view that splits a projection into heads, and
-/// as that view transposed.
+/// Returns one tensor `[n, heads, rows, columns]` in four memory layouts: contiguous, transposed, as a view that splits a projection into
+/// heads, and as the transpose of such a view. Also returns the values.
 pub(super) fn layouts(shape: [usize; 4], seed: u64, device: &CubeDevice) -> (Vec<f32>, [CubeTensor; 4]) {
     let mut state = seed;
     let mut next = || {

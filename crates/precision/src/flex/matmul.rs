@@ -1,7 +1,8 @@
 //! Matmuls on the CPU: operands are rounded to the format of a tensor core, then multiplied and summed in f32.
 //!
-//! Operands in 16-bit formats are widened exactly, summed in f32 and rounded once, or not at all if something is added
-//! later. burn's own f16 matmul stores partial sums of long rows in f16. Processors with bf16 instructions use them.
+//! Operands in 16-bit formats are widened exactly and multiplied, with sums in f32. The output is rounded once, or not at all if a bias is
+//! added later. burn's own f16 matmul stores partial sums of long rows in f16. Processors with a bf16 instruction multiply bf16
+//! operands with it.
 
 use std::borrow::Cow;
 
@@ -18,29 +19,33 @@ use mantissa_cpu_kernels::{
 
 use crate::{
     Convolution, MatmulMode,
-    convolution::{by_products, by_unfolding, of_windows},
-    launched_kernels::{Launch, note},
+    convolution::{convolve_by_unfolding, convolve_with, multiply_windows},
+    launched_kernels::{Launch, record_kernel},
 };
 
 pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
     let dtype = lhs.dtype();
-    if narrow_sums(dtype, mode) {
-        note(Launch {
+    if has_f16_sums(dtype, mode) {
+        record_kernel(Launch {
             kernel: "loop".into(),
-            ..emulated("16 bits widened to f32 → f16")
+            ..emulated_launch("16 bits widened to f32 → f16")
         });
         let product = matmul_with_f16_sums(round_to(lhs, DType::F32), round_to(rhs, DType::F32));
         return round_to(product, dtype);
     }
     let product = match few_rows_matmul(&lhs, &rhs, mode.precision.operand()) {
         Some(product) => {
-            note(Launch {
+            record_kernel(Launch {
                 kernel: "rows".into(),
-                ..of_operands(dtype, mode)
+                ..matmul_launch(dtype, mode)
             });
             product
         }
-        None => multiply(seen(lhs, mode), seen(rhs, mode), mode.output(dtype)),
+        None => multiply(
+            round_operand(lhs, mode),
+            round_operand(rhs, mode),
+            mode.output(dtype),
+        ),
     };
     round_to(product, mode.output(dtype))
 }
@@ -48,7 +53,7 @@ pub(super) fn matmul(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, mode: Matmu
 /// Multiplies operands that are already rounded. The result has dtype `output`, or contains sums that are not rounded
 /// yet.
 fn multiply(lhs: FloatTensor<Flex>, rhs: FloatTensor<Flex>, output: DType) -> FloatTensor<Flex> {
-    match (lhs.dtype(), Bf16Instruction::here()) {
+    match (lhs.dtype(), Bf16Instruction::detect()) {
         (DType::BF16, Some(instruction)) => bf16_matmul(instruction, lhs, rhs, output),
         _ => Flex::float_matmul(lhs, rhs),
     }
@@ -62,53 +67,54 @@ pub(super) fn convolution(
     mode: MatmulMode,
 ) -> FloatTensor<Flex> {
     let dtype = lhs.dtype();
-    if narrow_sums(dtype, mode) {
-        return by_unfolding::<Flex>(lhs, rhs, convolution, mode);
+    if has_f16_sums(dtype, mode) {
+        return convolve_by_unfolding::<Flex>(lhs, rhs, convolution, mode);
     }
-    let (lhs, rhs) = (seen(lhs, mode), seen(rhs, mode));
+    let (lhs, rhs) = (round_operand(lhs, mode), round_operand(rhs, mode));
     let multiply = |lhs, rhs| multiply(lhs, rhs, DType::F32);
-    let of_windows = |images: FlexTensor, filter, stride, padding, filters| match (
+    let multiply_windows = |images: FlexTensor, filter, stride, padding, filters| match (
         images.dtype(),
-        Bf16Instruction::here(),
+        Bf16Instruction::detect(),
     ) {
         (DType::F32, _) => windows_matmul(images, filter, stride, padding, filters),
         (DType::BF16, Some(with)) => {
             windows_matmul_bf16(with, images, filter, stride, padding, filters, dtype)
         }
-        _ => of_windows::<Flex>(images, filter, stride, padding, filters, multiply),
+        _ => multiply_windows::<Flex>(images, filter, stride, padding, filters, multiply),
     };
-    let product = by_products::<Flex>(lhs, rhs, convolution, multiply, of_windows);
+    let product = convolve_with::<Flex>(lhs, rhs, convolution, multiply, multiply_windows);
     round_to(product, dtype)
 }
 
-/// Returns true if sums are f16. Sums narrower than f32 are defined only for 16-bit operands.
-fn narrow_sums(operands: DType, mode: MatmulMode) -> bool {
+/// Returns true if products are summed in f16, which is possible only for 16-bit operands.
+fn has_f16_sums(operands: DType, mode: MatmulMode) -> bool {
     matches!(operands, DType::F16 | DType::BF16) && mode.accumulator == Accumulator::F16
 }
 
-/// Rounds an operand to the requested format: stored as bf16 if the processor multiplies bf16, otherwise wide enough for sums in f32.
-fn seen(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
-    note(of_operands(tensor.dtype(), mode));
+/// Rounds an operand to the requested format, and records the kernel. The result is stored as bf16 if the processor multiplies bf16,
+/// otherwise as f32 or f64.
+fn round_operand(tensor: FloatTensor<Flex>, mode: MatmulMode) -> FloatTensor<Flex> {
+    record_kernel(matmul_launch(tensor.dtype(), mode));
     match (tensor.dtype(), mode.precision.operand()) {
-        (DType::F32, Format::Bf16) if Bf16Instruction::here().is_some() => round_to(tensor, DType::BF16),
-        (DType::BF16, _) if Bf16Instruction::here().is_some() => tensor,
+        (DType::F32, Format::Bf16) if Bf16Instruction::detect().is_some() => round_to(tensor, DType::BF16),
+        (DType::BF16, _) if Bf16Instruction::detect().is_some() => tensor,
         (_, format) => matmul_operand(tensor, format),
     }
 }
 
-/// Returns the launch record of a matmul of such operands.
-fn of_operands(dtype: DType, mode: MatmulMode) -> Launch {
+/// Returns the launch record of a matmul of operands of this dtype.
+fn matmul_launch(dtype: DType, mode: MatmulMode) -> Launch {
     match (dtype, mode.precision.operand()) {
-        (DType::F32, Format::Bf16) | (DType::BF16, _) if Bf16Instruction::here().is_some() => Launch {
+        (DType::F32, Format::Bf16) | (DType::BF16, _) if Bf16Instruction::detect().is_some() => Launch {
             kernel: "vdpbf16ps".into(),
             arithmetic: "bf16 × bf16 → f32".into(),
             instructions: None,
             emulated: false,
         },
-        (DType::F32, Format::Tf32) => emulated("f32 rounded to tf32 → f32"),
-        (DType::F32, Format::Bf16) => emulated("f32 rounded to bf16 → f32"),
-        (DType::F16, _) => emulated("f16 widened to f32 → f32"),
-        (DType::BF16, _) => emulated("bf16 widened to f32 → f32"),
+        (DType::F32, Format::Tf32) => emulated_launch("f32 rounded to tf32 → f32"),
+        (DType::F32, Format::Bf16) => emulated_launch("f32 rounded to bf16 → f32"),
+        (DType::F16, _) => emulated_launch("f16 widened to f32 → f32"),
+        (DType::BF16, _) => emulated_launch("bf16 widened to f32 → f32"),
         (DType::F32, _) => GEMM,
         _ => Launch {
             arithmetic: "f64 × f64 → f64".into(),
@@ -124,7 +130,7 @@ const GEMM: Launch = Launch {
     emulated: false,
 };
 
-fn emulated(arithmetic: &'static str) -> Launch {
+fn emulated_launch(arithmetic: &'static str) -> Launch {
     Launch {
         arithmetic: arithmetic.into(),
         instructions: None,

@@ -18,7 +18,7 @@ use mantissa_cpu_kernels::{self as kernels, AdamRates};
 use crate::{
     Convolution, MatmulMode,
     backend::PrecisionBackend,
-    launched_kernels::{Launch, note},
+    launched_kernels::{Launch, record_kernel},
 };
 
 impl PrecisionBackend for Flex {
@@ -77,7 +77,7 @@ impl PrecisionBackend for Flex {
         padding: BoolTensor<Self>,
         _mode: MatmulMode,
     ) -> FloatTensor<Self> {
-        note(attention_launch(query.dtype()));
+        record_kernel(attention_launch(query.dtype()));
         kernels::attention(query, key, value, padding)
     }
 
@@ -120,13 +120,13 @@ impl PrecisionBackend for Flex {
 
     fn gelu_form(input: FloatTensor<Self>, form: Gelu) -> FloatTensor<Self> {
         if form == Gelu::TanhPacked {
-            note_packed_gelu();
+            record_packed_gelu();
         }
         kernels::gelu(input, form)
     }
 
     fn gelu_tanh_packed(input: FloatTensor<Self>) -> FloatTensor<Self> {
-        note_packed_gelu();
+        record_packed_gelu();
         kernels::gelu(input, Gelu::TanhPacked)
     }
 
@@ -203,8 +203,8 @@ fn attention_launch(dtype: DType) -> Launch {
     }
 }
 
-fn note_packed_gelu() {
-    note(Launch {
+fn record_packed_gelu() {
+    record_kernel(Launch {
         kernel: "gelu_tanh_packed".into(),
         arithmetic: "16-bit values in f32 lanes, rounded after each operation; tanh in f32".into(),
         instructions: None,

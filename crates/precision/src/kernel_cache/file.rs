@@ -87,17 +87,17 @@ pub(super) fn index(path: &Path) -> io::Result<Option<Vec<Entry>>> {
         return Ok(None);
     }
     file.seek(SeekFrom::Start(length as u64))?;
-    entries_of(BufReader::new(file)).map(Some)
+    read_entries(BufReader::new(file)).map(Some)
 }
 
 /// Reads namespaces and keys, and skips values.
-fn entries_of(mut file: BufReader<File>) -> io::Result<Vec<Entry>> {
+fn read_entries(mut file: BufReader<File>) -> io::Result<Vec<Entry>> {
     let mut entries = vec![];
     while !io::BufRead::fill_buf(&mut file)?.is_empty() {
-        let namespace = field(&mut file)?;
+        let namespace = read_field(&mut file)?;
         let namespace = String::from_utf8(namespace).map_err(io::Error::other)?;
-        let key = (namespace, field(&mut file)?);
-        let length = length(&mut file)?;
+        let key = (namespace, read_field(&mut file)?);
+        let length = read_length(&mut file)?;
         let offset = file.stream_position()?;
         file.seek_relative(length.try_into().map_err(io::Error::other)?)?;
         entries.push(Entry { key, offset, length });
@@ -105,14 +105,14 @@ fn entries_of(mut file: BufReader<File>) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn length(file: &mut impl Read) -> io::Result<u64> {
+fn read_length(file: &mut impl Read) -> io::Result<u64> {
     let mut length = [0; 8];
     file.read_exact(&mut length)?;
     Ok(u64::from_le_bytes(length))
 }
 
-fn field(file: &mut impl Read) -> io::Result<Vec<u8>> {
-    let length = length(file)?;
+fn read_field(file: &mut impl Read) -> io::Result<Vec<u8>> {
+    let length = read_length(file)?;
     let mut field = vec![];
     file.take(length).read_to_end(&mut field)?;
     Ok(field)

@@ -24,9 +24,8 @@ use crate::compiler_error::compiler_errors;
 /// Compiled kernels depend on the device and the driver, and autotuning results also on the build, so each combination needs its
 /// own folder. A damaged file is skipped.
 ///
-/// The autotuner measures every candidate for every shape (`AutotuneLevel::Full`), whatever
-/// `CUBECL_AUTOTUNE_LEVEL` requests. At lower levels cubecl stops at the first candidate that is close to an
-/// estimate of the fastest possible one, and rounds shapes.
+/// The autotuner measures every candidate for every shape (`AutotuneLevel::Full`), regardless of `CUBECL_AUTOTUNE_LEVEL`. At lower levels
+/// cubecl rounds shapes, and stops at the first candidate that is close to an estimate of the shortest possible time.
 ///
 /// # Panics
 ///
@@ -45,7 +44,7 @@ pub fn load_kernels(folder: &Path) -> KernelCache {
     KernelCache::load(folder)
 }
 
-/// Contents of a folder that are loaded into cubecl's caches.
+/// Kernels and autotuning results of a folder, loaded into cubecl's caches.
 #[derive(Debug)]
 #[must_use = "`save` writes the kernels of this process"]
 pub struct KernelCache {
@@ -56,35 +55,35 @@ pub struct KernelCache {
 
 impl KernelCache {
     fn load(folder: &Path) -> Self {
-        let mut kept = Self {
+        let mut cache = Self {
             folder: folder.to_owned(),
             loaded: HashSet::new(),
             problems: vec![],
         };
         for path in files(folder) {
             match index(&path) {
-                Ok(Some(entries)) => kept.loaded.extend(insert(&path, entries)),
-                Ok(None) => kept.problems.push(format!(
+                Ok(Some(entries)) => cache.loaded.extend(insert(&path, entries)),
+                Ok(None) => cache.problems.push(format!(
                     "ignoring the damaged kernel cache `{}`\n  hint: delete the file",
                     path.display()
                 )),
-                Err(error) => kept.problems.push(unusable("read", &path, &error)),
+                Err(error) => cache.problems.push(io_problem("read", &path, &error)),
             }
         }
-        kept
+        cache
     }
 
-    /// Saves what this process added, and removes from cubecl's caches what it had loaded.
+    /// Saves the values that this process added, and removes the loaded values from cubecl's caches.
     ///
-    /// Returns the files that could not be read or written, each with the reason. They cost time only: the kernels are
-    /// compiled again.
+    /// Returns an error message for each file that could not be read or written. Such an error only costs time: the kernels are compiled
+    /// again.
     pub fn save(mut self) -> Vec<String> {
         self.unload();
         self.write(entries());
         self.problems
     }
 
-    /// Saves the compiled kernels only, if processes that ran at the same time have disturbed the autotuner's measurements.
+    /// Saves only the compiled kernels. For processes whose autotuner measurements were disturbed by other processes.
     ///
     /// Returns the same as [`save`](Self::save).
     pub fn save_kernels(mut self) -> Vec<String> {
@@ -95,7 +94,7 @@ impl KernelCache {
         self.problems
     }
 
-    /// Returns the compiler's error for each candidate kernel that it rejected in this process. The autotuner skips such candidates.
+    /// Returns the compiler error of each candidate kernel that failed to compile in this process. The autotuner skips such candidates.
     pub fn rejected(&self) -> Vec<String> {
         let tuned = entries()
             .into_iter()
@@ -105,7 +104,7 @@ impl KernelCache {
             .collect()
     }
 
-    /// Removes what was loaded. A value that this process replaced is in memory, any other one is still in a file.
+    /// Removes the loaded values. A value that this process replaced is in memory and is not removed; all others are still in a file.
     fn unload(&self) {
         for (namespace, key) in &self.loaded {
             let cache = persistence::open(namespace);
@@ -124,7 +123,7 @@ impl KernelCache {
             .partition(|((namespace, _), _)| is_compiled(namespace));
         for (entries, extension) in [(kernels, KERNELS), (tuned, TUNED)] {
             if let Err(error) = write(&self.folder, &entries, extension) {
-                self.problems.push(unusable("write to", &self.folder, &error));
+                self.problems.push(io_problem("write to", &self.folder, &error));
             }
         }
     }
@@ -135,7 +134,7 @@ fn is_compiled(namespace: &str) -> bool {
     namespace.starts_with("cuda")
 }
 
-fn unusable(verb: &str, path: &Path, error: &io::Error) -> String {
+fn io_problem(verb: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot {verb} the kernel cache `{}`: {error}", path.display())
 }
 
@@ -174,13 +173,13 @@ mod tests {
     }
 
     /// Saves the additions of a process to a folder, without the caches of other tests.
-    fn save(folder: &Folder, mut kept: KernelCache) -> Vec<PathBuf> {
+    fn save(folder: &Folder, mut cache: KernelCache) -> Vec<PathBuf> {
         let before = files(&folder.0);
-        kept.unload();
+        cache.unload();
         let mut added = entries();
         added.retain(|(namespace, _), _| namespace.ends_with("/test/saved"));
-        kept.write(added);
-        assert_eq!(kept.problems, [""; 0]);
+        cache.write(added);
+        assert_eq!(cache.problems, [""; 0]);
         files(&folder.0)
             .into_iter()
             .filter(|path| !before.contains(path))
@@ -209,18 +208,18 @@ mod tests {
         assert_eq!(read(&first), Some(Entries::from(saved)));
         cache.purge();
 
-        let kept = KernelCache::load(&folder.0);
+        let loaded = KernelCache::load(&folder.0);
         assert_eq!(cache.get(b"kernel"), Some(computed(&[2; 1000])));
-        assert!(save(&folder, kept).is_empty());
+        assert!(save(&folder, loaded).is_empty());
         assert!(cache.get(b"kernel").is_none());
 
-        let kept = KernelCache::load(&folder.0);
+        let loaded = KernelCache::load(&folder.0);
         insert(b"other", &[4; 10]);
         insert(b"third", b"");
         let tuned = persistence::open("autotune/test/saved");
         tuned.insert(b"shape", computed(b"fastest"), persistence::Origin::Local);
-        let added = save(&folder, kept);
-        let of = |extension| {
+        let added = save(&folder, loaded);
+        let added_entries = |extension| {
             let path = added
                 .iter()
                 .find(|path| path.extension() == Some(OsStr::new(extension)));
@@ -231,15 +230,15 @@ mod tests {
             entry(namespace, b"other", &[4; 10]),
             entry(namespace, b"third", b""),
         ];
-        assert_eq!(of("kernels"), Entries::from(kernels));
+        assert_eq!(added_entries("kernels"), Entries::from(kernels));
         assert_eq!(
-            of("tuned"),
+            added_entries("tuned"),
             Entries::from([entry("autotune/test/saved", b"shape", b"fastest")])
         );
     }
 
     #[test]
-    fn a_value_of_this_process_has_precedence() {
+    fn values_of_this_process_take_precedence() {
         let folder = Folder::new("precedence");
         let namespace = "mantissa/test/precedence";
         let cache = persistence::open(namespace);
@@ -292,7 +291,7 @@ mod tests {
             KERNELS,
         )
         .unwrap_err();
-        let problem = unusable("write to", &folder.0, &error);
+        let problem = io_problem("write to", &folder.0, &error);
         assert!(
             problem.starts_with("cannot write to the kernel cache `"),
             "{problem}"

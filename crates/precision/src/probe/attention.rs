@@ -1,14 +1,15 @@
 //! Infers the arithmetic of attention from its results on chosen inputs. The attention is a function argument, so this
 //! module does not depend on a backend.
 //!
-//! The output depends on queries and keys only through the softmax. The measurements use three kinds of heads. In the first,
-//! one key has all the attention weight: the output is its value as the kernel reads it. In the second, two groups of keys
-//! share the weight: the score of one group is 4 if the tested bit survives, otherwise 0. In the third, all weights are equal:
-//! the output is a sum of values.
+//! The output depends on queries and keys only through the softmax. The measurements use three kinds of heads:
+//!
+//! - One key has all the attention weight. The output is the value of this key as the kernel reads it.
+//! - Two groups of keys share the weight. The score of one group is 4 if the tested bit survives, otherwise 0.
+//! - All weights are equal. The output is the mean of the values.
 
 use mantissa_core::Format;
 
-use super::observe::{Observation, Subnormals, leading, operand_rounding, power};
+use super::observe::{Observation, Subnormals, count_bits, operand_rounding, power_of_two};
 
 /// Positions of a sequence: a multiple of the tile size of every kernel.
 pub(super) const SEQUENCE: usize = 64;
@@ -41,9 +42,9 @@ impl Head {
         }
     }
 
-    /// Returns a head whose first key gets all the weight: the scores of the others are lower by 320, and `e⁻³²⁰` is
-    /// negligible next to 1 in every format.
-    fn of_one_key(values: impl Fn(usize) -> f64) -> Self {
+    /// Returns a head whose first key has all the weight: the scores of all other keys are lower by 320, and `e⁻³²⁰` is negligible
+    /// compared with 1 in every format.
+    fn with_one_key(values: impl Fn(usize) -> f64) -> Self {
         let mut head = Self::blank();
         head.query[WIDTH - 1] = 16.0;
         for (position, key) in head.keys.chunks_exact_mut(WIDTH).enumerate() {
@@ -53,9 +54,9 @@ impl Head {
         head
     }
 
-    /// Returns a head in which the score of the first half of the keys is the sum of `products`, and that of the others is 0.
-    /// The output is the attention weight of the first half.
-    fn of_two_groups(products: &[(usize, f64, f64)]) -> Self {
+    /// Returns a head in which the score of each key of the first half is the sum of `products`, and the score of all other keys is 0. The
+    /// output is the total attention weight of the first half.
+    fn with_two_groups(products: &[(usize, f64, f64)]) -> Self {
         let mut head = Self::blank();
         for &(column, query, key) in products {
             head.query[column] = query;
@@ -67,8 +68,8 @@ impl Head {
         head
     }
 
-    /// Returns a head with three values of equal weight. The output is a sixty-fourth of their sum.
-    fn of_a_sum(positions: [usize; 3], values: impl Fn(usize) -> [f64; 3]) -> Self {
+    /// Returns a head with equal weights and three nonzero values. The output is the sum of these values divided by [`SEQUENCE`].
+    fn with_sum(positions: [usize; 3], values: impl Fn(usize) -> [f64; 3]) -> Self {
         let mut head = Self::blank();
         for column in 0..WIDTH {
             for (position, value) in positions.iter().zip(values(column)) {
@@ -80,7 +81,7 @@ impl Head {
 }
 
 /// Positions of a large number, a small number and the negative of the large number in a sum of 64 terms.
-const PLACES: [[usize; 3]; 8] = [
+const POSITIONS: [[usize; 3]; 8] = [
     [0, 1, 2],
     [2, 1, 0],
     [0, 4, 8],
@@ -92,42 +93,43 @@ const PLACES: [[usize; 3]; 8] = [
 ];
 
 /// Exponent of the large number of a sum of values.
-const LARGE: i32 = 14;
+const LARGE_EXPONENT: i32 = 14;
 
 /// Splits `2ⁿ` into two factors of similar magnitude.
 fn factors(n: i32) -> (f64, f64) {
-    (power(n.div_euclid(2)), power(n - n.div_euclid(2)))
+    (power_of_two(n.div_euclid(2)), power_of_two(n - n.div_euclid(2)))
 }
 
 /// Exponent of the score that indicates a surviving bit: 4 after scaling.
 const SCORE_EXPONENT: i32 = 5;
 
-/// Infers the arithmetic of `attend`, whose inputs are stored in `format`.
+/// Infers the arithmetic of `attend` for inputs that are stored in `format`.
 ///
 /// # Errors
 /// Any error of `attend`.
 pub(super) fn observe(format: Format, attend: &mut Attend<'_>) -> Result<Observation, String> {
-    debug_assert_eq!(power(SCORE_EXPONENT) * SCALE, 4.0);
+    debug_assert_eq!(power_of_two(SCORE_EXPONENT) * SCALE, 4.0);
     let fraction_bits = format.significand_bits() as i32 - 1;
     let operand_bits = value_bits(fraction_bits, attend)?.min(score_bits(fraction_bits, attend)?);
-    // A small number has one significant bit, but must be within the range of the inputs.
-    let of_sums = if format == Format::F16 { 25 } else { 52 };
-    let accumulator_bits = value_sum_bits(of_sums, attend)?.min(score_sum_bits(of_sums, attend)?);
+    // The small numbers of the sums must be within the exponent range of the inputs.
+    let sum_fraction_bits = if format == Format::F16 { 25 } else { 52 };
+    let accumulator_bits =
+        value_sum_bits(sum_fraction_bits, attend)?.min(score_sum_bits(sum_fraction_bits, attend)?);
     let exponent_bits = exponent_bits(attend)?;
     // The first key returns the result of a single multiplication with 1.
     let mut run = |dots: &[Vec<(usize, f64, f64)>]| -> Result<Vec<f64>, String> {
-        let got = attend(&[Head::of_one_key(|column| {
+        let outputs = attend(&[Head::with_one_key(|column| {
             dots.get(column).map_or(0.0, |dot| dot[0].1 * dot[0].2)
         })])?;
-        Ok(got[..dots.len()].to_vec())
+        Ok(outputs[..dots.len()].to_vec())
     };
     let operand_rounding = if operand_bits < format.significand_bits() {
         Some(operand_rounding(operand_bits, &mut run)?)
     } else {
         None
     };
-    let below = power(1 - (1i32 << (exponent_bits.max(2) - 1)));
-    let kept = run(&[vec![(0, below, 1.0)]])? == [below];
+    let subnormal = power_of_two(1 - (1i32 << (exponent_bits.max(2) - 1)));
+    let is_kept = run(&[vec![(0, subnormal, 1.0)]])? == [subnormal];
     Ok(Observation {
         operand_bits,
         exponent_bits,
@@ -136,78 +138,90 @@ pub(super) fn observe(format: Format, attend: &mut Attend<'_>) -> Result<Observa
         operand_rounding,
         sum_rounding: None,
         subnormals: Subnormals {
-            operands_kept: kept,
-            results_kept: kept,
+            operands_kept: is_kept,
+            results_kept: is_kept,
         },
     })
 }
 
-/// Counts the significand bits of values: `1 + 2⁻ᵖ` is returned unchanged if the kernel reads at least `p` fraction bits.
+/// Counts the significand bits of values: `1 + 2⁻ᵖ` is returned unchanged if the kernel reads at least `p` fraction bits of a value.
 fn value_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
-    let value = |column: usize| 1.0 + power(-(column as i32 + 1));
-    let got = attend(&[Head::of_one_key(value)])?;
-    Ok(leading(
-        (0..fraction_bits as usize).map(|column| got[column] == value(column)),
+    let value = |column: usize| 1.0 + power_of_two(-(column as i32 + 1));
+    let outputs = attend(&[Head::with_one_key(value)])?;
+    Ok(count_bits(
+        (0..fraction_bits as usize).map(|column| outputs[column] == value(column)),
     ))
 }
 
 /// Counts the significand bits of queries and keys: `(1 + 2⁻ᵖ) · L − L` is the score of [`SCORE_EXPONENT`] if the kernel reads at
 /// least `p` fraction bits.
 fn score_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
-    let groups = |p: i32, of_key: bool| {
+    let head = |p: i32, in_key: bool| {
         let (a, b) = factors(p + SCORE_EXPONENT);
-        let more = 1.0 + power(-p);
-        let (query, key) = if of_key { (a, b * more) } else { (a * more, b) };
-        Head::of_two_groups(&[(0, query, key), (1, a, -b)])
+        let factor = 1.0 + power_of_two(-p);
+        let (query, key) = if in_key { (a, b * factor) } else { (a * factor, b) };
+        Head::with_two_groups(&[(0, query, key), (1, a, -b)])
     };
-    let mut fewest = u32::MAX;
-    for of_key in [false, true] {
-        let heads: Vec<Head> = (1..=fraction_bits).map(|p| groups(p, of_key)).collect();
-        fewest = fewest.min(surviving_bits(&attend(&heads)?));
+    let mut min_bits = u32::MAX;
+    for in_key in [false, true] {
+        let heads: Vec<Head> = (1..=fraction_bits).map(|p| head(p, in_key)).collect();
+        min_bits = min_bits.min(surviving_bits(&attend(&heads)?));
     }
-    Ok(fewest)
+    Ok(min_bits)
 }
 
 /// Counts the accumulator bits of the scores: `L + s − L` is the score of [`SCORE_EXPONENT`] if the accumulator is wide enough for
 /// `L + s`. Returns the minimum over all orders.
 fn score_sum_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
-    let mut fewest = u32::MAX;
-    for [large, small, back] in PLACES {
-        let groups = |q: i32| {
+    let mut min_bits = u32::MAX;
+    for [large, small, back] in POSITIONS {
+        let head = |q: i32| {
             let ((a, b), (c, d)) = (factors(q + SCORE_EXPONENT), factors(SCORE_EXPONENT));
-            Head::of_two_groups(&[(large, a, b), (small, c, d), (back, a, -b)])
+            Head::with_two_groups(&[(large, a, b), (small, c, d), (back, a, -b)])
         };
-        let heads: Vec<Head> = (1..=fraction_bits).map(groups).collect();
-        fewest = fewest.min(surviving_bits(&attend(&heads)?));
+        let heads: Vec<Head> = (1..=fraction_bits).map(head).collect();
+        min_bits = min_bits.min(surviving_bits(&attend(&heads)?));
     }
-    Ok(fewest)
+    Ok(min_bits)
 }
 
-/// Counts the leading heads whose bit survived: nearly all the weight is in the group with the score of [`SCORE_EXPONENT`].
-fn surviving_bits(shares: &[f64]) -> u32 {
-    leading(shares.chunks_exact(WIDTH).map(|head| head[0] > 0.9))
+/// Counts the significand bits that survived. The bit of a head survived if nearly all the weight is in the group with the score of
+/// [`SCORE_EXPONENT`].
+fn surviving_bits(outputs: &[f64]) -> u32 {
+    count_bits(outputs.chunks_exact(WIDTH).map(|head| head[0] > 0.9))
 }
 
 /// Counts the accumulator bits of the sum of weighted values, like [`score_sum_bits`].
 fn value_sum_bits(fraction_bits: i32, attend: &mut Attend<'_>) -> Result<u32, String> {
-    let small = |column: usize| power(LARGE - 1 - column as i32);
-    let heads =
-        PLACES.map(|places| Head::of_a_sum(places, |column| [power(LARGE), small(column), -power(LARGE)]));
-    let got = attend(&heads)?;
-    let of_head = |head: &[f64]| {
-        leading((0..fraction_bits as usize).map(|column| head[column] == small(column) / SEQUENCE as f64))
+    let small = |column: usize| power_of_two(LARGE_EXPONENT - 1 - column as i32);
+    let heads = POSITIONS.map(|positions| {
+        Head::with_sum(positions, |column| {
+            [
+                power_of_two(LARGE_EXPONENT),
+                small(column),
+                -power_of_two(LARGE_EXPONENT),
+            ]
+        })
+    });
+    let outputs = attend(&heads)?;
+    let bits_of_head = |head: &[f64]| {
+        count_bits((0..fraction_bits as usize).map(|column| head[column] == small(column) / SEQUENCE as f64))
     };
-    Ok(got.chunks_exact(WIDTH).map(of_head).min().unwrap_or(0))
+    Ok(outputs.chunks_exact(WIDTH).map(bits_of_head).min().unwrap_or(0))
 }
 
 /// Determines the exponent bits: `2ᵉ` and `2⁻ᵉ` are returned unchanged if both are within the exponent range.
 fn exponent_bits(attend: &mut Attend<'_>) -> Result<u32, String> {
-    const WITHIN: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
-    for (bits, e) in WITHIN {
-        let got = attend(&[Head::of_one_key(
-            |column| if column == 0 { power(e) } else { power(-e) },
-        )])?;
-        if got[..2] == [power(e), power(-e)] {
+    const EXPONENT_RANGES: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
+    for (bits, e) in EXPONENT_RANGES {
+        let outputs = attend(&[Head::with_one_key(|column| {
+            if column == 0 {
+                power_of_two(e)
+            } else {
+                power_of_two(-e)
+            }
+        })])?;
+        if outputs[..2] == [power_of_two(e), power_of_two(-e)] {
             return Ok(bits);
         }
     }
@@ -222,24 +236,24 @@ mod tests {
     /// Computes attention as a reference: rounds inputs to one format and sums to another; the softmax is exact.
     fn reference(operand: Format, sums: Format) -> impl FnMut(&[Head]) -> Result<Vec<f64>, String> {
         move |heads| {
-            let see = |x: f64| operand.round(x).value;
+            let round = |x: f64| operand.round(x).value;
             let add = |sum: f64, term: f64| sums.round(sum + term).value;
             let mut out = vec![];
             for head in heads {
                 let score = |key: &[f64]| {
-                    let terms = head.query.iter().zip(key).map(|(q, k)| see(*q) * see(*k));
+                    let terms = head.query.iter().zip(key).map(|(q, k)| round(*q) * round(*k));
                     terms.fold(0.0, add) * SCALE
                 };
                 let scores: Vec<f64> = head.keys.chunks_exact(WIDTH).map(score).collect();
-                let most = scores.iter().copied().fold(f64::MIN, f64::max);
-                let weights: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
+                let max = scores.iter().copied().fold(f64::MIN, f64::max);
+                let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
                 let sum: f64 = weights.iter().sum();
                 for column in 0..WIDTH {
                     let values = head.values.iter().skip(column).step_by(WIDTH);
                     let terms = weights
                         .iter()
                         .zip(values)
-                        .map(|(weight, value)| see(*weight) * see(*value));
+                        .map(|(weight, value)| round(*weight) * round(*value));
                     out.push(terms.fold(0.0, add) / sum);
                 }
             }
@@ -247,36 +261,48 @@ mod tests {
         }
     }
 
-    fn seen(stored: Format, operand: Format, sums: Format) -> Observation {
+    fn observe_reference(stored: Format, operand: Format, sums: Format) -> Observation {
         observe(stored, &mut reference(operand, sums)).unwrap()
     }
 
     #[test]
     fn f16_tiles_for_f32_inputs_are_detected() {
-        let seen = seen(Format::F32, Format::F16, Format::F32);
-        assert_eq!((seen.operand_bits, seen.exponent_bits), (11, 5));
-        assert_eq!(seen.accumulator(), "f32");
-        assert_eq!(seen.operand_rounding, Some(Rounding::NearestEven));
-        assert!(seen.subnormals.operands_kept);
+        let observed = observe_reference(Format::F32, Format::F16, Format::F32);
+        assert_eq!((observed.operand_bits, observed.exponent_bits), (11, 5));
+        assert_eq!(observed.accumulator(), "f32");
+        assert_eq!(observed.operand_rounding, Some(Rounding::NearestEven));
+        assert!(observed.subnormals.operands_kept);
     }
 
     #[test]
     fn true_formats_are_detected() {
         for format in [Format::F64, Format::F32] {
-            let seen = seen(format, format, format);
-            assert_eq!(seen.operand_bits, format.significand_bits(), "{format}");
-            assert_eq!(seen.accumulator(), format.name());
-            assert_eq!(seen.operand_rounding, None);
+            let observed = observe_reference(format, format, format);
+            assert_eq!(observed.operand_bits, format.significand_bits(), "{format}");
+            assert_eq!(observed.accumulator(), format.name());
+            assert_eq!(observed.operand_rounding, None);
         }
-        let bf16 = seen(Format::Bf16, Format::Bf16, Format::F32);
+        let bf16 = observe_reference(Format::Bf16, Format::Bf16, Format::F32);
         assert_eq!((bf16.operand_bits, bf16.exponent_bits), (8, 8));
     }
 
     #[test]
     fn f16_sums_are_distinguished_from_f32() {
-        assert_eq!(seen(Format::F16, Format::F16, Format::F16).accumulator(), "f16");
-        assert_eq!(seen(Format::F16, Format::F16, Format::F32).accumulator(), "f32");
-        assert_eq!(seen(Format::Bf16, Format::Bf16, Format::F32).accumulator(), "f32");
-        assert_ne!(seen(Format::F32, Format::F32, Format::F16).accumulator(), "f32");
+        assert_eq!(
+            observe_reference(Format::F16, Format::F16, Format::F16).accumulator(),
+            "f16"
+        );
+        assert_eq!(
+            observe_reference(Format::F16, Format::F16, Format::F32).accumulator(),
+            "f32"
+        );
+        assert_eq!(
+            observe_reference(Format::Bf16, Format::Bf16, Format::F32).accumulator(),
+            "f32"
+        );
+        assert_ne!(
+            observe_reference(Format::F32, Format::F32, Format::F16).accumulator(),
+            "f32"
+        );
     }
 }

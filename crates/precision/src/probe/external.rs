@@ -2,15 +2,14 @@
 
 use mantissa_core::{Executed, ExecutedVerdict};
 
-use super::{Operation, executed, observe::observe};
+use super::{Operation, observe::observe, summarize};
 use crate::Compute;
 
-/// Function that multiplies matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed, by one of the passes of
-/// an operation.
+/// Function that multiplies two matrices of [`EDGE`](super::observe::EDGE) rows and columns, the right one transposed, with the pass of an
+/// operation that the first argument names.
 pub type ExternalMatmul<'a> = dyn FnMut(&str, Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
 
-/// Probes the results of `multiply` like [`super::probe`]. Does not detect which kernels the framework uses for other
-/// shapes.
+/// Probes the results of `multiply` like [`super::probe`]. Does not detect if the framework uses other kernels for other shapes.
 ///
 /// # Errors
 /// Any error of `multiply`.
@@ -20,7 +19,7 @@ pub fn probe_external(
     multiply: &mut ExternalMatmul<'_>,
 ) -> Result<Executed, String> {
     let format = compute.precision().parameters();
-    let (mut seen, mut not_observed) = (vec![], None);
+    let (mut observations, mut not_observed) = (vec![], None);
     for operation in operations {
         let passes: &[&'static str] = match operation {
             Operation::Matmul => &["forward", "backward", "linear", "weight's gradient"],
@@ -33,12 +32,12 @@ pub fn probe_external(
         };
         for &pass in passes {
             let mut multiply = |lhs, rhs_transposed| multiply(pass, lhs, rhs_transposed);
-            seen.push((pass, observe(format, &mut multiply)?));
+            observations.push((pass, observe(format, &mut multiply)?));
         }
     }
-    let mut executed = executed(&seen, &compute.requested());
+    let mut executed = summarize(&observations, &compute.requested());
     if let Some(not_observed) = not_observed {
-        let observed = executed.rounding.filter(|_| !seen.is_empty());
+        let observed = executed.rounding.filter(|_| !observations.is_empty());
         executed.rounding = Some(observed.map_or(not_observed.to_owned(), |observed| {
             format!("{observed}; {not_observed}")
         }));
@@ -57,13 +56,13 @@ mod tests {
     use crate::probe::observe::EDGE;
 
     /// Multiplies operands rounded to `bits` significand bits, with sums in f32.
-    fn by_loops(bits: u32, lhs: &[f64], rhs: &[f64]) -> Vec<f64> {
+    fn multiply_rounded(bits: u32, lhs: &[f64], rhs: &[f64]) -> Vec<f64> {
         let round = |x: &f64| {
             let dropped = 24 - bits;
             let bits = (*x as f32).to_bits();
-            let half =
+            let rounding =
                 ((1u32 << dropped) >> 1).saturating_sub(1) + (bits >> dropped & 1) * u32::from(dropped > 0);
-            f32::from_bits((bits + half) >> dropped << dropped)
+            f32::from_bits((bits + rounding) >> dropped << dropped)
         };
         let [lhs, rhs] = [lhs, rhs].map(|values| values.iter().map(round).collect::<Vec<_>>());
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).fold(0.0, |sum, (a, b)| f32::mul_add(*a, *b, sum));
@@ -72,9 +71,10 @@ mod tests {
             .collect()
     }
 
-    fn seen(operations: &[Operation], bits_of: impl Fn(&str) -> u32) -> Executed {
+    fn probe_with_bits(operations: &[Operation], bits_of_pass: impl Fn(&str) -> u32) -> Executed {
         let compute = Compute::new(Precision::True32, MatmulPrecision::Medium, Accumulator::F32);
-        let mut multiply = |pass: &str, lhs: Vec<f64>, rhs: Vec<f64>| Ok(by_loops(bits_of(pass), &lhs, &rhs));
+        let mut multiply =
+            |pass: &str, lhs: Vec<f64>, rhs: Vec<f64>| Ok(multiply_rounded(bits_of_pass(pass), &lhs, &rhs));
         probe_external(operations, compute, &mut multiply).unwrap()
     }
 
@@ -85,7 +85,7 @@ mod tests {
         fn a_pass_with_wider_or_narrower_arithmetic_is_reported() {
             use ExecutedVerdict::{AsRequested, Differs, Unverified};
             let all = [Operation::Matmul, Operation::Convolution, Operation::FewRows];
-            let executed = seen(&all, |_| 8);
+            let executed = probe_with_bits(&all, |_| 8);
             assert_eq!(
                 (executed.verdict, executed.operand_bits),
                 (AsRequested, Some(8)),
@@ -93,7 +93,7 @@ mod tests {
             );
             for pass in ["weight's gradient", "filters' gradient", "few rows"] {
                 for bits in [7, 11, 24] {
-                    let executed = seen(&all, |of| if of == pass { bits } else { 8 });
+                    let executed = probe_with_bits(&all, |name| if name == pass { bits } else { 8 });
                     assert_eq!(
                         (executed.verdict, executed.operand_bits),
                         (Differs, Some(bits)),
@@ -102,12 +102,19 @@ mod tests {
                 }
             }
             for (bits, verdict) in [(8, Unverified), (11, Differs)] {
-                let both = seen(&[Operation::Matmul, Operation::FusedAttention], |_| bits);
-                assert_eq!((both.verdict, both.operand_bits), (verdict, Some(bits)));
-                let alone = seen(&[Operation::FusedAttention], |_| bits);
-                assert_eq!((alone.verdict, alone.operand_bits), (Unverified, None));
+                let with_attention =
+                    probe_with_bits(&[Operation::Matmul, Operation::FusedAttention], |_| bits);
+                assert_eq!(
+                    (with_attention.verdict, with_attention.operand_bits),
+                    (verdict, Some(bits))
+                );
+                let attention_only = probe_with_bits(&[Operation::FusedAttention], |_| bits);
+                assert_eq!(
+                    (attention_only.verdict, attention_only.operand_bits),
+                    (Unverified, None)
+                );
             }
-            assert_eq!(seen(&[], |_| 8).verdict, Unverified);
+            assert_eq!(probe_with_bits(&[], |_| 8).verdict, Unverified);
         }
     }
 

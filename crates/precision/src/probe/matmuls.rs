@@ -1,4 +1,4 @@
-//! Observation of matmuls and convolutions: each pass as a function that the probe can call.
+//! Observation of matmuls and convolutions. Each pass is expressed as a matmul function, which the probe calls.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -11,8 +11,8 @@ use crate::{Compute, dtype, tensor_ops::round};
 /// Passes of an operation with the observation of each.
 type Passes = Vec<(&'static str, Observation)>;
 
-/// Observes `x · wᵀ` and its gradient with respect to `x`, as in attention; and the same with a zero bias and the gradient
-/// with respect to `w`, as in a linear layer.
+/// Observes `x · wᵀ` and the gradient with respect to `x`, as in attention, and `x · wᵀ` plus a zero bias and the gradient with respect to
+/// `w`, as in a linear layer.
 pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>| {
@@ -44,10 +44,10 @@ pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String
     let mut weight = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; rhs_transposed.len()];
         let weight = Tensor::<2>::from_inner(upload(zeros)).require_grad();
-        let input = Tensor::from_inner(upload(transposed(&rhs_transposed)));
+        let input = Tensor::from_inner(upload(transpose(&rhs_transposed)));
         let output = compute.linear(input, weight.clone(), Tensor::from_inner(bias()));
         let grad = round(
-            Tensor::from_inner(upload(transposed(&grad_transposed))),
+            Tensor::from_inner(upload(transpose(&grad_transposed))),
             output.dtype(),
         );
         let grads = (output * grad).sum().backward();
@@ -65,10 +65,10 @@ pub(super) fn matmul(compute: Compute, device: &Device) -> Result<Passes, String
     ])
 }
 
-/// Rows of a matmul with few rows.
-const FEW: usize = 8;
+/// Rows of one matmul of [`few_rows`].
+const FEW_ROWS: usize = 8;
 
-/// Terms of its sums. This makes the weights large enough for a backend's special kernel. All but the first [`EDGE`] are 0.
+/// Terms per sum in [`few_rows`], large enough to select a backend's special kernel for few rows. All but the first [`EDGE`] are 0.
 const TERMS: usize = 1024;
 
 /// Observes `x · wᵀ` with a few rows at a time.
@@ -85,7 +85,7 @@ pub(super) fn few_rows(compute: Compute, device: &Device) -> Result<Passes, Stri
     let mut forward = |lhs: Vec<f64>, rhs_transposed: Vec<f64>| {
         let weights = upload(&rhs_transposed).transpose();
         let mut product = Vec::with_capacity(EDGE * EDGE);
-        for rows in lhs.chunks(FEW * EDGE) {
+        for rows in lhs.chunks(FEW_ROWS * EDGE) {
             product.extend(download(compute.matmul(upload(rows), weights.clone()))?);
         }
         Ok(product)
@@ -93,10 +93,10 @@ pub(super) fn few_rows(compute: Compute, device: &Device) -> Result<Passes, Stri
     Ok(vec![("few rows", observe(format, &mut forward)?)])
 }
 
-/// Channels of images whose windows of 2 × 2 have [`EDGE`] values.
+/// Channels of an image: a window of 2 × 2 then has [`EDGE`] values.
 const CHANNELS: usize = EDGE / 4;
 
-/// Observes a convolution that is a matmul, because each image is one window, and its gradients.
+/// Observes a convolution and both gradients. Each image is a single window, so each pass is one matmul.
 pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, String> {
     let format = compute.precision().parameters();
     let upload = |values: Vec<f64>, shape: [usize; 4]| {
@@ -110,7 +110,7 @@ pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, S
     let mut images = |grad: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; grad.len()];
         let images = Tensor::<4>::from_inner(windows(zeros)).require_grad();
-        let filters = Tensor::from_inner(windows(transposed(&rhs_transposed)));
+        let filters = Tensor::from_inner(windows(transpose(&rhs_transposed)));
         let output = compute.convolution(images.clone(), filters, 1, 0);
         let grad = round(Tensor::from_inner(results(grad)), output.dtype());
         let grads = (output * grad).sum().backward();
@@ -124,10 +124,10 @@ pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, S
     let mut filters = |grad_transposed: Vec<f64>, rhs_transposed: Vec<f64>| {
         let zeros = vec![0.0; rhs_transposed.len()];
         let filters = Tensor::<4>::from_inner(windows(zeros)).require_grad();
-        let images = Tensor::from_inner(windows(transposed(&rhs_transposed)));
+        let images = Tensor::from_inner(windows(transpose(&rhs_transposed)));
         let output = compute.convolution(images, filters.clone(), 1, 0);
         let grad = round(
-            Tensor::from_inner(results(transposed(&grad_transposed))),
+            Tensor::from_inner(results(transpose(&grad_transposed))),
             output.dtype(),
         );
         let grads = (output * grad).sum().backward();
@@ -145,7 +145,7 @@ pub(super) fn convolution(compute: Compute, device: &Device) -> Result<Passes, S
 }
 
 /// Transposes a matrix of [`EDGE`] × [`EDGE`].
-fn transposed(matrix: &[f64]) -> Vec<f64> {
+fn transpose(matrix: &[f64]) -> Vec<f64> {
     (0..EDGE * EDGE)
         .map(|at| matrix[at % EDGE * EDGE + at / EDGE])
         .collect()

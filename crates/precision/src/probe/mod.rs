@@ -32,9 +32,9 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// Merges this observation with that of layers that compute in another precision. There is one verdict for both. If only
-    /// the other differs from the request, the numbers are those of the other.
-    pub fn beside(mut self, what: &str, other: Self) -> Self {
+    /// Merges this observation with that of `layers`, which compute in another precision, into one verdict. The reported numbers are those
+    /// of `self`, or those of `other` if only `other` differs from the request.
+    pub fn merged_with(mut self, layers: &str, other: Self) -> Self {
         use ExecutedVerdict::{AsRequested, Differs, Unverified};
         let (first, second) = (&self.executed, &other.executed);
         let verdict = match (first.verdict, second.verdict) {
@@ -42,48 +42,49 @@ impl Probed {
             (Differs, _) | (_, Differs) => Differs,
             (Unverified, Unverified) => Unverified,
         };
-        let reported = if (first.verdict, second.verdict) == (AsRequested, Differs) {
+        let numbers = if (first.verdict, second.verdict) == (AsRequested, Differs) {
             second
         } else {
             first
         };
-        let text = |of: &Executed| of.rounding.clone().unwrap_or_default();
+        let rounding = |executed: &Executed| executed.rounding.clone().unwrap_or_default();
         self.launches.extend(other.launches);
         self.executed = Executed {
             verdict,
-            rounding: Some(format!("{}; {what}: {}", text(first), text(second))),
+            rounding: Some(format!("{}; {layers}: {}", rounding(first), rounding(second))),
             emulated: first.emulated || second.emulated,
-            kernel: launched_kernels::names(&self.launches),
-            ..reported.clone()
+            kernel: launched_kernels::format_names(&self.launches),
+            ..numbers.clone()
         };
         self
     }
 
-    /// Returns the verdict, extended to all launches since the probe. Other kernels may have run for other shapes. If
-    /// the arithmetic of one of them was not observed, the verdict becomes unverified.
-    pub fn confirm(self) -> Executed {
+    /// Returns the result, including all kernels that were launched since the probe, which may differ from the probed kernels for other
+    /// shapes. If the arithmetic of one of these kernels was not observed, the verdict becomes unverified.
+    pub fn with_later_launches(self) -> Executed {
         let mut executed = self.executed;
-        let ran = launched_kernels::take();
-        let observed = |launch: &Launch| {
-            let same =
-                |seen: &Launch| (&seen.arithmetic, seen.emulated) == (&launch.arithmetic, launch.emulated);
-            self.launches.iter().any(same)
+        let launched = launched_kernels::take();
+        let was_observed = |launch: &Launch| {
+            let has_same_arithmetic = |probed: &Launch| {
+                (&probed.arithmetic, probed.emulated) == (&launch.arithmetic, launch.emulated)
+            };
+            self.launches.iter().any(has_same_arithmetic)
         };
-        if !ran.iter().all(observed) {
+        if !launched.iter().all(was_observed) {
             executed.verdict = ExecutedVerdict::Unverified;
         }
-        executed.emulated |= ran.iter().any(|launch| launch.emulated);
-        executed.kernel = launched_kernels::names(&ran).or(executed.kernel);
+        executed.emulated |= launched.iter().any(|launch| launch.emulated);
+        executed.kernel = launched_kernels::format_names(&launched).or(executed.kernel);
         executed
     }
 }
 
-/// Operation that contains sums of products.
+/// Operation that consists of sums of products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Matmul and linear layer, forward and backward.
     Matmul,
-    /// Convolution: its output and both its gradients.
+    /// Convolution: output and both gradients.
     Convolution,
     /// Matmul of few rows with many weights, forward, as in generation token by token.
     FewRows,
@@ -91,11 +92,11 @@ pub enum Operation {
     FusedAttention,
 }
 
-/// Multiplies on a device and compares the executed arithmetic with `requested`.
+/// Observes the executed arithmetic of `operations` on a device, and compares it with `requested`.
 ///
 /// Operands have the format of parameters (f32 under a mixed setting), so the cast to 16 bits is part of the
-/// observation. All `operations` are observed separately, forward and backward, and each must match the request. The
-/// result reports a difference if there is one. Without operations nothing is verified.
+/// observation. All passes of the operations are observed separately, and each must match the request; otherwise the result contains the
+/// pass that differs. Without operations the verdict is unverified.
 ///
 /// # Errors
 /// Any error that the device reports.
@@ -106,27 +107,27 @@ pub fn probe(
     device: &Device,
 ) -> Result<Probed, String> {
     launched_kernels::take();
-    let mut seen: Vec<(&str, Observation)> = vec![];
+    let mut observations: Vec<(&str, Observation)> = vec![];
     for operation in operations {
-        seen.extend(match operation {
+        observations.extend(match operation {
             Operation::Matmul => matmuls::matmul(compute, device)?,
             Operation::Convolution => matmuls::convolution(compute, device)?,
             Operation::FewRows => matmuls::few_rows(compute, device)?,
-            Operation::FusedAttention => vec![("attention", attend(compute, device)?)],
+            Operation::FusedAttention => vec![("attention", observe_attention(compute, device)?)],
         });
     }
     let launches = launched_kernels::take();
     let executed = Executed {
-        kernel: launched_kernels::names(&launches),
+        kernel: launched_kernels::format_names(&launches),
         emulated: launches.iter().any(|launch| launch.emulated),
-        ..executed(&seen, requested)
+        ..summarize(&observations, requested)
     };
     Ok(Probed { executed, launches })
 }
 
-/// Returns the result of the observations, without kernels.
-fn executed(seen: &[(&str, Observation)], requested: &Requested) -> Executed {
-    let Some((observation, verdict)) = reported(seen, requested) else {
+/// Compares observations with the request. The result does not contain kernels.
+fn summarize(observations: &[(&str, Observation)], requested: &Requested) -> Executed {
+    let Some((observation, verdict)) = select_reported(observations, requested) else {
         return Executed {
             rounding: Some("not observed: the operation has no sums of products".to_owned()),
             ..Executed::unverified()
@@ -136,42 +137,52 @@ fn executed(seen: &[(&str, Observation)], requested: &Requested) -> Executed {
         operand_bits: Some(observation.operand_bits),
         exponent_bits: Some(observation.exponent_bits),
         accumulator: Some(observation.accumulator()),
-        rounding: Some(rounding(seen)),
+        rounding: Some(rounding(observations)),
         kernel: None,
         emulated: false,
         verdict,
     }
 }
 
-/// Selects the reported observation: the narrowest of the passes that differ from the request, or else of all. Wider than
-/// requested counts as different, too.
-fn reported(seen: &[(&str, Observation)], requested: &Requested) -> Option<(Observation, ExecutedVerdict)> {
-    let same = |seen: &Observation| {
-        seen.operand_bits == requested.operand_bits
-            && seen.exponent_bits == requested.exponent_bits
-            && seen.accumulator() == requested.accumulator
+/// Selects the reported observation: the narrowest of the passes that differ from the request, or else of all passes. A pass that is
+/// wider than requested differs as well.
+fn select_reported(
+    observations: &[(&str, Observation)],
+    requested: &Requested,
+) -> Option<(Observation, ExecutedVerdict)> {
+    let is_as_requested = |observation: &Observation| {
+        observation.operand_bits == requested.operand_bits
+            && observation.exponent_bits == requested.exponent_bits
+            && observation.accumulator() == requested.accumulator
     };
-    let narrowest = |all: Vec<&Observation>| all.into_iter().cloned().reduce(|a, b| a.worst(&b));
-    let all = || seen.iter().map(|(_, seen)| seen);
-    match narrowest(all().filter(|seen| !same(seen)).collect()) {
-        Some(other) => Some((other, ExecutedVerdict::Differs)),
+    let narrowest = |all: Vec<&Observation>| all.into_iter().cloned().reduce(|a, b| a.narrowest(&b));
+    let all = || observations.iter().map(|(_, observation)| observation);
+    match narrowest(
+        all()
+            .filter(|observation| !is_as_requested(observation))
+            .collect(),
+    ) {
+        Some(differing) => Some((differing, ExecutedVerdict::Differs)),
         None => Some((narrowest(all().collect())?, ExecutedVerdict::AsRequested)),
     }
 }
 
-/// Describes the rounding: once if it is the same in all passes, otherwise for each of them.
-fn rounding(seen: &[(&str, Observation)]) -> String {
-    let first = seen[0].1.rounding();
-    if seen.iter().all(|(_, seen)| seen.rounding() == first) {
+/// Describes the rounding: once if it is the same in all passes, otherwise for each pass.
+fn rounding(observations: &[(&str, Observation)]) -> String {
+    let first = observations[0].1.rounding();
+    if observations
+        .iter()
+        .all(|(_, observation)| observation.rounding() == first)
+    {
         return first;
     }
-    let each = seen
+    let each = observations
         .iter()
-        .map(|(what, seen)| format!("{what}: {}", seen.rounding()));
+        .map(|(pass, observation)| format!("{pass}: {}", observation.rounding()));
     each.collect::<Vec<_>>().join("; ")
 }
 
-fn attend(compute: Compute, device: &Device) -> Result<Observation, String> {
+fn observe_attention(compute: Compute, device: &Device) -> Result<Observation, String> {
     const SHAPE: [usize; 2] = [attention::SEQUENCE, attention::WIDTH];
     let format = compute.precision().parameters();
     let compute = compute.with_attention(Attention::Fused);
@@ -187,11 +198,11 @@ fn attend(compute: Compute, device: &Device) -> Result<Observation, String> {
             upload(|head| head.keys.clone()),
             upload(|head| head.values.clone()),
         ];
-        let mixed = download(compute.attention(parts, &AttentionMask::everything(), 0.0))?;
-        let firsts = mixed
+        let output = download(compute.attention(parts, &AttentionMask::unmasked(), 0.0))?;
+        let first_rows = output
             .chunks_exact(SHAPE[0] * SHAPE[1])
             .flat_map(|head| &head[..SHAPE[1]]);
-        Ok(firsts.copied().collect())
+        Ok(first_rows.copied().collect())
     };
     attention::observe(format, &mut attend)
 }
@@ -219,7 +230,7 @@ mod tests {
             },
             launches: BTreeSet::new(),
         };
-        for (of_model, of_kept, verdict, operand_bits) in [
+        for (model_verdict, kept_verdict, verdict, operand_bits) in [
             (AsRequested, AsRequested, AsRequested, 8),
             (AsRequested, Differs, Differs, 11),
             (Differs, AsRequested, Differs, 8),
@@ -227,22 +238,27 @@ mod tests {
             (AsRequested, Unverified, Unverified, 8),
             (Unverified, Differs, Differs, 8),
         ] {
-            let both = probed(8, of_model).beside("kept", probed(11, of_kept)).executed;
-            assert_eq!((both.verdict, both.operand_bits), (verdict, Some(operand_bits)));
-            assert_eq!(both.rounding.as_deref(), Some("8 bits; kept: 11 bits"));
+            let merged = probed(8, model_verdict)
+                .merged_with("kept", probed(11, kept_verdict))
+                .executed;
+            assert_eq!(
+                (merged.verdict, merged.operand_bits),
+                (verdict, Some(operand_bits))
+            );
+            assert_eq!(merged.rounding.as_deref(), Some("8 bits; kept: 11 bits"));
         }
     }
 
     #[test]
-    fn a_pass_with_wider_or_narrower_arithmetic_differs_from_the_request() {
-        let of = |precision, matmul, sums| {
+    fn a_pass_with_other_arithmetic_differs_from_the_request() {
+        let observe_with = |precision, matmul, sums| {
             let compute = Compute::new(precision, matmul, sums);
             let seen = matmuls::matmul(compute, &Device::flex()).unwrap();
             (seen, compute.requested())
         };
-        let single = |matmul| of(Precision::True32, matmul, Accumulator::F32);
-        let mixed16 = |sums| of(Precision::Mixed16, MatmulPrecision::Highest, sums);
-        for (requested, other) in [
+        let single = |matmul| observe_with(Precision::True32, matmul, Accumulator::F32);
+        let mixed16 = |sums| observe_with(Precision::Mixed16, MatmulPrecision::Highest, sums);
+        for (requested, replacement) in [
             (single(MatmulPrecision::High), single(MatmulPrecision::Highest)),
             (single(MatmulPrecision::High), single(MatmulPrecision::Medium)),
             (mixed16(Accumulator::F16), mixed16(Accumulator::F32)),
@@ -252,16 +268,16 @@ mod tests {
             let passes: Vec<&str> = seen.iter().map(|(pass, _)| *pass).collect();
             assert_eq!(passes, ["forward", "backward", "linear", "weight's gradient"]);
             assert_eq!(
-                reported(&seen, &requested).unwrap().1,
+                select_reported(&seen, &requested).unwrap().1,
                 ExecutedVerdict::AsRequested
             );
             for pass in 0..seen.len() {
-                let mut mixed = seen.clone();
-                mixed[pass] = other.0[pass].clone();
-                let (observation, verdict) = reported(&mixed, &requested).unwrap();
-                assert_eq!(verdict, ExecutedVerdict::Differs, "{mixed:?}");
+                let mut observations = seen.clone();
+                observations[pass] = replacement.0[pass].clone();
+                let (observation, verdict) = select_reported(&observations, &requested).unwrap();
+                assert_eq!(verdict, ExecutedVerdict::Differs, "{observations:?}");
                 assert_eq!(
-                    observation, mixed[pass].1,
+                    observation, observations[pass].1,
                     "expected the observation of the pass that differs"
                 );
             }

@@ -21,7 +21,7 @@ pub enum Rounding {
     Up,
     /// Toward −∞.
     Down,
-    /// Differs between orders of summation.
+    /// Different modes for different orders of summation.
     Mixed,
 }
 
@@ -63,16 +63,16 @@ pub struct Observation {
     pub exact_products: bool,
     /// Rounding of operands before the multiplication; `None` if they are not rounded.
     pub operand_rounding: Option<Rounding>,
-    /// Rounding of sums; `None` if it was not observed in any order of summation.
+    /// Rounding of sums; `None` if it could not be observed in any order of summation.
     pub sum_rounding: Option<Rounding>,
     /// Treatment of subnormal numbers.
     pub subnormals: Subnormals,
 }
 
 impl Observation {
-    /// Combines two observations: the minimum of each number of bits, and exact products only if both have them. Roundings and
-    /// subnormals are those of `self`.
-    pub(super) fn worst(&self, other: &Self) -> Self {
+    /// Combines two observations: returns the minimum of each number of bits, and exact products only if both observations have them.
+    /// Rounding and subnormals are those of `self`.
+    pub(super) fn narrowest(&self, other: &Self) -> Self {
         Self {
             operand_bits: self.operand_bits.min(other.operand_bits),
             exponent_bits: self.exponent_bits.min(other.exponent_bits),
@@ -128,12 +128,12 @@ pub(super) type Dot = Vec<(usize, f64, f64)>;
 /// [`EDGE`].
 pub(super) type Multiply<'a> = dyn FnMut(Vec<f64>, Vec<f64>) -> Result<Vec<f64>, String> + 'a;
 
-/// Infers the arithmetic of `multiply`, whose operands are stored in `format`.
+/// Infers the arithmetic of `multiply` for operands that are stored in `format`.
 ///
 /// # Errors
 /// Any error of `multiply`.
 pub(super) fn observe(format: Format, multiply: &mut Multiply<'_>) -> Result<Observation, String> {
-    let mut dots = |dots: &[Dot]| run(dots, multiply);
+    let mut dots = |dots: &[Dot]| compute_dots(dots, multiply);
     let operand_bits = operand_bits(&mut dots)?;
     let accumulator_bits = accumulator_bits(&mut dots)?;
     let exponent_bits = exponent_bits(&mut dots)?;
@@ -154,7 +154,7 @@ pub(super) fn observe(format: Format, multiply: &mut Multiply<'_>) -> Result<Obs
 
 /// Computes dot products as the diagonal of a matmul: row `i` of the left matrix and column `i` of the right matrix contain
 /// the terms of dot product `i`. The other elements of the result are ignored.
-fn run(dots: &[Dot], multiply: &mut Multiply<'_>) -> Result<Vec<f64>, String> {
+fn compute_dots(dots: &[Dot], multiply: &mut Multiply<'_>) -> Result<Vec<f64>, String> {
     let mut results = Vec::with_capacity(dots.len());
     for chunk in dots.chunks(EDGE) {
         let (mut lhs, mut rhs) = (vec![0.0; EDGE * EDGE], vec![0.0; EDGE * EDGE]);
@@ -171,10 +171,10 @@ fn run(dots: &[Dot], multiply: &mut Multiply<'_>) -> Result<Vec<f64>, String> {
 }
 
 /// Function that computes dot products.
-pub(super) type Run<'a> = dyn FnMut(&[Dot]) -> Result<Vec<f64>, String> + 'a;
+pub(super) type ComputeDots<'a> = dyn FnMut(&[Dot]) -> Result<Vec<f64>, String> + 'a;
 
 /// Returns `2ⁿ`, exactly.
-pub(super) fn power(n: i32) -> f64 {
+pub(super) fn power_of_two(n: i32) -> f64 {
     if n >= -1022 {
         f64::from_bits(((n + 1023) as u64) << 52)
     } else {
@@ -183,29 +183,44 @@ pub(super) fn power(n: i32) -> f64 {
 }
 
 /// Maximum number of fraction bits to test: those of f64.
-const DIGITS: i32 = 52;
+const MAX_FRACTION_BITS: i32 = 52;
 
-/// Counts the leading `true` values, plus one for the implicit bit.
-pub(super) fn leading(holds: impl Iterator<Item = bool>) -> u32 {
-    1 + holds.take_while(|holds| *holds).count() as u32
+/// Returns the number of significand bits: the number of leading `true` values, plus one for the implicit bit.
+pub(super) fn count_bits(survives: impl Iterator<Item = bool>) -> u32 {
+    1 + survives.take_while(|survives| *survives).count() as u32
 }
 
 /// Determines the significand bits of the operands: `(1 + 2⁻ᵖ) · 1` is returned unchanged if the multiplier reads at least
 /// `p` fraction bits.
-fn operand_bits(run: &mut Run<'_>) -> Result<u32, String> {
-    let value = |p: i32| 1.0 + power(-p);
-    let left: Vec<Dot> = (1..=DIGITS).map(|p| vec![(0, value(p), 1.0)]).collect();
-    let right: Vec<Dot> = (1..=DIGITS).map(|p| vec![(0, 1.0, value(p))]).collect();
+fn operand_bits(run: &mut ComputeDots<'_>) -> Result<u32, String> {
+    let value = |p: i32| 1.0 + power_of_two(-p);
+    let left: Vec<Dot> = (1..=MAX_FRACTION_BITS)
+        .map(|p| vec![(0, value(p), 1.0)])
+        .collect();
+    let right: Vec<Dot> = (1..=MAX_FRACTION_BITS)
+        .map(|p| vec![(0, 1.0, value(p))])
+        .collect();
     let (left, right) = (run(&left)?, run(&right)?);
-    let bits = |results: Vec<f64>| leading((1..=DIGITS).zip(results).map(|(p, got)| got == value(p)));
+    let bits = |results: Vec<f64>| {
+        count_bits(
+            (1..=MAX_FRACTION_BITS)
+                .zip(results)
+                .map(|(p, got)| got == value(p)),
+        )
+    };
     Ok(bits(left).min(bits(right)))
 }
 
 /// Determines the exponent bits: `2ᵉ · 2⁻ᵉ` is 1 if both factors are within the exponent range.
-fn exponent_bits(run: &mut Run<'_>) -> Result<u32, String> {
-    const WITHIN: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
-    let dots = |e: i32| vec![vec![(0, power(e), power(-e))], vec![(0, power(-e), power(e))]];
-    for (bits, e) in WITHIN {
+fn exponent_bits(run: &mut ComputeDots<'_>) -> Result<u32, String> {
+    const EXPONENT_RANGES: [(u32, i32); 4] = [(11, 1000), (8, 100), (5, 14), (4, 6)];
+    let dots = |e: i32| {
+        vec![
+            vec![(0, power_of_two(e), power_of_two(-e))],
+            vec![(0, power_of_two(-e), power_of_two(e))],
+        ]
+    };
+    for (bits, e) in EXPONENT_RANGES {
         if run(&dots(e))? == [1.0, 1.0] {
             return Ok(bits);
         }
@@ -215,7 +230,7 @@ fn exponent_bits(run: &mut Run<'_>) -> Result<u32, String> {
 
 /// Positions along the inner dimension of a large number, a small number and the negative of the large number: adjacent, in
 /// neighbouring vectors, blocks and tiles, and in reverse order.
-const PLACES: [[usize; 3]; 12] = [
+const POSITIONS: [[usize; 3]; 12] = [
     [0, 1, 2],
     [2, 1, 0],
     [0, 2, 4],
@@ -230,59 +245,65 @@ const PLACES: [[usize; 3]; 12] = [
     [5, 70, 71],
 ];
 
-/// Exponent of the large number. Every format can represent both of its factors, and the exponent range below it is large
-/// enough for the small number and the result.
-const LARGE: i32 = 14;
+/// Exponent of the large number of a sum. Every format can represent its two factors, and the exponent range below it is large enough for
+/// the small number and the result.
+const LARGE_EXPONENT: i32 = 14;
 
 /// Returns the term `factor · 2ⁿ`. The power of two is split between both operands, so that they fit into narrow formats.
 fn term(at: usize, factor: f64, n: i32) -> (usize, f64, f64) {
     let half = n.div_euclid(2);
-    (at, factor * power(half), power(n - half))
+    (at, factor * power_of_two(half), power_of_two(n - half))
 }
 
 /// Determines the accumulator bits: `L + s − L` is `s` if the accumulator is wide enough for `L + s`. Returns the minimum
 /// over all orders.
-fn accumulator_bits(run: &mut Run<'_>) -> Result<u32, String> {
-    let mut fewest = u32::MAX;
-    for [large, small, back] in PLACES {
-        let dots: Vec<Dot> = (1..=DIGITS)
+fn accumulator_bits(run: &mut ComputeDots<'_>) -> Result<u32, String> {
+    let mut min_bits = u32::MAX;
+    for [large, small, back] in POSITIONS {
+        let dots: Vec<Dot> = (1..=MAX_FRACTION_BITS)
             .map(|q| {
                 vec![
-                    term(large, 1.0, LARGE),
-                    term(small, 1.0, LARGE - q),
-                    term(back, -1.0, LARGE),
+                    term(large, 1.0, LARGE_EXPONENT),
+                    term(small, 1.0, LARGE_EXPONENT - q),
+                    term(back, -1.0, LARGE_EXPONENT),
                 ]
             })
             .collect();
         let results = run(&dots)?;
-        let kept = (1..=DIGITS).zip(results).map(|(q, got)| got == power(LARGE - q));
-        fewest = fewest.min(leading(kept));
+        let survives = (1..=MAX_FRACTION_BITS)
+            .zip(results)
+            .map(|(q, got)| got == power_of_two(LARGE_EXPONENT - q));
+        min_bits = min_bits.min(count_bits(survives));
     }
-    Ok(fewest)
+    Ok(min_bits)
 }
 
-/// Tests if products are exact: `(1 + u)² − (1 + 2u)` is `u²` if the product is not rounded to the format of its factors.
+/// Tests if products are exact: `(1 + u)² − (1 + 2u)` is `u²` if the product is not rounded to the format of the operands.
 /// Returns true if the accumulator is too narrow for this test.
-fn exact_products(operand_bits: u32, accumulator_bits: u32, run: &mut Run<'_>) -> Result<bool, String> {
+fn exact_products(
+    operand_bits: u32,
+    accumulator_bits: u32,
+    run: &mut ComputeDots<'_>,
+) -> Result<bool, String> {
     if 2 * operand_bits > accumulator_bits {
         return Ok(true);
     }
-    let u = power(1 - operand_bits as i32);
+    let u = power_of_two(1 - operand_bits as i32);
     let dots = [vec![(0, 1.0 + u, 1.0 + u), (1, -1.0 - 2.0 * u, 1.0)]];
     Ok(run(&dots)? == [u * u])
 }
 
 /// Determines the rounding of operands from `1 + ¾u`, `1 + ½u`, `1 + 1½u` and `−1 − ¾u`, where `u` is the unit in the last
 /// place of 1.
-pub(super) fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding, String> {
-    let u = power(1 - bits as i32);
+pub(super) fn operand_rounding(bits: u32, run: &mut ComputeDots<'_>) -> Result<Rounding, String> {
+    let u = power_of_two(1 - bits as i32);
     let dots: Vec<Dot> = [1.0 + 0.75 * u, -1.0 - 0.75 * u, 1.0 + 0.5 * u, 1.0 + 1.5 * u]
         .iter()
         .map(|x| vec![(0, *x, 1.0)])
         .collect();
     let got = run(&dots)?;
     let (up, down) = (got[0] == 1.0 + u, got[1] == -1.0 - u);
-    Ok(direction(up, down, || {
+    Ok(rounding_mode(up, down, || {
         if got[2] == 1.0 && got[3] == 1.0 + 2.0 * u {
             Rounding::NearestEven
         } else if got[2] == 1.0 + u && got[3] == 1.0 + 2.0 * u {
@@ -295,7 +316,7 @@ pub(super) fn operand_rounding(bits: u32, run: &mut Run<'_>) -> Result<Rounding,
 
 /// Returns the rounding mode. The arguments are true if ¾ of a unit in the last place was rounded away from zero for a
 /// positive and a negative number; `nearest` determines the rule for ties.
-fn direction(positive_away: bool, negative_away: bool, nearest: impl FnOnce() -> Rounding) -> Rounding {
+fn rounding_mode(positive_away: bool, negative_away: bool, nearest: impl FnOnce() -> Rounding) -> Rounding {
     match (positive_away, negative_away) {
         (true, true) => nearest(),
         (false, false) => Rounding::TowardZero,
@@ -306,15 +327,15 @@ fn direction(positive_away: bool, negative_away: bool, nearest: impl FnOnce() ->
 
 /// Determines the rounding of sums from `L + s − L`, where `s` is ¾ or ½ of a unit in the last place of `L`: the result is
 /// zero or one unit. Orders of summation that return `s` itself are skipped, because they do not round.
-fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String> {
-    let last_place = LARGE + 1 - bits as i32;
+fn sum_rounding(bits: u32, run: &mut ComputeDots<'_>) -> Result<Option<Rounding>, String> {
+    let last_place = LARGE_EXPONENT + 1 - bits as i32;
     let mut found: Option<Rounding> = None;
-    for [large, small, back] in PLACES {
+    for [large, small, back] in POSITIONS {
         let dot = |sign: f64, factor: f64, n: i32| {
             vec![
-                term(large, sign, LARGE),
+                term(large, sign, LARGE_EXPONENT),
                 term(small, sign * factor, n),
-                term(back, -sign, LARGE),
+                term(back, -sign, LARGE_EXPONENT),
             ]
         };
         let got = run(&[
@@ -322,12 +343,12 @@ fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String
             dot(-1.0, 3.0, last_place - 2),
             dot(1.0, 1.0, last_place - 1),
         ])?;
-        let unit = power(last_place);
+        let unit = power_of_two(last_place);
         let rounded = |x: f64| x == 0.0 || x.abs() == unit;
         if !got.iter().copied().all(rounded) {
             continue;
         }
-        let mode = direction(got[0] == unit, got[1] == -unit, || {
+        let mode = rounding_mode(got[0] == unit, got[1] == -unit, || {
             if got[2] == 0.0 {
                 Rounding::NearestEven
             } else {
@@ -345,7 +366,7 @@ fn sum_rounding(bits: u32, run: &mut Run<'_>) -> Result<Option<Rounding>, String
 
 /// Tests subnormal operands with half of the smallest normal number, scaled up, and subnormal results with two normal
 /// operands whose product is half of the smallest normal number.
-fn subnormals(exponent_bits: u32, run: &mut Run<'_>) -> Result<Subnormals, String> {
+fn subnormals(exponent_bits: u32, run: &mut ComputeDots<'_>) -> Result<Subnormals, String> {
     let Some(smallest) = (exponent_bits > 1).then(|| 2 - (1i32 << (exponent_bits - 1))) else {
         return Ok(Subnormals {
             operands_kept: false,
@@ -356,13 +377,13 @@ fn subnormals(exponent_bits: u32, run: &mut Run<'_>) -> Result<Subnormals, Strin
     let scale = -subnormal * 3 / 4;
     let factors = (subnormal.div_euclid(2), subnormal - subnormal.div_euclid(2));
     let got = run(&[
-        vec![(0, power(subnormal), power(scale))],
-        vec![(0, power(scale), power(subnormal))],
-        vec![(0, power(factors.0), power(factors.1))],
+        vec![(0, power_of_two(subnormal), power_of_two(scale))],
+        vec![(0, power_of_two(scale), power_of_two(subnormal))],
+        vec![(0, power_of_two(factors.0), power_of_two(factors.1))],
     ])?;
     Ok(Subnormals {
-        operands_kept: got[..2] == [power(subnormal + scale); 2],
-        results_kept: got[2] == power(subnormal),
+        operands_kept: got[..2] == [power_of_two(subnormal + scale); 2],
+        results_kept: got[2] == power_of_two(subnormal),
     })
 }
 
@@ -420,7 +441,7 @@ mod tests {
     };
 
     /// Truncates an f32: sets its lowest `dropped` bits to zero.
-    fn chop(x: f64, dropped: u32) -> f64 {
+    fn truncate(x: f64, dropped: u32) -> f64 {
         f64::from(f32::from_bits((x as f32).to_bits() >> dropped << dropped))
     }
 
@@ -494,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn products_that_are_rounded_before_the_sum_count_as_a_narrow_accumulator() {
+    fn rounded_products_count_as_a_narrow_accumulator() {
         let observed = Reference {
             product: |x| Format::Bf16.round(x).value,
             ..TRUE_F32
@@ -507,7 +528,7 @@ mod tests {
 
     #[test]
     fn rounding_modes_are_distinguished() {
-        let dropped = |x: f64| chop(x, 13);
+        let truncated = |x: f64| truncate(x, 13);
         let away = |x: f64| {
             let bits = (x as f32).to_bits();
             f64::from(f32::from_bits(bits.wrapping_add(1 << 12) >> 13 << 13))
@@ -517,19 +538,19 @@ mod tests {
                 .observe(Format::F32)
                 .operand_rounding
         };
-        assert_eq!(operands(dropped), Some(Rounding::TowardZero));
+        assert_eq!(operands(truncated), Some(Rounding::TowardZero));
         assert_eq!(operands(away), Some(Rounding::NearestAway));
         assert_eq!(operands(|x| x), None);
 
         let truncating = Reference {
             add: |a, b| {
                 let sum = a + b;
-                let near = sum as f32;
-                let too_far = f64::from(near).abs() > sum.abs();
+                let rounded = sum as f32;
+                let too_far = f64::from(rounded).abs() > sum.abs();
                 f64::from(if too_far {
-                    f32::from_bits(near.to_bits() - 1)
+                    f32::from_bits(rounded.to_bits() - 1)
                 } else {
-                    near
+                    rounded
                 })
             },
             ..TRUE_F32
@@ -550,7 +571,7 @@ mod tests {
                 x
             }
         };
-        let kept = |operand: fn(f64) -> f64, output: fn(f64) -> f64| {
+        let describe = |operand: fn(f64) -> f64, output: fn(f64) -> f64| {
             Reference {
                 operand,
                 output,
@@ -559,20 +580,20 @@ mod tests {
             .observe(Format::F32)
             .rounding()
         };
-        assert!(kept(flush, |x| x).contains("subnormal operands flushed"));
-        assert!(kept(|x| x, flush).contains("subnormal results flushed"));
-        assert!(kept(flush, flush).contains("subnormals flushed"));
+        assert!(describe(flush, |x| x).contains("subnormal operands flushed"));
+        assert!(describe(|x| x, flush).contains("subnormal results flushed"));
+        assert!(describe(flush, flush).contains("subnormals flushed"));
     }
 
     #[test]
-    fn the_narrower_of_two_observations_is_reported() {
+    fn narrowest_combines_the_minimum_of_two_observations() {
         let exact = TRUE_F32.observe(Format::F32);
         let narrow = Reference {
-            operand: |x| chop(x, 13),
+            operand: |x| truncate(x, 13),
             ..TRUE_F32
         }
         .observe(Format::F32);
-        assert_eq!(exact.worst(&narrow).operand_bits, 11);
-        assert_eq!(narrow.worst(&exact).operand_bits, 11);
+        assert_eq!(exact.narrowest(&narrow).operand_bits, 11);
+        assert_eq!(narrow.narrowest(&exact).operand_bits, 11);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of convolutions and both their gradients over random shapes, against f64 loops.
+//! Tests of convolutions and their gradients over random shapes, against f64 loops.
 
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use mantissa_core::{Accumulator, MatmulPrecision, Precision};
@@ -21,7 +21,7 @@ impl Problem {
         [self.images[0], self.filters[0], steps(2), steps(3)]
     }
 
-    /// Returns small integers: every sum is exact in f32 and in f16, so every result must be, too.
+    /// Returns small integers. Every sum of their products is exact in f32 and in f16, so every result must be exact as well.
     fn values(&self, shape: [usize; 4], salt: u64) -> Vec<f64> {
         let mut state = self.seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut next = || {
@@ -37,11 +37,11 @@ impl Problem {
 prop_compose! {
     fn problems()(
         n in 0usize..4, channels in 1usize..6, filters in 1usize..6,
-        a in 1usize..5, b in 1usize..5, more in (0usize..7, 0usize..7),
+        a in 1usize..5, b in 1usize..5, extra in (0usize..7, 0usize..7),
         stride in 1usize..4, padding in 0usize..4, seed in any::<u64>(),
     ) -> Problem {
         Problem {
-            images: [n, channels, a + more.0, b + more.1],
+            images: [n, channels, a + extra.0, b + extra.1],
             filters: [filters, channels, a, b],
             stride,
             padding: padding.min(a - 1).min(b - 1),
@@ -50,17 +50,17 @@ prop_compose! {
     }
 }
 
-fn at(shape: [usize; 4], index: [usize; 4]) -> usize {
+fn flat_index(shape: [usize; 4], index: [usize; 4]) -> usize {
     shape.iter().zip(index).fold(0, |at, (size, i)| at * size + i)
 }
 
-/// Computes output, gradient of the images and gradient of the filters.
-fn in_loops(problem: &Problem, x: &[f64], f: &[f64], g: &[f64]) -> [Vec<f64>; 3] {
+/// Computes the output, the gradient of the images and the gradient of the filters in loops.
+fn reference(problem: &Problem, x: &[f64], f: &[f64], g: &[f64]) -> [Vec<f64>; 3] {
     let (images, filters, output) = (problem.images, problem.filters, problem.output());
     let (mut out, mut dx, mut df) = (vec![0.0; g.len()], vec![0.0; x.len()], vec![0.0; f.len()]);
     let [n, o, ys, xs] = output;
     let [_, c, a, b] = filters;
-    let inside = |position: usize, axis: usize| {
+    let inside_image = |position: usize, axis: usize| {
         position
             .checked_sub(problem.padding)
             .filter(|&i| i < images[axis])
@@ -68,19 +68,19 @@ fn in_loops(problem: &Problem, x: &[f64], f: &[f64], g: &[f64]) -> [Vec<f64>; 3]
     for (n, o, y, z) in indices(n, o, ys, xs) {
         for (c, i, j, _) in indices(c, a, b, 1) {
             let (Some(row), Some(column)) = (
-                inside(y * problem.stride + i, 2),
-                inside(z * problem.stride + j, 3),
+                inside_image(y * problem.stride + i, 2),
+                inside_image(z * problem.stride + j, 3),
             ) else {
                 continue;
             };
-            let (to, of, by) = (
-                at(output, [n, o, y, z]),
-                at(images, [n, c, row, column]),
-                at(filters, [o, c, i, j]),
+            let (output_at, image_at, filter_at) = (
+                flat_index(output, [n, o, y, z]),
+                flat_index(images, [n, c, row, column]),
+                flat_index(filters, [o, c, i, j]),
             );
-            out[to] += x[of] * f[by];
-            dx[of] += g[to] * f[by];
-            df[by] += g[to] * x[of];
+            out[output_at] += x[image_at] * f[filter_at];
+            dx[image_at] += g[output_at] * f[filter_at];
+            df[filter_at] += g[output_at] * x[image_at];
         }
     }
     [out, dx, df]
@@ -92,7 +92,12 @@ fn indices(a: usize, b: usize, c: usize, d: usize) -> impl Iterator<Item = (usiz
     })
 }
 
-fn agrees(device: &Device, problem: &Problem, compute: Compute, dtype: DType) -> Result<(), TestCaseError> {
+fn check_against_loops(
+    device: &Device,
+    problem: &Problem,
+    compute: Compute,
+    dtype: DType,
+) -> Result<(), TestCaseError> {
     let device = device.clone().autodiff();
     let (x, f, g) = (
         problem.values(problem.images, 1),
@@ -102,22 +107,22 @@ fn agrees(device: &Device, problem: &Problem, compute: Compute, dtype: DType) ->
     let upload = |values: &[f64], shape: [usize; 4]| {
         Tensor::<4>::from_data(TensorData::new(values.to_vec(), shape), (&device, dtype))
     };
-    let list = |tensor: Tensor<4>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
+    let values_of = |tensor: Tensor<4>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
 
     let images = upload(&x, problem.images).require_grad();
     let filters = upload(&f, problem.filters).require_grad();
     let output = compute.convolution(images.clone(), filters.clone(), problem.stride, problem.padding);
     let grads = (output.clone() * upload(&g, problem.output())).sum().backward();
 
-    let [want, want_images, want_filters] = in_loops(problem, &x, &f, &g);
+    let [want, want_images, want_filters] = reference(problem, &x, &f, &g);
     prop_assert_eq!(output.dims(), problem.output());
-    prop_assert_eq!(list(output.inner()), want);
-    prop_assert_eq!(list(images.grad(&grads).unwrap()), want_images);
-    prop_assert_eq!(list(filters.grad(&grads).unwrap()), want_filters);
+    prop_assert_eq!(values_of(output.inner()), want);
+    prop_assert_eq!(values_of(images.grad(&grads).unwrap()), want_images);
+    prop_assert_eq!(values_of(filters.grad(&grads).unwrap()), want_filters);
     Ok(())
 }
 
-fn of(precision: Precision, matmul: MatmulPrecision) -> Compute {
+fn compute_for(precision: Precision, matmul: MatmulPrecision) -> Compute {
     Compute::new(precision, matmul, Accumulator::F32)
 }
 
@@ -125,18 +130,18 @@ proptest! {
     #[test]
     fn convolutions_and_gradients_of_small_integers_are_exact(problem in problems()) {
         let device = Device::flex();
-        agrees(&device, &problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
-        agrees(&device, &problem, of(Precision::True16, MatmulPrecision::Highest), DType::F16)?;
+        check_against_loops(&device, &problem, compute_for(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
+        check_against_loops(&device, &problem, compute_for(Precision::True16, MatmulPrecision::Highest), DType::F16)?;
         for &matmul in MatmulPrecision::ALL {
-            agrees(&device, &problem, of(Precision::True32, matmul), DType::F32)?;
+            check_against_loops(&device, &problem, compute_for(Precision::True32, matmul), DType::F32)?;
         }
     }
 }
 
 #[test]
-fn an_odd_number_of_single_values_is_multiplied() {
-    // One window of one value per image: in bf16, three of them are not a whole number of 32-bit words. Processors without bf16
-    // instructions multiply in f32, where this case does not occur.
+fn an_odd_number_of_windows_of_one_value_is_supported() {
+    // One window of one value per image: three bf16 values are not a whole number of 32-bit words. Processors without bf16 instructions
+    // multiply in f32, where this case does not occur.
     let problem = Problem {
         images: [3, 1, 1, 1],
         filters: [2, 1, 1, 1],
@@ -144,8 +149,8 @@ fn an_odd_number_of_single_values_is_multiplied() {
         padding: 0,
         seed: 7,
     };
-    let medium = of(Precision::True32, MatmulPrecision::Medium);
-    agrees(&Device::flex(), &problem, medium, DType::F32).unwrap();
+    let medium = compute_for(Precision::True32, MatmulPrecision::Medium);
+    check_against_loops(&Device::flex(), &problem, medium, DType::F32).unwrap();
 }
 
 #[test]
@@ -159,10 +164,10 @@ fn a_large_batch_is_unfolded_in_parts() {
         seed: 5,
     };
     for precision in [MatmulPrecision::Highest, MatmulPrecision::Medium] {
-        agrees(
+        check_against_loops(
             &Device::flex(),
             &problem,
-            of(Precision::True32, precision),
+            compute_for(Precision::True32, precision),
             DType::F32,
         )
         .unwrap();
@@ -184,7 +189,7 @@ mod lavapipe {
     use super::*;
 
     /// Checks only the forward pass.
-    fn output_agrees(device: &Device, precision: Precision, dtype: DType) {
+    fn check_output(device: &Device, precision: Precision, dtype: DType) {
         let upload = |values: &[f64], shape: [usize; 4]| {
             let data = TensorData::new(values.to_vec(), shape);
             Tensor::<4>::from_data(data, (device, dtype))
@@ -194,26 +199,26 @@ mod lavapipe {
             SMALL.values(SMALL.filters, 2),
             SMALL.values(SMALL.output(), 3),
         );
-        let output = of(precision, MatmulPrecision::Highest).convolution(
+        let output = compute_for(precision, MatmulPrecision::Highest).convolution(
             upload(&x, SMALL.images),
             upload(&f, SMALL.filters),
             SMALL.stride,
             SMALL.padding,
         );
-        let [want, ..] = in_loops(&SMALL, &x, &f, &g);
+        let [want, ..] = reference(&SMALL, &x, &f, &g);
         let got: Vec<f64> = output.into_data().iter::<f64>().collect();
         assert_eq!(got, want, "{precision}");
     }
 
     #[test]
-    fn a_gpu_convolves_as_the_loops_do() {
+    fn gpu_convolutions_match_loops() {
         let Some(device) = crate::vulkan(false) else {
             return;
         };
-        let strict = of(Precision::True32, MatmulPrecision::Highest);
-        agrees(&device, &SMALL, strict, DType::F32).unwrap();
-        output_agrees(&device, Precision::True16, DType::F16);
-        output_agrees(&device, Precision::True64, DType::F64);
+        let strict = compute_for(Precision::True32, MatmulPrecision::Highest);
+        check_against_loops(&device, &SMALL, strict, DType::F32).unwrap();
+        check_output(&device, Precision::True16, DType::F16);
+        check_output(&device, Precision::True64, DType::F64);
     }
 }
 
@@ -224,30 +229,30 @@ mod lavapipe_full {
     use super::*;
 
     fn highest(precision: Precision) -> Compute {
-        of(precision, MatmulPrecision::Highest)
+        compute_for(precision, MatmulPrecision::Highest)
     }
 
     #[test]
-    fn a_gpu_convolves_as_the_loops_do_in_other_formats() {
+    fn gpu_convolutions_match_loops_in_other_formats() {
         let Some(device) = crate::vulkan(false) else {
             return;
         };
-        agrees(&device, &SMALL, highest(Precision::True16), DType::F16).unwrap();
-        agrees(&device, &SMALL, highest(Precision::True64), DType::F64).unwrap();
+        check_against_loops(&device, &SMALL, highest(Precision::True16), DType::F16).unwrap();
+        check_against_loops(&device, &SMALL, highest(Precision::True64), DType::F64).unwrap();
     }
 
     #[test]
-    fn fused_kernels_convolve_as_the_loops_do() {
+    fn gpu_convolutions_match_loops_with_fusion() {
         alone(|| {
             let Some(device) = crate::vulkan(true) else {
                 return;
             };
-            agrees(&device, &SMALL, highest(Precision::True32), DType::F32).unwrap();
-            agrees(&device, &SMALL, highest(Precision::True64), DType::F64).unwrap();
+            check_against_loops(&device, &SMALL, highest(Precision::True32), DType::F32).unwrap();
+            check_against_loops(&device, &SMALL, highest(Precision::True64), DType::F64).unwrap();
         });
     }
 
-    fn no_images_make_zeros(device: &Device) {
+    fn check_empty_batch(device: &Device) {
         let device = device.clone().autodiff();
         let ones = |shape: [usize; 4]| Tensor::<4>::ones(shape, &device).require_grad();
         let (images, filters) = (ones([0, 3, 6, 6]), ones([4, 3, 3, 3]));
@@ -256,22 +261,22 @@ mod lavapipe_full {
         assert_eq!(output.dims(), [0, 4, 6, 6]);
         let grads = output.backward();
         assert_eq!(images.grad(&grads).unwrap().dims(), [0, 3, 6, 6]);
-        let of_filters = filters.grad(&grads).unwrap().into_data();
-        assert_eq!(of_filters.iter::<f32>().collect::<Vec<_>>(), [0.0; 108]);
+        let filters_grad = filters.grad(&grads).unwrap().into_data();
+        assert_eq!(filters_grad.iter::<f32>().collect::<Vec<_>>(), [0.0; 108]);
     }
 
     #[test]
-    fn convolutions_of_no_images_on_a_gpu_are_zero() {
+    fn gpu_convolutions_of_empty_batches_are_zero() {
         if let Some(device) = crate::vulkan(false) {
-            no_images_make_zeros(&device);
+            check_empty_batch(&device);
         }
     }
 
     #[test]
-    fn convolutions_of_no_images_in_fused_kernels_are_zero() {
+    fn gpu_convolutions_of_empty_batches_are_zero_with_fusion() {
         alone(|| {
             if let Some(device) = crate::vulkan(true) {
-                no_images_make_zeros(&device);
+                check_empty_batch(&device);
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Tests of the operations between the matmuls against f64 references: every form, format and backend, ordinary and
+//! Tests of all operations other than matmuls and convolutions against f64 references: every form, format and backend, with ordinary and
 //! special values.
 
 use burn::{
@@ -9,7 +9,7 @@ use mantissa_core::{Accumulator, Format, Gelu, MatmulPrecision, Precision};
 use mantissa_precision::{AdamRates, Compute, PrecisionBackend, dtype};
 use proptest::prelude::*;
 
-const TRUE: [Precision; 3] = [Precision::True32, Precision::True16, Precision::TrueBf16];
+const TRUE_PRECISIONS: [Precision; 3] = [Precision::True32, Precision::True16, Precision::TrueBf16];
 const ROWS: [usize; 2] = [7, 45];
 
 fn compute(precision: Precision) -> Compute {
@@ -39,31 +39,35 @@ fn upload<const D: usize>(
     Tensor::from_data(data, (device, dtype(format)))
 }
 
-fn list<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+fn values_of<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// Returns the largest error relative to the larger of its value and 1, in units of half the distance from 1 to the next
-/// number.
-fn error(got: &[f64], want: &[f64], format: Format) -> f64 {
+/// Returns the largest error, relative to the larger of the expected value and 1, in units of half the distance from 1 to the next number
+/// of the format.
+fn max_error(got: &[f64], want: &[f64], format: Format) -> f64 {
     assert_eq!(got.len(), want.len());
-    let share = |(got, want): (&f64, &f64)| (got - want).abs() / want.abs().max(1.0);
-    let largest = got.iter().zip(want).map(share).fold(0.0, mantissa_testing::worse);
+    let relative = |(got, want): (&f64, &f64)| (got - want).abs() / want.abs().max(1.0);
+    let largest = got
+        .iter()
+        .zip(want)
+        .map(relative)
+        .fold(0.0, mantissa_testing::worse);
     largest / (0.5 * format.epsilon())
 }
 
-fn distribution(x: f64) -> f64 {
+fn normal_cdf(x: f64) -> f64 {
     0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-fn by_tanh(x: f64) -> f64 {
+fn tanh_gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3))).tanh())
 }
 
 fn softmax(row: &[f64]) -> Vec<f64> {
-    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = row.iter().map(|x| (x - most).exp()).sum();
-    row.iter().map(|x| (x - most).exp() / sum).collect()
+    let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = row.iter().map(|x| (x - max).exp()).sum();
+    row.iter().map(|x| (x - max).exp() / sum).collect()
 }
 
 fn normalized(row: &[f64], mean: f64, scale: &[f64], shift: &[f64]) -> Vec<f64> {
@@ -76,8 +80,7 @@ fn normalized(row: &[f64], mean: f64, scale: &[f64], shift: &[f64]) -> Vec<f64> 
         .collect()
 }
 
-/// Returns every operation in one precision: its name, its error and the tolerance, both in units of half the distance from 1
-/// to the next number of the format.
+/// Runs every operation in one precision. Returns the name, the error and the tolerance of each operation, in the units of [`max_error`].
 fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)> {
     let format = precision.parameters();
     let compute = compute(precision);
@@ -87,47 +90,51 @@ fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)
     let row = |values: &[f64]| upload::<1>(values, [width], (device, format));
     let input = || upload::<2>(&x, ROWS, (device, format));
     let rows = |f: &dyn Fn(&[f64]) -> Vec<f64>| x.chunks_exact(width).flat_map(f).collect::<Vec<f64>>();
-    let of = |got: Tensor<2>, want: Vec<f64>| error(&list(got), &want, format);
-    let exact = |x: &f64| x * distribution(*x);
+    let error_of = |got: Tensor<2>, want: Vec<f64>| max_error(&values_of(got), &want, format);
+    let exact = |x: &f64| x * normal_cdf(*x);
     let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
-    // A single rounding of the result. In f32 a norm that scales up to 16 loses digits where the shift cancels it.
-    let once = if format == Format::F32 { 24.0 } else { 1.1 };
+    // 16-bit results are rounded once. In f32, digits cancel where the shift has the opposite sign of a normalized value of up to 16.
+    let tolerance = if format == Format::F32 { 24.0 } else { 1.1 };
     let mut errors = vec![
         (
             "gelu",
-            of(compute.gelu(input()), x.iter().map(exact).collect()),
-            once,
+            error_of(compute.gelu(input()), x.iter().map(exact).collect()),
+            tolerance,
         ),
         (
             "gelu by tanh",
-            of(
+            error_of(
                 compute.gelu_as(Gelu::Tanh, input()),
-                x.iter().map(|x| by_tanh(*x)).collect(),
+                x.iter().map(|x| tanh_gelu(*x)).collect(),
             ),
-            once,
+            tolerance,
         ),
-        ("softmax", of(compute.softmax(input()), rows(&softmax)), once),
+        (
+            "softmax",
+            error_of(compute.softmax(input()), rows(&softmax)),
+            tolerance,
+        ),
         (
             "layer norm",
-            of(
+            error_of(
                 compute.layer_norm(input(), row(&scale), row(&shift), 1e-5),
                 rows(&|row| normalized(row, mean(row), &scale, &shift)),
             ),
-            once,
+            tolerance,
         ),
         (
             "RMS norm",
-            of(
+            error_of(
                 compute.rms_norm(input(), row(&scale), 1e-5),
                 rows(&|row| normalized(row, 0.0, &scale, &vec![0.0; width])),
             ),
-            once,
+            tolerance,
         ),
     ];
     if format != Format::F32 {
-        // Operations on 16-bit values round one after the other: the largest error over all inputs up to 4 is 1.7.
+        // Each operation on 16-bit values rounds: the largest error over all inputs up to 4 is 1.7.
         let got = compute.gelu_as(Gelu::TanhPacked, input());
-        let packed = of(got, x.iter().map(|x| by_tanh(*x)).collect());
+        let packed = error_of(got, x.iter().map(|x| tanh_gelu(*x)).collect());
         assert!(
             packed > 1.02,
             "packed GELU must round after every operation: error {packed}"
@@ -138,30 +145,30 @@ fn errors(device: &Device, precision: Precision) -> Vec<(&'static str, f64, f64)
 }
 
 fn assert_near(device: &Device, precision: Precision) {
-    for (name, error, most) in errors(device, precision) {
+    for (name, error, tolerance) in errors(device, precision) {
         assert!(
-            error <= most,
-            "{name} in {precision}: error {error} exceeds {most}"
+            error <= tolerance,
+            "{name} in {precision}: error {error} exceeds {tolerance}"
         );
     }
 }
 
 #[test]
 fn every_operation_on_the_cpu_is_within_its_tolerance() {
-    for precision in TRUE {
+    for precision in TRUE_PRECISIONS {
         assert_near(&Device::flex(), precision);
     }
 }
 
 #[test]
-fn the_tail_of_gelu_keeps_its_digits() {
+fn gelu_is_accurate_for_large_negative_values() {
     let x: Vec<f64> = (0..1300)
         .map(|i| Format::F32.round(-0.01 * f64::from(i)).value)
         .collect();
     let input = upload::<1>(&x, [x.len()], (&Device::flex(), Format::F32));
-    let got = list(compute(Precision::True32).gelu(input));
+    let got = values_of(compute(Precision::True32).gelu(input));
     for (x, got) in x.iter().zip(got) {
-        let want = x * distribution(*x);
+        let want = x * normal_cdf(*x);
         assert!(
             (got - want).abs() <= 6.0 * Format::F32.ulp(want),
             "{x}: {got:e} is not {want:e}"
@@ -173,7 +180,7 @@ fn the_tail_of_gelu_keeps_its_digits() {
 fn non_finite_very_large_and_subnormal_values_match_the_formula() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let device = Device::flex();
-    for precision in TRUE {
+    for precision in TRUE_PRECISIONS {
         let format = precision.parameters();
         let options = (&device, format);
         let compute = compute(precision);
@@ -185,7 +192,7 @@ fn non_finite_very_large_and_subnormal_values_match_the_formula() {
         let mut forms = vec![Gelu::Exact, Gelu::Tanh];
         forms.extend((format != Format::F32).then_some(Gelu::TanhPacked));
         for form in forms {
-            let got = list(compute.gelu_as(form, input()));
+            let got = values_of(compute.gelu_as(form, input()));
             let large = format.round(60_000.0).value;
             assert_eq!(
                 (got[0], got[2], got[3]),
@@ -204,45 +211,49 @@ fn non_finite_very_large_and_subnormal_values_match_the_formula() {
             assert_eq!((got[5], got[6]), (0.0, 0.0));
         }
         let rows = [60_000.0, 60_000.0, -60_000.0, -inf, 0.0, nan, 0.0, 0.0];
-        let got = list(compute.softmax(upload::<2>(&rows, [2, 4], options)));
+        let got = values_of(compute.softmax(upload::<2>(&rows, [2, 4], options)));
         assert_eq!(got[..4], [0.5, 0.5, 0.0, 0.0], "{precision}");
         assert!(got[4..].iter().all(|x| x.is_nan()), "{precision}");
         let zeros = upload::<2>(&[0.0; 8], [2, 4], options);
         let ones = upload::<1>(&[1.0; 4], [4], options);
-        assert_eq!(list(compute.rms_norm(zeros, ones, 1e-5)), [0.0; 8], "{precision}");
+        assert_eq!(
+            values_of(compute.rms_norm(zeros, ones, 1e-5)),
+            [0.0; 8],
+            "{precision}"
+        );
     }
 }
 
-/// Computes the gradients of an input, a scale and a shift from their Jacobians, under layer norm, or under RMS norm, which
-/// does not subtract the mean.
+/// Computes the gradients of input, scale and shift from the Jacobian: of layer norm if `layer`, otherwise of RMS norm, which does not
+/// subtract the mean.
 fn norm_gradients(x: &[f64], scale: &[f64], grad: &[f64], layer: bool) -> [Vec<f64>; 3] {
     let n = scale.len();
-    let (mut of_x, mut of_scale, mut of_shift) = (vec![0.0; x.len()], vec![0.0; n], vec![0.0; n]);
-    let of_all = (n as f64).recip();
+    let (mut x_grad, mut scale_grad, mut shift_grad) = (vec![0.0; x.len()], vec![0.0; n], vec![0.0; n]);
+    let inverse_n = (n as f64).recip();
     for (row, (xs, grads)) in x.chunks_exact(n).zip(grad.chunks_exact(n)).enumerate() {
         let mean = if layer {
-            xs.iter().sum::<f64>() * of_all
+            xs.iter().sum::<f64>() * inverse_n
         } else {
             0.0
         };
         let square: f64 = xs.iter().map(|x| (x - mean).powi(2)).sum();
-        let inverse = (square * of_all + 1e-5).sqrt().recip();
+        let inverse = (square * inverse_n + 1e-5).sqrt().recip();
         let normal: Vec<f64> = xs.iter().map(|x| (x - mean) * inverse).collect();
         for j in 0..n {
-            of_scale[j] += grads[j] * normal[j];
-            of_shift[j] += grads[j];
+            scale_grad[j] += grads[j] * normal[j];
+            shift_grad[j] += grads[j];
             for i in 0..n {
-                let own = if i == j { 1.0 } else { 0.0 };
-                let level = if layer { of_all } else { 0.0 };
-                let slope = (own - level - normal[i] * normal[j] * of_all) * inverse;
-                of_x[row * n + i] += grads[j] * scale[j] * slope;
+                let identity = if i == j { 1.0 } else { 0.0 };
+                let mean_part = if layer { inverse_n } else { 0.0 };
+                let slope = (identity - mean_part - normal[i] * normal[j] * inverse_n) * inverse;
+                x_grad[row * n + i] += grads[j] * scale[j] * slope;
             }
         }
     }
-    [of_x, of_scale, of_shift]
+    [x_grad, scale_grad, shift_grad]
 }
 
-fn gradients_agree(device: &Device, precision: Precision, most: f64) {
+fn check_gradients(device: &Device, precision: Precision, tolerance: f64) {
     let format = precision.parameters();
     let compute = compute(precision);
     let device = device.clone().autodiff();
@@ -254,23 +265,23 @@ fn gradients_agree(device: &Device, precision: Precision, most: f64) {
         values(count, 6, format),
     );
     let weight = || upload::<2>(&grad, ROWS, options);
-    let largest = |got: Vec<f64>, want: Vec<f64>, what: &str| {
-        let off = error(&got, &want, format);
-        assert!(off <= most, "{what} in {precision}: error {off}");
+    let check = |got: Vec<f64>, want: Vec<f64>, what: &str| {
+        let error = max_error(&got, &want, format);
+        assert!(error <= tolerance, "{what} in {precision}: error {error}");
     };
     let input = upload::<2>(&x, ROWS, options).require_grad();
     let factors = upload::<1>(&scale, [ROWS[1]], options).require_grad();
     let output = compute.rms_norm(input.clone(), factors.clone(), 1e-5);
     let grads = (output * weight()).sum().backward();
-    let [of_x, of_scale, _] = norm_gradients(&x, &scale, &grad, false);
-    largest(
-        list(input.grad(&grads).unwrap()),
-        of_x,
+    let [x_grad, scale_grad, _] = norm_gradients(&x, &scale, &grad, false);
+    check(
+        values_of(input.grad(&grads).unwrap()),
+        x_grad,
         "gradient of the input of RMS norm",
     );
-    largest(
-        list(factors.grad(&grads).unwrap()),
-        of_scale,
+    check(
+        values_of(factors.grad(&grads).unwrap()),
+        scale_grad,
         "gradient of the scale",
     );
 
@@ -278,20 +289,20 @@ fn gradients_agree(device: &Device, precision: Precision, most: f64) {
     let shift = upload::<1>(&scale, [ROWS[1]], options).require_grad();
     let output = compute.layer_norm(input.clone(), factors.clone().squeeze_dim(0), shift.clone(), 1e-5);
     let grads = (output * weight()).sum().backward();
-    let [of_x, of_scale, of_shift] = norm_gradients(&x, &scale, &grad, true);
-    largest(
-        list(input.grad(&grads).unwrap()),
-        of_x,
+    let [x_grad, scale_grad, shift_grad] = norm_gradients(&x, &scale, &grad, true);
+    check(
+        values_of(input.grad(&grads).unwrap()),
+        x_grad,
         "gradient of the input of layer norm",
     );
-    largest(
-        list(factors.grad(&grads).unwrap()),
-        of_scale,
+    check(
+        values_of(factors.grad(&grads).unwrap()),
+        scale_grad,
         "gradient of the scale",
     );
-    largest(
-        list(shift.grad(&grads).unwrap()),
-        of_shift,
+    check(
+        values_of(shift.grad(&grads).unwrap()),
+        shift_grad,
         "gradient of the shift",
     );
 
@@ -299,53 +310,53 @@ fn gradients_agree(device: &Device, precision: Precision, most: f64) {
         let input = upload::<2>(&x, ROWS, options).require_grad();
         let grads = (compute.gelu_as(form, input.clone()) * weight()).sum().backward();
         let slope = |x: f64| match form {
-            Gelu::Exact => distribution(x) + x * (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt(),
+            Gelu::Exact => normal_cdf(x) + x * (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt(),
             // Central differences: accurate to about 10⁻⁹.
-            _ => (by_tanh(x + 1e-5) - by_tanh(x - 1e-5)) / 2e-5,
+            _ => (tanh_gelu(x + 1e-5) - tanh_gelu(x - 1e-5)) / 2e-5,
         };
         let want = x.iter().zip(&grad).map(|(x, grad)| grad * slope(*x)).collect();
-        largest(list(input.grad(&grads).unwrap()), want, form.name());
+        check(values_of(input.grad(&grads).unwrap()), want, form.name());
     }
 }
 
 #[test]
-fn gradients_are_those_of_the_formulas() {
+fn gradients_match_the_formulas() {
     let device = Device::flex();
-    gradients_agree(&device, Precision::True32, 30.0);
-    gradients_agree(&device, Precision::True16, 1.5);
-    gradients_agree(&device, Precision::TrueBf16, 1.5);
+    check_gradients(&device, Precision::True32, 30.0);
+    check_gradients(&device, Precision::True16, 1.5);
+    check_gradients(&device, Precision::TrueBf16, 1.5);
 }
 
 #[test]
-fn layer_norm_is_accurate_for_a_mean_much_larger_than_the_deviation() {
+fn layer_norm_is_accurate_for_a_large_mean() {
     let format = Format::F32;
     let options = (&Device::flex(), format);
     let x: Vec<f64> = values(ROWS[0] * ROWS[1], 7, format);
     let x: Vec<f64> = x.iter().map(|x| format.round(512.0 + x).value).collect();
     let row = |value: f64| upload::<1>(&[value; ROWS[1]], [ROWS[1]], options);
     let input = upload::<2>(&x, ROWS, options);
-    let got = list(compute(Precision::True32).layer_norm(input, row(1.0), row(0.0), 1e-5));
+    let got = values_of(compute(Precision::True32).layer_norm(input, row(1.0), row(0.0), 1e-5));
     let (ones, zeros) = ([1.0; ROWS[1]], [0.0; ROWS[1]]);
     let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
     let want = x
         .chunks_exact(ROWS[1])
         .flat_map(|row| normalized(row, mean(row), &ones, &zeros));
-    let off = got
+    let error = got
         .iter()
         .zip(want)
         .map(|(got, want)| (got - want).abs())
         .fold(0.0, mantissa_testing::worse);
     // The distance from 512 to the next number is 6.1e-5. A variance computed as a difference of squares would have an error of
     // 1e-3 or more.
-    assert!(off < 6.1e-5, "{off:e}");
+    assert!(error < 6.1e-5, "{error:e}");
 }
 
 #[test]
-fn a_row_does_not_depend_on_the_number_of_rows() {
+fn the_result_of_a_row_does_not_depend_on_the_number_of_rows() {
     const MANY: usize = 1500;
     let width = ROWS[1];
     let device = Device::flex();
-    for precision in TRUE {
+    for precision in TRUE_PRECISIONS {
         let (format, compute) = (precision.parameters(), compute(precision));
         let x = values(MANY * width, 8, format);
         let row_in =
@@ -382,17 +393,17 @@ fn a_row_does_not_depend_on_the_number_of_rows() {
             }),
         ];
         for (name, operation) in operations {
-            let all = list(operation(upload(&x, [MANY, width], (&device, format))));
+            let all = values_of(operation(upload(&x, [MANY, width], (&device, format))));
             let alone = x
                 .chunks_exact(100 * width)
-                .flat_map(|rows| list(operation(upload(rows, [100, width], (&device, format)))));
+                .flat_map(|rows| values_of(operation(upload(rows, [100, width], (&device, format)))));
             assert!(all.iter().copied().eq(alone), "{name} in {precision}");
         }
     }
 }
 
 /// Runs an Adam step on a device, on values in one format and gradients in another.
-fn step(device: &Device, parts: &[Vec<f64>; 4], format: Format, gradients: Format) -> [Vec<f64>; 3] {
+fn adam_step(device: &Device, parts: &[Vec<f64>; 4], format: Format, gradients: Format) -> [Vec<f64>; 3] {
     let [value, first, second, gradient] = [0, 1, 2, 3].map(|part: usize| {
         let format = if part == 3 { gradients } else { format };
         upload::<1>(&parts[part], [parts[part].len()], (device, format)).into_dispatch()
@@ -408,30 +419,30 @@ fn step(device: &Device, parts: &[Vec<f64>; 4], format: Format, gradients: Forma
         learning_rate: 1e-3,
     };
     let (value, first, second) = Dispatch::adam(value, first, second, gradient, rates);
-    [value, first, second].map(|part| list(Tensor::<1>::from_dispatch(part)))
+    [value, first, second].map(|part| values_of(Tensor::<1>::from_dispatch(part)))
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn adam_in_one_pass_is_bit_for_bit_the_same_operations_one_by_one(salt in any::<u64>(), count in 1usize..3000) {
+    fn fused_adam_matches_separate_operations_bit_for_bit(salt in any::<u64>(), count in 1usize..3000) {
         let device = Device::flex();
         for format in [Format::F64, Format::F32, Format::F16, Format::Bf16] {
             let wide = if format == Format::F64 { format } else { Format::F32 };
             for gradients in [format, wide] {
                 let parts = [1, 2, 3, 4].map(|part: u64| {
-                    let of = if part == 4 { gradients } else { format };
-                    let mut values = values(count, salt ^ part, of);
+                    let part_format = if part == 4 { gradients } else { format };
+                    let mut values = values(count, salt ^ part, part_format);
                     if part == 3 {
-                        values.iter_mut().for_each(|x| *x = of.round(0.01 * x.abs()).value);
+                        values.iter_mut().for_each(|x| *x = part_format.round(0.01 * x.abs()).value);
                     }
                     values
                 });
                 let bits = |parts: [Vec<f64>; 3]| parts.map(|part| part.into_iter().map(f64::to_bits).collect::<Vec<_>>());
                 // Under autodiff the default implementations run, which use burn's operations.
                 prop_assert_eq!(
-                    bits(step(&device, &parts, format, gradients)),
-                    bits(step(&device.clone().autodiff(), &parts, format, gradients)),
+                    bits(adam_step(&device, &parts, format, gradients)),
+                    bits(adam_step(&device.clone().autodiff(), &parts, format, gradients)),
                     "{} and gradients in {}", format, gradients
                 );
             }
@@ -440,13 +451,13 @@ proptest! {
 }
 
 #[test]
-fn a_copy_has_the_same_values_in_another_buffer() {
+fn copies_have_the_same_values_and_format() {
     let options = (&Device::flex(), Format::Bf16);
     let tensor = upload::<2>(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3], options);
-    let turned = tensor.swap_dims(0, 1);
-    let copied = mantissa_precision::copied(turned.clone());
+    let transposed = tensor.swap_dims(0, 1);
+    let copied = mantissa_precision::copied(transposed.clone());
     assert_eq!(copied.dtype(), DType::BF16);
-    assert_eq!(list(copied), list(turned));
+    assert_eq!(values_of(copied), values_of(transposed));
 }
 
 #[cfg(feature = "vulkan")]
@@ -457,7 +468,7 @@ mod lavapipe {
     use super::*;
 
     fn assert_near_in_supported_formats(device: &Device) {
-        for precision in TRUE {
+        for precision in TRUE_PRECISIONS {
             if supports(precision.parameters(), device) {
                 assert_near(device, precision);
             } else {
@@ -490,17 +501,17 @@ mod lavapipe_full {
     use super::*;
 
     #[test]
-    fn gradients_are_those_of_the_formulas() {
+    fn gradients_match_the_formulas() {
         if let Some(device) = crate::vulkan(false) {
-            gradients_agree(&device, Precision::True32, 60.0);
+            check_gradients(&device, Precision::True32, 60.0);
         }
     }
 
     #[test]
-    fn gradients_are_those_of_the_formulas_in_fused_kernels() {
+    fn gradients_match_the_formulas_with_fusion() {
         alone(|| {
             if let Some(device) = crate::vulkan(true) {
-                gradients_agree(&device, Precision::True32, 60.0);
+                check_gradients(&device, Precision::True32, 60.0);
             }
         });
     }

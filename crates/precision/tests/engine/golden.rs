@@ -27,7 +27,7 @@ fn compute(precision: Precision, matmul: MatmulPrecision) -> Compute {
     Compute::new(precision, matmul, Accumulator::F32)
 }
 
-/// Computes the golden matmul under a setting, and its relative Frobenius distance to the golden result named `want`.
+/// Computes the golden matmul under a setting, and returns the relative Frobenius distance of the product to the golden result `want`.
 fn distance(device: &Device, compute: Compute, stored: DType, want: &str) -> f64 {
     let golden = read(include_str!("numbers/matmul.json"));
     let upload = |name: &str| {
@@ -46,7 +46,7 @@ fn distance(device: &Device, compute: Compute, stored: DType, want: &str) -> f64
 }
 
 #[test]
-fn every_rounding_is_pytorchs_bit_for_bit() {
+fn rounding_matches_pytorch_bit_for_bit() {
     let golden = read(include_str!("numbers/rounding.json"));
     let device = Device::flex();
     let one = Tensor::<2>::ones([1, 1], (&device, DType::F32));
@@ -54,7 +54,7 @@ fn every_rounding_is_pytorchs_bit_for_bit() {
         let bits = |name: &str| row[name].as_u64().unwrap() as u32;
         let x = f32::from_bits(bits("f32"));
         let input = Tensor::<2>::from_data([[x]], (&device, DType::F32));
-        let same = |got: f32, name: &str| {
+        let assert_same = |got: f32, name: &str| {
             let want = f32::from_bits(bits(name));
             let equal = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
             assert!(equal, "{} to {name}: {got:e} is not {want:e}", row["what"]);
@@ -62,16 +62,16 @@ fn every_rounding_is_pytorchs_bit_for_bit() {
         for (name, dtype) in [("bf16", DType::BF16), ("f16", DType::F16)] {
             let ours = Dispatch::round_to(input.clone().into_dispatch(), dtype.into());
             let ours = Dispatch::round_to(ours, DType::F32.into());
-            same(Tensor::<2>::from_dispatch(ours).into_scalar(), name);
+            assert_same(Tensor::<2>::from_dispatch(ours).into_scalar(), name);
         }
         // A multiplication by one returns the operand as the multiplier reads it. Adding to +0 turns −0 into +0, as
         // expected.
-        let seen: f32 = compute(Precision::True32, MatmulPrecision::High)
+        let operand: f32 = compute(Precision::True32, MatmulPrecision::High)
             .matmul(input, one.clone())
             .into_scalar();
         match f32::from_bits(bits("tf32")) {
-            0.0 => assert_eq!(seen, 0.0, "{}", row["what"]),
-            _ => same(seen, "tf32"),
+            0.0 => assert_eq!(operand, 0.0, "{}", row["what"]),
+            _ => assert_same(operand, "tf32"),
         }
     }
 }
@@ -122,7 +122,7 @@ fn casts_to_and_from_16_bit_formats_match_pytorch() {
         let half = Dispatch::round_to(tensor.into_dispatch(), dtype.into());
         Tensor::<1>::from_dispatch(half).into_data()
     };
-    let narrowed = |bits: Vec<u16>| {
+    let fingerprint_of_bits = |bits: Vec<u16>| {
         let canonical = |(bits, value): (u16, &f32)| if value.is_nan() { 0xffff } else { bits };
         fingerprint(
             bits.into_iter()
@@ -134,15 +134,15 @@ fn casts_to_and_from_16_bit_formats_match_pytorch() {
     let bf16s = rounded(DType::BF16).try_into_vec::<bf16>().unwrap();
     assert_eq!(
         golden["fingerprints"]["bf16"]["narrowed"],
-        narrowed(bf16s.iter().map(|x| x.to_bits()).collect())
+        fingerprint_of_bits(bf16s.iter().map(|x| x.to_bits()).collect())
     );
     let f16s = rounded(DType::F16).try_into_vec::<f16>().unwrap();
     assert_eq!(
         golden["fingerprints"]["f16"]["narrowed"],
-        narrowed(f16s.iter().map(|x| x.to_bits()).collect())
+        fingerprint_of_bits(f16s.iter().map(|x| x.to_bits()).collect())
     );
 
-    let widened = |data: TensorData| {
+    let fingerprint_of_widened = |data: TensorData| {
         let dtype = data.dtype();
         let tensor = Tensor::<1>::from_data(data, (&device, dtype));
         let wide = Dispatch::round_to(tensor.into_dispatch(), DType::F32.into());
@@ -160,12 +160,12 @@ fn casts_to_and_from_16_bit_formats_match_pytorch() {
     let bf16s: Vec<bf16> = all().map(bf16::from_bits).collect();
     assert_eq!(
         golden["fingerprints"]["bf16"]["widened"],
-        widened(TensorData::new(bf16s, [1 << 16]))
+        fingerprint_of_widened(TensorData::new(bf16s, [1 << 16]))
     );
     let f16s: Vec<f16> = all().map(f16::from_bits).collect();
     assert_eq!(
         golden["fingerprints"]["f16"]["widened"],
-        widened(TensorData::new(f16s, [1 << 16]))
+        fingerprint_of_widened(TensorData::new(f16s, [1 << 16]))
     );
 }
 
@@ -175,7 +175,7 @@ mod lavapipe {
 
     use super::*;
 
-    fn highest_is_f32(device: &Device) {
+    fn check_highest_is_f32(device: &Device) {
         let highest = compute(Precision::True32, MatmulPrecision::Highest);
         assert!(distance(device, highest, DType::F32, "exact") < 5e-7);
     }
@@ -183,7 +183,7 @@ mod lavapipe {
     #[test]
     fn highest_is_true_f32() {
         if let Some(device) = crate::vulkan(false) {
-            highest_is_f32(&device);
+            check_highest_is_f32(&device);
         }
     }
 
@@ -191,7 +191,7 @@ mod lavapipe {
     fn highest_is_true_f32_in_fused_kernels() {
         alone(|| {
             if let Some(device) = crate::vulkan(true) {
-                highest_is_f32(&device);
+                check_highest_is_f32(&device);
             }
         });
     }

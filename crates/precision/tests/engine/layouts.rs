@@ -1,4 +1,4 @@
-//! Tests of rounding to layouts of fewer bits, on every backend, against the definition.
+//! Tests of rounding to layouts with fewer bits, on every backend, against the definition of the layouts.
 
 use burn::{
     backend::Dispatch,
@@ -38,7 +38,7 @@ fn values() -> Vec<f32> {
     both_signs.map(f32::from_bits).collect()
 }
 
-fn rounds_as_defined(what: &str, device: &Device) {
+fn check_rounding(what: &str, device: &Device) {
     let values = values();
     for (exponent, fraction) in [
         (8, 23),
@@ -69,8 +69,8 @@ fn rounds_as_defined(what: &str, device: &Device) {
 }
 
 #[test]
-fn the_cpu_rounds_to_a_layout_as_it_is_defined() {
-    rounds_as_defined("flex", &Device::flex());
+fn cpu_rounding_matches_the_definition_of_the_layout() {
+    check_rounding("flex", &Device::flex());
 }
 
 #[cfg(feature = "vulkan")]
@@ -80,17 +80,17 @@ mod lavapipe {
     use super::*;
 
     #[test]
-    fn plain_kernels_round_to_a_layout_as_it_is_defined() {
+    fn gpu_rounding_matches_the_definition_of_the_layout() {
         if let Some(device) = crate::vulkan(false) {
-            rounds_as_defined("plain", &device);
+            check_rounding("plain", &device);
         }
     }
 
     #[test]
-    fn fused_kernels_round_to_a_layout_as_it_is_defined() {
+    fn gpu_rounding_matches_the_definition_with_fusion() {
         alone(|| {
             if let Some(device) = crate::vulkan(true) {
-                rounds_as_defined("fused", &device);
+                check_rounding("fused", &device);
             }
         });
     }

@@ -15,97 +15,102 @@ struct Problem {
     k: usize,
     n: usize,
     /// True for operands that are stored transposed and passed as a transposed view.
-    turned: (bool, bool),
+    transposed: (bool, bool),
     seed: u64,
-    /// Largest absolute value; values are integers of both signs.
-    largest: u32,
+    /// Largest absolute value of the operands, which are integers of both signs.
+    max_magnitude: u32,
 }
 
 impl Problem {
-    /// Returns small integers: every sum is exact, so every result must be, too.
+    /// Returns small integers. Every sum of their products is exact, so every result must be exact as well.
     fn values(&self, count: usize, salt: u64) -> Vec<f64> {
         let mut state = self.seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut next = || {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            f64::from((state >> 40) as u32 % (2 * self.largest + 1)) - f64::from(self.largest)
+            f64::from((state >> 40) as u32 % (2 * self.max_magnitude + 1)) - f64::from(self.max_magnitude)
         };
         (0..count).map(|_| next()).collect()
     }
 }
 
 fn problems() -> impl Strategy<Value = Problem> {
-    let edge = prop_oneof![Just(0usize), Just(1), 2usize..20];
+    let dimension = prop_oneof![Just(0usize), Just(1), 2usize..20];
     (
         1usize..4,
         any::<(bool, bool)>(),
-        edge.clone(),
-        edge.clone(),
-        edge,
+        dimension.clone(),
+        dimension.clone(),
+        dimension,
         any::<(bool, bool)>(),
         any::<u64>(),
     )
-        .prop_map(|(batch, whole, m, k, n, turned, seed)| Problem {
+        .prop_map(|(batch, has_batch, m, k, n, transposed, seed)| Problem {
             batch,
-            lhs_batch: if whole.0 { batch } else { 1 },
-            rhs_batch: if whole.1 || !whole.0 { batch } else { 1 },
+            lhs_batch: if has_batch.0 { batch } else { 1 },
+            rhs_batch: if has_batch.1 || !has_batch.0 { batch } else { 1 },
             m,
             k,
             n,
-            turned,
+            transposed,
             seed,
-            largest: 8,
+            max_magnitude: 8,
         })
 }
 
 /// Transposes matrices.
-fn turned_round(values: &[f64], [batch, rows, columns]: [usize; 3]) -> Vec<f64> {
-    let mut other = vec![0.0; values.len()];
+fn transpose(values: &[f64], [batch, rows, columns]: [usize; 3]) -> Vec<f64> {
+    let mut transposed = vec![0.0; values.len()];
     for b in 0..batch {
         for i in 0..rows {
             for j in 0..columns {
-                other[(b * columns + j) * rows + i] = values[(b * rows + i) * columns + j];
+                transposed[(b * columns + j) * rows + i] = values[(b * rows + i) * columns + j];
             }
         }
     }
-    other
+    transposed
 }
 
 /// Creates a leaf on an autodiff `device`.
 fn leaf(
     values: &[f64],
     [batch, rows, columns]: [usize; 3],
-    turned: bool,
+    transposed: bool,
     (device, dtype): (&Device, DType),
 ) -> Tensor<3> {
-    if !turned {
+    if !transposed {
         let data = TensorData::new(values.to_vec(), [batch, rows, columns]);
         return Tensor::from_data(data, (device, dtype)).require_grad();
     }
-    let other = turned_round(values, [batch, rows, columns]);
-    let data = TensorData::new(other, [batch, columns, rows]);
+    let stored = transpose(values, [batch, rows, columns]);
+    let data = TensorData::new(stored, [batch, columns, rows]);
     Tensor::from_data(data, (device, dtype))
         .swap_dims(1, 2)
         .require_grad()
 }
 
-fn list(tensor: Tensor<3>) -> Vec<f64> {
+fn values_of(tensor: Tensor<3>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-fn agrees(device: &Device, problem: &Problem, compute: Compute, dtype: DType) -> Result<(), TestCaseError> {
+fn check_against_loops(
+    device: &Device,
+    problem: &Problem,
+    compute: Compute,
+    dtype: DType,
+) -> Result<(), TestCaseError> {
     let device = device.clone().autodiff();
     let Problem { batch, m, k, n, .. } = *problem;
     let (lhs_batch, rhs_batch) = (problem.lhs_batch, problem.rhs_batch);
     let a = problem.values(lhs_batch * m * k, 1);
     let b = problem.values(rhs_batch * k * n, 2);
-    let g = problem.values(batch * m * n, 3);
+    let output_gradient = problem.values(batch * m * n, 3);
 
-    let lhs = leaf(&a, [lhs_batch, m, k], problem.turned.0, (&device, dtype));
-    let rhs = leaf(&b, [rhs_batch, k, n], problem.turned.1, (&device, dtype));
+    let lhs = leaf(&a, [lhs_batch, m, k], problem.transposed.0, (&device, dtype));
+    let rhs = leaf(&b, [rhs_batch, k, n], problem.transposed.1, (&device, dtype));
     let product = compute.matmul(lhs.clone(), rhs.clone());
-    let weights = TensorData::new(g.clone(), [batch, m, n]);
+    let weights = TensorData::new(output_gradient.clone(), [batch, m, n]);
     let weights = Tensor::from_data(weights, (&device, product.dtype()));
     let grads = (product.clone() * weights).sum().backward();
 
@@ -119,31 +124,36 @@ fn agrees(device: &Device, problem: &Problem, compute: Compute, dtype: DType) ->
                 for l in 0..k {
                     let (ia, ib) = ((za * m + i) * k + l, (zb * k + l) * n + j);
                     want[at] += a[ia] * b[ib];
-                    want_a[ia] += g[at] * b[ib];
-                    want_b[ib] += a[ia] * g[at];
+                    want_a[ia] += output_gradient[at] * b[ib];
+                    want_b[ib] += a[ia] * output_gradient[at];
                 }
             }
         }
     }
     prop_assert_eq!(product.dims(), [batch, m, n]);
-    prop_assert_eq!(list(product.inner()), want.clone());
-    prop_assert_eq!(list(lhs.grad(&grads).unwrap()), want_a.clone());
-    prop_assert_eq!(list(rhs.grad(&grads).unwrap()), want_b.clone());
+    prop_assert_eq!(values_of(product.inner()), want.clone());
+    prop_assert_eq!(values_of(lhs.grad(&grads).unwrap()), want_a.clone());
+    prop_assert_eq!(values_of(rhs.grad(&grads).unwrap()), want_b.clone());
 
-    let by_columns = turned_round(&b, [rhs_batch, k, n]);
-    let columns = leaf(&by_columns, [rhs_batch, n, k], problem.turned.1, (&device, dtype));
+    let by_columns = transpose(&b, [rhs_batch, k, n]);
+    let columns = leaf(
+        &by_columns,
+        [rhs_batch, n, k],
+        problem.transposed.1,
+        (&device, dtype),
+    );
     let product = compute.matmul_by_columns(lhs.clone(), columns.clone());
-    let weights = TensorData::new(g, [batch, m, n]);
+    let weights = TensorData::new(output_gradient, [batch, m, n]);
     let weights = Tensor::from_data(weights, (&device, product.dtype()));
     let grads = (product.clone() * weights).sum().backward();
-    prop_assert_eq!(list(product.inner()), want);
-    prop_assert_eq!(list(lhs.grad(&grads).unwrap()), want_a);
-    let want_columns = turned_round(&want_b, [rhs_batch, k, n]);
-    prop_assert_eq!(list(columns.grad(&grads).unwrap()), want_columns);
+    prop_assert_eq!(values_of(product.inner()), want);
+    prop_assert_eq!(values_of(lhs.grad(&grads).unwrap()), want_a);
+    let want_columns = transpose(&want_b, [rhs_batch, k, n]);
+    prop_assert_eq!(values_of(columns.grad(&grads).unwrap()), want_columns);
     Ok(())
 }
 
-fn of(precision: Precision, matmul: MatmulPrecision) -> Compute {
+fn compute_for(precision: Precision, matmul: MatmulPrecision) -> Compute {
     Compute::new(precision, matmul, Accumulator::F32)
 }
 
@@ -151,26 +161,26 @@ proptest! {
     #[test]
     fn matmuls_and_gradients_of_small_integers_are_exact(problem in problems()) {
         let device = Device::flex();
-        agrees(&device, &problem, of(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
+        check_against_loops(&device, &problem, compute_for(Precision::True64, MatmulPrecision::Highest), DType::F64)?;
         for &matmul in MatmulPrecision::ALL {
-            agrees(&device, &problem, of(Precision::True32, matmul), DType::F32)?;
+            check_against_loops(&device, &problem, compute_for(Precision::True32, matmul), DType::F32)?;
         }
         // bf16 represents integers up to 256: sums of at most sixty ones.
-        let ones = Problem { largest: 1, ..problem };
+        let ones = Problem { max_magnitude: 1, ..problem };
         for (precision, dtype) in [(Precision::True16, DType::F16), (Precision::TrueBf16, DType::BF16)] {
             for &sums in Accumulator::ALL {
-                agrees(&device, &ones, Compute::new(precision, MatmulPrecision::Highest, sums), dtype)?;
+                check_against_loops(&device, &ones, Compute::new(precision, MatmulPrecision::Highest, sums), dtype)?;
             }
         }
-        // Under these settings the operands are rounded from f32, and so are their gradients.
+        // Mixed settings round f32 operands and their gradients to 16 bits.
         for precision in [Precision::Mixed16, Precision::MixedBf16] {
-            agrees(&device, &ones, of(precision, MatmulPrecision::Highest), DType::F32)?;
+            check_against_loops(&device, &ones, compute_for(precision, MatmulPrecision::Highest), DType::F32)?;
         }
     }
 }
 
-/// Checks that a sum without terms is 0, and not the previous content of the buffer, and that empty operands yield
-/// empty results.
+/// Checks that a sum without terms is 0 and not the previous content of a buffer, and that empty operands yield results of the correct
+/// shape.
 fn empty_matmuls_are_zero(device: &Device, compute: Compute, dtype: DType) {
     let device = device.clone().autodiff();
     for [m, k, n] in [[3, 0, 5], [0, 3, 5], [4, 3, 0]] {
@@ -185,7 +195,7 @@ fn empty_matmuls_are_zero(device: &Device, compute: Compute, dtype: DType) {
             (rhs.grad(&grads).unwrap(), [2, k, n]),
         ] {
             assert_eq!(tensor.dims(), shape, "{what}");
-            assert!(list(tensor).iter().all(|x| *x == 0.0), "{what}");
+            assert!(values_of(tensor).iter().all(|x| *x == 0.0), "{what}");
         }
     }
 }
@@ -193,7 +203,7 @@ fn empty_matmuls_are_zero(device: &Device, compute: Compute, dtype: DType) {
 #[test]
 fn empty_matmuls_on_the_cpu_are_zero() {
     let device = Device::flex();
-    let highest = |precision| of(precision, MatmulPrecision::Highest);
+    let highest = |precision| compute_for(precision, MatmulPrecision::Highest);
     empty_matmuls_are_zero(&device, highest(Precision::True32), DType::F32);
     empty_matmuls_are_zero(&device, highest(Precision::TrueBf16), DType::BF16);
     // No rows, and enough weights for the kernel for few rows.
@@ -202,10 +212,10 @@ fn empty_matmuls_on_the_cpu_are_zero() {
     assert_eq!(product.dims(), [0, 64]);
 }
 
-/// Tests a sum that the format cannot represent, plus a bias that makes it representable.
-fn a_bias_is_added_before_the_rounding(device: &Device, precision: Precision, dtype: DType, last: f64) {
+/// Checks that a bias is added before rounding: the format cannot represent the sum of products, but can represent this sum plus the bias.
+fn check_rounding_of_linear(device: &Device, precision: Precision, dtype: DType, last: f64) {
     let device = device.clone().autodiff();
-    let compute = of(precision, MatmulPrecision::Highest);
+    let compute = compute_for(precision, MatmulPrecision::Highest);
     let tensor = |values: &[f64], shape: [usize; 2]| {
         let data = TensorData::new(values.to_vec(), shape);
         Tensor::<2>::from_data(data, (&device, dtype)).require_grad()
@@ -215,18 +225,18 @@ fn a_bias_is_added_before_the_rounding(device: &Device, precision: Precision, dt
     let weight = tensor(&[1.0, 1.0], [1, 2]);
     let bias = Tensor::<1>::from_data([1.0], (&device, dtype)).require_grad();
     let output = compute.linear(input.clone(), weight.clone(), bias.clone());
-    let values = |tensor: Tensor<2>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
+    let values_of = |tensor: Tensor<2>| -> Vec<f64> { tensor.into_data().iter::<f64>().collect() };
     assert_eq!(
-        values(output.clone().inner()),
+        values_of(output.clone().inner()),
         [last + 2.0, 4.0, 7.0],
         "{dtype:?}"
     );
 
     let grads = output.backward();
-    assert_eq!(values(input.grad(&grads).unwrap()), [1.0; 6]);
-    assert_eq!(values(weight.grad(&grads).unwrap()), [last + 4.0, 5.0]);
-    let of_bias: Vec<f64> = bias.grad(&grads).unwrap().into_data().iter::<f64>().collect();
-    assert_eq!(of_bias, [3.0]);
+    assert_eq!(values_of(input.grad(&grads).unwrap()), [1.0; 6]);
+    assert_eq!(values_of(weight.grad(&grads).unwrap()), [last + 4.0, 5.0]);
+    let bias_grad: Vec<f64> = bias.grad(&grads).unwrap().into_data().iter::<f64>().collect();
+    assert_eq!(bias_grad, [3.0]);
 }
 
 #[test]
@@ -236,7 +246,7 @@ fn a_linear_layer_rounds_once() {
         (Precision::TrueBf16, DType::BF16, 256.0),
     ];
     for (precision, dtype, last) in cases {
-        a_bias_is_added_before_the_rounding(&Device::flex(), precision, dtype, last);
+        check_rounding_of_linear(&Device::flex(), precision, dtype, last);
     }
 }
 
@@ -248,7 +258,7 @@ mod lavapipe_full {
 
     fn empty_matmuls_are_zero_in_f32_and_f16(device: &Device) {
         for (precision, dtype) in [(Precision::True32, DType::F32), (Precision::True16, DType::F16)] {
-            empty_matmuls_are_zero(device, of(precision, MatmulPrecision::Highest), dtype);
+            empty_matmuls_are_zero(device, compute_for(precision, MatmulPrecision::Highest), dtype);
         }
     }
 
@@ -268,10 +278,9 @@ mod lavapipe_full {
         });
     }
 
-    fn single_rows_and_operands_that_repeat_agree(device: &Device) {
-        // Each shape is autotuned separately, forward and backward. A small number of shapes with common sizes limits
-        // the time.
-        let strict = of(Precision::True32, MatmulPrecision::Highest);
+    fn check_broadcast_operands(device: &Device) {
+        // Each shape is autotuned separately, forward and backward. Few shapes limit the time of the test.
+        let strict = compute_for(Precision::True32, MatmulPrecision::Highest);
         for (number, (lhs_batch, rhs_batch)) in [(1, 2), (2, 1)].into_iter().enumerate() {
             let problem = Problem {
                 batch: 2,
@@ -280,26 +289,26 @@ mod lavapipe_full {
                 m: 1,
                 k: 7,
                 n: 5,
-                turned: (false, true),
+                transposed: (false, true),
                 seed: number as u64,
-                largest: 8,
+                max_magnitude: 8,
             };
-            agrees(device, &problem, strict, DType::F32).unwrap();
+            check_against_loops(device, &problem, strict, DType::F32).unwrap();
         }
     }
 
     #[test]
-    fn a_gpu_multiplies_single_rows_and_operands_that_repeat_as_the_loops_do() {
+    fn gpu_matmuls_of_broadcast_operands_match_loops() {
         if let Some(device) = crate::vulkan(false) {
-            single_rows_and_operands_that_repeat_agree(&device);
+            check_broadcast_operands(&device);
         }
     }
 
     #[test]
-    fn fused_kernels_multiply_single_rows_and_operands_that_repeat_as_the_loops_do() {
+    fn gpu_matmuls_of_broadcast_operands_match_loops_with_fusion() {
         alone(|| {
             if let Some(device) = crate::vulkan(true) {
-                single_rows_and_operands_that_repeat_agree(&device);
+                check_broadcast_operands(&device);
             }
         });
     }
@@ -314,7 +323,7 @@ mod lavapipe {
     #[test]
     fn a_linear_layer_rounds_once() {
         if let Some(device) = crate::vulkan_with_f16(false) {
-            a_bias_is_added_before_the_rounding(&device, Precision::True16, DType::F16, 2048.0);
+            check_rounding_of_linear(&device, Precision::True16, DType::F16, 2048.0);
         }
     }
 
@@ -322,7 +331,7 @@ mod lavapipe {
     fn a_linear_layer_rounds_once_in_fused_kernels() {
         alone(|| {
             if let Some(device) = crate::vulkan_with_f16(true) {
-                a_bias_is_added_before_the_rounding(&device, Precision::True16, DType::F16, 2048.0);
+                check_rounding_of_linear(&device, Precision::True16, DType::F16, 2048.0);
             }
         });
     }

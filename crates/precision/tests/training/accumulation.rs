@@ -16,7 +16,7 @@ const CLASSES: usize = 2;
 #[derive(Debug, Clone)]
 struct Problem {
     weights: Vec<f32>,
-    /// `INPUTS` numbers and a class each.
+    /// Each example is `INPUTS` numbers and a class.
     examples: Vec<(Vec<f64>, i32)>,
 }
 
@@ -161,7 +161,7 @@ proptest! {
 }
 
 /// Returns four examples, the third of which overflows in f16.
-fn overflowing() -> Problem {
+fn overflowing_problem() -> Problem {
     let weights = (0..26).map(|i| (i as f32 * 0.7).sin() * 0.5).collect();
     let inputs = |i: i32| vec![0.5 + 0.1 * f64::from(i), -0.3, 0.2 * f64::from(i)];
     let mut examples: Vec<_> = (0..4).map(|i| (inputs(i), i % 2)).collect();
@@ -170,12 +170,12 @@ fn overflowing() -> Problem {
 }
 
 #[test]
-fn an_overflow_in_one_micro_batch_is_one_decision_and_skips_the_whole_step() {
-    one_decision(&Device::flex());
+fn an_overflow_in_one_micro_batch_skips_the_whole_step() {
+    check_overflow(&Device::flex());
 }
 
-fn one_decision(device: &Device) {
-    let problem = overflowing();
+fn check_overflow(device: &Device) {
+    let problem = overflowing_problem();
     let scaling = LossScaling {
         initial: 1024.0,
         growth_interval: 2,
@@ -209,7 +209,7 @@ fn one_decision(device: &Device) {
 
 #[test]
 fn gradients_are_f32_under_mixed_settings() {
-    let problem = overflowing();
+    let problem = overflowing_problem();
     for precision in [Precision::MixedBf16, Precision::Mixed16] {
         let settings = OptimizerSettings::new(OptimizerKind::Sgd, 0.1);
         let scaler = LossScaler::of(precision);
@@ -236,7 +236,7 @@ fn gradients_are_f32_under_mixed_settings() {
 }
 
 #[test]
-fn the_gradient_of_a_row_that_is_read_often_is_summed_in_f32() {
+fn gradients_of_repeated_rows_are_summed_in_f32() {
     let device = Device::flex();
     for precision in [Precision::TrueBf16, Precision::True16, Precision::True32] {
         let compute = Compute::from(precision);
@@ -263,17 +263,17 @@ mod lavapipe_full {
     use super::*;
 
     #[test]
-    fn an_overflow_is_one_decision() {
+    fn an_overflow_skips_the_whole_step() {
         if let Some(device) = crate::vulkan_with_f16(false) {
-            one_decision(&device);
+            check_overflow(&device);
         }
     }
 
     #[test]
-    fn an_overflow_is_one_decision_in_fused_kernels() {
+    fn an_overflow_skips_the_whole_step_with_fusion() {
         alone(|| {
             if let Some(device) = crate::vulkan_with_f16(true) {
-                one_decision(&device);
+                check_overflow(&device);
             }
         });
     }

@@ -26,10 +26,10 @@ fn texts(list: &Value) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_table_has_every_operation_of_pytorchs_lists_in_its_class() {
+fn the_table_matches_the_lists_of_pytorch() {
     let golden = golden();
     let unlisted = texts(&golden["unlisted"]);
-    let of = |class| -> BTreeSet<&str> {
+    let operations_in = |class| -> BTreeSet<&str> {
         let rows = OPERATIONS.iter().filter(|row| row.class == class);
         rows.flat_map(|row| row.torch.iter().copied()).collect()
     };
@@ -39,7 +39,7 @@ fn the_table_has_every_operation_of_pytorchs_lists_in_its_class() {
         (OpClass::Widest, "widest"),
     ];
     for (class, list) in lists {
-        let ours: BTreeSet<&str> = of(class).difference(&unlisted).copied().collect();
+        let ours: BTreeSet<&str> = operations_in(class).difference(&unlisted).copied().collect();
         assert_eq!(ours, texts(&golden["lists"][list]), "{class:?}");
     }
     let names: Vec<&str> = OPERATIONS
@@ -51,7 +51,7 @@ fn the_table_has_every_operation_of_pytorchs_lists_in_its_class() {
         names.iter().collect::<BTreeSet<_>>().len(),
         "expected one row per operation"
     );
-    assert!(of(OpClass::Inputs).is_subset(&unlisted));
+    assert!(operations_in(OpClass::Inputs).is_subset(&unlisted));
 }
 
 /// Returns the result dtype of an operation for inputs of these dtypes.
@@ -70,9 +70,7 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
         "attention" => {
             let compute = compute.with_attention(Attention::Fused);
             let parts = [images(0), images(1), images(2)];
-            compute
-                .attention(parts, &AttentionMask::everything(), 0.0)
-                .dtype()
+            compute.attention(parts, &AttentionMask::unmasked(), 0.0).dtype()
         }
         "softmax" => compute.softmax(matrix(0)).dtype(),
         "layer_norm" => compute.layer_norm(matrix(0), row(), row(), 1e-5).dtype(),
@@ -98,7 +96,7 @@ fn run(operation: &str, compute: Compute, inputs: &[DType]) -> DType {
 }
 
 #[test]
-fn every_method_returns_the_format_that_pytorchs_autocast_does() {
+fn every_method_returns_the_same_format_as_pytorch() {
     let golden = golden();
     for (precision, lower) in [
         (Precision::Mixed16, DType::F16),
@@ -109,19 +107,19 @@ fn every_method_returns_the_format_that_pytorchs_autocast_does() {
             "lower" => lower,
             _ => DType::F32,
         };
-        let mut met = BTreeSet::new();
+        let mut tested = BTreeSet::new();
         for row in golden["observed"].as_array().unwrap() {
             let operation = row["operation"].as_str().unwrap();
             let inputs: Vec<DType> = row["inputs"].as_array().unwrap().iter().map(dtype).collect();
             let got = run(operation, compute, &inputs);
             assert_eq!(got, dtype(&row["output"]), "{precision} {row}");
-            met.insert(operation);
+            tested.insert(operation);
         }
         for row in OPERATIONS {
             let method = row.method.map(|operation| operation.method());
             assert!(
-                method.is_none_or(|method| met.contains(method)),
-                "{method:?} was not requested"
+                method.is_none_or(|method| tested.contains(method)),
+                "{method:?} is not in the golden file"
             );
         }
     }
@@ -142,7 +140,7 @@ fn full_casts_to_the_format_of_the_parameters() {
     }
 }
 
-fn documented(class: OpClass) -> String {
+fn expected_table(class: OpClass) -> String {
     let mut text = String::from("| PyTorch | here |\n|---|---|\n");
     for row in OPERATIONS.iter().filter(|row| row.class == class) {
         let here = match (row.method, class) {
@@ -160,7 +158,7 @@ fn documented(class: OpClass) -> String {
 fn the_documentation_contains_the_table() {
     let mut wrong = String::new();
     for class in OpClass::ALL {
-        let expected = format!("<!-- {class:?} -->\n{}\n", documented(class));
+        let expected = format!("<!-- {class:?} -->\n{}\n", expected_table(class));
         if !DOCS.contains(&expected) {
             wrong += &expected;
         }

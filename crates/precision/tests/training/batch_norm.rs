@@ -22,22 +22,22 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
     tensor.into_data().iter::<f64>().collect()
 }
 
-/// Checks that every error is within this share of the largest value.
-fn assert_close(what: &str, got: &[f64], wanted: &Value, share: f64) {
+/// Checks that every error is at most `tolerance` times the largest value.
+fn assert_close(what: &str, got: &[f64], wanted: &Value, tolerance: f64) {
     let wanted = numbers(wanted);
     assert_eq!(got.len(), wanted.len(), "{what}");
-    let largest = wanted.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+    let largest = wanted.iter().fold(0.0_f64, |max, x| max.max(x.abs()));
     for (got, wanted) in got.iter().zip(wanted) {
-        let off = (got - wanted).abs();
+        let error = (got - wanted).abs();
         assert!(
-            off <= share * largest,
+            error <= tolerance * largest,
             "{what}: {got}, expected {wanted} (largest value {largest})"
         );
     }
 }
 
 #[test]
-fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
+fn batch_norm_matches_pytorch_in_every_format() {
     // Tolerances as a share of the largest value: rounding of sums in f64 and f32, one unit in the last place of a
     // 16-bit format.
     let formats = [
@@ -52,14 +52,14 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
     let momentum = golden["momentum"].as_f64().unwrap();
     let device = Device::flex();
     let tracking = device.clone().autodiff();
-    for (name, format, precision, share) in formats {
+    for (name, format, precision, tolerance) in formats {
         let compute = Compute::from(precision);
         let (images, wide) = (dtype(format), dtype(precision.parameters()));
         let wanted = &golden["formats"][name];
         let parameter = |name: &str| tensor::<1>(&golden[name], [shape[1]], (&tracking, wide)).require_grad();
         let (scale, shift) = (parameter("scale"), parameter("shift"));
         // Running statistics are summed in at least f32.
-        let of_sums = if format == Format::F64 { 1e-13 } else { 1e-6 };
+        let sum_tolerance = if format == Format::F64 { 1e-13 } else { 1e-6 };
         let mut running = Moments::unit(shape[1], wide, &device);
         for (index, batch) in golden["batches"].as_array().unwrap().iter().enumerate() {
             let what = format!("{name}, batch {index}");
@@ -70,7 +70,7 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
                 &what,
                 &values(output.clone().inner()),
                 &wanted["outputs"][index],
-                share,
+                tolerance,
             );
             let moments = Moments {
                 mean: moments.mean.inner(),
@@ -81,10 +81,10 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
                 &what,
                 &values(running.mean.clone()),
                 &wanted["running"][index]["mean"],
-                of_sums,
+                sum_tolerance,
             );
             let variance = &wanted["running"][index]["variance"];
-            assert_close(&what, &values(running.variance.clone()), variance, of_sums);
+            assert_close(&what, &values(running.variance.clone()), variance, sum_tolerance);
             if index == 0 {
                 let weights = tensor(&golden["weights"], shape, (&tracking, images));
                 let grads = (output * weights).sum().backward();
@@ -93,30 +93,30 @@ fn outputs_gradients_and_running_statistics_are_pytorchs_in_every_format() {
                     &what,
                     &values(batch.grad(&grads).unwrap()),
                     &wanted["images"],
-                    share,
+                    tolerance,
                 );
                 assert_close(
                     &what,
                     &values(scale.grad(&grads).unwrap()),
                     &wanted["scale"],
-                    share,
+                    tolerance,
                 );
                 assert_close(
                     &what,
                     &values(shift.grad(&grads).unwrap()),
                     &wanted["shift"],
-                    share,
+                    tolerance,
                 );
             }
         }
         let first = tensor::<4>(&golden["batches"][0], shape, (&device, images));
         let evaluated = compute.batch_norm(first, scale.inner(), shift.inner(), &running, epsilon);
-        assert_close(name, &values(evaluated), &wanted["evaluated"], share);
+        assert_close(name, &values(evaluated), &wanted["evaluated"], tolerance);
     }
 }
 
-/// If all micro-batches are alike, the scaled momentum must yield the same statistics as one whole batch, and the unscaled
-/// momentum must not.
+/// If all micro-batches are equal, the scaled momentum must yield the same statistics as one whole batch, and the unscaled momentum must
+/// yield others.
 #[test]
 fn scaled_momentum_yields_the_statistics_of_a_whole_batch() {
     let device = Device::flex();
@@ -130,11 +130,11 @@ fn scaled_momentum_yields_the_statistics_of_a_whole_batch() {
         let each = micro_batch_momentum(momentum, 0.1, 8);
         (0..8).fold(start(), |running, _| running.follow(batch(), each))
     };
-    let off = |a: Moments| {
+    let difference = |a: Moments| {
         let mean = values(a.mean)[0] - values(whole.mean.clone())[0];
         mean.abs()
             .max((values(a.variance)[0] - values(whole.variance.clone())[0]).abs())
     };
-    assert!(off(after(BatchNormMomentum::Scaled)) < 1e-12);
-    assert!(off(after(BatchNormMomentum::Keep)) > 1.0);
+    assert!(difference(after(BatchNormMomentum::Scaled)) < 1e-12);
+    assert!(difference(after(BatchNormMomentum::Keep)) > 1.0);
 }

@@ -100,21 +100,25 @@ fn distance(got: &[Vec<f64>], want: &[Value]) -> f64 {
 }
 
 #[test]
-fn parameters_are_pytorchs_after_every_step_of_every_optimizer() {
+fn parameters_match_the_reference_after_every_step() {
     let (golden, device) = (golden(), Device::flex());
     for (format, runs, tolerance) in TOLERANCES {
         for want in golden[runs].as_array().unwrap() {
             let after = want["after"].as_array().unwrap();
-            let apart = distance(&run(&device, &golden, settings(want), format), after);
-            assert!(apart <= tolerance, "{} in {format}: {apart:e}", want["optimizer"]);
+            let difference = distance(&run(&device, &golden, settings(want), format), after);
+            assert!(
+                difference <= tolerance,
+                "{} in {format}: {difference:e}",
+                want["optimizer"]
+            );
         }
     }
 }
 
-const HALVES: [(Format, &str); 2] = [(Format::F16, "float16"), (Format::Bf16, "bfloat16")];
+const FORMATS_16_BIT: [(Format, &str); 2] = [(Format::F16, "float16"), (Format::Bf16, "bfloat16")];
 
 /// Counts the elements over all steps that are not bit-identical to PyTorch's. Where PyTorch has NaN, NaN is expected.
-fn others(got: &[Vec<f64>], want: &Value) -> usize {
+fn count_differences(got: &[Vec<f64>], want: &Value) -> usize {
     let wanted = want["after"].as_array().unwrap().iter();
     let wanted: Vec<f64> = wanted
         .flat_map(|row| row.as_array().unwrap())
@@ -134,10 +138,15 @@ fn others(got: &[Vec<f64>], want: &Value) -> usize {
 #[test]
 fn optimizers_in_16_bit_formats_match_pytorch_bit_for_bit() {
     let (golden, device) = (golden(), Device::flex());
-    for (format, runs) in HALVES {
+    for (format, runs) in FORMATS_16_BIT {
         for want in golden[runs].as_array().unwrap() {
             let after = run(&device, &golden, settings(want), format);
-            assert_eq!(others(&after, want), 0, "{} in {format}", want["optimizer"]);
+            assert_eq!(
+                count_differences(&after, want),
+                0,
+                "{} in {format}",
+                want["optimizer"]
+            );
             let mut rounded = settings(want);
             rounded.momentum = format.round(rounded.momentum).value;
             (rounded.beta1, rounded.beta2) = (
@@ -146,7 +155,11 @@ fn optimizers_in_16_bit_formats_match_pytorch_bit_for_bit() {
             );
             if rounded != settings(want) && rounded.momentum + rounded.epsilon > 0.0 {
                 let after = run(&device, &golden, rounded, format);
-                assert!(others(&after, want) > 0, "{} in {format}", want["optimizer"]);
+                assert!(
+                    count_differences(&after, want) > 0,
+                    "{} in {format}",
+                    want["optimizer"]
+                );
             }
         }
     }
@@ -173,11 +186,14 @@ fn a_wrong_optimizer_constant_exceeds_the_tolerance() {
             let want = runs.iter().find(|run| run["optimizer"] == optimizer).unwrap();
             let mut settings = settings(want);
             fault(&mut settings);
-            let apart = distance(
+            let difference = distance(
                 &run(&Device::flex(), &golden, settings.clone(), format),
                 want["after"].as_array().unwrap(),
             );
-            assert!(apart > 2.0 * tolerance, "{settings:?} in {format}: {apart:e}");
+            assert!(
+                difference > 2.0 * tolerance,
+                "{settings:?} in {format}: {difference:e}"
+            );
         }
     }
 }
@@ -188,26 +204,26 @@ mod lavapipe_full {
 
     use super::*;
 
-    fn f16s_are_pytorchs(device: &Device) {
+    fn check_f16(device: &Device) {
         let golden = golden();
         for want in golden["float16"].as_array().unwrap() {
             let after = run(device, &golden, settings(want), Format::F16);
-            assert_eq!(others(&after, want), 0, "{}", want["optimizer"]);
+            assert_eq!(count_differences(&after, want), 0, "{}", want["optimizer"]);
         }
     }
 
     #[test]
-    fn halves_are_pytorchs() {
+    fn optimizers_in_f16_match_pytorch() {
         if let Some(device) = crate::vulkan_with_f16(false) {
-            f16s_are_pytorchs(&device);
+            check_f16(&device);
         }
     }
 
     #[test]
-    fn optimizers_in_f16_match_pytorch_in_fused_kernels() {
+    fn optimizers_in_f16_match_pytorch_with_fusion() {
         alone(|| {
             if let Some(device) = crate::vulkan_with_f16(true) {
-                f16s_are_pytorchs(&device);
+                check_f16(&device);
             }
         });
     }

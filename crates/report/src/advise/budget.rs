@@ -113,7 +113,7 @@ pub enum BudgetError {
     /// Unknown or missing unit of memory.
     #[error("unknown or missing memory unit in `{given}`\n  hint: {hint}")]
     Unit {
-        /// Text as given.
+        /// Rejected text.
         given: String,
         /// Suggested correction, or the list of units.
         hint: String,
@@ -121,18 +121,18 @@ pub enum BudgetError {
 }
 
 /// Parses percentage points as a share: `0.5` is 0.005.
-pub fn parse_points(given: &str) -> Result<f64, BudgetError> {
-    let points = given.trim().parse::<f64>().ok();
+pub fn parse_points(text: &str) -> Result<f64, BudgetError> {
+    let points = text.trim().parse::<f64>().ok();
     let valid = points.filter(|points| (0.0..=100.0).contains(points));
     let share = valid.map(|points| points / 100.0);
-    share.ok_or_else(|| BudgetError::Points(given.to_owned()))
+    share.ok_or_else(|| BudgetError::Points(text.to_owned()))
 }
 
 /// Parses a relative error.
-pub fn parse_error(given: &str) -> Result<f64, BudgetError> {
-    let error = given.trim().parse::<f64>().ok();
+pub fn parse_error(text: &str) -> Result<f64, BudgetError> {
+    let error = text.trim().parse::<f64>().ok();
     let valid = error.filter(|error| *error > 0.0 && error.is_finite());
-    valid.ok_or_else(|| BudgetError::Error(given.to_owned()))
+    valid.ok_or_else(|| BudgetError::Error(text.to_owned()))
 }
 
 /// Units of memory and their size in bytes.
@@ -149,18 +149,18 @@ const UNITS: [(&str, f64); 9] = [
 ];
 
 /// Parses an amount of memory with its unit and returns bytes: `24GiB`, `40 GB`. Units are case-insensitive.
-pub fn parse_memory(given: &str) -> Result<f64, BudgetError> {
-    let text = given.trim();
+pub fn parse_memory(text: &str) -> Result<f64, BudgetError> {
+    let trimmed = text.trim();
     // Only trailing letters belong to the unit, because `1e9B` has an exponent.
-    let digits = text.trim_end_matches(|c: char| c.is_alphabetic() || c.is_whitespace());
-    let (number, unit) = (digits, text[digits.len()..].trim());
+    let number = trimmed.trim_end_matches(|c: char| c.is_alphabetic() || c.is_whitespace());
+    let unit = trimmed[number.len()..].trim();
     let amount = number.parse::<f64>().ok();
     let amount = amount.filter(|amount| *amount > 0.0 && amount.is_finite());
-    let amount = amount.ok_or_else(|| BudgetError::Memory(given.to_owned()))?;
+    let amount = amount.ok_or_else(|| BudgetError::Memory(text.to_owned()))?;
     let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
     let bytes = known.map(|(_, bytes)| bytes * amount);
     bytes.ok_or_else(|| BudgetError::Unit {
-        given: given.to_owned(),
+        given: text.to_owned(),
         hint: hint(number, unit),
     })
 }

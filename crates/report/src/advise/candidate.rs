@@ -8,14 +8,14 @@ use mantissa_core::{
 use crate::{Group, Row, difference::difference};
 
 /// Axes whose values change the work itself.
-const OF_THE_WORK: [Axis; 3] = [Axis::Size, Axis::Sequence, Axis::Distribution];
+const WORK_AXES: [Axis; 3] = [Axis::Size, Axis::Sequence, Axis::Distribution];
 
 /// Settings that do the same work.
 #[derive(Debug)]
 pub(crate) struct Work<'r, 'a> {
-    /// Label that distinguishes this work from the group's other work, such as `size 1024 · distribution normal`. Empty if there is
-    /// no other work.
-    pub place: String,
+    /// Label that distinguishes this work from other work of the group, such as `size 1024 · distribution normal`. Empty if all
+    /// settings do the same work.
+    pub label: String,
     /// Settings in plan order, without those that were not run or were skipped.
     pub candidates: Vec<Candidate<'r, 'a>>,
 }
@@ -23,12 +23,12 @@ pub(crate) struct Work<'r, 'a> {
 /// A setting and the rows of its seeds.
 #[derive(Debug)]
 pub(crate) struct Candidate<'r, 'a> {
-    /// Name within the work.
+    /// Label that distinguishes the setting from others that do the same work.
     pub label: String,
     rows: Vec<&'r Row<'a>>,
-    /// Baseline row with the seed of each row; `None` if the baseline did not finish for that seed.
+    /// Baseline row with the same seed, for each row; `None` if the baseline did not finish for that seed.
     bases: Vec<Option<&'r Row<'a>>>,
-    /// `true` if the others are compared with this setting.
+    /// `true` if the other settings are compared with this one.
     pub is_baseline: bool,
 }
 
@@ -37,16 +37,16 @@ pub(crate) fn works<'r, 'a>(group: &'r Group<'a>) -> Vec<Work<'r, 'a>> {
     let ran = |row: &&Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
     let mut works: Vec<Work<'r, 'a>> = Vec::new();
     for row in group.rows.iter().filter(ran) {
-        let (place, label) = (place(group, row), name(group, row));
-        let found = works.iter().position(|work| work.place == place);
-        let at = found.unwrap_or_else(|| {
+        let (work_label, label) = (work_label(group, row), setting_label(group, row));
+        let found = works.iter().position(|work| work.label == work_label);
+        let index = found.unwrap_or_else(|| {
             works.push(Work {
-                place,
+                label: work_label,
                 candidates: Vec::new(),
             });
             works.len() - 1
         });
-        let candidates = &mut works[at].candidates;
+        let candidates = &mut works[index].candidates;
         match candidates.iter_mut().find(|candidate| candidate.label == label) {
             Some(candidate) => candidate.rows.push(row),
             None => candidates.push(Candidate {
@@ -58,20 +58,22 @@ pub(crate) fn works<'r, 'a>(group: &'r Group<'a>) -> Vec<Work<'r, 'a>> {
         }
     }
     for work in &mut works {
-        compare(&mut work.candidates);
+        set_baselines(&mut work.candidates);
     }
     works
 }
 
 /// Sets the baseline row of each setting, seed by seed. All baseline rows belong to one setting: if it failed for a seed, no other
 /// setting replaces it.
-fn compare(candidates: &mut [Candidate<'_, '_>]) {
-    let Some(base) = baseline(candidates) else { return };
-    let sound = candidates[base].rows.iter().filter(|row| row.is_ok());
-    let sound: Vec<&Row<'_>> = sound.copied().collect();
+fn set_baselines(candidates: &mut [Candidate<'_, '_>]) {
+    let Some(base) = choose_baseline(candidates) else {
+        return;
+    };
+    let finished = candidates[base].rows.iter().filter(|row| row.is_ok());
+    let finished: Vec<&Row<'_>> = finished.copied().collect();
     for (index, candidate) in candidates.iter_mut().enumerate() {
         let with_same_seed = |row: &&Row<'_>| {
-            let found = sound.iter().find(|base| base.cell.seed == row.cell.seed);
+            let found = finished.iter().find(|base| base.cell.seed == row.cell.seed);
             found.copied()
         };
         candidate.bases = candidate.rows.iter().map(with_same_seed).collect();
@@ -81,26 +83,27 @@ fn compare(candidates: &mut [Candidate<'_, '_>]) {
 
 /// Returns the first 32-true/highest setting that finished, or else the first setting that finished. Prefers settings that finished under
 /// every seed.
-fn baseline(candidates: &[Candidate<'_, '_>]) -> Option<usize> {
+fn choose_baseline(candidates: &[Candidate<'_, '_>]) -> Option<usize> {
     let is_f32 = |candidate: &Candidate<'_, '_>| {
         let setting = &candidate.row().cell.setting;
         setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest
     };
-    let seeds = |candidate: &Candidate<'_, '_>| candidate.rows.iter().filter(|row| row.is_ok()).count();
+    let finished_seeds =
+        |candidate: &Candidate<'_, '_>| candidate.rows.iter().filter(|row| row.is_ok()).count();
     let ran = candidates
         .iter()
         .enumerate()
-        .filter(|(_, candidate)| seeds(candidate) > 0);
+        .filter(|(_, candidate)| finished_seeds(candidate) > 0);
     let best = ran.min_by_key(|(_, candidate)| {
-        let gaps = candidate.rows.len() - seeds(candidate);
-        (!is_f32(candidate), gaps > 0)
+        let unfinished = candidate.rows.len() - finished_seeds(candidate);
+        (!is_f32(candidate), unfinished > 0)
     });
     best.map(|(index, _)| index)
 }
 
 /// Returns the label that distinguishes a setting from others that do the same work, or its precision if no axis varies.
-pub(crate) fn name(group: &Group<'_>, row: &Row<'_>) -> String {
-    let left_out = [&OF_THE_WORK[..], &[Axis::Seed]].concat();
+pub(crate) fn setting_label(group: &Group<'_>, row: &Row<'_>) -> String {
+    let left_out = [&WORK_AXES[..], &[Axis::Seed]].concat();
     let (setting, precision) = (&row.cell.setting, row.cell.setting.precision());
     if !group.axes.iter().all(|axis| left_out.contains(axis)) {
         return group.label(row, &left_out);
@@ -111,8 +114,9 @@ pub(crate) fn name(group: &Group<'_>, row: &Row<'_>) -> String {
     }
 }
 
-fn place(group: &Group<'_>, row: &Row<'_>) -> String {
-    let varying = OF_THE_WORK.iter().filter(|axis| group.varies(**axis));
+/// Returns the label that distinguishes the work of a row from other work of the group.
+fn work_label(group: &Group<'_>, row: &Row<'_>) -> String {
+    let varying = WORK_AXES.iter().filter(|axis| group.varies(**axis));
     let parts: Vec<String> = varying
         .map(|axis| format!("{axis} {}", row.axis(*axis)))
         .collect();
@@ -152,7 +156,7 @@ impl<'r, 'a> Candidate<'r, 'a> {
     }
 
     /// Returns the maximum over processes.
-    pub fn highest(&self, metric: MetricName) -> Option<f64> {
+    pub fn maximum(&self, metric: MetricName) -> Option<f64> {
         self.values(metric).into_iter().max_by(f64::total_cmp)
     }
 
@@ -163,11 +167,11 @@ impl<'r, 'a> Candidate<'r, 'a> {
     }
 
     /// Returns the number of seeds for which the baseline did not finish.
-    pub fn without_baseline(&self) -> usize {
+    pub fn seeds_without_baseline(&self) -> usize {
         self.rows.len() - self.pairs().count()
     }
 
-    /// Returns the values of a metric from the setting and from its baseline, for the same seeds.
+    /// Returns the values of a metric of the setting and of its baseline, for the seeds that both finished.
     fn values_with_baseline(&self, metric: MetricName) -> (Vec<f64>, Vec<f64>) {
         let mine = self.pairs().flat_map(|(row, _)| row.values(metric)).collect();
         let theirs = self.pairs().flat_map(|(_, base)| base.values(metric)).collect();
@@ -180,7 +184,7 @@ impl<'r, 'a> Candidate<'r, 'a> {
         hodges_lehmann_ratio(&mine, &theirs)
     }
 
-    /// Returns how many times as fast, or as cheap, the setting is as its baseline.
+    /// Returns the ratio by which the setting is faster or cheaper than its baseline; above 1 if it is better.
     pub fn advantage(&self, metric: MetricName) -> Option<Estimate> {
         let (mine, theirs) = self.values_with_baseline(metric);
         match metric.better() {
@@ -189,8 +193,8 @@ impl<'r, 'a> Candidate<'r, 'a> {
         }
     }
 
-    /// Returns the accuracy lost against the baseline as a share of the examples, positive if the setting is worse. `None` unless it is
-    /// known for every seed. Claims about accuracies are tested with the same interval.
+    /// Returns the accuracy lost against the baseline as a share of the examples, positive if the setting is worse. `None` unless the loss
+    /// is known for every seed. Claims about accuracies are tested with the same interval.
     pub fn loss(&self) -> Option<Estimate> {
         let losses: Option<Vec<Estimate>> = self
             .rows
@@ -207,17 +211,18 @@ impl<'r, 'a> Candidate<'r, 'a> {
         let Some((row, base)) = self.pairs().next() else {
             return (u32::MAX, usize::MAX);
         };
-        let fewer = |of: fn(&Setting) -> u32| of(&base.cell.setting).saturating_sub(of(&row.cell.setting));
-        let lost = fewer(|setting| setting.precision().parameters().significand_bits())
+        let fewer =
+            |bits: fn(&Setting) -> u32| bits(&base.cell.setting).saturating_sub(bits(&row.cell.setting));
+        let lost_bits = fewer(|setting| setting.precision().parameters().significand_bits())
             + fewer(|setting| setting.precision().parameters().exponent_bits())
             + fewer(|setting| Requested::of(setting).operand_bits)
             + fewer(|setting| Requested::of(setting).exponent_bits);
         let differs = |axis: &&Axis| row.axis(**axis) != base.axis(**axis);
-        (lost, Axis::ALL.iter().filter(differs).count())
+        (lost_bits, Axis::ALL.iter().filter(differs).count())
     }
 
     /// Returns the status and reason of the first seed that did not finish; `None` if all finished.
-    pub fn ended(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<String> {
         let unfinished: Vec<&&Row<'_>> = self.rows.iter().filter(|row| !row.is_ok()).collect();
         let first = unfinished.first()?;
         let of_seeds = match self.rows.len() {

@@ -8,7 +8,7 @@ use super::{
     candidate::{Candidate, Work},
     sentences,
 };
-use crate::{Group, Row, baseline::SPEED_MATTERS, units};
+use crate::{Group, Row, baseline::SPEED_THRESHOLD, units};
 
 /// A setting and its assessment against the budget.
 #[derive(Debug)]
@@ -18,33 +18,33 @@ pub(crate) struct Assessed<'r, 'a> {
     /// Accuracy lost, as a share; `None` for kernels.
     pub loss: Option<Estimate>,
     /// Reasons why the setting is not within the budget; empty if it is.
-    pub doubts: Vec<String>,
+    pub reasons: Vec<String>,
 }
 
 impl Assessed<'_, '_> {
     /// Returns `true` if the setting is within the budget.
-    pub fn is_kept(&self) -> bool {
-        self.doubts.is_empty()
+    pub fn is_within_budget(&self) -> bool {
+        self.reasons.is_empty()
     }
 }
 
 /// Settings that do the same work, and the choice among them.
 #[derive(Debug)]
 pub(crate) struct Choice<'r, 'a> {
-    /// Label that distinguishes the work from the group's other work.
-    pub place: String,
+    /// Label that distinguishes the work from other work of the group.
+    pub label: String,
     /// Metric to minimize, or to maximize if it is a rate; `None` if no suitable metric was recorded.
     pub cost: Option<MetricName>,
     /// `true` if the quality of the results was measured: an accuracy, or the error of a kernel.
-    pub is_judged: bool,
+    pub is_quality_measured: bool,
     /// Every setting that ran.
     pub assessed: Vec<Assessed<'r, 'a>>,
-    /// Index of the setting within the budget with the lowest median cost. Among settings shown to be as cheap, the one nearest to the
-    /// baseline.
+    /// Index of the setting within the budget with the lowest median cost. If other settings are shown to be as cheap, the index of the
+    /// one nearest to the baseline.
     pub chosen: Option<usize>,
     /// `true` if the setting nearest to the baseline was chosen among those shown to be as cheap.
     pub is_nearest: bool,
-    /// The other settings within the budget and their verdict against the chosen one. `Regressed` means significantly costlier.
+    /// The other settings within the budget, each with its verdict against the chosen one. `Regressed` means significantly costlier.
     pub rivals: Vec<(usize, Verdict)>,
     /// Pareto front of speed and error, used if no error limit was given.
     pub front: Vec<usize>,
@@ -56,8 +56,8 @@ impl Choice<'_, '_> {
         self.assessed.get(self.chosen?)
     }
 
-    /// Returns `true` if the chosen setting is the baseline or is shown to be cheaper than it. If the baseline is not within the budget,
-    /// returns `true` if every other setting is shown to be costlier or equal.
+    /// Returns `true` if the chosen setting is the baseline or is shown to be cheaper than the baseline. If the baseline is not within the
+    /// budget, returns `true` if every other setting within the budget is shown to be costlier or equal.
     pub fn is_shown(&self) -> bool {
         self.is_shown_against(self.chosen, &self.rivals)
     }
@@ -86,7 +86,7 @@ impl Choice<'_, '_> {
 
 /// Returns the metric that measures the cost of a setting.
 ///
-/// Kernels and generations are sampled until their times are known. Their energy depends on the number of launches and cannot be compared.
+/// Energy is not available for kernels and generations: it covers all sampled launches, and their number differs between settings.
 pub(crate) fn cost(group: &Group<'_>, goal: Goal) -> Option<MetricName> {
     let energies = [MetricName::EnergyCounterJoules, MetricName::EnergyIntegralJoules];
     match goal {
@@ -102,20 +102,20 @@ pub(crate) fn cost(group: &Group<'_>, goal: Goal) -> Option<MetricName> {
 /// Assesses the settings against the budget and chooses among them.
 pub(crate) fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Budget) -> Choice<'r, 'a> {
     let cost = cost(group, budget.minimise);
-    let is_judged = is_judged(group, &work.candidates);
-    let assess = |candidate| assess(group, candidate, budget, (cost, is_judged));
+    let is_quality_measured = is_quality_measured(group, &work.candidates);
+    let assess = |candidate| assess(group, candidate, budget, (cost, is_quality_measured));
     let mut choice = Choice {
-        place: work.place,
+        label: work.label,
         cost,
-        is_judged,
+        is_quality_measured,
         assessed: work.candidates.into_iter().map(assess).collect(),
         chosen: None,
         is_nearest: false,
         rivals: Vec::new(),
         front: Vec::new(),
     };
-    if group.kind == TaskKind::Kernel && budget.error.is_none() && is_judged {
-        choice.front = front(&choice, group.speed);
+    if group.kind == TaskKind::Kernel && budget.error.is_none() && is_quality_measured {
+        choice.front = pareto_front(&choice, group.speed);
     } else if let Some(cost) = cost {
         choose_cheapest(&mut choice, cost);
     }
@@ -123,19 +123,21 @@ pub(crate) fn choose<'r, 'a>(group: &Group<'_>, work: Work<'r, 'a>, budget: &Bud
 }
 
 /// Returns `true` if any setting that finished has a quality metric.
-fn is_judged(group: &Group<'_>, candidates: &[Candidate<'_, '_>]) -> bool {
+fn is_quality_measured(group: &Group<'_>, candidates: &[Candidate<'_, '_>]) -> bool {
     let quality = match group.kind {
         TaskKind::Kernel => MetricName::RelativeError,
         TaskKind::Train | TaskKind::Evaluate | TaskKind::Generate => MetricName::TestAccuracy,
     };
-    let mut ran = candidates.iter().filter(|candidate| candidate.ended().is_none());
+    let mut ran = candidates
+        .iter()
+        .filter(|candidate| candidate.failure().is_none());
     ran.any(|candidate| candidate.median(quality).is_some())
 }
 
 /// Chooses the cheapest setting. Among settings shown to be as cheap, chooses the one nearest to the baseline, unless that one would not
 /// be shown to be cheaper than the baseline.
 fn choose_cheapest(choice: &mut Choice<'_, '_>, cost: MetricName) {
-    let Some(cheapest) = cheapest(choice, cost, |one| one.is_kept()) else {
+    let Some(cheapest) = cheapest(choice, cost, |one| one.is_within_budget()) else {
         return;
     };
     let rivals_of_cheapest = rivals(choice, cost, cheapest);
@@ -158,31 +160,35 @@ fn assess<'r, 'a>(
     group: &Group<'_>,
     candidate: Candidate<'r, 'a>,
     budget: &Budget,
-    (cost, is_judged): (Option<MetricName>, bool),
+    (cost, is_quality_measured): (Option<MetricName>, bool),
 ) -> Assessed<'r, 'a> {
     let is_kernel = group.kind == TaskKind::Kernel;
     let loss = candidate.loss().filter(|_| !is_kernel);
-    let mut doubts: Vec<String> = candidate.ended().into_iter().collect();
-    if doubts.is_empty() {
-        doubts.extend(precision_deviation(&candidate));
+    let mut reasons: Vec<String> = candidate.failure().into_iter().collect();
+    if reasons.is_empty() {
+        reasons.extend(precision_deviation(&candidate));
         if is_kernel {
-            let most = budget.error.filter(|_| is_judged);
-            doubts.extend(most.and_then(|most| too_wrong(&candidate, most)));
-        } else if is_judged && !candidate.is_baseline {
-            doubts.extend(too_inaccurate(&candidate, loss.as_ref(), budget.accuracy_loss));
+            let limit = budget.error.filter(|_| is_quality_measured);
+            reasons.extend(limit.and_then(|limit| error_violation(&candidate, limit)));
+        } else if is_quality_measured && !candidate.is_baseline {
+            reasons.extend(accuracy_violation(
+                &candidate,
+                loss.as_ref(),
+                budget.accuracy_loss,
+            ));
         }
-        doubts.extend(
+        reasons.extend(
             budget
                 .memory_bytes
-                .and_then(|most| too_large(group, &candidate, most)),
+                .and_then(|limit| memory_violation(group, &candidate, limit)),
         );
         let unknown = cost.filter(|metric| candidate.median(*metric).is_none());
-        doubts.extend(unknown.map(|metric| format!("its `{metric}` was not measured")));
+        reasons.extend(unknown.map(|metric| format!("its `{metric}` was not measured")));
     }
     Assessed {
         candidate,
         loss,
-        doubts,
+        reasons,
     }
 }
 
@@ -203,39 +209,41 @@ fn precision_deviation(candidate: &Candidate<'_, '_>) -> Option<String> {
     candidate.rows().iter().find_map(of_row)
 }
 
-fn too_wrong(candidate: &Candidate<'_, '_>, most: f64) -> Option<String> {
-    match candidate.highest(MetricName::RelativeError) {
+fn error_violation(candidate: &Candidate<'_, '_>, limit: f64) -> Option<String> {
+    match candidate.maximum(MetricName::RelativeError) {
         None => Some("its error was not measured".to_owned()),
-        Some(error) if error > most => Some(format!(
+        Some(error) if error > limit => Some(format!(
             "its relative error of {} is above {}",
             units::scientific(error),
-            units::scientific(most)
+            units::scientific(limit)
         )),
         Some(_) => None,
     }
 }
 
-fn too_inaccurate(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, most: f64) -> Option<String> {
-    let unshown = |why: String| Some(format!("not shown to keep accuracy: {why}"));
+fn accuracy_violation(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, limit: f64) -> Option<String> {
+    let not_shown = |why: String| Some(format!("not shown to keep accuracy: {why}"));
     let Some(loss) = loss else {
-        return unshown(match (candidate.without_baseline(), candidate.rows().len()) {
-            (0, _) | (_, 1) => "no comparable accuracy was measured".to_owned(),
-            (without, seeds) => {
-                format!("the baseline did not finish for {without} of {seeds} seeds")
-            }
-        });
+        return not_shown(
+            match (candidate.seeds_without_baseline(), candidate.rows().len()) {
+                (0, _) | (_, 1) => "no comparable accuracy was measured".to_owned(),
+                (without, seeds) => {
+                    format!("the baseline did not finish for {without} of {seeds} seeds")
+                }
+            },
+        );
     };
     match loss.interval {
-        None => unshown(format!(
+        None => not_shown(format!(
             "its change of {} has no confidence interval ({})",
             sentences::accuracy_change(loss),
             loss.method
         )),
-        Some(interval) if interval.low > most => Some(format!(
+        Some(interval) if interval.low > limit => Some(format!(
             "its accuracy changes by {}",
             sentences::accuracy_change(loss)
         )),
-        Some(interval) if interval.high > most => unshown(format!(
+        Some(interval) if interval.high > limit => not_shown(format!(
             "it may lose up to {:.2} points ({})",
             100.0 * interval.high,
             loss.method
@@ -244,33 +252,33 @@ fn too_inaccurate(candidate: &Candidate<'_, '_>, loss: Option<&Estimate>, most: 
     }
 }
 
-fn too_large(group: &Group<'_>, candidate: &Candidate<'_, '_>, most: f64) -> Option<String> {
+fn memory_violation(group: &Group<'_>, candidate: &Candidate<'_, '_>, limit: f64) -> Option<String> {
     let Some((metric, peak)) = group
         .memory
-        .and_then(|metric| Some((metric, candidate.highest(metric)?)))
+        .and_then(|metric| Some((metric, candidate.maximum(metric)?)))
     else {
         return Some("its memory was not measured".to_owned());
     };
     let text = |bytes| units::Scale::of(metric, bytes).text(bytes);
-    (peak > most).then(|| format!("its peak memory of {} is above {}", text(peak), text(most)))
+    (peak > limit).then(|| format!("its peak memory of {} is above {}", text(peak), text(limit)))
 }
 
 /// Returns the cheapest finished setting that matches the predicate, the first one in a tie.
 pub(crate) fn cheapest(
     choice: &Choice<'_, '_>,
     cost: MetricName,
-    among: impl Fn(&Assessed<'_, '_>) -> bool,
+    accepts: impl Fn(&Assessed<'_, '_>) -> bool,
 ) -> Option<usize> {
-    let known = choice.assessed.iter().enumerate().filter_map(|(index, one)| {
+    let costs = choice.assessed.iter().enumerate().filter_map(|(index, one)| {
         let value = one.candidate.median(cost)?;
-        let ran = one.candidate.ended().is_none() && among(one);
-        ran.then_some((index, lower_is_better(cost, value)))
+        let ran = one.candidate.failure().is_none() && accepts(one);
+        ran.then_some((index, as_cost(cost, value)))
     });
-    known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+    costs.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
 }
 
 /// Negates values of metrics for which higher is better.
-fn lower_is_better(metric: MetricName, value: f64) -> f64 {
+fn as_cost(metric: MetricName, value: f64) -> f64 {
     match metric.better() {
         Better::Lower => value,
         Better::Higher => -value,
@@ -279,11 +287,11 @@ fn lower_is_better(metric: MetricName, value: f64) -> f64 {
 
 /// Returns the other settings within the budget with their verdict against the chosen one, cheapest first.
 fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usize, Verdict)> {
-    let is_rival = |index: &usize| *index != chosen && choice.assessed[*index].is_kept();
+    let is_rival = |index: &usize| *index != chosen && choice.assessed[*index].is_within_budget();
     let mut rivals: Vec<usize> = (0..choice.assessed.len()).filter(is_rival).collect();
     let values = |index: usize| choice.assessed[index].candidate.values(cost);
     let order = |index: usize| {
-        lower_is_better(
+        as_cost(
             cost,
             choice.assessed[index].candidate.median(cost).unwrap_or(f64::NAN),
         )
@@ -297,7 +305,7 @@ fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usiz
             baseline: &of_chosen,
             candidate,
             better: cost.better(),
-            threshold: SPEED_MATTERS,
+            threshold: SPEED_THRESHOLD,
         })
         .collect();
     let verdicts = judge(&family).into_iter().map(|judgement| judgement.verdict);
@@ -305,13 +313,13 @@ fn rivals(choice: &Choice<'_, '_>, cost: MetricName, chosen: usize) -> Vec<(usiz
 }
 
 /// Returns the Pareto front of speed and error among the settings that are otherwise within the budget, fastest first.
-fn front(choice: &Choice<'_, '_>, metric: MetricName) -> Vec<usize> {
+fn pareto_front(choice: &Choice<'_, '_>, metric: MetricName) -> Vec<usize> {
     let point = |one: &Assessed<'_, '_>| {
         let candidate = &one.candidate;
-        let speed = candidate.median(metric).filter(|_| one.is_kept());
-        let error = candidate.highest(MetricName::RelativeError);
+        let speed = candidate.median(metric).filter(|_| one.is_within_budget());
+        let error = candidate.maximum(MetricName::RelativeError);
         (
-            speed.map_or(f64::NAN, |value| lower_is_better(metric, value)),
+            speed.map_or(f64::NAN, |value| as_cost(metric, value)),
             error.unwrap_or(f64::NAN),
         )
     };

@@ -1,4 +1,4 @@
-//! Gaps in a run: settings, seeds and conditions that were not tested. They show how far the advice can be trusted.
+//! Gaps in a run: settings, seeds and conditions that were not tested. They limit the scope of the advice.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::{Goal, Group, Report, Row};
 /// Lists the gaps, one sentence each.
 pub(crate) fn gaps(report: &Report<'_>, group: &Group<'_>, choices: &[Choice<'_, '_>]) -> Vec<String> {
     let mut gaps: Vec<String> = Vec::new();
-    gaps.extend(settings(group));
+    gaps.extend(missing_arithmetic(group));
     gaps.extend(not_run(group));
-    gaps.extend(repeats(choices));
-    gaps.extend(seeds(group));
+    gaps.extend(too_few_processes(choices));
+    gaps.extend(single_seed(group));
     gaps.extend(fixed_axes(group));
     gaps.extend(unverified(group));
     if report.run.environment.backend == Backend::Flex {
@@ -46,19 +46,19 @@ fn ran(row: &Row<'_>) -> bool {
 }
 
 /// Lists the combinations of precision, matmul and accumulator that can run but did not.
-fn settings(group: &Group<'_>) -> Option<String> {
-    let like = &group.rows.iter().find(|row| ran(row))?.cell.setting;
+fn missing_arithmetic(group: &Group<'_>) -> Option<String> {
+    let template = &group.rows.iter().find(|row| ran(row))?.cell.setting;
     let arithmetic = |setting: &Setting| (setting.precision(), setting.matmul(), setting.accumulator());
-    let done: Vec<_> = group
+    let tested: Vec<_> = group
         .rows
         .iter()
         .filter(|row| ran(row))
         .map(|row| arithmetic(&row.cell.setting))
         .collect();
     let mut missing = Vec::new();
-    for setting in arithmetic_variants(like) {
+    for setting in arithmetic_variants(template) {
         let (precision, matmul, accumulator) = arithmetic(&setting);
-        if done.contains(&(precision, matmul, accumulator)) {
+        if tested.contains(&(precision, matmul, accumulator)) {
             continue;
         }
         let mut name = precision.name().to_owned();
@@ -86,8 +86,8 @@ fn arithmetic_settings(count: usize) -> String {
     }
 }
 
-/// Returns the settings that differ from the given one only in their arithmetic and that can run.
-fn arithmetic_variants(like: &Setting) -> Vec<Setting> {
+/// Returns the settings that can run and that differ from `template` only in their arithmetic.
+fn arithmetic_variants(template: &Setting) -> Vec<Setting> {
     let mut settings = Vec::new();
     for precision in Precision::ALL {
         for matmul in MatmulPrecision::ALL {
@@ -97,7 +97,7 @@ fn arithmetic_variants(like: &Setting) -> Vec<Setting> {
                     (Axis::Matmul, matmul.name()),
                     (Axis::Accumulator, accumulator.name()),
                 ];
-                let mut setting = like.clone();
+                let mut setting = template.clone();
                 let set = values
                     .into_iter()
                     .try_for_each(|(axis, name)| setting.set(axis, AxisValue::Text(name.to_owned())));
@@ -132,16 +132,16 @@ fn is_undefined(row: &Row<'_>) -> bool {
     let setting = &row.cell.setting;
     let bf16 = setting.precision().compute() == Format::Bf16;
     let sums = setting.accumulator() == Accumulator::F16
-        && (!setting.precision().allows_f16_sums() || (bf16 && setting.backend() != Backend::Flex));
+        && (!setting.precision().allows_f16_accumulator() || (bf16 && setting.backend() != Backend::Flex));
     !setting.precision().allows(setting.matmul()) || sums
 }
 
 /// Reports that no setting ran in enough processes for an interval between processes. Processes are counted over all seeds.
-fn repeats(choices: &[Choice<'_, '_>]) -> Option<String> {
+fn too_few_processes(choices: &[Choice<'_, '_>]) -> Option<String> {
     let settings = choices.iter().flat_map(|choice| &choice.assessed);
     let ran = settings
         .map(|one| &one.candidate)
-        .filter(|one| one.ended().is_none());
+        .filter(|one| one.failure().is_none());
     let most = ran.map(Candidate::processes).max()?;
     let processes = match most {
         1 => "one process".to_owned(),
@@ -156,7 +156,7 @@ fn repeats(choices: &[Choice<'_, '_>]) -> Option<String> {
 }
 
 /// Reports a training with a single seed. Evaluations of given weights do not depend on the seed.
-fn seeds(group: &Group<'_>) -> Option<String> {
+fn single_seed(group: &Group<'_>) -> Option<String> {
     let single = group.kind == TaskKind::Train && !group.varies(Axis::Seed) && group.ok().next().is_some();
     single.then(|| "Other seeds: the variation of accuracy between seeds is unknown.".to_owned())
 }
@@ -172,7 +172,7 @@ fn unverified(group: &Group<'_>) -> Option<String> {
 
 /// Lists the axes that affect speed or memory and have one value in the whole run.
 fn fixed_axes(group: &Group<'_>) -> Option<String> {
-    const DECIDE: [Axis; 5] = [
+    const PERFORMANCE_AXES: [Axis; 5] = [
         Axis::Batch,
         Axis::Accumulate,
         Axis::Checkpointing,
@@ -180,7 +180,7 @@ fn fixed_axes(group: &Group<'_>) -> Option<String> {
         Axis::Fusion,
     ];
     let row = group.rows.first()?;
-    let fixed = DECIDE.iter().filter(|axis| !group.varies(**axis));
+    let fixed = PERFORMANCE_AXES.iter().filter(|axis| !group.varies(**axis));
     let fixed: Vec<String> = fixed
         .filter_map(|axis| Some(format!("{axis} {}", row.cell.setting.get(*axis)?)))
         .collect();

@@ -45,7 +45,7 @@ pub struct WorkloadAdvice {
     pub cost: Option<MetricName>,
     /// One choice per kind of work. Settings that differ in a size or in the input values are not compared.
     pub choices: Vec<WorkAdvice>,
-    /// Gaps: what was not tested.
+    /// Gaps: settings, seeds and conditions that were not tested.
     pub untested: Vec<String>,
     /// Best practices that the records confirm.
     pub rules: Vec<FiredRule>,
@@ -54,7 +54,7 @@ pub struct WorkloadAdvice {
 /// Choice among settings that do the same work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorkAdvice {
-    /// Label that distinguishes it from the workload's other work; empty if there is only one.
+    /// Label that distinguishes the work from other work of the workload; empty if all settings do the same work.
     pub work: String,
     /// Recommendation in sentences.
     pub answer: Vec<String>,
@@ -62,10 +62,10 @@ pub struct WorkAdvice {
     pub chosen: Option<String>,
     /// Cheapest setting if the quality was not measured.
     pub unjudged: Option<String>,
-    /// `true` if that setting is the baseline or is shown to be cheaper than it. If the baseline is not within the budget: `true` if every
-    /// other setting within it is shown to be costlier or equal.
+    /// `true` if the setting in `chosen` or `unjudged` is the baseline or is shown to be cheaper than the baseline. If the baseline is not
+    /// within the budget: `true` if every other setting within the budget is shown to be costlier or equal.
     pub shown: bool,
-    /// Settings within the budget that are not shown to be costlier, cheapest first.
+    /// Other settings within the budget that are not shown to be costlier than the chosen one, cheapest first.
     pub equals: Vec<String>,
     /// Evidence for every setting that ran.
     pub evidence: Vec<Evidence>,
@@ -80,11 +80,11 @@ pub struct Evidence {
     pub cells: Vec<CellId>,
     /// Number of processes over all seeds.
     pub processes: usize,
-    /// `true` if the others are compared with this setting.
+    /// `true` if the other settings are compared with this one.
     pub baseline: bool,
     /// `true` if the setting is within the budget.
     pub kept: bool,
-    /// Reasons why it is not within the budget; empty if it is.
+    /// Reasons why the setting is not within the budget; empty if it is.
     pub reasons: Vec<String>,
     /// Speed relative to the baseline.
     pub speed: Option<EstimateRecord>,
@@ -156,7 +156,7 @@ pub fn advise(report: &Report<'_>, budget: &Budget) -> Advice {
         budget: *budget,
         warnings,
         workloads: groups
-            .map(|(suite, group)| of_group(report, suite, group, budget))
+            .map(|(suite, group)| workload_advice(report, suite, group, budget))
             .collect(),
     }
 }
@@ -166,7 +166,12 @@ fn warnings(banners: &[Banner]) -> Vec<Banner> {
     warnings.cloned().collect()
 }
 
-fn of_group(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>, budget: &Budget) -> WorkloadAdvice {
+fn workload_advice(
+    report: &Report<'_>,
+    suite: &Suite<'_>,
+    group: &Group<'_>,
+    budget: &Budget,
+) -> WorkloadAdvice {
     let choices: Vec<Choice<'_, '_>> = works(group)
         .into_iter()
         .map(|work| choose(group, work, budget))
@@ -183,21 +188,26 @@ fn of_group(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>, budget: &
         cost: super::choice::cost(group, budget.minimise),
         choices: choices
             .iter()
-            .map(|choice| of_work(group, choice, budget))
+            .map(|choice| work_advice(group, choice, budget))
             .collect(),
         untested: gaps(report, group, &choices),
         rules: rules::fired(&context),
     }
 }
 
-fn of_work(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> WorkAdvice {
+fn work_advice(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> WorkAdvice {
     let label = |index: usize| choice.assessed[index].candidate.label.clone();
-    let taken = |judged: bool| choice.chosen.filter(|_| choice.is_judged == judged).map(label);
+    let chosen_if = |measured: bool| {
+        choice
+            .chosen
+            .filter(|_| choice.is_quality_measured == measured)
+            .map(label)
+    };
     WorkAdvice {
-        work: choice.place.clone(),
+        work: choice.label.clone(),
         answer: sentences::answer(group, choice, budget),
-        chosen: taken(true),
-        unjudged: taken(false),
+        chosen: chosen_if(true),
+        unjudged: chosen_if(false),
         shown: choice.chosen.is_some() && choice.is_shown(),
         equals: choice.equals().map(label).collect(),
         evidence: choice
@@ -210,11 +220,11 @@ fn of_work(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> WorkA
 
 fn evidence(group: &Group<'_>, one: &Assessed<'_, '_>, choice: &Choice<'_, '_>) -> Evidence {
     let (candidate, cost) = (&one.candidate, choice.cost);
-    let mut reasons = one.doubts.clone();
-    if reasons.is_empty() && !choice.is_judged {
+    let mut reasons = one.reasons.clone();
+    if reasons.is_empty() && !choice.is_quality_measured {
         reasons.push(sentences::QUALITY_NOT_MEASURED.to_owned());
     }
-    let ran = candidate.ended().is_none();
+    let ran = candidate.failure().is_none();
     let only_if_ran = |value: Option<Estimate>| value.filter(|_| ran).as_ref().map(EstimateRecord::of);
     Evidence {
         setting: candidate.label.clone(),
@@ -227,12 +237,12 @@ fn evidence(group: &Group<'_>, one: &Assessed<'_, '_>, choice: &Choice<'_, '_>) 
         cost: cost.and_then(|metric| candidate.median(metric)).filter(|_| ran),
         memory_bytes: group
             .memory
-            .and_then(|metric| candidate.highest(metric))
+            .and_then(|metric| candidate.maximum(metric))
             .filter(|_| ran),
         memory: only_if_ran(group.memory.and_then(|metric| candidate.ratio(metric))),
         accuracy_loss: only_if_ran(one.loss.clone().filter(|_| !candidate.is_baseline)),
         error: (group.kind == TaskKind::Kernel)
-            .then(|| candidate.highest(MetricName::RelativeError))
+            .then(|| candidate.maximum(MetricName::RelativeError))
             .flatten(),
         perplexity: candidate
             .ratio(MetricName::Perplexity)

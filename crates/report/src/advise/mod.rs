@@ -1,5 +1,5 @@
-//! Advice from the records of a run: the cheapest setting within a budget of accuracy (or error) and memory, the evidence, what was not
-//! tested, and the best practices that the records confirm.
+//! Advice from the records of a run: the cheapest setting within a budget of accuracy (or error) and memory, the evidence, the untested
+//! settings, and the best practices that the records confirm.
 
 mod budget;
 mod candidate;

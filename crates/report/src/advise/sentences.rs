@@ -5,29 +5,32 @@ use mantissa_core::{MatmulPrecision, MetricName, Precision, TaskKind};
 
 use super::{
     Budget, Goal,
-    candidate::{Candidate, name},
+    candidate::{Candidate, setting_label},
     choice::{Assessed, Choice, cheapest},
     tokens,
 };
-use crate::{Group, baseline::SPEED_MATTERS, units};
+use crate::{Group, baseline::SPEED_THRESHOLD, units};
 
 /// Reason why no setting is within the budget if the quality was not measured.
 pub(crate) const QUALITY_NOT_MEASURED: &str = "its quality was not measured";
 
-/// Returns the recommendation as sentences that can be read on their own.
+/// Returns the recommendation as self-contained sentences.
 pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget) -> Vec<String> {
-    let ran = choice.assessed.iter().any(|one| one.candidate.ended().is_none());
+    let ran = choice
+        .assessed
+        .iter()
+        .any(|one| one.candidate.failure().is_none());
     if !ran {
         return vec!["No setting finished, so no setting is recommended.".to_owned()];
     }
-    if group.kind == TaskKind::Kernel && budget.error.is_none() && choice.is_judged {
-        return of_front(group, choice);
+    if group.kind == TaskKind::Kernel && budget.error.is_none() && choice.is_quality_measured {
+        return describe_front(group, choice);
     }
     let Some(cost) = choice.cost else {
-        return vec![unmeasured(group, budget.minimise)];
+        return vec![cost_not_recorded(group, budget.minimise)];
     };
     let mut sentences = match choice.chosen() {
-        _ if !choice.is_judged => unjudged(group, choice, budget.minimise),
+        _ if !choice.is_quality_measured => unjudged(group, choice, budget.minimise),
         None => vec!["No setting is shown to be within the budget, so none is recommended.".to_owned()],
         Some(one) if one.candidate.is_baseline && !is_kernel(group) => vec![keep_baseline(one, budget)],
         Some(one) => vec![recommend(group, one, choice.is_shown(), budget)],
@@ -35,7 +38,7 @@ pub(crate) fn answer(group: &Group<'_>, choice: &Choice<'_, '_>, budget: &Budget
     sentences.extend(certainty(choice, budget.minimise));
     sentences.extend(equals(group, choice, cost, budget.minimise));
     sentences.extend(cheapest_outside_budget(choice, cost, budget.minimise));
-    if choice.is_judged {
+    if choice.is_quality_measured {
         sentences.extend(other_baseline(group, choice));
         sentences.extend(one_seed(group, choice));
     }
@@ -46,7 +49,7 @@ fn is_kernel(group: &Group<'_>) -> bool {
     group.kind == TaskKind::Kernel
 }
 
-fn unmeasured(group: &Group<'_>, goal: Goal) -> String {
+fn cost_not_recorded(group: &Group<'_>, goal: Goal) -> String {
     let what = match goal {
         Goal::Time => "time",
         Goal::Memory => "memory",
@@ -136,21 +139,22 @@ fn unjudged(group: &Group<'_>, choice: &Choice<'_, '_>, goal: Goal) -> Vec<Strin
         goal.superlative(),
         candidate.label
     ));
-    sentences.extend(tokens::alike(candidate, &base_label(group, candidate)));
+    sentences.extend(tokens::matching_tokens(candidate, &base_label(group, candidate)));
     sentences
 }
 
 fn error_of(candidate: &Candidate<'_, '_>) -> Option<String> {
     candidate
-        .highest(MetricName::RelativeError)
+        .maximum(MetricName::RelativeError)
         .map(units::scientific)
 }
 
 fn base_label(group: &Group<'_>, candidate: &Candidate<'_, '_>) -> String {
     let mut pairs = candidate.pairs();
-    pairs
-        .next()
-        .map_or_else(|| units::ABSENT.to_owned(), |(_, base)| name(group, base))
+    pairs.next().map_or_else(
+        || units::ABSENT.to_owned(),
+        |(_, base)| setting_label(group, base),
+    )
 }
 
 /// Formats a ratio: `1.90× (1.80–2.00)`.
@@ -165,9 +169,9 @@ pub(crate) fn times(ratio: &Estimate) -> String {
 /// Formats a loss of accuracy as a change: `−0.1 points (−0.6 to 0.4)`.
 pub(crate) fn accuracy_change(loss: &Estimate) -> String {
     /// Interval width in points below which a second decimal is significant.
-    const SHARP: f64 = 1.0;
+    const TWO_DECIMALS_BELOW: f64 = 1.0;
     let width = loss.interval.map_or(0.0, |ends| 100.0 * (ends.high - ends.low));
-    let decimals = if width < SHARP { 2 } else { 1 };
+    let decimals = if width < TWO_DECIMALS_BELOW { 2 } else { 1 };
     let points = |share: f64| {
         let text = format!("{:.decimals$}", -100.0 * share);
         match text.trim_start_matches('-') {
@@ -193,7 +197,7 @@ fn certainty(choice: &Choice<'_, '_>, goal: Goal) -> Option<String> {
         Verdict::Regressed => None,
         Verdict::Unchanged => Some(format!(
             "Its difference from {base} is within {:.0} %, so a change has almost no benefit.",
-            100.0 * SPEED_MATTERS
+            100.0 * SPEED_THRESHOLD
         )),
         Verdict::Improved | Verdict::Inconclusive(_) => Some(format!(
             "It is not shown to be {better} than {base} ({}), so there is no evidence against {base} yet.",
@@ -211,13 +215,13 @@ pub(crate) fn doubt(verdict: Verdict) -> String {
     }
 }
 
-/// Lists the other settings within the budget that are as cheap, or not shown to be costlier, and why the chosen one is preferred. The
-/// baseline is left out, because [`certainty`] covers it.
+/// Lists the other settings within the budget that are as cheap, or not shown to be costlier, and the reason why the chosen one is
+/// preferred. The baseline is left out, because [`certainty`] covers it.
 fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Vec<String> {
     let Some(chosen) = choice.chosen().map(|one| &one.candidate) else {
         return Vec::new();
     };
-    let of = |is: fn(Verdict) -> bool| -> Vec<String> {
+    let names_with = |is: fn(Verdict) -> bool| -> Vec<String> {
         let rivals = choice.rivals.iter().filter(|(_, verdict)| is(*verdict));
         let others = rivals.map(|(index, _)| &choice.assessed[*index].candidate);
         let others = others.filter(|candidate| !candidate.is_baseline);
@@ -227,17 +231,17 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
         });
         names.collect()
     };
-    let same = of(|verdict| verdict == Verdict::Unchanged);
-    let unsure = of(|verdict| !matches!(verdict, Verdict::Unchanged | Verdict::Regressed));
-    let (much, what) = match goal {
+    let ties = names_with(|verdict| verdict == Verdict::Unchanged);
+    let undecided = names_with(|verdict| !matches!(verdict, Verdict::Unchanged | Verdict::Regressed));
+    let (as_cheap, quantity) = match goal {
         Goal::Time => ("as fast as", "speed"),
         Goal::Energy => ("as energy-efficient as", "energy"),
         Goal::Memory => ("as memory-efficient as", "memory"),
     };
     let (name, base) = (&chosen.label, base_label(group, chosen));
-    let brackets = format!("in brackets: {what} relative to {base}");
+    let brackets = format!("in brackets: {quantity} relative to {base}");
     let mut sentences = Vec::new();
-    if !same.is_empty() {
+    if !ties.is_empty() {
         let rule = match choice.is_nearest {
             true => {
                 "it is nearest to the baseline: fewest bits lost in weights and operands, then fewest changed axes"
@@ -245,19 +249,19 @@ fn equals(group: &Group<'_>, choice: &Choice<'_, '_>, cost: MetricName, goal: Go
             false => "it has the lowest median cost",
         };
         sentences.push(format!(
-            "Shown to be {much} {name} within {:.0} % ({brackets}): {}. Of these, {name} is chosen because {rule}.",
-            100.0 * SPEED_MATTERS,
-            listed(&same, ", ")
+            "Shown to be {as_cheap} {name} within {:.0} % ({brackets}): {}. Of these, {name} is chosen because {rule}.",
+            100.0 * SPEED_THRESHOLD,
+            listed(&ties, ", ")
         ));
     }
-    if !unsure.is_empty() {
-        let rule = match same.is_empty() && !chosen.is_baseline {
+    if !undecided.is_empty() {
+        let rule = match ties.is_empty() && !chosen.is_baseline {
             true => format!(" Of these, {name} is chosen because it has the lowest median cost."),
             false => String::new(),
         };
         sentences.push(format!(
             "Also within the budget and not shown to cost more than {name} ({brackets}): {}.{rule}",
-            listed(&unsure, ", ")
+            listed(&undecided, ", ")
         ));
     }
     sentences
@@ -274,19 +278,19 @@ fn relative_cost(goal: Goal, advantage: &Estimate) -> String {
 /// Lists the first few names and the number of the others.
 pub(crate) fn listed(names: &[String], gap: &str) -> String {
     /// Maximum number of names in a sentence.
-    const MOST: usize = 6;
-    let shown = names[..names.len().min(MOST)].join(gap);
-    let more = names.len().saturating_sub(MOST);
+    const MAX_NAMES: usize = 6;
+    let shown = names[..names.len().min(MAX_NAMES)].join(gap);
+    let more = names.len().saturating_sub(MAX_NAMES);
     match more {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
 }
 
-/// Names the cheapest setting of all if it is not within the budget, and why it is not.
+/// Names the cheapest setting of all and the reasons why it is not within the budget; `None` if it is.
 fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal) -> Option<String> {
     let one = &choice.assessed[cheapest(choice, cost, |_| true)?];
-    if one.is_kept() {
+    if one.is_within_budget() {
         return None;
     }
     let ratio = one.candidate.advantage(cost);
@@ -299,7 +303,7 @@ fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal
         "The cheapest setting that ran, {}{}, is not within the budget: {}.",
         one.candidate.label,
         by.unwrap_or_default(),
-        one.doubts.join("; ")
+        one.reasons.join("; ")
     ))
 }
 
@@ -307,8 +311,8 @@ fn cheapest_outside_budget(choice: &Choice<'_, '_>, cost: MetricName, goal: Goal
 fn other_baseline(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
     let base = choice.assessed.iter().find(|one| one.candidate.is_baseline)?;
     let setting = &base.candidate.row().cell.setting;
-    let usual = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
-    (!usual && !is_kernel(group)).then(|| {
+    let is_f32 = setting.precision() == Precision::True32 && setting.matmul() == MatmulPrecision::Highest;
+    (!is_f32 && !is_kernel(group)).then(|| {
         format!(
             "Accuracies are compared with {}, because no 32-true setting with matmul highest finished.",
             base.candidate.label
@@ -325,7 +329,7 @@ fn one_seed(group: &Group<'_>, choice: &Choice<'_, '_>) -> Option<String> {
     })
 }
 
-fn of_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
+fn describe_front(group: &Group<'_>, choice: &Choice<'_, '_>) -> Vec<String> {
     let point = |index: &usize| {
         let candidate = &choice.assessed[*index].candidate;
         let speed = candidate.median(group.speed);

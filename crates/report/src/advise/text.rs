@@ -21,11 +21,11 @@ impl Advice {
                 blocks.push("No setting of this workload ran, so no setting is recommended.".to_owned());
             }
             for work in &group.choices {
-                let place = match work.work.as_str() {
+                let prefix = match work.work.as_str() {
                     "" => String::new(),
-                    place => format!("{place}: "),
+                    label => format!("{label}: "),
                 };
-                blocks.push(format!("{place}{}", work.answer.join(" ")));
+                blocks.push(format!("{prefix}{}", work.answer.join(" ")));
                 blocks.push(draw(&table(group, work)));
                 blocks.extend(bullets("Outside the budget", outside_budget(work)));
             }

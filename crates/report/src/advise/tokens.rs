@@ -5,9 +5,9 @@ use mantissa_core::{EventKind, Record};
 use super::candidate::Candidate;
 use crate::Row;
 
-/// Describes how many leading tokens of the first text match those of the baseline. Returns `None` for the baseline itself, and if either
-/// setting recorded no text.
-pub(crate) fn alike(candidate: &Candidate<'_, '_>, base: &str) -> Option<String> {
+/// Compares the leading tokens of the first text with those of the baseline, whose label is `base`. `None` for the baseline itself, and
+/// if either setting recorded no text.
+pub(crate) fn matching_tokens(candidate: &Candidate<'_, '_>, base: &str) -> Option<String> {
     if candidate.is_baseline {
         return None;
     }

@@ -1,19 +1,19 @@
-//! Test of whether a setting learned anything. Two settings that learned nothing are equal, which is not evidence for either.
+//! Comparison of accuracies with chance. Two settings that learned nothing are equally accurate, which is not evidence about either.
 
 use mantissa_analysis::Sample;
 use mantissa_core::{DatasetKind, MetricName, Task, Workload};
 
-use crate::{Correct, Row, baseline::right};
+use crate::{Correct, Row, baseline::correct_predictions};
 
 /// Positive and negative reviews.
 const REVIEW_CLASSES: f64 = 2.0;
 /// Classes of the synthetic image generator.
 const SYNTHETIC_IMAGE_CLASSES: f64 = 10.0;
 
-/// Chance accuracy with two classes, the smallest possible number.
-const HIGHEST_CHANCE: f64 = 0.5;
+/// Chance accuracy with two classes, the smallest possible number of classes.
+const MAX_CHANCE: f64 = 0.5;
 
-/// Returns the chance accuracy: one over the number of classes or tokens. `None` if the records lack that number. If the classes are not
+/// Returns the chance accuracy: one over the number of classes or tokens. `None` if that number is unknown. If the classes are not
 /// balanced, guessing the most frequent class is more accurate.
 pub(crate) fn chance(workload: &Workload) -> Option<f64> {
     let dataset = match &workload.task {
@@ -34,7 +34,7 @@ pub(crate) fn chance(workload: &Workload) -> Option<f64> {
 /// Returns `Some(true)` if the rows of a setting, one per seed, predict better than chance: the median lower bound of their intervals is
 /// above chance accuracy. A model that always predicts the same class has not learned, however frequent that class is. `None` if unknown.
 pub(crate) fn is_above_chance(rows: &[&Row<'_>]) -> Option<bool> {
-    if always_the_same(rows) {
+    if always_predicts_one_class(rows) {
         return Some(false);
     }
     let low = |row: &&Row<'_>| Some(row.metric(MetricName::TestAccuracy)?.interval?.low);
@@ -42,21 +42,21 @@ pub(crate) fn is_above_chance(rows: &[&Row<'_>]) -> Option<bool> {
     let low = Sample::new(lows?)?.median();
     match chance(&rows.first()?.cell.workload) {
         Some(chance) => Some(low > chance),
-        None => (low > HIGHEST_CHANCE).then_some(true),
+        None => (low > MAX_CHANCE).then_some(true),
     }
 }
 
 /// Returns `true` if, for every two seeds, the correctly predicted examples are identical or disjoint, and some predictions are wrong. Two
 /// trainings produce this only if each always predicts one class.
-fn always_the_same(rows: &[&Row<'_>]) -> bool {
-    let all: Option<Vec<_>> = rows.iter().map(|row| right(row)).collect();
+fn always_predicts_one_class(rows: &[&Row<'_>]) -> bool {
+    let all: Option<Vec<_>> = rows.iter().map(|row| correct_predictions(row)).collect();
     let Some(all) = all.filter(|all| all.len() > 1 && rows.iter().all(|row| is_trained(row))) else {
         return false;
     };
     let pairs = (0..all.len()).flat_map(|at| (0..at).map(move |before| (at, before)));
     pairs.into_iter().all(|(at, before)| {
-        let ((data, first), (same, second)) = (all[at], all[before]);
-        data == same && identical_or_disjoint(first, second)
+        let ((data, first), (other_data, second)) = (all[at], all[before]);
+        data == other_data && identical_or_disjoint(first, second)
     })
 }
 
@@ -78,12 +78,15 @@ mod tests {
 
     #[test]
     fn constant_predictions_are_detected() {
-        let of =
+        let is_constant =
             |first: &str, second: &str| identical_or_disjoint(&Correct::new(first), &Correct::new(second));
-        assert!(of("1101", "1101"), "the same class");
-        assert!(of("1101", "0010"), "the other class");
-        assert!(!of("1101", "0101"));
-        assert!(!of("1111", "1111"), "all predictions are correct");
-        assert!(!of("0000", "0000"), "no correct prediction is not evidence");
+        assert!(is_constant("1101", "1101"), "the same class");
+        assert!(is_constant("1101", "0010"), "the other class");
+        assert!(!is_constant("1101", "0101"));
+        assert!(!is_constant("1111", "1111"), "all predictions are correct");
+        assert!(
+            !is_constant("0000", "0000"),
+            "no correct prediction is not evidence"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Counts of the statuses of a setting's cells.
+//! Statuses of a setting's cells as evidence for a claim.
 
 use std::collections::BTreeSet;
 
 use mantissa_analysis::Evidence;
 use mantissa_core::{ExecutedVerdict, Record, Status, TaskKind};
 
-use crate::{Group, Row, claims::pairs::unfit};
+use crate::{Group, Row, claims::pairs::exclusion_reason};
 
 /// Counts of the statuses of a setting's cells.
 pub(crate) struct Endings {
@@ -31,7 +31,7 @@ impl Endings {
             .collect();
         let all: Vec<&Record> = of_rows.iter().flatten().copied().collect();
         if all.is_empty() {
-            let why = rows.iter().find_map(|row| unfit(group, row));
+            let why = rows.iter().find_map(|row| exclusion_reason(group, row));
             return Err(why.unwrap_or_else(|| "no process ran".to_owned()));
         }
         let of_seeds = rows.iter().all(|row| row.cell.workload.kind() == TaskKind::Train);
@@ -63,7 +63,7 @@ impl Endings {
         })
     }
 
-    /// Returns the counts as the evidence of a test.
+    /// Converts the counts to the evidence of a test.
     pub fn evidence(&self) -> Evidence {
         Evidence::Ends {
             as_claimed: self.as_claimed,

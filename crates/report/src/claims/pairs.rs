@@ -35,41 +35,43 @@ pub(crate) fn has(row: &Row<'_>, values: &BTreeMap<Axis, AxisValue>) -> bool {
         .all(|(axis, value)| row.cell.setting.get(*axis).as_ref() == Some(value))
 }
 
-/// Formats a setting without some of its axes.
+/// Formats a setting without the axes for which `left_out` returns `true`.
 pub(crate) fn setting_key(row: &Row<'_>, left_out: impl Fn(Axis) -> bool) -> String {
-    let kept = row.cell.setting.iter().filter(|(axis, _)| !left_out(*axis));
-    kept.map(|(axis, value)| format!("{axis}={value} ")).collect()
+    let axes = row.cell.setting.iter().filter(|(axis, _)| !left_out(*axis));
+    axes.map(|(axis, value)| format!("{axis}={value} ")).collect()
 }
 
-/// Groups the matching rows that differ only in the seed and in the axes `left_out`, in plan order.
+/// Groups the rows for which `fits` returns `true` by their other axes, without the seed and the axes `left_out`. Returns the groups in
+/// plan order, and the index of each group by its [`setting_key`].
 pub(crate) fn group_rows<'g, 'a>(
     group: &'g Group<'a>,
     fits: impl Fn(&Row<'a>) -> bool,
     left_out: impl Fn(Axis) -> bool,
 ) -> (Vec<Vec<&'g Row<'a>>>, HashMap<String, usize>) {
-    let (mut found, mut places) = (Vec::<Vec<&Row<'a>>>::new(), HashMap::new());
+    let (mut found, mut indices) = (Vec::<Vec<&Row<'a>>>::new(), HashMap::new());
     for row in group.rows.iter().filter(|row| fits(row)) {
-        let place = *places.entry(setting_key(row, &left_out)).or_insert(found.len());
-        match found.get_mut(place) {
+        let index = *indices.entry(setting_key(row, &left_out)).or_insert(found.len());
+        match found.get_mut(index) {
             Some(rows) => rows.push(row),
             None => found.push(vec![row]),
         }
     }
-    (found, places)
+    (found, indices)
 }
 
-/// Returns every pair of a group. Only axes that both settings name may differ. The seeds of a setting are grouped.
+/// Returns every pair of a group: a setting with the values `of` and one with the values `against`. Only axes in both maps may differ. The
+/// seeds of a setting are grouped.
 pub(crate) fn pairs<'g, 'a>(
     group: &'g Group<'a>,
     of: &BTreeMap<Axis, AxisValue>,
     against: &BTreeMap<Axis, AxisValue>,
 ) -> Vec<Pair<'g, 'a>> {
-    let both = |axis: Axis| of.contains_key(&axis) && against.contains_key(&axis);
-    let (firsts, _) = group_rows(group, |row| has(row, of), both);
-    let (seconds, places) = group_rows(group, |row| has(row, against), both);
+    let named_by_both = |axis: Axis| of.contains_key(&axis) && against.contains_key(&axis);
+    let (firsts, _) = group_rows(group, |row| has(row, of), named_by_both);
+    let (seconds, indices) = group_rows(group, |row| has(row, against), named_by_both);
     let pair = |of: Vec<&'g Row<'a>>| {
-        let place = *places.get(&setting_key(of.first()?, both))?;
-        let against = seconds.get(place)?.clone();
+        let index = *indices.get(&setting_key(of.first()?, named_by_both))?;
+        let against = seconds.get(index)?.clone();
         Some(Pair { group, of, against })
     };
     firsts.into_iter().filter_map(pair).collect()
@@ -92,8 +94,8 @@ impl<'g, 'a> Pair<'g, 'a> {
         self.of.iter().chain(&self.against).copied()
     }
 
-    /// Returns the measurements of both settings for the same seeds, or the reason why they cannot be compared.
-    pub fn measured(&self, comparison: &Comparison) -> Result<PairMeasurement, String> {
+    /// Returns the measurements of both settings for their common seeds, or the reason why the settings cannot be compared.
+    pub fn measure(&self, comparison: &Comparison) -> Result<PairMeasurement, String> {
         let same: Vec<(&Row<'a>, &Row<'a>)> = self
             .of
             .iter()
@@ -105,22 +107,22 @@ impl<'g, 'a> Pair<'g, 'a> {
                 Some((*row, *other))
             })
             .collect();
-        let sound: Vec<_> = same
+        let usable: Vec<_> = same
             .iter()
             .copied()
             .filter(|(of, against)| {
                 [of, against]
                     .into_iter()
-                    .all(|row| unfit(self.group, row).is_none())
+                    .all(|row| exclusion_reason(self.group, row).is_none())
             })
             .collect();
-        if sound.is_empty() {
-            let why = self.rows().find_map(|row| unfit(self.group, row));
+        if usable.is_empty() {
+            let why = self.rows().find_map(|row| exclusion_reason(self.group, row));
             return Err(why.unwrap_or_else(|| "the two settings have no seed in common".to_owned()));
         }
         let has = |metric: &&MetricName| {
             let recorded = |row: &Row<'_>| row.metric(**metric).is_some();
-            sound
+            usable
                 .iter()
                 .all(|(of, against)| recorded(of) && recorded(against))
         };
@@ -132,16 +134,16 @@ impl<'g, 'a> Pair<'g, 'a> {
             ));
         };
         Ok(PairMeasurement {
-            evidence: evidence(&sound, metric),
+            evidence: evidence(&usable, metric),
             metric,
-            seeds: (sound.len(), same.len()),
-            learned: metric.is_learned().then(|| either_learnt(&sound)).flatten(),
+            seeds: (usable.len(), same.len()),
+            learned: metric.is_learned().then(|| either_learned(&usable)).flatten(),
         })
     }
 }
 
 /// Returns the reason why a row cannot be used, or `None` if it can.
-pub(crate) fn unfit(group: &Group<'_>, row: &Row<'_>) -> Option<String> {
+pub(crate) fn exclusion_reason(group: &Group<'_>, row: &Row<'_>) -> Option<String> {
     let name = || group.label(row, &[]);
     if row.verdict() == Some(ExecutedVerdict::Differs) {
         return Some(format!("{} executed another precision than requested", name()));
@@ -154,7 +156,7 @@ pub(crate) fn unfit(group: &Group<'_>, row: &Row<'_>) -> Option<String> {
 }
 
 /// Returns `Some(true)` if one of two settings learned more than chance, and `Some(false)` only if it is known that neither did.
-fn either_learnt(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
+fn either_learned(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
     let (of, against): (Vec<&Row<'_>>, Vec<&Row<'_>>) = pairs.iter().copied().unzip();
     match (is_above_chance(&of), is_above_chance(&against)) {
         (Some(true), _) | (_, Some(true)) => Some(true),
@@ -165,16 +167,16 @@ fn either_learnt(pairs: &[(&Row<'_>, &Row<'_>)]) -> Option<bool> {
 
 fn evidence(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
     match pairs {
-        // Given weights predict the same under every seed.
+        // An evaluation of loaded weights does not depend on the seed.
         [(of, against), ..] if metric.is_learned() && of.cell.workload.kind() == TaskKind::Evaluate => {
-            given(of, against, metric)
+            with_same_weights(of, against, metric)
         }
         _ if metric.is_learned() => over_seeds(pairs, metric),
         _ => over_processes(pairs, metric),
     }
 }
 
-fn given(of: &Row<'_>, against: &Row<'_>, metric: MetricName) -> Evidence {
+fn with_same_weights(of: &Row<'_>, against: &Row<'_>, metric: MetricName) -> Evidence {
     let examples = discordant(of, against).filter(|_| metric == MetricName::TestAccuracy);
     match examples {
         Some(examples) => Evidence::Examples {
@@ -182,13 +184,13 @@ fn given(of: &Row<'_>, against: &Row<'_>, metric: MetricName) -> Evidence {
             only_second: examples.only_second,
             examples: examples.examples,
         },
-        None => Evidence::Given(difference(of, against, metric).unwrap_or_else(nothing)),
+        None => Evidence::Given(difference(of, against, metric).unwrap_or_else(not_recorded)),
     }
 }
 
 fn over_seeds(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
     let of_seed =
-        |(of, against): &(&Row<'_>, &Row<'_>)| difference(of, against, metric).unwrap_or_else(nothing);
+        |(of, against): &(&Row<'_>, &Row<'_>)| difference(of, against, metric).unwrap_or_else(not_recorded);
     Evidence::Seeds {
         differences: pairs.iter().map(of_seed).collect(),
         // Training data is shuffled differently under each seed.
@@ -196,7 +198,7 @@ fn over_seeds(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
     }
 }
 
-/// Values of one seed, from the processes of either setting.
+/// Values of a metric under one seed, one per process: those of the first and of the second setting.
 type Processes = (Vec<f64>, Vec<f64>);
 
 fn over_processes(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidence {
@@ -214,7 +216,7 @@ fn over_processes(pairs: &[(&Row<'_>, &Row<'_>)], metric: MetricName) -> Evidenc
 }
 
 /// Returns a placeholder for a pair without recorded values.
-fn nothing() -> Estimate {
+fn not_recorded() -> Estimate {
     Estimate {
         value: f64::NAN,
         interval: None,

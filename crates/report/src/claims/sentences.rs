@@ -40,12 +40,15 @@ pub(crate) fn tested_as(claim: &Claim) -> String {
             "{} of {of} minus that of {}: {}",
             quantity(comparison),
             setting(&comparison.against),
-            bounds(comparison.within, &|bound| difference(first(comparison), bound))
+            bounds(comparison.within, &|bound| difference(
+                first_metric(comparison),
+                bound
+            ))
         ),
     }
 }
 
-fn first(comparison: &Comparison) -> MetricName {
+fn first_metric(comparison: &Comparison) -> MetricName {
     let first = comparison.metrics.first().copied();
     first.unwrap_or(MetricName::TestAccuracy)
 }
@@ -128,7 +131,7 @@ pub(crate) fn evidence(pair: &Evidence, metric: MetricName, tested: &Tested, fam
 /// Describes the data behind an estimate.
 fn basis(pair: &Evidence, has_interval: bool) -> String {
     /// Smallest number of processes per setting for which the Mann–Whitney test can be significant.
-    const ENOUGH_PROCESSES: usize = 4;
+    const MIN_PROCESSES: usize = 4;
     let unless = |text: String| if has_interval { String::new() } else { text };
     match pair {
         Evidence::Counted(_) => "counted exactly, so one process is enough".to_owned(),
@@ -145,7 +148,7 @@ fn basis(pair: &Evidence, has_interval: bool) -> String {
                 false => format!("{of} and {against} processes"),
             };
             match seeds.len() {
-                1 => count + &unless(format!("; an interval needs {ENOUGH_PROCESSES} each")),
+                1 => count + &unless(format!("; an interval needs {MIN_PROCESSES} each")),
                 seeds => format!(
                     "{count} over {seeds} seeds, compared within each seed{}",
                     unless("; too few for an interval".to_owned())

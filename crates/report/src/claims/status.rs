@@ -15,8 +15,8 @@ use crate::{
     },
 };
 
-/// Bounds for a majority: more than half.
-const MOST: Bounds = Bounds {
+/// Bounds of the share of trainings for a majority: more than half.
+const MAJORITY: Bounds = Bounds {
     above: Some(0.5),
     below: None,
 };
@@ -44,7 +44,7 @@ where
         .iter()
         .filter_map(|(_, _, endings)| Some(endings.as_ref().ok()?.evidence()))
         .collect();
-    let mut tested = test_claim(&evidence, MOST).into_iter();
+    let mut tested = test_claim(&evidence, MAJORITY).into_iter();
     let subject =
         |(group, rows, endings): (&'g Group<'a>, Vec<&'g Row<'a>>, Result<Endings, String>)| Subject {
             label: rows
@@ -57,7 +57,7 @@ where
                     || ClaimOutcome::NotTested("no process ran".to_owned()),
                     |tested| ClaimOutcome::Tested {
                         finding: tested.finding,
-                        test: sentences::test(&endings.evidence(), MOST, endings.of_seeds),
+                        test: sentences::test(&endings.evidence(), MAJORITY, endings.of_seeds),
                         evidence: sentences::endings(&endings, &tested, evidence.len()),
                     },
                 ),

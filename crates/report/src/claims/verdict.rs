@@ -59,11 +59,11 @@ pub(crate) fn test<'a>(run: &Run, claim: &'a Claim, groups: &[Group<'_>]) -> Cla
     let concerned = groups
         .iter()
         .filter(|group| claim.workload.as_ref().is_none_or(|name| name == group.workload));
-    let (mut subjects, what) = match &claim.claimed {
+    let (mut subjects, noun) = match &claim.claimed {
         Claimed::Status(claimed) => (status::subjects(concerned, &claim.of, claimed), "settings"),
         Claimed::Ratio(comparison) | Claimed::Difference(comparison) => {
             let pairs = concerned.flat_map(|group| pairs(group, &claim.of, &comparison.against));
-            (compared(pairs.collect(), comparison), "pairs")
+            (test_pairs(pairs.collect(), comparison), "pairs")
         }
     };
     // Skipped cells are listed only if nothing else was tested.
@@ -79,21 +79,21 @@ pub(crate) fn test<'a>(run: &Run, claim: &'a Claim, groups: &[Group<'_>]) -> Cla
             }
         }
     }
-    let (standing, verdict) = overall(&subjects, what);
+    let (standing, verdict) = overall(&subjects, noun);
     ClaimVerdict {
         claim,
         tested_as: sentences::tested_as(claim),
         standing,
         verdict,
         tests: tests(&subjects),
-        evidence: lines(&subjects, what),
+        evidence: lines(&subjects, noun),
         remarks: remarks(run, claim, &subjects),
     }
 }
 
-fn compared<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Subject<'g, 'a>> {
+fn test_pairs<'g, 'a>(pairs: Vec<Pair<'g, 'a>>, comparison: &Comparison) -> Vec<Subject<'g, 'a>> {
     let measured: Vec<Result<PairMeasurement, String>> =
-        pairs.iter().map(|pair| pair.measured(comparison)).collect();
+        pairs.iter().map(|pair| pair.measure(comparison)).collect();
     let evidence: Vec<_> = measured
         .iter()
         .flatten()
@@ -128,10 +128,10 @@ fn outcome(
         return ClaimOutcome::NotTested("no metric was measured".to_owned());
     };
     let mut evidence = sentences::evidence(&measured.evidence, measured.metric, &tested, family);
-    let (sound, all) = measured.seeds;
-    if sound < all {
+    let (usable, all) = measured.seeds;
+    if usable < all {
         evidence +=
-            &format!("; {sound} of {all} seeds, the others did not finish or executed another precision");
+            &format!("; {usable} of {all} seeds, the others did not finish or executed another precision");
     }
     // Two settings that both guess are equal, regardless of their formats.
     let guessed = measured.learned == Some(false);
@@ -162,7 +162,7 @@ fn tests(subjects: &[Subject<'_, '_>]) -> Vec<String> {
     names
 }
 
-fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (OverallVerdict, String) {
+fn overall(subjects: &[Subject<'_, '_>], noun: &str) -> (OverallVerdict, String) {
     let findings: Vec<Finding> = subjects
         .iter()
         .filter_map(|subject| subject.outcome.finding())
@@ -177,8 +177,8 @@ fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (OverallVerdict, String)
     if findings.iter().all(|finding| *finding == first) {
         let several = match all {
             1 => String::new(),
-            2 => format!(" in both {what}"),
-            all => format!(" in all {all} {what}"),
+            2 => format!(" in both {noun}"),
+            all => format!(" in all {all} {noun}"),
         };
         return (OverallVerdict::Found(first), format!("{}{several}", first.name()));
     }
@@ -186,7 +186,7 @@ fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (OverallVerdict, String)
     for finding in [Finding::Confirmed, Finding::Refuted, Finding::Inconclusive] {
         let count = findings.iter().filter(|found| **found == finding).count();
         let of = if parts.is_empty() {
-            format!(" of {all} {what}")
+            format!(" of {all} {noun}")
         } else {
             String::new()
         };
@@ -198,21 +198,21 @@ fn overall(subjects: &[Subject<'_, '_>], what: &str) -> (OverallVerdict, String)
 }
 
 /// Returns one line per pair: refuting, confirming, inconclusive and untested, in this order.
-fn lines(subjects: &[Subject<'_, '_>], what: &str) -> Vec<String> {
+fn lines(subjects: &[Subject<'_, '_>], noun: &str) -> Vec<String> {
     /// Maximum number of lines shown with a claim.
-    const MOST: usize = 8;
+    const MAX_LINES: usize = 8;
     if subjects.is_empty() {
-        return vec![format!("no {what} of this run match the claim")];
+        return vec![format!("no {noun} of this run match the claim")];
     }
-    let place = |subject: &Subject<'_, '_>| match subject.outcome.finding() {
+    let rank = |subject: &Subject<'_, '_>| match subject.outcome.finding() {
         Some(Finding::Refuted) => 0,
         Some(Finding::Confirmed) => 1,
         Some(Finding::Inconclusive) => 2,
         None => 3,
     };
     let mut ordered: Vec<&Subject<'_, '_>> = subjects.iter().collect();
-    ordered.sort_by_key(|subject| place(subject));
-    let differ = overall(subjects, what).0 == OverallVerdict::Mixed;
+    ordered.sort_by_key(|subject| rank(subject));
+    let differ = overall(subjects, noun).0 == OverallVerdict::Mixed;
     let line = |subject: &&Subject<'_, '_>| match &subject.outcome {
         ClaimOutcome::Tested {
             finding, evidence, ..
@@ -222,8 +222,8 @@ fn lines(subjects: &[Subject<'_, '_>], what: &str) -> Vec<String> {
         ClaimOutcome::Tested { evidence, .. } => format!("{}: {evidence}", subject.label),
         ClaimOutcome::NotTested(why) => format!("{}: not tested, {why}", subject.label),
     };
-    let mut lines: Vec<String> = ordered.iter().take(MOST).map(line).collect();
-    if let Some(more) = ordered.len().checked_sub(MOST).filter(|more| *more > 0) {
+    let mut lines: Vec<String> = ordered.iter().take(MAX_LINES).map(line).collect();
+    if let Some(more) = ordered.len().checked_sub(MAX_LINES).filter(|more| *more > 0) {
         lines.push(format!("and {} more", units::count(more as u64)));
     }
     lines

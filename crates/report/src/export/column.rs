@@ -8,7 +8,7 @@ use super::{
     line::{Line, MetricValue},
     value::{Kind, Value},
 };
-use crate::facts::of_data;
+use crate::facts::data_text;
 
 type ValueOf = dyn for<'a> Fn(&Line<'a>) -> Value<'a>;
 
@@ -16,7 +16,7 @@ type ValueOf = dyn for<'a> Fn(&Line<'a>) -> Value<'a>;
 pub(super) struct Column {
     pub name: String,
     pub kind: Kind,
-    say: Box<ValueOf>,
+    value: Box<ValueOf>,
 }
 
 impl fmt::Debug for Column {
@@ -29,36 +29,36 @@ impl Column {
     pub fn new(
         name: impl Into<String>,
         kind: Kind,
-        say: impl for<'a> Fn(&Line<'a>) -> Value<'a> + 'static,
+        value: impl for<'a> Fn(&Line<'a>) -> Value<'a> + 'static,
     ) -> Self {
         Self {
             name: name.into(),
             kind,
-            say: Box::new(say),
+            value: Box::new(value),
         }
     }
 
     /// Returns the column's value for a line.
-    pub fn say<'a>(&self, line: &Line<'a>) -> Value<'a> {
-        (self.say)(line)
+    pub fn value<'a>(&self, line: &Line<'a>) -> Value<'a> {
+        (self.value)(line)
     }
 }
 
-fn text(name: &str, say: impl for<'a> Fn(&Line<'a>) -> Value<'a> + 'static) -> Column {
-    Column::new(name, Kind::Text, say)
+fn text(name: &str, value: impl for<'a> Fn(&Line<'a>) -> Value<'a> + 'static) -> Column {
+    Column::new(name, Kind::Text, value)
 }
 
-fn integer(name: &str, say: impl for<'a> Fn(&Line<'a>) -> Value<'a> + 'static) -> Column {
-    Column::new(name, Kind::Integer, say)
+fn integer(name: &str, value: impl for<'a> Fn(&Line<'a>) -> Value<'a> + 'static) -> Column {
+    Column::new(name, Kind::Integer, value)
 }
 
-fn number(name: impl Into<String>, say: impl for<'a> Fn(&Line<'a>) -> Value<'a> + 'static) -> Column {
-    Column::new(name, Kind::Number, say)
+fn number(name: impl Into<String>, value: impl for<'a> Fn(&Line<'a>) -> Value<'a> + 'static) -> Column {
+    Column::new(name, Kind::Number, value)
 }
 
 /// Returns the columns that describe a cell, independent of the metric.
-pub(super) fn of_cell() -> Vec<Column> {
-    let mut columns = of_run();
+pub(super) fn cell_columns() -> Vec<Column> {
+    let mut columns = run_columns();
     columns.extend(names());
     columns.push(text("task", |line| line.row.cell.workload.kind().name().into()));
     columns.extend(axes());
@@ -76,7 +76,7 @@ pub(super) fn of_cell() -> Vec<Column> {
 }
 
 /// Returns the columns that describe the metric of a line.
-pub(super) fn of_metric() -> Vec<Column> {
+pub(super) fn metric_columns() -> Vec<Column> {
     fn estimate<'a>(line: &Line<'a>) -> Option<MetricValue<'a>> {
         line.value(line.metric?)
     }
@@ -105,7 +105,7 @@ pub(super) fn of_metric() -> Vec<Column> {
 }
 
 /// Returns three columns for a metric: value, lower bound and upper bound.
-pub(super) fn wide(metric: MetricName) -> [Column; 3] {
+pub(super) fn wide_columns(metric: MetricName) -> [Column; 3] {
     let column = |suffix: &str, end: fn(MetricValue<'_>) -> Option<f64>| {
         number(format!("{metric}{suffix}"), move |line| {
             line.value(metric).and_then(end).into()
@@ -119,36 +119,44 @@ pub(super) fn wide(metric: MetricName) -> [Column; 3] {
 }
 
 /// Returns the columns for run, machine and software. Only values with the same machine and software are comparable.
-fn of_run() -> Vec<Column> {
-    fn of_machines<'a>(line: &Line<'a>, of: fn(&'a Fingerprint) -> Option<&'a str>) -> Value<'a> {
-        joined(&line.machines(of))
+fn run_columns() -> Vec<Column> {
+    fn fingerprint_text<'a>(line: &Line<'a>, field: fn(&'a Fingerprint) -> Option<&'a str>) -> Value<'a> {
+        joined(&line.fingerprint_values(field))
     }
     vec![
         text("run", |line| line.run.name.as_str().into()),
         text("profile", |line| line.run.plan.profile.name().into()),
         text("gpu", |line| {
-            of_machines(line, |machine| Some(&machine.gpu.as_ref()?.name))
+            fingerprint_text(line, |machine| Some(&machine.gpu.as_ref()?.name))
         }),
         text("driver", |line| {
-            of_machines(line, |machine| machine.gpu.as_ref()?.driver.as_deref())
+            fingerprint_text(line, |machine| machine.gpu.as_ref()?.driver.as_deref())
         }),
-        text("cpu", |line| of_machines(line, |machine| machine.cpu.as_deref())),
-        integer("cores", |line| same(&line.machines(|machine| machine.cores))),
+        text("cpu", |line| {
+            fingerprint_text(line, |machine| machine.cpu.as_deref())
+        }),
+        integer("cores", |line| {
+            if_equal(&line.fingerprint_values(|machine| machine.cores))
+        }),
         text("mantissa", |line| {
-            of_machines(line, |machine| Some(&machine.mantissa))
+            fingerprint_text(line, |machine| Some(&machine.mantissa))
         }),
         text("revision", |line| {
-            of_machines(line, |machine| machine.revision.as_deref())
+            fingerprint_text(line, |machine| machine.revision.as_deref())
         }),
-        text("burn", |line| of_machines(line, |machine| Some(&machine.burn))),
+        text("burn", |line| {
+            fingerprint_text(line, |machine| Some(&machine.burn))
+        }),
         text("framework", |line| {
-            of_machines(line, |machine| Some(machine.peer.as_deref().unwrap_or("burn")))
+            fingerprint_text(line, |machine| Some(machine.peer.as_deref().unwrap_or("burn")))
         }),
-        text("build", |line| of_machines(line, |machine| Some(&machine.build))),
+        text("build", |line| {
+            fingerprint_text(line, |machine| Some(&machine.build))
+        }),
     ]
 }
 
-/// Placeholder for a value that a process did not record but others of its cell did.
+/// Placeholder for a value that a process did not record but other processes of the cell did.
 const UNKNOWN: &str = "unknown";
 
 /// Joins the distinct values of processes; absent if no process has one.
@@ -164,7 +172,7 @@ fn joined<'a>(values: &[Option<&'a str>]) -> Value<'a> {
 }
 
 /// Returns the value shared by all processes; absent if they differ.
-fn same<'a, T: Copy + Into<Value<'a>>>(values: &[T]) -> Value<'a> {
+fn if_equal<'a, T: Copy + Into<Value<'a>>>(values: &[T]) -> Value<'a> {
     match values {
         [value] => (*value).into(),
         _ => Value::Absent,
@@ -226,22 +234,22 @@ pub(super) fn precision() -> Vec<Column> {
         }),
         text("requested_accumulator", |line| requested(line).accumulator.into()),
         integer("executed_operand_bits", |line| {
-            same(&line.answers(|record| record.executed.operand_bits))
+            if_equal(&line.record_values(|record| record.executed.operand_bits))
         }),
         integer("executed_exponent_bits", |line| {
-            same(&line.answers(|record| record.executed.exponent_bits))
+            if_equal(&line.record_values(|record| record.executed.exponent_bits))
         }),
         text("executed_accumulator", |line| {
-            joined(&line.answers(|record| record.executed.accumulator.as_deref()))
+            joined(&line.record_values(|record| record.executed.accumulator.as_deref()))
         }),
         text("executed_kernel", |line| {
-            joined(&line.answers(|record| record.executed.kernel.as_deref()))
+            joined(&line.record_values(|record| record.executed.kernel.as_deref()))
         }),
         Column::new("executed_emulated", Kind::Truth, |line| {
-            same(&line.answers(|record| record.executed.seen_emulated()))
+            if_equal(&line.record_values(|record| record.executed.observed_emulation()))
         }),
         text("executed_verdict", |line| {
-            joined(&line.answers(|record| Some(record.executed.verdict.name())))
+            joined(&line.record_values(|record| Some(record.executed.verdict.name())))
         }),
     ]
 }
@@ -249,7 +257,7 @@ pub(super) fn precision() -> Vec<Column> {
 /// Returns a column that is true if all processes of a cell executed the same precision.
 fn executed_alike() -> Column {
     Column::new("executed_alike", Kind::Truth, |line| {
-        let executed = line.answers(|record| &record.executed);
+        let executed = line.record_values(|record| &record.executed);
         (!executed.is_empty()).then_some(executed.len() == 1).into()
     })
 }
@@ -257,18 +265,18 @@ fn executed_alike() -> Column {
 /// Returns the column for the data that was read.
 pub(super) fn data() -> Column {
     text("data", |line| {
-        let data = line.answers(|record| record.data.as_ref());
+        let data = line.record_values(|record| record.data.as_ref());
         let names: Vec<Option<&str>> = data
             .iter()
             .map(|data| data.map(|data| data.name.as_str()))
             .collect();
         let is_twice = |name: &Option<&str>| names.iter().filter(|other| *other == name).count() > 1;
         match names.iter().any(is_twice) {
-            // Only their hashes distinguish them.
+            // Data sets with equal names are distinguished by their hashes.
             true => {
                 let with_hashes = data
                     .iter()
-                    .map(|data| data.map_or_else(|| UNKNOWN.to_owned(), of_data));
+                    .map(|data| data.map_or_else(|| UNKNOWN.to_owned(), data_text));
                 with_hashes.collect::<Vec<_>>().join("; ").into()
             }
             false => joined(&names),

@@ -22,7 +22,7 @@ pub(super) fn write_to(
     writer.write_record(columns.iter().map(|column| &column.name))?;
     for line in lines {
         for column in columns {
-            writer.write_field(field(&column.say(line)).as_bytes())?;
+            writer.write_field(field(&column.value(line)).as_bytes())?;
         }
         writer.write_record(None::<&[u8]>)?;
     }
@@ -32,7 +32,7 @@ pub(super) fn write_to(
 fn field<'a>(value: &'a Value<'_>) -> Cow<'a, str> {
     match value {
         Value::Absent => "".into(),
-        Value::Text(text) => inert(text),
+        Value::Text(text) => escape_formula(text),
         Value::Integer(value) => value.to_string().into(),
         Value::Number(value) => number(*value).into(),
         Value::Truth(truth) => truth.to_string().into(),
@@ -49,7 +49,7 @@ fn number(value: f64) -> String {
 
 /// Prefixes text that a spreadsheet would evaluate as a formula with an apostrophe, as OWASP recommends. Names of suites and failure
 /// reasons come from untrusted files. Numbers are never escaped.
-fn inert(text: &str) -> Cow<'_, str> {
+fn escape_formula(text: &str) -> Cow<'_, str> {
     match text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
         true => format!("'{text}").into(),
         false => text.into(),
@@ -93,9 +93,9 @@ mod tests {
             "\r=1",
             "\n=1",
         ] {
-            assert_eq!(inert(text), format!("'{text}"));
+            assert_eq!(escape_formula(text), format!("'{text}"));
         }
-        assert_eq!(inert("a=b"), "a=b");
+        assert_eq!(escape_formula("a=b"), "a=b");
         assert_eq!(field(&Value::Number(-0.5)), "-0.5");
     }
 }

@@ -82,8 +82,8 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Exports runs in a format, one after the other. `chosen` selects metrics; if empty, all are exported. Every cell is included, also
-/// failed and skipped ones with their reasons. The same records produce the same bytes.
+/// Exports runs in a format, one after the other. `chosen` selects metrics; if it is empty, all are exported. Every cell is included;
+/// failed and skipped cells have a reason. The same records produce the same bytes.
 ///
 /// # Errors
 /// Fails if a run has no cells, if two runs have the same name, or if [`Report::new`] fails.
@@ -91,8 +91,8 @@ pub fn export(runs: &[Run], format: ExportFormat, chosen: &[MetricName]) -> Resu
     let reports = runs.iter().map(Report::new).collect::<Result<Vec<_>, _>>()?;
     check(&reports)?;
     let tidy = || {
-        let mut columns = column::of_cell();
-        columns.extend(column::of_metric());
+        let mut columns = column::cell_columns();
+        columns.extend(column::metric_columns());
         (columns, line::of_metrics(&reports, chosen))
     };
     match format {
@@ -101,8 +101,12 @@ pub fn export(runs: &[Run], format: ExportFormat, chosen: &[MetricName]) -> Resu
             csv::write(&columns, &lines)
         }
         ExportFormat::CsvWide => {
-            let mut columns = column::of_cell();
-            columns.extend(wide(&reports, chosen).into_iter().flat_map(column::wide));
+            let mut columns = column::cell_columns();
+            columns.extend(
+                wide_metrics(&reports, chosen)
+                    .into_iter()
+                    .flat_map(column::wide_columns),
+            );
             csv::write(&columns, &line::of_cells(&reports))
         }
         ExportFormat::Parquet => {
@@ -114,7 +118,7 @@ pub fn export(runs: &[Run], format: ExportFormat, chosen: &[MetricName]) -> Resu
     }
 }
 
-/// Checks that each run has cells and a unique name, because the name distinguishes their rows.
+/// Checks that each run has cells and a unique name. Only the name distinguishes the rows of two runs.
 fn check(reports: &[Report<'_>]) -> Result<(), ReportError> {
     let mut names = BTreeSet::new();
     for report in reports {
@@ -130,7 +134,7 @@ fn check(reports: &[Report<'_>]) -> Result<(), ReportError> {
 }
 
 /// Returns the metrics that get columns, in the order of [`MetricName`]: the chosen ones, or else those that any cell has.
-fn wide(reports: &[Report<'_>], chosen: &[MetricName]) -> BTreeSet<MetricName> {
+fn wide_metrics(reports: &[Report<'_>], chosen: &[MetricName]) -> BTreeSet<MetricName> {
     if !chosen.is_empty() {
         return chosen.iter().copied().collect();
     }

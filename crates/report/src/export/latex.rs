@@ -28,7 +28,7 @@ pub(super) fn latex(reports: &[Report<'_>], chosen: &[MetricName]) -> String {
 }
 
 fn table(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>, columns: &[Column]) -> String {
-    let sides = columns.iter().map(|column| match column.align() {
+    let alignments = columns.iter().map(|column| match column.align() {
         Align::Left => 'l',
         Align::Right => 'r',
     });
@@ -37,7 +37,7 @@ fn table(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>, columns: &[C
         "\n\\begin{{table}}\n  \\centering\n  \\footnotesize\n  \\caption{{{}}}\n  \\label{{tab:{}}}\n  \\begin{{tabular}}{{{}}}\n",
         escape(&caption(report, suite, group)),
         label(report, suite, group),
-        sides.collect::<String>()
+        alignments.collect::<String>()
     );
     rule(&mut out, "top");
     let (titles, below): (Vec<_>, Vec<_>) = columns.iter().map(|column| column.title(group)).unzip();
@@ -91,30 +91,30 @@ fn caption(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String 
 /// Returns the label of the table: run, suite and workload, joined by colons. Labels are unique across tables.
 fn label(report: &Report<'_>, suite: &Suite<'_>, group: &Group<'_>) -> String {
     [report.run.name.as_str(), suite.info.name.as_str(), group.workload]
-        .map(key)
+        .map(encode_label)
         .join(":")
 }
 
 /// Encodes a name for use in a label. Letters, digits, hyphens and dots are kept; every other byte becomes `+` and its hexadecimal digits.
-fn key(name: &str) -> String {
-    let mut key = String::with_capacity(name.len());
+fn encode_label(name: &str) -> String {
+    let mut label = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
-            b'-' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => key.push(char::from(byte)),
+            b'-' | b'.' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => label.push(char::from(byte)),
             _ => {
-                let _ = write!(key, "+{byte:02X}");
+                let _ = write!(label, "+{byte:02X}");
             }
         }
     }
-    key
+    label
 }
 
 fn measured_cell(column: Column, group: &Group<'_>, row: &Row<'_>, remarks: &mut Remarks) -> String {
     let field = column.field(group, row);
     match column {
-        Column::Metric(metric) => thin(&escape(&measured_metric(metric, group, row, field))),
+        Column::Metric(metric) => with_thin_spaces(&escape(&measured_metric(metric, group, row, field))),
         Column::Status => {
-            let noted = if row.notes.is_empty() { "" } else { OF_SAMPLES };
+            let noted = if row.notes.is_empty() { "" } else { SAMPLES_REMARK };
             escape(&field.text) + &remarks.marks(&[&row.remark(), noted])
         }
         Column::Axis(_) | Column::SpeedUp | Column::Executed | Column::Repeats => plain(&field),
@@ -146,8 +146,8 @@ fn measured_metric(metric: MetricName, group: &Group<'_>, row: &Row<'_>, field: 
 /// Separator between the details of a field.
 const SEPARATOR: &str = " · ";
 
-/// Remark on rows with notes about their samples, which do not fit into a table for papers.
-const OF_SAMPLES: &str = "The report lists drift, outliers and throttling of its samples.";
+/// Remark on rows with notes about their samples. The notes themselves are too long for a table in a paper.
+const SAMPLES_REMARK: &str = "The report lists drift, outliers and throttling of its samples.";
 
 fn plain(field: &Field) -> String {
     match (escape(&field.text), field.detail.as_str()) {
@@ -157,7 +157,7 @@ fn plain(field: &Field) -> String {
 }
 
 /// Replaces thousands separators by thin spaces, because commas separate the bounds of intervals.
-fn thin(number: &str) -> String {
+fn with_thin_spaces(number: &str) -> String {
     let mut out = String::with_capacity(number.len());
     let mut characters = number.chars().peekable();
     while let Some(c) = characters.next() {
@@ -245,15 +245,15 @@ mod tests {
     #[test]
     fn thousands_are_separated_by_thin_spaces_and_intervals_by_commas() {
         assert_eq!(
-            thin("12,345 {[}12,300, 12,400]"),
+            with_thin_spaces("12,345 {[}12,300, 12,400]"),
             "12\\,345 {[}12\\,300, 12\\,400]"
         );
     }
 
     #[test]
-    fn names_that_differ_have_labels_that_differ() {
-        assert_eq!(key("2026-01-02T03.b"), "2026-01-02T03.b");
-        assert_eq!(key("a_b c:+ü}"), "a+5Fb+20c+3A+2B+C3+BC+7D");
+    fn different_names_have_different_labels() {
+        assert_eq!(encode_label("2026-01-02T03.b"), "2026-01-02T03.b");
+        assert_eq!(encode_label("a_b c:+ü}"), "a+5Fb+20c+3A+2B+C3+BC+7D");
     }
 
     #[test]

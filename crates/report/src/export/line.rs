@@ -14,7 +14,7 @@ pub(super) struct Line<'a> {
     pub row: &'a Row<'a>,
     /// The process that the line describes; `None` if it describes all processes of the cell.
     pub process: Option<&'a Record>,
-    /// `None` if the line covers all metrics, or if the cell lacks metrics.
+    /// The metric of the line; `None` if the line covers all metrics, or if the cell lacks metrics.
     pub metric: Option<MetricName>,
 }
 
@@ -40,21 +40,21 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns the distinct values of a field: in the record of the line's process, or else in the records from which the cell's metrics
-    /// are computed, without skipped ones.
-    pub fn answers<T: PartialEq>(&self, of: impl Fn(&'a Record) -> T) -> Vec<T> {
-        let behind = self.row.measured.iter().map(|(record, _)| *record);
-        let records = behind.filter(|record| record.status != Status::Skipped);
+    /// Returns the value of a record field for the line's process. If the line describes all processes, returns the distinct values of the
+    /// records from which the cell's metrics are computed, without skipped ones.
+    pub fn record_values<T: PartialEq>(&self, of: impl Fn(&'a Record) -> T) -> Vec<T> {
+        let measured = self.row.measured.iter().map(|(record, _)| *record);
+        let records = measured.filter(|record| record.status != Status::Skipped);
         match self.process {
             Some(record) => vec![of(record)],
-            None => different(records.map(of)),
+            None => deduplicate(records.map(of)),
         }
     }
 
     /// Returns the distinct values of a fingerprint field in the cell's records, or the run's value if the cell has no records.
-    pub fn machines<T: PartialEq>(&self, of: impl Fn(&'a Fingerprint) -> T) -> Vec<T> {
+    pub fn fingerprint_values<T: PartialEq>(&self, of: impl Fn(&'a Fingerprint) -> T) -> Vec<T> {
         let records = self.row.records.iter();
-        let values = different(records.map(|record| of(&record.fingerprint)));
+        let values = deduplicate(records.map(|record| of(&record.fingerprint)));
         match values.is_empty() {
             true => vec![of(&self.run.environment.fingerprint)],
             false => values,
@@ -79,16 +79,16 @@ impl<'a> Line<'a> {
             metric.value.is_some_and(f64::is_finite).then_some(metric)
         });
         let (first, second) = (with_value.next(), with_value.next());
-        let alone = first.filter(|_| second.is_none());
+        let single = first.filter(|_| second.is_none());
         Some(estimated(
             estimate,
-            alone.map_or(estimate.method, |metric| &metric.method),
+            single.map_or(estimate.method, |metric| &metric.method),
         ))
     }
 }
 
 /// Removes duplicates and keeps the order.
-fn different<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+fn deduplicate<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for value in all {
         if !distinct.contains(&value) {

@@ -5,7 +5,7 @@ use mantissa_core::MetricName;
 use crate::{
     Report,
     banner::warnings,
-    markdown::{escape, head, line, table},
+    markdown::{escape, heading, paragraph, table},
     table::columns_of,
 };
 
@@ -13,16 +13,16 @@ use crate::{
 pub(super) fn markdown(reports: &[Report<'_>], chosen: &[MetricName]) -> String {
     let mut out = String::new();
     for report in reports {
-        out += &head(report);
+        out += &heading(report);
         for suite in &report.suites {
-            line(&mut out, &format!("## {}", escape(&suite.info.title)));
+            paragraph(&mut out, &format!("## {}", escape(&suite.info.title)));
             let warnings = warnings(report.banners.iter().chain(&suite.banners));
             if !warnings.is_empty() {
-                line(&mut out, &format!("**{}**", escape(&warnings)));
+                paragraph(&mut out, &format!("**{}**", escape(&warnings)));
             }
             for group in &suite.groups {
                 if suite.groups.len() > 1 {
-                    line(&mut out, &format!("### {}", escape(group.workload)));
+                    paragraph(&mut out, &format!("### {}", escape(group.workload)));
                 }
                 let rows: Vec<_> = group.rows.iter().collect();
                 table(&mut out, suite, group, &columns_of(group, chosen), &rows);

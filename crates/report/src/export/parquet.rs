@@ -38,7 +38,7 @@ impl<'l> Typed<Line<'l>> for Column {
     }
 
     fn value<'a>(&self, line: &'a Line<'l>) -> Value<'a> {
-        self.say(line)
+        self.value(line)
     }
 }
 
@@ -50,7 +50,7 @@ pub struct PlainColumn<L> {
     /// Column type.
     pub kind: Kind,
     /// Function that returns the value for a row: absent, or of type `kind`.
-    pub say: for<'a> fn(&'a L) -> Value<'a>,
+    pub value: for<'a> fn(&'a L) -> Value<'a>,
 }
 
 impl<L> Typed<L> for PlainColumn<L> {
@@ -63,11 +63,11 @@ impl<L> Typed<L> for PlainColumn<L> {
     }
 
     fn value<'a>(&self, line: &'a L) -> Value<'a> {
-        (self.say)(line)
+        (self.value)(line)
     }
 }
 
-/// Writes rows of any type as Parquet. Every column is nullable, and the same rows produce the same bytes.
+/// Converts rows of any type to Parquet. Every column is nullable, and the same rows produce the same bytes.
 ///
 /// # Errors
 /// Fails if a value does not fit the type of its column.
@@ -76,25 +76,25 @@ pub fn parquet<L>(columns: &[PlainColumn<L>], lines: &[L]) -> Result<Vec<u8>, Re
 }
 
 /// Rows per row group, which limits memory use and allows readers to skip groups.
-const ROWS_OF_A_GROUP: usize = 1 << 18;
+const ROW_GROUP_SIZE: usize = 1 << 18;
 
-/// Writes a file with these rows; every column is nullable.
+/// Returns a file with these rows. Every column is nullable.
 pub(super) fn write<L>(columns: &[impl Typed<L>], lines: &[L]) -> Result<Vec<u8>, ReportError> {
-    // The default is the build of the parquet library, which would change the bytes for the same records.
+    // The default contains the version of the parquet library, so an update would change the bytes for the same records.
     let properties = WriterProperties::builder()
         .set_created_by(concat!("mantissa version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::GZIP(GzipLevel::default()))
         .build();
     let schema = Arc::new(parse_message_type(&schema(columns))?);
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-    for lines in lines.chunks(ROWS_OF_A_GROUP) {
+    for lines in lines.chunks(ROW_GROUP_SIZE) {
         let mut group = writer.next_row_group()?;
         for column in columns {
-            let place = group.next_column()?;
-            let mut place =
-                place.ok_or_else(|| ParquetError::General("the schema has too few columns".to_owned()))?;
-            write_column(&mut place, column, lines)?;
-            place.close()?;
+            let column_writer = group.next_column()?;
+            let mut column_writer = column_writer
+                .ok_or_else(|| ParquetError::General("the schema has too few columns".to_owned()))?;
+            write_column(&mut column_writer, column, lines)?;
+            column_writer.close()?;
         }
         group.close()?;
     }
@@ -120,49 +120,51 @@ fn schema<L>(columns: &[impl Typed<L>]) -> String {
 }
 
 fn write_column<L>(
-    place: &mut SerializedColumnWriter<'_>,
+    column_writer: &mut SerializedColumnWriter<'_>,
     column: &impl Typed<L>,
     lines: &[L],
 ) -> Result<()> {
     match column.kind() {
-        Kind::Text => put::<ByteArrayType, L>(place, column, lines, |value| match value {
+        Kind::Text => write_values::<ByteArrayType, L>(column_writer, column, lines, |value| match value {
             Value::Text(text) => Some(ByteArray::from(text.as_bytes().to_vec())),
             _ => None,
         }),
-        Kind::Integer => put::<Int64Type, L>(place, column, lines, |value| match value {
+        Kind::Integer => write_values::<Int64Type, L>(column_writer, column, lines, |value| match value {
             Value::Integer(number) => i64::try_from(*number).ok(),
             _ => None,
         }),
-        Kind::Number => put::<DoubleType, L>(place, column, lines, |value| match value {
+        Kind::Number => write_values::<DoubleType, L>(column_writer, column, lines, |value| match value {
             Value::Number(number) => Some(*number),
             _ => None,
         }),
-        Kind::Truth => put::<BoolType, L>(place, column, lines, |value| match value {
+        Kind::Truth => write_values::<BoolType, L>(column_writer, column, lines, |value| match value {
             Value::Truth(truth) => Some(*truth),
             _ => None,
         }),
     }
 }
 
-/// Writes the present values and a definition level per row. Fails if a value does not fit the column type.
-fn put<T: DataType, L>(
-    place: &mut SerializedColumnWriter<'_>,
+/// Writes the present values and one definition level per row. Fails if `convert` rejects a value.
+fn write_values<T: DataType, L>(
+    column_writer: &mut SerializedColumnWriter<'_>,
     column: &impl Typed<L>,
     lines: &[L],
-    take: fn(&Value<'_>) -> Option<T::T>,
+    convert: fn(&Value<'_>) -> Option<T::T>,
 ) -> Result<()> {
     let (mut present, mut levels) = (Vec::new(), Vec::with_capacity(lines.len()));
     for line in lines {
         let value = column.value(line);
         levels.push(i16::from(value != Value::Absent));
         if value != Value::Absent {
-            present.push(take(&value).ok_or_else(|| unfit(column.name(), &value))?);
+            present.push(convert(&value).ok_or_else(|| type_error(column.name(), &value))?);
         }
     }
-    place.typed::<T>().write_batch(&present, Some(&levels), None)?;
+    column_writer
+        .typed::<T>()
+        .write_batch(&present, Some(&levels), None)?;
     Ok(())
 }
 
-fn unfit(column: &str, value: &Value<'_>) -> ParquetError {
+fn type_error(column: &str, value: &Value<'_>) -> ParquetError {
     ParquetError::General(format!("{value:?} does not fit the type of column `{column}`"))
 }

@@ -49,7 +49,7 @@ fn columns(report: &Report<'_>) -> Vec<Column> {
     columns.push(column::data());
     let recorded = report.run.records.iter().flat_map(|record| record.metrics.keys());
     for metric in recorded.copied().collect::<BTreeSet<MetricName>>() {
-        columns.extend(column::wide(metric));
+        columns.extend(column::wide_columns(metric));
         columns.push(Column::new(format!("{metric}_n"), Kind::Integer, move |line| {
             line.value(metric).and_then(|value| value.n).into()
         }));

@@ -18,7 +18,7 @@ pub(super) fn escape(text: &str) -> String {
             }
             let _ = write!(escaped, "$^{{{digits}}}$");
         } else if escaped.is_empty() && matches!(c, '[' | '*') {
-            // After the end of a row, they would be parsed as its arguments.
+            // After `\\`, which ends a row, they would be parsed as arguments.
             let _ = write!(escaped, "{{{c}}}");
         } else if c == '-' && characters.peek() == Some(&'-') {
             // Two hyphens would become one dash.
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_no_standard_font_has_are_replaced_by_their_code_point() {
+    fn letters_missing_from_standard_fonts_become_code_points() {
         assert_eq!(escape("Grüße ß"), "Grüße ß");
         assert_eq!(escape("中þ"), "(U+4E2D)(U+00FE)");
     }

@@ -7,7 +7,7 @@ use super::{
     palette::{self, INK},
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
-    setting::{Setting, about_whiskers},
+    setting::{Setting, describe_whiskers},
     settings_of,
 };
 use crate::{
@@ -21,18 +21,18 @@ pub fn applies(group: &Group<'_>) -> bool {
     group.kind == TaskKind::Train && swept && ladder::rungs(group).is_none()
 }
 
-/// Draws the panels where a suite sweeps the micro-batch or the accumulation steps.
+/// Draws the panels. `None` if the figure does not apply to the group or no cell has a record.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let all = Setting::all(group, |row| !row.records.is_empty());
     if !applies(group) || all.is_empty() {
         return None;
     }
-    let few = Selection::fastest(group, all);
-    let settings = &few.settings[..];
+    let selection = Selection::fastest(group, all);
+    let settings = &selection.settings[..];
     let subtitle = format!(
         "{} · micro-batch × accumulation steps = effective batch{}",
         group.workload,
-        few.below_title()
+        selection.subtitle_suffix()
     );
     let title = finding(group, settings).unwrap_or_else(|| suite.info.title.clone());
     let labels: Vec<String> = settings
@@ -51,8 +51,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let caption = format!(
         "Training time, test accuracy and peak memory of {} by micro-batch and number of accumulation steps ({}). {}",
         group.workload,
-        settings_of(settings.len(), few.all),
-        about_whiskers(settings)
+        settings_of(settings.len(), selection.all),
+        describe_whiskers(settings)
     );
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }
@@ -96,7 +96,7 @@ fn panel(settings: &[Setting<'_, '_>], metric: MetricName, title: &str, kind: Ki
             text: scale.text(spot.value),
             colour: match kind {
                 Kind::Bars => palette::matmul(setting.row().cell.setting.matmul()),
-                Kind::Points | Kind::Words => INK,
+                Kind::Points | Kind::Text => INK,
             },
         }
     });

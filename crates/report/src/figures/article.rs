@@ -10,7 +10,7 @@ use super::{
     fonts::{Weight, fit},
     palette::{self, ALARM, FAINT, INK, MUTED},
     selection::Selection,
-    setting::{Setting, Spot, about_whiskers},
+    setting::{Setting, Spot, describe_whiskers},
     settings_of,
 };
 use crate::{
@@ -18,26 +18,26 @@ use crate::{
     units::{self, Scale},
 };
 
-const BAR: f64 = 26.0;
+const BAR_HEIGHT: f64 = 26.0;
 const GAP: f64 = 6.0;
 const GROUP_GAP: f64 = 14.0;
 const PRECISION_WIDTH: f64 = 104.0;
 const ACCURACY_RIGHT: f64 = 786.0;
 const MEMORY_RIGHT: f64 = WIDTH - MARGIN;
 
-/// Draws the chart of a training workload. Returns `None` for other tasks, if no cell was tried, and if neither precision nor matmul
-/// vary and the accumulation figure shows the same values.
+/// Draws the chart of a training workload. `None` for other tasks, if no cell ran, and if neither precision nor matmul vary and the
+/// accumulation figure shows the same values.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
-    let tried = Setting::all(group, |row| {
+    let ran = Setting::all(group, |row| {
         row.status.is_some_and(|status| status != Status::Skipped)
     });
     let of_precision = group.varies(SettingAxis::Precision) || group.varies(SettingAxis::Matmul);
     let in_accumulation_figure = accumulation::applies(group) && !of_precision;
-    if group.kind != TaskKind::Train || tried.is_empty() || in_accumulation_figure {
+    if group.kind != TaskKind::Train || ran.is_empty() || in_accumulation_figure {
         return None;
     }
-    let few = Selection::fastest(group, tried);
-    let settings = by_precision(&few.settings);
+    let selection = Selection::fastest(group, ran);
+    let settings = by_precision(&selection.settings);
     let spots = settings.iter().filter_map(|setting| seconds(setting));
     let longest = spots.map(|spot| spot.ends().1).fold(0.0, f64::max);
     let scale = Scale::of(MetricName::TrainSeconds, longest);
@@ -47,7 +47,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         .filter(|pair| precision(pair[0].row()) != precision(pair[1].row()))
         .count();
     let top = Canvas::CONTENT_TOP + 52.0;
-    let bottom = top + settings.len() as f64 * (BAR + GAP) + breaks as f64 * GROUP_GAP;
+    let bottom = top + settings.len() as f64 * (BAR_HEIGHT + GAP) + breaks as f64 * GROUP_GAP;
     let epochs = match &settings[0].row().cell.workload.task {
         mantissa_core::Task::Train(task) => task.epochs,
         _ => 0,
@@ -56,7 +56,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let subtitle = format!(
         "{} · training time, {epochs} {plural}, validation included (lower is better){}",
         group.workload,
-        few.below_title()
+        selection.subtitle_suffix()
     );
     let all = Setting::all(group, Row::is_ok);
     let title = finding::speed(group, &all).unwrap_or_else(|| suite.info.title.clone());
@@ -96,19 +96,23 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         }
         if starts {
             let style = TextStyle::new(13.0).bold();
-            canvas.text_centred((MARGIN, y + BAR / 2.0), precision(row), style);
+            canvas.text_centred((MARGIN, y + BAR_HEIGHT / 2.0), precision(row), style);
         }
         let room = label_width;
         let text = fit(&label(group, row), LABEL.size, Weight::Regular, room);
-        canvas.text_centred((left - 12.0, y + BAR / 2.0), &text, LABEL.anchor(Anchor::End));
+        canvas.text_centred(
+            (left - 12.0, y + BAR_HEIGHT / 2.0),
+            &text,
+            LABEL.anchor(Anchor::End),
+        );
         draw_row(&mut canvas, group, setting, seeds, (axis, left, y, scale));
-        y += BAR + GAP;
+        y += BAR_HEIGHT + GAP;
     }
     let caption = format!(
         "Training time of {} of {}, grouped by precision and coloured by matmul precision, with test accuracy and peak memory. {}",
-        settings_of(settings.len(), few.all),
+        settings_of(settings.len(), selection.all),
         group.workload,
-        about_whiskers(&few.settings)
+        describe_whiskers(&selection.settings)
     );
     Some((canvas, caption))
 }
@@ -180,17 +184,21 @@ fn draw_row(
     seeds: bool,
     (axis, left, y, scale): (Axis, f64, f64, Scale),
 ) {
-    let middle = y + BAR / 2.0;
+    let middle = y + BAR_HEIGHT / 2.0;
     let inside = TextStyle::new(12.5).bold();
     let mut status_at = left + 8.0;
     if let Some(spot) = seconds(setting) {
         let colour = palette::matmul(setting.row().cell.setting.matmul());
         let end = axis.at(spot.value * scale.factor).max(left + 2.0);
-        canvas.rectangle((left, y), (end, y + BAR), colour);
+        canvas.rectangle((left, y), (end, y + BAR_HEIGHT), colour);
         let text = scale.text(spot.value);
         let width = inside.width(&text);
         if width + 16.0 <= end - left {
-            canvas.text_centred((left + 8.0, middle), &text, inside.colour(palette::on(colour)));
+            canvas.text_centred(
+                (left + 8.0, middle),
+                &text,
+                inside.colour(palette::text_on(colour)),
+            );
             status_at = end + 8.0;
         } else {
             canvas.text_centred((end + 6.0, middle), &text, inside);
@@ -213,13 +221,13 @@ fn draw_row(
         let x = status_at.min(limit - style.width(&name));
         if x < status_at - 1.0 {
             // There is no room next to the bar: draw the status over its end, on a background in the colour of the sheet.
-            canvas.rectangle((x - 6.0, y + 4.0), (limit, y + BAR - 4.0), palette::CARD);
+            canvas.rectangle((x - 6.0, y + 4.0), (limit, y + BAR_HEIGHT - 4.0), palette::CARD);
         }
         canvas.text_centred((x, middle), &name, style);
     }
     let figure = TextStyle::new(12.5).anchor(Anchor::End);
     let accuracy = setting.spot(|row| row.metric(MetricName::TestAccuracy));
-    // Show one kind of whiskers in the column: intervals over test examples or, with several seeds, ranges over seeds.
+    // All whiskers of the column must be of one kind: intervals over test examples or, with several seeds, ranges over seeds.
     let whiskers = accuracy.and_then(|spot| spot.whiskers);
     let whiskers = whiskers.filter(|_| seeds == (setting.effective_seeds().count() > 1));
     let half = whiskers.map(|(low, high)| format!(" ± {:.1}", (high - low) * 50.0));

@@ -8,11 +8,11 @@ use super::{
 /// Anchor point of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// Its left end.
+    /// Left end of the text.
     Start,
-    /// Its middle.
+    /// Middle of the text.
     Middle,
-    /// Its right end.
+    /// Right end of the text.
     End,
 }
 
@@ -107,7 +107,7 @@ pub struct Canvas {
     pub(super) height: f64,
     pub(super) shapes: Vec<Shape>,
     /// Downward shift of the content if the title or the subtitle has several lines.
-    lift: f64,
+    content_shift: f64,
 }
 
 /// Horizontal margin of every figure, in logical pixels.
@@ -127,7 +127,7 @@ impl Canvas {
             width: WIDTH,
             height,
             shapes: vec![sheet],
-            lift: 0.0,
+            content_shift: 0.0,
         }
     }
 
@@ -140,37 +140,37 @@ impl Canvas {
         let room = 0.94 * (WIDTH - 2.0 * MARGIN);
         let title = wrap(title, head.size, head.weight, room, LINES);
         let subtitle = wrap(subtitle, below.size, below.weight, room, LINES);
-        let (title_lift, lift) = (
+        let (title_shift, content_shift) = (
             (title.len() - 1) as f64 * 23.0,
             (subtitle.len() - 1) as f64 * 17.0,
         );
-        let mut canvas = Self::new(height + title_lift + lift);
+        let mut canvas = Self::new(height + title_shift + content_shift);
         for (index, line) in title.iter().enumerate() {
             canvas.text((MARGIN, 38.0 + index as f64 * 23.0), line, head);
         }
         for (index, line) in subtitle.iter().enumerate() {
-            canvas.text((MARGIN, 58.0 + title_lift + index as f64 * 17.0), line, below);
+            canvas.text((MARGIN, 58.0 + title_shift + index as f64 * 17.0), line, below);
         }
-        canvas.lift = title_lift + lift;
+        canvas.content_shift = title_shift + content_shift;
         canvas
     }
 
     /// Top of the content of a titled figure, in logical pixels.
     pub const CONTENT_TOP: f64 = 76.0;
 
-    fn moved(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (x, y + self.lift)
+    fn shifted(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        (x, y + self.content_shift)
     }
 
     /// Draws a filled rectangle.
     pub fn rectangle(&mut self, from: (f64, f64), to: (f64, f64), colour: Colour) {
-        let (from, to) = (self.moved(from), self.moved(to));
+        let (from, to) = (self.shifted(from), self.shifted(to));
         self.shapes.push(Shape::Rectangle { from, to, colour });
     }
 
     /// Draws the outline of a rectangle.
     pub fn outline(&mut self, from: (f64, f64), to: (f64, f64), colour: Colour) {
-        let (from, to) = (self.moved(from), self.moved(to));
+        let (from, to) = (self.shifted(from), self.shifted(to));
         self.shapes.push(Shape::Outline { from, to, colour });
     }
 
@@ -182,7 +182,7 @@ impl Canvas {
     /// Draws a translucent line through points.
     pub fn faint_line(&mut self, points: Vec<(f64, f64)>, thickness: f64, colour: Colour, opacity: f64) {
         if points.len() > 1 {
-            let points = points.into_iter().map(|point| self.moved(point)).collect();
+            let points = points.into_iter().map(|point| self.shifted(point)).collect();
             self.shapes.push(Shape::Line {
                 points,
                 thickness,
@@ -194,7 +194,7 @@ impl Canvas {
 
     /// Draws a filled convex polygon.
     pub fn polygon(&mut self, points: Vec<(f64, f64)>, colour: Colour) {
-        let points = points.into_iter().map(|point| self.moved(point)).collect();
+        let points = points.into_iter().map(|point| self.shifted(point)).collect();
         self.shapes.push(Shape::Polygon {
             points,
             colour,
@@ -206,7 +206,7 @@ impl Canvas {
     pub fn band(&mut self, low: Vec<(f64, f64)>, high: Vec<(f64, f64)>, colour: Colour, opacity: f64) {
         if low.len() > 1 && high.len() > 1 {
             let outline = low.into_iter().chain(high.into_iter().rev());
-            let points = outline.map(|point| self.moved(point)).collect();
+            let points = outline.map(|point| self.shifted(point)).collect();
             self.shapes.push(Shape::Polygon {
                 points,
                 colour,
@@ -217,7 +217,7 @@ impl Canvas {
 
     /// Draws a filled circle.
     pub fn disc(&mut self, centre: (f64, f64), radius: f64, colour: Colour) {
-        let centre = self.moved(centre);
+        let centre = self.shifted(centre);
         self.shapes.push(Shape::Disc {
             centre,
             radius,
@@ -234,7 +234,7 @@ impl Canvas {
     /// Draws a line of text with its anchor at `baseline`.
     pub fn text(&mut self, baseline: (f64, f64), text: &str, style: TextStyle) {
         if !text.is_empty() {
-            let baseline = self.moved(baseline);
+            let baseline = self.shifted(baseline);
             self.shapes.push(Shape::Text {
                 baseline,
                 text: text.to_owned(),

@@ -1,9 +1,9 @@
-//! Loss curves for figures: one per setting, aggregated over its seeds, smoothed and thinned.
+//! Loss curves for figures: one per setting, aggregated over the seeds, smoothed and downsampled.
 
 use mantissa_core::{Axis, Event, EventKind, Record, Samples, Series, SeriesName};
 use mantissa_run_folder::SampleSelection;
 
-use super::{palette::Colour, thin::thin};
+use super::{downsample::downsample, palette::Colour};
 use crate::{Group, Row, Run};
 
 /// Maximum number of points of a line. More than one point per logical pixel would not be visible.
@@ -23,14 +23,14 @@ pub struct Curve {
     pub seeds: usize,
     /// Loss as recorded; empty for several seeds.
     pub raw: Points,
-    /// Smoothed loss: the mean over the seeds whose loss stayed finite. If there are none, the mean over all seeds at the steps at
-    /// which all losses are finite.
+    /// Smoothed loss: the mean over the seeds whose loss stayed finite, or over all seeds if none did. It has only the steps at which all
+    /// of these seeds have a finite loss.
     pub smooth: Points,
     /// Smoothed minimum and maximum over several seeds; empty for one seed.
     pub low: Points,
     pub high: Points,
     /// First step at which the loss of a seed became non-finite, and the number of such seeds.
-    pub lost: Option<(f64, usize)>,
+    pub non_finite_from: Option<(f64, usize)>,
     /// Steps at which the loss scale fell.
     pub overflows: Vec<f64>,
 }
@@ -51,7 +51,7 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
         smooth: vec![],
         low: vec![],
         high: vec![],
-        lost: None,
+        non_finite_from: None,
         overflows: vec![],
     };
     // Spreads of the seeds whose loss stayed finite, and of the others.
@@ -63,37 +63,37 @@ pub fn curve(run: &Run, group: &Group<'_>, seeds: &[(&Row<'_>, &Record)], colour
         else {
             continue;
         };
-        let Some((mut points, lost)) = loss(samples) else {
+        let Some((mut points, non_finite_from)) = loss(samples) else {
             continue;
         };
         curve.seeds += 1;
-        if let Some(step) = lost {
-            let (first, count) = curve.lost.unwrap_or((step, 0));
-            curve.lost = Some((first.min(step), count + 1));
+        if let Some(step) = non_finite_from {
+            let (first, count) = curve.non_finite_from.unwrap_or((step, 0));
+            curve.non_finite_from = Some((first.min(step), count + 1));
         }
-        curve.overflows.extend(falls(&record.events));
+        curve.overflows.extend(scale_drops(&record.events));
         if seeds.len() == 1 {
-            curve.raw = thin(&points, MAX_POINTS);
+            curve.raw = downsample(&points, MAX_POINTS);
         }
         smooth(&mut points);
         // A single seed needs no spread, which would take twice the memory of the points.
         if seeds.len() == 1 {
-            curve.smooth = thin(&points, MAX_POINTS);
+            curve.smooth = downsample(&points, MAX_POINTS);
             return Some(curve);
         }
-        let (count, spread) = &mut spreads[usize::from(lost.is_some())];
+        let (count, spread) = &mut spreads[usize::from(non_finite_from.is_some())];
         *count += 1;
         *spread = Some(match spread.take() {
             None => points.into_iter().map(Spread::of).collect(),
             Some(earlier) => merge_seed(earlier, &points),
         });
     }
-    let [whole, lost] = spreads;
-    let (count, spread) = if whole.0 > 0 { whole } else { lost };
+    let [finite, non_finite] = spreads;
+    let (count, spread) = if finite.0 > 0 { finite } else { non_finite };
     let spread = spread?;
     let line = |value: &dyn Fn(&Spread) -> f64| {
         let points: Vec<_> = spread.iter().map(|at| (at.step, value(at))).collect();
-        thin(&points, MAX_POINTS)
+        downsample(&points, MAX_POINTS)
     };
     curve.smooth = line(&|at| at.sum / count as f64);
     if count > 1 {
@@ -140,34 +140,35 @@ fn merge_seed(earlier: Vec<Spread>, points: &[(f64, f64)]) -> Vec<Spread> {
 
 /// Returns the finite losses by step, and the step from which on the loss is not finite.
 fn loss(samples: Samples) -> Option<(Points, Option<f64>)> {
-    // A record may have a million steps: free the series that are not needed.
+    // A record may have a million steps, so free the series that are not needed.
     let mut series = samples.series.into_iter();
-    let (points, lost) = split(&series.find(|series| series.name == SeriesName::TrainLoss)?);
-    (!points.is_empty() || lost.is_some()).then_some((points, lost))
+    let (points, non_finite_from) =
+        split_non_finite(&series.find(|series| series.name == SeriesName::TrainLoss)?);
+    (!points.is_empty() || non_finite_from.is_some()).then_some((points, non_finite_from))
 }
 
-/// Returns the finite points, and the step from which on the loss is not finite. A gap between finite points is a step without a
-/// recorded loss.
-fn split(series: &Series) -> (Points, Option<f64>) {
+/// Returns the finite points, and the step from which on the loss is not finite. A missing value between finite points is ignored: the
+/// loss of that step was not recorded.
+fn split_non_finite(series: &Series) -> (Points, Option<f64>) {
     let points = || series.x.iter().copied().zip(series.y.iter().copied());
     let mut finite = Points::with_capacity(series.y.iter().flatten().count());
     finite.extend(points().filter_map(|(x, y)| Some((x, y?))));
     let last = finite.last().map_or(f64::NEG_INFINITY, |point| point.0);
-    let lost = points().find(|(x, y)| y.is_none() && *x > last).map(|(x, _)| x);
-    (finite, lost)
+    let non_finite_from = points().find(|(x, y)| y.is_none() && *x > last).map(|(x, _)| x);
+    (finite, non_finite_from)
 }
 
 /// Returns the steps at which the loss scale fell.
-fn falls(events: &[Event]) -> impl Iterator<Item = f64> {
-    let fallen = events
+fn scale_drops(events: &[Event]) -> impl Iterator<Item = f64> {
+    let drops = events
         .iter()
-        .filter(|event| event.kind == EventKind::LossScale && fell(events, event));
-    fallen.filter_map(|event| event.step).map(|step| step as f64)
+        .filter(|event| event.kind == EventKind::LossScale && lowers_scale(events, event));
+    drops.filter_map(|event| event.step).map(|step| step as f64)
 }
 
 /// Returns `true` if a loss-scale event lowered the scale: its value is below that of the previous event, or below 2¹⁶ for the
 /// first event.
-fn fell(events: &[Event], event: &Event) -> bool {
+fn lowers_scale(events: &[Event], event: &Event) -> bool {
     let mut earlier = events
         .iter()
         .rev()
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_not_finite_from_its_last_value_on_and_gaps_before_are_ignored() {
+    fn gaps_between_finite_losses_are_not_divergence() {
         let mut series = Series::new(SeriesName::TrainLoss);
         for (step, loss) in [
             (1.0, 0.7),
@@ -210,9 +211,12 @@ mod tests {
         ] {
             series.push(step, loss);
         }
-        assert_eq!(split(&series), (vec![(1.0, 0.7), (3.0, 0.6)], Some(4.0)));
+        assert_eq!(
+            split_non_finite(&series),
+            (vec![(1.0, 0.7), (3.0, 0.6)], Some(4.0))
+        );
         series.push(6.0, 0.5);
-        assert_eq!(split(&series).1, None);
+        assert_eq!(split_non_finite(&series).1, None);
     }
 
     #[test]
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn one_point_survives_smoothing() {
+    fn smoothing_keeps_a_single_point() {
         let mut one = [(1.0, 2.0)];
         smooth(&mut one);
         assert_eq!(one, [(1.0, 2.0)]);

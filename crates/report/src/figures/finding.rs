@@ -6,7 +6,7 @@ use super::setting::Setting;
 use crate::{Group, headline::accuracy_differs, launches, units};
 
 /// Names the setting with the highest speed relative to its baseline, among those whose accuracy does not differ significantly from
-/// the baseline's. The title mentions if the speed difference may be chance. `None` if there is no comparison.
+/// that of the baseline. The title mentions if the speed difference may be chance. `None` if no setting can be compared.
 pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> {
     let baseline = |setting: &Setting<'_, '_>| {
         let base = setting.row().baseline.map(|index| &group.rows[index].cell.id);
@@ -18,7 +18,10 @@ pub fn speed(group: &Group<'_>, settings: &[Setting<'_, '_>]) -> Option<String> 
         known.then_some((setting, baseline(setting)?, ratio))
     });
     let mut compared: Vec<_> = compared.collect();
-    if compared.iter().any(|(_, base, _)| launches::bound(base.row())) {
+    if compared
+        .iter()
+        .any(|(_, base, _)| launches::is_launch_bound(base.row()))
+    {
         let rows: Vec<_> = settings.iter().map(Setting::row).collect();
         return Some(launches::title(&rows));
     }

@@ -59,15 +59,15 @@ pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
         .sum()
 }
 
-/// Shortens a text that is wider than `room` pixels, with an ellipsis.
-pub fn fit(text: &str, size: f64, weight: Weight, room: f64) -> String {
-    if width(text, size, weight) <= room {
+/// Shortens a text that is wider than `max_width` pixels, with an ellipsis.
+pub fn fit(text: &str, size: f64, weight: Weight, max_width: f64) -> String {
+    if width(text, size, weight) <= max_width {
         return text.to_owned();
     }
     let mut kept = String::new();
     for c in text.chars() {
         kept.push(c);
-        if width(&kept, size, weight) + width("…", size, weight) > room {
+        if width(&kept, size, weight) + width("…", size, weight) > max_width {
             kept.pop();
             break;
         }
@@ -75,13 +75,13 @@ pub fn fit(text: &str, size: f64, weight: Weight, room: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Breaks a text between words into at most `most` lines of `room` pixels. Lines that are still too wide end in an ellipsis.
-pub fn wrap(text: &str, size: f64, weight: Weight, room: f64, most: usize) -> Vec<String> {
+/// Breaks a text between words into at most `max_lines` lines of `max_width` pixels. Lines that are still too wide end in an ellipsis.
+pub fn wrap(text: &str, size: f64, weight: Weight, max_width: f64, max_lines: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let count = lines.len();
         let last = &mut lines[count - 1];
-        let fits = count == most || width(&format!("{last} {word}"), size, weight) <= room;
+        let fits = count == max_lines || width(&format!("{last} {word}"), size, weight) <= max_width;
         if last.is_empty() {
             last.push_str(word);
         } else if fits {
@@ -90,10 +90,13 @@ pub fn wrap(text: &str, size: f64, weight: Weight, room: f64, most: usize) -> Ve
             lines.push(word.to_owned());
         }
     }
-    lines.iter().map(|line| fit(line, size, weight, room)).collect()
+    lines
+        .iter()
+        .map(|line| fit(line, size, weight, max_width))
+        .collect()
 }
 
-/// Calls `paint(x, y, coverage)` for every pixel that the text touches, from the baseline's start at (`x`, `y`).
+/// Calls `paint(x, y, coverage)` for every pixel that the text touches. The baseline starts at the given point.
 pub fn rasterise(
     text: &str,
     (x, y): (f64, f64),
@@ -136,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_equally_wide_so_that_columns_line_up() {
+    fn digits_have_equal_widths() {
         let one = width("1", 100.0, Weight::Regular);
         assert!(
             "023456789"
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_broken_between_words_and_shortened_only_if_too_wide() {
+    fn long_text_is_wrapped_between_words_and_shortened() {
         let wrapped = |text: &str| wrap(text, 12.0, Weight::Regular, 100.0, 2);
         assert_eq!(wrapped("highest"), ["highest"]);
         assert_eq!(
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn text_leaves_ink_above_its_baseline() {
+    fn text_is_drawn_above_the_baseline() {
         let mut ink = 0.0;
         rasterise("H", (2.0, 20.0), 20.0, Weight::Regular, |_, y, coverage| {
             assert!(y < 21, "an H has no pixels below the baseline");

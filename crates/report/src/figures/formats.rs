@@ -12,22 +12,22 @@ const SIGN: Colour = (0xC2, 0x41, 0x0C);
 const EXPONENT: Colour = (0x0B, 0x62, 0xA4);
 const FRACTION: Colour = (0x12, 0x96, 0x6E);
 const LEFT: f64 = MARGIN + 64.0;
-const ROW: f64 = 74.0;
+const ROW_HEIGHT: f64 = 74.0;
 const BIT_HEIGHT: f64 = 24.0;
 /// Width of a bit. The widest format has 64 bits.
-const STEP: f64 = (WIDTH - MARGIN - LEFT) / 64.0;
+const BIT_WIDTH: f64 = (WIDTH - MARGIN - LEFT) / 64.0;
 
 /// Draws the layouts. The figure is the same for every run.
 pub fn draw() -> (Canvas, String) {
     let top = Canvas::CONTENT_TOP + 30.0;
     let mut canvas = Canvas::titled(
-        top + Format::ALL.len() as f64 * ROW,
+        top + Format::ALL.len() as f64 * ROW_HEIGHT,
         "Bit layouts of the number formats",
         "Exponent bits determine the range, fraction bits the precision. TF32 is stored in 32 bits and uses 19 of them.",
     );
     legend(&mut canvas);
     for (index, format) in Format::ALL.iter().enumerate() {
-        row(&mut canvas, *format, top + index as f64 * ROW);
+        row(&mut canvas, *format, top + index as f64 * ROW_HEIGHT);
     }
     (
         canvas,
@@ -50,19 +50,23 @@ fn row(canvas: &mut Canvas, format: Format, y: f64) {
     let mut bit = 0;
     for (index, (bits, colour)) in fields.into_iter().enumerate() {
         for _ in 0..bits {
-            let x = LEFT + f64::from(bit) * STEP;
-            canvas.rectangle((x, y), (x + STEP - 2.0, y + BIT_HEIGHT), colour);
+            let x = LEFT + f64::from(bit) * BIT_WIDTH;
+            canvas.rectangle((x, y), (x + BIT_WIDTH - 2.0, y + BIT_HEIGHT), colour);
             bit += 1;
         }
         if index > 0 {
-            let middle = LEFT + (f64::from(bit) - f64::from(bits) / 2.0) * STEP - 1.0;
+            let middle = LEFT + (f64::from(bit) - f64::from(bits) / 2.0) * BIT_WIDTH - 1.0;
             let at = (middle, y + BIT_HEIGHT + 15.0);
             canvas.text(at, &bits.to_string(), note.anchor(Anchor::Middle).colour(INK));
         }
     }
     for unused in format.bits()..format.storage_bytes() * 8 {
-        let x = LEFT + f64::from(unused) * STEP;
-        canvas.outline((x + 0.5, y + 0.5), (x + STEP - 2.5, y + BIT_HEIGHT - 0.5), GREY);
+        let x = LEFT + f64::from(unused) * BIT_WIDTH;
+        canvas.outline(
+            (x + 0.5, y + 0.5),
+            (x + BIT_WIDTH - 2.5, y + BIT_HEIGHT - 0.5),
+            GREY,
+        );
     }
     let limits = format!(
         "max {} · smallest normal {} · eps {} · {} decimal digits",

@@ -12,9 +12,9 @@ pub const MAX_PANELS: usize = 9;
 const COLUMNS: usize = 3;
 const PLOT_HEIGHT: f64 = 120.0;
 const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 96.0;
-const LABELS: f64 = 42.0;
+const LABEL_WIDTH: f64 = 42.0;
 /// Smallest share on the vertical axis.
-const LEAST: f64 = 1e-6;
+const MIN_SHARE: f64 = 1e-6;
 
 /// A histogram: the share of values at each power of two.
 pub struct Histogram {
@@ -23,8 +23,8 @@ pub struct Histogram {
     pub note: String,
     /// Exponents with their shares, in ascending order of the exponent.
     pub bars: Vec<(i64, f64)>,
-    /// Shaded exponents, which are out of range: those below the first value, and those from the second value on.
-    pub trouble: (Option<i64>, Option<i64>),
+    /// Limits of the exponents that are shaded as out of range: those below the first limit, and those from the second limit on.
+    pub out_of_range: (Option<i64>, Option<i64>),
 }
 
 impl Histogram {
@@ -42,31 +42,37 @@ impl Histogram {
         (all > 0.0 && all.is_finite()).then(|| bars().collect())
     }
 
-    fn draw(&self, canvas: &mut Canvas, (left, top): (f64, f64), width: f64, of: fn(i64) -> String) {
-        let room = width + LABELS;
+    fn draw(
+        &self,
+        canvas: &mut Canvas,
+        (left, top): (f64, f64),
+        width: f64,
+        format_exponent: fn(i64) -> String,
+    ) {
+        let room = width + LABEL_WIDTH;
         let head = TextStyle::new(12.0).bold();
         let title = fit(&self.title, head.size, Weight::SemiBold, room);
-        canvas.text((left - LABELS, top - 42.0), &title, head);
+        canvas.text((left - LABEL_WIDTH, top - 42.0), &title, head);
         let style = TextStyle::new(11.0).colour(MUTED);
         for (line, text) in wrap(&self.note, style.size, Weight::Regular, room, 2)
             .iter()
             .enumerate()
         {
-            canvas.text((left - LABELS, top - 27.0 + 14.0 * line as f64), text, style);
+            canvas.text((left - LABEL_WIDTH, top - 27.0 + 14.0 * line as f64), text, style);
         }
         let (Some(first), Some(last)) = (self.bars.first(), self.bars.last()) else {
             return;
         };
         let (right, bottom) = (left + width, top + PLOT_HEIGHT);
         let x = Axis::linear((first.0 as f64 - 0.5, last.0 as f64 + 0.5), (left, right));
-        let y = Axis::log((LEAST, 1.0), (bottom, top));
-        let (below, from) = self.trouble;
+        let y = Axis::log((MIN_SHARE, 1.0), (bottom, top));
+        let (below, from) = self.out_of_range;
         let edge = |exponent: i64| x.at(exponent as f64 - 0.5);
-        let troubled = [
+        let spans = [
             below.map(|below| (left, edge(below))),
             from.map(|from| (edge(from), right)),
         ];
-        for (from, to) in troubled.into_iter().flatten().filter(|(from, to)| to > from) {
+        for (from, to) in spans.into_iter().flatten().filter(|(from, to)| to > from) {
             canvas.rectangle((from, top), (to, bottom), ALARM_WASH);
         }
         for power in [-6, -4, -2, 0] {
@@ -93,15 +99,15 @@ impl Histogram {
         for exponent in numbered {
             canvas.text(
                 (x.at(exponent as f64), bottom + 16.0),
-                &of(exponent),
+                &format_exponent(exponent),
                 style.anchor(Anchor::Middle),
             );
         }
     }
 }
 
-/// Draws histograms side by side; `of` formats the exponents of the axes.
-pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], of: fn(i64) -> String) -> Canvas {
+/// Draws histograms side by side; `format_exponent` formats the exponents of the axes.
+pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], format_exponent: fn(i64) -> String) -> Canvas {
     let columns = if panels.len() == 4 {
         2
     } else {
@@ -112,9 +118,14 @@ pub fn draw(title: &str, subtitle: &str, panels: &[Histogram], of: fn(i64) -> St
     let mut canvas = Canvas::titled(top + rows * PANEL_HEIGHT - 36.0, title, subtitle);
     let share = (WIDTH - 2.0 * MARGIN + 26.0) / columns as f64;
     for (index, panel) in panels.iter().enumerate() {
-        let left = MARGIN + LABELS + (index % columns) as f64 * share;
+        let left = MARGIN + LABEL_WIDTH + (index % columns) as f64 * share;
         let top = top + (index / columns) as f64 * PANEL_HEIGHT;
-        panel.draw(&mut canvas, (left, top), share - LABELS - 26.0, of);
+        panel.draw(
+            &mut canvas,
+            (left, top),
+            share - LABEL_WIDTH - 26.0,
+            format_exponent,
+        );
     }
     canvas
 }

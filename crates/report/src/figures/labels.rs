@@ -6,10 +6,10 @@ use super::{
 };
 
 /// Left, top, right and bottom, in pixels.
-type Box4 = (f64, f64, f64, f64);
+type Rect = (f64, f64, f64, f64);
 
 /// Half the edge length of the square around a point that labels avoid.
-const POINT: f64 = 6.0;
+const POINT_MARGIN: f64 = 6.0;
 /// Distances between a label and its point, in the order of preference.
 const DISTANCES: [f64; 4] = [9.0, 20.0, 34.0, 50.0];
 /// Directions from a point, in the order of preference.
@@ -26,17 +26,17 @@ const DIRECTIONS: [(f64, f64); 8] = [
 
 /// Label placement within a frame.
 pub struct Labels {
-    frame: Box4,
+    frame: Rect,
     /// Areas that labels must not overlap.
-    taken: Vec<Box4>,
+    taken: Vec<Rect>,
     /// Lines that labels avoid if possible.
-    lines: Vec<Box4>,
-    names: Vec<Name>,
+    lines: Vec<Rect>,
+    names: Vec<PlacedLabel>,
 }
 
 /// A placed label.
-struct Name {
-    place: Box4,
+struct PlacedLabel {
+    place: Rect,
     /// Labelled point, if a line must connect it with the label.
     from: Option<(f64, f64)>,
     text: String,
@@ -45,8 +45,15 @@ struct Name {
 
 impl Labels {
     /// Creates a frame with points and no labels.
-    pub fn new(frame: Box4, points: &[(f64, f64)]) -> Self {
-        let square = |(x, y): &(f64, f64)| (x - POINT, y - POINT, x + POINT, y + POINT);
+    pub fn new(frame: Rect, points: &[(f64, f64)]) -> Self {
+        let square = |(x, y): &(f64, f64)| {
+            (
+                x - POINT_MARGIN,
+                y - POINT_MARGIN,
+                x + POINT_MARGIN,
+                y + POINT_MARGIN,
+            )
+        };
         Self {
             frame,
             taken: points.iter().map(square).collect(),
@@ -66,21 +73,21 @@ impl Labels {
         let places = || {
             DISTANCES
                 .iter()
-                .flat_map(|far| DIRECTIONS.iter().map(move |way| (*far, *way)))
+                .flat_map(|distance| DIRECTIONS.iter().map(move |direction| (*distance, *direction)))
         };
         let free = |crossing: bool| {
-            places().find_map(|(far, way)| {
-                let place = place(point, far, way, size);
-                self.is_free(place, crossing).then_some((place, far))
+            places().find_map(|(distance, direction)| {
+                let place = place(point, distance, direction, size);
+                self.is_free(place, crossing).then_some((place, distance))
             })
         };
-        let Some((place, far)) = free(false).or_else(|| free(true)) else {
+        let Some((place, distance)) = free(false).or_else(|| free(true)) else {
             return false;
         };
         self.taken.push(place);
-        self.names.push(Name {
+        self.names.push(PlacedLabel {
             place,
-            from: (far > DISTANCES[0]).then_some(point),
+            from: (distance > DISTANCES[0]).then_some(point),
             text: text.to_owned(),
             style,
         });
@@ -98,7 +105,7 @@ impl Labels {
                 canvas.line(vec![point, near(point)], 1.0, name.style.colour);
             }
         }
-        for Name {
+        for PlacedLabel {
             place, text, style, ..
         } in &self.names
         {
@@ -109,23 +116,23 @@ impl Labels {
         }
     }
 
-    fn is_free(&self, place: Box4, crossing: bool) -> bool {
+    fn is_free(&self, place: Rect, crossing: bool) -> bool {
         let frame = self.frame;
         let inside = place.0 >= frame.0 && place.1 >= frame.1 && place.2 <= frame.2 && place.3 <= frame.3;
         let over =
-            |other: &Box4| place.0 < other.2 && other.0 < place.2 && place.1 < other.3 && other.1 < place.3;
+            |other: &Rect| place.0 < other.2 && other.0 < place.2 && place.1 < other.3 && other.1 < place.3;
         inside && !self.taken.iter().any(over) && (crossing || !self.lines.iter().any(over))
     }
 }
 
 /// Returns the area of a text of this size at a distance and direction from a point.
-fn place((x, y): (f64, f64), far: f64, (dx, dy): (f64, f64), (width, height): (f64, f64)) -> Box4 {
+fn place((x, y): (f64, f64), distance: f64, (dx, dy): (f64, f64), (width, height): (f64, f64)) -> Rect {
     let left = match dx {
         0.0 => x - width / 2.0,
-        right if right > 0.0 => x + dx * far,
-        _ => x + dx * far - width,
+        right if right > 0.0 => x + dx * distance,
+        _ => x + dx * distance - width,
     };
-    let middle = y + dy * (far + if dx == 0.0 { height / 2.0 } else { 0.0 });
+    let middle = y + dy * (distance + if dx == 0.0 { height / 2.0 } else { 0.0 });
     (
         left,
         middle - height / 2.0 - 1.0,
@@ -141,7 +148,7 @@ mod tests {
     const STYLE: TextStyle = TextStyle::new(11.0);
 
     #[test]
-    fn labels_overlap_neither_each_other_nor_points_and_stay_in_the_frame() {
+    fn labels_do_not_overlap_and_stay_in_the_frame() {
         let points: Vec<_> = (0..12)
             .map(|i| (100.0 + f64::from(i % 3), 100.0 + 7.0 * f64::from(i / 3)))
             .collect();
@@ -156,7 +163,7 @@ mod tests {
         for (index, name) in names.iter().enumerate() {
             let others = names[..index].iter().chain(&labels.taken[..points.len()]);
             let over =
-                |other: &Box4| name.0 < other.2 && other.0 < name.2 && name.1 < other.3 && other.1 < name.3;
+                |other: &Rect| name.0 < other.2 && other.0 < name.2 && name.1 < other.3 && other.1 < name.3;
             assert!(!others.into_iter().any(over), "{name:?}");
             assert!(name.0 >= 0.0 && name.2 <= 240.0 && name.1 >= 0.0 && name.3 <= 200.0);
         }

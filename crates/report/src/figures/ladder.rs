@@ -6,7 +6,7 @@ use super::{
     Canvas, palette,
     panels::{self, Kind, Mark, Panel},
     selection::MAX_ROWS,
-    setting::{Setting, Spot, about_whiskers},
+    setting::{Setting, Spot, describe_whiskers},
     settings_of, shown_of,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Minimum number of rungs.
-const FROM_RUNGS: usize = 3;
+const MIN_RUNGS: usize = 3;
 
 /// Maps an axis to its technique: the number format, the division of the batch, or the axis itself.
 fn technique(axis: Axis) -> Axis {
@@ -30,10 +30,10 @@ fn technique(axis: Axis) -> Axis {
 /// Axes whose new value is an addition to the setting (`+`). A change of any other axis is a replacement (`→`).
 const ADDITIVE: [Axis; 4] = [Axis::Accumulate, Axis::Checkpointing, Axis::Fusion, Axis::KeepF32];
 
-/// Returns the rungs of a training in which every row changes one technique of the row above and no technique recurs.
+/// Returns the rungs of a training if every row changes one technique of the row above and no technique is resumed after another one.
 pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
-    let tried = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
-    let rungs = Setting::all(group, tried);
+    let ran = |row: &Row<'_>| row.status.is_some_and(|status| status != Status::Skipped);
+    let rungs = Setting::all(group, ran);
     let changed = |a: &Row<'_>, b: &Row<'_>| {
         let axes = group
             .varying
@@ -53,11 +53,12 @@ pub fn rungs<'g, 'r>(group: &'g Group<'r>) -> Option<Vec<Setting<'g, 'r>>> {
         }
     }
     // If a technique recurs after another one, the rows form a grid instead of a ladder.
-    let climbs = order
+    let is_ladder = order
         .iter()
         .enumerate()
         .all(|(index, axis)| !order[..index].contains(axis));
-    (group.kind == TaskKind::Train && climbs && order.len() > 1 && rungs.len() >= FROM_RUNGS).then_some(rungs)
+    (group.kind == TaskKind::Train && is_ladder && order.len() > 1 && rungs.len() >= MIN_RUNGS)
+        .then_some(rungs)
 }
 
 /// Draws memory, time and accuracy of every rung. `None` if the rows do not form a ladder or have no values.
@@ -66,23 +67,25 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let rungs = &all[..all.len().min(MAX_ROWS)];
     let published: Vec<Option<&Published>> = rungs.iter().map(|rung| published(suite, rung.row())).collect();
     let any_published = published.iter().any(Option::is_some);
-    let their_memory = group.memory.and_then(|ours| memory_of_theirs(ours, &published));
+    let published_memory = group
+        .memory
+        .and_then(|ours| published_memory_metric(ours, &published));
     let memory = group
         .memory
-        .and_then(|metric| shares("Peak memory", (metric, their_memory), rungs, &published));
+        .and_then(|metric| relative_panel("Peak memory", (metric, published_memory), rungs, &published));
     let seconds = MetricName::TrainSeconds;
-    let time = shares("Training time", (seconds, Some(seconds)), rungs, &published);
-    let accuracy = accuracies(rungs, &published);
+    let time = relative_panel("Training time", (seconds, Some(seconds)), rungs, &published);
+    let accuracy = accuracy_panel(rungs, &published);
     let panels: Vec<Panel> = [memory, time, accuracy].into_iter().flatten().collect();
     if panels.is_empty() {
         return None;
     }
     let labels = rungs.iter().enumerate().map(|(index, rung)| match index {
         0 => rung.label.clone(),
-        _ => added(group, rungs[index - 1].row(), rung.row()),
+        _ => change_label(group, rungs[index - 1].row(), rung.row()),
     });
     let capped = shown_of(rungs.len(), all.len()).map(|text| format!(" · {text} rungs"));
-    let published_note = match (any_published, group.memory.zip(their_memory)) {
+    let published_note = match (any_published, group.memory.zip(published_memory)) {
         (false, _) => String::new(),
         (true, Some((ours, theirs))) if ours != theirs => format!(
             " · grey: published values, with another memory metric ({}; here: {})",
@@ -114,7 +117,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
          processes, as in the tables. {}{sources}",
         group.workload,
         settings_of(rungs.len(), all.len()),
-        about_whiskers(rungs)
+        describe_whiskers(rungs)
     );
     Some((
         panels::draw(&title, &subtitle, &labels.collect::<Vec<_>>(), &panels),
@@ -135,15 +138,16 @@ fn published<'s>(suite: &'s Suite<'_>, row: &Row<'_>) -> Option<&'s Published> {
         .find(is)
 }
 
-/// Returns the memory metric of the published rungs: `ours` if the first published rung has it, else the first one that it has.
-fn memory_of_theirs(ours: MetricName, published: &[Option<&Published>]) -> Option<MetricName> {
+/// Returns the memory metric of the published values: `ours` if the published row of the first rung has it, else the first of [`MEMORY`]
+/// that the row has.
+fn published_memory_metric(ours: MetricName, published: &[Option<&Published>]) -> Option<MetricName> {
     let first = published.first().copied().flatten()?;
     let known = |kind: &MetricName| first.metrics.contains_key(kind);
     [ours].into_iter().chain(MEMORY).find(known)
 }
 
 /// Formats the change of a rung: `→ bf16-true` for a replacement, `+ checkpointing on` for an addition.
-fn added(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
+fn change_label(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
     let alike = Axis::ALL
         .iter()
         .copied()
@@ -156,9 +160,9 @@ fn added(group: &Group<'_>, before: &Row<'_>, row: &Row<'_>) -> String {
 
 /// Creates a panel with values relative to the first rung: measured values relative to the measured first rung, published values to
 /// the published one.
-fn shares(
+fn relative_panel(
     title: &str,
-    (metric, of_theirs): (MetricName, Option<MetricName>),
+    (metric, published_metric): (MetricName, Option<MetricName>),
     rungs: &[Setting<'_, '_>],
     published: &[Option<&Published>],
 ) -> Option<Panel> {
@@ -167,8 +171,8 @@ fn shares(
         .map(|rung| rung.spot(|row| row.metric(metric)))
         .collect();
     let value = |published: &Option<&Published>| {
-        let value = *(*published)?.metrics.get(&of_theirs?)?;
-        (value.is_finite() && value > 0.0).then_some((of_theirs?, value))
+        let value = *(*published)?.metrics.get(&published_metric?)?;
+        (value.is_finite() && value > 0.0).then_some((published_metric?, value))
     };
     let theirs: Vec<_> = published.iter().map(value).collect();
     let first = rungs.first()?;
@@ -210,7 +214,7 @@ fn shares(
     })
 }
 
-fn accuracies(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -> Option<Panel> {
+fn accuracy_panel(rungs: &[Setting<'_, '_>], published: &[Option<&Published>]) -> Option<Panel> {
     let metric = MetricName::TestAccuracy;
     let marks = rungs.iter().zip(published).map(|(rung, published)| {
         let spot = rung

@@ -8,7 +8,7 @@ use super::{
     curves::{Curve, SMOOTHING, curve, curve_of},
     fonts::{Weight, fit},
     palette::{self, ALARM, FAINT, MUTED},
-    setting::over_seeds,
+    setting::group_by_setting,
     shown_of,
 };
 use crate::{Group, Run, units};
@@ -37,7 +37,7 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
     let all = with_curve.len();
     let mut panels: Vec<Panel> = Vec::new();
     let mut shown = 0;
-    for seeds in over_seeds(with_curve) {
+    for seeds in group_by_setting(with_curve) {
         let row = seeds[0].0;
         let title = row.cell.setting.precision().name();
         let index = match panels.iter().position(|panel| panel.title == title) {
@@ -72,8 +72,12 @@ pub fn draw(run: &Run, group: &Group<'_>) -> Option<(Canvas, String)> {
 
 /// Names the precisions under which a loss became non-finite.
 fn finding(panels: &[Panel]) -> String {
-    let lost = |panel: &&Panel| panel.curves.iter().any(|curve| curve.lost.is_some());
-    let names: Vec<&str> = panels.iter().filter(lost).map(|panel| panel.title).collect();
+    let is_non_finite = |panel: &&Panel| panel.curves.iter().any(|curve| curve.non_finite_from.is_some());
+    let names: Vec<&str> = panels
+        .iter()
+        .filter(is_non_finite)
+        .map(|panel| panel.title)
+        .collect();
     match names.split_last() {
         None => "Every training loss stays finite".to_owned(),
         Some((only, [])) => format!("The training loss becomes non-finite under {only}"),
@@ -135,7 +139,7 @@ fn draw_panels(group: &Group<'_>, panels: &[Panel], capped: Option<String>) -> (
         .map(|point| point.0)
         .fold(1.0, f64::max);
     let last = every()
-        .filter_map(|curve| Some(curve.lost?.0))
+        .filter_map(|curve| Some(curve.non_finite_from?.0))
         .fold(last, f64::max);
 
     let width = (WIDTH - 2.0 * MARGIN - (columns - 1) as f64 * 28.0) / columns as f64;
@@ -218,7 +222,7 @@ fn draw_panel(
             let at = x.at(*step);
             canvas.line(vec![(at, top + height), (at, top + height + 6.0)], 1.5, ALARM);
         }
-        if let Some((step, seeds)) = curve.lost {
+        if let Some((step, seeds)) = curve.non_finite_from {
             let at = (x.at(step), end.map_or(top + 8.0, |end| end.1));
             canvas.cross(at, 5.0, ALARM);
             let step = units::count(step as u64);

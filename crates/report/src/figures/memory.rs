@@ -14,16 +14,16 @@ use super::{
 };
 use crate::{
     Group, Row, Suite,
-    memory_parts::{Bytes, PARTS, estimated, parts, saving_in_short},
+    memory_parts::{Bytes, PARTS, estimated, parts, saving_title},
     units::Scale,
 };
 
-const BAR: f64 = 22.0;
-const ROW: f64 = 30.0;
+const BAR_HEIGHT: f64 = 22.0;
+const ROW_HEIGHT: f64 = 30.0;
 /// Gap between two parts of a bar, which separates them without colour.
-const SEAM: f64 = 1.5;
+const PART_GAP: f64 = 1.5;
 /// Height of the bar of estimates below the measured bar.
-const STRIP: f64 = 4.0;
+const ESTIMATE_HEIGHT: f64 = 4.0;
 
 /// Colours of the parts. All hues differ clearly, and adjacent parts also differ in lightness.
 const COLOURS: [Colour; PARTS.len()] = [
@@ -37,8 +37,8 @@ const COLOURS: [Colour; PARTS.len()] = [
 /// Draws the bars of the settings whose parts are known; `None` without such settings.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let known = Setting::all(group, |row| parts(row).is_some());
-    let few = Selection::fastest(group, known);
-    let settings = &few.settings[..];
+    let selection = Selection::fastest(group, known);
+    let settings = &selection.settings[..];
     let bars = settings.iter().flat_map(|setting| {
         over_seeds(setting, parts)
             .into_iter()
@@ -47,7 +47,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let largest = bars.map(|bytes| bytes.iter().sum::<f64>()).reduce(f64::max)?;
     let scale = Scale::of(MetricName::WeightsBytes, largest);
     let top = Canvas::CONTENT_TOP + 40.0;
-    let bottom = top + settings.len() as f64 * ROW;
+    let bottom = top + settings.len() as f64 * ROW_HEIGHT;
     let source = settings[0].row().records.iter().find_map(|record| {
         let metric = record.metrics.get(&MetricName::WeightsBytes)?;
         metric.value.map(|_| format!(" · {}", metric.method))
@@ -56,9 +56,9 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
         "{} · parts measured one by one within a step; not all are allocated at the same time{}{}",
         group.workload,
         source.unwrap_or_default(),
-        few.below_title()
+        selection.subtitle_suffix()
     );
-    let title = saving_in_short(group).unwrap_or_else(|| format!("{}: memory breakdown", suite.info.title));
+    let title = saving_title(group).unwrap_or_else(|| format!("{}: memory breakdown", suite.info.title));
     let mut canvas = Canvas::titled(bottom + 44.0, &title, &subtitle);
     let is_estimated = settings
         .iter()
@@ -81,7 +81,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let axis = Axis::linear((0.0, shown), (left, right));
     draw_axis(&mut canvas, axis, (shown, scale.unit), (top, bottom));
     for (index, (setting, label)) in settings.iter().zip(&labels).enumerate() {
-        let middle = top + (index as f64 + 0.5) * ROW;
+        let middle = top + (index as f64 + 0.5) * ROW_HEIGHT;
         canvas.text_centred(
             (MARGIN, middle),
             &fit(label, style.size, Weight::Regular, label_width),
@@ -100,7 +100,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let caption = format!(
         "Memory breakdown of {} by setting ({}): weights, optimizer state, gradients, copies of weights, activations{seeds}.{strip}",
         group.workload,
-        settings_of(settings.len(), few.all)
+        settings_of(settings.len(), selection.all)
     );
     Some((canvas, caption))
 }
@@ -115,7 +115,7 @@ fn draw_key(canvas: &mut Canvas, is_estimated: bool) {
         x += 18.0 + style.width(name) + 22.0;
     }
     if is_estimated {
-        canvas.rectangle((x, y + 6.0 - STRIP), (x + 12.0, y + 6.0), MUTED);
+        canvas.rectangle((x, y + 6.0 - ESTIMATE_HEIGHT), (x + 12.0, y + 6.0), MUTED);
         canvas.text_centred((x + 18.0, y), "strip: estimated from shapes", style);
     }
 }
@@ -151,11 +151,17 @@ fn draw_bar(canvas: &mut Canvas, setting: &Setting<'_, '_>, axis: Axis, middle: 
     let Some(measured) = over_seeds(setting, parts) else {
         return;
     };
-    let (top, bottom) = (middle - BAR / 2.0, middle + BAR / 2.0);
+    let (top, bottom) = (middle - BAR_HEIGHT / 2.0, middle + BAR_HEIGHT / 2.0);
     let mut foot = bottom;
     if let Some(estimated) = over_seeds(setting, estimated) {
-        foot -= STRIP + SEAM;
-        draw_parts(canvas, &estimated, axis, (bottom - STRIP, bottom), scale);
+        foot -= ESTIMATE_HEIGHT + PART_GAP;
+        draw_parts(
+            canvas,
+            &estimated,
+            axis,
+            (bottom - ESTIMATE_HEIGHT, bottom),
+            scale,
+        );
     }
     draw_parts(canvas, &measured, axis, (top, foot), scale);
     let all: f64 = measured.iter().sum();
@@ -174,8 +180,8 @@ fn draw_parts(canvas: &mut Canvas, bytes: &Bytes, axis: Axis, (top, bottom): (f6
             axis.at((below + part) * scale.factor),
         );
         below += part;
-        if to - from > SEAM {
-            canvas.rectangle((from, top), (to - SEAM, bottom), colour);
+        if to - from > PART_GAP {
+            canvas.rectangle((from, top), (to - PART_GAP, bottom), colour);
         }
     }
 }

@@ -5,6 +5,7 @@ mod article;
 pub(crate) mod axis;
 pub(crate) mod canvas;
 pub(crate) mod curves;
+pub(crate) mod downsample;
 mod finding;
 pub(crate) mod fonts;
 mod formats;
@@ -26,7 +27,6 @@ mod scatter;
 mod selection;
 mod setting;
 mod speed;
-pub(crate) mod thin;
 mod timeline;
 mod ulps;
 
@@ -54,8 +54,8 @@ pub struct Figure {
     pub canvas: Canvas,
 }
 
-/// Maximum number of figures of each kind in [`OF_ONE_PROCESS`].
-const MAX_OF_ONE_PROCESS: usize = 3;
+/// Maximum number of figures of each kind in [`PROCESS_FIGURES`].
+const MAX_PROCESS_FIGURES: usize = 3;
 
 /// Draws every figure of a report, in the order of its page. Figures without data are left out.
 pub fn figures(report: &Report<'_>) -> Vec<Figure> {
@@ -75,31 +75,31 @@ pub(crate) fn each_figure<E>(
     mut take: impl FnMut(Figure) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut index = 0;
-    let mut add = |of, kind, folded, drawing: Option<(Canvas, String)>| {
-        let added = drawing.map(|drawing| take(figure(of, (kind, index), folded, drawing)));
+    let mut add = |target, kind, folded, drawing: Option<(Canvas, String)>| {
+        let added = drawing.map(|drawing| take(figure(target, (kind, index), folded, drawing)));
         index += usize::from(added.is_some());
         added.unwrap_or(Ok(()))
     };
-    for of @ (suite, group) in groups(report) {
-        add(of, "times", false, article::draw(suite, group))?;
-        add(of, "ladder", false, ladder::draw(suite, group))?;
-        add(of, "accumulation", false, accumulation::draw(suite, group))?;
-        add(of, "quality", false, quality::draw(suite, group))?;
-        add(of, "speed", false, speed::draw(suite, group))?;
-        add(of, "pareto", false, pareto::draw(group))?;
-        add(of, "memory", false, memory::draw(suite, group))?;
-        add(of, "loss", false, loss::draw(report.run, group))?;
-        add(of, "kernel", false, kernel::draw(suite, group))?;
-        add(of, "ulps", false, ulps::draw(report.run, group))?;
+    for target @ (suite, group) in groups(report) {
+        add(target, "times", false, article::draw(suite, group))?;
+        add(target, "ladder", false, ladder::draw(suite, group))?;
+        add(target, "accumulation", false, accumulation::draw(suite, group))?;
+        add(target, "quality", false, quality::draw(suite, group))?;
+        add(target, "speed", false, speed::draw(suite, group))?;
+        add(target, "pareto", false, pareto::draw(group))?;
+        add(target, "memory", false, memory::draw(suite, group))?;
+        add(target, "loss", false, loss::draw(report.run, group))?;
+        add(target, "kernel", false, kernel::draw(suite, group))?;
+        add(target, "ulps", false, ulps::draw(report.run, group))?;
     }
-    for (kind, choose, draw) in OF_ONE_PROCESS {
+    for (kind, choose, draw) in PROCESS_FIGURES {
         let chosen = groups(report).filter_map(|(suite, group)| {
             let (score, row, record) = choose(report.run, group)?;
             Some((score, suite, group, row, record))
         });
         let mut chosen: Vec<_> = chosen.collect();
         chosen.sort_by(|a, b| b.0.total_cmp(&a.0));
-        for (_, suite, group, row, record) in chosen.into_iter().take(MAX_OF_ONE_PROCESS) {
+        for (_, suite, group, row, record) in chosen.into_iter().take(MAX_PROCESS_FIGURES) {
             let drawing = draw(report.run, suite, group, row, record);
             add((suite, group), kind, true, drawing)?;
         }
@@ -119,7 +119,7 @@ type Draw = fn(&Run, &Suite<'_>, &Group<'_>, &Row<'_>, &Record) -> Option<(Canva
 
 /// Figures that show one process of one cell: kind, function that chooses the group's most informative process with a score, and
 /// function that draws it.
-const OF_ONE_PROCESS: [(&str, Choose, Draw); 3] = [
+const PROCESS_FIGURES: [(&str, Choose, Draw); 3] = [
     ("ranges", ranges::choose, ranges::draw),
     ("trace", timeline::choose, timeline::draw),
     ("samples", samples::choose, samples::draw),

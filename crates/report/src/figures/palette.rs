@@ -47,7 +47,7 @@ pub const fn matmul(precision: MatmulPrecision) -> Colour {
 }
 
 /// Returns the readable text colour on a bar of this colour.
-pub fn on(bar: Colour) -> Colour {
+pub fn text_on(bar: Colour) -> Colour {
     if contrast(bar, ON_LIGHT) > contrast(bar, ON_DARK) {
         ON_LIGHT
     } else {
@@ -71,11 +71,11 @@ mod tests {
     use super::*;
 
     /// Minimum contrast of shapes (success criterion 1.4.11) and of text (1.4.3) in the guidelines.
-    const OF_SHAPES: f64 = 3.0;
-    const OF_TEXT: f64 = 4.5;
+    const MIN_SHAPE_CONTRAST: f64 = 3.0;
+    const MIN_TEXT_CONTRAST: f64 = 4.5;
 
     /// Returns a colour variable of the page in light and in dark mode.
-    fn of_page(name: &str) -> [Colour; 2] {
+    fn page_colours(name: &str) -> [Colour; 2] {
         let css = include_str!("../../assets/page.css");
         let (_, rest) = css.split_once(&format!("{name}: light-dark(")).unwrap();
         let (both, _) = rest.split_once(')').unwrap();
@@ -88,21 +88,21 @@ mod tests {
         (channel(1), channel(3), channel(5))
     }
 
-    /// Returns the colour that the page shows in dark mode for a colour of a figure.
-    fn in_the_dark(colour: Colour) -> Colour {
+    /// Returns the colour that replaces a colour of a figure in dark mode.
+    fn dark_mode_colour(colour: Colour) -> Colour {
         let css = include_str!("../../assets/page.css");
         let fill = format!(
             r##"[fill="#{:02X}{:02X}{:02X}"] {{ fill: var("##,
             colour.0, colour.1, colour.2
         );
         match css.split_once(&fill).and_then(|(_, rest)| rest.split_once(')')) {
-            Some((name, _)) => of_page(name)[1],
+            Some((name, _)) => page_colours(name)[1],
             None => colour,
         }
     }
 
     #[test]
-    fn the_contrast_of_black_on_white_is_twenty_one_and_of_equals_one() {
+    fn contrast_ranges_from_1_to_21() {
         assert!((contrast((0, 0, 0), (255, 255, 255)) - 21.0).abs() < 1e-9);
         assert!((contrast(GREY, GREY) - 1.0).abs() < 1e-9);
         // Example from the guidelines: #767676 is the lightest grey for text on white.
@@ -110,29 +110,30 @@ mod tests {
     }
 
     #[test]
-    fn every_meaningful_colour_has_enough_contrast_with_light_and_dark_sheets() {
-        let [light, dark] = of_page("--card");
+    fn chart_colours_have_contrast_in_light_and_dark_mode() {
+        let [light, dark] = page_colours("--card");
         assert_eq!(light, CARD);
         let matmuls = MatmulPrecision::ALL.iter().map(|precision| matmul(*precision));
         for colour in matmuls.chain(SERIES).chain([GREY, MUTED, INK, ALARM]) {
-            let both = [contrast(colour, light), contrast(in_the_dark(colour), dark)];
+            let both = [contrast(colour, light), contrast(dark_mode_colour(colour), dark)];
             assert!(
-                both.iter().all(|ratio| *ratio >= OF_SHAPES),
+                both.iter().all(|ratio| *ratio >= MIN_SHAPE_CONTRAST),
                 "{colour:02X?}: {both:.2?}"
             );
         }
     }
 
     #[test]
-    fn outlines_of_controls_and_texts_have_enough_contrast() {
+    fn page_text_and_outlines_have_enough_contrast() {
         for (name, least) in [
-            ("--edge", OF_SHAPES),
-            ("--ink", OF_TEXT),
-            ("--muted", OF_TEXT),
-            ("--accent", OF_TEXT),
+            ("--edge", MIN_SHAPE_CONTRAST),
+            ("--ink", MIN_TEXT_CONTRAST),
+            ("--muted", MIN_TEXT_CONTRAST),
+            ("--accent", MIN_TEXT_CONTRAST),
         ] {
             for ground in ["--page", "--card"] {
-                let ratios = [0, 1].map(|screen| contrast(of_page(name)[screen], of_page(ground)[screen]));
+                let ratios =
+                    [0, 1].map(|screen| contrast(page_colours(name)[screen], page_colours(ground)[screen]));
                 assert!(
                     ratios.iter().all(|ratio| *ratio >= least),
                     "{name} on {ground}: {ratios:.2?}"
@@ -141,7 +142,7 @@ mod tests {
         }
         for precision in MatmulPrecision::ALL {
             let bar = matmul(*precision);
-            assert!(contrast(bar, on(bar)) >= OF_TEXT, "{precision:?}");
+            assert!(contrast(bar, text_on(bar)) >= MIN_TEXT_CONTRAST, "{precision:?}");
         }
     }
 }

@@ -27,8 +27,8 @@ pub enum Kind {
     Bars,
     /// Points on an axis that need not start at zero, for small differences.
     Points,
-    /// Text without a drawing.
-    Words,
+    /// Text without a drawn mark.
+    Text,
 }
 
 /// Mark of a row in a panel.
@@ -86,18 +86,18 @@ pub fn draw(title: &str, subtitle: &str, labels: &[String], panels: &[Panel]) ->
     let gaps = panels.len().saturating_sub(1) as f64 * PANEL_GAP;
     let text_widths: f64 = panels
         .iter()
-        .filter(|panel| panel.kind == Kind::Words)
+        .filter(|panel| panel.kind == Kind::Text)
         .map(Panel::text_width)
         .sum();
     let drawn = panels
         .iter()
-        .filter(|panel| panel.kind != Kind::Words)
+        .filter(|panel| panel.kind != Kind::Text)
         .count()
         .max(1);
     let share = (WIDTH - MARGIN - left - gaps - text_widths) / drawn as f64;
     for panel in panels {
         let width = match panel.kind {
-            Kind::Words => panel.text_width(),
+            Kind::Text => panel.text_width(),
             Kind::Bars | Kind::Points => share,
         };
         panel.draw(&mut canvas, (left, width), (top, bottom));
@@ -127,7 +127,7 @@ impl Panel {
             canvas.text((left, top - 27.0 - 14.0 * line as f64), text, head);
         }
         canvas.text((left, top - 12.0), self.note, TextStyle::new(11.0).colour(MUTED));
-        if self.kind == Kind::Words {
+        if self.kind == Kind::Text {
             for (row, mark) in self.marks.iter().enumerate() {
                 canvas.text_centred((left, middle(top, row)), &mark.text, VALUE.colour(mark.colour));
             }
@@ -190,7 +190,7 @@ impl Panel {
         let (low, high) = all.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
         let range = match self.kind {
             Kind::Bars => (0.0, high.max(f64::MIN_POSITIVE)),
-            Kind::Points | Kind::Words => {
+            Kind::Points | Kind::Text => {
                 let room = 0.04 * (high - low);
                 (low - room, high + room)
             }
@@ -221,7 +221,7 @@ impl Panel {
             let x = axis.at(*published);
             match self.kind {
                 Kind::Bars => canvas.rectangle((axis.at(0.0), foot + 1.5), (x, bottom), GREY),
-                Kind::Points | Kind::Words => canvas.disc((x, y), 4.5, GREY),
+                Kind::Points | Kind::Text => canvas.disc((x, y), 4.5, GREY),
             }
         }
         let Some(spot) = mark.spot else { return };

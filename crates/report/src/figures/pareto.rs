@@ -6,9 +6,9 @@ use mantissa_core::{Axis as SettingAxis, Better, MatmulPrecision, MetricName, Pr
 use super::{
     canvas::{Canvas, MARGIN, WIDTH},
     quality,
-    scatter::{LABELS, PLOT_HEIGHT, Panel, Point},
+    scatter::{LABEL_WIDTH, PLOT_HEIGHT, Panel, Point},
     selection::Selection,
-    setting::{Setting, Spot, about_whiskers},
+    setting::{Setting, Spot, describe_whiskers},
     settings_of,
 };
 use crate::{
@@ -20,13 +20,13 @@ const PANEL_HEIGHT: f64 = PLOT_HEIGHT + 92.0;
 const GAP: f64 = 84.0;
 
 /// Axes whose values determine the work. Settings are compared only if these are equal.
-const WORK: [SettingAxis; 3] = [
+const WORK_AXES: [SettingAxis; 3] = [
     SettingAxis::Size,
     SettingAxis::Sequence,
     SettingAxis::Distribution,
 ];
 /// Maximum number of names in a title.
-const NAMED: usize = 3;
+const MAX_NAMES: usize = 3;
 
 /// Cost of a setting.
 struct Cost {
@@ -45,9 +45,9 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let first = group.ok().find(|row| row.baseline.is_some())?;
     let same_work = |row: &Row<'_>| row.is_ok() && work(row) == work(first);
     let all = Setting::all(group, same_work);
-    let few = Selection::fastest(group, all);
-    let settings = &few.settings[..];
-    let qualities = quality::of_group(group);
+    let selection = Selection::fastest(group, all);
+    let settings = &selection.settings[..];
+    let qualities = quality::quality_metrics(group);
     let costs = costs(group);
     let panels = qualities
         .iter()
@@ -59,23 +59,23 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
         .rows
         .iter()
         .any(|row| row.is_ok() && work(row) != work(first));
-    let only = WORK.iter().filter(|axis| others && group.varies(**axis));
+    let only = WORK_AXES.iter().filter(|axis| others && group.varies(**axis));
     let only: String = only
         .map(|axis| format!(" · {} {}", axis.name(), first.axis(*axis)))
         .collect();
     let subtitle = format!(
         "{}{only} · line: Pareto front; grey: dominated settings{}",
         group.workload,
-        few.below_title()
+        selection.subtitle_suffix()
     );
     let columns = panels.len().min(costs.len()).clamp(1, 3);
     let rows = panels.len().div_ceil(columns);
     let top = Canvas::CONTENT_TOP + 40.0;
     let mut canvas = Canvas::titled(top + rows as f64 * PANEL_HEIGHT - 16.0, &title, &subtitle);
-    let width = (WIDTH - 2.0 * MARGIN - LABELS - (columns - 1) as f64 * GAP) / columns as f64;
+    let width = (WIDTH - 2.0 * MARGIN - LABEL_WIDTH - (columns - 1) as f64 * GAP) / columns as f64;
     let mut unlabelled = 0;
     for (index, panel) in panels.iter().enumerate() {
-        let left = MARGIN + LABELS + (index % columns) as f64 * (width + GAP);
+        let left = MARGIN + LABEL_WIDTH + (index % columns) as f64 * (width + GAP);
         let top = top + (index / columns) as f64 * PANEL_HEIGHT;
         unlabelled += panel.draw(&mut canvas, (left, top, width));
     }
@@ -86,9 +86,9 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
     let caption = format!(
         "Quality against cost of {} of {}. The Pareto front is that of the point estimates: where whiskers overlap, \
          the order may be chance. {}{unlabelled}",
-        settings_of(settings.len(), few.all),
+        settings_of(settings.len(), selection.all),
         group.workload,
-        about_whiskers(settings)
+        describe_whiskers(settings)
     );
     let reference = if qualities
         .iter()
@@ -103,7 +103,7 @@ pub fn draw(group: &Group<'_>) -> Option<(Canvas, String)> {
 
 /// Returns the values of the axes that define the work of a row.
 fn work(row: &Row<'_>) -> [String; 3] {
-    WORK.map(|axis| row.axis(axis))
+    WORK_AXES.map(|axis| row.axis(axis))
 }
 
 /// Returns time, energy and memory, as far as rows have them.
@@ -130,7 +130,7 @@ fn costs(group: &Group<'_>) -> Vec<Cost> {
 }
 
 impl Cost {
-    fn of(&self, setting: &Setting<'_, '_>) -> Option<Spot> {
+    fn value(&self, setting: &Setting<'_, '_>) -> Option<Spot> {
         let spot = setting.spot(|row| row.metric(self.metric))?;
         let spot = if self.rate {
             spot.map(|rate| 1.0 / rate)?
@@ -158,7 +158,7 @@ fn panel(
 ) -> Option<Panel> {
     let point = |setting: &Setting<'_, '_>| {
         Some(Point {
-            cost: cost.of(setting)?,
+            cost: cost.value(setting)?,
             quality: setting
                 .spot(|row| row.metric(*metric))
                 .or_else(|| self_agreement(group, setting, *metric))?,
@@ -177,7 +177,8 @@ fn panel(
         .iter()
         .map(|point| (point.cost.value, sign * point.quality.value))
         .collect();
-    let largest = |of: &dyn Fn(&Point) -> f64| points.iter().map(|point| of(point).abs()).fold(0.0, f64::max);
+    let largest =
+        |value: &dyn Fn(&Point) -> f64| points.iter().map(|point| value(point).abs()).fold(0.0, f64::max);
     let x = cost.scale(largest(&|point| point.cost.value));
     let y = Scale::of(*metric, largest(&|point| point.quality.value));
     let unit = |title: &str, scale: Scale| match scale.unit {
@@ -195,8 +196,8 @@ fn panel(
 
 /// Returns an agreement of 1 for the reference setting of the agreement, whose own agreement is not recorded.
 fn self_agreement(group: &Group<'_>, setting: &Setting<'_, '_>, metric: MetricName) -> Option<Spot> {
-    let of = &setting.row().cell.setting;
-    let is_f32 = of.precision() == Precision::True32 && of.matmul() == MatmulPrecision::Highest;
+    let values = &setting.row().cell.setting;
+    let is_f32 = values.precision() == Precision::True32 && values.matmul() == MatmulPrecision::Highest;
     let is_reference = metric == MetricName::Agreement && is_f32 && setting.is_baseline(group);
     is_reference.then_some(Spot {
         value: 1.0,
@@ -225,7 +226,7 @@ fn finding(panel: &Panel) -> String {
     match names.as_slice() {
         [only] => format!("{only} is best in both {both} (point estimates)"),
         names if names.len() == all => format!("None of the {all} settings beats another in both {both}"),
-        names if names.len() <= NAMED => {
+        names if names.len() <= MAX_NAMES => {
             let (last, others) = names.split_last().unwrap_or((&"", &[]));
             let others = others.join(", ");
             format!("Pareto front of {both}: {others} and {last} (point estimates)")

@@ -23,7 +23,7 @@ const PNG_SCALE: usize = 2;
 const OVERSAMPLING: usize = 2;
 /// Number of PNG rows sampled at a time. Sampling all rows of a tall figure at once would dominate the peak memory of rendering a
 /// report.
-const BAND: usize = 128;
+const BAND_ROWS: usize = 128;
 
 /// Mapping from logical pixels to the samples of a backend.
 #[derive(Clone, Copy)]
@@ -32,8 +32,8 @@ struct Grid {
     scale: f64,
     /// Row of samples at the top of the backend.
     top: i32,
-    /// `true` if colours are blended with the sheet in advance and thick lines are drawn as filled shapes.
-    flat: bool,
+    /// `true` for bitmaps: colours are blended with the sheet in advance, and thick lines are drawn as filled shapes.
+    is_bitmap: bool,
 }
 
 impl Grid {
@@ -56,10 +56,10 @@ impl Canvas {
             let grid = Grid {
                 scale: SVG_STEPS,
                 top: 0,
-                flat: false,
+                is_bitmap: false,
             };
             for shape in &self.shapes {
-                paint(&mut backend, shape, grid, svg_text)?;
+                draw_shape(&mut backend, shape, grid, svg_text)?;
             }
             backend.present().map_err(|error| error.to_string())?;
         }
@@ -73,7 +73,7 @@ impl Canvas {
 
     /// Renders the drawing as a PNG at twice its logical size.
     pub fn png(&self) -> Result<Vec<u8>, String> {
-        self.png_by(BAND)
+        self.png_by(BAND_ROWS)
     }
 
     /// Renders the drawing as a PNG, sampling `band` rows at a time.
@@ -100,14 +100,14 @@ impl Canvas {
         let grid = Grid {
             scale: (PNG_SCALE * OVERSAMPLING) as f64,
             top: top as i32,
-            flat: true,
+            is_bitmap: true,
         };
         let (from, to) = (top as f64 / grid.scale, (top + height) as f64 / grid.scale);
         let mut backend = BitMapBackend::with_buffer(fine, (width as u32, height as u32));
         for shape in &self.shapes {
-            let (first, last) = reach(shape);
+            let (first, last) = vertical_extent(shape);
             if first < to && last > from {
-                paint(&mut backend, shape, grid, bitmap_text)?;
+                draw_shape(&mut backend, shape, grid, bitmap_text)?;
             }
         }
         backend.present().map_err(|error| error.to_string())
@@ -115,25 +115,25 @@ impl Canvas {
 }
 
 /// Returns an upper bound of the vertical extent of a shape, in logical pixels.
-fn reach(shape: &Shape) -> (f64, f64) {
+fn vertical_extent(shape: &Shape) -> (f64, f64) {
     /// Maximum error of rounding to whole samples.
     const ROUNDING: f64 = 2.0;
-    let of = |points: &[(f64, f64)], more: f64| {
+    let extent = |points: &[(f64, f64)], more: f64| {
         let ys = points.iter().map(|point| point.1);
         ys.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| {
             (low.min(y - more - ROUNDING), high.max(y + more + ROUNDING))
         })
     };
     match shape {
-        Shape::Rectangle { from, to, .. } => of(&[*from, *to], 0.0),
-        Shape::Outline { from, to, .. } => of(&[*from, *to], 1.0),
+        Shape::Rectangle { from, to, .. } => extent(&[*from, *to], 0.0),
+        Shape::Outline { from, to, .. } => extent(&[*from, *to], 1.0),
         Shape::Line {
             points, thickness, ..
-        } => of(points, *thickness),
-        Shape::Polygon { points, .. } => of(points, 0.0),
-        Shape::Disc { centre, radius, .. } => of(&[*centre], *radius),
-        // Glyphs extend beyond their line by at most their own height.
-        Shape::Text { baseline, style, .. } => of(&[*baseline], 2.0 * style.size),
+        } => extent(points, *thickness),
+        Shape::Polygon { points, .. } => extent(points, 0.0),
+        Shape::Disc { centre, radius, .. } => extent(&[*centre], *radius),
+        // Glyphs extend beyond their line by less than twice the font size.
+        Shape::Text { baseline, style, .. } => extent(&[*baseline], 2.0 * style.size),
     }
 }
 
@@ -147,18 +147,18 @@ fn style(colour: Colour, opacity: f64, thickness: f64) -> ShapeStyle {
 }
 
 /// Draws one shape.
-fn paint<B: DrawingBackend>(
+fn draw_shape<B: DrawingBackend>(
     backend: &mut B,
     shape: &Shape,
     grid: Grid,
     draw_text: fn(&mut B, &Shape, Grid) -> Result<(), String>,
 ) -> Result<(), String> {
-    let Grid { scale, flat, .. } = grid;
+    let Grid { scale, is_bitmap, .. } = grid;
     let at = |point: (f64, f64)| grid.at(point);
     let inside = |(x, y): (f64, f64), (x0, y0): (i32, i32)| {
         // plotters includes the far edge of a filled rectangle in a bitmap and excludes it in SVG.
         let (x1, y1) = at((x, y));
-        if flat {
+        if is_bitmap {
             ((x1 - 1).max(x0), (y1 - 1).max(y0))
         } else {
             (x1, y1)
@@ -170,7 +170,7 @@ fn paint<B: DrawingBackend>(
         }
         Shape::Outline { from, to, colour } => {
             let corners = [*from, (to.0, from.1), *to, (from.0, to.1), *from];
-            return paint_line(backend, &corners, grid, style(*colour, 1.0, scale));
+            return draw_line(backend, &corners, grid, style(*colour, 1.0, scale));
         }
         Shape::Line {
             points,
@@ -178,12 +178,12 @@ fn paint<B: DrawingBackend>(
             colour,
             opacity,
         } => {
-            let pen = if flat {
+            let pen = if is_bitmap {
                 style(blend(*colour, *opacity), 1.0, thickness * scale)
             } else {
                 style(*colour, *opacity, thickness * scale)
             };
-            return paint_line(backend, points, grid, pen);
+            return draw_line(backend, points, grid, pen);
         }
         Shape::Polygon {
             points,
@@ -205,15 +205,15 @@ fn paint<B: DrawingBackend>(
 
 /// Draws a line: a path in SVG, and in a bitmap one filled strip per segment with a disc at every joint, because plotters' thick
 /// lines break at sharp corners.
-fn paint_line<B: DrawingBackend>(
+fn draw_line<B: DrawingBackend>(
     backend: &mut B,
     points: &[(f64, f64)],
     grid: Grid,
     pen: ShapeStyle,
 ) -> Result<(), String> {
-    let Grid { scale, flat, .. } = grid;
+    let Grid { scale, is_bitmap, .. } = grid;
     let at = |point: (f64, f64)| grid.at(point);
-    if !flat {
+    if !is_bitmap {
         return backend
             .draw_path(points.iter().copied().map(at), &pen)
             .map_err(|error| error.to_string());
@@ -363,7 +363,7 @@ mod tests {
     use crate::figures::{canvas::TextStyle, palette::SERIES};
 
     #[test]
-    fn a_png_does_not_depend_on_the_number_of_rows_sampled_at_a_time() {
+    fn png_does_not_depend_on_the_band_height() {
         let mut canvas = Canvas::titled(330.0, "Every shape crosses a band", "subtitle");
         for step in 0..40 {
             let (x, y) = (20.0 + 22.3 * f64::from(step), 70.0 + 6.1 * f64::from(step));
@@ -386,7 +386,7 @@ mod tests {
             canvas.text((x, y + 11.0), "Åg√j 4.06×", TextStyle::new(12.5));
         }
         let whole = canvas.png_by(10_000).unwrap();
-        for band in [BAND, 7, 61] {
+        for band in [BAND_ROWS, 7, 61] {
             assert!(canvas.png_by(band).unwrap() == whole, "{band} rows at a time");
         }
     }

@@ -12,31 +12,31 @@ use crate::least_squares::straight_line;
 pub struct PowerLaw {
     pub exponent: f64,
     /// Logarithm of the quantity at size 1.
-    height: f64,
+    intercept: f64,
 }
 
 impl PowerLaw {
-    /// Fits a power law to sizes and positive quantities; `None` for fewer than three sizes.
-    pub fn through(points: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
+    /// Fits a power law to sizes and quantities; `None` for fewer than three points, and if a quantity is not positive.
+    pub fn fit(points: impl Iterator<Item = (f64, f64)>) -> Option<Self> {
         let logs: Vec<(f64, f64)> = points.map(|(size, value)| (size.ln(), value.ln())).collect();
-        let (exponent, height) = straight_line(&logs)?;
-        (exponent.is_finite() && height.is_finite()).then_some(Self { exponent, height })
+        let (exponent, intercept) = straight_line(&logs)?;
+        (exponent.is_finite() && intercept.is_finite()).then_some(Self { exponent, intercept })
     }
 
     fn at(self, size: f64) -> f64 {
-        (self.height + self.exponent * size.ln()).exp()
+        (self.intercept + self.exponent * size.ln()).exp()
     }
 }
 
 /// Draws a band per power law from the first size to the last, with its exponent on the right if there is room.
 pub fn draw(canvas: &mut Canvas, laws: &[(PowerLaw, Colour)], (x, y): (Axis, Axis), sizes: (f64, f64)) {
-    const APART: f64 = 13.0;
+    const MIN_DISTANCE: f64 = 13.0;
     let end = |law: &PowerLaw| y.at(law.at(sizes.1));
     let mut taken: Vec<f64> = vec![];
     for (law, colour) in laws {
         let line = vec![(x.at(sizes.0), y.at(law.at(sizes.0))), (x.at(sizes.1), end(law))];
         canvas.faint_line(line, 7.0, *colour, 0.22);
-        let free = taken.iter().all(|other| (other - end(law)).abs() >= APART);
+        let free = taken.iter().all(|other| (other - end(law)).abs() >= MIN_DISTANCE);
         if free {
             taken.push(end(law));
             let style = TextStyle::new(11.0).bold().colour(*colour);
@@ -56,15 +56,15 @@ mod tests {
     #[test]
     fn an_exponent_is_fitted_to_three_points_and_not_to_two() {
         let root = |size: f64| (size, 3e-7 * size.sqrt());
-        let law = PowerLaw::through([64.0, 256.0, 1024.0].map(root).into_iter()).unwrap();
+        let law = PowerLaw::fit([64.0, 256.0, 1024.0].map(root).into_iter()).unwrap();
         assert!((law.exponent - 0.5).abs() < 1e-12 && (law.at(4.0) - 6e-7).abs() < 1e-18);
-        assert_eq!(PowerLaw::through([64.0, 256.0].map(root).into_iter()), None);
-        assert_eq!(PowerLaw::through([64.0; 3].map(root).into_iter()), None);
+        assert_eq!(PowerLaw::fit([64.0, 256.0].map(root).into_iter()), None);
+        assert_eq!(PowerLaw::fit([64.0; 3].map(root).into_iter()), None);
     }
 
     #[test]
     fn a_quantity_of_zero_has_no_power_law() {
         let values = [(1.0, 0.0), (2.0, 1.0), (4.0, 2.0)];
-        assert_eq!(PowerLaw::through(values.into_iter()), None);
+        assert_eq!(PowerLaw::fit(values.into_iter()), None);
     }
 }

@@ -6,7 +6,7 @@ use super::{
     Canvas, palette,
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
-    setting::{Setting, about_whiskers},
+    setting::{Setting, describe_whiskers},
     settings_of,
 };
 use crate::{Group, Row, Suite, units::Scale};
@@ -19,8 +19,8 @@ const QUALITIES: [(MetricName, &str); 3] = [
 ];
 
 /// Returns the quality metrics that at least two rows of a group have: perplexity instead of accuracy if the model predicts tokens.
-pub fn of_group(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
-    let of_two = |metric: MetricName| {
+pub fn quality_metrics(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
+    let has_two = |metric: MetricName| {
         group
             .rows
             .iter()
@@ -28,8 +28,8 @@ pub fn of_group(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
             .count()
             > 1
     };
-    let has_perplexity = of_two(MetricName::Perplexity);
-    let known = QUALITIES.into_iter().filter(|(metric, _)| of_two(*metric));
+    let has_perplexity = has_two(MetricName::Perplexity);
+    let known = QUALITIES.into_iter().filter(|(metric, _)| has_two(*metric));
     known
         .filter(|(metric, _)| !(has_perplexity && *metric == MetricName::TestAccuracy))
         .collect()
@@ -37,7 +37,7 @@ pub fn of_group(group: &Group<'_>) -> Vec<(MetricName, &'static str)> {
 
 /// Draws the points of an evaluation. `None` for other tasks and if fewer than two settings have a value.
 pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
-    let qualities = of_group(group);
+    let qualities = quality_metrics(group);
     if group.kind != TaskKind::Evaluate || qualities.is_empty() {
         return None;
     }
@@ -45,8 +45,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let mut all = Setting::all(group, |row| any(row) || !(row.is_ok() || row.records.is_empty()));
     // Group settings that do the same work.
     all.sort_by_key(|setting| setting.row().baseline);
-    let few = Selection::fastest(group, all);
-    let settings = &few.settings[..];
+    let selection = Selection::fastest(group, all);
+    let settings = &selection.settings[..];
     let panels = qualities.iter().map(|quality| panel(group, settings, *quality));
     let panels: Vec<Panel> = panels.collect();
     let examples = group
@@ -62,7 +62,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let subtitle = format!(
         "{} · {examples} {what} · vertical lines: baselines{}",
         group.workload,
-        few.below_title()
+        selection.subtitle_suffix()
     );
     let title = finding(settings).unwrap_or_else(|| suite.info.title.clone());
     let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
@@ -77,8 +77,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
          whether they overlap is not a test of a difference.",
         capitalised(&names.join(" and ")),
         group.workload,
-        settings_of(settings.len(), few.all),
-        about_whiskers(settings)
+        settings_of(settings.len(), selection.all),
+        describe_whiskers(settings)
     );
     Some((panels::draw(&title, &subtitle, &labels, &panels), caption))
 }
@@ -106,10 +106,10 @@ fn panel(group: &Group<'_>, settings: &[Setting<'_, '_>], (metric, title): (Metr
     let marks = settings.iter().zip(&spots).map(|(setting, spot)| {
         let shown = spot.and_then(|spot| spot.map(|value| value * scale.factor));
         let Some(value) = shown.and(*spot) else {
-            let compared = metric == MetricName::Agreement && setting.is_baseline(group);
+            let is_reference = metric == MetricName::Agreement && setting.is_baseline(group);
             return match setting.failure() {
                 Some(status) => Mark::missing(status),
-                None if compared => Mark {
+                None if is_reference => Mark {
                     colour: palette::MUTED,
                     ..Mark::missing("reference")
                 },

@@ -20,7 +20,7 @@ const SHARES: [MetricName; 3] = [
 /// Exponents of the finite values of f64.
 const EXPONENTS: std::ops::RangeInclusive<i64> = -1_074..=1_023;
 
-/// Returns the record of the row with the largest sum of [`SHARES`], and that sum.
+/// Returns the first record of the row with the largest sum of [`SHARES`], and that sum as the score.
 pub fn choose<'r>(_: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
     let of_row = |row: &'r Row<'r>| {
         row.metric(MetricName::UnderflowShare)?;
@@ -40,7 +40,7 @@ pub fn choose<'r>(_: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'
     known.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Draws the exponents of one record; `None` if none were observed.
+/// Draws the exponents of one record; `None` if its samples cannot be read or no values were observed.
 pub fn draw(
     run: &Run,
     _: &Suite<'_>,
@@ -64,7 +64,9 @@ pub fn draw(
     steps.sort_unstable();
     steps.dedup();
     let name = group.label(row, &[]);
-    let worst = kinds.iter().map(|((class, _), ranges)| (lost(ranges), *class));
+    let worst = kinds
+        .iter()
+        .map(|((class, _), ranges)| (lost_share(ranges), *class));
     let title = match worst.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((share, class)) if share > 0.0 => {
             format!(
@@ -110,7 +112,9 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
         .map(|exponent| counts.get(&exponent).copied().unwrap_or(0.0))
         .collect();
     let exponent = |value: f64| value.log2().floor() as i64;
-    let most = ranges.iter().map(|range| (lost(&[range]), range.layer.as_str()));
+    let most = ranges
+        .iter()
+        .map(|range| (lost_share(&[range]), range.layer.as_str()));
     let most = most
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .filter(|(share, _)| *share > 0.0);
@@ -118,7 +122,7 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
         None => "none lost".to_owned(),
         Some((share, layer)) => format!(
             "{} lost; up to {} in {}",
-            percent(lost(ranges)),
+            percent(lost_share(ranges)),
             percent(share),
             tail(layer)
         ),
@@ -127,7 +131,7 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
         title: format!("{} · {format}", plural(class)),
         note,
         bars: Histogram::shares(first, &dense)?,
-        trouble: (
+        out_of_range: (
             Some(exponent(format.min_normal())),
             Some(exponent(format.max_finite()) + 1),
         ),
@@ -135,8 +139,9 @@ fn panel(class: TensorClass, format: Format, ranges: &[&TensorRange]) -> Option<
 }
 
 /// Returns the share of values that underflowed to 0 or overflowed.
-fn lost(ranges: &[&TensorRange]) -> f64 {
-    let sum = |of: &dyn Fn(&TensorRange) -> u64| ranges.iter().map(|range| of(range) as f64).sum::<f64>();
+fn lost_share(ranges: &[&TensorRange]) -> f64 {
+    let sum =
+        |count: &dyn Fn(&TensorRange) -> u64| ranges.iter().map(|range| count(range) as f64).sum::<f64>();
     let lost = sum(&|range| range.counts.overflow) + sum(&|range| range.counts.underflow);
     let all = sum(&|range| range.counts.elements);
     if all > 0.0 { lost / all } else { 0.0 }
@@ -144,12 +149,12 @@ fn lost(ranges: &[&TensorRange]) -> f64 {
 
 /// Returns the end of a layer's name, which is more specific than its beginning.
 fn tail(layer: &str) -> String {
-    const MOST: usize = 36;
+    const MAX_LENGTH: usize = 36;
     let all = layer.chars().count();
-    if all <= MOST {
+    if all <= MAX_LENGTH {
         return layer.to_owned();
     }
-    format!("…{}", layer.chars().skip(all - MOST).collect::<String>())
+    format!("…{}", layer.chars().skip(all - MAX_LENGTH).collect::<String>())
 }
 
 fn percent(share: f64) -> String {

@@ -6,8 +6,8 @@ use mantissa_run_folder::SampleSelection;
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    downsample::downsample,
     palette::{self, ALARM, FAINT, INK, MUTED},
-    thin::thin,
 };
 use crate::{
     Digest, Group, Row, Run, Suite,
@@ -16,9 +16,9 @@ use crate::{
 };
 
 const PLOT_HEIGHT: f64 = 240.0;
-const LABELS: f64 = 46.0;
+const LABEL_WIDTH: f64 = 46.0;
 /// Minimum number of times for a figure.
-const FROM_SAMPLES: u64 = 20;
+const MIN_SAMPLES: u64 = 20;
 /// Maximum number of drawn marks of one kind.
 const MAX_MARKS: usize = 800;
 
@@ -29,11 +29,11 @@ pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, 
         let of_record = |record: &&'r Record| {
             let times = run.digest(record)?.times.as_ref()?;
             let share = |count: u64| count as f64 / times.n() as f64;
-            let serial = times
-                .serial
-                .map_or(0, |serial| u8::from(serial.drifts()) + u8::from(serial.depends()));
+            let serial = times.serial.map_or(0, |serial| {
+                u8::from(serial.drifts()) + u8::from(serial.is_autocorrelated())
+            });
             let score = 10.0 * share(times.throttled) + f64::from(serial) + share(times.outliers);
-            (times.n() >= FROM_SAMPLES).then_some((score, row, *record))
+            (times.n() >= MIN_SAMPLES).then_some((score, row, *record))
         };
         row.records.iter().find_map(of_record)
     };
@@ -58,17 +58,21 @@ pub fn draw(
 ) -> Option<(Canvas, String)> {
     let samples = run
         .samples
-        .read(record, SampleSelection::series(&Digest::READS))
+        .read(record, SampleSelection::series(&Digest::FULL_SERIES))
         .ok()??;
     let series = times_of(&samples)?;
     let marked = marks(series, samples.get(SeriesName::Throttled))?;
     let median = run.digest(record)?.times.as_ref()?.process.median();
     let scale = Scale::of(MetricName::StepSeconds, median);
-    let of = |mark: Mark| -> Vec<(f64, f64)> {
+    let points_of = |mark: Mark| -> Vec<(f64, f64)> {
         let these = marked.iter().filter(|(.., this)| *this == mark);
         these.map(|(x, y, _)| (*x, *y)).collect()
     };
-    let (typical, outlying, throttled) = (of(Mark::Typical), of(Mark::Outlier), of(Mark::Throttled));
+    let (typical, outlying, throttled) = (
+        points_of(Mark::Typical),
+        points_of(Mark::Outlier),
+        points_of(Mark::Throttled),
+    );
     let ends = |points: &[(f64, f64)]| {
         points
             .iter()
@@ -121,7 +125,7 @@ pub fn draw(
 
     let range = rounded((shown.0 * scale.factor, shown.1 * scale.factor), 5);
     let y = Axis::linear(range, (bottom, top));
-    let (left, right) = (MARGIN + LABELS, WIDTH - MARGIN);
+    let (left, right) = (MARGIN + LABEL_WIDTH, WIDTH - MARGIN);
     let style = TextStyle::new(11.0).colour(MUTED);
     let levels = ticks(range, 5);
     let decimals = tick_decimals(&levels);
@@ -148,7 +152,7 @@ pub fn draw(
         (outlying, Mark::Outlier),
         (throttled, Mark::Throttled),
     ] {
-        for (at, seconds) in thin(&points, MAX_MARKS) {
+        for (at, seconds) in downsample(&points, MAX_MARKS) {
             draw_mark(&mut canvas, (x.at(at), y.at(seconds * scale.factor)), mark);
         }
     }

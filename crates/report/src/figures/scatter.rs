@@ -11,7 +11,7 @@ use crate::units::Scale;
 
 pub const PLOT_HEIGHT: f64 = 250.0;
 /// Width reserved for the numbers of the vertical axis.
-pub const LABELS: f64 = 58.0;
+pub const LABEL_WIDTH: f64 = 58.0;
 
 /// Point of a setting.
 pub struct Point {
@@ -61,7 +61,7 @@ impl Panel {
         let x = Axis::linear(x_range, (left, right));
         let y = Axis::linear(y_range, (bottom, top));
         canvas.text(
-            (left - LABELS, top - 14.0),
+            (left - LABEL_WIDTH, top - 14.0),
             &self.y.0,
             TextStyle::new(12.0).bold(),
         );
@@ -71,19 +71,19 @@ impl Panel {
             &self.x.0,
             TextStyle::new(12.0).bold().anchor(Anchor::Middle),
         );
-        let places: Vec<_> = xs()
+        let positions: Vec<_> = xs()
             .zip(ys())
             .map(|(cost, quality)| (x.at(cost.value), y.at(quality.value)))
             .collect();
-        let mut labels = Labels::new((left, top, right, bottom), &places);
+        let mut labels = Labels::new((left, top, right, bottom), &positions);
         let steps = self.front.windows(2).flat_map(|pair| {
-            let (from, to) = (places[pair[0]], places[pair[1]]);
+            let (from, to) = (positions[pair[0]], positions[pair[1]]);
             [from, (to.0, from.1), to]
         });
         let steps: Vec<(f64, f64)> = steps.collect();
         steps.windows(2).for_each(|ends| labels.avoid(ends[0], ends[1]));
         canvas.line(steps, 1.5, palette::SERIES[5]);
-        for ((index, place), (cost, quality)) in places.iter().enumerate().zip(xs().zip(ys())) {
+        for ((index, place), (cost, quality)) in positions.iter().enumerate().zip(xs().zip(ys())) {
             let (thickness, colour) = if self.dominated[index] {
                 (1.0, GREY)
             } else {
@@ -100,12 +100,12 @@ impl Panel {
                 labels.avoid(from, to);
             }
         }
-        let unlabelled = self.place_labels(&mut labels, &places);
+        let unlabelled = self.place_labels(&mut labels, &positions);
         labels.draw(canvas);
         // Draw grey points first, below the others.
         for grey in [true, false] {
             let colour = if grey { GREY } else { palette::SERIES[0] };
-            let these = places
+            let these = positions
                 .iter()
                 .zip(&self.dominated)
                 .filter(|(_, dominated)| **dominated == grey);
@@ -115,8 +115,8 @@ impl Panel {
     }
 
     /// Places the labels, those of the Pareto front first, and returns the number of points without a label.
-    fn place_labels(&self, labels: &mut Labels, places: &[(f64, f64)]) -> usize {
-        let mut order: Vec<usize> = (0..places.len()).collect();
+    fn place_labels(&self, labels: &mut Labels, positions: &[(f64, f64)]) -> usize {
+        let mut order: Vec<usize> = (0..positions.len()).collect();
         order.sort_by_key(|index| self.dominated[*index]);
         let style = |index: usize| match self.dominated[index] {
             true => TextStyle::new(11.0).colour(MUTED),
@@ -124,7 +124,7 @@ impl Panel {
         };
         let unlabelled = order
             .iter()
-            .filter(|index| !labels.place(places[**index], &self.points[**index].label, style(**index)));
+            .filter(|index| !labels.place(positions[**index], &self.points[**index].label, style(**index)));
         unlabelled.count()
     }
 }

@@ -62,7 +62,7 @@ impl<'g, 'r> Selection<'g, 'r> {
     }
 
     /// Formats the selection for a subtitle: ` · the 40 fastest of 1,000 settings`; empty if no setting is left out.
-    pub fn below_title(&self) -> String {
+    pub fn subtitle_suffix(&self) -> String {
         let description = self.description.as_ref();
         description.map_or_else(String::new, |text| format!(" · {text}"))
     }

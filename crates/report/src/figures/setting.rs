@@ -64,15 +64,15 @@ impl Spot {
 }
 
 impl<'g, 'r> Setting<'g, 'r> {
-    /// Groups the rows that `of` accepts into settings, in the order of the first row of each.
-    pub fn all(group: &'g Group<'r>, of: impl Fn(&Row<'r>) -> bool) -> Vec<Self> {
+    /// Groups the accepted rows into settings, in the order of the first row of each.
+    pub fn all(group: &'g Group<'r>, accepts: impl Fn(&Row<'r>) -> bool) -> Vec<Self> {
         let rows: Vec<_> = group
             .rows
             .iter()
-            .filter(|row| of(row))
+            .filter(|row| accepts(row))
             .map(|row| (row, ()))
             .collect();
-        // Omit axes from the labels that do not vary between the shown rows.
+        // The labels omit axes that do not vary between the accepted rows.
         let differs = |axis: &Axis| {
             rows.windows(2)
                 .any(|pair| pair[0].0.axis(*axis) != pair[1].0.axis(*axis))
@@ -82,7 +82,7 @@ impl<'g, 'r> Setting<'g, 'r> {
             .copied()
             .filter(|axis| *axis == Axis::Seed || !differs(axis));
         let alike: Vec<Axis> = alike.collect();
-        let settings = over_seeds(rows);
+        let settings = group_by_setting(rows);
         let setting = |seeds: Vec<(&'g Row<'r>, ())>| Self {
             label: label(group, seeds[0].0, &alike),
             seeds: seeds.into_iter().map(|(row, ())| row).collect(),
@@ -153,7 +153,7 @@ impl<'g, 'r> Setting<'g, 'r> {
         self.seeds.iter().all(same).then_some(first)
     }
 
-    /// Returns `true` if it is a baseline.
+    /// Returns `true` if the setting is a baseline.
     pub fn is_baseline(&self, group: &Group<'_>) -> bool {
         let base = self.row().baseline.map(|index| &group.rows[index].cell.id);
         base == Some(&self.row().cell.id)
@@ -169,7 +169,7 @@ fn label(group: &Group<'_>, row: &Row<'_>, left_out: &[Axis]) -> String {
 }
 
 /// Describes the whiskers for a caption.
-pub fn about_whiskers(settings: &[Setting<'_, '_>]) -> String {
+pub fn describe_whiskers(settings: &[Setting<'_, '_>]) -> String {
     let seeds = settings.iter().map(|setting| setting.seeds.len());
     match seeds.max().unwrap_or(1) {
         1 => "Whiskers are 95 % intervals; marks without whiskers have too few processes or samples."
@@ -186,19 +186,19 @@ pub fn about_whiskers(settings: &[Setting<'_, '_>]) -> String {
 }
 
 /// Groups rows that differ only in the seed, in the order of the first row of each.
-pub fn over_seeds<'g, 'r, T>(rows: Vec<(&'g Row<'r>, T)>) -> Vec<Vec<(&'g Row<'r>, T)>> {
+pub fn group_by_setting<'g, 'r, T>(rows: Vec<(&'g Row<'r>, T)>) -> Vec<Vec<(&'g Row<'r>, T)>> {
     let axes = || Axis::ALL.iter().filter(|axis| **axis != Axis::Seed);
-    let mut places: HashMap<Vec<String>, usize> = HashMap::new();
+    let mut indices: HashMap<Vec<String>, usize> = HashMap::new();
     let mut settings: Vec<Vec<(&Row<'_>, T)>> = Vec::new();
-    for (row, of_row) in rows {
+    for (row, data) in rows {
         let next = settings.len();
-        let place = *places
+        let index = *indices
             .entry(axes().map(|axis| row.axis(*axis)).collect())
             .or_insert(next);
-        if place == next {
+        if index == next {
             settings.push(Vec::new());
         }
-        settings[place].push((row, of_row));
+        settings[index].push((row, data));
     }
     settings
 }

@@ -8,7 +8,7 @@ use super::{
     palette::{self, Colour, INK},
     panels::{self, Kind, Mark, Panel},
     selection::Selection,
-    setting::{Setting, about_whiskers},
+    setting::{Setting, describe_whiskers},
     settings_of,
 };
 use crate::{Group, Row, Suite, units};
@@ -32,8 +32,8 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
         true => finding::speed_at_largest(group),
         false => finding::speed(group, &all),
     };
-    let few = Selection::fastest(group, all);
-    let settings = &few.settings[..];
+    let selection = Selection::fastest(group, all);
+    let settings = &selection.settings[..];
     let rows = || settings.iter().flat_map(|setting| setting.seeds.iter().copied());
     if !rows().any(|row| row.speed_verdict.is_some()) {
         return None;
@@ -46,7 +46,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
         guides: vec![(1.0, 0, settings.len())],
     };
     let verdicts = Panel {
-        kind: Kind::Words,
+        kind: Kind::Text,
         title: "Verdict".to_owned(),
         note: "",
         marks: settings.iter().map(|setting| verdict(group, setting)).collect(),
@@ -61,17 +61,17 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     let subtitle = format!(
         "{} · by {}; line: baseline{}{}",
         group.workload,
-        speed_in_words(group),
+        speed_name(group),
         at.unwrap_or_default(),
-        few.below_title()
+        selection.subtitle_suffix()
     );
     let labels: Vec<String> = settings.iter().map(|setting| setting.label.clone()).collect();
     let caption = format!(
         "Speed of {} of {} relative to their baselines. Blue: significantly faster; orange: significantly slower \
          (corrected for all comparisons of the table); grey: not shown to be faster or slower. {}",
-        settings_of(settings.len(), few.all),
+        settings_of(settings.len(), selection.all),
         group.workload,
-        about_whiskers(settings)
+        describe_whiskers(settings)
     );
     Some((
         panels::draw(&title, &subtitle, &labels, &[bars, verdicts]),
@@ -79,7 +79,7 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(super::Canvas, Stri
     ))
 }
 
-fn speed_in_words(group: &Group<'_>) -> String {
+fn speed_name(group: &Group<'_>) -> String {
     match group.speed {
         MetricName::TrainSeconds => "training time".to_owned(),
         metric => metric.name().replace('_', " "),

@@ -6,21 +6,22 @@ use mantissa_run_folder::SampleSelection;
 use super::{
     axis::{Axis, rounded, tick_decimals, ticks},
     canvas::{Anchor, Canvas, MARGIN, TextStyle, WIDTH},
+    downsample::downsample,
     palette::{self, ALARM_WASH, FAINT, MUTED},
-    thin::thin,
 };
 use crate::{Group, Row, Run, Suite};
 
 const PANEL_HEIGHT: f64 = 104.0;
 const PANEL_GAP: f64 = 36.0;
-const LABELS: f64 = 46.0;
+const LABEL_WIDTH: f64 = 46.0;
 /// Maximum number of points of a line.
 const MAX_POINTS: usize = 500;
-/// Minimum number of readings, and minimum duration, for a figure.
-const FROM_READINGS: usize = 10;
-const FROM_SECONDS: f64 = 1.0;
-/// Kinds of events that report a disturbance of a cell.
-const DISTURBANCES: [EventKind; 5] = [
+/// Minimum number of readings of a drawn series.
+const MIN_READINGS: usize = 10;
+/// Minimum duration of a drawn trace.
+const MIN_SECONDS: f64 = 1.0;
+/// Kinds of events that the caption quotes.
+const CAPTION_EVENTS: [EventKind; 5] = [
     EventKind::Throttled,
     EventKind::ClocksHeld,
     EventKind::ForeignProcess,
@@ -35,22 +36,22 @@ const THROTTLE: SeriesName = SeriesName::ThrottleReasons;
 /// thermal slowdown, power brake (`nvmlClocksThrottleReason…` of nvml.h).
 const THROTTLE_MASK: u64 = 0x04 | 0x08 | 0x20 | 0x40 | 0x80;
 
-/// Quantities that share a panel and a unit.
-struct Quantity {
+/// Panel with series of the same unit.
+struct Panel {
     title: &'static str,
     /// Ratio of the shown value to the reading.
     factor: f64,
-    /// Title and factor if all values shown would be below 1.
-    if_small: Option<(&'static str, f64)>,
+    /// Title and factor with a smaller unit, used if all values would be below 1 in the unit of `title`.
+    small_unit: Option<(&'static str, f64)>,
     from_zero: bool,
     series: &'static [(SeriesName, &'static str)],
 }
 
-const QUANTITIES: [Quantity; 5] = [
-    Quantity {
+const PANELS: [Panel; 5] = [
+    Panel {
         title: "Memory, GB",
         factor: 1e-9,
-        if_small: Some(("Memory, MB", 1e-6)),
+        small_unit: Some(("Memory, MB", 1e-6)),
         from_zero: true,
         series: &[
             (SeriesName::DeviceBytes, "device"),
@@ -60,43 +61,44 @@ const QUANTITIES: [Quantity; 5] = [
             (SeriesName::HostBytes, "host"),
         ],
     },
-    Quantity {
+    Panel {
         title: "Power, W",
         factor: 1.0,
-        if_small: None,
+        small_unit: None,
         from_zero: true,
         series: &[(SeriesName::PowerWatts, "")],
     },
-    Quantity {
+    Panel {
         title: "Clocks, GHz",
         factor: 1e-9,
-        if_small: None,
+        small_unit: None,
         from_zero: true,
         series: &[
             (SeriesName::SmClockHz, "multiprocessors"),
             (SeriesName::MemoryClockHz, "memory"),
         ],
     },
-    Quantity {
+    Panel {
         title: "Temperature, °C",
         factor: 1.0,
-        if_small: None,
+        small_unit: None,
         from_zero: false,
         series: &[(SeriesName::TemperatureCelsius, "")],
     },
-    Quantity {
+    Panel {
         title: "Utilisation, %",
         factor: 100.0,
-        if_small: None,
+        small_unit: None,
         from_zero: true,
         series: &[(SeriesName::Utilisation, "")],
     },
 ];
 
-/// Returns the record of a group with the most informative trace, and its score: one with a throttled clock, else the longest.
+/// Returns the record of a group with the highest score, and the score: the length of the trace in seconds, increased if the clock was
+/// throttled.
 pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, &'r Record)> {
-    /// Score that is added to throttled records: two weeks in seconds, longer than any cell.
-    const BEFORE_ANY_OTHER: f64 = 1.2e6;
+    /// Score added to records with a throttled clock: two weeks in seconds, longer than any cell.
+    const THROTTLED_SCORE: f64 = 1.2e6;
     let score = |row: &'r Row<'r>| {
         let of_record = |record: &&'r Record| {
             let seconds = run.digest(record)?.traced_seconds?;
@@ -105,11 +107,11 @@ pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, 
                 .iter()
                 .any(|event| event.kind == EventKind::Throttled);
             let score = if throttled {
-                BEFORE_ANY_OTHER + seconds
+                THROTTLED_SCORE + seconds
             } else {
                 seconds
             };
-            (seconds >= FROM_SECONDS).then_some((score, row, *record))
+            (seconds >= MIN_SECONDS).then_some((score, row, *record))
         };
         row.records.iter().find_map(of_record)
     };
@@ -117,7 +119,7 @@ pub fn choose<'r>(run: &Run, group: &'r Group<'_>) -> Option<(f64, &'r Row<'r>, 
     scores.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Draws the trace of one record; `None` if its telemetry has too few readings.
+/// Draws the trace of one record; `None` if its samples cannot be read or every series has too few readings.
 pub fn draw(
     run: &Run,
     suite: &Suite<'_>,
@@ -125,16 +127,16 @@ pub fn draw(
     row: &Row<'_>,
     record: &Record,
 ) -> Option<(Canvas, String)> {
-    let names = QUANTITIES.iter().flat_map(|quantity| quantity.series);
+    let names = PANELS.iter().flat_map(|panel| panel.series);
     let names: Vec<SeriesName> = names.map(|(name, _)| *name).chain([THROTTLE]).collect();
     let samples = run.samples.read(record, SampleSelection::series(&names)).ok()??;
-    let panels: Vec<(&Quantity, Vec<(&str, &Series)>)> = QUANTITIES
+    let panels: Vec<(&Panel, Vec<(&str, &Series)>)> = PANELS
         .iter()
-        .map(|quantity| (quantity, present(quantity, &samples)))
+        .map(|panel| (panel, drawn_series(panel, &samples)))
         .filter(|(_, series)| !series.is_empty())
         .collect();
-    let every = || panels.iter().flat_map(|(_, series)| series);
-    let end = every()
+    let all_series = || panels.iter().flat_map(|(_, series)| series);
+    let end = all_series()
         .filter_map(|(_, series)| series.x.last())
         .copied()
         .reduce(f64::max)?;
@@ -160,25 +162,25 @@ pub fn draw(
     };
     let title = format!("{}: {found}", suite.info.title);
     let mut canvas = Canvas::titled(height, &title, &subtitle);
-    let x = Axis::linear((0.0, end), (MARGIN + LABELS, WIDTH - MARGIN));
-    for (index, (quantity, series)) in panels.iter().enumerate() {
+    let x = Axis::linear((0.0, end), (MARGIN + LABEL_WIDTH, WIDTH - MARGIN));
+    for (index, (panel, series)) in panels.iter().enumerate() {
         let top = top + index as f64 * (PANEL_HEIGHT + PANEL_GAP);
         for (from, to) in &throttled {
             // Draw at least one pixel to keep short spans visible.
             let right = x.at(*to).max(x.at(*from) + 1.0);
             canvas.rectangle((x.at(*from), top), (right, top + PANEL_HEIGHT), ALARM_WASH);
         }
-        draw_panel(&mut canvas, quantity, series, x, top);
-        seconds(&mut canvas, x, end, top + PANEL_HEIGHT, index + 1 == panels.len());
+        draw_panel(&mut canvas, panel, series, x, top);
+        draw_time_axis(&mut canvas, x, end, top + PANEL_HEIGHT, index + 1 == panels.len());
     }
-    let quantities: Vec<String> = panels
+    let titles: Vec<String> = panels
         .iter()
-        .filter_map(|(quantity, _)| Some(quantity.title.split(',').next()?.to_lowercase()))
+        .filter_map(|(panel, _)| Some(panel.title.split(',').next()?.to_lowercase()))
         .collect();
     let events = record
         .events
         .iter()
-        .filter(|event| DISTURBANCES.contains(&event.kind))
+        .filter(|event| CAPTION_EVENTS.contains(&event.kind))
         .take(4);
     let events: Vec<String> = events
         .map(|event| format!(" {}: {}.", event.kind, event.detail))
@@ -187,66 +189,70 @@ pub fn draw(
         "Sensor readings of {} under {}: {}.{}",
         group.workload,
         group.label(row, &[]),
-        quantities.join(", "),
+        titles.join(", "),
         events.concat()
     );
     Some((canvas, caption))
 }
 
 /// Returns the series of a panel that have enough readings.
-fn present<'s>(quantity: &Quantity, samples: &'s Samples) -> Vec<(&'static str, &'s Series)> {
-    let known = quantity
+fn drawn_series<'s>(panel: &Panel, samples: &'s Samples) -> Vec<(&'static str, &'s Series)> {
+    let known = panel
         .series
         .iter()
         .filter_map(|(name, label)| Some((*label, samples.get(*name)?)));
     known
-        .filter(|(_, series)| series.values().count() >= FROM_READINGS)
+        .filter(|(_, series)| series.values().count() >= MIN_READINGS)
         .collect()
 }
 
-fn draw_panel(canvas: &mut Canvas, quantity: &Quantity, series: &[(&str, &Series)], x: Axis, top: f64) {
+fn draw_panel(canvas: &mut Canvas, panel: &Panel, series: &[(&str, &Series)], x: Axis, top: f64) {
     let bottom = top + PANEL_HEIGHT;
     let values = || series.iter().flat_map(|(_, series)| series.values());
     let largest = values().fold(0.0, f64::max);
-    let (title, factor) = match quantity.if_small {
-        Some(small) if largest * quantity.factor < 1.0 => small,
-        _ => (quantity.title, quantity.factor),
+    let (title, factor) = match panel.small_unit {
+        Some(small) if largest * panel.factor < 1.0 => small,
+        _ => (panel.title, panel.factor),
     };
     let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         let value = value * factor;
         (low.min(value), high.max(value))
     });
-    let range = rounded((if quantity.from_zero { 0.0 } else { low }, high), 3);
+    let range = rounded((if panel.from_zero { 0.0 } else { low }, high), 3);
     let y = Axis::linear(range, (bottom, top));
     let style = TextStyle::new(11.0).colour(MUTED);
     let marks = ticks(range, 3);
     let decimals = tick_decimals(&marks);
-    let (left, right) = (MARGIN + LABELS, WIDTH - MARGIN);
+    let (left, right) = (MARGIN + LABEL_WIDTH, WIDTH - MARGIN);
     for mark in marks {
         canvas.line(vec![(left, y.at(mark)), (right, y.at(mark))], 1.0, FAINT);
         let text = format!("{mark:.decimals$}");
         canvas.text_centred((left - 8.0, y.at(mark)), &text, style.anchor(Anchor::End));
     }
     canvas.text((MARGIN, top - 10.0), title, TextStyle::new(12.0).bold());
-    let mut key = right;
+    let mut legend_x = right;
     for (index, (label, series)) in series.iter().enumerate().rev() {
         let colour = palette::SERIES[index % palette::SERIES.len()];
         if !label.is_empty() {
-            canvas.text((key, top - 10.0), label, style.anchor(Anchor::End));
-            key -= style.width(label) + 6.0;
-            canvas.line(vec![(key - 16.0, top - 14.0), (key, top - 14.0)], 3.0, colour);
-            key -= 32.0;
+            canvas.text((legend_x, top - 10.0), label, style.anchor(Anchor::End));
+            legend_x -= style.width(label) + 6.0;
+            canvas.line(
+                vec![(legend_x - 16.0, top - 14.0), (legend_x, top - 14.0)],
+                3.0,
+                colour,
+            );
+            legend_x -= 32.0;
         }
-        for stretch in stretches(series) {
-            let points = thin(&stretch, MAX_POINTS);
-            let place = |(seconds, value): &(f64, f64)| (x.at(*seconds), y.at(value * factor));
-            canvas.line(points.iter().map(place).collect(), 1.5, colour);
+        for readings in split_at_gaps(series) {
+            let points = downsample(&readings, MAX_POINTS);
+            let position = |(seconds, value): &(f64, f64)| (x.at(*seconds), y.at(value * factor));
+            canvas.line(points.iter().map(position).collect(), 1.5, colour);
         }
     }
 }
 
-/// Marks the seconds below a panel, with numbers if `numbered`.
-fn seconds(canvas: &mut Canvas, x: Axis, end: f64, bottom: f64, numbered: bool) {
+/// Draws the ticks of the time axis below a panel, with numbers if `numbered`.
+fn draw_time_axis(canvas: &mut Canvas, x: Axis, end: f64, bottom: f64, numbered: bool) {
     let marks = ticks((0.0, end), 8);
     let decimals = tick_decimals(&marks);
     let style = TextStyle::new(11.0).colour(MUTED).anchor(Anchor::Middle);
@@ -269,7 +275,7 @@ fn seconds(canvas: &mut Canvas, x: Axis, end: f64, bottom: f64, numbered: bool) 
 }
 
 /// Splits a series into consecutive readings. A missing reading breaks the line.
-fn stretches(series: &Series) -> Vec<Vec<(f64, f64)>> {
+fn split_at_gaps(series: &Series) -> Vec<Vec<(f64, f64)>> {
     let readings: Vec<(f64, Option<f64>)> = series.x.iter().copied().zip(series.y.iter().copied()).collect();
     let parts = readings.split(|(_, value)| value.is_none());
     let known = |part: &[(f64, Option<f64>)]| part.iter().filter_map(|(x, y)| Some((*x, (*y)?))).collect();
@@ -278,21 +284,19 @@ fn stretches(series: &Series) -> Vec<Vec<(f64, f64)>> {
 
 /// Returns the spans with a throttled clock, each from the first throttled reading to the next one that is not throttled.
 fn throttled_spans(reasons: &Series) -> Vec<(f64, f64)> {
-    let mut stretches: Vec<(f64, f64)> = Vec::new();
-    let mut before = None;
+    let mut spans: Vec<(f64, f64)> = Vec::new();
+    let mut was_throttled = false;
     for (seconds, bits) in reasons.x.iter().zip(&reasons.y) {
         let throttled = bits.is_some_and(|bits| bits as u64 & THROTTLE_MASK != 0);
-        if before == Some(true)
-            && let Some(last) = stretches.last_mut()
-        {
+        if was_throttled && let Some(last) = spans.last_mut() {
             last.1 = *seconds;
         }
-        if throttled && before != Some(true) {
-            stretches.push((*seconds, *seconds));
+        if throttled && !was_throttled {
+            spans.push((*seconds, *seconds));
         }
-        before = Some(throttled);
+        was_throttled = throttled;
     }
-    stretches
+    spans
 }
 
 #[cfg(test)]
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_throttled_until_the_next_reading_without_a_reason_and_idle_is_not_throttled() {
+    fn throttled_spans_end_at_the_next_unthrottled_reading() {
         let reasons = series(&[
             (0.0, 1.0),
             (1.0, 4.0),
@@ -329,7 +333,7 @@ mod tests {
             (5.0, f64::NAN),
         ]);
         assert_eq!(
-            stretches(&broken),
+            split_at_gaps(&broken),
             [vec![(0.0, 1.0), (1.0, 2.0)], vec![(3.0, 3.0), (4.0, 4.0)]]
         );
     }

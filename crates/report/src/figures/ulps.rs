@@ -89,7 +89,7 @@ fn panel(label: &str, series: &Series) -> Option<Histogram> {
             edge(farthest)
         ),
         bars,
-        trouble: (None, None),
+        out_of_range: (None, None),
     })
 }
 

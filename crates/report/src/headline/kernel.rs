@@ -23,7 +23,7 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
         return Vec::new();
     };
     let base = fastest.baseline.map(|index| &group.rows[index]);
-    let place = shape::place(kernel, size);
+    let at_size = shape::at_size(kernel, size);
     let label = |row: &Row<'_>| group.label(row, &[Axis::Size]);
     let error =
         |row: &Row<'_>| units::value(MetricName::RelativeError, row.metric(MetricName::RelativeError));
@@ -31,7 +31,7 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     match base.filter(|base| base.cell.id != fastest.cell.id) {
         Some(base) if !is_faster(fastest) => sentences.push(format!(
-            "{place}, no setting is significantly faster than the baseline, {} ({}, relative error {}); {}, at a relative error of {}.",
+            "{at_size}, no setting is significantly faster than the baseline, {} ({}, relative error {}); {}, at a relative error of {}.",
             label(base),
             speed(base),
             error(base),
@@ -39,7 +39,7 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
             error(fastest),
         )),
         Some(base) => sentences.push(format!(
-            "{place}, {} is fastest: {}, {} the speed of the baseline ({}, {}), at a relative error of {} instead of {}.",
+            "{at_size}, {} is fastest: {}, {} the speed of the baseline ({}, {}), at a relative error of {} instead of {}.",
             label(fastest),
             speed(fastest),
             ratio(fastest.speed_up.as_ref()),
@@ -49,7 +49,7 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
             error(base),
         )),
         None => sentences.push(format!(
-            "{place}, no setting is faster than the baseline, {} ({}, relative error {}).",
+            "{at_size}, no setting is faster than the baseline, {} ({}, relative error {}).",
             label(fastest),
             speed(fastest),
             error(fastest),

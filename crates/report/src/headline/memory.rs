@@ -15,10 +15,10 @@ pub(super) fn least_memory(group: &Group<'_>, rivals: &[&Row<'_>]) -> Option<Str
 /// Returns the row with the least memory if it needs clearly less than the baseline.
 pub(super) fn leanest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     /// Memory ratio below which a saving is reported.
-    const REPORTED_BELOW: f64 = 0.95;
+    const MAX_REPORTED_RATIO: f64 = 0.95;
     let ratio = |row: &Row<'_>| row.memory_ratio.as_ref().map_or(f64::INFINITY, |e| e.value);
     rows.iter()
         .copied()
         .min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
-        .filter(|row| ratio(row) < REPORTED_BELOW)
+        .filter(|row| ratio(row) < MAX_REPORTED_RATIO)
 }

@@ -1,4 +1,4 @@
-//! Headline sentences about the suite's question, derived only from its rows.
+//! Headline sentences about the suite's question, derived only from the rows of a workload.
 
 mod kernel;
 mod memory;
@@ -20,7 +20,7 @@ pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
         TaskKind::Kernel => kernel::sentences(group),
     };
     if sentences.is_empty() {
-        sentences.push(match group.skipped_alike() {
+        sentences.push(match group.common_skip_reason() {
             Some(why) => format!(
                 "All {} settings were skipped for the same reason: {why}.",
                 units::count(group.rows.len() as u64)
@@ -28,9 +28,9 @@ pub(crate) fn answer(group: &Group<'_>) -> Vec<String> {
             None => "No cell finished, so there is nothing to compare.".to_owned(),
         });
     }
-    sentences.extend(memory_parts::saving(group));
+    sentences.extend(memory_parts::describe_saving(group));
     sentences.extend(seeds::spread(group));
-    sentences.extend(endings(group));
+    sentences.extend(failures(group));
     sentences.extend(unexpected(group));
     sentences
 }
@@ -53,7 +53,7 @@ fn unexpected(group: &Group<'_>) -> Option<String> {
 }
 
 /// Reports the settings that did not finish, by status.
-fn endings(group: &Group<'_>) -> Vec<String> {
+fn failures(group: &Group<'_>) -> Vec<String> {
     let ended = |status: Status| group.rows.iter().filter(move |row| row.status == Some(status));
     let mut sentences = Vec::new();
     for status in [Status::Diverged, Status::Oom, Status::Failed, Status::Timeout] {

@@ -4,7 +4,9 @@ use mantissa_core::{Axis, MetricName};
 
 use super::{
     memory::{leanest, least_memory},
-    quality::{accuracy_differs, accuracy_of, indistinct, is_compared, perplexities, with_interval},
+    quality::{
+        accuracy_differs, accuracy_text, indistinct_accuracies, is_compared, perplexities, with_interval,
+    },
     speed::{beats, certainty, fastest, is_faster, nearest, ratio},
 };
 use crate::{Group, Row, launches, units};
@@ -35,7 +37,8 @@ pub(super) fn sentences(group: &Group<'_>) -> Vec<String> {
     of_each.collect()
 }
 
-/// Returns the main baseline for each sequence length: that of the first finished row. Each length is separate work.
+/// Returns the main baseline for each sequence length: the baseline of the first finished row. Rows of different lengths do different
+/// work.
 fn main_baselines(group: &Group<'_>) -> Vec<usize> {
     let mut known: Vec<(String, usize)> = Vec::new();
     for row in group.ok() {
@@ -68,13 +71,13 @@ fn compare_with_baseline(group: &Group<'_>, baseline: usize) -> Vec<String> {
     if rivals.is_empty() {
         return vec![only_finished(group, base)];
     }
-    if let Some(bound) = launches::answer(group, base, &rivals) {
+    if let Some(bound) = launches::headline(group, base, &rivals) {
         return std::iter::once(bound)
             .chain(least_memory(group, &rivals))
             .collect();
     }
     if !rivals.iter().any(|row| is_compared(row, base)) {
-        return by_speed(group, &rivals, base);
+        return compare_by_speed(group, &rivals, base);
     }
     let (equal, worse): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rivals
         .iter()
@@ -86,13 +89,13 @@ fn compare_with_baseline(group: &Group<'_>, baseline: usize) -> Vec<String> {
         None => sentences.push(format!(
             "The test accuracy of every other setting differs from that of the baseline, {}{}.",
             group.label(base, &[]),
-            accuracy_of(base)
+            accuracy_text(base)
                 .map(|text| format!(" ({text})"))
                 .unwrap_or_default(),
         )),
     }
     if let Some(row) = fastest(&worse).filter(|row| beats(row, fastest(&equal))) {
-        let accuracy = accuracy_of(row)
+        let accuracy = accuracy_text(row)
             .map(|text| format!(" of {text}"))
             .unwrap_or_default();
         sentences.push(format!(
@@ -114,12 +117,12 @@ fn compare_with_baseline(group: &Group<'_>, baseline: usize) -> Vec<String> {
                 .unwrap_or_default(),
         ));
     }
-    sentences.extend(indistinct(group, &equal));
+    sentences.extend(indistinct_accuracies(group, &equal));
     sentences
 }
 
 /// Names the fastest setting and the one with the least memory if the accuracies cannot be compared.
-fn by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<String> {
+fn compare_by_speed(group: &Group<'_>, rivals: &[&Row<'_>], base: &Row<'_>) -> Vec<String> {
     let base_name = group.label(base, &[]);
     let seconds = |row: &Row<'_>| group.value(group.speed, row);
     let mut sentences = vec![];
@@ -174,7 +177,7 @@ fn fastest_equal(group: &Group<'_>, row: &Row<'_>, base: &Row<'_>) -> Vec<String
         )
     }];
     sentences.extend(row.speed_verdict.map(|verdict| certainty(verdict, row)));
-    if let (Some(mine), Some(theirs)) = (accuracy_of(row), accuracy_of(base)) {
+    if let (Some(mine), Some(theirs)) = (accuracy_text(row), accuracy_text(base)) {
         sentences.push(format!(
             "Its test accuracy is {mine}; the baseline's is {theirs}."
         ));

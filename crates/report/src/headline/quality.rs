@@ -5,7 +5,7 @@ use mantissa_core::MetricName;
 
 use crate::{Group, Row, units};
 
-/// Returns `true` if the accuracies of two rows can be compared. Intervals of models that predict tokens cannot: they vary with the
+/// Returns `true` if the accuracies of two rows can be compared. Accuracies over tokens cannot: their intervals cover the choice of the
 /// passages, which are the same in both rows.
 pub(super) fn is_compared(row: &Row<'_>, base: &Row<'_>) -> bool {
     if row.cell.workload.predicts_tokens() {
@@ -26,7 +26,7 @@ pub(crate) fn accuracy_differs(row: &Row<'_>, base: &Row<'_>) -> bool {
     }
 }
 
-pub(super) fn accuracy_of(row: &Row<'_>) -> Option<String> {
+pub(super) fn accuracy_text(row: &Row<'_>) -> Option<String> {
     with_interval(row, MetricName::TestAccuracy)
 }
 
@@ -39,12 +39,12 @@ pub(super) fn with_interval(row: &Row<'_>, metric: MetricName) -> Option<String>
 }
 
 /// Reports how many settings have indistinguishable accuracies, to discourage ranking them.
-pub(super) fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
+pub(super) fn indistinct_accuracies(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String> {
     let known = equal
         .iter()
         .filter(|row| row.metrics.contains_key(&MetricName::TestAccuracy))
         .count();
-    let what = if equal.iter().any(|row| row.accuracy_p.is_some()) {
+    let reason = if equal.iter().any(|row| row.accuracy_p.is_some()) {
         "does not differ significantly from the baseline's on the same examples"
     } else {
         "has an interval that overlaps the baseline's"
@@ -56,7 +56,7 @@ pub(super) fn indistinct(group: &Group<'_>, equal: &[&Row<'_>]) -> Option<String
         .min()?;
     (known > 1).then(|| {
         format!(
-            "The test accuracy of {known} settings {what} ({} test examples); their ranking by accuracy is not meaningful.",
+            "The test accuracy of {known} settings {reason} ({} test examples); their ranking by accuracy is not meaningful.",
             units::count(n)
         )
     })
@@ -76,7 +76,7 @@ pub(super) fn perplexities(
         .filter(|row| value(row).is_some())
         .collect();
     known.sort_by(|a, b| value(a).unwrap_or(0.0).total_cmp(&value(b).unwrap_or(0.0)));
-    let of = |row: &Row<'_>| {
+    let describe = |row: &Row<'_>| {
         Some(format!(
             "{} for {}",
             with_interval(row, metric)?,
@@ -85,8 +85,8 @@ pub(super) fn perplexities(
     };
     let others = match known.as_slice() {
         [] => return None,
-        [row] => of(row)?,
-        [lowest, .., highest] => format!("from {} to {}", of(lowest)?, of(highest)?),
+        [row] => describe(row)?,
+        [lowest, .., highest] => format!("from {} to {}", describe(lowest)?, describe(highest)?),
     };
     let base = base.unwrap_or_else(|| units::ABSENT.to_owned());
     Some(format!(

@@ -24,7 +24,7 @@ pub(super) fn spread(group: &Group<'_>) -> Option<String> {
     let seeds = settings.iter().map(|(_, values)| values.len()).max()?;
     let points: Vec<f64> = settings
         .iter()
-        .map(|(_, values)| 100.0 * deviation(values))
+        .map(|(_, values)| 100.0 * standard_deviation(values))
         .collect();
     let (least, most) = points.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), x| {
         (least.min(*x), most.max(*x))
@@ -40,7 +40,7 @@ pub(super) fn spread(group: &Group<'_>) -> Option<String> {
 }
 
 /// Computes the standard deviation of a sample with Bessel's correction.
-fn deviation(values: &[f64]) -> f64 {
+fn standard_deviation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

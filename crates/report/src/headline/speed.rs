@@ -2,13 +2,14 @@
 
 use mantissa_analysis::{Doubt, Estimate, Verdict};
 
-use crate::{Group, Row, baseline::SPEED_MATTERS, units};
+use crate::{Group, Row, baseline::SPEED_THRESHOLD, units};
 
 /// Returns `true` if the row is significantly faster than its baseline.
 pub(super) fn is_faster(row: &Row<'_>) -> bool {
     row.speed_verdict == Some(Verdict::Improved)
 }
 
+/// Returns the fastest row relative to the baseline. Significantly faster rows take precedence.
 pub(super) fn fastest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     let speed = |row: &Row<'_>| row.speed_up.as_ref().map(|e| e.value);
     let known = || rows.iter().copied().filter(|row| speed(row).is_some());
@@ -18,6 +19,7 @@ pub(super) fn fastest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     sure.or_else(|| known().max_by(first))
 }
 
+/// Returns `true` if a row is faster than its baseline and than the other row, by point estimates.
 pub(super) fn beats(row: &Row<'_>, other: Option<&Row<'_>>) -> bool {
     let speed = |row: &Row<'_>| row.speed_up.as_ref().map_or(0.0, |e| e.value);
     speed(row) > other.map_or(1.0, speed).max(1.0)
@@ -48,7 +50,7 @@ pub(super) fn certainty(verdict: Verdict, row: &Row<'_>) -> String {
         }
         Verdict::Unchanged => format!(
             "Both are equally fast within {:.0} % ({processes}).",
-            100.0 * SPEED_MATTERS
+            100.0 * SPEED_THRESHOLD
         ),
         Verdict::Inconclusive(Doubt::TooNoisy) => {
             "The difference is within the variation between processes: inconclusive.".to_owned()

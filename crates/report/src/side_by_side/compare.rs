@@ -6,11 +6,11 @@ use mantissa_core::{Better, ExecutedVerdict, MetricName};
 use super::{
     incomparable::{other_arithmetic, other_work},
     losses::{self, Losses},
-    matching::{Line, is_tried, letter},
+    matching::{Line, is_attempted, letter},
 };
 use crate::{
     Row, Run,
-    baseline::{SPEED_MATTERS, right, speeds},
+    baseline::{SPEED_THRESHOLD, correct_predictions, speeds},
 };
 
 /// Results of one run for a setting.
@@ -28,9 +28,9 @@ pub(super) struct Entry<'r, 'a> {
     pub accuracy_p: Option<f64>,
     /// Training losses compared with those of the first run.
     pub losses: Option<Losses>,
-    /// `true` if the work and the data are those of the first run and both runs finished.
+    /// `true` if both runs finished the setting with the same work and data.
     pub same_work: bool,
-    /// `true` if the run executed another precision than the first run.
+    /// `true` if this run and the first run executed different precisions.
     pub other_arithmetic: bool,
     /// Remarks for the table.
     pub remarks: Vec<String>,
@@ -38,7 +38,7 @@ pub(super) struct Entry<'r, 'a> {
 
 impl Entry<'_, '_> {
     /// Returns `true` if the correctly predicted test examples differ significantly from those of the first run.
-    pub fn is_apart(&self) -> bool {
+    pub fn accuracy_differs(&self) -> bool {
         self.accuracy_p.is_some_and(|p| p <= 1.0 - CONFIDENCE)
     }
 }
@@ -50,7 +50,7 @@ pub(super) fn compare<'r, 'a>(
     speed: MetricName,
     memory: Option<MetricName>,
 ) -> Vec<Vec<Entry<'r, 'a>>> {
-    let mut entries: Vec<Vec<Entry<'r, 'a>>> = lines.iter().map(entries_of).collect();
+    let mut entries: Vec<Vec<Entry<'r, 'a>>> = lines.iter().map(new_entries).collect();
     judge_speeds(&mut entries, speed);
     judge_accuracies(&mut entries);
     for line in &mut entries {
@@ -63,14 +63,14 @@ pub(super) fn compare<'r, 'a>(
             };
             entry.memory =
                 memory.and_then(|memory| hodges_lehmann_ratio(&mine.values(memory), &theirs.values(memory)));
-            entry.losses = losses::beside((run, mine), (runs[0], theirs));
+            entry.losses = losses::compare((run, mine), (runs[0], theirs));
         }
     }
     entries
 }
 
-/// Returns the entries of a line without results of statistical tests.
-fn entries_of<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
+/// Returns the entries of a line, with remarks and without results of statistical tests.
+fn new_entries<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
     let first = line.rows.first().copied().flatten();
     let entry = |(run, row): (usize, &Option<&'r Row<'a>>)| {
         let (here, there) = (letter(run), letter(0));
@@ -88,7 +88,7 @@ fn entries_of<'r, 'a>(line: &Line<'r, 'a>) -> Vec<Entry<'r, 'a>> {
             let text = format!("{here} {}: {}", row.status_name(), row.remark());
             entry.remarks.push(text);
         }
-        if let Some(first) = first.filter(|_| run > 0 && is_tried(row)) {
+        if let Some(first) = first.filter(|_| run > 0 && is_attempted(row)) {
             let work = other_work(row, first, (here, there));
             let arithmetic = other_arithmetic(row, first, (here, there));
             entry.other_arithmetic = arithmetic.is_some();
@@ -135,7 +135,7 @@ fn judge_speeds(entries: &mut [Vec<Entry<'_, '_>>], metric: MetricName) {
             baseline,
             candidate,
             better: Better::Higher,
-            threshold: SPEED_MATTERS,
+            threshold: SPEED_THRESHOLD,
         })
         .collect();
     for (((line, run), ..), judgement) in sampled.iter().zip(judge(&family)) {
@@ -147,8 +147,8 @@ fn judge_speeds(entries: &mut [Vec<Entry<'_, '_>>], metric: MetricName) {
 fn judge_accuracies(entries: &mut [Vec<Entry<'_, '_>>]) {
     let test = |(line, run): (usize, usize)| {
         let (mine, theirs) = (entries[line][run].row?, entries[line][0].row?);
-        let ((data, mine), (same, theirs)) = (right(mine)?, right(theirs)?);
-        let (only_mine, only_theirs) = mine.apart(theirs).filter(|_| data == same)?;
+        let ((data, mine), (other_data, theirs)) = (correct_predictions(mine)?, correct_predictions(theirs)?);
+        let (only_mine, only_theirs) = mine.apart(theirs).filter(|_| data == other_data)?;
         Some(((line, run), mcnemar(only_mine, only_theirs)))
     };
     let tested: Vec<_> = pairs(entries).into_iter().filter_map(test).collect();

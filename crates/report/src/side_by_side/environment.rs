@@ -1,10 +1,10 @@
-//! Environments of several runs: the facts that are shared, those that differ, and banners on the meaning of the ratios.
+//! Environments of several runs: the facts that are shared, those that differ, and banners that explain the ratios.
 
 use super::matching::letter;
 use crate::{Banner, Report, Run, banner, facts::facts, units};
 
 /// Names of the facts about the machine. Other facts describe the software or the work.
-const MACHINE: [&str; 7] = [
+const MACHINE_FACTS: [&str; 7] = [
     "CPU",
     "Cores",
     "Host memory",
@@ -14,9 +14,9 @@ const MACHINE: [&str; 7] = [
     "Compute capability",
 ];
 /// Name of the fact about the backend. Backends may use different devices of the same machine.
-const BACKEND: &str = "Backend";
+const BACKEND_FACT: &str = "Backend";
 /// Names of the facts about the work.
-const WORK: [&str; 5] = ["Profile", "Data", "Files", "Classes", "While reading"];
+const WORK_FACTS: [&str; 5] = ["Profile", "Data", "Files", "Classes", "While reading"];
 
 /// Environment facts of several runs.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct Environments {
 
 impl Environments {
     pub fn of(reports: &[Report<'_>]) -> Self {
-        let all: Vec<_> = reports.iter().map(|report| of_run(report.run)).collect();
+        let all: Vec<_> = reports.iter().map(|report| run_facts(report.run)).collect();
         let mut names: Vec<&'static str> = Vec::new();
         // The run with the most facts, such as one with a GPU, determines the order.
         let mut longest: Vec<_> = all.iter().collect();
@@ -55,15 +55,16 @@ impl Environments {
         environments
     }
 
-    fn differing_of(&self, is_of: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    fn differing_names(&self, accepts: impl Fn(&str) -> bool) -> Vec<&'static str> {
         let names = self.differing.iter().map(|(name, _)| *name);
-        names.filter(|name| is_of(name)).collect()
+        names.filter(|name| accepts(name)).collect()
     }
 
-    /// Returns the banner about differences between the machines.
+    /// Returns the banner about differences between the machines, backends and software.
     fn banner(&self) -> Banner {
-        let machine = self.differing_of(|name| MACHINE.contains(&name));
-        let software = self.differing_of(|name| !MACHINE.contains(&name) && !WORK.contains(&name));
+        let machine = self.differing_names(|name| MACHINE_FACTS.contains(&name));
+        let software =
+            self.differing_names(|name| !MACHINE_FACTS.contains(&name) && !WORK_FACTS.contains(&name));
         let named = [machine.clone(), software.clone()].concat().join(", ");
         if !machine.is_empty() {
             let text = format!(
@@ -75,7 +76,7 @@ impl Environments {
             let text = "The machine and the software are the same according to the fingerprints, which do not include other \
                         processes and the temperature of the machine.";
             Banner::note("All runs have the same fingerprint.", text.to_owned())
-        } else if software.contains(&BACKEND) {
+        } else if software.contains(&BACKEND_FACT) {
             let text = format!(
                 "They differ in: {named}. Ratios of speed and memory include the effect of all of them; a slower run is not a \
                  regression."
@@ -88,12 +89,12 @@ impl Environments {
     }
 }
 
-fn of_run(run: &Run) -> Vec<(&'static str, String)> {
-    let own = [
-        (BACKEND, run.environment.backend.name().to_owned()),
+fn run_facts(run: &Run) -> Vec<(&'static str, String)> {
+    let run_level = [
+        (BACKEND_FACT, run.environment.backend.name().to_owned()),
         ("Profile", run.plan.profile.name().to_owned()),
     ];
-    own.into_iter().chain(facts(run)).collect()
+    run_level.into_iter().chain(facts(run)).collect()
 }
 
 /// Returns the banners of a comparison.
@@ -109,12 +110,12 @@ pub(super) fn banners(reports: &[Report<'_>], environments: &Environments) -> Ve
             let title = format!("{} and {here} contain the same records.", letter(other));
             banners.push(Banner::warning(&title, text));
         }
-        let own = &report.run.environment.fingerprint;
-        let foreign = report.run.records.iter();
-        let foreign = foreign.filter(|record| record.fingerprint != *own).count();
-        if foreign > 0 {
+        let fingerprint = &report.run.environment.fingerprint;
+        let others = report.run.records.iter();
+        let others = others.filter(|record| record.fingerprint != *fingerprint).count();
+        if others > 0 {
             let text = format!(
-                "{foreign} of {} records have another fingerprint than their run.",
+                "{others} of {} records have another fingerprint than their run.",
                 report.run.records.len()
             );
             banners.push(Banner::warning(

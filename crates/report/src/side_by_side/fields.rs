@@ -4,7 +4,7 @@ use mantissa_analysis::Estimate;
 use mantissa_core::MetricName;
 use serde::Serialize;
 
-use super::{compare::Entry, matching::letter, sentences::word, view::Comparison};
+use super::{compare::Entry, matching::letter, sentences::verdict_text, view::Comparison};
 use crate::{
     Row,
     estimates::is_token_metric,
@@ -24,21 +24,21 @@ pub(super) struct Heading {
 
 /// Column of a run: a metric, or the speed relative to the first run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Of {
+enum RunColumn {
     Speed,
     Ratio,
     Memory(MetricName),
     Quality(MetricName),
 }
 
-fn columns(table: &Comparison<'_, '_>, run: usize) -> Vec<Of> {
+fn columns(table: &Comparison<'_, '_>, run: usize) -> Vec<RunColumn> {
     if table.lacks(run) {
         return vec![];
     }
-    let mut columns = vec![Of::Speed];
-    columns.extend((run > 0).then_some(Of::Ratio));
-    columns.extend(table.memory.map(Of::Memory));
-    columns.extend(table.worth.map(Of::Quality));
+    let mut columns = vec![RunColumn::Speed];
+    columns.extend((run > 0).then_some(RunColumn::Ratio));
+    columns.extend(table.memory.map(RunColumn::Memory));
+    columns.extend(table.quality.map(RunColumn::Quality));
     columns
 }
 
@@ -57,10 +57,10 @@ pub(super) fn headings(table: &Comparison<'_, '_>) -> Vec<Heading> {
     let of_runs = runs.flat_map(|run| {
         columns(table, run).into_iter().map(move |column| {
             let (title, below) = match column {
-                Of::Speed => Column::Metric(table.speed).title(table.group),
-                Of::Ratio => ("speed".to_owned(), "relative to A"),
-                Of::Memory(metric) => ("peak memory".to_owned(), units::memory_title(metric)),
-                Of::Quality(metric) => Column::Metric(metric).title(table.group),
+                RunColumn::Speed => Column::Metric(table.speed).title(table.group),
+                RunColumn::Ratio => ("speed".to_owned(), "relative to A"),
+                RunColumn::Memory(metric) => ("peak memory".to_owned(), units::memory_title(metric)),
+                RunColumn::Quality(metric) => Column::Metric(metric).title(table.group),
             };
             Heading {
                 run: letter(run).to_string(),
@@ -90,7 +90,7 @@ pub(super) fn fields(table: &Comparison<'_, '_>, line: &[Entry<'_, '_>]) -> Vec<
         .map(|axis| Field::axis(any.axis(*axis)))
         .collect();
     for (run, entry) in line.iter().enumerate() {
-        let of_entry = |column: Of| field(table, line, entry, column);
+        let of_entry = |column: RunColumn| field(table, line, entry, column);
         fields.extend(columns(table, run).into_iter().map(of_entry));
     }
     let present = line.iter().enumerate().filter(|(run, _)| !table.lacks(*run));
@@ -105,34 +105,41 @@ pub(super) fn fields(table: &Comparison<'_, '_>, line: &[Entry<'_, '_>]) -> Vec<
     fields
 }
 
-fn field(table: &Comparison<'_, '_>, line: &[Entry<'_, '_>], entry: &Entry<'_, '_>, column: Of) -> Field {
+fn field(
+    table: &Comparison<'_, '_>,
+    line: &[Entry<'_, '_>],
+    entry: &Entry<'_, '_>,
+    column: RunColumn,
+) -> Field {
     let Some(row) = entry.row else {
         return Field::absent();
     };
     match column {
-        Of::Speed => {
+        RunColumn::Speed => {
             let status = if row.is_ok() { "" } else { row.status_name() };
-            measured(row, table.speed, table.scale(table.speed, line)).and(status)
+            measured(row, table.speed, table.scale(table.speed, line)).append_detail(status)
         }
-        Of::Ratio => match entry.verdict {
+        RunColumn::Ratio => match entry.verdict {
             Some(verdict) => {
                 let note = if entry.other_arithmetic {
                     "another precision"
                 } else {
                     ""
                 };
-                Field::ratio(entry.speed.as_ref()).and(word(verdict)).and(note)
+                Field::ratio(entry.speed.as_ref())
+                    .append_detail(verdict_text(verdict))
+                    .append_detail(note)
             }
             None => Field::absent(),
         },
-        Of::Memory(metric) => Field {
-            detail: entry.memory.as_ref().map(of_first).unwrap_or_default(),
+        RunColumn::Memory(metric) => Field {
+            detail: entry.memory.as_ref().map(relative_to_first).unwrap_or_default(),
             ..measured(row, metric, table.scale(metric, line))
         },
-        Of::Quality(metric) => {
+        RunColumn::Quality(metric) => {
             let field = measured(row, metric, table.scale(metric, line));
-            match entry.is_apart() {
-                true => field.and("differs from A"),
+            match entry.accuracy_differs() {
+                true => field.append_detail("differs from A"),
                 false => field,
             }
         }
@@ -148,7 +155,7 @@ fn measured(row: &Row<'_>, metric: MetricName, scale: Scale) -> Field {
 }
 
 /// Formats a ratio to the first run: `1.02× of A, 0.99–1.05`.
-fn of_first(ratio: &Estimate) -> String {
+fn relative_to_first(ratio: &Estimate) -> String {
     let interval = ratio.interval.map(|i| format!(", {:.2}–{:.2}", i.low, i.high));
     format!(
         "{} of A{}",

@@ -17,10 +17,10 @@ use crate::{
 
 /// Maximum number of bars. More are not readable.
 const MAX_BARS: usize = 60;
-const BAR: f64 = 16.0;
+const BAR_HEIGHT: f64 = 16.0;
 const GAP: f64 = 12.0;
 /// Width reserved for the number next to the longest bar.
-const NUMBER: f64 = 150.0;
+const NUMBER_WIDTH: f64 = 150.0;
 const LABEL: TextStyle = TextStyle::new(12.5);
 const SMALL: TextStyle = TextStyle::new(11.5).colour(MUTED);
 
@@ -50,9 +50,9 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
         .map(|text| LABEL.width(text))
         .fold(60.0, f64::max)
         .min(300.0);
-    let (left, right) = (MARGIN + room + 14.0, WIDTH - MARGIN - NUMBER);
+    let (left, right) = (MARGIN + room + 14.0, WIDTH - MARGIN - NUMBER_WIDTH);
     let top = Canvas::CONTENT_TOP + 20.0 * runs.len() as f64 + 18.0;
-    let step = BAR * runs.len() as f64 + GAP;
+    let step = BAR_HEIGHT * runs.len() as f64 + GAP;
     let bottom = top + step * lines.len() as f64;
     let (title, below) = Column::Metric(speed).title(table.group);
     let better = speed.better();
@@ -69,8 +69,8 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
     );
     let mut canvas = Canvas::titled(bottom + 44.0, &table.title, &subtitle);
 
-    for (place, run) in runs.iter().copied().enumerate() {
-        let y = Canvas::CONTENT_TOP + 6.0 + 20.0 * place as f64;
+    for (position, run) in runs.iter().copied().enumerate() {
+        let y = Canvas::CONTENT_TOP + 6.0 + 20.0 * position as f64;
         canvas.rectangle(
             (MARGIN, y - 6.0),
             (MARGIN + 12.0, y + 6.0),
@@ -95,15 +95,15 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
     canvas.text((right + 12.0, bottom + 18.0), scale.unit, SMALL);
     for (at, (line, label)) in lines.iter().zip(&labels).enumerate() {
         let y = top + step * at as f64;
-        let middle = y + BAR * runs.len() as f64 / 2.0;
+        let middle = y + BAR_HEIGHT * runs.len() as f64 / 2.0;
         let text = fit(label, LABEL.size, Weight::Regular, room);
         canvas.text_centred((left - 12.0, middle), &text, LABEL.anchor(Anchor::End));
-        for (place, run) in runs.iter().copied().enumerate() {
+        for (position, run) in runs.iter().copied().enumerate() {
             bar(
                 &mut canvas,
                 table,
                 &line[run],
-                (axis, scale, y + BAR * place as f64),
+                (axis, scale, y + BAR_HEIGHT * position as f64),
                 run,
             );
         }
@@ -117,7 +117,7 @@ pub(super) fn draw(table: &Comparison<'_, '_>, names: &[&str], index: usize) -> 
     Some(Figure {
         id: file_name(&format!("side-by-side-{}", table.name), index),
         suite: None,
-        caption: capital(&caption),
+        caption: capitalised(&caption),
         folded: false,
         canvas,
     })
@@ -136,20 +136,24 @@ fn bar(
     (axis, scale, y): (Axis, Scale, f64),
     run: usize,
 ) {
-    let middle = y + BAR / 2.0;
+    let middle = y + BAR_HEIGHT / 2.0;
     let start = axis.at(0.0);
     let mut end = start;
     let small = TextStyle::new(11.0);
     if let Some(estimate) = entry.row.and_then(|row| row.metric(table.speed)) {
         end = axis.at(estimate.value * scale.factor).max(start + 1.0);
-        canvas.rectangle((start, y + 1.0), (end, y + BAR - 1.0), SERIES[run % SERIES.len()]);
+        canvas.rectangle(
+            (start, y + 1.0),
+            (end, y + BAR_HEIGHT - 1.0),
+            SERIES[run % SERIES.len()],
+        );
         if let Some(interval) = estimate.interval {
             let ends = [interval.low, interval.high].map(|value| axis.at(value * scale.factor));
             canvas.line(vec![(ends[0], middle), (ends[1], middle)], 1.5, INK);
             end = end.max(ends[1]);
         }
-        let own = table.scale(table.speed, std::slice::from_ref(entry));
-        let text = own.text(estimate.value);
+        let own_scale = table.scale(table.speed, std::slice::from_ref(entry));
+        let text = own_scale.text(estimate.value);
         canvas.text_centred((end + 6.0, middle), &text, small);
         end += small.width(&text) + 6.0;
     }
@@ -158,11 +162,11 @@ fn bar(
         Some(row) => row.status_name(),
         None => "not in this run",
     };
-    let text = fit(status, small.size, Weight::SemiBold, NUMBER - 60.0);
+    let text = fit(status, small.size, Weight::SemiBold, NUMBER_WIDTH - 60.0);
     canvas.text_centred((end + 8.0, middle), &text, small.bold().colour(ALARM));
 }
 
-fn capital(text: &str) -> String {
+fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|c| c.to_uppercase().collect::<String>());
     first.unwrap_or_default() + characters.as_str()

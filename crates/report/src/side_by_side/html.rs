@@ -93,7 +93,7 @@ pub(super) fn html(
         tables: tables
             .map(|(index, (table, figure))| table_page(table, index, figure.as_ref()))
             .collect(),
-        alone: &comparison.alone,
+        alone: &comparison.only_in_one_run,
     };
     let mut environment = Environment::new();
     add_macros(&mut environment)?;

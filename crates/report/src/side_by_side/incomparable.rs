@@ -3,7 +3,7 @@
 use mantissa_core::{InputFile, Record, Status, Workload, input_difference};
 use serde_json::Value;
 
-use crate::{Row, facts::of_data, row::operands};
+use crate::{Row, facts::data_text, row::operands};
 
 /// Returns the reason why two rows cannot be compared: their work or their data differ. `here` and `there` are the letters of their runs.
 pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, char)) -> Option<String> {
@@ -23,8 +23,8 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
     match (data(first), data(row)) {
         (Some(theirs), Some(mine)) if theirs.hash != mine.hash => Some(format!(
             "different data: {} in {there}, {} in {here}",
-            of_data(theirs),
-            of_data(mine)
+            data_text(theirs),
+            data_text(mine)
         )),
         // Skipped rows have neither data nor a ratio.
         (Some(known), None) | (None, Some(known)) => {
@@ -35,7 +35,7 @@ pub(super) fn other_work(row: &Row<'_>, first: &Row<'_>, (here, there): (char, c
             };
             Some(format!(
                 "different data: {} in {one}, not recorded in {other}",
-                of_data(known)
+                data_text(known)
             ))
         }
         (Some(_), Some(_)) | (None, None) => None,
@@ -69,23 +69,23 @@ fn observed(row: &Row<'_>) -> Option<String> {
     Some(operands(Some(significand), Some(exponent), Some(sums)))
 }
 
-/// Returns the leaf values in which two workloads differ: name, value there, value here. Sorted by name.
+/// Returns the leaf values in which two workloads differ, sorted by name: name, value in `there`, value in `here`.
 fn changes(there: &Workload, here: &Workload) -> Vec<(String, String, String)> {
     let mut found = Vec::new();
     if there != here {
         let json = |workload: &Workload| serde_json::to_value(&workload.task).unwrap_or_default();
-        differ("", &json(there), &json(here), &mut found);
+        collect_differences("", &json(there), &json(here), &mut found);
     }
     found.sort();
     found
 }
 
-fn differ(name: &str, there: &Value, here: &Value, found: &mut Vec<(String, String, String)>) {
+fn collect_differences(name: &str, there: &Value, here: &Value, found: &mut Vec<(String, String, String)>) {
     if let (Value::Object(theirs), Value::Object(mine)) = (there, here) {
         let only_mine = mine.keys().filter(|key| !theirs.contains_key(*key));
         for key in theirs.keys().chain(only_mine) {
             let child = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or_default();
-            differ(key, &child(theirs), &child(mine), found);
+            collect_differences(key, &child(theirs), &child(mine), found);
         }
     } else if there != here {
         let text = |value: &Value| match value {
@@ -108,7 +108,7 @@ mod tests {
         let mut found = vec![];
         let there = json!({ "train": { "epochs": 3, "split": { "test": 2000, "seed": 1 } } });
         let here = json!({ "train": { "epochs": 1, "split": { "test": null, "seed": 1 }, "momentum": 0.9 } });
-        differ("", &there, &here, &mut found);
+        collect_differences("", &there, &here, &mut found);
         found.sort();
         let texts = |(name, a, b): &(String, String, String)| format!("{name} {a} {b}");
         assert_eq!(

@@ -16,7 +16,10 @@ pub fn load_side_by_side(folders: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
     match folders {
         [] | [_] => return Err(ReportError::OneRun),
         _ if folders.len() > MAX_RUNS => {
-            return Err(ReportError::ManyRuns { given: folders.len() });
+            return Err(ReportError::ManyRuns {
+                given: folders.len(),
+                limit: MAX_RUNS,
+            });
         }
         _ => {}
     }

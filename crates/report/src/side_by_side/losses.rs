@@ -5,48 +5,48 @@ use mantissa_run_folder::SampleSelection;
 
 use crate::{Row, Run, figures::curves::curve_of};
 
-/// Number of steps compared. Differences grow from step to step, even with the same arithmetic.
-const STEPS: usize = 20;
+/// Maximum number of compared steps. Differences grow from step to step, even with the same arithmetic.
+const MAX_STEPS: usize = 20;
 
 /// Losses of two runs at the same steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Losses {
     /// The losses are comparable.
-    Beside {
+    Compared {
         /// Number of leading steps for which both runs have a finite loss.
         steps: usize,
         /// Maximum difference between the losses of a step, relative to the larger one.
-        apart: f64,
-        /// The next step, if only one of the runs has a finite loss there.
-        lost: Option<Lost>,
+        max_difference: f64,
+        /// The step after these, if only one of the runs has a finite loss there.
+        non_finite: Option<NonFinite>,
     },
     /// The losses are not comparable, because dropout may zero different values in each run.
-    OtherMasks,
+    OtherDropout,
 }
 
 /// First step at which only one run has a finite loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Lost {
+pub(super) struct NonFinite {
     /// Optimizer step, from 1.
     pub step: f64,
-    /// `true` if the first run lacks the finite loss.
+    /// `true` if the loss of the first run is not finite, `false` if that of the other run is not.
     pub first: bool,
 }
 
-/// Compares the losses of a row with those of the first run. `None` if either has no loss curve, if their first steps differ, or if
-/// neither has a finite loss at the first step.
-pub(super) fn beside(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Option<Losses> {
-    let (my_losses, their_losses) = (first(mine)?, first(theirs)?);
-    if !same_masks(mine, theirs) {
-        return Some(Losses::OtherMasks);
+/// Compares the losses of a row with those of the first run. `None` if a loss curve is missing, if the first steps of the curves differ,
+/// or if neither loss is finite at the first step.
+pub(super) fn compare(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Option<Losses> {
+    let (my_losses, their_losses) = (first_losses(mine)?, first_losses(theirs)?);
+    if !same_dropout(mine, theirs) {
+        return Some(Losses::OtherDropout);
     }
-    let (mut steps, mut apart, mut lost) = (0, 0.0_f64, None);
+    let (mut steps, mut max_difference, mut non_finite) = (0, 0.0_f64, None);
     for (mine, theirs) in my_losses.iter().zip(&their_losses) {
         if mine.0 != theirs.0 {
             break;
         }
         let (Some(one), Some(other)) = (mine.1, theirs.1) else {
-            lost = (mine.1.is_some() != theirs.1.is_some()).then_some(Lost {
+            non_finite = (mine.1.is_some() != theirs.1.is_some()).then_some(NonFinite {
                 step: mine.0,
                 first: theirs.1.is_none(),
             });
@@ -54,15 +54,19 @@ pub(super) fn beside(mine: (&Run, &Row<'_>), theirs: (&Run, &Row<'_>)) -> Option
         };
         steps += 1;
         if one != other {
-            apart = apart.max((one - other).abs() / one.abs().max(other.abs()));
+            max_difference = max_difference.max((one - other).abs() / one.abs().max(other.abs()));
         }
     }
-    (steps > 0 || lost.is_some()).then_some(Losses::Beside { steps, apart, lost })
+    (steps > 0 || non_finite.is_some()).then_some(Losses::Compared {
+        steps,
+        max_difference,
+        non_finite,
+    })
 }
 
 /// Returns `true` if dropout zeroes the same values in both runs: the model has no dropout, or both runs use the same random number
 /// generator with the same seed.
-fn same_masks((run, row): (&Run, &Row<'_>), (other_run, other_row): (&Run, &Row<'_>)) -> bool {
+fn same_dropout((run, row): (&Run, &Row<'_>), (other_run, other_row): (&Run, &Row<'_>)) -> bool {
     let generator = |run: &Run, row: &Row<'_>| {
         (
             run.environment.fingerprint.framework(),
@@ -74,7 +78,7 @@ fn same_masks((run, row): (&Run, &Row<'_>), (other_run, other_row): (&Run, &Row<
 }
 
 /// Returns the first steps and their losses from the row's first process with a loss curve.
-fn first((run, row): (&Run, &Row<'_>)) -> Option<Vec<(f64, Option<f64>)>> {
+fn first_losses((run, row): (&Run, &Row<'_>)) -> Option<Vec<(f64, Option<f64>)>> {
     let name = SeriesName::TrainLoss;
     let samples = run
         .samples
@@ -82,5 +86,5 @@ fn first((run, row): (&Run, &Row<'_>)) -> Option<Vec<(f64, Option<f64>)>> {
         .ok()??;
     let series = samples.get(name)?;
     let points = series.x.iter().copied().zip(series.y.iter().copied());
-    Some(points.take(STEPS).collect())
+    Some(points.take(MAX_STEPS).collect())
 }

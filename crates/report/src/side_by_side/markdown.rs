@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     figures::shown_of,
-    markdown::{banners, escape, line, row, text},
+    markdown::{banners, escape, field_text, paragraph, row},
     table::Align,
 };
 
@@ -32,9 +32,9 @@ pub(super) fn markdown(comparison: &RunComparison<'_, '_>) -> String {
     for of_workload in &comparison.tables {
         table(&mut out, of_workload);
     }
-    if !comparison.alone.is_empty() {
-        line(&mut out, "## Settings in only one run");
-        for text in &comparison.alone {
+    if !comparison.only_in_one_run.is_empty() {
+        paragraph(&mut out, "## Settings in only one run");
+        for text in &comparison.only_in_one_run {
             out += &format!("- {}\n", escape(text));
         }
     }
@@ -65,16 +65,16 @@ fn environment(out: &mut String, comparison: &RunComparison<'_, '_>) {
     let shared: Vec<String> = shared
         .map(|(name, value)| format!("{name} {}", escape(value)))
         .collect();
-    line(out, &format!("Same in all runs: {}.", shared.join("; ")));
+    paragraph(out, &format!("Same in all runs: {}.", shared.join("; ")));
 }
 
 fn table(out: &mut String, table: &Comparison<'_, '_>) {
-    line(out, &format!("## {}", escape(&table.title)));
-    line(out, &format!("*{}*", escape(table.question)));
-    line(out, &escape(&table.answer.join(" ")));
+    paragraph(out, &format!("## {}", escape(&table.title)));
+    paragraph(out, &format!("*{}*", escape(table.question)));
+    paragraph(out, &escape(&table.answer.join(" ")));
     let shown = table.shown();
     if let Some(text) = shown_of(shown.len(), table.lines.len()) {
-        line(
+        paragraph(
             out,
             &format!("The table is {text} settings; `results.csv` of each run contains all of them."),
         );
@@ -91,14 +91,14 @@ fn table(out: &mut String, table: &Comparison<'_, '_>) {
         }
     });
     row(out, titles.map(|title| escape(&title)));
-    let sides = headings.iter().map(|heading| match heading.align {
+    let alignments = headings.iter().map(|heading| match heading.align {
         Align::Right => "---:",
         Align::Left => "---",
     });
-    row(out, sides.map(str::to_owned));
+    row(out, alignments.map(str::to_owned));
     for entries in shown {
-        row(out, fields(table, entries).iter().map(text));
+        row(out, fields(table, entries).iter().map(field_text));
     }
     out.push('\n');
-    line(out, &escape(&table.notes.join(" ")));
+    paragraph(out, &escape(&table.notes.join(" ")));
 }

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 
-use mantissa_core::{Axis, SuiteInfo};
+use mantissa_core::{Axis, AxisValue, Setting, SuiteInfo};
 
 use crate::{Group, Report, Row};
+
+/// Axes whose defaults depend on the backend.
+const BACKEND_AXES: [Axis; 2] = [Axis::Backend, Axis::Fusion];
 
 /// A setting and its row in each run.
 #[derive(Debug)]
@@ -15,18 +18,18 @@ pub(super) struct Line<'r, 'a> {
 
 impl<'r, 'a> Line<'r, 'a> {
     /// Returns the first row that exists.
-    pub fn any(&self) -> Option<&'r Row<'a>> {
+    pub fn first_row(&self) -> Option<&'r Row<'a>> {
         self.rows.iter().flatten().next().copied()
     }
 
-    /// Returns the number of runs that tried the setting.
-    pub fn tried(&self) -> usize {
-        self.rows.iter().flatten().filter(|row| is_tried(row)).count()
+    /// Returns the number of runs that attempted the setting.
+    pub fn attempts(&self) -> usize {
+        self.rows.iter().flatten().filter(|row| is_attempted(row)).count()
     }
 }
 
-/// Returns `true` if the run tried the cell, which means that it has a status other than `skipped`.
-pub(super) fn is_tried(row: &Row<'_>) -> bool {
+/// Returns `true` if the run attempted the cell: it has a status, which is not `skipped`.
+pub(super) fn is_attempted(row: &Row<'_>) -> bool {
     row.status
         .is_some_and(|status| status != mantissa_core::Status::Skipped)
 }
@@ -42,11 +45,11 @@ impl<'r, 'a> Matched<'r, 'a> {
     /// Matches workloads by suite and workload name, in the order in which the runs list them.
     pub fn of(reports: &'r [Report<'a>]) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
-        let mut place: HashMap<(&str, &str), usize> = HashMap::new();
+        let mut indices: HashMap<(&str, &str), usize> = HashMap::new();
         for (run, report) in reports.iter().enumerate() {
             for suite in &report.suites {
                 for group in &suite.groups {
-                    let at = *place
+                    let index = *indices
                         .entry((&suite.info.name, group.workload))
                         .or_insert_with(|| {
                             all.push(Self {
@@ -55,61 +58,94 @@ impl<'r, 'a> Matched<'r, 'a> {
                             });
                             all.len() - 1
                         });
-                    all[at].groups[run] = Some(group);
+                    all[index].groups[run] = Some(group);
                 }
             }
         }
         all
     }
 
-    /// Returns the axes that depend on the backend instead of the work, without those that a run sweeps.
-    pub fn of_backend(&self) -> Vec<Axis> {
+    /// Returns the [`BACKEND_AXES`] that no run sweeps. They are ignored when settings are matched.
+    pub fn backend_axes(&self) -> Vec<Axis> {
         let swept = |axis: &Axis| self.groups.iter().flatten().any(|group| group.varies(*axis));
-        let axes = [Axis::Backend, Axis::Fusion].into_iter();
-        axes.filter(|axis| !swept(axis)).collect()
+        BACKEND_AXES.into_iter().filter(|axis| !swept(axis)).collect()
     }
 
     /// Returns the settings, in the order in which the runs list them.
     ///
     /// Cell ids cannot be compared, because they contain the backend, the sizes that a profile resolved to, and workload fields that an
-    /// earlier version lacked. Rows match if all axes and the seed agree. The backend is ignored unless a run sweeps it, and so is fusion,
-    /// which follows from the backend.
+    /// earlier version lacked. Rows match if the seed and all axes agree; an absent axis counts as its default. The backend is ignored
+    /// unless a run sweeps it, and so is fusion, which follows from the backend.
     pub fn lines(&self) -> Vec<Line<'r, 'a>> {
-        let of_backend = self.of_backend();
+        let left_out = self.backend_axes();
         let mut lines: Vec<Line<'r, 'a>> = Vec::new();
-        let mut place: HashMap<(String, usize), usize> = HashMap::new();
+        let mut indices: HashMap<(String, u64, usize), usize> = HashMap::new();
         for (run, group) in self.groups.iter().enumerate() {
-            let mut seen: HashMap<String, usize> = HashMap::new();
+            let mut seen: HashMap<(String, u64), usize> = HashMap::new();
             for row in group.iter().flat_map(|group| &group.rows) {
-                let key = key(row, &of_backend);
+                let (key, seed) = (setting_key(&row.cell.setting, &left_out), row.cell.seed);
                 // A second cell of a run with the same setting belongs to a different workload of the same name and gets its own line.
-                let nth = seen.entry(key.clone()).or_default();
-                let at = *place.entry((key, *nth)).or_insert_with(|| {
+                let nth = seen.entry((key.clone(), seed)).or_default();
+                let index = *indices.entry((key, seed, *nth)).or_insert_with(|| {
                     lines.push(Line {
                         rows: vec![None; self.groups.len()],
                     });
                     lines.len() - 1
                 });
                 *nth += 1;
-                lines[at].rows[run] = Some(row);
+                lines[index].rows[run] = Some(row);
             }
         }
         lines
     }
 }
 
-fn key(row: &Row<'_>, left_out: &[Axis]) -> String {
-    let kept = row
-        .cell
-        .setting
-        .iter()
-        .filter(|(axis, _)| !left_out.contains(axis));
-    let values = kept.map(|(axis, value)| format!("{axis}={value} "));
-    values.chain([row.cell.seed.to_string()]).collect()
+/// Formats a setting without the axes `left_out` and without defaults. A run that was recorded before an axis existed has the same key as
+/// a newer run with the default of the axis. The axes in [`BACKEND_AXES`] are kept, because their defaults differ between backends.
+fn setting_key(setting: &Setting, left_out: &[Axis]) -> String {
+    let is_default = |(axis, value): &(Axis, AxisValue)| {
+        !BACKEND_AXES.contains(axis) && *value == axis.default_value(setting.backend())
+    };
+    let axes = setting.iter().filter(|(axis, _)| !left_out.contains(axis));
+    let chosen = axes.filter(|pair| !is_default(pair));
+    chosen.map(|(axis, value)| format!("{axis}={value} ")).collect()
 }
 
 /// Returns the letter that identifies a run.
 pub(super) fn letter(run: usize) -> char {
     let letters = u8::try_from(run).ok().and_then(|run| b'A'.checked_add(run));
     letters.map_or('?', char::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use mantissa_core::{Backend, TaskKind};
+
+    use super::*;
+
+    #[test]
+    fn an_absent_axis_matches_its_default() {
+        let new = Setting::defaults(TaskKind::Train, Backend::Flex);
+        let recorded = new.iter().filter(|(axis, _)| *axis != Axis::Checkpointing);
+        let old = Setting::try_from(recorded.collect::<BTreeMap<_, _>>()).unwrap();
+        assert_ne!(old, new);
+        assert_eq!(setting_key(&old, &[]), setting_key(&new, &[]));
+        let mut changed = new;
+        let on = Axis::Checkpointing.parse("on").unwrap();
+        changed.set(Axis::Checkpointing, on).unwrap();
+        assert_ne!(setting_key(&old, &[]), setting_key(&changed, &[]));
+    }
+
+    #[test]
+    fn keys_of_two_backends_differ_only_in_the_backend_axes() {
+        let [flex, cuda] =
+            [Backend::Flex, Backend::Cuda].map(|backend| Setting::defaults(TaskKind::Kernel, backend));
+        assert_ne!(setting_key(&flex, &[]), setting_key(&cuda, &[]));
+        assert_eq!(
+            setting_key(&flex, &BACKEND_AXES),
+            setting_key(&cuda, &BACKEND_AXES)
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! Comparison of several runs in one report, such as two GPUs, two frameworks, or the states before and after a change.
 //!
-//! [`load_side_by_side`] reads the folders, [`RunComparison`] matches their settings and compares every run with the first one, and [`render_side_by_side`]
-//! writes the page, the summary and the figures.
+//! [`load_side_by_side`] reads the folders. [`RunComparison`] matches their settings and compares every run with the first one.
+//! [`render_side_by_side`] writes the page, the summary and the figures.
 
 mod compare;
 mod environment;

@@ -20,5 +20,5 @@ pub fn render_side_by_side(runs: &[Run], folder: &Path) -> Result<Rendered, Repo
     }
     writer.write("side-by-side.md", markdown(&comparison).as_bytes())?;
     writer.write("side-by-side.html", html(&comparison, &pictures)?.as_bytes())?;
-    Ok(writer.done("side-by-side.html"))
+    Ok(writer.finish("side-by-side.html"))
 }

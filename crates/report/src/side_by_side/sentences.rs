@@ -5,14 +5,14 @@ use mantissa_core::MetricName;
 
 use super::{
     compare::Entry,
-    losses::{Losses, Lost},
+    losses::{Losses, NonFinite},
     matching::letter,
     view::Comparison,
 };
-use crate::{baseline::SPEED_MATTERS, units};
+use crate::{baseline::SPEED_THRESHOLD, units};
 
 /// Returns the text of a verdict. A difference between machines is not an improvement or a regression.
-pub(super) fn word(verdict: Verdict) -> &'static str {
+pub(super) fn verdict_text(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Improved => "faster",
         Verdict::Regressed => "slower",
@@ -26,10 +26,10 @@ pub(super) fn word(verdict: Verdict) -> &'static str {
 /// Returns sentences that compare every later run with the first one.
 pub(super) fn answer(table: &Comparison<'_, '_>) -> Vec<String> {
     let runs = table.lines.first().map_or(0, Vec::len);
-    (1..runs).flat_map(|run| of_run(table, run)).collect()
+    (1..runs).flat_map(|run| run_sentences(table, run)).collect()
 }
 
-fn of_run(table: &Comparison<'_, '_>, run: usize) -> Vec<String> {
+fn run_sentences(table: &Comparison<'_, '_>, run: usize) -> Vec<String> {
     let here = letter(run);
     if table.lacks(run) {
         return vec![format!("{here} does not contain any of these settings.")];
@@ -80,12 +80,15 @@ fn speed(entries: &[&Entry<'_, '_>]) -> Option<String> {
     };
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for verdict in entries.iter().filter_map(|entry| entry.verdict) {
-        match counts.iter_mut().find(|(known, _)| *known == word(verdict)) {
+        match counts
+            .iter_mut()
+            .find(|(known, _)| *known == verdict_text(verdict))
+        {
             Some((_, count)) => *count += 1,
-            None => counts.push((word(verdict), 1)),
+            None => counts.push((verdict_text(verdict), 1)),
         }
     }
-    let few = word(Verdict::Inconclusive(Doubt::TooFewRepeats));
+    let few = verdict_text(Verdict::Inconclusive(Doubt::TooFewRepeats));
     Some(match counts.as_slice() {
         [(only, _)] if *only == few => {
             format!("{middle}: too few processes to detect a difference.")
@@ -120,19 +123,19 @@ fn range(ratios: &[f64]) -> Option<String> {
 fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Vec<String> {
     let here = letter(run);
     let mut most: Vec<(String, f64)> = Vec::new();
-    let (mut sentences, mut steps, mut other_masks) = (vec![], vec![], 0);
+    let (mut sentences, mut steps, mut other_dropout) = (vec![], vec![], 0);
     for (row, losses) in entries.iter().filter_map(|entry| entry.row.zip(entry.losses)) {
-        let Losses::Beside {
+        let Losses::Compared {
             steps: compared,
-            apart,
-            lost,
+            max_difference,
+            non_finite,
         } = losses
         else {
-            other_masks += 1;
+            other_dropout += 1;
             continue;
         };
         let arithmetic = table.arithmetic(row);
-        if let Some(Lost { step, first }) = lost {
+        if let Some(NonFinite { step, first }) = non_finite {
             let (one, other) = if first { ('A', here) } else { (here, 'A') };
             sentences.push(format!(
                 "At step {step} of {} the loss of {other} is finite and that of {one} is not.",
@@ -144,14 +147,14 @@ fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) ->
         }
         steps.push(compared);
         match most.iter_mut().find(|(known, _)| *known == arithmetic) {
-            Some((_, most)) => *most = most.max(apart),
-            None => most.push((arithmetic, apart)),
+            Some((_, most)) => *most = most.max(max_difference),
+            None => most.push((arithmetic, max_difference)),
         }
     }
-    if other_masks > 0 {
+    if other_dropout > 0 {
         sentences.push(format!(
             "Losses of {} are not compared: dropout may zero different values in {here} and A.",
-            settings(other_masks)
+            settings(other_dropout)
         ));
     }
     if let Some((fewest, longest)) = steps.iter().min().zip(steps.iter().max()) {
@@ -160,14 +163,14 @@ fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) ->
             _ if fewest == longest => format!("first {fewest} steps"),
             _ => format!("first {fewest} to {longest} steps"),
         };
-        let apart = most
+        let differences = most
             .iter()
-            .map(|(arithmetic, apart)| format!("{} ({arithmetic})", units::scientific(*apart)));
-        let apart = apart.collect::<Vec<_>>().join(", ");
+            .map(|(arithmetic, difference)| format!("{} ({arithmetic})", units::scientific(*difference)));
+        let differences = differences.collect::<Vec<_>>().join(", ");
         sentences.insert(
             0,
             format!(
-                "Losses of {here} and A differ by at most {apart} in the {steps}, relative to the larger one."
+                "Losses of {here} and A differ by at most {differences} in the {steps}, relative to the larger one."
             ),
         );
     }
@@ -176,7 +179,7 @@ fn losses(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) ->
 
 /// Describes the difference in quality: test accuracy, perplexity or relative error.
 fn quality(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -> Option<String> {
-    let metric = table.worth?;
+    let metric = table.quality?;
     let name = match metric {
         MetricName::TestAccuracy => "Test accuracies",
         MetricName::Perplexity => "Perplexities",
@@ -195,22 +198,25 @@ fn quality(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -
         return None;
     }
     if equal == values.len() {
-        let of = settings(values.len());
-        return Some(format!("{name} of {here} and A are identical in {of}."));
+        let count = settings(values.len());
+        return Some(format!("{name} of {here} and A are identical in {count}."));
     }
-    let apart = entries.iter().filter(|entry| entry.is_apart()).count();
+    let different = entries.iter().filter(|entry| entry.accuracy_differs()).count();
     let tested = entries.iter().filter(|entry| entry.accuracy_p.is_some()).count();
     Some(if metric == MetricName::TestAccuracy {
         let points = values.iter().map(|(mine, theirs)| 100.0 * (mine - theirs).abs());
         let most = points.fold(0.0, f64::max);
         let text = format!("{name} of {here} and A differ by at most {most:.2} points");
-        match (tested, apart) {
+        match (tested, different) {
             (0, _) => format!("{text}."),
             (_, 0) => format!(
                 "{text}; compared example by example, none of {} differs significantly.",
                 settings(tested)
             ),
-            _ => format!("{text}; {apart} of {} differ significantly.", settings(tested)),
+            _ => format!(
+                "{text}; {different} of {} differ significantly.",
+                settings(tested)
+            ),
         }
     } else {
         // A relative difference to 0 is undefined.
@@ -236,7 +242,7 @@ fn quality(table: &Comparison<'_, '_>, run: usize, entries: &[&Entry<'_, '_>]) -
 /// Returns notes on the statistics of the ratios, with the number of processes that a verdict would need.
 pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
     /// Upper limit of the search; larger numbers of processes are impractical.
-    const MOST: usize = 100;
+    const MAX_PROCESSES: usize = 100;
     let entries = || table.lines.iter().flatten();
     let verdicts = entries().filter_map(|entry| entry.verdict);
     let compared = verdicts.clone().count();
@@ -251,7 +257,7 @@ pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
         1 => ("1 comparison".to_owned(), "needs"),
         several => (format!("{} comparisons", units::count(several as u64)), "need"),
     };
-    let beyond = 100.0 * SPEED_MATTERS;
+    let beyond = 100.0 * SPEED_THRESHOLD;
     notes.push(format!(
         "Speeds are Hodges–Lehmann ratios over processes, with 95 % intervals if there are enough processes. Faster and slower: \
          significantly, by more than {beyond:.0} % (Mann–Whitney, Holm's correction for {comparisons}); as fast: within \
@@ -259,7 +265,7 @@ pub(super) fn notes(table: &Comparison<'_, '_>) -> Vec<String> {
     ));
     let few = Verdict::Inconclusive(Doubt::TooFewRepeats);
     if verdicts.clone().any(|verdict| verdict == few) {
-        let enough = (2..MOST).find(|n| smallest_p(*n, *n) * compared as f64 <= 0.05);
+        let enough = (2..MAX_PROCESSES).find(|n| smallest_p(*n, *n) * compared as f64 <= 0.05);
         let needed = enough.map_or_else(String::new, |n| {
             format!(": {comparisons} {need} {n} from each run")
         });

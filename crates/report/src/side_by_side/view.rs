@@ -5,14 +5,14 @@ use mantissa_core::{Axis, MatmulPrecision, MetricName, TaskKind};
 use super::{
     compare::{Entry, compare},
     environment::{self, Environments},
-    matching::{Line, Matched, is_tried, letter},
+    matching::{Line, Matched, is_attempted, letter},
     sentences,
 };
 use crate::{
     Banner, Group, Report, ReportError, Row, Run,
     group::MEMORY,
     units::{self, Scale},
-    view::shown_of,
+    view::max_rows_per_table,
 };
 
 /// Several runs, each compared with the first.
@@ -23,13 +23,13 @@ pub struct RunComparison<'r, 'a> {
     pub(super) environments: Environments,
     /// Warnings and notes shown above the results.
     pub banners: Vec<Banner>,
-    /// Workloads that at least two runs tried in a common setting.
+    /// Workloads with settings that at least two runs attempted.
     pub(super) tables: Vec<Comparison<'r, 'a>>,
-    /// Settings that only one run tried, as text.
-    pub(super) alone: Vec<String>,
+    /// Settings that only one run attempted, as text.
+    pub(super) only_in_one_run: Vec<String>,
 }
 
-/// Settings of a workload that at least two runs tried.
+/// Settings of a workload that at least two runs attempted.
 #[derive(Debug)]
 pub(super) struct Comparison<'r, 'a> {
     /// Title of the suite, with the workload if the suite has several.
@@ -46,11 +46,11 @@ pub(super) struct Comparison<'r, 'a> {
     /// Memory metric: the first of allocator, device and host memory that every run recorded.
     pub memory: Option<MetricName>,
     /// Quality metric: test accuracy, perplexity or relative error.
-    pub worth: Option<MetricName>,
+    pub quality: Option<MetricName>,
     /// Entries of each setting, one per run.
     pub lines: Vec<Vec<Entry<'r, 'a>>>,
     /// Maximum number of lines in a table.
-    pub most: usize,
+    pub max_lines: usize,
     /// Summary of the results.
     pub answer: Vec<String>,
     /// Notes on the statistics.
@@ -61,15 +61,15 @@ impl<'r, 'a> RunComparison<'r, 'a> {
     /// Compares two or more runs with the first of them.
     ///
     /// # Errors
-    /// Fails if no setting was tried by at least two runs.
+    /// Fails if no setting was attempted by at least two runs.
     pub fn new(reports: &'r [Report<'a>]) -> Result<Self, ReportError> {
-        let (mut tables, mut alone) = (Vec::new(), Vec::new());
+        let (mut tables, mut only_in_one_run) = (Vec::new(), Vec::new());
         let all = Matched::of(reports);
         let runs: Vec<&Run> = reports.iter().map(|report| report.run).collect();
         for matched in &all {
             let (common, single): (Vec<_>, Vec<_>) =
-                matched.lines().into_iter().partition(|line| line.tried() > 1);
-            alone.extend(alone_in(matched, &single));
+                matched.lines().into_iter().partition(|line| line.attempts() > 1);
+            only_in_one_run.extend(settings_in_one_run(matched, &single));
             if !common.is_empty() {
                 let of_suite = all.iter().filter(|other| other.suite.name == matched.suite.name);
                 tables.push(Comparison::new(&runs, matched, &common, of_suite.count() > 1));
@@ -79,15 +79,15 @@ impl<'r, 'a> RunComparison<'r, 'a> {
             return Err(ReportError::NothingInCommon);
         }
         let lengths: Vec<usize> = tables.iter().map(|table| table.lines.len()).collect();
-        let most = shown_of(&lengths);
-        tables.iter_mut().for_each(|table| table.most = most);
+        let max_lines = max_rows_per_table(&lengths);
+        tables.iter_mut().for_each(|table| table.max_lines = max_lines);
         let environments = Environments::of(reports);
         Ok(Self {
             reports,
             banners: environment::banners(reports, &environments),
             environments,
             tables,
-            alone,
+            only_in_one_run,
         })
     }
 }
@@ -98,7 +98,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
         let group = groups[0];
         let has = |metric: &MetricName| groups.iter().all(|group| group.has(*metric));
         let memory = MEMORY.iter().copied().find(has);
-        let worth = match group.kind {
+        let quality = match group.kind {
             TaskKind::Generate => None,
             TaskKind::Kernel => Some(MetricName::RelativeError),
             _ if group.rows.iter().any(|row| row.cell.workload.predicts_tokens()) => {
@@ -106,7 +106,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
             }
             _ => Some(MetricName::TestAccuracy),
         };
-        let rows: Vec<&Row<'_>> = lines.iter().filter_map(Line::any).collect();
+        let rows: Vec<&Row<'_>> = lines.iter().filter_map(Line::first_row).collect();
         let mut comparison = Self {
             title: match several {
                 true => format!("{}: {}", matched.suite.title, group.workload),
@@ -118,9 +118,9 @@ impl<'r, 'a> Comparison<'r, 'a> {
             axes: axes(matched, &rows),
             speed: group.speed,
             memory,
-            worth: worth.filter(|metric| groups.iter().any(|group| group.has(*metric))),
+            quality: quality.filter(|metric| groups.iter().any(|group| group.has(*metric))),
             lines: compare(runs, lines, group.speed, memory),
-            most: usize::MAX,
+            max_lines: usize::MAX,
             answer: Vec::new(),
             notes: Vec::new(),
         };
@@ -131,7 +131,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
 
     /// Returns the lines that tables show.
     pub fn shown(&self) -> &[Vec<Entry<'r, 'a>>] {
-        &self.lines[..self.most.min(self.lines.len())]
+        &self.lines[..self.max_lines.min(self.lines.len())]
     }
 
     /// Returns `true` if a run lacks all of the settings.
@@ -139,7 +139,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
         self.lines.iter().all(|line| line[run].row.is_none())
     }
 
-    /// Returns the label that distinguishes a setting: `bf16-mixed · high · batch 8`.
+    /// Returns the label that distinguishes the setting of a row: `bf16-mixed · high · batch 8`.
     pub fn label(&self, row: &Row<'_>) -> String {
         label(&self.axes, row)
     }
@@ -161,7 +161,7 @@ impl<'r, 'a> Comparison<'r, 'a> {
 
 /// Returns the precision axis and the axes in which these rows differ, without those that depend on the backend.
 fn axes(matched: &Matched<'_, '_>, rows: &[&Row<'_>]) -> Vec<Axis> {
-    let left_out = matched.of_backend();
+    let left_out = matched.backend_axes();
     let varies = |axis: Axis| {
         rows.windows(2)
             .any(|pair| pair[0].axis(axis) != pair[1].axis(axis))
@@ -184,14 +184,15 @@ fn label(axes: &[Axis], row: &Row<'_>) -> String {
     shown.map(part).collect::<Vec<_>>().join(" · ")
 }
 
-/// Lists the settings of a workload that only one run tried. Settings that no run tried are left out.
-fn alone_in(matched: &Matched<'_, '_>, lines: &[Line<'_, '_>]) -> Vec<String> {
+/// Lists the settings of a workload that only one run attempted, with the reasons why the other runs did not. Settings that no run
+/// attempted are left out.
+fn settings_in_one_run(matched: &Matched<'_, '_>, lines: &[Line<'_, '_>]) -> Vec<String> {
     let rows = matched.groups.iter().flatten().flat_map(|group| &group.rows);
     let axes = axes(matched, &rows.collect::<Vec<_>>());
     /// Maximum number of settings listed; the others are counted.
-    const MOST: usize = 100;
+    const MAX_LISTED: usize = 100;
     let describe = |line: &Line<'_, '_>| {
-        let run = line.rows.iter().position(|row| row.is_some_and(is_tried))?;
+        let run = line.rows.iter().position(|row| row.is_some_and(is_attempted))?;
         let row = line.rows[run]?;
         let why = |other: usize| match line.rows[other] {
             Some(row) => format!("{} {}: {}", letter(other), row.status_name(), row.remark()),
@@ -203,9 +204,9 @@ fn alone_in(matched: &Matched<'_, '_>, lines: &[Line<'_, '_>]) -> Vec<String> {
         Some(format!("{label}: only in {} ({})", letter(run), why.join("; ")))
     };
     let mut all: Vec<String> = lines.iter().filter_map(describe).collect();
-    let more = all.len().saturating_sub(MOST);
+    let more = all.len().saturating_sub(MAX_LISTED);
     if more > 0 {
-        all.truncate(MOST);
+        all.truncate(MAX_LISTED);
         all.push(format!(
             "{} more settings of {}",
             units::count(more as u64),

@@ -1,7 +1,7 @@
 //! A column of a group's table: its title, alignment and fields.
 
 use mantissa_analysis::CONFIDENCE;
-use mantissa_core::{Axis, MetricName};
+use mantissa_core::{Axis, AxisValue, Backend, MetricName};
 use serde::Serialize;
 
 use super::field::Field;
@@ -55,7 +55,7 @@ impl Column {
             Self::Metric(MetricName::EnergyIntegralJoules) => ("energy", "sampled power"),
             Self::Metric(metric) => (metric.name(), ""),
             Self::SpeedUp => ("speed", "relative to baseline"),
-            Self::Executed if of_rows(group) => ("kernel", "as launched"),
+            Self::Executed if is_row_kernel(group) => ("kernel", "as launched"),
             Self::Executed => ("operands → accumulator", "requested, executed"),
             Self::Repeats => ("repeats", ""),
             Self::Status => ("status", ""),
@@ -66,19 +66,12 @@ impl Column {
     /// Returns the alignment: text left, numbers right.
     pub fn align(self) -> Align {
         match self {
-            Self::Axis(
-                Axis::Batch
-                | Axis::Accumulate
-                | Axis::Sequence
-                | Axis::Size
-                | Axis::Seed
-                | Axis::Devices
-                | Axis::AdamEps,
-            )
-            | Self::Metric(_)
-            | Self::SpeedUp
-            | Self::Repeats => Align::Right,
-            Self::Axis(_) | Self::Executed | Self::Status => Align::Left,
+            Self::Axis(axis) => match axis.default_value(Backend::Flex) {
+                AxisValue::Integer(_) | AxisValue::Number(_) => Align::Right,
+                AxisValue::Text(_) | AxisValue::List(_) => Align::Left,
+            },
+            Self::Metric(_) | Self::SpeedUp | Self::Repeats => Align::Right,
+            Self::Executed | Self::Status => Align::Left,
         }
     }
 
@@ -101,7 +94,7 @@ impl Column {
                 };
                 match &row.memory_ratio {
                     _ if metric == MetricName::TestAccuracy && row.accuracy_p.is_some_and(is_significant) => {
-                        field.and("differs from baseline")
+                        field.append_detail("differs from baseline")
                     }
                     _ if metric == MetricName::RelativeError => Field {
                         detail: sources(group, row),
@@ -112,15 +105,15 @@ impl Column {
                         ..field
                     },
                     _ if metric == MetricName::BytesPerSecond => Field {
-                        detail: row.copy_share().map(of_copy).unwrap_or_default(),
+                        detail: row.copy_share().map(copy_share_text).unwrap_or_default(),
                         ..field
                     },
                     _ if metric == MetricName::FlopsPerSecond => {
-                        let measured = row.peak_share.map(of_peak).unwrap_or_default();
+                        let of_peak = row.peak_share.map(peak_share_text).unwrap_or_default();
                         field
-                            .and(&measured)
-                            .and(&row.cublas_share().map(of_cublas).unwrap_or_default())
-                            .and(&row.sheet_share().map(of_data_sheet).unwrap_or_default())
+                            .append_detail(&of_peak)
+                            .append_detail(&row.cublas_share().map(cublas_share_text).unwrap_or_default())
+                            .append_detail(&row.sheet_share().map(sheet_share_text).unwrap_or_default())
                     }
                     _ => field,
                 }
@@ -131,13 +124,13 @@ impl Column {
                     .baseline
                     .is_some_and(|index| group.rows[index].cell.id == row.cell.id);
                 if itself {
-                    field.and("baseline")
+                    field.append_detail("baseline")
                 } else {
                     let verdict = row.speed_verdict.map(|verdict| verdict.to_string());
-                    field.and(&verdict.unwrap_or_default())
+                    field.append_detail(&verdict.unwrap_or_default())
                 }
             }
-            Self::Executed if of_rows(group) => Field {
+            Self::Executed if is_row_kernel(group) => Field {
                 text: row.kernel().unwrap_or(units::ABSENT).to_owned(),
                 detail: row.executed().unwrap_or_default(),
                 ..Field::default()
@@ -155,7 +148,9 @@ impl Column {
                     sort: None,
                     status: true,
                 };
-                row.notes.iter().fold(field, |field, note| field.and(note))
+                row.notes
+                    .iter()
+                    .fold(field, |field, note| field.append_detail(note))
             }
         }
     }
@@ -172,16 +167,16 @@ fn is_significant(p: f64) -> bool {
     p <= 1.0 - CONFIDENCE
 }
 
-fn of_peak(share: f64) -> String {
+fn peak_share_text(share: f64) -> String {
     format!("{:.0} % of the measured peak", 100.0 * share)
 }
 
-fn of_cublas(share: f64) -> String {
+fn cublas_share_text(share: f64) -> String {
     format!("{:.0} % of cuBLASLt", 100.0 * share)
 }
 
 /// Formats the share of the data-sheet peak. GPUs clock slightly higher than their data sheets assume, but not by 10 %.
-fn of_data_sheet(share: f64) -> String {
+fn sheet_share_text(share: f64) -> String {
     let implausible = match share > 1.1 {
         true => ": implausible, check time and precision",
         false => "",
@@ -189,18 +184,18 @@ fn of_data_sheet(share: f64) -> String {
     format!("{:.0} % of the data-sheet peak{implausible}", 100.0 * share)
 }
 
-fn of_copy(share: f64) -> String {
+fn copy_share_text(share: f64) -> String {
     format!("{:.0} % of a copy", 100.0 * share)
 }
 
 /// Returns `true` for kernels on rows of values (GELU, softmax, norms, casts, AdamW), which have no matmul.
-pub(super) fn of_rows(group: &Group<'_>) -> bool {
+pub(super) fn is_row_kernel(group: &Group<'_>) -> bool {
     group.speed == MetricName::ValuesPerSecond
 }
 
 /// Formats the sources of an error: `operands 2.9×10⁻⁴, sum 1.1×10⁻⁷, output 0`.
 fn sources(group: &Group<'_>, row: &Row<'_>) -> String {
-    let (first, second) = match of_rows(group) {
+    let (first, second) = match is_row_kernel(group) {
         true => ("formula", "arithmetic"),
         false => ("operands", "sum"),
     };

@@ -68,7 +68,7 @@ impl Field {
             detail: units::ABSENT.to_owned(),
             ..Self::default()
         };
-        let detail = absent.and(&self.detail).detail;
+        let detail = absent.append_detail(&self.detail).detail;
         Self { detail, ..self }
     }
 
@@ -79,7 +79,7 @@ impl Field {
     }
 
     /// Appends to the smaller text, unless `detail` is empty.
-    pub(crate) fn and(mut self, detail: &str) -> Self {
+    pub(crate) fn append_detail(mut self, detail: &str) -> Self {
         if !(self.detail.is_empty() || detail.is_empty()) {
             self.detail += " · ";
         }

@@ -11,16 +11,16 @@ pub(crate) use published::published_baseline;
 
 use mantissa_core::{Axis, MetricName, TaskKind};
 
-use self::column::of_rows;
+use self::column::is_row_kernel;
 use crate::{Group, units};
 
 /// Returns the columns of a group: precision and matmul always, varying axes, and metrics that any row has.
 pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     let mut columns = vec![Column::Axis(Axis::Precision)];
-    columns.extend((!of_rows(group)).then_some(Column::Axis(Axis::Matmul)));
+    columns.extend((!is_row_kernel(group)).then_some(Column::Axis(Axis::Matmul)));
     columns.extend(group.axes.iter().map(|axis| Column::Axis(*axis)));
     columns.extend([Column::Status, Column::Metric(group.speed), Column::SpeedUp]);
-    columns.extend(of_rows(group).then_some(Column::Metric(MetricName::BytesPerSecond)));
+    columns.extend(is_row_kernel(group).then_some(Column::Metric(MetricName::BytesPerSecond)));
     columns.extend(match group.kind {
         TaskKind::Train => vec![Column::Metric(MetricName::TestAccuracy)],
         TaskKind::Evaluate => {
@@ -67,8 +67,8 @@ pub(crate) fn columns(group: &Group<'_>) -> Vec<Column> {
     columns
 }
 
-/// Returns the columns with the chosen metrics alone, in the given order, without those that no row has. The speed-up stays next to
-/// its time or rate.
+/// Returns the columns of a group with the chosen metrics instead of all metrics. They are in the given order, without those that no row
+/// has. The speed-up follows the metric by which speeds are compared.
 pub(crate) fn columns_of(group: &Group<'_>, chosen: &[MetricName]) -> Vec<Column> {
     let columns = columns(group);
     if chosen.is_empty() {

@@ -6,24 +6,25 @@ use crate::{
     figures::{
         axis::{Axis, decades, rounded, tick_decimals, ticks},
         canvas::{Anchor, MARGIN, TextStyle, WIDTH},
+        downsample::downsample,
         fonts::{Weight, fit},
         palette::{ALARM, Colour, FAINT, INK, MUTED, SERIES},
-        thin::thin,
     },
     units,
 };
 
-const PLOT: f64 = 190.0;
+const PLOT_HEIGHT: f64 = 190.0;
 /// Width reserved for the numbers next to the axis.
-const NUMBERS: f64 = 70.0;
-const NAME_ROW: f64 = 18.0;
+const NUMBER_WIDTH: f64 = 70.0;
+const LABEL_HEIGHT: f64 = 18.0;
 /// Maximum number of change points with a label. The latest ones are labelled.
-const NAMED: usize = 5;
-/// Maximum number of points of a line, and maximum number of points drawn as dots.
+const MAX_LABELS: usize = 5;
+/// Maximum number of points of a line.
 const MAX_POINTS: usize = 400;
-const DOTS: usize = 120;
-/// Ratio of the largest to the smallest value from which the axis is logarithmic.
-const LOGARITHMIC_FROM: f64 = 30.0;
+/// Maximum number of points that are also drawn as dots.
+const MAX_DOTS: usize = 120;
+/// Minimum ratio of the largest to the smallest value for a logarithmic axis.
+const MIN_LOG_RATIO: f64 = 30.0;
 const LABEL: TextStyle = TextStyle::new(11.0).colour(MUTED);
 
 /// Level between two change points, for the runs `from..to`.
@@ -53,22 +54,22 @@ pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, Str
         // No value is finite.
         return None;
     }
-    let first_named = line.turns.len().saturating_sub(NAMED);
+    let first_named = line.turns.len().saturating_sub(MAX_LABELS);
     let rows = (line.turns.len() - first_named) as f64;
     let names = Canvas::CONTENT_TOP + 16.0;
-    let top = names + rows * NAME_ROW + 16.0;
-    let bottom = top + PLOT;
+    let top = names + rows * LABEL_HEIGHT + 16.0;
+    let bottom = top + PLOT_HEIGHT;
     let (title, subtitle) = titles(line, many_machines);
     let mut canvas = Canvas::titled(bottom + 52.0, &title, &subtitle);
     let x = Axis::linear(
         (0.5, line.runs.len() as f64 + 0.5),
-        (MARGIN + NUMBERS, WIDTH - MARGIN),
+        (MARGIN + NUMBER_WIDTH, WIDTH - MARGIN),
     );
-    let y = Values::new(line, (low, high), (bottom, top));
+    let y = ValueAxis::new(line, (low, high), (bottom, top));
     y.grid(&mut canvas, line, top);
     runs(&mut canvas, line, x, bottom);
     for level in &levels {
-        // A run spans half a step on either side.
+        // A level extends half a run beyond its first and last run.
         let across = [level.from as f64 + 0.5, level.to as f64 + 0.5].map(|at| x.at(at));
         let at = |value: f64| across.map(|x| (x, y.at(value))).to_vec();
         canvas.band(at(level.low), at(level.high), SERIES[0], 0.14);
@@ -81,8 +82,8 @@ pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, Str
         .filter(|(_, run)| run.value.is_finite())
         .map(|(index, run)| (x.at(index as f64 + 1.0), y.at(run.value)))
         .collect();
-    canvas.line(thin(&points, MAX_POINTS), 1.2, SERIES[0]);
-    if points.len() <= DOTS {
+    canvas.line(downsample(&points, MAX_POINTS), 1.2, SERIES[0]);
+    if points.len() <= MAX_DOTS {
         points
             .iter()
             .for_each(|point| canvas.disc(*point, 2.6, SERIES[0]));
@@ -94,7 +95,7 @@ pub(super) fn draw(line: &TrendLine, many_machines: bool) -> Option<(Canvas, Str
             line,
             turn,
             (x, y.at(turn.after)),
-            (row.map(|row| names + row as f64 * NAME_ROW), top, bottom),
+            (row.map(|row| names + row as f64 * LABEL_HEIGHT), top, bottom),
         );
     }
     Some((canvas, caption(line, first_named)))
@@ -133,7 +134,7 @@ fn levels(line: &TrendLine) -> Vec<Level> {
 }
 
 /// Value axis with its scale and ticks.
-struct Values {
+struct ValueAxis {
     axis: Axis,
     /// Factor from values to displayed values.
     factor: f64,
@@ -142,7 +143,7 @@ struct Values {
     marks: Vec<(f64, String)>,
 }
 
-impl Values {
+impl ValueAxis {
     fn new(line: &TrendLine, (low, high): (f64, f64), pixels: (f64, f64)) -> Self {
         let scale = line.scale();
         let largest = low.abs().max(high.abs()) * scale.factor;
@@ -151,13 +152,13 @@ impl Values {
             shown if shown > 0.0 && !(0.01..1e6).contains(&shown) => shown.log10().floor() as i32,
             _ => 0,
         };
-        if !line.difference && low > 0.0 && high / low >= LOGARITHMIC_FROM {
+        if !line.difference && low > 0.0 && high / low >= MIN_LOG_RATIO {
             let (first, last) = decades((low * scale.factor, high * scale.factor));
             let number = |power: i32| match power {
                 -3..=6 => 10f64.powi(power).to_string(),
                 _ => units::power_of_ten(power),
             };
-            // More marks would overlap.
+            // At most about eight marks, because more would overlap.
             let every = 1 + (last - first) / 8;
             let marks = (first..=last).step_by(every as usize);
             return Self {
@@ -193,7 +194,7 @@ impl Values {
     }
 
     fn grid(&self, canvas: &mut Canvas, line: &TrendLine, top: f64) {
-        let (left, right) = (MARGIN + NUMBERS, WIDTH - MARGIN);
+        let (left, right) = (MARGIN + NUMBER_WIDTH, WIDTH - MARGIN);
         for (mark, text) in &self.marks {
             let y = self.axis.at(*mark);
             canvas.line(vec![(left, y), (right, y)], 1.0, FAINT);
@@ -223,14 +224,18 @@ fn runs(canvas: &mut Canvas, line: &TrendLine, x: Axis, bottom: f64) {
     let day = |text: &str| text.chars().take(10).collect::<String>();
     let ends = line.runs.first().zip(line.runs.last());
     if let Some((first, last)) = ends {
-        canvas.text((MARGIN + NUMBERS, bottom + 36.0), &day(&first.started), LABEL);
+        canvas.text(
+            (MARGIN + NUMBER_WIDTH, bottom + 36.0),
+            &day(&first.started),
+            LABEL,
+        );
         canvas.text(
             (WIDTH - MARGIN, bottom + 36.0),
             &day(&last.started),
             LABEL.anchor(Anchor::End),
         );
     }
-    let middle = (MARGIN + NUMBERS + WIDTH - MARGIN) / 2.0;
+    let middle = (MARGIN + NUMBER_WIDTH + WIDTH - MARGIN) / 2.0;
     canvas.text(
         (middle, bottom + 36.0),
         "runs, oldest first",
@@ -257,7 +262,7 @@ fn mark(
     let (Some(name), Some(run)) = (name, line.run(turn)) else {
         return;
     };
-    let text = format!("{}: {}", turn.towards.name(), super::sentences::named(run));
+    let text = format!("{}: {}", turn.towards.name(), super::sentences::run_name(run));
     let (left, right) = (at - MARGIN, WIDTH - MARGIN - at);
     let text = fit(&text, 12.0, Weight::SemiBold, left.max(right) - 12.0);
     let style = match turn.towards {
@@ -278,10 +283,10 @@ fn titles(line: &TrendLine, many_machines: bool) -> (String, String) {
             "{} is worse since {}: {}",
             line.metric,
             first_run(turn),
-            line.moved(turn.before, now)
+            line.format_change(turn.before, now)
         ),
         (None, Some(turn)) => {
-            let moved = line.moved(turn.before, turn.after);
+            let moved = line.format_change(turn.before, turn.after);
             match turn.towards {
                 Direction::Neither => format!(
                     "{} is {moved} since {}, which is too small to matter",
@@ -314,8 +319,8 @@ fn caption(line: &TrendLine, unnamed: usize) -> String {
     let turns = line.turns.iter().filter_map(|turn| {
         Some(format!(
             "Since run {}: {} ({}; p {})",
-            super::sentences::named(line.run(turn)?),
-            line.moved(turn.before, turn.after),
+            super::sentences::run_name(line.run(turn)?),
+            line.format_change(turn.before, turn.after),
             turn.towards.name(),
             p_value(turn.p)
         ))

@@ -10,7 +10,7 @@ use super::{
 use crate::{Align, ReportError, digits, figures::font_faces, html::add_macros, units};
 
 /// Maximum number of figures on a page. The most severe trends are drawn.
-const MOST_FIGURES: usize = 40;
+const MAX_FIGURES: usize = 40;
 
 #[derive(Serialize)]
 struct Heading {
@@ -31,7 +31,7 @@ struct Field {
 }
 
 #[derive(Serialize)]
-struct Drawn {
+struct FigurePage {
     id: String,
     caption: String,
     svg: String,
@@ -45,7 +45,7 @@ struct Page<'a> {
     name: &'a str,
     facts: Vec<String>,
     answer: Vec<String>,
-    figures: Vec<Drawn>,
+    figures: Vec<FigurePage>,
     left_out: Option<String>,
     headings: Vec<Heading>,
     lines: Vec<Vec<Field>>,
@@ -63,9 +63,9 @@ impl Trends {
         let changed = lines.iter().filter(|line| !line.turns.is_empty());
         let all = changed.clone().count();
         let figures = changed
-            .take(MOST_FIGURES)
+            .take(MAX_FIGURES)
             .enumerate()
-            .filter_map(|(index, line)| drawn(index, line, many).transpose())
+            .filter_map(|(index, line)| figure_page(index, line, many).transpose())
             .collect::<Result<Vec<_>, _>>()?;
         let page = Page {
             css: font_faces() + include_str!("../../assets/page.css"),
@@ -74,9 +74,9 @@ impl Trends {
             name: &self.name,
             facts: self.facts(),
             answer: self.answer(),
-            left_out: (all > MOST_FIGURES).then(|| {
+            left_out: (all > MAX_FIGURES).then(|| {
                 format!(
-                    "{} trends have change points. The figures show the {MOST_FIGURES} most severe; the table below lists all of them.",
+                    "{} trends have change points. The figures show the {MAX_FIGURES} most severe; the table below lists all of them.",
                     units::count(all as u64)
                 )
             }),
@@ -112,7 +112,7 @@ impl Trends {
     }
 }
 
-fn drawn(index: usize, line: &TrendLine, many: bool) -> Result<Option<Drawn>, ReportError> {
+fn figure_page(index: usize, line: &TrendLine, many: bool) -> Result<Option<FigurePage>, ReportError> {
     let Some((canvas, caption)) = figure::draw(line, many) else {
         return Ok(None);
     };
@@ -121,7 +121,7 @@ fn drawn(index: usize, line: &TrendLine, many: bool) -> Result<Option<Drawn>, Re
         figure: id.clone(),
         reason,
     })?;
-    Ok(Some(Drawn { id, caption, svg }))
+    Ok(Some(FigurePage { id, caption, svg }))
 }
 
 fn headings(many: bool) -> Vec<Heading> {
@@ -184,19 +184,19 @@ fn change_point(line: &TrendLine) -> Option<Field> {
         Some((turn, now)) => (turn, now, Direction::Worse),
         None => (last, last.after, last.towards),
     };
-    let weight = line.weight(turn.before, now);
+    let weight = line.relative_size(turn.before, now);
     let (class, sort) = match towards {
         Direction::Worse => ("failed", weight),
         Direction::Better => ("ok", -weight),
         Direction::Neither => ("skipped", 0.0),
     };
-    let named = |turn: &TrendChangePoint| line.run(turn).map(super::sentences::named).unwrap_or_default();
+    let named = |turn: &TrendChangePoint| line.run(turn).map(super::sentences::run_name).unwrap_or_default();
     let latest = match last.first == turn.first {
         true => String::new(),
         false => format!("; latest change at {}: {}", named(last), last.towards.name()),
     };
     Some(Field {
-        text: format!("{}: {}", towards.name(), line.moved(turn.before, now)),
+        text: format!("{}: {}", towards.name(), line.format_change(turn.before, now)),
         detail: format!("since {}{latest}", named(turn)),
         sort: Some(sort).filter(|sort| sort.is_finite()),
         status: true,

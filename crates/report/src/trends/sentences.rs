@@ -9,9 +9,9 @@ use crate::{
 };
 
 /// Maximum number of metrics in a sentence.
-const NAMED: usize = 5;
-/// Maximum number of runs with a sentence.
-const RUNS: usize = 8;
+const MAX_METRICS: usize = 5;
+/// Maximum number of runs that get a sentence.
+const MAX_RUNS: usize = 8;
 
 impl TrendLine {
     /// Returns the scale on which the values are shown.
@@ -21,7 +21,7 @@ impl TrendLine {
     }
 
     /// Formats a change: `7.0 % lower`, `2.10× as high`, `0.050 higher`.
-    pub(super) fn moved(&self, before: f64, after: f64) -> String {
+    pub(super) fn format_change(&self, before: f64, after: f64) -> String {
         let way = if after < before { "lower" } else { "higher" };
         let ratio = after / before;
         match () {
@@ -60,19 +60,19 @@ impl TrendLine {
             .rfind(|later| later.towards == Direction::Worse && self.run(later).is_some());
         let again = again
             .and_then(|later| self.run(later))
-            .map(|run| format!(", and worse again since {}", named(run)));
+            .map(|run| format!(", and worse again since {}", run_name(run)));
         Some(format!(
             "{}: {} {} ({before} → {after}){}",
             self.name(),
             self.metric,
-            self.moved(turn.before, now),
+            self.format_change(turn.before, now),
             again.unwrap_or_default()
         ))
     }
 }
 
 /// Formats a run: `run-12 (revision 0123456789ab)`.
-pub(super) fn named(run: &TrendRun) -> String {
+pub(super) fn run_name(run: &TrendRun) -> String {
     match run.short_revision() {
         Some(revision) => format!("{} (revision {revision})", run.run),
         None => format!("{} (revision unknown)", run.run),
@@ -132,9 +132,12 @@ impl Trends {
         let sentence = |((_, _, machine), mut lines): ((&str, &str, &str), Vec<&TrendLine>)| {
             lines.sort_by(|a, b| a.by_severity(b));
             let run = lines.first().and_then(|line| line.run(line.worse()?.0))?;
-            let regressions = lines.iter().take(NAMED).filter_map(|line| line.regression());
+            let regressions = lines
+                .iter()
+                .take(MAX_METRICS)
+                .filter_map(|line| line.regression());
             let regressions: Vec<String> = regressions.collect();
-            let more = match lines.len().saturating_sub(NAMED) {
+            let more = match lines.len().saturating_sub(MAX_METRICS) {
                 0 => String::new(),
                 more => format!("; and {} more", units::count(more as u64)),
             };
@@ -145,15 +148,20 @@ impl Trends {
             };
             Some(format!(
                 "Since run {}{on}: {}{more}.",
-                named(run),
+                run_name(run),
                 regressions.join("; ")
             ))
         };
-        let mut sentences: Vec<String> = runs.into_iter().rev().take(RUNS).filter_map(sentence).collect();
-        if all > RUNS {
+        let mut sentences: Vec<String> = runs
+            .into_iter()
+            .rev()
+            .take(MAX_RUNS)
+            .filter_map(sentence)
+            .collect();
+        if all > MAX_RUNS {
             sentences.push(format!(
                 "Other metrics are worse since {} earlier runs; the table below lists all of them.",
-                units::count((all - RUNS) as u64)
+                units::count((all - MAX_RUNS) as u64)
             ));
         }
         sentences

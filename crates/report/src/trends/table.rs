@@ -19,9 +19,11 @@ impl Trends {
             Direction::Neither => 2,
         };
         turns.sort_by(|a, b| {
-            let weight =
-                |(line, turn): &(&TrendLine, &TrendChangePoint)| line.weight(turn.before, turn.after);
-            rank(a.1).cmp(&rank(b.1)).then(weight(b).total_cmp(&weight(a)))
+            let relative_size =
+                |(line, turn): &(&TrendLine, &TrendChangePoint)| line.relative_size(turn.before, turn.after);
+            rank(a.1)
+                .cmp(&rank(b.1))
+                .then(relative_size(b).total_cmp(&relative_size(a)))
         });
         let left = |title: &str| (title.to_owned(), Align::Left);
         let mut header = [
@@ -50,7 +52,7 @@ impl Trends {
                 line.workload.clone(),
                 line.setting.clone(),
                 line.metric.name().to_owned(),
-                line.moved(turn.before, turn.after),
+                line.format_change(turn.before, turn.after),
                 format!(
                     "{} → {}",
                     digits::number(scale, turn.before),
@@ -60,24 +62,24 @@ impl Trends {
             if many {
                 row.push(line.machine.clone());
             }
-            row.iter().map(|text| inert(text)).collect()
+            row.iter().map(|text| replace_control(text)).collect()
         });
         Table {
             rows: rows.collect(),
-            title: inert(&self.answer().join("\n")),
+            title: replace_control(&self.answer().join("\n")),
             header,
         }
     }
 }
 
 /// Replaces control characters. A history is an untrusted file, and its text must not move the terminal's cursor.
-fn inert(text: &str) -> String {
-    let kept = |c: char| {
+fn replace_control(text: &str) -> String {
+    let replace = |c: char| {
         if c.is_control() && c != '\n' {
             '\u{fffd}'
         } else {
             c
         }
     };
-    text.chars().map(kept).collect()
+    text.chars().map(replace).collect()
 }

@@ -122,33 +122,33 @@ impl TrendLine {
     }
 
     /// Returns the size of a change in multiples of the smallest relevant change.
-    pub(super) fn weight(&self, before: f64, after: f64) -> f64 {
-        let moved = match self.difference {
+    pub(super) fn relative_size(&self, before: f64, after: f64) -> f64 {
+        let change = match self.difference {
             true => (after - before).abs(),
             false => (after / before).ln().abs().exp_m1(),
         };
-        match (moved / self.floor).is_nan() {
+        match (change / self.floor).is_nan() {
             true => 0.0,
-            false => moved / self.floor,
+            false => change / self.floor,
         }
     }
 
     /// Orders by severity, most severe first: currently worse, temporarily worse, better, changed by an irrelevant amount. Within each
     /// kind, larger changes come first.
     pub(super) fn by_severity(&self, other: &Self) -> Ordering {
-        let (ours, theirs) = (self.gravity(), other.gravity());
+        let (ours, theirs) = (self.severity(), other.severity());
         theirs.0.cmp(&ours.0).then(theirs.1.total_cmp(&ours.1))
     }
 
-    fn gravity(&self) -> (u8, f64) {
+    fn severity(&self) -> (u8, f64) {
         let largest = |towards: Direction| {
             let turns = self.turns.iter().filter(move |turn| turn.towards == towards);
             turns
-                .map(|turn| self.weight(turn.before, turn.after))
+                .map(|turn| self.relative_size(turn.before, turn.after))
                 .reduce(f64::max)
         };
         if let Some((turn, now)) = self.worse() {
-            return (4, self.weight(turn.before, now));
+            return (4, self.relative_size(turn.before, now));
         }
         let kinds = [
             (3, Direction::Worse),

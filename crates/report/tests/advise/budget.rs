@@ -5,15 +5,15 @@ use mantissa_report::{Budget, Goal};
 
 use crate::{
     advice::{
-        BF16, F32, HALF, HIGH, MIXED, a_faster_setting, advice, chosen, empty, first, points, set, setting,
-        tried,
+        BF16_MIXED, F16, F16_MIXED, F32, F32_HIGH, add_process, advice, empty_run, evidence_of, first_choice,
+        first_workload, points_budget, run_with_faster_setting, set_metric,
     },
-    support::{Add, cell, workload},
+    support::{RunBuilder, cell, workload},
 };
 
 #[test]
-fn the_fastest_setting_shown_to_be_within_the_budget_is_recommended() {
-    let work = chosen(&a_faster_setting(), &points(1.0));
+fn the_fastest_setting_within_the_budget_is_recommended() {
+    let work = first_choice(&run_with_faster_setting(), &points_budget(1.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · high"));
     assert!(work.shown && work.equals.is_empty(), "{work:?}");
     let answer = work.answer.join(" ");
@@ -35,9 +35,9 @@ fn the_fastest_setting_shown_to_be_within_the_budget_is_recommended() {
 
 #[test]
 fn the_end_of_the_interval_is_compared_with_the_budget() {
-    let work = chosen(&a_faster_setting(), &points(0.5));
+    let work = first_choice(&run_with_faster_setting(), &points_budget(0.5));
     assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
-    let high = setting(&work, "32-true · high");
+    let high = evidence_of(&work, "32-true · high");
     assert!(high.accuracy_loss.as_ref().unwrap().value < 0.005);
     assert_eq!(
         high.reasons,
@@ -46,38 +46,38 @@ fn the_end_of_the_interval_is_compared_with_the_budget() {
 }
 
 #[test]
-fn a_loss_without_an_interval_is_not_shown_to_be_within_the_budget() {
-    let mut run = empty();
-    tried(&mut run, F32, |_| ());
-    tried(&mut run, HIGH, |record| {
-        set(record, MetricName::TrainSeconds, 1.0);
-        set(record, MetricName::TestAccuracy, 0.95);
+fn losses_without_an_interval_are_outside_the_budget() {
+    let mut run = empty_run();
+    add_process(&mut run, F32, |_| ());
+    add_process(&mut run, F32_HIGH, |record| {
+        set_metric(record, MetricName::TrainSeconds, 1.0);
+        set_metric(record, MetricName::TestAccuracy, 0.95);
     });
-    tried(&mut run, BF16, |record| {
+    add_process(&mut run, BF16_MIXED, |record| {
         record.metrics.remove(&MetricName::TestAccuracy);
     });
-    let work = chosen(&run, &points(100.0));
+    let work = first_choice(&run, &points_budget(100.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
-    assert!(setting(&work, "32-true · high").reasons[0].contains("has no confidence interval"));
+    assert!(evidence_of(&work, "32-true · high").reasons[0].contains("has no confidence interval"));
     assert!(
-        setting(&work, "bf16-mixed · highest").reasons[0].contains("no comparable accuracy was measured")
+        evidence_of(&work, "bf16-mixed · highest").reasons[0].contains("no comparable accuracy was measured")
     );
 }
 
 #[test]
 fn the_agreement_bounds_the_accuracy_loss() {
-    let mut run = empty();
-    tried(&mut run, F32, |_| ());
-    tried(&mut run, HIGH, |record| {
+    let mut run = empty_run();
+    add_process(&mut run, F32, |_| ());
+    add_process(&mut run, F32_HIGH, |record| {
         let share = Metric::estimate(MetricName::Agreement, 0.998, (0.996, 0.999), 1000, "invented");
         record.metrics.insert(MetricName::Agreement, share);
     });
-    tried(&mut run, BF16, |_| ());
-    let work = chosen(&run, &points(1.0));
-    let high = setting(&work, "32-true · high");
+    add_process(&mut run, BF16_MIXED, |_| ());
+    let work = first_choice(&run, &points_budget(1.0));
+    let high = evidence_of(&work, "32-true · high");
     assert!(high.kept && (high.accuracy_loss.as_ref().unwrap().high.unwrap() - 0.004).abs() < 1e-12);
     // The intervals of two accuracies of 1,000 examples are too wide for such a bound.
-    let bf16 = setting(&work, "bf16-mixed · highest");
+    let bf16 = evidence_of(&work, "bf16-mixed · highest");
     assert!(
         !bf16.kept && bf16.accuracy_loss.as_ref().unwrap().high.unwrap() > 0.03,
         "{bf16:?}"
@@ -88,48 +88,48 @@ fn the_agreement_bounds_the_accuracy_loss() {
 fn memory_is_limited_by_the_highest_peak() {
     let limit = |bytes| Budget {
         memory_bytes: Some(bytes),
-        ..points(1.0)
+        ..points_budget(1.0)
     };
-    let run = a_faster_setting();
+    let run = run_with_faster_setting();
     assert_eq!(
-        chosen(&run, &limit(4e9)).chosen.as_deref(),
+        first_choice(&run, &limit(4e9)).chosen.as_deref(),
         Some("32-true · high")
     );
-    let work = chosen(&run, &limit(3e9));
+    let work = first_choice(&run, &limit(3e9));
     assert_eq!(work.chosen, None);
     assert_eq!(
         work.answer[0],
         "No setting is shown to be within the budget, so none is recommended."
     );
     assert_eq!(
-        setting(&work, "32-true · high").reasons,
+        evidence_of(&work, "32-true · high").reasons,
         ["its peak memory of 4.00 GB is above 3.00 GB"]
     );
-    let mut run = a_faster_setting();
+    let mut run = run_with_faster_setting();
     let last = run
         .records
         .iter_mut()
         .rfind(|record| record.requested.operand_bits == 11)
         .unwrap();
-    set(last, MetricName::HostPeakBytes, 5e9);
+    set_metric(last, MetricName::HostPeakBytes, 5e9);
     assert_eq!(
-        chosen(&run, &limit(4e9)).chosen.as_deref(),
+        first_choice(&run, &limit(4e9)).chosen.as_deref(),
         Some("32-true · highest")
     );
 }
 
 #[test]
-fn the_setting_with_the_least_memory_is_recommended_and_missing_energy_is_reported() {
+fn memory_can_be_minimised_and_missing_energy_is_reported() {
     let goal = |minimise| Budget {
         minimise,
-        ..points(20.0)
+        ..points_budget(20.0)
     };
-    let run = a_faster_setting();
+    let run = run_with_faster_setting();
     assert_eq!(
-        chosen(&run, &goal(Goal::Memory)).chosen.as_deref(),
+        first_choice(&run, &goal(Goal::Memory)).chosen.as_deref(),
         Some("bf16-mixed · highest")
     );
-    let work = chosen(&run, &goal(Goal::Energy));
+    let work = first_choice(&run, &goal(Goal::Energy));
     assert_eq!(
         (work.chosen, work.answer.join(" ")),
         (
@@ -141,39 +141,39 @@ fn the_setting_with_the_least_memory_is_recommended_and_missing_energy_is_report
 
 #[test]
 fn recorded_energy_can_be_minimised() {
-    let mut run = empty();
-    for (axes, joules) in [(F32, 900.0), (HIGH, 300.0)] {
-        tried(&mut run, axes, |record| {
-            set(record, MetricName::EnergyCounterJoules, joules)
+    let mut run = empty_run();
+    for (axes, joules) in [(F32, 900.0), (F32_HIGH, 300.0)] {
+        add_process(&mut run, axes, |record| {
+            set_metric(record, MetricName::EnergyCounterJoules, joules)
         });
     }
     let budget = Budget {
         minimise: Goal::Energy,
-        ..points(100.0)
+        ..points_budget(100.0)
     };
-    let work = chosen(&run, &budget);
+    let work = first_choice(&run, &budget);
     assert_eq!(work.chosen.as_deref(), Some("32-true · high"));
     assert!(work.answer[0].contains("0.33× the energy"), "{:?}", work.answer);
 }
 
 #[test]
 fn settings_that_diverged_or_executed_another_precision_are_excluded() {
-    let mut run = a_faster_setting();
-    tried(&mut run, HALF, |record| {
+    let mut run = run_with_faster_setting();
+    add_process(&mut run, F16, |record| {
         record.status = Status::Diverged;
         record.reason = Some("the loss is not finite".into());
-        set(record, MetricName::TrainSeconds, 1.0);
+        set_metric(record, MetricName::TrainSeconds, 1.0);
     });
-    tried(&mut run, MIXED, |record| {
+    add_process(&mut run, F16_MIXED, |record| {
         record.executed.verdict = ExecutedVerdict::Differs;
         record.executed.operand_bits = Some(24);
         record.executed.exponent_bits = Some(8);
         record.executed.accumulator = Some("f32".into());
-        set(record, MetricName::TrainSeconds, 1.0);
+        set_metric(record, MetricName::TrainSeconds, 1.0);
     });
-    let work = chosen(&run, &points(100.0));
+    let work = first_choice(&run, &points_budget(100.0));
     assert_eq!(work.chosen.as_deref(), Some("bf16-mixed · highest"));
-    let diverged = setting(&work, "16-true");
+    let diverged = evidence_of(&work, "16-true");
     assert_eq!(diverged.reasons, ["diverged: the loss is not finite"]);
     assert_eq!(
         (diverged.speed.as_ref(), diverged.cost),
@@ -181,40 +181,40 @@ fn settings_that_diverged_or_executed_another_precision_are_excluded() {
         "a setting that did not finish has no numbers"
     );
     assert_eq!(
-        setting(&work, "16-mixed · highest").reasons,
+        evidence_of(&work, "16-mixed · highest").reasons,
         ["not as requested: executed f32 → f32"]
     );
 }
 
 #[test]
 fn one_process_that_executed_another_precision_excludes_its_setting() {
-    let mut run = a_faster_setting();
+    let mut run = run_with_faster_setting();
     let high = run
         .records
         .iter_mut()
         .filter(|record| record.requested.operand_bits == 11);
     high.last().unwrap().executed.verdict = ExecutedVerdict::Differs;
-    let work = chosen(&run, &points(1.0));
+    let work = first_choice(&run, &points_budget(1.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
     assert_eq!(
-        setting(&work, "32-true · high").reasons,
+        evidence_of(&work, "32-true · high").reasons,
         ["1 of 5 processes executed another precision than requested"]
     );
 }
 
 #[test]
 fn a_run_without_finished_settings_has_no_recommendation() {
-    let mut run = empty();
-    tried(&mut run, F32, |record| record.status = Status::Oom);
-    let work = chosen(&run, &points(1.0));
+    let mut run = empty_run();
+    add_process(&mut run, F32, |record| record.status = Status::Oom);
+    let work = first_choice(&run, &points_budget(1.0));
     assert_eq!(
         (work.chosen, work.answer.join(" ")),
         (None, "No setting finished, so no setting is recommended.".into())
     );
     let planned = cell("s", &workload("w"), F32);
-    let mut run = empty();
+    let mut run = empty_run();
     run.plan(&planned, Some("no weights"));
-    let group = first(&run, &points(1.0));
+    let group = first_workload(&run, &points_budget(1.0));
     assert!(
         group.choices.is_empty()
             && group
@@ -224,7 +224,7 @@ fn a_run_without_finished_settings_has_no_recommendation() {
         "{group:?}"
     );
     assert!(
-        advice(&run, &points(1.0))
+        advice(&run, &points_budget(1.0))
             .text(|_| String::new())
             .contains("so no setting is recommended")
     );

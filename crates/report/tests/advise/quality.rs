@@ -6,8 +6,11 @@ use mantissa_core::{
 use mantissa_report::{Budget, Run, WorkAdvice};
 
 use crate::{
-    advice::{F32, FIVE, HIGH, advice, chosen, empty, points, products, set, setting, tried},
-    support::{Add, cell, record},
+    advice::{
+        F32, F32_HIGH, FIVE, add_process, advice, empty_run, evidence_of, first_choice, matmul_run,
+        points_budget, set_metric,
+    },
+    support::{RunBuilder, cell, record},
 };
 
 /// Creates a workload that generates text.
@@ -34,7 +37,7 @@ fn text(ids: &str) -> Event {
 
 /// Creates generations under three settings, each in one process per factor.
 fn generated(factors: &[f64], narrow_ids: &str) -> Run {
-    let mut run = empty();
+    let mut run = empty_run();
     let settings = [
         ("32-true", 10.0, "7 8 9 1"),
         ("bf16-true", 30.0, narrow_ids),
@@ -47,8 +50,8 @@ fn generated(factors: &[f64], narrow_ids: &str) -> Run {
             let mut record = record(&cell, Status::Ok, None);
             record.repeat = repeat;
             record.events.push(text(ids));
-            set(&mut record, MetricName::DecodeTokensPerSecond, rate * factor);
-            set(&mut record, MetricName::HostPeakBytes, 1e9);
+            set_metric(&mut record, MetricName::DecodeTokensPerSecond, rate * factor);
+            set_metric(&mut record, MetricName::HostPeakBytes, 1e9);
             run.measured(record, None);
         }
     }
@@ -61,11 +64,11 @@ fn kernels_are_chosen_by_their_error() {
         error: Some(error),
         ..Budget::default()
     };
-    let name = |error| chosen(&products(), &within(error)).chosen;
+    let name = |error| first_choice(&matmul_run(), &within(error)).chosen;
     assert_eq!(name(1e-2).as_deref(), Some("bf16-true"));
     assert_eq!(name(1e-6).as_deref(), Some("32-true · highest"));
     assert_eq!(name(1e-17), None);
-    let work = chosen(&products(), &Budget::default());
+    let work = first_choice(&matmul_run(), &Budget::default());
     assert_eq!(work.chosen, None);
     // f16 is slower than bf16 here and not more accurate.
     assert!(
@@ -79,8 +82,8 @@ fn kernels_are_chosen_by_their_error() {
 }
 
 #[test]
-fn the_fastest_generation_is_named_with_its_matching_tokens_and_not_recommended() {
-    let work: WorkAdvice = chosen(&generated(&FIVE, "7 8 3 1"), &points(100.0));
+fn the_fastest_generation_is_named_but_not_recommended() {
+    let work: WorkAdvice = first_choice(&generated(&FIVE, "7 8 3 1"), &points_budget(100.0));
     assert_eq!(
         (work.chosen.as_deref(), work.unjudged.as_deref()),
         (None, Some("bf16-true"))
@@ -99,9 +102,9 @@ fn the_fastest_generation_is_named_with_its_matching_tokens_and_not_recommended(
         "{answer}"
     );
     assert!(!answer.contains("Keep") && !answer.contains("Use"), "{answer}");
-    let half = setting(&work, "16-true");
+    let half = evidence_of(&work, "16-true");
     assert_eq!((half.kept, half.reasons.len()), (false, 1), "{half:?}");
-    let text = advice(&generated(&FIVE, "7"), &points(1.0))
+    let text = advice(&generated(&FIVE, "7"), &points_budget(1.0))
         .text(|table| table.rows.iter().map(|row| row.join("|") + "\n").collect());
     assert!(
         text.contains("bf16-true|cheapest|")
@@ -113,7 +116,11 @@ fn the_fastest_generation_is_named_with_its_matching_tokens_and_not_recommended(
 
 #[test]
 fn matching_tokens_at_the_start_of_texts_are_counted() {
-    let answer = |ids| chosen(&generated(&[1.0], ids), &points(1.0)).answer.join(" ");
+    let answer = |ids| {
+        first_choice(&generated(&[1.0], ids), &points_budget(1.0))
+            .answer
+            .join(" ")
+    };
     assert!(answer("7 8 9 1").contains("In its first generated text, all 4 tokens match 32-true · highest"));
     assert!(answer("7 1 9 1").contains("only the first of 4 tokens matches 32-true"));
     assert!(answer("1 8 9 1").contains("the first token already differs from 32-true"));
@@ -131,7 +138,7 @@ fn memory_is_limited_if_the_quality_is_unknown() {
         memory_bytes: Some(0.5e9),
         ..Budget::default()
     };
-    let work = chosen(&generated(&[1.0], "7 8 9 1"), &budget);
+    let work = first_choice(&generated(&[1.0], "7 8 9 1"), &budget);
     assert_eq!((work.chosen, work.unjudged), (None, None));
     assert_eq!(
         work.answer[1],
@@ -140,23 +147,23 @@ fn memory_is_limited_if_the_quality_is_unknown() {
 }
 
 #[test]
-fn the_quality_of_random_weights_and_of_kernels_without_an_error_is_unknown() {
-    let mut run = empty();
-    for (axes, seconds) in [(F32, 10.0), (HIGH, 5.0)] {
-        tried(&mut run, axes, |record| {
+fn quality_is_unknown_without_an_accuracy_or_error() {
+    let mut run = empty_run();
+    for (axes, seconds) in [(F32, 10.0), (F32_HIGH, 5.0)] {
+        add_process(&mut run, axes, |record| {
             let absent = Metric::absent(MetricName::TestAccuracy, "the weights are random");
             record.metrics.insert(MetricName::TestAccuracy, absent);
-            set(record, MetricName::TrainSeconds, seconds);
+            set_metric(record, MetricName::TrainSeconds, seconds);
         });
     }
-    let work = chosen(&run, &points(1.0));
+    let work = first_choice(&run, &points_budget(1.0));
     assert_eq!(work.unjudged.as_deref(), Some("32-true · high"));
     assert!(
         work.answer[0].contains("is unknown: no accuracy was measured."),
         "{work:?}"
     );
 
-    let mut run = products();
+    let mut run = matmul_run();
     for record in &mut run.records {
         record.metrics.remove(&MetricName::RelativeError);
     }
@@ -165,7 +172,7 @@ fn the_quality_of_random_weights_and_of_kernels_without_an_error_is_unknown() {
             error,
             ..Budget::default()
         };
-        let work = chosen(&run, &budget);
+        let work = first_choice(&run, &budget);
         assert_eq!(
             (work.chosen.as_deref(), work.unjudged.as_deref()),
             (None, Some("bf16-true"))

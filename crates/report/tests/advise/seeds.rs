@@ -4,8 +4,11 @@ use mantissa_core::{Cell, Status};
 use mantissa_report::Run;
 
 use crate::{
-    advice::{Axes, BF16, F32, HIGH, chosen, empty, points, right_but, setting},
-    support::{Add, cell, record, train_metrics, workload},
+    advice::{
+        Axes, BF16_MIXED, F32, F32_HIGH, empty_run, evidence_of, first_choice, points_budget,
+        samples_with_errors,
+    },
+    support::{RunBuilder, cell, record, train_metrics, workload},
 };
 
 /// Adds one process under a seed.
@@ -15,44 +18,46 @@ fn seeded(run: &mut Run, seed: u64, axes: Axes<'_>, (seconds, wrong): (f64, usiz
     let reason = (status != Status::Ok).then_some("not finite");
     let mut record = record(&cell, status, reason);
     train_metrics(&mut record, seconds, 900, 1e9);
-    run.add(record, Some(right_but(wrong)));
+    run.add(record, Some(samples_with_errors(wrong)));
 }
 
 #[test]
-fn seeds_of_a_setting_are_one_candidate_with_an_interval_over_seeds() {
-    let mut run = empty();
+fn seeds_of_a_setting_are_one_candidate() {
+    let mut run = empty_run();
     // Under the three seeds, 0, 10 and 20 more examples are wrong: 1 point on average, standard deviation 1, interval ± 2.48.
     for (seed, lost) in [(1, 0), (2, 10), (3, 20)] {
-        for (axes, seconds, wrong) in [(F32, 10.0, 100), (HIGH, 5.0, 100 + lost)] {
+        for (axes, seconds, wrong) in [(F32, 10.0, 100), (F32_HIGH, 5.0, 100 + lost)] {
             seeded(&mut run, seed, axes, (seconds, wrong), Status::Ok);
         }
     }
-    let work = chosen(&run, &points(3.0));
+    let work = first_choice(&run, &points_budget(3.0));
     assert_eq!(work.evidence.len(), 2);
-    let high = setting(&work, "32-true · high");
+    let high = evidence_of(&work, "32-true · high");
     assert_eq!((high.cells.len(), high.processes), (3, 3));
     let loss = high.accuracy_loss.as_ref().unwrap();
     assert!(
         (loss.value - 0.01).abs() < 1e-12 && (loss.high.unwrap() - 0.034_84).abs() < 1e-4,
         "{loss:?}"
     );
-    assert!(!high.kept && chosen(&run, &points(3.5)).chosen.as_deref() == Some("32-true · high"));
+    assert!(
+        !high.kept && first_choice(&run, &points_budget(3.5)).chosen.as_deref() == Some("32-true · high")
+    );
 }
 
 #[test]
 fn a_failed_baseline_is_not_replaced() {
-    let mut run = empty();
+    let mut run = empty_run();
     for seed in [1, 2, 3] {
         let base = if seed == 2 { Status::Diverged } else { Status::Ok };
         seeded(&mut run, seed, F32, (10.0, 100), base);
-        seeded(&mut run, seed, HIGH, (5.0, 100), Status::Ok);
-        seeded(&mut run, seed, BF16, (4.0, 100), Status::Ok);
+        seeded(&mut run, seed, F32_HIGH, (5.0, 100), Status::Ok);
+        seeded(&mut run, seed, BF16_MIXED, (4.0, 100), Status::Ok);
     }
-    let work = chosen(&run, &points(100.0));
+    let work = first_choice(&run, &points_budget(100.0));
     assert_eq!(work.chosen, None, "{work:?}");
-    assert!(setting(&work, "32-true · highest").baseline);
+    assert!(evidence_of(&work, "32-true · highest").baseline);
     for name in ["32-true · high", "bf16-mixed · highest"] {
-        let one = setting(&work, name);
+        let one = evidence_of(&work, name);
         assert!(!one.baseline && one.accuracy_loss.is_none(), "{one:?}");
         assert_eq!(
             one.reasons,
@@ -60,6 +65,6 @@ fn a_failed_baseline_is_not_replaced() {
         );
     }
     // The speed would be below 2 if seed 2 were compared with itself.
-    let speed = setting(&work, "32-true · high").speed.as_ref().unwrap();
+    let speed = evidence_of(&work, "32-true · high").speed.as_ref().unwrap();
     assert!((speed.value - 2.0).abs() < 1e-9, "{speed:?}");
 }

@@ -3,20 +3,20 @@
 use mantissa_core::Axis;
 
 use crate::{
-    advice::{a_faster_setting, advice, first, points},
-    support::{Add, cell, workload},
+    advice::{advice, first_workload, points_budget, run_with_faster_setting},
+    support::{RunBuilder, cell, workload},
 };
 
 #[test]
 fn untested_settings_are_listed() {
-    let mut run = a_faster_setting();
+    let mut run = run_with_faster_setting();
     let undefined = cell(
         "s",
         &workload("w"),
         &[(Axis::Precision, "64-true"), (Axis::Matmul, "high")],
     );
     run.plan(&undefined, Some("not defined"));
-    let gaps = first(&run, &points(1.0)).untested;
+    let gaps = first_workload(&run, &points_budget(1.0)).untested;
     // Three of twelve settings ran.
     assert!(
         gaps[0].starts_with("9 arithmetic settings: 64-true, 32-true · medium, 16-mixed · highest"),
@@ -41,8 +41,8 @@ fn untested_settings_are_listed() {
 
 #[test]
 fn warnings_are_above_the_advice() {
-    let run = a_faster_setting();
-    let advice = advice(&run, &points(1.0));
+    let run = run_with_faster_setting();
+    let advice = advice(&run, &points_budget(1.0));
     let titles: Vec<&str> = advice
         .warnings
         .iter()
@@ -54,12 +54,12 @@ fn warnings_are_above_the_advice() {
     );
     assert_eq!(advice.workloads[0].warnings[0].title, "The data is synthetic.");
     let text = advice.text(|table| table.rows.iter().map(|row| row.join("|") + "\n").collect());
-    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-    assert!(place("This advice applies to this CPU.") < place("Use 32-true · high"));
-    assert!(place("32-true · high|recommended|") < place("Not tested:"));
+    let position = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+    assert!(position("This advice applies to this CPU.") < position("Use 32-true · high"));
+    assert!(position("32-true · high|recommended|") < position("Not tested:"));
     assert_eq!(
         text,
-        crate::advice::advice(&run, &points(1.0)).text(|table| table
+        crate::advice::advice(&run, &points_budget(1.0)).text(|table| table
             .rows
             .iter()
             .map(|row| row.join("|") + "\n")

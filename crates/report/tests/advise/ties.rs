@@ -4,17 +4,20 @@ use mantissa_core::MetricName;
 use mantissa_report::{Budget, Run};
 
 use crate::{
-    advice::{Axes, BF16, F32, HIGH, chosen, empty, points, set, trained, tried},
+    advice::{
+        Axes, BF16_MIXED, F32, F32_HIGH, add_five_processes, add_process, empty_run, first_choice,
+        points_budget, set_metric,
+    },
     support::train_metrics,
 };
 
 #[test]
 fn settings_of_equal_cost_are_named_with_the_choice() {
-    let mut run = empty();
-    trained(&mut run, F32, 10.0, 100, 1e9);
-    trained(&mut run, HIGH, 5.0, 100, 1e9);
-    trained(&mut run, BF16, 5.01, 100, 1e9);
-    let work = chosen(&run, &points(1.0));
+    let mut run = empty_run();
+    add_five_processes(&mut run, F32, 10.0, 100, 1e9);
+    add_five_processes(&mut run, F32_HIGH, 5.0, 100, 1e9);
+    add_five_processes(&mut run, BF16_MIXED, 5.01, 100, 1e9);
+    let work = first_choice(&run, &points_budget(1.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · high"));
     assert_eq!(work.equals, ["bf16-mixed · highest"]);
     assert!(
@@ -28,12 +31,12 @@ fn settings_of_equal_cost_are_named_with_the_choice() {
 }
 
 #[test]
-fn the_setting_nearest_to_the_baseline_is_chosen_from_those_of_equal_cost() {
-    let mut run = empty();
-    trained(&mut run, F32, 10.0, 100, 1e9);
-    trained(&mut run, BF16, 5.0, 100, 1e9);
-    trained(&mut run, HIGH, 5.01, 100, 1e9);
-    let work = chosen(&run, &points(1.0));
+fn ties_choose_the_setting_nearest_to_the_baseline() {
+    let mut run = empty_run();
+    add_five_processes(&mut run, F32, 10.0, 100, 1e9);
+    add_five_processes(&mut run, BF16_MIXED, 5.0, 100, 1e9);
+    add_five_processes(&mut run, F32_HIGH, 5.01, 100, 1e9);
+    let work = first_choice(&run, &points_budget(1.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · high"), "{work:?}");
     assert!(work.shown);
     assert_eq!(work.equals, ["bf16-mixed · highest"]);
@@ -41,10 +44,10 @@ fn the_setting_nearest_to_the_baseline_is_chosen_from_those_of_equal_cost() {
 
 #[test]
 fn the_baseline_is_kept_if_no_setting_is_cheaper() {
-    let mut run = empty();
-    trained(&mut run, F32, 10.0, 100, 1e9);
-    trained(&mut run, HIGH, 9.99, 100, 1e9);
-    let work = chosen(&run, &points(1.0));
+    let mut run = empty_run();
+    add_five_processes(&mut run, F32, 10.0, 100, 1e9);
+    add_five_processes(&mut run, F32_HIGH, 9.99, 100, 1e9);
+    let work = first_choice(&run, &points_budget(1.0));
     assert_eq!(work.chosen.as_deref(), Some("32-true · highest"));
     assert!(work.answer[0].starts_with("Keep 32-true · highest"), "{work:?}");
     assert!(
@@ -57,17 +60,17 @@ fn the_baseline_is_kept_if_no_setting_is_cheaper() {
 fn ties_are_reported_if_the_baseline_exceeds_the_budget() {
     let budget = Budget {
         memory_bytes: Some(2e9),
-        ..points(100.0)
+        ..points_budget(100.0)
     };
-    let of = |processes: fn(&mut Run, Axes<'_>, f64, f64)| {
-        let mut run = empty();
+    let choice_with = |processes: fn(&mut Run, Axes<'_>, f64, f64)| {
+        let mut run = empty_run();
         processes(&mut run, F32, 10.0, 4e9);
-        processes(&mut run, HIGH, 5.0, 1e9);
-        processes(&mut run, BF16, 4.95, 1e9);
-        chosen(&run, &budget)
+        processes(&mut run, F32_HIGH, 5.0, 1e9);
+        processes(&mut run, BF16_MIXED, 4.95, 1e9);
+        first_choice(&run, &budget)
     };
-    let one = of(|run, axes, seconds, bytes| {
-        tried(run, axes, |record| train_metrics(record, seconds, 900, bytes));
+    let one = choice_with(|run, axes, seconds, bytes| {
+        add_process(run, axes, |record| train_metrics(record, seconds, 900, bytes));
     });
     assert_eq!(
         (one.chosen.as_deref(), one.shown),
@@ -81,7 +84,7 @@ fn ties_are_reported_if_the_baseline_exceeds_the_budget() {
         "{answer}"
     );
     // By the medians of five processes, 32-true · high is 1 % slower: equally fast, and closer to the baseline.
-    let five = of(|run, axes, seconds, bytes| trained(run, axes, seconds, 100, bytes));
+    let five = choice_with(|run, axes, seconds, bytes| add_five_processes(run, axes, seconds, 100, bytes));
     assert_eq!(
         (five.chosen.as_deref(), five.shown),
         (Some("32-true · high"), true)
@@ -95,12 +98,12 @@ fn ties_are_reported_if_the_baseline_exceeds_the_budget() {
 
 #[test]
 fn one_process_cannot_show_a_lower_cost() {
-    let mut run = empty();
-    tried(&mut run, F32, |_| ());
-    tried(&mut run, HIGH, |record| {
-        set(record, MetricName::TrainSeconds, 9.0)
+    let mut run = empty_run();
+    add_process(&mut run, F32, |_| ());
+    add_process(&mut run, F32_HIGH, |record| {
+        set_metric(record, MetricName::TrainSeconds, 9.0)
     });
-    let work = chosen(&run, &points(100.0));
+    let work = first_choice(&run, &points_budget(100.0));
     assert_eq!(
         (work.chosen.as_deref(), work.shown),
         (Some("32-true · high"), false)

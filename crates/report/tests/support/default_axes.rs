@@ -1,8 +1,8 @@
-//! Tables without the axes that do not matter to a test.
+//! Removal of default axes from CSV tables in snapshots.
 
 use mantissa_core::{Axis, Backend};
 
-/// Removes the columns of axes that have their default in all rows, so that a new axis does not change a snapshot.
+/// Removes the columns of axes that have the default value in all rows, so that adding an axis does not change the snapshots.
 pub fn without_default_axes(table: &str) -> String {
     let mut reader = csv::Reader::from_reader(table.as_bytes());
     let header = reader.headers().unwrap().clone();
@@ -15,11 +15,11 @@ pub fn without_default_axes(table: &str) -> String {
         rows.iter()
             .all(|row| row[column].is_empty() || row[column] == default)
     };
-    let kept: Vec<usize> = (0..header.len()).filter(|column| !is_default(*column)).collect();
+    let shown_columns: Vec<usize> = (0..header.len()).filter(|column| !is_default(*column)).collect();
     let mut writer = csv::Writer::from_writer(vec![]);
     for row in [&header].into_iter().chain(&rows) {
         writer
-            .write_record(kept.iter().map(|column| &row[*column]))
+            .write_record(shown_columns.iter().map(|column| &row[*column]))
             .unwrap();
     }
     String::from_utf8(writer.into_inner().unwrap()).unwrap()

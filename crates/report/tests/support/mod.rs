@@ -149,12 +149,12 @@ pub fn run(suites: Vec<SuiteInfo>) -> Run {
         records: vec![],
         digests: HashMap::new(),
         samples: Store::Memory(HashMap::new()),
-        cut: false,
+        is_truncated: false,
         missing_samples: vec![],
     }
 }
 
-impl Add for Run {
+impl RunBuilder for Run {
     fn plan(&mut self, cell: &Cell, skip: Option<&str>) {
         self.plan.cells.push(PlannedCell {
             cell: cell.clone(),
@@ -178,7 +178,7 @@ impl Add for Run {
 }
 
 /// Methods that add cells to a run.
-pub trait Add {
+pub trait RunBuilder {
     /// Adds a planned cell without a record.
     fn plan(&mut self, cell: &Cell, skip: Option<&str>);
     /// Adds a planned cell with its record.

@@ -4,15 +4,15 @@ mod readers;
 
 use mantissa_testing::{alone, hostile::assert_robust};
 
-/// Number of corrupted files of each kind.
-const CHANGED: u64 = 2000;
+/// Number of mutated files of each kind.
+const MUTATED_FILES: u64 = 2000;
 
 #[test]
 fn every_file_of_a_run_folder() {
     alone(|| {
         for (number, valid) in readers::valid().into_iter().enumerate() {
             let read = |bytes: &[u8]| readers::file(number, bytes);
-            assert_robust(readers::FILES[number], &[valid], CHANGED, read);
+            assert_robust(readers::FILES[number], &[valid], MUTATED_FILES, read);
         }
     });
 }
@@ -22,7 +22,12 @@ fn packed_samples() {
     alone(|| {
         let [.., samples] = readers::valid();
         let packed = readers::packed(&samples);
-        assert_robust("packed samples", &[packed], CHANGED, readers::packed_samples);
+        assert_robust(
+            "packed samples",
+            &[packed],
+            MUTATED_FILES,
+            readers::packed_samples,
+        );
     });
 }
 
@@ -32,6 +37,6 @@ fn lines_of_records() {
         let [_, _, records, _] = readers::valid();
         let cut = records[..records.len() - 1].to_vec();
         let blank = [b"\n \n", records.as_slice()].concat();
-        assert_robust("records", &[records, cut, blank], CHANGED, readers::records);
+        assert_robust("records", &[records, cut, blank], MUTATED_FILES, readers::records);
     });
 }

@@ -14,7 +14,7 @@ pub const FILES: [&str; 4] = [
     "cells/c5172c8d996b88bd/0-0/samples.json.gz",
 ];
 
-/// Returns the contents of [`FILES`], with unpacked samples. One of the two records has samples.
+/// Returns the contents of [`FILES`], with uncompressed samples. One of the two records has samples.
 pub fn valid() -> [Vec<u8>; 4] {
     let records = include_str!("../../../../tests/fixtures/golden-run/records.jsonl");
     let records: String = records.split_inclusive('\n').skip(1).take(2).collect();
@@ -40,7 +40,8 @@ pub fn packed(samples: &[u8]) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// Reads a run folder in which one of [`FILES`] has these bytes. Samples are unpacked bytes.
+/// Reads a run folder in which the file with index `number` of [`FILES`] has these bytes. Samples are passed without
+/// compression.
 pub fn file(number: usize, bytes: &[u8]) -> Result<(), String> {
     let mut files = valid();
     files[number] = bytes.to_vec();
@@ -48,7 +49,7 @@ pub fn file(number: usize, bytes: &[u8]) -> Result<(), String> {
     read(&files)
 }
 
-/// Reads a run folder with these bytes as packed samples.
+/// Reads a run folder with these bytes as the compressed samples file.
 pub fn packed_samples(bytes: &[u8]) -> Result<(), String> {
     let mut files = valid();
     files[3] = bytes.to_vec();
@@ -77,18 +78,18 @@ fn read(files: &[Vec<u8>; 4]) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads `records.jsonl`, and again up to its last complete line.
+/// Reads `records.jsonl`. Then reads its complete lines again, which must result in the same records.
 pub fn records(bytes: &[u8]) -> Result<(), String> {
     let path = Path::new("records.jsonl");
     let mut reader = RecordReader::new(path, bytes);
     let records: Vec<_> = reader.by_ref().collect::<Result<_, _>>().map_err(message)?;
-    let (whole, rest) = bytes.split_at(reader.whole_bytes() as usize);
-    assert_eq!(reader.cut(), !rest.is_empty());
-    let mut again = RecordReader::new(path, whole);
+    let (complete, rest) = bytes.split_at(reader.complete_bytes() as usize);
+    assert_eq!(reader.is_truncated(), !rest.is_empty());
+    let mut again = RecordReader::new(path, complete);
     assert_eq!(
         again.by_ref().collect::<Result<Vec<_>, _>>().map_err(message)?,
         records
     );
-    assert!(!again.cut());
+    assert!(!again.is_truncated());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Files that are complete or absent, even if the power fails, and writes that do not follow links.
+//! Atomic writes: a file is complete or absent, even if the power fails. They do not follow links.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use crate::{RunError, error::At as _};
 
-/// Extension of a file that is not yet complete and synced.
-const UNFINISHED: &str = "part";
+/// Extension that is added to the name of a file until it is complete and synced.
+const PART_EXTENSION: &str = "part";
 
 /// Rejects anything but a regular file or a missing file. A symbolic link could lead out of the folder.
-pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
+pub(crate) fn reject_link(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
-        Ok(there) if !there.is_file() => Err(io::Error::new(
+        Ok(metadata) if !metadata.is_file() => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "it is not a regular file, and links are not followed",
         )),
@@ -25,9 +25,9 @@ pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
 }
 
 /// Rejects a file with several hard links, because a write would change a file elsewhere.
-pub(super) fn refuse_second_name(path: &Path) -> io::Result<()> {
+pub(super) fn reject_hard_links(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
-    if fs::metadata(path).is_ok_and(|there| std::os::unix::fs::MetadataExt::nlink(&there) > 1) {
+    if fs::metadata(path).is_ok_and(|metadata| std::os::unix::fs::MetadataExt::nlink(&metadata) > 1) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "it has several hard links, so writing would change another file\n  hint: copy the folder",
@@ -36,10 +36,10 @@ pub(super) fn refuse_second_name(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates an empty file next to `path`, which is renamed to `path` once it is complete. Replaces the file of an
-/// earlier process.
-pub(super) fn unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
-    let part = path.with_added_extension(UNFINISHED);
+/// Creates an empty file next to `path`. The caller renames it to `path` once it is complete. Replaces such a file of
+/// an earlier process.
+pub(super) fn create_part_file(path: &Path) -> io::Result<(PathBuf, File)> {
+    let part = path.with_added_extension(PART_EXTENSION);
     if let Err(error) = fs::remove_file(&part)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -54,14 +54,14 @@ pub(super) fn replace(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), RunError> {
-    let put = || {
-        let (part, file) = unfinished(path)?;
+    let write_and_rename = || {
+        let (part, file) = create_part_file(path)?;
         let mut file = BufWriter::new(file);
         write(&mut file)?;
         file.into_inner()?.sync_all()?;
         fs::rename(part, path)
     };
-    put().at(path)
+    write_and_rename().at(path)
 }
 
 /// Writes a JSON file like [`replace`].

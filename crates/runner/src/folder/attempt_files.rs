@@ -10,7 +10,7 @@ use flate2::{Compression, write::GzEncoder};
 use mantissa_core::Samples;
 use mantissa_run_folder::SAMPLES_FILE;
 
-use super::atomic_file::{replace, sync_directory, unfinished};
+use super::atomic_file::{create_part_file, replace, sync_directory};
 use crate::{RunError, error::At as _};
 
 /// Writes the raw samples of a cell to `folder`, atomically, and syncs them to disk.
@@ -22,7 +22,7 @@ pub fn write_samples(folder: &Path, samples: &Samples) -> io::Result<()> {
     if has_samples(folder) {
         return Err(io::Error::from(io::ErrorKind::AlreadyExists));
     }
-    let (part, file) = unfinished(&folder.join(SAMPLES_FILE))?;
+    let (part, file) = create_part_file(&folder.join(SAMPLES_FILE))?;
     let mut encoder = GzEncoder::new(BufWriter::new(file), Compression::default());
     serde_json::to_writer(&mut encoder, samples)?;
     encoder.finish()?.into_inner()?.sync_all()?;
@@ -53,14 +53,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_that_were_not_finished_are_none() {
+    fn unfinished_samples_do_not_count() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("samples.json.gz.part"), b"\x1f\x8b").unwrap();
         assert!(!has_samples(dir.path()));
     }
 
     #[test]
-    fn samples_are_compressed_json_and_are_written_once() {
+    fn samples_are_gzipped_json_and_are_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let samples = Samples {
             series: vec![Series::new(SeriesName::TrainLoss)],

@@ -19,7 +19,7 @@ use mantissa_run_folder::{
 };
 
 pub(crate) use self::{
-    atomic_file::refuse_link,
+    atomic_file::reject_link,
     attempt_files::{has_samples, write_output},
 };
 use self::{
@@ -28,7 +28,7 @@ use self::{
 };
 pub use self::{
     attempt_files::write_samples,
-    settings::{CACHE, MAX_REPEATS, RunSettings, recorded},
+    settings::{CACHE, MAX_REPEATS, RunSettings, read_plan_and_settings},
 };
 use crate::{RunError, cooldown::GpuBaseline, error::At as _, ledger::Ledger};
 
@@ -50,8 +50,8 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Creates the folder of a new run with copies of its suites, `texts`. The plan is written last: without a plan, a
-    /// folder is not a run and can be used again.
+    /// Creates the folder of a new run with a copy of each suite; `suites` maps names to contents. The plan is written
+    /// last: a folder without a plan is not a run and can be used again.
     ///
     /// # Errors
     /// [`RunError::Occupied`] if the folder contains a run; I/O errors.
@@ -59,18 +59,19 @@ impl RunFolder {
         path: &Path,
         plan: Plan,
         settings: RunSettings,
-        texts: &BTreeMap<String, String>,
+        suites: &BTreeMap<String, String>,
         environment: Environment,
     ) -> Result<Self, RunError> {
-        let suites = create_folder_below(path, Path::new(SUITES_FOLDER)).at(&path.join(SUITES_FOLDER))?;
+        let suites_folder =
+            create_folder_below(path, Path::new(SUITES_FOLDER)).at(&path.join(SUITES_FOLDER))?;
         let records = RecordFile::lock(path)?;
         if path.join(PLAN_FILE).exists() || !records.is_empty()? {
             return Err(RunError::Occupied {
                 path: path.to_owned(),
             });
         }
-        for (name, text) in texts {
-            let file = suites.join(format!("{name}.toml"));
+        for (name, text) in suites {
+            let file = suites_folder.join(format!("{name}.toml"));
             replace(&file, |file| file.write_all(text.as_bytes()))?;
         }
         write_json(&path.join(ENVIRONMENT_FILE), &environment)?;
@@ -96,7 +97,7 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::Folder`] or [`RunError::Locked`].
     pub fn open(path: &Path) -> Result<(Self, bool), RunError> {
-        let (plan, settings) = recorded(path)?;
+        let (plan, settings) = read_plan_and_settings(path)?;
         let reader = RunReader::new(path);
         let environment = reader.environment()?;
         let devices = match reader.json(DEVICES_FILE) {
@@ -108,9 +109,9 @@ impl RunFolder {
         let mut reader = reader.records()?;
         let mut ledger = Ledger::default();
         for record in reader.by_ref() {
-            ledger.note(&record?);
+            ledger.add(&record?);
         }
-        records.keep(reader.whole_bytes(), reader.cut())?;
+        records.set_complete_bytes(reader.complete_bytes(), reader.is_truncated())?;
         let folder = Self {
             path: path.to_owned(),
             handle: File::open(path).at(path)?,
@@ -121,14 +122,14 @@ impl RunFolder {
             settings,
             environment,
         };
-        Ok((folder, reader.cut()))
+        Ok((folder, reader.is_truncated()))
     }
 
     /// Increases the number of repeats of each cell.
     ///
     /// # Errors
     /// Fewer repeats than already planned; I/O errors.
-    pub(crate) fn grow(&mut self, repeats: u32) -> Result<(), RunError> {
+    pub(crate) fn increase_repeats(&mut self, repeats: u32) -> Result<(), RunError> {
         let planned = self.settings.repeats;
         if repeats < planned {
             let error = format!(
@@ -151,37 +152,37 @@ impl RunFolder {
     }
 
     /// Returns a path that stays valid if the folder is renamed, where the system supports it.
-    pub(crate) fn place(&self) -> PathBuf {
+    pub(crate) fn stable_path(&self) -> PathBuf {
         #[cfg(target_os = "linux")]
         {
             use std::os::fd::AsRawFd as _;
-            let place = format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd());
-            if fs::metadata(&place).is_ok() {
-                return place.into();
+            let path = format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd());
+            if fs::metadata(&path).is_ok() {
+                return path.into();
             }
         }
         self.path.clone()
     }
 
-    /// Returns an error with the path of the folder instead of its [`place`](Self::place).
-    pub(crate) fn named(&self, error: RunError) -> RunError {
-        let place = self.place();
-        let named = |path: PathBuf| match path.strip_prefix(&place) {
+    /// Replaces the [`stable_path`](Self::stable_path) in an error by the path at which the folder was opened.
+    pub(crate) fn with_user_path(&self, error: RunError) -> RunError {
+        let stable = self.stable_path();
+        let user_path = |path: PathBuf| match path.strip_prefix(&stable) {
             Ok(below) => self.path.join(below),
             Err(_) => path,
         };
         match error {
             RunError::Full { path, source } => RunError::Full {
-                path: named(path),
+                path: user_path(path),
                 source,
             },
             RunError::Io { path, source } => RunError::Io {
-                path: named(path),
+                path: user_path(path),
                 source,
             },
             RunError::Samples(text) => {
-                let place = place.display().to_string();
-                RunError::Samples(text.replace(&place, &self.path.display().to_string()))
+                let stable = stable.display().to_string();
+                RunError::Samples(text.replace(&stable, &self.path.display().to_string()))
             }
             error => error,
         }
@@ -196,9 +197,9 @@ impl RunFolder {
         {
             use std::os::unix::fs::MetadataExt as _;
             let open = self.handle.metadata().at(&self.path)?;
-            let named = fs::metadata(&self.path);
-            if !named.is_ok_and(|named| (named.dev(), named.ino()) == (open.dev(), open.ino())) {
-                let now = fs::read_link(self.place()).ok().filter(|now| now.is_dir());
+            let at_path = fs::metadata(&self.path);
+            if !at_path.is_ok_and(|found| (found.dev(), found.ino()) == (open.dev(), open.ino())) {
+                let now = fs::read_link(self.stable_path()).ok().filter(|now| now.is_dir());
                 let outcome = match now {
                     Some(now) => format!(
                         "renamed to `{}`\n  hint: continue with `--resume {}`; the records are complete",
@@ -226,10 +227,10 @@ impl RunFolder {
     ///
     /// # Errors
     /// I/O errors.
-    pub(crate) fn keep_devices(&mut self, devices: &BTreeMap<String, GpuBaseline>) -> Result<(), RunError> {
+    pub(crate) fn store_devices(&mut self, devices: &BTreeMap<String, GpuBaseline>) -> Result<(), RunError> {
         if self.devices != *devices {
-            write_json(&self.place().join(DEVICES_FILE), devices)?;
-            sync_directory(&self.place()).at(&self.path)?;
+            write_json(&self.stable_path().join(DEVICES_FILE), devices)?;
+            sync_directory(&self.stable_path()).at(&self.path)?;
             self.devices.clone_from(devices);
         }
         Ok(())
@@ -245,39 +246,44 @@ impl RunFolder {
     /// # Errors
     /// I/O errors.
     pub fn append(&mut self, record: &Record) -> Result<(), RunError> {
-        self.records.append(record, &self.place())?;
-        self.ledger.note(record);
+        self.records.append(record, &self.stable_path())?;
+        self.ledger.add(record);
         Ok(())
     }
 
-    /// Returns the path of an attempt's files, relative to the run folder.
-    pub fn attempt(cell: &CellId, repeat: u32, attempt: u32) -> String {
+    /// Returns the path of an attempt folder, relative to the run folder.
+    pub fn attempt_path(cell: &CellId, repeat: u32, attempt: u32) -> String {
         format!("cells/{cell}/{repeat}-{attempt}")
     }
 
-    /// Creates the folder of the first attempt from `least` on that does not exist yet, and returns the number of the
-    /// attempt. Existing folders are not reused: they may have files without a record, and a worker of a killed run may
+    /// Creates the first attempt folder that does not exist yet, starting with the number `min_attempt`, and returns the
+    /// number. Existing folders are not reused: they may have files without a record, and a worker of a killed run may
     /// still write to them.
     ///
     /// # Errors
     /// I/O errors.
-    pub fn claim(&self, cell: &CellId, repeat: u32, least: u32) -> Result<u32, RunError> {
-        let place = self.place();
-        let cells = place.join("cells");
-        let of_cell = cells.join(cell.as_str());
-        let is_new = !of_cell.exists();
-        create_folder_below(&place, &Path::new("cells").join(cell.as_str())).at(&of_cell)?;
+    pub fn create_attempt_folder(
+        &self,
+        cell: &CellId,
+        repeat: u32,
+        min_attempt: u32,
+    ) -> Result<u32, RunError> {
+        let run = self.stable_path();
+        let cells = run.join("cells");
+        let cell_folder = cells.join(cell.as_str());
+        let is_new = !cell_folder.exists();
+        create_folder_below(&run, &Path::new("cells").join(cell.as_str())).at(&cell_folder)?;
         if is_new {
             sync_directory(&cells)
-                .and_then(|()| sync_directory(&place))
+                .and_then(|()| sync_directory(&run))
                 .at(&cells)?;
         }
-        for attempt in least..u32::MAX {
-            let folder = place.join(Self::attempt(cell, repeat, attempt));
+        for attempt in min_attempt..u32::MAX {
+            let folder = run.join(Self::attempt_path(cell, repeat, attempt));
             match fs::create_dir(&folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => {
-                    made.and_then(|()| sync_directory(&of_cell)).at(&folder)?;
+                created => {
+                    created.and_then(|()| sync_directory(&cell_folder)).at(&folder)?;
                     return Ok(attempt);
                 }
             }
@@ -306,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_holds_a_run_is_refused() {
+    fn a_folder_that_contains_a_run_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         drop(create(dir.path()).unwrap());
         assert!(matches!(create(dir.path()), Err(RunError::Occupied { .. })));
@@ -320,9 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_never_write_to_one_folder() {
+    fn a_locked_folder_cannot_be_opened() {
         let dir = tempfile::tempdir().unwrap();
-        let _held = create(dir.path()).unwrap();
+        let _locked = create(dir.path()).unwrap();
         assert!(matches!(
             RunFolder::open(dir.path()),
             Err(RunError::Locked { .. })
@@ -341,26 +347,26 @@ mod tests {
     }
 
     #[test]
-    fn records_that_are_cut_at_any_byte_keep_exactly_their_whole_lines() {
+    fn truncated_records_keep_their_complete_lines() {
         let dir = tempfile::tempdir().unwrap();
         let text = three_records(dir.path());
         let file = dir.path().join(RECORDS_FILE);
         for length in 0..=text.len() {
             fs::write(&file, &text[..length]).unwrap();
-            let whole = text[..length]
+            let complete = text[..length]
                 .iter()
                 .rposition(|byte| *byte == b'\n')
                 .map_or(0, |end| end + 1);
-            let lines = text[..whole].iter().filter(|byte| **byte == b'\n').count();
+            let lines = text[..complete].iter().filter(|byte| **byte == b'\n').count();
             let (folder, cut) = RunFolder::open(dir.path()).unwrap();
-            assert_eq!(cut, length > whole, "cut at byte {length}");
+            assert_eq!(cut, length > complete, "cut at byte {length}");
             assert_eq!(folder.ledger().records(), lines, "cut at byte {length}");
-            assert_eq!(fs::read(&file).unwrap(), text[..whole], "cut at byte {length}");
+            assert_eq!(fs::read(&file).unwrap(), text[..complete], "cut at byte {length}");
         }
     }
 
     #[test]
-    fn what_is_appended_after_a_cut_begins_a_line() {
+    fn a_record_after_a_truncated_line_starts_a_new_line() {
         let dir = tempfile::tempdir().unwrap();
         let text = three_records(dir.path());
         fs::write(dir.path().join(RECORDS_FILE), &text[..text.len() - 2]).unwrap();
@@ -379,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_was_left_before_its_plan_is_no_run_and_can_be_used_again() {
+    fn a_folder_without_a_plan_can_be_used_again() {
         let dir = tempfile::tempdir().unwrap();
         drop(create(dir.path()).unwrap());
         for lost in [PLAN_FILE, SETTINGS_FILE, ENVIRONMENT_FILE, RECORDS_FILE] {
@@ -398,12 +404,13 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_has_a_folder_of_its_own() {
+    fn every_attempt_gets_a_new_folder() {
         let dir = tempfile::tempdir().unwrap();
         let folder = create(dir.path()).unwrap();
         let cell = testing::cell(64).id;
-        let claims = [(0, 0), (0, 0), (1, 0), (0, 1), (0, 7)];
-        let claimed = claims.map(|(repeat, least)| folder.claim(&cell, repeat, least).unwrap());
-        assert_eq!(claimed, [0, 1, 0, 2, 7]);
+        let requests = [(0, 0), (0, 0), (1, 0), (0, 1), (0, 7)];
+        let attempts = requests
+            .map(|(repeat, min_attempt)| folder.create_attempt_folder(&cell, repeat, min_attempt).unwrap());
+        assert_eq!(attempts, [0, 1, 0, 2, 7]);
     }
 }

@@ -1,4 +1,4 @@
-//! `run.json`: settings of a run that its plan does not have.
+//! `run.json`: settings of a run that `plan.json` does not contain.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ pub const MAX_REPEATS: u32 = 10_000;
 pub struct RunSettings {
     /// Backend, after `--backend auto` is resolved.
     pub backend: Backend,
-    /// Paths of data, weights and vocabulary as given by the user.
+    /// Paths of data, weights and vocabulary as on the command line.
     pub inputs: Inputs,
     /// Base folder of relative paths. Absent in runs of earlier versions, whose paths are relative to the current
     /// directory.
@@ -34,9 +34,9 @@ pub struct RunSettings {
     pub directory: Option<PathBuf>,
     /// Number of processes per cell.
     pub repeats: u32,
-    /// Suite files by suite name, as given by the user.
+    /// Suite files by suite name, as on the command line.
     pub suites: BTreeMap<String, PathBuf>,
-    /// Command of the peer, a program that computes with another framework; empty: burn computes.
+    /// Command of the peer, a program that computes with another framework. If empty, burn computes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peer: Vec<String>,
     /// Order, cooldown, retries and handling of a busy GPU.
@@ -48,11 +48,11 @@ impl RunSettings {
     /// Checks that `run.json` can store every path.
     ///
     /// # Errors
-    /// A path that is not UTF-8.
+    /// A path is not UTF-8.
     pub(crate) fn check_paths(&self) -> Result<(), RunError> {
-        let given = self.inputs.data.values().chain(self.inputs.weights.values());
-        let given = given.chain(&self.inputs.vocabulary).chain(self.suites.values());
-        match given.into_iter().find(|path| path.to_str().is_none()) {
+        let paths = self.inputs.data.values().chain(self.inputs.weights.values());
+        let paths = paths.chain(&self.inputs.vocabulary).chain(self.suites.values());
+        match paths.into_iter().find(|path| path.to_str().is_none()) {
             None => Ok(()),
             Some(path) => Err(RunError::Input(format!(
                 "the path `{}` is not UTF-8, so `{SETTINGS_FILE}` cannot store it\n  hint: rename the file",
@@ -67,9 +67,9 @@ impl RunSettings {
         let Some(directory) = &self.directory else {
             return inputs;
         };
-        let given = inputs.data.values_mut().chain(inputs.weights.values_mut());
-        let given = given.chain(&mut inputs.vocabulary);
-        given.for_each(|path| *path = directory.join(&path));
+        let paths = inputs.data.values_mut().chain(inputs.weights.values_mut());
+        let paths = paths.chain(&mut inputs.vocabulary);
+        paths.for_each(|path| *path = directory.join(&path));
         inputs
     }
 }
@@ -77,17 +77,17 @@ impl RunSettings {
 /// Reads the plan and the settings of a run.
 ///
 /// # Errors
-/// A folder without a run, or a malformed file.
-pub fn recorded(path: &Path) -> Result<(Plan, RunSettings), RunError> {
+/// The folder does not contain a run, or a file is malformed.
+pub fn read_plan_and_settings(path: &Path) -> Result<(Plan, RunSettings), RunError> {
     let run = RunReader::new(path);
     Ok((read_plan(&run, path)?, read_settings(&run, path)?))
 }
 
 fn read_plan(run: &RunReader, path: &Path) -> Result<Plan, RunError> {
     let plan = run.plan()?;
-    let of_suites = plan.suites.iter().map(|suite| &suite.name);
-    let of_cells = plan.cells.iter().map(|planned| &planned.cell.suite);
-    check_names(of_suites.chain(of_cells), &path.join(PLAN_FILE))?;
+    let suites = plan.suites.iter().map(|suite| &suite.name);
+    let suites_of_cells = plan.cells.iter().map(|planned| &planned.cell.suite);
+    check_names(suites.chain(suites_of_cells), &path.join(PLAN_FILE))?;
     Ok(plan)
 }
 
@@ -102,7 +102,7 @@ fn read_settings(run: &RunReader, path: &Path) -> Result<RunSettings, RunError> 
         )));
     }
     check_names(settings.suites.keys(), &path)?;
-    // The content of another cache cannot be trusted.
+    // The run folder may come from an untrusted source, so do not use a cache that it names.
     settings.inputs.cache = CACHE.into();
     Ok(settings)
 }
@@ -120,7 +120,7 @@ mod tests {
     use crate::testing;
 
     #[test]
-    fn settings_of_a_run_that_knew_no_policy_have_the_defaults() {
+    fn settings_without_a_policy_have_the_default_policy() {
         let mut settings = serde_json::to_value(testing::settings()).unwrap();
         settings.as_object_mut().unwrap().remove("policy");
         let read: RunSettings = serde_json::from_value(settings).unwrap();

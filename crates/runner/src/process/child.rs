@@ -6,15 +6,15 @@ use std::{
 };
 
 /// Time limit for a killed worker to exit. A process that is stuck in a driver call cannot be killed.
-pub(super) const ENDING: Duration = Duration::from_secs(5);
+pub(super) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Child process that is killed when it is dropped, together with the processes that it started.
 pub(super) struct Worker(pub(super) Child);
 
 impl Worker {
-    /// Kills the worker and its process group. The worker must not have been waited for: the system could have reused
-    /// its process id.
-    pub(super) fn end(&mut self) {
+    /// Kills the worker and its process group. The worker must not have been reaped: the system could have reused its
+    /// process id.
+    pub(super) fn kill(&mut self) {
         // An error means that the processes have already exited.
         #[cfg(unix)]
         let _ = rustix::process::kill_process_group(
@@ -25,7 +25,7 @@ impl Worker {
     }
 
     /// Returns true if the process has exited. Does not reap it, so its process id stays reserved.
-    pub(super) fn is_gone(&mut self) -> bool {
+    pub(super) fn has_exited(&mut self) -> bool {
         #[cfg(unix)]
         {
             use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -37,12 +37,16 @@ impl Worker {
         !matches!(self.0.try_wait(), Ok(None))
     }
 
-    /// Waits for the exit, and kills the process after `grace`; its child processes are killed in any case. Returns
-    /// `None` if it cannot be killed, which leaves the process behind.
-    pub(super) fn wait(&mut self, grace: Duration, ending: Duration) -> std::io::Result<Option<ExitStatus>> {
-        within(grace, || self.is_gone());
-        self.end();
-        if within(ending, || self.is_gone()) {
+    /// Waits for the exit, and kills the process after `grace`. Kills the rest of the process group in any case. Returns
+    /// `None` if the process still runs after `kill_timeout`.
+    pub(super) fn wait(
+        &mut self,
+        grace: Duration,
+        kill_timeout: Duration,
+    ) -> std::io::Result<Option<ExitStatus>> {
+        poll_until(grace, || self.has_exited());
+        self.kill();
+        if poll_until(kill_timeout, || self.has_exited()) {
             self.0.wait().map(Some)
         } else {
             Ok(None)
@@ -50,18 +54,18 @@ impl Worker {
     }
 }
 
-/// Polls a condition. Returns true if it becomes true before `patience` has elapsed.
-fn within(patience: Duration, mut is_true: impl FnMut() -> bool) -> bool {
-    const LOOK: Duration = Duration::from_millis(2);
+/// Polls a condition. Returns true if it becomes true within `limit`.
+fn poll_until(limit: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+    const POLL_INTERVAL: Duration = Duration::from_millis(2);
     let start = Instant::now();
     loop {
         if is_true() {
             return true;
         }
-        if start.elapsed() >= patience {
+        if start.elapsed() >= limit {
             return false;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -69,12 +73,12 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // A reaped process returns the same status again and must not be killed, since another process may have its id.
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            let _ = self.wait(Duration::ZERO, ENDING);
+            let _ = self.wait(Duration::ZERO, KILL_TIMEOUT);
         }
     }
 }
 
-/// Returns the peak host memory of a process in bytes, where the system reports that of other processes.
+/// Returns the peak host memory of a process in bytes (Linux only).
 pub(super) fn host_peak(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -90,34 +94,36 @@ mod tests {
     use mantissa_core::Status;
 
     use super::*;
-    use crate::process::crash::{Death, judge};
+    use crate::process::crash::{ProcessEnd, classify};
 
     #[test]
-    fn a_worker_that_cannot_be_ended_is_left_behind_and_out_of_time() {
+    fn a_worker_that_cannot_be_killed_is_a_timeout() {
         let moment = Duration::from_millis(20);
-        assert!(!within(moment, || false), "the wait has a time limit");
-        let mut looks = 0;
-        assert!(within(Duration::from_secs(60), || {
-            looks += 1;
-            looks == 3
+        assert!(!poll_until(moment, || false), "the wait has a time limit");
+        let mut polls = 0;
+        assert!(poll_until(Duration::from_secs(60), || {
+            polls += 1;
+            polls == 3
         }));
-        let (status, reason) = judge(Death::Never, "NVRM: stuck", false);
+        let (status, reason) = classify(ProcessEnd::CannotBeKilled, "NVRM: stuck", false);
         assert_eq!(status, Status::Timeout);
         assert!(reason.starts_with("the process cannot be killed") && reason.ends_with("NVRM: stuck"));
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_worker_that_ends_is_waited_for_and_one_that_does_not_is_ended() {
+    fn a_worker_is_killed_after_the_grace_period() {
         let worker = |script: &str| {
             let mut command = Command::new("sh");
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
             Worker(command.args(["-c", script]).spawn().unwrap())
         };
-        let long = Duration::from_secs(60);
-        let exit = worker("exit 7").wait(long, long).unwrap();
-        assert_eq!(exit.map(Death::of), Some(Death::Code(7)));
-        let exit = worker("sleep 600").wait(Duration::from_millis(20), long).unwrap();
-        assert_eq!(exit.map(Death::of), Some(Death::Signal(9)));
+        let minute = Duration::from_secs(60);
+        let exit = worker("exit 7").wait(minute, minute).unwrap();
+        assert_eq!(exit.map(ProcessEnd::of), Some(ProcessEnd::Code(7)));
+        let exit = worker("sleep 600")
+            .wait(Duration::from_millis(20), minute)
+            .unwrap();
+        assert_eq!(exit.map(ProcessEnd::of), Some(ProcessEnd::Signal(9)));
     }
 }

@@ -9,14 +9,14 @@ use crate::exit::{WorkerExit, is_out_of_memory};
 
 /// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Death {
+pub(super) enum ProcessEnd {
     Code(i32),
     Signal(i32),
     /// The process cannot be killed.
-    Never,
+    CannotBeKilled,
 }
 
-impl Death {
+impl ProcessEnd {
     pub(super) fn of(exit: ExitStatus) -> Self {
         #[cfg(unix)]
         if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&exit) {
@@ -26,52 +26,53 @@ impl Death {
     }
 }
 
-/// Classifies the end of a worker without a final message, given its output.
-pub(super) fn judge(death: Death, text: &str, killed_for_memory: bool) -> (Status, String) {
+/// Returns status and reason for a worker that ended without a final message. `text` is its output;
+/// `killed_for_memory` is true if the kernel killed a process for lack of memory meanwhile.
+pub(super) fn classify(end: ProcessEnd, text: &str, killed_for_memory: bool) -> (Status, String) {
     const SIGABRT: i32 = 6;
     const SIGKILL: i32 = 9;
     let output = last_lines(text);
     // A backtrace may follow the message of the allocator.
     let no_memory = text.lines().find(|line| is_out_of_memory(line));
-    let with_output = |what: String| {
+    let with_output = |reason: String| {
         if output.is_empty() {
-            what
+            reason
         } else {
-            format!("{what}: {output}")
+            format!("{reason}: {output}")
         }
     };
-    match death {
-        Death::Never => (
+    match end {
+        ProcessEnd::CannotBeKilled => (
             Status::Timeout,
             with_output("the process cannot be killed, because a driver call does not return".into()),
         ),
-        Death::Signal(SIGKILL) if killed_for_memory => (
+        ProcessEnd::Signal(SIGKILL) if killed_for_memory => (
             Status::Oom,
             "killed by the operating system: host memory ran out (SIGKILL)".into(),
         ),
-        Death::Signal(SIGKILL) => (
+        ProcessEnd::Signal(SIGKILL) => (
             Status::Failed,
             with_output("killed by another process (SIGKILL)".into()),
         ),
-        Death::Signal(SIGABRT) if no_memory.is_some() => (
+        ProcessEnd::Signal(SIGABRT) if no_memory.is_some() => (
             Status::Oom,
             format!("host memory ran out: {}", no_memory.unwrap_or_default().trim()),
         ),
-        Death::Signal(signal) => (
+        ProcessEnd::Signal(signal) => (
             Status::Failed,
             with_output(format!("terminated by signal {signal}")),
         ),
-        Death::Code(code) if code == WorkerExit::OutOfMemory as i32 => {
+        ProcessEnd::Code(code) if code == WorkerExit::OutOfMemory as i32 => {
             (Status::Oom, with_output("out of memory".into()))
         }
-        Death::Code(code) => {
-            let why = WorkerExit::ALL
+        ProcessEnd::Code(code) => {
+            let meaning = WorkerExit::ALL
                 .iter()
                 .find(|exit| **exit as i32 == code)
                 .map(|exit| exit.meaning());
             (
                 Status::Failed,
-                with_output(why.map_or_else(|| format!("exit code {code}"), str::to_owned)),
+                with_output(meaning.map_or_else(|| format!("exit code {code}"), str::to_owned)),
             )
         }
     }
@@ -82,24 +83,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kill_is_out_of_memory_only_if_the_kernel_says_so() {
-        let kill = Death::Signal(9);
-        assert_eq!(judge(kill, "", true).0, Status::Oom);
+    fn sigkill_is_oom_only_if_the_kernel_killed_a_process() {
+        let kill = ProcessEnd::Signal(9);
+        assert_eq!(classify(kill, "", true).0, Status::Oom);
         assert_eq!(
-            judge(kill, "x", false),
+            classify(kill, "x", false),
             (Status::Failed, "killed by another process (SIGKILL): x".into())
         );
     }
 
     #[test]
-    fn running_out_of_memory_is_told_by_the_exit_code_or_by_the_allocators_words() {
+    fn oom_is_detected_by_exit_code_and_by_error_text() {
         assert_eq!(
-            judge(Death::Code(WorkerExit::OutOfMemory as i32), "", false).0,
+            classify(ProcessEnd::Code(WorkerExit::OutOfMemory as i32), "", false).0,
             Status::Oom
         );
         assert_eq!(
-            judge(
-                Death::Signal(6),
+            classify(
+                ProcessEnd::Signal(6),
                 "memory allocation of 99 bytes failed\nstack backtrace:\n 0: a\n 1: b\n 2: c\n 3: d",
                 false
             ),
@@ -109,7 +110,7 @@ mod tests {
             )
         );
         assert_eq!(
-            judge(Death::Signal(6), "assertion failed", false).0,
+            classify(ProcessEnd::Signal(6), "assertion failed", false).0,
             Status::Failed
         );
         assert!(is_out_of_memory("CUDA_ERROR_OUT_OF_MEMORY"));
@@ -120,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn other_ends_are_failures_with_the_last_words() {
+    fn other_exits_are_failures_with_the_last_output() {
         assert_eq!(
-            judge(Death::Code(3), "", false),
+            classify(ProcessEnd::Code(3), "", false),
             (Status::Failed, "exit code 3".into())
         );
-        let (status, reason) = judge(
-            Death::Code(WorkerExit::Panicked as i32),
+        let (status, reason) = classify(
+            ProcessEnd::Code(WorkerExit::Panicked as i32),
             "index out of bounds",
             false,
         );

@@ -17,12 +17,12 @@ use crate::{
 };
 
 /// Maximum length of a message in bytes. A longer line is split and treated as output.
-const LONGEST_MESSAGE: u64 = 16 << 20;
+const MAX_MESSAGE_BYTES: u64 = 16 << 20;
 
-/// Maximum size of the output that is kept of a worker, in bytes: its last part, which is enough for any backtrace.
-const KEPT_OUTPUT: usize = 1 << 20;
+/// Maximum number of bytes of a worker's output that are kept. The last part is kept, which is enough for any backtrace.
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-/// Number of lines of output in a reason.
+/// Number of lines of output that a reason quotes.
 const REASON_LINES: usize = 4;
 
 /// Output of a worker, as received by the reader threads.
@@ -73,30 +73,30 @@ impl WorkerOutput {
     }
 }
 
-/// Reads lines on a thread until the stream ends, and then sends `last`.
-pub(super) fn listen(
+/// Starts a thread that reads lines until the stream ends and sends each of them, and then `last`.
+pub(super) fn spawn_reader(
     stream: Option<impl Read + Send + 'static>,
     sender: Sender<OutputLine>,
-    parse: fn(Vec<u8>) -> OutputLine,
+    parse_line: fn(Vec<u8>) -> OutputLine,
     last: Option<OutputLine>,
 ) -> std::io::Result<()> {
     let Some(stream) = stream else { return Ok(()) };
     let read = move || {
         let mut lines = BufReader::new(stream);
         let mut line = vec![];
-        let mut next = |line: &mut Vec<u8>| lines.by_ref().take(LONGEST_MESSAGE).read_until(b'\n', line);
+        let mut next = |line: &mut Vec<u8>| lines.by_ref().take(MAX_MESSAGE_BYTES).read_until(b'\n', line);
         while next(&mut line).is_ok_and(|bytes| bytes > 0) {
-            if sender.send(parse(std::mem::take(&mut line))).is_err() {
+            if sender.send(parse_line(std::mem::take(&mut line))).is_err() {
                 return;
             }
         }
-        // The receiver is gone once the worker is classified.
+        // An error means that the receiver is gone, because the end of the worker has been classified.
         let _ = last.map(|last| sender.send(last));
     };
     std::thread::Builder::new().spawn(read).map(drop)
 }
 
-pub(super) fn parse(line: Vec<u8>) -> OutputLine {
+pub(super) fn parse_line(line: Vec<u8>) -> OutputLine {
     serde_json::from_slice(&line).map_or(OutputLine::Other(line), OutputLine::Message)
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Tail {
 impl Tail {
     fn push(&mut self, line: &[u8]) {
         self.bytes.extend(line);
-        let excess = self.bytes.len().saturating_sub(KEPT_OUTPUT);
+        let excess = self.bytes.len().saturating_sub(MAX_OUTPUT_BYTES);
         self.bytes.drain(..excess);
     }
 
@@ -123,7 +123,7 @@ impl Tail {
     }
 }
 
-/// Returns the last lines of the output as a reason.
+/// Joins the last non-empty lines of the output on one line.
 pub(super) fn last_lines(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
@@ -137,10 +137,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_without_a_line_end_is_read_in_parts() {
+    fn output_without_line_breaks_is_read_in_parts() {
         let (sender, receiver) = mpsc::channel();
-        let length = 2 * LONGEST_MESSAGE + 1;
-        listen(Some(std::io::repeat(b'x').take(length)), sender, parse, None).unwrap();
+        let length = 2 * MAX_MESSAGE_BYTES + 1;
+        spawn_reader(Some(std::io::repeat(b'x').take(length)), sender, parse_line, None).unwrap();
         let lengths: Vec<_> = receiver
             .into_iter()
             .map(|line| match line {
@@ -148,24 +148,24 @@ mod tests {
                 _ => panic!("expected output, not a message"),
             })
             .collect();
-        assert_eq!(lengths, [LONGEST_MESSAGE, LONGEST_MESSAGE, 1]);
+        assert_eq!(lengths, [MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES, 1]);
     }
 
     #[test]
-    fn the_reason_is_the_last_lines_and_the_file_keeps_the_end_of_everything() {
+    fn the_tail_keeps_the_last_bytes_and_reports_the_last_lines() {
         let mut tail = Tail::default();
         tail.push(b"one\ntwo\n\nthree\nfour\nfive\n");
         assert_eq!(tail.last_lines(), "two; three; four; five");
-        tail.push(&vec![b'x'; KEPT_OUTPUT]);
-        assert_eq!(tail.bytes.len(), KEPT_OUTPUT);
+        tail.push(&vec![b'x'; MAX_OUTPUT_BYTES]);
+        assert_eq!(tail.bytes.len(), MAX_OUTPUT_BYTES);
     }
 
     #[test]
-    fn a_line_that_is_no_message_is_noise() {
-        assert!(matches!(parse(b"hello\n".to_vec()), OutputLine::Other(_)));
+    fn lines_that_are_not_messages_count_as_output() {
+        assert!(matches!(parse_line(b"hello\n".to_vec()), OutputLine::Other(_)));
         let progress = br#"{"progress":{"phase":"measure","done":1,"total":2,"memory":{}}}"#;
         assert!(matches!(
-            parse(progress.to_vec()),
+            parse_line(progress.to_vec()),
             OutputLine::Message(Message::Progress(_))
         ));
     }

@@ -7,36 +7,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mantissa_testing::{alone, hostile::assert_robust};
 use serde_json::Value;
 
-/// Number of changed files of each kind.
-const CHANGED: u64 = 300;
-/// One in this many changed files is also rendered and saved as a baseline, which takes a hundred times as long.
-const RENDERED: u64 = 50;
+/// Number of mutated files of each kind.
+const MUTATED_FILES: u64 = 300;
+/// One in this many mutated folders is also rendered and saved as a baseline, which takes a hundred times as long.
+const RENDER_INTERVAL: u64 = 50;
 
 #[test]
 fn a_run_folder_that_is_resumed() {
     alone(|| {
         for (number, valid) in readers::valid().into_iter().enumerate() {
             let count = AtomicU64::new(0);
-            assert_robust(readers::FILES[number], &[valid], CHANGED, |bytes| {
-                let is_rendered = count.fetch_add(1, Ordering::Relaxed).is_multiple_of(RENDERED);
+            assert_robust(readers::FILES[number], &[valid], MUTATED_FILES, |bytes| {
+                let is_rendered = count
+                    .fetch_add(1, Ordering::Relaxed)
+                    .is_multiple_of(RENDER_INTERVAL);
                 readers::run(number, bytes, is_rendered)
             });
         }
     });
 }
 
-/// Paths that lead out of a run folder.
+/// Paths outside of a run folder.
 const PATHS: [&str; 3] = ["../../../outside", readers::ABSOLUTE, ".."];
 
-/// Replaces a string or field name by a path after skipping `left` others. Returns false if there are not enough.
+/// Skips `left` strings and field names, and replaces the next one by a path. Returns false if there are not enough.
 fn replace(value: &mut Value, left: &mut usize, path: &str) -> bool {
     match value {
         Value::String(text) => {
-            let is_it = is_next(left);
-            if is_it {
+            let is_target = is_next(left);
+            if is_target {
                 *text = path.to_owned();
             }
-            is_it
+            is_target
         }
         Value::Array(values) => values.iter_mut().any(|value| replace(value, left, path)),
         Value::Object(fields) => {
@@ -54,11 +56,11 @@ fn replace(value: &mut Value, left: &mut usize, path: &str) -> bool {
     }
 }
 
-/// Decrements `left`. Returns true if it was zero.
+/// Decrements `left`, down to 0. Returns true if it was 0.
 fn is_next(left: &mut usize) -> bool {
-    let is_it = *left == 0;
+    let is_target = *left == 0;
     *left = left.saturating_sub(1);
-    is_it
+    is_target
 }
 
 #[test]

@@ -26,14 +26,15 @@ pub const FILES: [&str; 5] = [
     "cells/c5172c8d996b88bd/0-0/samples.json.gz",
 ];
 
-/// Folders between the temporary folder and the run. As many `..` lead out of the run but not out of the temporary
+/// Folders between the temporary folder and the run, so that paths with a few `..` leave the run but not the temporary
 /// folder.
-const ABOVE: &str = "1/2/3/4/5/6";
+const PARENT_FOLDERS: &str = "1/2/3/4/5/6";
 
 /// Placeholder for an absolute path in the temporary folder.
 pub const ABSOLUTE: &str = "/ABSOLUTE";
 
-/// Returns the content of each of [`FILES`], with unpacked samples: a run with eight cells, six of which are left.
+/// Returns the content of each of [`FILES`], with uncompressed samples: a run with eight cells, of which six have yet to
+/// run.
 pub fn valid() -> [Vec<u8>; 5] {
     let records = include_str!("../../../../tests/fixtures/golden-run/records.jsonl");
     let settings = serde_json::json!({
@@ -59,11 +60,11 @@ pub fn valid() -> [Vec<u8>; 5] {
 }
 
 /// Executor that finishes every cell immediately after it has written a file to the samples folder.
-struct Instantly {
+struct InstantExecutor {
     run: PathBuf,
 }
 
-impl Executor for Instantly {
+impl Executor for InstantExecutor {
     fn execute(
         &mut self,
         request: &Request,
@@ -78,34 +79,34 @@ impl Executor for Instantly {
     }
 }
 
-struct Silent;
+struct NoProgress;
 
-impl Progress for Silent {
-    fn tell(&mut self, _: ProgressEvent<'_>) {}
+impl Progress for NoProgress {
+    fn on_event(&mut self, _: ProgressEvent<'_>) {}
 }
 
-/// Collects every file and folder below a folder, except those below `except`.
-fn below(folder: &Path, except: [&Path; 2], found: &mut BTreeSet<PathBuf>) {
+/// Collects the paths of all files and folders below a folder. Skips the folders in `except`.
+fn collect_paths(folder: &Path, except: [&Path; 2], found: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if except.contains(&path.as_path()) {
             continue;
         }
         if path.is_dir() {
-            below(&path, except, found);
+            collect_paths(&path, except, found);
         }
         found.insert(path);
     }
 }
 
-/// Resumes a run folder in which one of [`FILES`] has this content, makes its tables, and if `is_rendered`, its report and a baseline.
-/// Samples are unpacked bytes.
+/// Resumes a run folder in which the file with index `number` of [`FILES`] has this content. Then makes the tables of the
+/// run and, if `is_rendered`, its report and a baseline. Samples are passed without compression.
 ///
 /// # Panics
 /// If anything is written outside of the run folder.
 pub fn run(number: usize, bytes: &[u8], is_rendered: bool) -> Result<(), String> {
     let root = tempfile::tempdir().unwrap();
-    let run = root.path().join(ABOVE).join("run");
+    let run = root.path().join(PARENT_FOLDERS).join("run");
     fs::create_dir_all(&run).unwrap();
     let mut files = valid();
     let absolute = root.path().join("absolute").display().to_string();
@@ -126,14 +127,14 @@ pub fn run(number: usize, bytes: &[u8], is_rendered: bool) -> Result<(), String>
     fs::create_dir_all(&main).unwrap();
     let outside = || {
         let mut found = BTreeSet::new();
-        below(root.path(), [&run, &main], &mut found);
+        collect_paths(root.path(), [&run, &main], &mut found);
         found
     };
     let before = outside();
-    let done = resumed(&run)
-        .and_then(|()| tables(&run))
+    let done = resume(&run)
+        .and_then(|()| make_tables(&run))
         .and_then(|()| match is_rendered {
-            true => rendered(&run, &baselines),
+            true => render(&run, &baselines),
             false => Ok(()),
         });
     assert_eq!(
@@ -144,7 +145,7 @@ pub fn run(number: usize, bytes: &[u8], is_rendered: bool) -> Result<(), String>
     done
 }
 
-fn resumed(run: &Path) -> Result<(), String> {
+fn resume(run: &Path) -> Result<(), String> {
     let (mut folder, _) = RunFolder::open(run).map_err(|error| error.to_string())?;
     if folder.plan.cells.len() > 64 || folder.settings.repeats > 4 {
         // The plan is valid but would take too long.
@@ -155,12 +156,12 @@ fn resumed(run: &Path) -> Result<(), String> {
     let backends = folder.plan.runnable().map(|cell| cell.setting.backend());
     let fingerprints = backends.map(|backend| (backend, machine.clone())).collect();
     let schedule = Schedule::new(&mut folder, fingerprints, Stop::default());
-    let ended = schedule.run(&mut Instantly { run }, &mut Silent);
+    let ended = schedule.run(&mut InstantExecutor { run }, &mut NoProgress);
     ended.map(drop).map_err(|error| error.to_string())
 }
 
 /// Makes the tables and exports of a run, and compares it with itself.
-fn tables(run: &Path) -> Result<(), String> {
+fn make_tables(run: &Path) -> Result<(), String> {
     let run = mantissa_report::load(run).map_err(|error| error.to_string())?;
     let report = || Report::new(&run).map_err(|error| error.to_string());
     let reports = [report()?, report()?];
@@ -178,7 +179,7 @@ fn tables(run: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn rendered(run: &Path, baselines: &Path) -> Result<(), String> {
+fn render(run: &Path, baselines: &Path) -> Result<(), String> {
     let loaded = mantissa_report::load(run).map_err(|error| error.to_string())?;
     mantissa_report::render(&loaded, run).map_err(|error| error.to_string())?;
     let measured = RunMeasurements::read(run).map_err(|error| error.to_string())?;

@@ -5,7 +5,7 @@ use mantissa_core::{Axis, TaskKind, UnknownName, ValueError};
 use crate::axes;
 
 /// Maximum number of cells of a run.
-pub(super) const MOST_CELLS: u64 = 100_000;
+pub(super) const MAX_CELLS: u64 = 100_000;
 
 /// Error of planning.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum PlanError {
     #[error(
         "`{given}` is not a valid axis override\n  hint: write `axis=value,value`, e.g. `accumulate=1,4`"
     )]
-    NotAnOverride {
+    InvalidOverride {
         /// The rejected text.
         given: String,
     },
@@ -34,7 +34,7 @@ pub enum PlanError {
     },
     /// A row of axes that change together has too few or too many values.
     #[error("`{names}` takes `{wanted}`, not `{given}`")]
-    NotTogether {
+    InvalidRow {
         /// Names of the axes.
         names: String,
         /// The invalid row.
@@ -43,7 +43,7 @@ pub enum PlanError {
         wanted: String,
     },
     /// The override does not apply to any task of the suites.
-    #[error("{}", axes::inapplicable(*.axis, .tasks))]
+    #[error("{}", axes::inapplicable_message(*.axis, .tasks))]
     Inapplicable {
         /// The axis.
         axis: Axis,
@@ -54,7 +54,7 @@ pub enum PlanError {
     #[error(
         "two suites have the name `{name}`\n  hint: the name of a suite is its file name; rename one of the files"
     )]
-    SameName {
+    DuplicateSuite {
         /// The shared name.
         name: String,
     },
@@ -62,7 +62,7 @@ pub enum PlanError {
     #[error(
         "workload `{workload}` has the model `{wanted}`, but its weights are for the model `{given}`\n  hint: pass weights to a single workload with `--weights WORKLOAD=PATH`"
     )]
-    OtherModel {
+    WeightsOfOtherModel {
         /// Name of the workload.
         workload: String,
         /// Model of the workload.
@@ -72,7 +72,7 @@ pub enum PlanError {
     },
     /// The plan has more than 100,000 cells.
     #[error(
-        "with workload `{workload}` of suite `{suite}`, the run has more than {MOST_CELLS} cells\n  hint: every axis multiplies the number of cells; join axes that change together with `+`"
+        "with workload `{workload}` of suite `{suite}`, the run has more than {MAX_CELLS} cells\n  hint: every axis multiplies the number of cells; join axes that change together with `+`"
     )]
     TooManyCells {
         /// Name of the suite.

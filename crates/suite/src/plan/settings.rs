@@ -1,4 +1,4 @@
-//! Product of the sweeps of a workload, as settings and seeds.
+//! Cartesian product of the sweeps of a workload, as settings and seeds.
 
 use mantissa_core::{Axis, AxisValue, Backend, Setting, Workload};
 
@@ -29,7 +29,7 @@ impl<'a> Settings<'a> {
     }
 
     fn resolve(&self, rows: &[usize]) -> (Setting, u64) {
-        let chosen = || {
+        let assignments = || {
             let rows = self
                 .sweeps
                 .iter()
@@ -37,14 +37,14 @@ impl<'a> Settings<'a> {
                 .map(|(sweep, row)| (&sweep.axes, &sweep.rows[*row]));
             rows.flat_map(|(axes, values)| axes.iter().copied().zip(values))
         };
-        let backend = chosen().find_map(|(axis, value)| match (axis, value) {
+        let backend = assignments().find_map(|(axis, value)| match (axis, value) {
             (Axis::Backend, AxisValue::Text(name)) => name.parse().ok(),
             _ => None,
         });
         let backend = backend.unwrap_or(self.backend);
         let mut setting = self.defaults[backend as usize].clone();
         let mut seed = Axis::Seed.default_value(backend);
-        for (axis, value) in chosen() {
+        for (axis, value) in assignments() {
             if axis == Axis::Seed {
                 seed = value.clone();
             } else {

@@ -13,7 +13,7 @@ pub(super) fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<Stri
         return Some(reason.to_string());
     }
     match &cell.workload.task {
-        Task::Train(task) => model_skips(&task.model, &cell.setting, true),
+        Task::Train(task) => model_skip_reason(&task.model, &cell.setting, true),
         Task::Evaluate(_) if !weights.available_for(&cell.workload.name) => Some(format!(
             "no weights for `{0}`: pass `--weights {0}=PATH`, or `--init random` to measure only times and memory",
             cell.workload.name
@@ -24,35 +24,35 @@ pub(super) fn skip_reason(cell: &Cell, weights: &StartingWeights) -> Option<Stri
                 task.dataset
             ))
         }
-        Task::Evaluate(task) => model_skips(&task.model, &cell.setting, false),
+        Task::Evaluate(task) => model_skip_reason(&task.model, &cell.setting, false),
         Task::Generate(task) => {
-            let most = task.prompt_tokens.saturating_add(task.new_tokens);
-            let longest = task.model.positions().filter(|longest| most > *longest)?;
+            let tokens = task.prompt_tokens.saturating_add(task.new_tokens);
+            let positions = task.model.positions().filter(|positions| tokens > *positions)?;
             Some(format!(
-                "the sum of `prompt_tokens` and `new_tokens` is {most}, but the model has {longest} positions"
+                "the sum of `prompt_tokens` and `new_tokens` is {tokens}, but the model has {positions} positions"
             ))
         }
-        Task::Kernel(task) => kernel_skips(&task.kernel, &cell.setting),
+        Task::Kernel(task) => kernel_skip_reason(&task.kernel, &cell.setting),
     }
 }
 
-fn model_skips(model: &Model, setting: &Setting, training: bool) -> Option<String> {
+fn model_skip_reason(model: &Model, setting: &Setting, training: bool) -> Option<String> {
     let sequence = setting.sequence();
-    if let Some(longest) = model.positions().filter(|longest| sequence > *longest) {
+    if let Some(positions) = model.positions().filter(|positions| sequence > *positions) {
         return Some(format!(
-            "`sequence={sequence}` is longer than the model's `max_position_embeddings` of {longest}"
+            "`sequence={sequence}` is longer than the model's `max_position_embeddings` of {positions}"
         ));
     }
-    let drops = training && model.attention_dropout().is_some_and(|share| share > 0.0);
-    (drops && setting.attention() == Attention::Fused).then(|| {
+    let uses_dropout = training && model.attention_dropout().is_some_and(|share| share > 0.0);
+    (uses_dropout && setting.attention() == Attention::Fused).then(|| {
         "fused attention does not support dropout: set the dropout of attention weights to 0 in `model_size`"
             .to_owned()
     })
 }
 
-fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
+fn kernel_skip_reason(kernel: &Kernel, setting: &Setting) -> Option<String> {
     let (size, distribution) = (setting.size(), setting.distribution());
-    if let Some(reason) = without_products(kernel.kind(), setting) {
+    if let Some(reason) = skip_reason_without_matmul(kernel.kind(), setting) {
         return Some(reason);
     }
     match kernel {
@@ -71,8 +71,8 @@ fn kernel_skips(kernel: &Kernel, setting: &Setting) -> Option<String> {
     }
 }
 
-/// Returns the reason why a kernel without a matmul is skipped under a precision.
-fn without_products(kind: KernelKind, setting: &Setting) -> Option<String> {
+/// Returns the reason why a kernel is skipped under a precision; `None` for kernels with matmuls.
+fn skip_reason_without_matmul(kind: KernelKind, setting: &Setting) -> Option<String> {
     let precision = setting.precision();
     let is_16_bit = matches!(precision.parameters(), Format::F16 | Format::Bf16);
     match kind {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_that_make_no_sense_are_skipped_with_the_reason() {
+    fn impossible_kernels_are_skipped_with_a_reason() {
         let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
         let set = |setting: &mut Setting, axis: Axis, value: &str| {
             setting.set(axis, axis.parse(value).unwrap()).unwrap();
@@ -117,9 +117,9 @@ mod tests {
             padding: 1,
         });
         set(&mut setting, Axis::Size, "5");
-        assert_eq!(kernel_skips(&filters, &setting), None);
+        assert_eq!(kernel_skip_reason(&filters, &setting), None);
         set(&mut setting, Axis::Size, "4");
-        let reason = kernel_skips(&filters, &setting).unwrap();
+        let reason = kernel_skip_reason(&filters, &setting).unwrap();
         assert_eq!(
             reason,
             "images of `size=4` with a padding of 1 are smaller than filters of 7 × 7"
@@ -127,21 +127,21 @@ mod tests {
         set(&mut setting, Axis::Size, "64");
         set(&mut setting, Axis::Distribution, "cancellation");
         assert!(
-            kernel_skips(&filters, &setting)
+            kernel_skip_reason(&filters, &setting)
                 .unwrap()
                 .contains("applies only to the kernel `matmul`")
         );
     }
 
     #[test]
-    fn a_kernel_without_products_runs_where_its_format_says_something() {
+    fn kernels_without_matmuls_skip_redundant_precisions() {
         let rows = mantissa_core::RowsShape { rows: None, width: 8 };
         let reason = |kernel: &Kernel, precision: &str, form: &str| {
             let mut setting = Setting::defaults(TaskKind::Kernel, Backend::Flex);
             for (axis, value) in [(Axis::Precision, precision), (Axis::Gelu, form)] {
                 setting.set(axis, axis.parse(value).unwrap()).unwrap();
             }
-            kernel_skips(kernel, &setting)
+            kernel_skip_reason(kernel, &setting)
         };
         let (gelu, cast) = (Kernel::Gelu(rows), Kernel::Cast(rows));
         assert_eq!(reason(&gelu, "bf16-true", "tanh-packed"), None);

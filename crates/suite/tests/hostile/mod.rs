@@ -8,7 +8,7 @@ use mantissa_core::Backend;
 use mantissa_testing::{alone, hostile::assert_robust};
 
 /// Number of mutated inputs of each kind.
-const FILES: u64 = 3000;
+const MUTATED_INPUTS: u64 = 3000;
 
 fn file(path: &str) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -32,7 +32,7 @@ fn suites() {
             .filter(|file| readers::suite(file).is_ok())
             .collect();
         assert_eq!(valid.len(), names.len() - 1);
-        assert_robust("a suite", &valid, FILES, readers::suite);
+        assert_robust("a suite", &valid, MUTATED_INPUTS, readers::suite);
     });
 }
 
@@ -48,20 +48,25 @@ fn overrides_and_values() {
             "adam_eps=1e-8,0",
             "seed=0,18446744073709551615",
         ];
-        assert_robust("an override", &texts(&overrides[..4]), FILES, readers::axes);
+        assert_robust(
+            "an override",
+            &texts(&overrides[..4]),
+            MUTATED_INPUTS,
+            readers::axes,
+        );
         assert!(readers::axes(overrides[4].as_bytes()).is_err());
         // No text is a valid value of every axis.
-        let mut hostile = mantissa_testing::hostile::Hostile::new(1);
+        let mut hostile = mantissa_testing::hostile::Mutator::new(1);
         for text in texts(&overrides) {
             for _ in 0..500 {
-                let error = readers::value(&hostile.changed(&text, b"16-mixed")).unwrap_err();
+                let error = readers::value(&hostile.mutate(&text, b"16-mixed")).unwrap_err();
                 assert!(!error.is_empty());
             }
         }
         assert_robust(
             "a layout",
             &texts(&["e5m10", "e8m7", "e11m52", "e2m1"]),
-            FILES,
+            MUTATED_INPUTS,
             readers::layout,
         );
     });
@@ -69,7 +74,7 @@ fn overrides_and_values() {
 
 /// Uses sizes that are valid alone and overflow in combination.
 #[test]
-fn sizes_that_overflow_are_answered() {
+fn overflowing_sizes_do_not_panic() {
     let suite = |model: &str, size: &str| {
         let task = "task = \"train\"\ndataset = \"synthetic-text\"\nepochs = 1\nlearning_rate = 1e-3";
         let split = "[workload.split]\ntrain = 1\nvalidation = 0\ntest = 1";
@@ -97,7 +102,7 @@ fn sizes_that_overflow_are_answered() {
 
 /// Plans five axes of 400 values, which give more cells than fit into memory.
 #[test]
-fn a_plan_of_more_cells_than_can_be_held_is_refused() {
+fn plan_with_too_many_cells_is_rejected() {
     let values = |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
     let axes = ["batch", "accumulate", "sequence", "seed", "adam_eps"];
     let axes: Vec<String> = axes

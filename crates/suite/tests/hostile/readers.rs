@@ -5,8 +5,8 @@ use std::fmt::Display;
 use mantissa_core::{Axis, AxisValue, Backend, Layout, Profile};
 use mantissa_suite::{PlanOptions, StartingWeights, parse, parse_override, plan};
 
-/// Maximum length of a suite that is also planned, in bytes.
-const LONGEST_PLANNED: usize = 1500;
+/// Maximum length, in bytes, of a suite that is planned and not only parsed.
+const MAX_PLANNED_BYTES: usize = 1500;
 
 fn text(bytes: &[u8]) -> Result<&str, String> {
     str::from_utf8(bytes).map_err(message)
@@ -20,7 +20,7 @@ fn message(error: impl Display) -> String {
 pub fn suite(bytes: &[u8]) -> Result<(), String> {
     let suite = parse("hostile", "hostile.toml", text(bytes)?).map_err(message)?;
     // A long suite can have millions of cells.
-    if bytes.len() > LONGEST_PLANNED {
+    if bytes.len() > MAX_PLANNED_BYTES {
         return Ok(());
     }
     for &profile in Profile::ALL {

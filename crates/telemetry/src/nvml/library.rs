@@ -17,7 +17,7 @@ impl Library {
     /// Returns the library of this machine.
     ///
     /// # Errors
-    /// Reason for which NVML is not available.
+    /// Reason why NVML is not available.
     pub fn of_this_machine() -> Result<Self, &'static str> {
         static FOUND: OnceLock<Result<Library, String>> = OnceLock::new();
         let find = || {
@@ -33,7 +33,7 @@ impl Library {
     /// Loads the library from a file, e.g. a stand-in. It is never unloaded.
     ///
     /// # Errors
-    /// Reason for which the library is not available.
+    /// Reason why the library is not available.
     pub fn at(path: &Path) -> Result<Self, String> {
         load(path.as_os_str()).map_err(|error| reason(&error))
     }
@@ -46,7 +46,7 @@ fn load(name: &OsStr) -> Result<Library, NvmlError> {
     })
 }
 
-/// Returns the reason for which NVML is not available; `None` if it is.
+/// Returns the reason why NVML is not available; `None` if it is available.
 pub fn unavailable() -> Option<&'static str> {
     Library::of_this_machine().err()
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_is_not_there_is_named_without_its_path() {
+    fn the_error_of_a_missing_library_omits_the_path() {
         let missing = Library::at(Path::new("/no/such/folder/libnvidia-ml.so.1")).unwrap_err();
         assert_eq!(missing, "library `libnvidia-ml.so.1` not found");
     }

@@ -9,7 +9,7 @@ use super::library::reason;
 
 /// Log of failed readings of all quantities.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct ReadLog {
     quantities: BTreeMap<&'static str, Quantity>,
     /// Time in seconds at which the device was lost, and the error.
     lost: Option<(f64, String)>,
@@ -29,14 +29,14 @@ struct Quantity {
     unsupported: bool,
 }
 
-impl Notes {
+impl ReadLog {
     /// Returns true if the device was lost.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
 
-    /// Reads a quantity, and keeps the reason of a failure.
-    pub(super) fn ask<T>(
+    /// Reads a quantity by calling `call`. Stores the reason of a failure.
+    pub(super) fn read<T>(
         &mut self,
         what: &'static str,
         now: f64,
@@ -65,7 +65,7 @@ impl Notes {
     }
 
     /// Records that a quantity is not available yet, which is not a failure.
-    pub(super) fn absent(&mut self, what: &'static str, now: f64, reason: &str) {
+    pub(super) fn note_absent(&mut self, what: &'static str, now: f64, reason: &str) {
         let quantity = self.quantities.entry(what).or_default();
         if !quantity.seen {
             quantity.failed.get_or_insert_with(|| (now, reason.into()));
@@ -73,12 +73,12 @@ impl Notes {
     }
 
     /// Records that a quantity is available.
-    pub(super) fn there(&mut self, what: &'static str) {
+    pub(super) fn note_available(&mut self, what: &'static str) {
         self.quantities.entry(what).or_default().seen = true;
     }
 
-    /// Disables quantities for a reason.
-    pub(super) fn refuse(&mut self, quantities: &[&'static str], reason: &str) {
+    /// Marks quantities as not available for a reason, so that they are not read.
+    pub(super) fn disable(&mut self, quantities: &[&'static str], reason: &str) {
         for what in quantities {
             let quantity = self.quantities.entry(what).or_default();
             quantity.unsupported = true;
@@ -153,83 +153,83 @@ mod tests {
 
     const POWER: &str = "power";
 
-    fn read(notes: &mut Notes, now: f64) {
-        assert_eq!(notes.ask(POWER, now, || Ok(1)), Some(1));
+    fn read(log: &mut ReadLog, now: f64) {
+        assert_eq!(log.read(POWER, now, || Ok(1)), Some(1));
     }
 
-    fn fail(notes: &mut Notes, now: f64, error: NvmlError) {
-        assert_eq!(notes.ask(POWER, now, || Err::<u32, _>(error)), None);
-    }
-
-    #[test]
-    fn a_quantity_that_comes_late_is_not_missing() {
-        let mut notes = Notes::default();
-        notes.absent("process memory", 0.0, "not listed");
-        assert_eq!(notes.missing(), ["process memory: not listed"]);
-        notes.there("process memory");
-        notes.absent("process memory", 1.0, "not listed");
-        assert!(notes.missing().is_empty() && notes.events().is_empty());
+    fn fail(log: &mut ReadLog, now: f64, error: NvmlError) {
+        assert_eq!(log.read(POWER, now, || Err::<u32, _>(error)), None);
     }
 
     #[test]
-    fn what_the_device_does_not_support_is_asked_for_once() {
-        let mut notes = Notes::default();
-        fail(&mut notes, 0.0, NvmlError::NotSupported);
+    fn a_quantity_that_appears_later_is_not_missing() {
+        let mut log = ReadLog::default();
+        log.note_absent("process memory", 0.0, "not listed");
+        assert_eq!(log.missing(), ["process memory: not listed"]);
+        log.note_available("process memory");
+        log.note_absent("process memory", 1.0, "not listed");
+        assert!(log.missing().is_empty() && log.events().is_empty());
+    }
+
+    #[test]
+    fn unsupported_quantities_are_read_once() {
+        let mut log = ReadLog::default();
+        fail(&mut log, 0.0, NvmlError::NotSupported);
         assert_eq!(
-            notes.ask(POWER, 1.0, || -> Result<u32, _> { unreachable!() }),
+            log.read(POWER, 1.0, || -> Result<u32, _> { unreachable!() }),
             None
         );
         assert_eq!(
-            notes.missing(),
+            log.missing(),
             ["power: the requested operation is not available on the target device"]
         );
         assert!(
-            notes.events().is_empty(),
+            log.events().is_empty(),
             "a quantity that was never read has no event"
         );
     }
 
     #[test]
-    fn what_starts_failing_is_named_with_the_time_it_began() {
-        let mut notes = Notes::default();
-        read(&mut notes, 1.0);
-        fail(&mut notes, 2.0, NvmlError::Unknown);
-        fail(&mut notes, 3.0, NvmlError::Timeout);
+    fn a_persistent_failure_is_reported_with_its_start_time() {
+        let mut log = ReadLog::default();
+        read(&mut log, 1.0);
+        fail(&mut log, 2.0, NvmlError::Unknown);
+        fail(&mut log, 3.0, NvmlError::Timeout);
         assert_eq!(
-            notes.missing(),
+            log.missing(),
             ["power: unavailable since 2.00 s: an internal driver error occurred"]
         );
         assert_eq!(
-            notes.events()[0].detail,
+            log.events()[0].detail,
             "power could not be read from 2.00 s on: an internal driver error occurred"
         );
     }
 
     #[test]
-    fn what_comes_back_is_an_event_and_not_missing() {
-        let mut notes = Notes::default();
-        read(&mut notes, 1.0);
-        fail(&mut notes, 2.0, NvmlError::Timeout);
-        read(&mut notes, 3.0);
-        assert!(notes.missing().is_empty());
+    fn a_temporary_failure_is_an_event_and_not_missing() {
+        let mut log = ReadLog::default();
+        read(&mut log, 1.0);
+        fail(&mut log, 2.0, NvmlError::Timeout);
+        read(&mut log, 3.0);
+        assert!(log.missing().is_empty());
         assert_eq!(
-            notes.events()[0].detail,
+            log.events()[0].detail,
             "power could not be read 1 times, first after 2.00 s: the provided timeout was reached"
         );
     }
 
     #[test]
-    fn a_lost_device_is_one_event_and_is_not_asked_again() {
-        let mut notes = Notes::default();
-        read(&mut notes, 1.0);
-        fail(&mut notes, 2.0, NvmlError::GpuLost);
-        assert!(notes.is_lost());
+    fn a_lost_device_is_reported_once_and_not_read_again() {
+        let mut log = ReadLog::default();
+        read(&mut log, 1.0);
+        fail(&mut log, 2.0, NvmlError::GpuLost);
+        assert!(log.is_lost());
         assert_eq!(
-            notes.ask("clock", 3.0, || -> Result<u32, _> { unreachable!() }),
+            log.read("clock", 3.0, || -> Result<u32, _> { unreachable!() }),
             None
         );
-        let kinds: Vec<EventKind> = notes.events().into_iter().map(|event| event.kind).collect();
+        let kinds: Vec<EventKind> = log.events().into_iter().map(|event| event.kind).collect();
         assert_eq!(kinds, [EventKind::DeviceLost, EventKind::Telemetry]);
-        assert!(notes.missing()[0].starts_with("NVML: lost after 2.00 s: device fell off the bus"));
+        assert!(log.missing()[0].starts_with("NVML: lost after 2.00 s: device fell off the bus"));
     }
 }

@@ -12,7 +12,7 @@ use nvml_wrapper::{
     sys_exports::field_id::NVML_FI_DEV_POWER_INSTANT,
 };
 
-use super::{device_lookup::Found, library::Library, read_log::Notes};
+use super::{device_lookup::FoundDevice, library::Library, read_log::ReadLog};
 use crate::{Process, Reading, Source};
 
 /// Maximum averaging time of `NVML_FI_DEV_POWER_INSTANT` in seconds (25 to 100 ms, arXiv 2312.02741).
@@ -27,16 +27,16 @@ const NO_CONTEXT: &str =
 
 /// Source that reads one device, identified by its UUID or PCI bus id.
 pub struct GpuSource {
-    device: Result<Found, String>,
-    /// Ids of own processes. The first one is the process that is measured.
+    device: Result<FoundDevice, String>,
+    /// Ids of the own processes: the measured process first, then those that belong to it.
     own: Vec<u32>,
     /// Kind of power reading that the device supports; unknown before the first reading.
-    power: Option<Power>,
-    notes: Notes,
+    power: Option<PowerReading>,
+    log: ReadLog,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Power {
+enum PowerReading {
     Instant,
     Usage,
 }
@@ -45,36 +45,36 @@ impl GpuSource {
     /// Opens a device by its UUID (`GPU-…`, `MIG-…`) or PCI bus id (`0000:17:00.0`), as reported by CUDA. If this
     /// fails, readings are empty and [`Source::missing`] contains the reason.
     pub fn open(id: &str) -> Self {
-        Self::with(Library::of_this_machine().map_err(str::to_owned), id)
+        Self::from_library(Library::of_this_machine().map_err(str::to_owned), id)
     }
 
-    /// Opens a device like [`GpuSource::open`], with the library from this file.
+    /// Opens a device like [`GpuSource::open`], with the NVML library from a file.
     pub fn open_with(library: &Path, id: &str) -> Self {
-        Self::with(Library::at(library), id)
+        Self::from_library(Library::at(library), id)
     }
 
-    /// Measures another process instead of this one, which still counts as an own process.
+    /// Measures the process `pid` instead of this one. This process still counts as an own process.
     pub fn of(mut self, pid: u32) -> Self {
         self.own.insert(0, pid);
         self
     }
 
-    fn with(library: Result<Library, String>, id: &str) -> Self {
+    fn from_library(library: Result<Library, String>, id: &str) -> Self {
         let device = library.and_then(|library| library.find(id));
-        let mut notes = Notes::default();
+        let mut log = ReadLog::default();
         if let Ok(found) = &device {
-            if let Some(reason) = found.shared {
-                notes.refuse(&[POWER, ENERGY, UTILISATION, ECC], reason);
+            if let Some(reason) = found.no_power {
+                log.disable(&[POWER, ENERGY, UTILISATION, ECC], reason);
             }
-            if let Some(reason) = found.whole {
-                notes.refuse(&[DEVICE_MEMORY, PROCESSES, PROCESS_MEMORY], reason);
+            if let Some(reason) = found.no_memory {
+                log.disable(&[DEVICE_MEMORY, PROCESSES, PROCESS_MEMORY], reason);
             }
         }
         Self {
             device,
             own: vec![std::process::id()],
             power: None,
-            notes,
+            log,
         }
     }
 }
@@ -95,64 +95,64 @@ const PROCESS_MEMORY: &str = "process memory";
 impl Source for GpuSource {
     fn read(&mut self, reading: &mut Reading) {
         let Ok(found) = &self.device else { return };
-        let (now, notes) = (reading.seconds, &mut self.notes);
-        if notes.is_lost() {
+        let (now, log) = (reading.seconds, &mut self.log);
+        if log.is_lost() {
             return;
         }
         // Energy and power are read first, as close as possible to the time of the reading, because they are integrated
         // over time.
         let joules = || found.device.total_energy_consumption();
-        reading.energy_joules = notes
-            .ask(ENERGY, now, joules)
+        reading.energy_joules = log
+            .read(ENERGY, now, joules)
             .map(|millijoules| millijoules as f64 / 1e3);
-        if let Some((watts, averaged)) = notes.ask(POWER, now, || power(&found.device, &mut self.power)) {
+        if let Some((watts, averaged)) = log.read(POWER, now, || read_power(&found.device, &mut self.power)) {
             reading.power_watts = Some(watts);
             reading.power_averaged_seconds = Some(averaged);
         }
         let memory = || found.device.memory_info();
-        reading.device_bytes = notes.ask(DEVICE_MEMORY, now, memory).map(|memory| memory.used);
+        reading.device_bytes = log.read(DEVICE_MEMORY, now, memory).map(|memory| memory.used);
         let board = found.board.as_ref().unwrap_or(&found.device);
         let clock = |clock| board.clock_info(clock).map(hertz);
-        reading.sm_clock_hz = notes.ask(SM_CLOCK, now, || clock(Clock::SM));
-        reading.memory_clock_hz = notes.ask(MEMORY_CLOCK, now, || clock(Clock::Memory));
+        reading.sm_clock_hz = log.read(SM_CLOCK, now, || clock(Clock::SM));
+        reading.memory_clock_hz = log.read(MEMORY_CLOCK, now, || clock(Clock::Memory));
         let temperature = || board.temperature(TemperatureSensor::Gpu);
-        reading.temperature_celsius = notes.ask(TEMPERATURE, now, temperature).map(f64::from);
+        reading.temperature_celsius = log.read(TEMPERATURE, now, temperature).map(f64::from);
         let throttle = || board.current_throttle_reasons();
-        reading.throttle = notes.ask(THROTTLE, now, throttle).map(|reasons| reasons.bits());
+        reading.throttle = log.read(THROTTLE, now, throttle).map(|reasons| reasons.bits());
         if !reading.brief {
-            read_slow_quantities(found, &self.own, notes, reading);
+            read_slow_quantities(found, &self.own, log, reading);
         }
     }
 
     fn missing(&self) -> Vec<String> {
         match &self.device {
             Err(reason) => vec![format!("NVML: {reason}")],
-            Ok(_) => self.notes.missing(),
+            Ok(_) => self.log.missing(),
         }
     }
 
     fn events(&self) -> Vec<Event> {
-        self.notes.events()
+        self.log.events()
     }
 }
 
 /// Reads the quantities that brief readings leave out.
-fn read_slow_quantities(found: &Found, own: &[u32], notes: &mut Notes, reading: &mut Reading) {
+fn read_slow_quantities(found: &FoundDevice, own: &[u32], log: &mut ReadLog, reading: &mut Reading) {
     let now = reading.seconds;
     let utilisation = || found.device.utilization_rates();
-    reading.utilisation = notes
-        .ask(UTILISATION, now, utilisation)
+    reading.utilisation = log
+        .read(UTILISATION, now, utilisation)
         .map(|percent| f64::from(percent.gpu) / 100.0);
     let errors = || {
         found
             .device
             .total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile)
     };
-    reading.ecc_uncorrected = notes.ask(ECC, now, errors);
+    reading.ecc_uncorrected = log.read(ECC, now, errors);
     let listed = || processes(&found.device, own);
-    reading.processes = notes.ask(PROCESSES, now, listed);
+    reading.processes = log.read(PROCESSES, now, listed);
     let Some(processes) = &reading.processes else {
-        notes.absent(PROCESS_MEMORY, now, "the driver lists no processes");
+        log.note_absent(PROCESS_MEMORY, now, "the driver lists no processes");
         return;
     };
     // A GPU with MIG slices may list a process once per slice.
@@ -166,9 +166,9 @@ fn read_slow_quantities(found: &Found, own: &[u32], notes: &mut Notes, reading: 
         .sum::<Option<u64>>()
         .filter(|_| !this.is_empty());
     match sum {
-        Some(_) => notes.there(PROCESS_MEMORY),
-        None if this.is_empty() => notes.absent(PROCESS_MEMORY, now, NO_CONTEXT),
-        None => notes.absent(PROCESS_MEMORY, now, "the driver hides it"),
+        Some(_) => log.note_available(PROCESS_MEMORY),
+        None if this.is_empty() => log.note_absent(PROCESS_MEMORY, now, NO_CONTEXT),
+        None => log.note_absent(PROCESS_MEMORY, now, "the driver hides it"),
     }
     reading.process_bytes = sum;
 }
@@ -192,23 +192,23 @@ pub(super) fn processes(device: &NvmlDevice<'_>, own: &[u32]) -> Result<Vec<Proc
 
 /// Returns the power in watts and its averaging time in seconds. Prefers the instantaneous power if the device supports
 /// it.
-fn power(device: &NvmlDevice<'_>, kind: &mut Option<Power>) -> Result<(f64, f64), NvmlError> {
+fn read_power(device: &NvmlDevice<'_>, kind: &mut Option<PowerReading>) -> Result<(f64, f64), NvmlError> {
     let usage = || {
         device
             .power_usage()
             .map(|watts| (self::watts(watts), USAGE_SECONDS))
     };
     match kind {
-        Some(Power::Instant) => instant_power(device),
-        Some(Power::Usage) => usage(),
+        Some(PowerReading::Instant) => instant_power(device),
+        Some(PowerReading::Usage) => usage(),
         None => {
-            let (first, which) = match instant_power(device) {
-                Ok(instant) => (Ok(instant), Power::Instant),
+            let (reading, supported) = match instant_power(device) {
+                Ok(instant) => (Ok(instant), PowerReading::Instant),
                 Err(lost @ (NvmlError::GpuLost | NvmlError::ResetRequired)) => return Err(lost),
-                Err(_) => (usage(), Power::Usage),
+                Err(_) => (usage(), PowerReading::Usage),
             };
-            *kind = first.is_ok().then_some(which);
-            first
+            *kind = reading.is_ok().then_some(supported);
+            reading
         }
     }
 }
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_is_not_there_reads_nothing_and_is_named_once() {
+    fn a_missing_device_yields_empty_readings_and_one_reason() {
         let mut source = GpuSource::open("GPU-00000000-0000-0000-0000-000000000000");
         let mut reading = Reading::default();
         source.read(&mut reading);

@@ -36,7 +36,7 @@ pub struct Device {
     pub temperature_celsius: Option<f64>,
     /// NVML bits of everything that limits the clock, including harmless settings; see [`crate::clock_settings`].
     pub clock_bits: Option<u64>,
-    /// Reasons for which the clock is currently throttled.
+    /// Reasons why the clock is currently throttled.
     pub throttle: Vec<&'static str>,
     /// Number of processes that compute on the device.
     pub processes: Option<usize>,
@@ -65,13 +65,13 @@ impl Library {
 
     /// Returns the state of the devices like [`state`], from this library.
     pub fn state(self) -> Vec<Device> {
-        self.devices().map(|device| self.now(&device)).collect()
+        self.devices().map(|device| self.device_state(&device)).collect()
     }
 
     /// Returns the only device of this machine.
     ///
     /// # Errors
-    /// There is no device, or several, which are listed because the one that CUDA uses must not be guessed.
+    /// The machine has no device or several. The error lists several devices, because it is unknown which one CUDA uses.
     pub fn only_gpu(self) -> Result<Gpu, String> {
         let mut gpus = self.gpus();
         match (gpus.pop(), gpus.as_slice()) {
@@ -93,18 +93,17 @@ impl Library {
     /// has the sensors.
     ///
     /// # Errors
-    /// Reason for which the device cannot be found.
+    /// Reason why the device cannot be found.
     pub fn device(self, id: &str) -> Result<Device, String> {
         let found = self.find(id)?;
-        Ok(self.now(&Ok(found.board.unwrap_or(found.device))))
+        Ok(self.device_state(&Ok(found.board.unwrap_or(found.device))))
     }
 
     /// Lists the processes that compute on a device (UUID or PCI bus id). Processes with the ids in `own` are marked as
     /// own.
     ///
     /// # Errors
-    /// Reason for which they cannot be listed. A list without an own process may also lack other processes that the
-    /// driver hides.
+    /// Reason why they cannot be listed. If the list contains no own process, the driver may also hide other processes.
     pub fn processes(self, id: &str, own: &[u32]) -> Result<Vec<Process>, String> {
         processes(&self.find(id)?.device, own).map_err(|error| reason(&error))
     }
@@ -114,7 +113,7 @@ impl Library {
         (0..count).map(move |index| self.nvml.device_by_index(index))
     }
 
-    fn now(self, device: &Result<NvmlDevice<'_>, NvmlError>) -> Device {
+    fn device_state(self, device: &Result<NvmlDevice<'_>, NvmlError>) -> Device {
         let available = device.as_ref().ok();
         let clock_bits = available.and_then(|device| device.current_throttle_reasons().ok());
         let clock_bits = clock_bits.as_ref().map(ThrottleReasons::bits);

@@ -17,7 +17,7 @@ fn near(joules: &Result<f64, String>, expected: f64) -> bool {
 }
 
 #[test]
-fn constant_power_is_watts_times_seconds_by_both_ways() {
+fn constant_power_has_the_same_energy_by_both_methods() {
     // 300 W are 3 J in 10 ms.
     let Some(energy) = energy("instant 300000\n energy 123456000+3000", 5.0..15.0) else {
         return;
@@ -31,7 +31,7 @@ fn constant_power_is_watts_times_seconds_by_both_ways() {
 }
 
 #[test]
-fn rising_power_is_the_area_below_it() {
+fn rising_power_is_integrated_exactly() {
     // The power rises from 100 W by 10 W per second; the mean over 10 s to 20 s is 250 W.
     let Some(energy) = energy("instant 100000+100", 10.0..20.0) else {
         return;
@@ -40,7 +40,7 @@ fn rising_power_is_the_area_below_it() {
 }
 
 #[test]
-fn idle_power_is_that_of_a_window_before_the_work() {
+fn idle_power_is_measured_in_a_window_before_the_work() {
     // 5 s at 60 W, then 500 W.
     let Some(machine) = Machine::new(&format!("{ONE} instant 60000*500 500000")) else {
         return;
@@ -60,7 +60,7 @@ fn idle_power_is_that_of_a_window_before_the_work() {
 }
 
 #[test]
-fn a_device_that_still_cools_down_is_not_idle_yet() {
+fn falling_power_is_not_steady() {
     // The power falls from 200 W by 10 W per second.
     let Some(machine) = Machine::new(&format!("{ONE} instant 200000-100")) else {
         return;
@@ -71,7 +71,7 @@ fn a_device_that_still_cools_down_is_not_idle_yet() {
 }
 
 #[test]
-fn a_counter_that_is_reset_gives_no_number_and_the_integral_stays() {
+fn a_counter_reset_does_not_affect_the_integral() {
     // The counter is reset after 10 s.
     let lines = "instant 300000\n energy 5000000+3000*1000 0+3000";
     let Some(energy) = energy(lines, 5.0..15.0) else {
@@ -85,7 +85,7 @@ fn a_counter_that_is_reset_gives_no_number_and_the_integral_stays() {
 }
 
 #[test]
-fn a_counter_that_stands_still_is_no_energy_of_nothing() {
+fn a_constant_counter_has_no_energy() {
     let Some(energy) = energy("energy 123456789", 5.0..15.0) else {
         return;
     };
@@ -93,7 +93,7 @@ fn a_counter_that_stands_still_is_no_energy_of_nothing() {
 }
 
 #[test]
-fn without_a_power_sensor_there_is_the_counter_alone_and_the_reason() {
+fn without_a_power_sensor_only_the_counter_is_available() {
     let Some(energy) = energy("energy 1000+3000", 5.0..15.0) else {
         return;
     };
@@ -112,7 +112,7 @@ fn without_a_power_sensor_there_is_the_counter_alone_and_the_reason() {
 }
 
 #[test]
-fn power_of_the_moment_is_taken_where_the_driver_tells_it() {
+fn instantaneous_power_is_preferred() {
     let Some((reading, _)) = once("instant 250000\n power 111000") else {
         return;
     };
@@ -121,7 +121,7 @@ fn power_of_the_moment_is_taken_where_the_driver_tells_it() {
 }
 
 #[test]
-fn power_that_may_be_averaged_over_a_second_takes_a_longer_window() {
+fn averaged_power_requires_a_longer_window() {
     let Some(short) = energy("power 300000", 5.0..15.0) else {
         return;
     };
@@ -131,7 +131,7 @@ fn power_that_may_be_averaged_over_a_second_takes_a_longer_window() {
 }
 
 #[test]
-fn a_sensor_that_fails_for_a_while_costs_coverage_and_no_energy() {
+fn a_temporary_sensor_failure_only_lowers_the_coverage() {
     let lines = format!(
         "instant 300000\n fail instant {} 999 {}",
         10 * HERTZ + 1,

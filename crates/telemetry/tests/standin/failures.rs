@@ -23,7 +23,7 @@ fn machine(lines: &str) -> Option<Machine> {
 }
 
 #[test]
-fn a_call_that_starts_failing_is_absent_from_then_on_and_the_rest_goes_on() {
+fn one_failing_quantity_does_not_affect_the_others() {
     let Some(machine) = machine(&format!("fail temperature {} 999", 3 * HERTZ + 1)) else {
         return;
     };
@@ -47,7 +47,7 @@ fn a_call_that_starts_failing_is_absent_from_then_on_and_the_rest_goes_on() {
 }
 
 #[test]
-fn the_peak_of_memory_is_none_once_memory_cannot_be_read() {
+fn the_memory_peak_is_absent_once_memory_cannot_be_read() {
     let Some(machine) = machine(&format!("fail memory {} 999", 3 * HERTZ)) else {
         return;
     };
@@ -63,7 +63,7 @@ fn the_peak_of_memory_is_none_once_memory_cannot_be_read() {
 }
 
 #[test]
-fn a_lost_device_is_an_event_and_leaves_what_was_read_before() {
+fn a_lost_device_is_an_event_and_keeps_earlier_readings() {
     // Every call from the 4000th on fails.
     let Some(machine) = machine("fail any 4000 15") else {
         return;
@@ -93,7 +93,7 @@ fn a_lost_device_is_an_event_and_leaves_what_was_read_before() {
 }
 
 #[test]
-fn a_device_that_is_lost_before_the_first_reading_reads_nothing() {
+fn a_device_lost_during_the_first_reading_reads_nothing() {
     let Some(machine) = machine("fail any 3 15") else {
         return;
     };
@@ -110,7 +110,7 @@ fn a_device_that_is_lost_before_the_first_reading_reads_nothing() {
 }
 
 #[test]
-fn a_device_that_supports_nothing_has_a_reason_for_each_quantity() {
+fn every_unsupported_quantity_has_a_reason() {
     let Some(machine) = Machine::new(ONE) else { return };
     let mut source = machine.source(UUID);
     let trace = record(&mut source, 1);
@@ -133,7 +133,7 @@ fn a_device_that_supports_nothing_has_a_reason_for_each_quantity() {
 }
 
 #[test]
-fn memory_errors_during_the_run_are_an_event() {
+fn ecc_errors_during_the_run_are_an_event() {
     let Some(machine) = Machine::new(&format!("{ONE} ecc 2*30 5")) else {
         return;
     };

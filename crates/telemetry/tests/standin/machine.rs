@@ -36,13 +36,13 @@ impl Machine {
     /// Creates a machine; prints a message and returns `None` if there is no C compiler for the library.
     pub(crate) fn new(script: &str) -> Option<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let made = made()?;
+        let compiled = compiled_library()?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         // The loader identifies a library by its file, so each machine needs its own copy.
-        let library = made.with_file_name(format!("nvml-{}-{number}.so", std::process::id()));
-        fs::copy(made, &library).unwrap();
-        let beside = format!("{}.script", library.display());
-        fs::write(beside, script).unwrap();
+        let library = compiled.with_file_name(format!("nvml-{}-{number}.so", std::process::id()));
+        fs::copy(compiled, &library).unwrap();
+        let script_file = format!("{}.script", library.display());
+        fs::write(script_file, script).unwrap();
         Some(Self { library })
     }
 
@@ -64,9 +64,9 @@ impl Drop for Machine {
 }
 
 /// Compiles the library once per test run.
-fn made() -> Option<&'static Path> {
-    static MADE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let make = || {
+fn compiled_library() -> Option<&'static Path> {
+    static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let compile = || {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/nvml/nvml.c");
         let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nvml-{}.so", std::process::id()));
         let status = Command::new("cc")
@@ -74,18 +74,18 @@ fn made() -> Option<&'static Path> {
             .args([&library, &source])
             .arg("-ldl")
             .status();
-        let Err(error) = status.map(|status| assert!(status.success(), "cc refused nvml.c")) else {
+        let Err(error) = status.map(|status| assert!(status.success(), "cc cannot compile nvml.c")) else {
             return Some(library);
         };
         let required = std::env::var("MANTISSA_REQUIRE").unwrap_or_default();
         assert!(
             !required.split(',').any(|name| name == "cc"),
-            "required and not there: {error}"
+            "a required C compiler is missing: {error}"
         );
         println!("skipped: no C compiler: {error}");
         None
     };
-    MADE.get_or_init(make).as_deref()
+    LIBRARY.get_or_init(compile).as_deref()
 }
 
 /// Reads a source for some seconds of simulated time.

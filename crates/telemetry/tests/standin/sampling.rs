@@ -8,7 +8,7 @@ use mantissa_telemetry::{HostMemory, PERIOD, Sampler};
 use crate::machine::{Machine, ONE, UUID};
 
 #[test]
-fn the_sampler_reads_the_device_and_says_how_it_went() {
+fn the_sampler_reads_the_device_and_reports_its_rate() {
     let Some(machine) = Machine::new(&format!("{ONE} power 300000\n memory 7000*5 9000")) else {
         return;
     };
@@ -28,7 +28,7 @@ fn the_sampler_reads_the_device_and_says_how_it_went() {
 }
 
 #[test]
-fn a_device_that_is_lost_while_sampling_ends_no_run() {
+fn a_device_lost_while_sampling_does_not_end_the_run() {
     let Some(machine) = Machine::new(&format!("{ONE} power 300000\n fail any 60 15")) else {
         return;
     };

@@ -6,7 +6,7 @@ use mantissa_telemetry::Throttling;
 use crate::machine::{Machine, ONE, UUID, record};
 
 #[test]
-fn throttling_in_the_middle_third_marks_what_lies_in_it_and_nothing_else() {
+fn only_windows_that_overlap_throttling_are_marked() {
     // Nine seconds with a hardware thermal slowdown in the fourth to sixth second.
     let Some(machine) = Machine::new(&format!("{ONE} throttle 1*300 0x48*300 0")) else {
         return;
@@ -34,7 +34,7 @@ fn throttling_in_the_middle_third_marks_what_lies_in_it_and_nothing_else() {
 }
 
 #[test]
-fn idle_and_chosen_clocks_mark_nothing() {
+fn idle_and_application_clocks_are_not_throttling() {
     // Idle, application clocks, sync boost, display clocks.
     let Some(machine) = Machine::new(&format!("{ONE} throttle 0x113")) else {
         return;
@@ -51,7 +51,7 @@ fn idle_and_chosen_clocks_mark_nothing() {
 }
 
 #[test]
-fn a_device_that_does_not_tell_is_not_free() {
+fn without_throttle_reasons_throttling_is_unknown() {
     let Some(machine) = Machine::new(ONE) else { return };
     let trace = record(&mut machine.source(UUID), 3);
     assert_eq!(trace.throttled(0.5, 2.5), Throttling::Unknown);

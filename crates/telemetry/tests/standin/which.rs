@@ -16,7 +16,7 @@ const TWO: &str = "
 ";
 
 #[test]
-fn the_device_is_the_one_of_its_uuid_or_place_whatever_the_order() {
+fn devices_are_found_by_uuid_or_pci_bus_id() {
     let Some(machine) = Machine::new(TWO) else { return };
     let watts = |id: &str| at(&mut machine.source(id), 0.0).power_watts;
     assert_eq!(watts("GPU-bbbb"), Some(600.0));
@@ -26,7 +26,7 @@ fn the_device_is_the_one_of_its_uuid_or_place_whatever_the_order() {
 }
 
 #[test]
-fn a_device_that_is_not_known_is_not_replaced_by_the_first() {
+fn an_unknown_device_is_an_error() {
     let Some(machine) = Machine::new(TWO) else { return };
     for id in ["GPU-cccc", "0000:99:00.0", "0", ""] {
         let mut source = machine.source(id);
@@ -44,7 +44,7 @@ fn a_device_that_is_not_known_is_not_replaced_by_the_first() {
 }
 
 #[test]
-fn a_device_that_does_not_answer_keeps_its_place_in_the_list() {
+fn an_unresponsive_device_keeps_its_position() {
     let Some(machine) = Machine::new(&TWO.replacen("power", "fail open 1 15\n power", 1)) else {
         return;
     };
@@ -58,7 +58,7 @@ fn a_device_that_does_not_answer_keeps_its_place_in_the_list() {
 }
 
 #[test]
-fn the_state_of_a_device_names_its_settings() {
+fn the_state_of_a_device_contains_its_settings() {
     let lines = "
         total 80000000000
         memory 1000
@@ -102,7 +102,7 @@ fn the_state_of_a_device_names_its_settings() {
 }
 
 #[test]
-fn a_reading_holds_everything_that_the_device_tells() {
+fn a_reading_contains_every_quantity_of_the_device() {
     let lines = "
         memory 5000
         power 300000
@@ -162,7 +162,7 @@ const SLICED: &str = "
 ";
 
 #[test]
-fn a_slice_has_memory_and_clocks_but_no_power_of_its_own() {
+fn a_mig_slice_has_memory_and_clocks_but_no_power() {
     let Some(machine) = Machine::new(SLICED) else {
         return;
     };
@@ -189,7 +189,7 @@ fn a_slice_has_memory_and_clocks_but_no_power_of_its_own() {
 }
 
 #[test]
-fn a_gpu_in_slices_tells_nothing_that_counts_the_others() {
+fn a_gpu_with_mig_has_no_power_or_memory_readings() {
     let Some(machine) = Machine::new(SLICED) else {
         return;
     };
@@ -204,7 +204,7 @@ fn a_gpu_in_slices_tells_nothing_that_counts_the_others() {
 }
 
 #[test]
-fn a_driver_that_does_not_start_is_a_reason() {
+fn an_unloaded_driver_is_a_reason() {
     let Some(machine) = Machine::new("init 9") else {
         return;
     };

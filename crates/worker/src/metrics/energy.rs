@@ -8,7 +8,7 @@ use super::{
     missing_reason::{NVML_CUDA_ONLY, why_missing},
 };
 
-/// Adds the energy and the idle power.
+/// Adds the energy, the energy above idle and the idle power.
 pub(super) fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measurements<'_>) {
     let mut reading = |name, value: Result<f64, String>, method: &str| {
         let metric = match value {
@@ -34,16 +34,16 @@ pub(super) fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measure
         "trapezoid over sampled power, {:.0} % covered",
         100.0 * energy.coverage
     );
-    let or_why = |joules: Result<f64, String>, what| {
+    let or_nvml_reason = |joules: Result<f64, String>, what| {
         joules.map_err(|reason| why_missing(measured.trace, what).map_or(reason, str::to_owned))
     };
     let above = measured.idle_watts.clone().and_then(|watts| {
         let above = energy.clone().above_idle(watts);
-        let (joules, by) = match energy.counter_joules {
+        let (joules, source) = match energy.counter_joules {
             Ok(_) => (above.counter_joules?, "counter of the device"),
-            Err(_) => (or_why(above.integral_joules, "power")?, sampled.as_str()),
+            Err(_) => (or_nvml_reason(above.integral_joules, "power")?, sampled.as_str()),
         };
-        Ok((joules, format!("{by}, minus {watts:.1} W of the idle device")))
+        Ok((joules, format!("{source}, minus {watts:.1} W of the idle device")))
     });
     let method = above.as_ref().map_or(String::new(), |(_, method)| method.clone());
     reading(
@@ -58,12 +58,12 @@ pub(super) fn energy(metrics: &mut Metrics, backend: Backend, measured: &Measure
     );
     reading(
         MetricName::EnergyCounterJoules,
-        or_why(energy.counter_joules, "energy counter"),
+        or_nvml_reason(energy.counter_joules, "energy counter"),
         "counter of the device",
     );
     reading(
         MetricName::EnergyIntegralJoules,
-        or_why(energy.integral_joules, "power"),
+        or_nvml_reason(energy.integral_joules, "power"),
         &sampled,
     );
 }

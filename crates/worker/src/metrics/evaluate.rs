@@ -17,10 +17,10 @@ pub(super) fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
     let TaskMeasurements::Evaluate {
         weights,
         examples,
-        full,
+        full_batches,
         tokens,
         loss,
-        words,
+        predicts_tokens,
         test,
         agreement,
         tested_passages,
@@ -36,9 +36,9 @@ pub(super) fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
         outcome,
         SeriesName::BatchSeconds,
         SeriesName::Throttled,
-        *full as usize,
+        *full_batches as usize,
     );
-    let mut rates = |name, count: u64| {
+    let mut insert_rate = |name, count: u64| {
         rate(
             metrics,
             name,
@@ -48,44 +48,44 @@ pub(super) fn evaluate(metrics: &mut Metrics, outcome: &Outcome) {
             "wall clock",
         )
     };
-    rates(MetricName::SamplesPerSecond, *examples);
+    insert_rate(MetricName::SamplesPerSecond, *examples);
     if let Some(tokens) = tokens {
-        rates(MetricName::TokensPerSecond, *tokens);
+        insert_rate(MetricName::TokensPerSecond, *tokens);
     }
     let random = "the weights are random";
-    let mut of_weights = |name, share: &Share, passages: &[Share]| {
+    let mut insert_share = |name, share: &Share, passages: &[Share]| {
         let metric = match weights {
-            Some(_) if *words => token_share(name, share, passages),
+            Some(_) if *predicts_tokens => token_share(name, share, passages),
             Some(_) => wilson(share.hits, share.n)
                 .map_or_else(|| Metric::absent(name, "no examples"), |share| share.metric(name)),
             None => Metric::absent(name, random),
         };
         metrics.insert(name, metric);
     };
-    of_weights(MetricName::TestAccuracy, test, tested_passages);
+    insert_share(MetricName::TestAccuracy, test, tested_passages);
     if let Some(agreement) = agreement {
-        of_weights(MetricName::Agreement, agreement, agreeing_passages);
+        insert_share(MetricName::Agreement, agreement, agreeing_passages);
     }
-    let mut of_loss = |name, value, interval, method: &str| {
+    let mut insert_loss = |name, value, interval, method: &str| {
         let metric = match weights {
             Some(_) => with_interval(name, (value, interval), test.n, method),
             None => Metric::absent(name, random),
         };
         metrics.insert(name, metric);
     };
-    if *words {
+    if *predicts_tokens {
         let tokens = tested_passages.iter().map(|passage| passage.n);
         let (interval, how) = passage_interval(passage_losses.iter().copied().zip(tokens));
         let mean = format!("mean over the tokens; {how}");
-        of_loss(MetricName::TestLoss, *loss, interval, &mean);
+        insert_loss(MetricName::TestLoss, *loss, interval, &mean);
         let perplexity = interval.map(|ends| Interval {
             low: ends.low.exp(),
             high: ends.high.exp(),
         });
         let method = format!("exponential of the {mean}");
-        of_loss(MetricName::Perplexity, loss.exp(), perplexity, &method);
+        insert_loss(MetricName::Perplexity, loss.exp(), perplexity, &method);
     } else {
-        of_loss(MetricName::TestLoss, *loss, None, "mean over the test examples");
+        insert_loss(MetricName::TestLoss, *loss, None, "mean over the test examples");
     }
     checkpoint_cost(metrics, weights.as_ref());
 }
@@ -98,8 +98,8 @@ mod tests {
     use super::*;
     use crate::metrics::testing::{metrics, outcome};
 
-    /// Returns an evaluation on so many passages of ten tokens, of which four to six are correct.
-    fn evaluated(passages: u64) -> Outcome {
+    /// Returns the outcome of an evaluation on passages of ten tokens each, of which four to six are predicted correctly.
+    fn evaluation_outcome(passages: u64) -> Outcome {
         let share = |hits: u64| Share { hits, n: 10 };
         let tested_passages: Vec<Share> = (0..passages).map(|i| share(4 + i % 3)).collect();
         let passage_losses: Vec<f64> = (0..passages).map(|i| 10.0 + (i % 4) as f64).collect();
@@ -110,10 +110,10 @@ mod tests {
                 seconds: 1.0,
             }),
             examples: 1,
-            full: 0,
+            full_batches: 0,
             tokens: Some(10),
             loss: passage_losses.iter().sum::<f64>() / n as f64,
-            words: true,
+            predicts_tokens: true,
             test: Share {
                 hits: tested_passages.iter().map(|passage| passage.hits).sum(),
                 n,
@@ -128,10 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn words_have_an_interval_by_passage_and_perplexity_that_of_its_loss() {
-        let metrics = metrics(TaskKind::Evaluate, &evaluated(48));
-        let of = |name: MetricName| &metrics[&name];
-        let accuracy = of(MetricName::TestAccuracy);
+    fn token_metrics_have_intervals_by_passage() {
+        let metrics = metrics(TaskKind::Evaluate, &evaluation_outcome(48));
+        let metric = |name: MetricName| &metrics[&name];
+        let accuracy = metric(MetricName::TestAccuracy);
         assert_eq!((accuracy.value, accuracy.n), (Some(0.5), Some(480)));
         assert!(
             accuracy.low < Some(0.5) && accuracy.high > Some(0.5),
@@ -144,19 +144,19 @@ mod tests {
             "{}",
             accuracy.method
         );
-        let (loss, perplexity) = (of(MetricName::TestLoss), of(MetricName::Perplexity));
+        let (loss, perplexity) = (metric(MetricName::TestLoss), metric(MetricName::Perplexity));
         assert!(loss.low < loss.value && loss.value < loss.high, "{loss:?}");
         assert_eq!(perplexity.value, loss.value.map(f64::exp));
         assert_eq!(perplexity.low, loss.low.map(f64::exp));
         assert_eq!(perplexity.high, loss.high.map(f64::exp));
-        // Every passage agrees with f32, so draws of passages cannot estimate how rare a disagreement is.
-        let agreement = of(MetricName::Agreement);
+        // Every passage agrees with f32, so resampling passages cannot estimate the rate of disagreements.
+        let agreement = metric(MetricName::Agreement);
         assert_eq!((agreement.value, agreement.low), (Some(1.0), None));
     }
 
     #[test]
-    fn few_passages_have_no_interval_and_say_so() {
-        let metrics = metrics(TaskKind::Evaluate, &evaluated(5));
+    fn few_passages_yield_no_interval() {
+        let metrics = metrics(TaskKind::Evaluate, &evaluation_outcome(5));
         for name in [MetricName::TestAccuracy, MetricName::Perplexity] {
             let metric = &metrics[&name];
             assert!(metric.value.is_some() && metric.low.is_none() && metric.n == Some(50));

@@ -6,7 +6,7 @@ use mantissa_workloads::{Outcome, TaskMeasurements};
 
 use super::{
     checkpoint::checkpoint_cost,
-    metric_map::{Metrics, estimate},
+    metric_map::{Metrics, insert_estimate},
     samples::unthrottled_times,
     throughput::rate,
 };
@@ -25,10 +25,10 @@ pub(super) fn generate(metrics: &mut Metrics, outcome: &Outcome) {
     let times = |name| unthrottled_times(outcome, name, SeriesName::Throttled, usize::MAX);
     let name = MetricName::FirstTokenSeconds;
     let (first, _) = times(SeriesName::FirstTokenSeconds);
-    estimate(metrics, name, median(first), "no texts");
+    insert_estimate(metrics, name, median(first), "no texts");
     let (decoding, condition) = times(SeriesName::DecodeSeconds);
-    let each = decoding.iter().map(|seconds| seconds / *decoded as f64);
-    estimate(metrics, MetricName::TokenSeconds, median(each), "no texts");
+    let per_token = decoding.iter().map(|seconds| seconds / *decoded as f64);
+    insert_estimate(metrics, MetricName::TokenSeconds, median(per_token), "no texts");
     rate(
         metrics,
         MetricName::DecodeTokensPerSecond,

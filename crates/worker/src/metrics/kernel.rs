@@ -86,10 +86,10 @@ pub(super) fn kernel(metrics: &mut Metrics, outcome: &Outcome) {
         let name = MetricName::CublasFlopsPerSecond;
         metrics.insert(name, Metric::absent(name, reason));
     }
-    let mut insert = |name, pick: fn(&NumericError) -> f64| {
+    let mut insert = |name, get: fn(&NumericError) -> f64| {
         let metric = error.as_ref().map_or_else(
             || Metric::absent(name, "the result is not finite"),
-            |error| Metric::reading(name, pick(error), "against float64 on the same quantised inputs"),
+            |error| Metric::reading(name, get(error), "against float64 on the same quantised inputs"),
         );
         metrics.insert(name, metric);
     };
@@ -110,7 +110,7 @@ mod tests {
     use crate::metrics::testing::{metrics, outcome, values};
 
     #[test]
-    fn throughput_comes_from_the_median_launch_and_turns_its_interval_round() {
+    fn throughput_is_computed_from_the_median_launch_time() {
         let measured = TaskMeasurements::Kernel {
             flops: Some(6.0),
             traffic: None,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_and_those_of_the_copy_come_from_their_own_times() {
+    fn kernel_and_copy_rates_use_separate_times() {
         let measured = TaskMeasurements::Kernel {
             flops: None,
             traffic: Some(Traffic {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_result_that_is_not_finite_is_absent_and_says_so() {
+    fn the_error_of_a_nonfinite_result_is_absent_with_a_reason() {
         let measured = TaskMeasurements::Kernel {
             flops: Some(6.0),
             traffic: None,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use mantissa_telemetry::{Peaks, Trace};
 use mantissa_workloads::{AllocatorBytes, Outcome};
 
-/// Measurements around the workload.
+/// Measurements of a workload and of the device and process that ran it.
 #[derive(Debug)]
 pub struct Measurements<'a> {
     /// Measurements of the workload itself.
@@ -20,6 +20,6 @@ pub struct Measurements<'a> {
     pub peaks: Peaks,
     /// Peaks of the device allocator, if it reports them.
     pub allocator: Option<AllocatorBytes>,
-    /// True if another framework computed; its allocator has its own statistics.
+    /// True if another framework computed the cell. Its allocator reports the peak itself.
     pub by_peer: bool,
 }

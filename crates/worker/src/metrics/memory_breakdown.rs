@@ -51,11 +51,11 @@ mod tests {
     use mantissa_core::TaskKind;
 
     use super::*;
-    use crate::metrics::testing::{metrics, trained};
+    use crate::metrics::testing::{metrics, training_outcome};
 
     #[test]
-    fn an_estimate_is_told_where_nothing_could_be_measured_and_says_what_it_is() {
-        let metrics = metrics(TaskKind::Train, &trained(&[0.7]));
+    fn memory_estimates_are_added_without_measurements() {
+        let metrics = metrics(TaskKind::Train, &training_outcome(&[0.7]));
         let weights = &metrics[&MetricName::EstimatedWeightsBytes];
         assert_eq!((weights.value, weights.n), (Some(40.0), None));
         assert!(weights.method.contains("not measured"), "{}", weights.method);

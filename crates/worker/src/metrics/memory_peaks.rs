@@ -47,11 +47,11 @@ pub(super) fn memory_peaks(metrics: &mut Metrics, backend: Backend, measured: &M
         measured.allocator.map(|a| a.reserved),
         measured.allocator.map(|a| a.in_use),
     );
-    let counted = match measured.by_peer {
+    let allocator_method = match measured.by_peer {
         true => "allocator, peak since the cell was read",
         false => "allocator, queried after every step and after parts of a step",
     };
-    let otherwise = if backend == Backend::Flex {
+    let not_queried = if backend == Backend::Flex {
         NO_DEVICE_MEMORY
     } else {
         "the allocator was not queried"
@@ -59,10 +59,15 @@ pub(super) fn memory_peaks(metrics: &mut Metrics, backend: Backend, measured: &M
     bytes(
         MetricName::AllocatorReservedPeakBytes,
         reserved,
-        counted,
-        otherwise,
+        allocator_method,
+        not_queried,
     );
-    bytes(MetricName::AllocatorInUsePeakBytes, in_use, counted, otherwise);
+    bytes(
+        MetricName::AllocatorInUsePeakBytes,
+        in_use,
+        allocator_method,
+        not_queried,
+    );
 }
 
 #[cfg(test)]
@@ -70,11 +75,11 @@ mod tests {
     use mantissa_core::TaskKind;
 
     use super::*;
-    use crate::metrics::testing::{metrics, trained};
+    use crate::metrics::testing::{metrics, training_outcome};
 
     #[test]
-    fn what_the_cpu_does_not_have_is_absent_with_a_reason() {
-        let metrics = metrics(TaskKind::Train, &trained(&[0.7]));
+    fn device_metrics_are_absent_on_the_cpu() {
+        let metrics = metrics(TaskKind::Train, &training_outcome(&[0.7]));
         assert_eq!(metrics[&MetricName::DevicePeakBytes].value, None);
         assert_eq!(metrics[&MetricName::DevicePeakBytes].method, NO_DEVICE_MEMORY);
         assert_eq!(metrics[&MetricName::EnergyCounterJoules].value, None);

@@ -7,13 +7,18 @@ use mantissa_core::{Metric, MetricName};
 
 pub(super) type Metrics = BTreeMap<MetricName, Metric>;
 
-/// Inserts a single value.
-pub(super) fn reading(metrics: &mut Metrics, name: MetricName, value: f64, method: &str) {
+/// Inserts a value without an interval.
+pub(super) fn insert_reading(metrics: &mut Metrics, name: MetricName, value: f64, method: &str) {
     metrics.insert(name, Metric::reading(name, value, method));
 }
 
-/// Inserts an estimate, or an absent metric with the reason `otherwise`.
-pub(super) fn estimate(metrics: &mut Metrics, name: MetricName, estimate: Option<Estimate>, otherwise: &str) {
+/// Inserts an estimate, or an absent metric with the reason `otherwise` if there is no estimate.
+pub(super) fn insert_estimate(
+    metrics: &mut Metrics,
+    name: MetricName,
+    estimate: Option<Estimate>,
+    otherwise: &str,
+) {
     let metric = estimate.map_or_else(
         || Metric::absent(name, otherwise),
         |estimate| estimate.metric(name),

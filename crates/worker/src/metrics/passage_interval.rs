@@ -4,14 +4,14 @@ use mantissa_analysis::{Cluster, Interval, MIN_CLUSTERS, cluster_interval};
 use mantissa_core::{Metric, MetricName};
 use mantissa_workloads::Share;
 
-/// Seed of the passage bootstrap: the same draws of passages for every setting and metric.
+/// Seed of the passage bootstrap. All settings and metrics resample the same passages.
 const PASSAGE_SEED: u64 = 0;
 
-/// Returns a share of tokens. Tokens of a passage depend on each other, so an interval must not treat them as independent draws.
+/// Returns a metric for a share of tokens. Tokens of a passage depend on each other, so the interval resamples passages and not tokens.
 pub(super) fn token_share(name: MetricName, share: &Share, passages: &[Share]) -> Metric {
     let (interval, how) = match passages {
         [] => (None, "no interval, because they are not independent".to_owned()),
-        // Resampling equal passages yields no interval.
+        // Resampling passages that are all correct or all wrong yields no interval.
         _ if share.hits == 0 || share.hits == share.n => {
             (None, "no interval, because all passages are equal".to_owned())
         }
@@ -21,8 +21,8 @@ pub(super) fn token_share(name: MetricName, share: &Share, passages: &[Share]) -
     with_interval(name, (share.rate(), interval), share.n, &method)
 }
 
-/// Returns the interval of a ratio of sums over passages, and a description. Passages of one document depend on each other as well; the interval
-/// ignores this.
+/// Returns the interval of a ratio of sums over passages, and a description. The interval ignores that passages of the same document are
+/// dependent.
 pub(super) fn passage_interval(passages: impl Iterator<Item = (f64, u64)>) -> (Option<Interval>, String) {
     let cluster = |(numerator, tokens): (f64, u64)| Cluster {
         numerator,

@@ -1,4 +1,4 @@
-//! Raw samples of a workload, and those taken while the clock was not throttled.
+//! Access to the raw samples of a workload.
 
 use mantissa_analysis::median;
 use mantissa_core::SeriesName;
@@ -13,8 +13,8 @@ pub(super) fn series(outcome: &Outcome, name: SeriesName) -> Vec<f64> {
         .unwrap_or_default()
 }
 
-/// Returns the times among the `first` in which the clock was not throttled, and a description. If these are too few for an interval, returns
-/// all of the `first`.
+/// Returns those of the `first` times during which the clock was not throttled, and a description. If these are too few for an interval,
+/// returns all of the `first` times.
 pub(super) fn unthrottled_times(
     outcome: &Outcome,
     times: SeriesName,
@@ -27,10 +27,10 @@ pub(super) fn unthrottled_times(
     if marks.is_empty() {
         return (launches, "");
     }
-    let free = launches.iter().zip(&marks).filter(|(_, mark)| **mark == 0.0);
-    let free: Vec<f64> = free.map(|(seconds, _)| *seconds).collect();
-    if median(free.iter().copied()).is_some_and(|median| median.interval.is_some()) {
-        (free, ", while the clock was not throttled")
+    let unthrottled = launches.iter().zip(&marks).filter(|(_, mark)| **mark == 0.0);
+    let unthrottled: Vec<f64> = unthrottled.map(|(seconds, _)| *seconds).collect();
+    if median(unthrottled.iter().copied()).is_some_and(|median| median.interval.is_some()) {
+        (unthrottled, ", while the clock was not throttled")
     } else {
         (launches, ", while the clock was throttled")
     }
@@ -45,7 +45,7 @@ mod tests {
     use crate::metrics::testing::{metrics, outcome, values};
 
     #[test]
-    fn throttled_launches_count_only_where_there_are_no_others() {
+    fn throttled_launches_are_used_only_if_all_are_throttled() {
         let measured = || TaskMeasurements::Kernel {
             flops: Some(6.0),
             traffic: None,

@@ -4,57 +4,56 @@ use mantissa_core::{Metric, MetricName, RangeCounts, TensorClass, TensorRange};
 
 use super::metric_map::Metrics;
 
-/// Adds shares of all observed values, if values were observed.
+/// Adds the shares of overflows, underflows, subnormal values and lost updates, if tensors were observed.
 pub(super) fn tensor_ranges(metrics: &mut Metrics, ranges: &[TensorRange]) {
     if ranges.is_empty() {
         return;
     }
-    let update = |range: &&TensorRange| range.class == TensorClass::WeightUpdate;
+    let is_update = |range: &&TensorRange| range.class == TensorClass::WeightUpdate;
     // Underflow is visible only in comparison with a wider format.
-    let wider = || ranges.iter().filter(|range| range.format != range.beside);
-    let alike = ranges.iter().all(|range| range.format == range.beside);
-    let (updates, vanishing): (Vec<&TensorRange>, Vec<_>) = wider().partition(update);
-    let others: Vec<&TensorRange> = ranges.iter().filter(|range| !update(range)).collect();
-    let every: Vec<&TensorRange> = ranges.iter().collect();
+    let with_wider_reference = || ranges.iter().filter(|range| range.format != range.reference);
+    let any_wider_reference = with_wider_reference().next().is_some();
+    let (updates, compared_values): (Vec<&TensorRange>, Vec<_>) = with_wider_reference().partition(is_update);
+    let values: Vec<&TensorRange> = ranges.iter().filter(|range| !is_update(range)).collect();
+    let all: Vec<&TensorRange> = ranges.iter().collect();
     type Count = fn(&RangeCounts) -> u64;
-    let mut share = |name, ranges: &[&TensorRange], count: Count, all: Count, of: &str| {
+    let mut insert_share = |name, ranges: &[&TensorRange], counted: Count, total: Count, method: &str| {
         let sum = |count: Count| ranges.iter().map(|range| count(&range.counts)).sum::<u64>();
-        let (some, all) = (sum(count), sum(all));
-        let metric = match all {
-            0 if alike => Metric::absent(name, "there is no wider format to compare with"),
-            0 => Metric::absent(name, "no step was observed"),
-            all => Metric {
-                n: Some(all),
-                ..Metric::reading(name, some as f64 / all as f64, of)
+        let metric = match sum(total) {
+            0 if !any_wider_reference => Metric::absent(name, "there is no wider format to compare with"),
+            0 => Metric::absent(name, "no element of this kind was observed"),
+            total => Metric {
+                n: Some(total),
+                ..Metric::reading(name, sum(counted) as f64 / total as f64, method)
             },
         };
         metrics.insert(name, metric);
     };
     let elements: Count = |counts| counts.elements;
-    share(
+    insert_share(
         MetricName::OverflowShare,
-        &every,
+        &all,
         |counts| counts.overflow,
         elements,
         "layer outputs, gradients, optimizer state and weight updates of the observed steps",
     );
-    let values = "layer outputs, gradients and optimizer state of the observed steps";
-    share(
+    let method = "layer outputs, gradients and optimizer state of the observed steps";
+    insert_share(
         MetricName::UnderflowShare,
-        &vanishing,
+        &compared_values,
         |counts| counts.underflow,
         elements,
-        values,
+        method,
     );
-    share(
+    insert_share(
         MetricName::SubnormalShare,
-        &others,
+        &values,
         |counts| counts.subnormal,
         elements,
-        values,
+        method,
     );
-    // An element whose value does not change in the wider format either has not lost an update.
-    share(
+    // The exponents count only elements that change in the wider format. No other element can lose an update.
+    insert_share(
         MetricName::LostUpdateShare,
         &updates,
         |counts| counts.underflow,
@@ -70,14 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beside_its_own_format_nothing_is_said_to_vanish() {
-        let of = |format: Format, beside: Format| {
+    fn underflow_is_absent_without_a_wider_format() {
+        let shares = |format: Format, reference: Format| {
             let range = |class| TensorRange {
                 step: 1,
                 layer: "a".into(),
                 class,
                 format,
-                beside,
+                reference,
                 counts: RangeCounts {
                     elements: 4,
                     underflow: 1,
@@ -97,7 +96,10 @@ mod tests {
             ]
             .map(|name| metrics[&name].value)
         };
-        assert_eq!(of(Format::F16, Format::F32), [Some(0.0), Some(0.25), Some(0.5)]);
-        assert_eq!(of(Format::F32, Format::F32), [Some(0.0), None, None]);
+        assert_eq!(
+            shares(Format::F16, Format::F32),
+            [Some(0.0), Some(0.25), Some(0.5)]
+        );
+        assert_eq!(shares(Format::F32, Format::F32), [Some(0.0), None, None]);
     }
 }

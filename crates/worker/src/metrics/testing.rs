@@ -51,14 +51,14 @@ pub(super) fn metrics(task: TaskKind, outcome: &Outcome) -> Metrics {
     summarise(&Setting::defaults(task, Backend::Flex), &measured)
 }
 
-/// Returns a training with these losses, whose median step takes 2 s.
-pub(super) fn trained(losses: &[f64]) -> Outcome {
+/// Returns the outcome of a training with these losses and a median step time of 2 s.
+pub(super) fn training_outcome(losses: &[f64]) -> Outcome {
     let share = |hits| Share { hits, n: 100 };
     let measured = TaskMeasurements::Train {
         train_seconds: 12.0,
         examples: 80,
         tokens: Some(800),
-        words: false,
+        predicts_tokens: false,
         stepping_seconds: 10.0,
         train: share(60),
         validation: share(70),

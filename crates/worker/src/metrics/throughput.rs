@@ -5,7 +5,7 @@ use mantissa_core::{Metric, MetricName};
 
 use super::metric_map::Metrics;
 
-/// Adds a rate: `done` divided by the median time. `kind` and `condition` describe the times.
+/// Adds a rate: `done` divided by the median time. The description consists of `kind`, `condition` and `clock`.
 pub(super) fn rate(
     metrics: &mut Metrics,
     name: MetricName,

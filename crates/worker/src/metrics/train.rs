@@ -6,14 +6,14 @@ use mantissa_workloads::{Outcome, Share, TaskMeasurements};
 
 use super::{
     memory_breakdown::{memory_estimates, memory_parts},
-    metric_map::{Metrics, estimate, reading},
+    metric_map::{Metrics, insert_estimate, insert_reading},
     passage_interval::token_share,
     samples::series,
     tensor_ranges::tensor_ranges,
 };
 
-/// Part of the steps over which the final loss is averaged: the last tenth.
-const FINAL_PART: usize = 10;
+/// The final loss is averaged over the last `1 / FINAL_FRACTION` of the steps.
+const FINAL_FRACTION: usize = 10;
 
 /// Adds the metrics of a training.
 pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome) {
@@ -21,7 +21,7 @@ pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome)
         train_seconds,
         examples,
         tokens,
-        words,
+        predicts_tokens,
         stepping_seconds,
         train,
         validation,
@@ -38,16 +38,16 @@ pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome)
     else {
         return;
     };
-    reading(
+    insert_reading(
         metrics,
         MetricName::TrainSeconds,
         *train_seconds,
         "wall clock, validation included",
     );
     let steps = median(series(outcome, SeriesName::StepSeconds));
-    estimate(metrics, MetricName::StepSeconds, steps, "no steps");
+    insert_estimate(metrics, MetricName::StepSeconds, steps, "no steps");
     let mut rate = |name, count: u64| {
-        reading(
+        insert_reading(
             metrics,
             name,
             count as f64 / stepping_seconds,
@@ -58,25 +58,25 @@ pub(super) fn train(metrics: &mut Metrics, setting: &Setting, outcome: &Outcome)
     if let Some(tokens) = tokens {
         rate(MetricName::TokensPerSecond, *tokens);
     }
-    let mut accuracy = |name, share: &Share, passages: &[Share]| match words {
+    let mut insert_accuracy = |name, share: &Share, passages: &[Share]| match predicts_tokens {
         true => drop(metrics.insert(name, token_share(name, share, passages))),
-        false => estimate(metrics, name, wilson(share.hits, share.n), "no examples"),
+        false => insert_estimate(metrics, name, wilson(share.hits, share.n), "no examples"),
     };
-    accuracy(MetricName::TrainAccuracy, train, &[]);
-    accuracy(MetricName::ValidationAccuracy, validation, validated_passages);
-    accuracy(MetricName::TestAccuracy, test, tested_passages);
+    insert_accuracy(MetricName::TrainAccuracy, train, &[]);
+    insert_accuracy(MetricName::ValidationAccuracy, validation, validated_passages);
+    insert_accuracy(MetricName::TestAccuracy, test, tested_passages);
     metrics.insert(MetricName::FinalLoss, final_loss(outcome));
     if setting.precision().scales_loss() {
-        reading(metrics, MetricName::SkippedSteps, *skipped_steps as f64, "count");
+        insert_reading(metrics, MetricName::SkippedSteps, *skipped_steps as f64, "count");
     }
-    reading(
+    insert_reading(
         metrics,
         MetricName::NonFiniteSteps,
         *non_finite_steps as f64,
         "count",
     );
     if let Some(clipped) = clipped_steps {
-        reading(metrics, MetricName::ClippedSteps, *clipped as f64, "count");
+        insert_reading(metrics, MetricName::ClippedSteps, *clipped as f64, "count");
     }
     memory_parts(metrics, memory.as_ref());
     memory_estimates(metrics, estimated.as_ref());
@@ -93,7 +93,7 @@ fn final_loss(outcome: &Outcome) -> Metric {
     else {
         return Metric::absent(name, "no steps");
     };
-    let last = &losses[losses.len() - losses.len().div_ceil(FINAL_PART)..];
+    let last = &losses[losses.len() - losses.len().div_ceil(FINAL_FRACTION)..];
     let sum: Option<f64> = last.iter().copied().sum();
     match sum {
         Some(sum) => Metric {
@@ -113,11 +113,11 @@ mod tests {
     use mantissa_core::TaskKind;
 
     use super::*;
-    use crate::metrics::testing::{metrics, trained};
+    use crate::metrics::testing::{metrics, training_outcome};
 
     #[test]
-    fn a_training_becomes_times_rates_and_accuracies() {
-        let metrics = metrics(TaskKind::Train, &trained(&[0.7, 0.6, 0.5]));
+    fn training_metrics_are_times_rates_and_accuracies() {
+        let metrics = metrics(TaskKind::Train, &training_outcome(&[0.7, 0.6, 0.5]));
         let value = |name| metrics[&name].value;
         assert_eq!(value(MetricName::TrainSeconds), Some(12.0));
         assert_eq!(value(MetricName::StepSeconds), Some(2.0));
@@ -133,15 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn the_final_loss_is_the_mean_of_the_last_tenth_rounded_up() {
+    fn final_loss_is_the_mean_of_the_last_tenth_of_the_steps() {
         let losses: Vec<f64> = (0..11).map(f64::from).collect();
-        let metric = &metrics(TaskKind::Train, &trained(&losses))[&MetricName::FinalLoss];
+        let metric = &metrics(TaskKind::Train, &training_outcome(&losses))[&MetricName::FinalLoss];
         assert_eq!((metric.value, metric.n), (Some(9.5), Some(2)));
     }
 
     #[test]
-    fn a_loss_that_is_not_finite_at_the_end_is_absent_and_says_so() {
-        let metric = &metrics(TaskKind::Train, &trained(&[0.7, f64::NAN]))[&MetricName::FinalLoss];
+    fn a_nonfinite_final_loss_is_absent_with_a_reason() {
+        let metric = &metrics(TaskKind::Train, &training_outcome(&[0.7, f64::NAN]))[&MetricName::FinalLoss];
         assert_eq!(metric.value, None);
         assert_eq!(metric.method, "the loss is not finite at the end");
     }

@@ -5,7 +5,7 @@ use mantissa_core::{Cell, Format, Precision};
 use crate::models::F32Layers;
 
 /// Returns the layers that a cell keeps in f32.
-pub(super) fn kept(cell: &Cell) -> F32Layers {
+pub(super) fn f32_layers(cell: &Cell) -> F32Layers {
     F32Layers::Matching(cell.setting.keep_f32().to_vec())
 }
 

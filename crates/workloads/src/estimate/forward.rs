@@ -8,7 +8,7 @@ mod transformer_block;
 use mantissa_core::{Cell, Model, TrainTask};
 
 use super::{
-    formats::kept,
+    formats::f32_layers,
     ledger::{SavedTensor, SavedTensors},
 };
 use crate::data::masked_count;
@@ -22,7 +22,7 @@ pub(super) fn activations(cell: &Cell, task: &TrainTask, (vocabulary_size, class
     let setting = &cell.setting;
     let examples = task.split.train.unwrap_or(u32::MAX).min(setting.batch());
     let mut forward = Forward {
-        ledger: SavedTensors::new(setting, kept(cell)),
+        ledger: SavedTensors::new(setting, f32_layers(cell)),
         n: examples.into(),
         sequence: setting.sequence().into(),
         vocabulary_size: vocabulary_size.into(),
@@ -78,18 +78,18 @@ impl Forward {
     }
 
     /// Adds the embeddings of the tokens and positions, of width `width`.
-    fn embedded(&mut self, width: u32) -> SavedTensor {
+    fn embed(&mut self, width: u32) -> SavedTensor {
         self.ledger.indices(self.tokens());
         self.ledger.full(self.tokens() * u64::from(width))
     }
 
     /// Adds the first token of each example, of width `width`.
-    fn first(&mut self, hidden: SavedTensor, width: u32) -> SavedTensor {
+    fn first_tokens(&mut self, hidden: SavedTensor, width: u32) -> SavedTensor {
         self.ledger.part(hidden, self.n * u64::from(width))
     }
 
-    /// Adds the classification layer and the loss.
-    fn classified(&mut self, features: SavedTensor, name: &str) {
+    /// Adds the classification head and the loss.
+    fn classify(&mut self, features: SavedTensor, name: &str) {
         let logits = self.ledger.layer(features, name, self.n * self.classes);
         self.ledger.cross_entropy(logits, self.n);
     }
@@ -109,7 +109,7 @@ impl Forward {
         (vocabulary_size, width): (u64, u32),
     ) {
         let sizes = (rows * vocabulary_size, vocabulary_size * u64::from(width));
-        let logits = self.ledger.tied(features, name, sizes);
+        let logits = self.ledger.tied_layer(features, name, sizes);
         self.ledger.cross_entropy(logits, rows);
     }
 }

@@ -2,9 +2,10 @@
 
 use mantissa_core::{Cell, GenerateTask, Model};
 
-use super::formats::{bytes, kept, matmul_format};
+use super::formats::{bytes, f32_layers, matmul_format};
 
-/// Returns the bytes of the cached keys and values after the last token is generated. The model does not read the last token itself.
+/// Returns the bytes of the cached keys and values after the last token is generated. The cache does not contain the last token, because
+/// the model does not read it.
 pub(super) fn keys_and_values(cell: &Cell, task: &GenerateTask) -> u64 {
     let (layers, width, name): (u32, u64, fn(u32) -> [String; 2]) = match &task.model {
         Model::Llama(size) => (
@@ -20,9 +21,9 @@ pub(super) fn keys_and_values(cell: &Cell, task: &GenerateTask) -> u64 {
         }),
         _ => return 0,
     };
-    let (kept, precision) = (kept(cell), cell.setting.precision());
+    let (layers_in_f32, precision) = (f32_layers(cell), cell.setting.precision());
     // Keys and values have the format of the layers that compute them.
-    let value_bytes = |layer: String| bytes(matmul_format(precision, kept.contains(&layer)));
+    let value_bytes = |layer: String| bytes(matmul_format(precision, layers_in_f32.contains(&layer)));
     let layer_bytes: u64 = (0..layers).flat_map(name).map(value_bytes).sum();
     let tokens = u64::from(task.prompt_tokens) + u64::from(task.new_tokens.saturating_sub(1));
     u64::from(cell.setting.batch()) * tokens * width * layer_bytes

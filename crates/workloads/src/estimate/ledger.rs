@@ -1,4 +1,4 @@
-//! Tensors that each operation of a forward pass saves for its backward pass: the states of the operations in `mantissa_precision`, and the
+//! Tensors that each operation of a forward pass saves for the backward pass: the states of the operations in `mantissa_precision`, and the
 //! tensors that an operation checkpoints in burn's autodiff. Operations without a method here save only shapes.
 
 use mantissa_core::{Attention, Format, Precision, Setting};
@@ -26,25 +26,25 @@ impl SavedTensor {
     }
 }
 
-/// Forward pass without values, which counts the saved bytes.
+/// Counter of the bytes that a forward pass saves. It computes shapes, but no values.
 pub(super) struct SavedTensors {
     precision: Precision,
-    kept: F32Layers,
+    f32_layers: F32Layers,
     attention: Attention,
     /// For each computed tensor, true if it is saved.
-    made: Vec<bool>,
+    is_saved: Vec<bool>,
     bytes: u64,
     /// Bytes of the batch-norm moments, which are saved even with checkpointing.
     moments: u64,
 }
 
 impl SavedTensors {
-    pub(super) fn new(setting: &Setting, kept: F32Layers) -> Self {
+    pub(super) fn new(setting: &Setting, f32_layers: F32Layers) -> Self {
         Self {
             precision: setting.precision(),
-            kept,
+            f32_layers,
             attention: setting.attention(),
-            made: vec![],
+            is_saved: vec![],
             bytes: 0,
             moments: 0,
         }
@@ -62,9 +62,9 @@ impl SavedTensors {
 
     /// Returns a new tensor.
     pub(super) fn tensor(&mut self, values: u64, format: Format) -> SavedTensor {
-        self.made.push(false);
+        self.is_saved.push(false);
         SavedTensor {
-            number: self.made.len() - 1,
+            number: self.is_saved.len() - 1,
             values,
             format,
         }
@@ -94,14 +94,14 @@ impl SavedTensors {
     }
 
     /// Saves a buffer. Each buffer is counted once.
-    fn keep(&mut self, tensor: SavedTensor) {
-        if !std::mem::replace(&mut self.made[tensor.number], true) {
+    fn save(&mut self, tensor: SavedTensor) {
+        if !std::mem::replace(&mut self.is_saved[tensor.number], true) {
             self.bytes += tensor.bytes();
         }
     }
 
     fn matmul_format(&self, layer: &str) -> Format {
-        matmul_format(self.precision, self.kept.contains(layer))
+        matmul_format(self.precision, self.f32_layers.contains(layer))
     }
 
     /// Saves the indices of an embedding lookup.
@@ -124,13 +124,13 @@ impl SavedTensors {
     pub(super) fn layer(&mut self, input: SavedTensor, name: &str, values: u64) -> SavedTensor {
         let format = self.matmul_format(name);
         let input = self.cast(input, format);
-        self.keep(input);
+        self.save(input);
         self.tensor(values, format)
     }
 
     /// Adds a layer whose weights are the embedding table of `table` values. The cached low-precision copies do not contain the table, since
     /// lookups read the original.
-    pub(super) fn tied(
+    pub(super) fn tied_layer(
         &mut self,
         input: SavedTensor,
         name: &str,
@@ -162,15 +162,15 @@ impl SavedTensors {
         };
         for input in inputs {
             let input = self.cast(input, format);
-            self.keep(input);
+            self.save(input);
         }
         if self.attention == Attention::Math {
             // The softmax saves its output in the format of the parameters, and the second matmul saves its operand.
             let weights = self.full(scores);
-            self.keep(weights);
+            self.save(weights);
             let weights = self.dropout(weights, dropout);
             let weights = self.cast(weights, format);
-            self.keep(weights);
+            self.save(weights);
         }
         self.tensor(query.values, format)
     }
@@ -196,26 +196,26 @@ impl SavedTensors {
 
     fn norm(&mut self, input: SavedTensor, statistics: u64) -> SavedTensor {
         let input = self.cast(input, self.precision.parameters());
-        self.keep(input);
+        self.save(input);
         self.constants(statistics);
         self.like(input)
     }
 
     /// Adds a GELU, tanh or ReLU, which saves its input.
     pub(super) fn activation(&mut self, input: SavedTensor) -> SavedTensor {
-        self.keep(input);
+        self.save(input);
         self.like(input)
     }
 
-    /// Adds a SiLU: the product of the input and its sigmoid, in at least f32. Both are saved. In f64 the sigmoid is computed as a quotient,
-    /// which also saves the exponential.
+    /// Adds a SiLU: the product of the input and the sigmoid of the input, in at least f32. Input and sigmoid are saved. In f64, the
+    /// sigmoid is computed as a quotient, which also saves the exponential.
     pub(super) fn silu(&mut self, input: SavedTensor) -> SavedTensor {
         let wide = self.cast(input, wide(input.format));
-        self.keep(wide);
+        self.save(wide);
         let others = if input.format == Format::F64 { 2 } else { 1 };
         for _ in 0..others {
             let other = self.like(wide);
-            self.keep(other);
+            self.save(other);
         }
         self.like(input)
     }
@@ -224,29 +224,29 @@ impl SavedTensors {
     pub(super) fn product(&mut self, factors: [SavedTensor; 2]) -> SavedTensor {
         let format = widest(factors);
         let [a, b] = factors.map(|factor| self.cast(factor, format));
-        self.keep(a);
-        self.keep(b);
+        self.save(a);
+        self.save(b);
         self.like(a)
     }
 
-    /// Adds a sum, which saves nothing.
+    /// Adds an element-wise sum, which does not save a tensor.
     pub(super) fn sum(&mut self, terms: [SavedTensor; 2]) -> SavedTensor {
         self.tensor(terms[0].values, widest(terms))
     }
 
-    /// Adds an operation that saves nothing and keeps size and format, such as a rotary embedding.
-    pub(super) fn moved(&mut self, input: SavedTensor) -> SavedTensor {
+    /// Adds an operation that does not save a tensor and does not change size or format, such as a rotary embedding.
+    pub(super) fn unsaved(&mut self, input: SavedTensor) -> SavedTensor {
         self.like(input)
     }
 
-    /// Adds a batch norm of `channels` channels, composed of burn operations in at least f32. The division saves the centred values, and the
-    /// multiplication by the scale saves the normalized values. Per channel, it also saves the variance, its root, and the moments for the
-    /// running statistics.
+    /// Adds a batch norm of `channels` channels, composed of burn operations in at least f32. The division saves the centred values, and
+    /// the multiplication by the scale saves the normalized values. Per channel, the norm also saves the variance, the standard deviation,
+    /// and the moments for the running statistics.
     pub(super) fn batch_norm(&mut self, images: SavedTensor, channels: u64) -> SavedTensor {
         let wide = wide(images.format);
         for _ in 0..2 {
             let rows = self.tensor(images.values, wide);
-            self.keep(rows);
+            self.save(rows);
         }
         self.bytes += 2 * channels * bytes(wide);
         self.moments += 2 * channels * bytes(wide);
@@ -256,7 +256,7 @@ impl SavedTensors {
     /// Adds a max pooling over `windows` windows, which saves its input in at least f32 and the indices of the maxima.
     pub(super) fn max_pool(&mut self, images: SavedTensor, windows: u64) -> SavedTensor {
         let wide = self.cast(images, wide(images.format));
-        self.keep(wide);
+        self.save(wide);
         self.indices(windows);
         self.part(images, windows)
     }

@@ -1,4 +1,4 @@
-//! Agreement of the predictions with those of the same weights in f32.
+//! Compares predictions with the predictions of the same weights in f32.
 
 use burn::tensor::Device;
 use mantissa_core::{Cell, Event, EventKind};
@@ -8,11 +8,11 @@ use super::{predictions::Predictions, predictor::Predictor};
 use crate::{
     Inputs, Observer, Phase, Progress, Share, WorkloadError,
     data::{Dataset, Labelled, Part},
-    initial_state::{Purpose, start},
+    initial_state::{Purpose, initial_state},
     models::Network,
 };
 
-/// The same weights in f32, loaded after the setting's own weights are freed.
+/// The same weights in f32, loaded after the weights in the setting's format are freed.
 pub(super) struct Reference<'a, M: Network> {
     pub(super) cell: &'a Cell,
     pub(super) model: &'a M,
@@ -21,7 +21,7 @@ pub(super) struct Reference<'a, M: Network> {
 
 impl<M: Network> Reference<'_, M> {
     /// Returns the share of predictions that agree with those of `32-true` and `highest`, in total and, for tokens, by passage. Returns `None`
-    /// if this is the cell's own setting.
+    /// if the cell itself uses this setting.
     pub(super) fn agreement(
         &self,
         data: &Dataset<M::Part>,
@@ -33,9 +33,9 @@ impl<M: Network> Reference<'_, M> {
         if setting == self.cell.setting {
             return Ok(None);
         }
-        let of = (self.cell, setting.precision().parameters(), Purpose::Testing);
-        let start = start(self.model, of, inputs, self.device)?;
-        let predictor = Predictor::new(self.model, &start, Compute::of(&setting), self.device);
+        let cell_and_format = (self.cell, setting.precision().parameters(), Purpose::Testing);
+        let initial_state = initial_state(self.model, cell_and_format, inputs, self.device)?;
+        let predictor = Predictor::new(self.model, &initial_state, Compute::of(&setting), self.device);
         let part = &data.test;
         let predict = |indices: &[usize]| predictor.predict(&part.batch(indices));
         agreement(self.cell, part, predicted, predict, observer).map(Some)
@@ -45,12 +45,12 @@ impl<M: Network> Reference<'_, M> {
 /// Adds a warning to the record if the comparison with f32 failed on the device. It may run out of memory, since f32 needs twice the memory of
 /// a 16-bit format. The measurements stay valid, since the comparison runs after them.
 pub(crate) fn warn_if_failed<T>(
-    compared: Result<Option<T>, WorkloadError>,
+    result: Result<Option<T>, WorkloadError>,
     events: &mut Vec<Event>,
 ) -> Result<Option<T>, WorkloadError> {
-    let reason = match compared {
+    let reason = match result {
         Err(WorkloadError::Device(reason)) => reason.to_string(),
-        known => return known,
+        other => return other,
     };
     events.push(Event::new(
         EventKind::Warning,
@@ -73,21 +73,21 @@ pub(crate) fn agreement<P: Part>(
     let batches = indices.chunks(batch);
     let total = batches.len() as u64;
     let predicts_tokens = cell.workload.predicts_tokens();
-    let (mut hits, mut at, mut passages) = (0, 0, vec![]);
+    let (mut hits, mut offset, mut passages) = (0, 0, vec![]);
     for (number, indices) in (1u64..).zip(batches) {
         let predictions = predict(indices)?;
         let agrees = || {
             predictions
                 .predicted
                 .iter()
-                .zip(&predicted[at..])
+                .zip(&predicted[offset..])
                 .map(|(a, b)| a == b)
         };
         hits += agrees().filter(|agrees| *agrees).count();
         if predicts_tokens {
-            passages.extend(Share::by_passage(&part.batch(indices).answers(), agrees()));
+            passages.extend(Share::by_passage(&part.batch(indices).label_counts(), agrees()));
         }
-        at += predictions.predicted.len();
+        offset += predictions.predicted.len();
         observer.progress(Progress {
             phase: Phase::Evaluate,
             done: number,

@@ -11,7 +11,7 @@ use crate::{
 
 /// Predictions for a micro-batch of examples.
 pub(crate) struct Predictions {
-    /// Class with the highest logit of each example.
+    /// Class or token with the highest logit of each example.
     pub predicted: Vec<i32>,
     /// Cross-entropy of each example, nats.
     pub losses: Vec<f64>,
@@ -23,13 +23,17 @@ pub(crate) struct Predictions {
 
 /// Predictions for all test examples.
 pub(crate) struct EvaluationResult {
+    /// Time of each micro-batch.
     pub(super) seconds: Series,
     pub(super) windows: Vec<Range<Instant>>,
     pub(super) predicted: Vec<i32>,
+    /// `1` for a correct prediction, `0` for a wrong one, in order.
     pub(super) correct: String,
     /// Mean cross-entropy, nats.
     pub(super) loss: f64,
+    /// Correct predictions of each passage of running text.
     pub(super) passages: Vec<Share>,
+    /// Summed cross-entropy of each passage, nats.
     pub(super) passage_losses: Vec<f64>,
 }
 
@@ -57,8 +61,8 @@ pub(crate) fn evaluate_part<P: Part>(
     for (number, indices) in (1u32..).zip(&batches) {
         let batch = part.batch(indices);
         let predictions = predict(indices)?;
-        let taken = predictions.window.end - predictions.window.start;
-        seconds.push(f64::from(number), taken.as_secs_f64());
+        let duration = predictions.window.end - predictions.window.start;
+        seconds.push(f64::from(number), duration.as_secs_f64());
         let is_correct = || {
             predictions
                 .predicted
@@ -68,7 +72,7 @@ pub(crate) fn evaluate_part<P: Part>(
         };
         correct.extend(is_correct().map(|correct| if correct { '1' } else { '0' }));
         if predicts_tokens {
-            let token_counts = batch.answers();
+            let token_counts = batch.label_counts();
             passages.extend(Share::by_passage(&token_counts, is_correct()));
             let mut losses = predictions.losses.iter();
             let sum = |tokens: &u32| losses.by_ref().take(*tokens as usize).sum::<f64>();

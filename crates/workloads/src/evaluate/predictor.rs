@@ -10,7 +10,7 @@ use super::predictions::Predictions;
 use crate::{
     WorkloadError,
     data::Labelled,
-    initial_state::Start,
+    initial_state::InitialState,
     models::{Batch, Network, Norms, Stage},
     outcome::{allocator, read},
 };
@@ -25,13 +25,20 @@ pub(super) struct Predictor<'a, M: Network> {
 }
 
 impl<'a, M: Network> Predictor<'a, M> {
-    /// Creates the low-precision parameter copies that forward passes read.
-    pub(super) fn new(model: &'a M, start: &'a Start, compute: Compute, device: &'a Device) -> Self {
-        let working = start.parameters.working(&compute, |name| model.multiplies(name));
+    /// Creates a predictor, including the low-precision parameter copies that its forward passes read.
+    pub(super) fn new(
+        model: &'a M,
+        initial_state: &'a InitialState,
+        compute: Compute,
+        device: &'a Device,
+    ) -> Self {
+        let working = initial_state
+            .parameters
+            .working(&compute, |name| model.multiplies(name));
         Self {
             model,
             parameters: working.freeze(),
-            running: &start.running,
+            running: &initial_state.running,
             compute,
             device,
         }
@@ -51,8 +58,8 @@ impl<'a, M: Network> Predictor<'a, M> {
         let allocator = allocator(self.device);
         let labels = batch.labels();
         let labels = Tensor::from_data(TensorData::new(labels.to_vec(), [labels.len()]), self.device);
-        // The logits have the setting's precision, but the loss must not be rounded to its format.
-        let losses = Compute::from(wide(self.compute.precision())).cross_entropies(logits, labels);
+        // The logits are computed in the setting's precision, but the loss must not be rounded to a 16-bit format.
+        let losses = Compute::from(loss_precision(self.compute.precision())).cross_entropies(logits, labels);
         Ok(Predictions {
             predicted,
             losses: read(losses)?,
@@ -63,7 +70,7 @@ impl<'a, M: Network> Predictor<'a, M> {
 }
 
 /// Returns the precision in which the loss is computed.
-fn wide(precision: Precision) -> Precision {
+fn loss_precision(precision: Precision) -> Precision {
     match precision {
         Precision::True64 => Precision::True64,
         _ => Precision::True32,

@@ -6,12 +6,12 @@ use mantissa_precision::{AttentionMask, Compute};
 
 use super::{
     Inputs, OnBurn, Operation,
-    error::{Formats, ResultError, compare, rounded},
+    error::{Formats, ResultError, compare, round_values},
 };
 
 /// Queries, keys and values, each `[batch, heads, sequence, width]`.
 pub(super) struct Attention {
-    parts: [Vec<f64>; 3],
+    operands: [Vec<f64>; 3],
     shape: [usize; 4],
 }
 
@@ -19,8 +19,8 @@ impl Attention {
     pub(super) fn new(shape: AttentionShape, sequence: usize, inputs: &mut Inputs<'_>) -> Self {
         let [batch, heads, width] = [shape.batch, shape.heads, shape.width].map(|n| n as usize);
         let shape = [batch, heads, sequence, width];
-        let parts = [(); 3].map(|()| inputs.draw(shape.iter().product()));
-        Self { parts, shape }
+        let operands = [(); 3].map(|()| inputs.draw(shape.iter().product()));
+        Self { operands, shape }
     }
 }
 
@@ -49,18 +49,18 @@ impl OnBurn<4> for Attention {
     type OnDevice = [Tensor<4>; 3];
 
     fn upload(&self, inputs: &Inputs<'_>) -> Self::OnDevice {
-        [0, 1, 2].map(|part: usize| inputs.upload(&self.parts[part], self.shape))
+        [0, 1, 2].map(|part: usize| inputs.upload(&self.operands[part], self.shape))
     }
 
-    fn launch(&self, parts: &Self::OnDevice, compute: &Compute) -> Tensor<4> {
-        compute.attention(parts.clone(), &AttentionMask::everything(), 0.0)
+    fn launch(&self, operands: &Self::OnDevice, compute: &Compute) -> Tensor<4> {
+        compute.attention(operands.clone(), &AttentionMask::unmasked(), 0.0)
     }
 }
 
 impl Operation for Attention {
     fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
-        let named = ["queries", "keys", "values"].into_iter().zip(&self.parts);
-        named
+        let names_and_values = ["queries", "keys", "values"].into_iter().zip(&self.operands);
+        names_and_values
             .map(|(name, values)| (name, self.shape.to_vec(), values.as_slice()))
             .collect()
     }
@@ -73,17 +73,17 @@ impl Operation for Attention {
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
         let [batch, heads, sequence, width] = self.shape;
         compare(result, [batch * heads * sequence, width], formats, |row| {
-            let of_head = row / sequence * sequence * width..(row / sequence + 1) * sequence * width;
-            let query = &self.parts[0][row * width..][..width];
-            let [keys, values] = [1, 2].map(|part: usize| &self.parts[part][of_head.clone()]);
+            let head = row / sequence * sequence * width..(row / sequence + 1) * sequence * width;
+            let query = &self.operands[0][row * width..][..width];
+            let [keys, values] = [1, 2].map(|part: usize| &self.operands[part][head.clone()]);
             let reference = attend(query, keys, values);
-            let of_rounded = if formats.round_operands() {
-                let operand = |values: &[f64]| rounded(values, formats.operand);
+            let from_rounded = if formats.round_operands() {
+                let operand = |values: &[f64]| round_values(values, formats.operand);
                 attend(&operand(query), &operand(keys), &operand(values))
             } else {
                 reference.clone()
             };
-            (reference, of_rounded)
+            (reference, from_rounded)
         })
     }
 }
@@ -97,9 +97,9 @@ mod tests {
         // The scores are ln 3 and 0 after division by the root of the width, so the weights are three quarters and one quarter.
         let query = [3f64.ln() * 2f64.sqrt(), 0.0];
         let mixed = attend(&query, &[1.0, 0.0, 0.0, 1.0], &[4.0, 8.0, 0.0, 4.0]);
-        let wanted = [3.0, 7.0];
+        let expected = [3.0, 7.0];
         assert!(
-            mixed.iter().zip(wanted).all(|(x, y)| (x - y).abs() < 1e-14),
+            mixed.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-14),
             "{mixed:?}"
         );
     }

@@ -6,9 +6,9 @@ use mantissa_precision::device;
 /// Assumed size of an unknown last-level cache: the largest of a GPU so far (Infinity Cache of an MI300X).
 const UNKNOWN_CACHE_BYTES: u64 = 256 << 20;
 
-/// Total size of the copies, as a multiple of the cache size. At two, little of a copy is still cached when it is used again, whatever the
-/// replacement policy.
-const TIMES_THE_CACHE: u64 = 2;
+/// Total size of the copies, as a multiple of the cache size. With two, little of a copy is still cached when it is used again, whatever
+/// the replacement policy.
+const CACHE_MULTIPLE: u64 = 2;
 
 /// Maximum number of copies. The upload of more copies would take longer than the measurement.
 const MAX_COPIES: u64 = 4096;
@@ -21,22 +21,22 @@ pub(super) struct RotatingCopies<T> {
 }
 
 impl<T> RotatingCopies<T> {
-    /// Creates the missing copies after the first one.
+    /// Creates `copies` copies, of which the first already exists.
     pub(super) fn new(first: T, copies: Copies, copy: impl FnMut() -> T) -> Self {
         let others = std::iter::repeat_with(copy).take(copies.count - 1);
-        Self::of([first].into_iter().chain(others).collect())
+        Self::from_vec([first].into_iter().chain(others).collect())
     }
 
-    /// Uses the given copies, at least one.
-    pub(super) fn of(copies: Vec<T>) -> Self {
+    /// Rotates these copies, at least one.
+    pub(super) fn from_vec(copies: Vec<T>) -> Self {
         Self { copies, launches: 0 }
     }
 
     /// Returns the inputs of the next launch.
     pub(super) fn next(&mut self) -> &T {
-        let turn = self.launches % self.copies.len();
+        let index = self.launches % self.copies.len();
         self.launches += 1;
-        &self.copies[turn]
+        &self.copies[index]
     }
 }
 
@@ -53,20 +53,21 @@ pub(super) struct Copies {
 
 impl Copies {
     /// Returns the number of copies for a cache state, with inputs of `bytes` each.
-    pub(super) fn of(state: CacheState, backend: Backend, bytes: u64) -> Self {
+    pub(super) fn for_state(state: CacheState, backend: Backend, bytes: u64) -> Self {
         match state {
             CacheState::Warm => Self {
                 count: 1,
                 bytes,
                 cache: None,
             },
-            CacheState::Cold => Self::around(device::last_level_cache(backend), bytes),
+            CacheState::Cold => Self::exceeding(device::last_level_cache(backend), bytes),
         }
     }
 
-    fn around(cache: Option<u64>, bytes: u64) -> Self {
-        let wanted = TIMES_THE_CACHE * cache.unwrap_or(UNKNOWN_CACHE_BYTES);
-        let count = wanted.div_ceil(bytes.max(1)).clamp(1, MAX_COPIES);
+    /// Returns the number of copies that exceed a cache.
+    fn exceeding(cache: Option<u64>, bytes: u64) -> Self {
+        let total = CACHE_MULTIPLE * cache.unwrap_or(UNKNOWN_CACHE_BYTES);
+        let count = total.div_ceil(bytes.max(1)).clamp(1, MAX_COPIES);
         Self {
             count: usize::try_from(count).unwrap_or(usize::MAX),
             bytes,
@@ -85,12 +86,12 @@ impl Copies {
         let total = self.bytes * self.count as u64;
         let detail = match self.cache {
             None => format!("warm: every launch reads the same inputs of {}", megabytes(total)),
-            Some(known) => {
-                let cache = match known {
+            Some(cache_bytes) => {
+                let cache = match cache_bytes {
                     Some(bytes) => format!("last-level cache {}", megabytes(bytes)),
                     None => "last-level cache of unknown size".to_owned(),
                 };
-                let fits = known.is_some_and(|bytes| total <= bytes);
+                let fits = cache_bytes.is_some_and(|bytes| total <= bytes);
                 let warning = if fits {
                     ", which can contain all inputs"
                 } else {
@@ -117,24 +118,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_together_are_larger_than_the_cache() {
-        let copies = Copies::around(Some(32 << 20), 1 << 20);
+    fn all_copies_together_exceed_the_cache() {
+        let copies = Copies::exceeding(Some(32 << 20), 1 << 20);
         assert_eq!(copies.count, 64);
         assert_eq!(
             copies.event().detail,
             "cold: 64 rotating copies of the inputs, in total 67.1 MB; last-level cache 33.6 MB"
         );
         assert_eq!(
-            Copies::around(Some(32 << 20), 1 << 30).count,
+            Copies::exceeding(Some(32 << 20), 1 << 30).count,
             1,
             "one copy of large inputs already exceeds the cache"
         );
-        assert_eq!(Copies::around(None, 1 << 20).count, 512);
+        assert_eq!(Copies::exceeding(None, 1 << 20).count, 512);
     }
 
     #[test]
     fn copies_that_fit_into_the_cache_are_reported() {
-        let detail = Copies::around(Some(32 << 20), 64).event().detail;
+        let detail = Copies::exceeding(Some(32 << 20), 64).event().detail;
         assert!(
             detail.ends_with("33.6 MB, which can contain all inputs"),
             "{detail}"
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn launches_rotate_the_copies() {
         let mut next = 1..3;
-        let mut turns = RotatingCopies::new(0, Copies::around(Some(3), 2), || next.next().unwrap());
-        assert_eq!([(); 5].map(|()| *turns.next()), [0, 1, 2, 0, 1]);
+        let mut copies = RotatingCopies::new(0, Copies::exceeding(Some(3), 2), || next.next().unwrap());
+        assert_eq!([(); 5].map(|()| *copies.next()), [0, 1, 2, 0, 1]);
     }
 }

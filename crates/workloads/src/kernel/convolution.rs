@@ -6,7 +6,7 @@ use mantissa_precision::Compute;
 
 use super::{
     Inputs, OnBurn, Operation,
-    error::{Formats, ResultError, compare, exact, rounded},
+    error::{Formats, ResultError, compare, round_values, row_times_matrix},
 };
 
 /// Images `[batch, channels, size, size]` and filters `[filters, channels, edge, edge]`.
@@ -39,7 +39,7 @@ impl Convolution {
         self.shape.channels as usize * (self.shape.edge as usize).pow(2)
     }
 
-    /// Returns the windows of an image as columns: `[terms, positions²]`.
+    /// Returns the windows of an image as columns of a matrix `[terms, positions²]` (im2col).
     fn windows(&self, image: usize) -> Vec<f64> {
         let positions = self.positions();
         let [edge, stride, padding] =
@@ -50,9 +50,9 @@ impl Convolution {
             let channel =
                 &self.images[(image * self.shape.channels as usize + channel) * self.size * self.size..];
             for position in 0..positions * positions {
-                let inside = |at: usize| at.checked_sub(padding).filter(|at| *at < self.size);
-                let y = inside(position / positions * stride + row);
-                let x = inside(position % positions * stride + column);
+                let unpadded = |at: usize| at.checked_sub(padding).filter(|at| *at < self.size);
+                let y = unpadded(position / positions * stride + row);
+                let x = unpadded(position % positions * stride + column);
                 windows.push(y.zip(x).map_or(0.0, |(y, x)| channel[y * self.size + x]));
             }
         }
@@ -109,14 +109,14 @@ impl Operation for Convolution {
         compare(result, [rows, columns], formats, |row| {
             let windows = self.windows(row / filters);
             let filter = &self.filters[row % filters * terms..][..terms];
-            let reference = exact(filter, &windows, columns, formats.needs_more_than_f64());
-            let of_rounded = if formats.round_operands() {
-                let operand = |values: &[f64]| rounded(values, formats.operand);
-                exact(&operand(filter), &operand(&windows), columns, false)
+            let reference = row_times_matrix(filter, &windows, columns, formats.needs_more_than_f64());
+            let from_rounded = if formats.round_operands() {
+                let operand = |values: &[f64]| round_values(values, formats.operand);
+                row_times_matrix(&operand(filter), &operand(&windows), columns, false)
             } else {
                 reference.clone()
             };
-            (reference, of_rounded)
+            (reference, from_rounded)
         })
     }
 }

@@ -31,9 +31,9 @@ pub(super) struct CopyTimes {
     pub(super) events: Vec<Event>,
 }
 
-/// Size of a copy that moves as many bytes as a kernel: half of them are read and half are written.
+/// Copy that moves as many bytes as a kernel: half of them are read and half are written.
 #[derive(Clone, Copy)]
-pub(super) struct Copied {
+pub(super) struct CopyBenchmark {
     /// Number of values that are read.
     pub(super) values: u64,
     /// Bytes of one value.
@@ -42,11 +42,11 @@ pub(super) struct Copied {
     pub(super) copies: Copies,
 }
 
-impl Copied {
-    pub(super) fn of(traffic: u64, inputs: &Inputs<'_>, task: &KernelTask) -> Self {
+impl CopyBenchmark {
+    pub(super) fn new(traffic: u64, inputs: &Inputs<'_>, task: &KernelTask) -> Self {
         let width = u64::from(inputs.stored.storage_bytes());
         let values = traffic.div_ceil(2 * width);
-        let copies = Copies::of(task.cache, inputs.setting.backend(), values * width);
+        let copies = Copies::for_state(task.cache, inputs.setting.backend(), values * width);
         Self {
             values,
             width,
@@ -63,8 +63,8 @@ impl Copied {
     ) -> Result<CopyTimes, WorkloadError> {
         let warm = warm_up(task, || Ok(launch()?.0.seconds()))?;
         let sampled = sample(task, |_| launch())?;
-        let read = timing.read(&sampled.launches);
-        let times = read.series.into_iter().next();
+        let times = timing.launch_times(&sampled.launches);
+        let seconds = times.series.into_iter().next();
         let events = warm.into_iter().chain(sampled.events).map(|event| Event {
             detail: format!("copy benchmark: {}", event.detail),
             ..event
@@ -73,9 +73,9 @@ impl Copied {
             bytes: 2 * self.values * self.width,
             series: Series {
                 name: SeriesName::CopySeconds,
-                ..times.expect("the clock returns a series of times")
+                ..seconds.expect("the clock returns a series of times")
             },
-            clock: read.clock,
+            clock: times.clock,
             windows: windows(sampled.launches),
             events: events.collect(),
         })
@@ -83,28 +83,28 @@ impl Copied {
 }
 
 /// Times the copy on a burn device.
-pub(super) fn by_burn(
+pub(super) fn time_copy(
     traffic: u64,
     inputs: &Inputs<'_>,
     task: &KernelTask,
     timing: &Timing,
-    throttled: impl Fn(Instant) -> bool,
+    is_throttled: impl Fn(Instant) -> bool,
 ) -> Result<CopyTimes, WorkloadError> {
-    let (device, copied) = (inputs.device, Copied::of(traffic, inputs, task));
+    let (device, benchmark) = (inputs.device, CopyBenchmark::new(traffic, inputs, task));
     // The values do not affect the speed of a copy, as long as they are not all zeros.
     let new = || {
-        let size = Shape::new([copied.values as usize]);
+        let size = Shape::new([benchmark.values as usize]);
         Tensor::<1>::full(size, 1.5, (device, dtype(inputs.stored)))
     };
-    let mut turns = RotatingCopies::new(new(), copied.copies, new);
+    let mut rotation = RotatingCopies::new(new(), benchmark.copies, new);
     sync(device)?;
     let mut last = None;
-    let times = copied.time(task, timing, || {
+    let times = benchmark.time(task, timing, || {
         last = None;
-        let values = turns.next().clone();
+        let values = rotation.next().clone();
         let (result, launch) = timing.time(device, || mantissa_precision::copied(values))?;
         last = Some(result);
-        let throttled = throttled(launch.window.start);
+        let throttled = is_throttled(launch.window.start);
         Ok((launch, throttled))
     })?;
     if let Some(last) = last {

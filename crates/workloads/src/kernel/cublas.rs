@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Matmul of two row-major matrices.
-pub(super) struct Product<'a> {
+pub(super) struct MatmulOperands<'a> {
     /// `[m, n, k]`.
     pub(super) shape: [usize; 3],
     /// `[m, k]`.
@@ -38,56 +38,56 @@ pub(super) struct CublasTimes {
     pub(super) events: Vec<Event>,
 }
 
-/// Times the matmul of an operation by the same rules as the kernel. Returns `None` if the operation is not a matmul, if the backend is not CUDA
-/// or if cuBLASLt is not installed, and the reason if cuBLASLt cannot compute the matmul.
-pub(super) fn beside(
+/// Times the matmul of an operation by the same rules as the kernel. Returns `None` if the operation is not a single matmul, the backend is
+/// not CUDA or cuBLASLt is not installed, and the reason if cuBLASLt cannot compute the matmul.
+pub(super) fn time_cublas(
     operation: &impl Operation,
     inputs: &Inputs<'_>,
     task: &KernelTask,
     timing: &Timing,
-    throttled: impl Fn(Instant) -> bool,
+    is_throttled: impl Fn(Instant) -> bool,
 ) -> Option<Result<CublasTimes, String>> {
-    let product = operation
-        .product()
+    let operands = operation
+        .matmul_operands()
         .filter(|_| inputs.setting.backend() == Backend::Cuda)?;
-    let cublas = CublasMatmul::find(&Compute::of(inputs.setting), product.shape)?;
-    Some(cublas.and_then(|cublas| time(cublas, operation, &product, (inputs, task, timing), throttled)))
+    let cublas = CublasMatmul::find(&Compute::of(inputs.setting), operands.shape)?;
+    Some(cublas.and_then(|cublas| time(cublas, operation, &operands, (inputs, task, timing), is_throttled)))
 }
 
 fn time(
     mut cublas: CublasMatmul,
     operation: &impl Operation,
-    product: &Product<'_>,
+    operands: &MatmulOperands<'_>,
     (inputs, task, timing): (&Inputs<'_>, &KernelTask, &Timing),
-    throttled: impl Fn(Instant) -> bool,
+    is_throttled: impl Fn(Instant) -> bool,
 ) -> Result<CublasTimes, String> {
     let width = u64::from(inputs.setting.precision().compute().storage_bytes());
-    let bytes = (product.lhs.len() + product.rhs.len()) as u64 * width;
-    let copies = Copies::of(task.cache, Backend::Cuda, bytes);
-    let first = cublas.upload(product.lhs, product.rhs)?;
+    let bytes = (operands.lhs.len() + operands.rhs.len()) as u64 * width;
+    let copies = Copies::for_state(task.cache, Backend::Cuda, bytes);
+    let first = cublas.upload(operands.lhs, operands.rhs)?;
     let mut failed = None;
     let others = (1..copies.count()).map_while(|_| {
-        let uploaded = cublas.upload(product.lhs, product.rhs);
+        let uploaded = cublas.upload(operands.lhs, operands.rhs);
         uploaded.map_err(|reason| failed = Some(reason)).ok()
     });
-    let mut turns = RotatingCopies::of([first].into_iter().chain(others).collect());
+    let mut rotation = RotatingCopies::from_vec([first].into_iter().chain(others).collect());
     if let Some(reason) = failed {
         return Err(reason);
     }
     let mut launch = || {
         let begun = Instant::now();
-        let timed = cublas.time(turns.next()).map_err(WorkloadError::device)?;
+        let timed = cublas.time(rotation.next()).map_err(WorkloadError::device)?;
         let window = begun..Instant::now();
-        let throttled = throttled(window.start);
+        let throttled = is_throttled(window.start);
         Ok((Launch { window, timed }, throttled))
     };
-    let reason = |error: WorkloadError| error.to_string();
-    let warm = warm_up(task, || Ok(launch()?.0.seconds())).map_err(reason)?;
-    let sampled = sample(task, |_| launch()).map_err(reason)?;
-    let read = timing.read(&sampled.launches);
-    let times = read.series.into_iter().next();
+    let to_reason = |error: WorkloadError| error.to_string();
+    let warm = warm_up(task, || Ok(launch()?.0.seconds())).map_err(to_reason)?;
+    let sampled = sample(task, |_| launch()).map_err(to_reason)?;
+    let times = timing.launch_times(&sampled.launches);
+    let seconds = times.series.into_iter().next();
     let error = operation.compare(&cublas.result()?, Formats::of(inputs.setting, task.kernel.kind()));
-    let computed = Event::new(
+    let result_event = Event::new(
         EventKind::Cublas,
         format!(
             "cuBLASLt {}: relative error {:.2e}",
@@ -102,10 +102,10 @@ fn time(
     Ok(CublasTimes {
         series: Series {
             name: SeriesName::CublasSeconds,
-            ..times.expect("the clock returns a series of times")
+            ..seconds.expect("the clock returns a series of times")
         },
-        clock: read.clock,
+        clock: times.clock,
         windows: windows(sampled.launches),
-        events: [computed].into_iter().chain(events).collect(),
+        events: [result_event].into_iter().chain(events).collect(),
     })
 }

@@ -1,16 +1,16 @@
 //! Numeric error of a result, and its sources.
 //!
-//! The reference is computed from the stored inputs in f64 (for f64 inputs: in twice that precision), so the cost of storing them does not count
-//! as error. The error has three sources, each measured separately: the operands are rounded to the format of the multiplier, the sum is rounded
-//! while it is accumulated, and the result is rounded to its format.
+//! The reference is computed from the stored inputs in f64 (for f64 inputs: in twice that precision), so the error does not include
+//! rounding the inputs to their storage format. The error has three sources, each measured separately: the operands are rounded to the
+//! format of the multiplier, the sum is rounded while it is accumulated, and the result is rounded to the output format.
 
 use mantissa_core::{Format, KernelKind, Series, SeriesName, Setting};
 use rayon::prelude::*;
 
-/// Number of rows that are compared. Computing the reference for all rows of a large result would take longer than all measurements.
-const COMPARED_ROWS: usize = 256;
-/// Number of compared rows for f64 inputs, whose reference is computed in twice the precision of f64.
-const COMPARED_ROWS_OF_F64: usize = 32;
+/// Maximum number of compared rows. Computing the reference for all rows of a large result would take longer than all measurements.
+const MAX_COMPARED_ROWS: usize = 256;
+/// Maximum number of compared rows for f64 inputs, whose reference is computed in twice the precision of f64.
+const MAX_COMPARED_ROWS_F64: usize = 32;
 
 /// Difference between a result and its reference. Each error is a Frobenius norm divided by that of the reference.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub(crate) struct ResultError {
     pub(crate) quantisation: f64,
     /// Error from rounding an exact result to the format of the output.
     pub(crate) rounding: f64,
-    /// Remaining error, from the accumulation.
+    /// Error from the accumulation: the difference from an exact result that is rounded to the format of the output.
     pub(crate) accumulation: f64,
     /// Sum of `|result| - |reference|`, divided by the sum of `|reference|`. Negative if results are too small, as after truncation.
     pub(crate) bias: f64,
@@ -96,9 +96,9 @@ impl Formats {
     }
 }
 
-/// Contribution of one row to the sums.
+/// Sums over the values of one or more rows.
 #[derive(Debug, Clone, Default)]
-struct Part {
+struct ErrorSums {
     error: f64,
     quantisation: f64,
     rounding: f64,
@@ -111,8 +111,8 @@ struct Part {
     infinite: bool,
 }
 
-impl Part {
-    fn and(mut self, other: &Self) -> Self {
+impl ErrorSums {
+    fn add(mut self, other: &Self) -> Self {
         self.error += other.error;
         self.quantisation += other.quantisation;
         self.rounding += other.rounding;
@@ -130,75 +130,77 @@ impl Part {
     }
 }
 
-/// Compares evenly spaced rows of a result `[rows, columns]` with expected rows. For a row, `wanted` returns the row computed from the stored
-/// inputs, and the row computed from the rounded operands.
+/// Compares evenly spaced rows of a result `[rows, columns]` with expected rows. For a row number, `expected` returns the row computed from
+/// the stored inputs, and the row computed from the rounded operands.
 pub(crate) fn compare(
     result: &[f64],
     [rows, columns]: [usize; 2],
     formats: Formats,
-    wanted: impl Fn(usize) -> (Vec<f64>, Vec<f64>) + Sync,
+    expected: impl Fn(usize) -> (Vec<f64>, Vec<f64>) + Sync,
 ) -> ResultError {
     let count = rows.min(match formats.needs_more_than_f64() {
-        true => COMPARED_ROWS_OF_F64,
-        false => COMPARED_ROWS,
+        true => MAX_COMPARED_ROWS_F64,
+        false => MAX_COMPARED_ROWS,
     });
     let rows: Vec<usize> = (0..count).map(|row| row * rows / count).collect();
     // Sum the rows in order, so that the result does not depend on the number of threads.
-    let parts: Vec<Part> = rows
+    let row_sums: Vec<ErrorSums> = rows
         .par_iter()
         .map(|&row| {
-            let (reference, of_rounded) = wanted(row);
-            let got = &result[row * columns..][..columns];
-            part(got, &reference, &of_rounded, formats.output)
+            let (reference, from_rounded) = expected(row);
+            let result = &result[row * columns..][..columns];
+            compare_row(result, &reference, &from_rounded, formats.output)
         })
         .collect();
-    let all = parts.iter().fold(Part::default(), Part::and);
-    let relative = |sum: f64| (sum / all.norm).sqrt();
+    let sums = row_sums.iter().fold(ErrorSums::default(), ErrorSums::add);
+    let relative = |sum: f64| (sum / sums.norm).sqrt();
     ResultError {
-        relative: relative(all.error),
-        quantisation: relative(all.quantisation),
-        rounding: relative(all.rounding),
-        accumulation: relative(all.accumulation),
-        bias: all.excess / all.magnitude,
-        max_ulp: all.max_ulp,
-        ulps: all.ulps,
-        finite: !all.infinite,
+        relative: relative(sums.error),
+        quantisation: relative(sums.quantisation),
+        rounding: relative(sums.rounding),
+        accumulation: relative(sums.accumulation),
+        bias: sums.excess / sums.magnitude,
+        max_ulp: sums.max_ulp,
+        ulps: sums.ulps,
+        finite: !sums.infinite,
     }
 }
 
 /// Rounds values to a format.
-pub(crate) fn rounded(values: &[f64], format: Format) -> Vec<f64> {
+pub(crate) fn round_values(values: &[f64], format: Format) -> Vec<f64> {
     values.iter().map(|x| format.round(*x).value).collect()
 }
 
-fn part(got: &[f64], reference: &[f64], of_rounded: &[f64], output: Format) -> Part {
-    let mut part = Part::default();
-    for ((&got, &want), &seen) in got.iter().zip(reference).zip(of_rounded) {
-        if !got.is_finite() {
-            part.infinite = true;
+/// Compares a row of a result with the row computed from the stored inputs and the row computed from the rounded operands.
+fn compare_row(result: &[f64], reference: &[f64], from_rounded: &[f64], output: Format) -> ErrorSums {
+    let mut sums = ErrorSums::default();
+    for ((&result, &reference), &from_rounded) in result.iter().zip(reference).zip(from_rounded) {
+        if !result.is_finite() {
+            sums.infinite = true;
             continue;
         }
-        let out = output.round(seen).value;
-        part.error += (got - want).powi(2);
-        part.quantisation += (seen - want).powi(2);
-        part.rounding += (out - seen).powi(2);
-        part.accumulation += (got - out).powi(2);
-        part.norm += want * want;
-        part.excess += got.abs() - want.abs();
-        part.magnitude += want.abs();
-        let ulps = (got - want).abs() / output.ulp(want);
-        part.max_ulp = part.max_ulp.max(ulps);
+        let rounded = output.round(from_rounded).value;
+        sums.error += (result - reference).powi(2);
+        sums.quantisation += (from_rounded - reference).powi(2);
+        sums.rounding += (rounded - from_rounded).powi(2);
+        sums.accumulation += (result - rounded).powi(2);
+        sums.norm += reference * reference;
+        sums.excess += result.abs() - reference.abs();
+        sums.magnitude += reference.abs();
+        let ulps = (result - reference).abs() / output.ulp(reference);
+        sums.max_ulp = sums.max_ulp.max(ulps);
         let bin = bin(ulps);
-        if part.ulps.len() <= bin {
-            part.ulps.resize(bin + 1, 0);
+        if sums.ulps.len() <= bin {
+            sums.ulps.resize(bin + 1, 0);
         }
-        part.ulps[bin] += 1;
+        sums.ulps[bin] += 1;
     }
-    part
+    sums
 }
 
-/// Multiplies a row by a matrix `[lhs.len(), n]`, in f64 or in about twice its precision (compensated dot product of Ogita, Rump and Oishi).
-pub(crate) fn exact(lhs: &[f64], rhs: &[f64], n: usize, compensated: bool) -> Vec<f64> {
+/// Multiplies a row by a matrix `[lhs.len(), n]`, in f64 or in about twice that precision (compensated dot product of Ogita, Rump and
+/// Oishi).
+pub(crate) fn row_times_matrix(lhs: &[f64], rhs: &[f64], n: usize, compensated: bool) -> Vec<f64> {
     let mut sums = vec![0.0; n];
     if !compensated {
         for (a, row) in lhs.iter().zip(rhs.chunks_exact(n)) {
@@ -210,11 +212,11 @@ pub(crate) fn exact(lhs: &[f64], rhs: &[f64], n: usize, compensated: bool) -> Ve
     for (a, row) in lhs.iter().zip(rhs.chunks_exact(n)) {
         for ((sum, lost), b) in sums.iter_mut().zip(&mut lost).zip(row) {
             let product = a * b;
-            let of_product = a.mul_add(*b, -product);
-            let next = *sum + product;
-            let moved = next - *sum;
-            *lost += (*sum - (next - moved)) + (product - moved) + of_product;
-            *sum = next;
+            let product_error = a.mul_add(*b, -product);
+            let new_sum = *sum + product;
+            let added = new_sum - *sum;
+            *lost += (*sum - (new_sum - added)) + (product - added) + product_error;
+            *sum = new_sum;
         }
     }
     sums.iter().zip(lost).map(|(sum, lost)| sum + lost).collect()
@@ -225,14 +227,15 @@ mod tests {
     use super::*;
 
     const VALUES: [f64; 4] = [1.0, 2.0, 3.0, 4.0];
-    /// Compares one row of results with the expected row.
-    fn of_row(got: &[f64], reference: &[f64], seen: &[f64], formats: Formats) -> ResultError {
-        compare(got, [1, got.len()], formats, |_| {
-            (reference.to_vec(), seen.to_vec())
+
+    /// Compares a result of one row with the expected row.
+    fn compare_one(result: &[f64], reference: &[f64], from_rounded: &[f64], formats: Formats) -> ResultError {
+        compare(result, [1, result.len()], formats, |_| {
+            (reference.to_vec(), from_rounded.to_vec())
         })
     }
 
-    fn in_f32(operand: Format) -> Formats {
+    fn f32_formats(operand: Format) -> Formats {
         Formats {
             stored: Format::F32,
             operand,
@@ -251,37 +254,37 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_perturbed_product_is_the_perturbation() {
-        let formats = in_f32(Format::F32);
-        let exact = of_row(&VALUES, &VALUES, &VALUES, formats);
+    fn error_of_a_perturbed_result_is_the_perturbation() {
+        let formats = f32_formats(Format::F32);
+        let exact = compare_one(&VALUES, &VALUES, &VALUES, formats);
         assert_eq!((exact.relative, exact.max_ulp, exact.finite), (0.0, 0.0, true));
         assert_eq!(exact.ulps, [4]);
 
-        let mut off = VALUES;
-        off[3] += 3.0 * Format::F32.ulp(4.0);
-        let error = of_row(&off, &VALUES, &VALUES, formats);
+        let mut perturbed = VALUES;
+        perturbed[3] += 3.0 * Format::F32.ulp(4.0);
+        let error = compare_one(&perturbed, &VALUES, &VALUES, formats);
         assert_eq!((error.max_ulp, error.ulps.as_slice()), (3.0, &[3, 0, 0, 1][..]));
         let expected = 3.0 * Format::F32.ulp(4.0) / 30f64.sqrt();
         assert!((error.relative - expected).abs() < 1e-20);
         assert_eq!((error.accumulation, error.quantisation), (error.relative, 0.0));
         assert!(error.bias > 0.0);
-        assert!(!of_row(&[f64::NAN; 4], &VALUES, &VALUES, formats).finite);
+        assert!(!compare_one(&[f64::NAN; 4], &VALUES, &VALUES, formats).finite);
     }
 
     #[test]
     fn each_error_source_is_measured_separately() {
         // 1 + 2⁻⁹ is 1 in bf16, so the whole error comes from the operand.
         let x = 1.0 + 2f64.powi(-9);
-        let error = of_row(&[1.0], &[x], &[1.0], in_f32(Format::Bf16));
+        let error = compare_one(&[1.0], &[x], &[1.0], f32_formats(Format::Bf16));
         assert_eq!((error.quantisation, error.accumulation), (2f64.powi(-9) / x, 0.0));
-        // A result that was truncated to f16 instead of rounded: the error of the last digit counts as accumulation error.
+        // A result that was truncated to f16 instead of rounded. The error in the last place counts as accumulation error.
         let f16_output = Formats {
             stored: Format::F32,
             operand: Format::F32,
             output: Format::F16,
         };
         let x = 1.0 + 0.75 * Format::F16.epsilon();
-        let error = of_row(&[1.0], &[x], &[x], f16_output);
+        let error = compare_one(&[1.0], &[x], &[x], f16_output);
         assert_eq!(error.rounding, 0.25 * Format::F16.epsilon() / x);
         assert_eq!(error.accumulation, Format::F16.epsilon() / x);
         assert!(error.bias < 0.0);
@@ -297,7 +300,7 @@ mod tests {
                 .flat_map(|x| [*x, 0.0, 0.0, 0.0])
                 .collect::<Vec<_>>()
         };
-        assert_eq!(exact(&lhs, &column(rhs), 4, false)[0], 0.0);
-        assert_eq!(exact(&lhs, &column(rhs), 4, true)[0], 2f64.powi(-60));
+        assert_eq!(row_times_matrix(&lhs, &column(rhs), 4, false)[0], 0.0);
+        assert_eq!(row_times_matrix(&lhs, &column(rhs), 4, true)[0], 2f64.powi(-60));
     }
 }

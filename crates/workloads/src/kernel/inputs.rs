@@ -5,23 +5,23 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
-/// Sum of two cancelling products, relative to one of them.
+/// Scale of the sum of two cancelling products, relative to one of the products.
 const REMAINDER: f64 = 1.0 / 64.0;
 
 /// Draws independent values of a distribution. For [`Distribution::Cancellation`], the values are normal until [`cancel`] changes them.
 pub(super) fn draw(count: usize, distribution: Distribution, rng: &mut ChaCha8Rng) -> Vec<f64> {
-    let mut one = || -> f64 {
+    let mut value = || -> f64 {
         match distribution {
             Distribution::Normal | Distribution::Cancellation => rng.sample(StandardNormal),
             Distribution::Lognormal => rng.sample::<f64, _>(StandardNormal).exp(),
             Distribution::Uniform => rng.random(),
         }
     };
-    (0..count).map(|_| one()).collect()
+    (0..count).map(|_| value()).collect()
 }
 
-/// Makes neighbouring terms of every dot product of `[m, k] × [k, n]` cancel: both terms get the same left factor and nearly opposite right
-/// factors.
+/// Makes neighbouring terms of every dot product of `[m, k] × [k, n]` cancel: the two terms get the same left factor and nearly opposite
+/// right factors.
 pub(super) fn cancel(lhs: &mut [f64], rhs: &mut [f64], [n, k]: [usize; 2]) {
     for row in lhs.chunks_exact_mut(k) {
         row.chunks_exact_mut(2).for_each(|pair| pair[1] = pair[0]);
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cancelling_operands_cancel_and_none_are_zero() {
+    fn cancelling_operands_are_nonzero_with_small_sums() {
         let n = 64;
         let norm = |distribution| {
             let mut rng = ChaCha8Rng::seed_from_u64(1);

@@ -6,8 +6,8 @@ use mantissa_precision::Compute;
 
 use super::{
     Inputs, OnBurn, Operation,
-    cublas::Product,
-    error::{Formats, ResultError, compare, exact, rounded},
+    cublas::MatmulOperands,
+    error::{Formats, ResultError, compare, round_values, row_times_matrix},
     inputs::cancel,
 };
 
@@ -43,20 +43,23 @@ impl Operation for Operands {
     fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
         let [batch, m, n, k] = self.shape;
         // A framework may compute a single matmul differently than a batch of one.
-        let shaped = |rows, columns| match batch {
+        let shape_of = |rows, columns| match batch {
             1 => vec![rows, columns],
             _ => vec![batch, rows, columns],
         };
-        vec![("lhs", shaped(m, k), &self.lhs), ("rhs", shaped(k, n), &self.rhs)]
+        vec![
+            ("lhs", shape_of(m, k), &self.lhs),
+            ("rhs", shape_of(k, n), &self.rhs),
+        ]
     }
 
     fn flops(&self) -> Option<f64> {
         Some(2.0 * self.shape.iter().map(|edge| *edge as f64).product::<f64>())
     }
 
-    fn product(&self) -> Option<Product<'_>> {
+    fn matmul_operands(&self) -> Option<MatmulOperands<'_>> {
         let [batch, m, n, k] = self.shape;
-        (batch == 1).then_some(Product {
+        (batch == 1).then_some(MatmulOperands {
             shape: [m, n, k],
             lhs: &self.lhs,
             rhs: &self.rhs,
@@ -65,18 +68,19 @@ impl Operation for Operands {
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
         let [batch, m, n, k] = self.shape;
-        let seen = formats
+        let rounded_rhs = formats
             .round_operands()
-            .then(|| rounded(&self.rhs, formats.operand));
+            .then(|| round_values(&self.rhs, formats.operand));
         compare(result, [batch * m, n], formats, |row| {
             let lhs = &self.lhs[row * k..][..k];
             let matrix = row / m * k * n..(row / m + 1) * k * n;
-            let reference = exact(lhs, &self.rhs[matrix.clone()], n, formats.needs_more_than_f64());
-            let of_rounded = match &seen {
-                Some(rhs) => exact(&rounded(lhs, formats.operand), &rhs[matrix], n, false),
+            let reference =
+                row_times_matrix(lhs, &self.rhs[matrix.clone()], n, formats.needs_more_than_f64());
+            let from_rounded = match &rounded_rhs {
+                Some(rhs) => row_times_matrix(&round_values(lhs, formats.operand), &rhs[matrix], n, false),
                 None => reference.clone(),
             };
-            (reference, of_rounded)
+            (reference, from_rounded)
         })
     }
 }
@@ -119,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_a_batch_is_compared_with_its_own_product() {
+    fn rows_of_a_batch_are_compared_with_the_matching_matmul() {
         let operands = Operands {
             lhs: vec![1.0, 2.0, 3.0, 4.0],
             rhs: vec![5.0, 6.0, 7.0, 8.0],

@@ -1,4 +1,4 @@
-//! Times a kernel of another framework with the same operands and the same stopping rule.
+//! Times a kernel of another framework with the same operands and the same stopping rule as burn's.
 
 use std::time::Instant;
 
@@ -12,19 +12,19 @@ use super::{
     attention::Attention,
     cache::Copies,
     convolution::Convolution,
-    copy::Copied,
+    copy::CopyBenchmark,
     matmul::Operands,
     rows::{AdamW, Rows},
 };
 use crate::{
     Outcome, Phase, WorkloadError,
-    peer::{Launched, Request, Session, What, write_operands},
+    peer::{LaunchKind, Launched, Request, Session, write_operands},
     sampling::{sample, warm_up},
     timing::Timing,
 };
 
 /// Runs a kernel cell with the peer program of a session.
-pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Outcome, WorkloadError> {
+pub(crate) fn kernel_by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Outcome, WorkloadError> {
     let cell: &Cell = session.cell;
     let mut inputs = Inputs {
         setting: &cell.setting,
@@ -32,32 +32,33 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
         rng: ChaCha8Rng::seed_from_u64(cell.seed),
         device: &Device::flex(),
     };
-    let operation = of_task(task, &mut inputs);
+    let operation = operation_for(task, &mut inputs);
     let bytes = operation.values() as u64 * u64::from(inputs.stored.storage_bytes());
-    let copies = Copies::of(task.cache, cell.setting.backend(), bytes);
-    let cell_file = write_operands(&session.handing(), &operation.inputs())?;
+    let copies = Copies::for_state(task.cache, cell.setting.backend(), bytes);
+    let cell_file = write_operands(&session.cell_files(), &operation.inputs())?;
     let loaded = session.load(&cell_file)?;
 
     session.progress(Phase::WarmUp, 0, 1);
-    let empty: Result<Vec<_>, _> = (0..Timing::EMPTY)
-        .map(|_| session.launch(What::Nothing))
+    let empty: Result<Vec<_>, _> = (0..Timing::EMPTY_LAUNCHES)
+        .map(|_| session.launch(LaunchKind::Nothing))
         .collect();
-    let timing = Timing::by_peer(empty?.iter().map(Launched::timed).collect());
+    let timing = Timing::for_peer(empty?.iter().map(Launched::timed).collect());
     // The peer keeps the result of the first launch.
-    let first = session.launch(What::Kernel)?;
+    let first = session.launch(LaunchKind::Kernel)?;
     session.progress(Phase::WarmUp, 1, 1);
     let result = session.result()?;
-    session.observer.memory_known();
-    session.peer.ask::<()>(&Request::Copies {
+    session.observer.memory_peak_reached();
+    session.peer.request::<()>(&Request::Copies {
         copies: copies.count(),
     })?;
 
-    let mut next = || -> Result<_, WorkloadError> { Ok(session.launch(What::Kernel)?.at(&session.peer)) };
+    let mut next =
+        || -> Result<_, WorkloadError> { Ok(session.launch(LaunchKind::Kernel)?.to_launch(&session.peer)) };
     let started = Instant::now();
     let warm = warm_up(task, || Ok(next()?.seconds()))?;
     let warmup_seconds = first.timed().wall + started.elapsed().as_secs_f64();
     let sampled = sample(task, |number| {
-        let launch = session.launch(What::Kernel)?.at(&session.peer);
+        let launch = session.launch(LaunchKind::Kernel)?.to_launch(&session.peer);
         let throttled = session.observer.is_throttled(launch.window.start);
         session.progress(Phase::Measure, number.into(), task.max_samples.into());
         Ok((launch, throttled))
@@ -66,13 +67,13 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
 
     let mut copy = None;
     if let Some(traffic) = operation.traffic() {
-        let copied = Copied::of(traffic, &inputs, task);
-        session.peer.ask::<()>(&Request::LayForCopy {
-            values: copied.values,
-            copies: copied.copies.count(),
+        let benchmark = CopyBenchmark::new(traffic, &inputs, task);
+        session.peer.request::<()>(&Request::LayForCopy {
+            values: benchmark.values,
+            copies: benchmark.copies.count(),
         })?;
-        let times = copied.time(task, &timing, || {
-            let launch = session.launch(What::Copy)?.at(&session.peer);
+        let times = benchmark.time(task, &timing, || {
+            let launch = session.launch(LaunchKind::Copy)?.to_launch(&session.peer);
             let throttled = session.observer.is_throttled(launch.window.start);
             Ok((launch, throttled))
         })?;
@@ -86,7 +87,7 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
         flops: operation.flops(),
         copy,
         cublas: None,
-        read: timing.read(&sampled.launches),
+        times: timing.launch_times(&sampled.launches),
         launches: sampled.launches,
         events: warm.into_iter().chain(sampled.events).collect(),
         copies,
@@ -94,7 +95,7 @@ pub(crate) fn by_peer(mut session: Session<'_>, task: &KernelTask) -> Result<Out
     Ok(measured.outcome((loaded.seconds, warmup_seconds)))
 }
 
-fn of_task(task: &KernelTask, inputs: &mut Inputs<'_>) -> Box<dyn Operation> {
+fn operation_for(task: &KernelTask, inputs: &mut Inputs<'_>) -> Box<dyn Operation> {
     let (kind, size) = (task.kernel.kind(), inputs.setting.size());
     match task.kernel {
         Kernel::Matmul(shape) => Box::new(Operands::new(shape.of(size), inputs)),

@@ -19,7 +19,7 @@ const RMS_EPSILON: f64 = 1e-5;
 /// Kernel on rows of values.
 pub(super) struct Rows {
     kind: KernelKind,
-    form: Gelu,
+    gelu: Gelu,
     /// `[rows, width]`.
     shape: [usize; 2],
     values: Vec<f64>,
@@ -39,27 +39,27 @@ impl Rows {
             _ => (vec![], vec![]),
         };
         let precision = inputs.setting.precision();
-        let of_result = match kind {
+        let result_format = match kind {
             KernelKind::Cast => precision.compute(),
             _ => precision.parameters(),
         };
         Self {
             kind,
-            form: inputs.setting.gelu(),
+            gelu: inputs.setting.gelu(),
             shape,
             values,
             scale,
             shift,
-            bytes: [inputs.stored, of_result].map(|format| u64::from(format.storage_bytes())),
+            bytes: [inputs.stored, result_format].map(|format| u64::from(format.storage_bytes())),
         }
     }
 
-    /// Returns a row of the result in f64: the exact function, and the approximation that the kernel uses.
+    /// Returns a row of the result in f64, computed with the exact function and with the formula that the kernel uses.
     fn exact(&self, row: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let result: Vec<f64> = match self.kind {
             KernelKind::Gelu => {
                 let exact: Vec<f64> = row.iter().map(|x| gelu(*x)).collect();
-                let formula = match self.form {
+                let formula = match self.gelu {
                     Gelu::Exact => exact.clone(),
                     Gelu::Tanh | Gelu::TanhPacked => row.iter().map(|x| gelu_by_tanh(*x)).collect(),
                 };
@@ -123,7 +123,7 @@ impl OnBurn<2> for Rows {
     fn launch(&self, (values, scale, shift): &Self::OnDevice, compute: &Compute) -> Tensor<2> {
         let values = values.clone();
         match self.kind {
-            KernelKind::Gelu => compute.gelu_as(self.form, values),
+            KernelKind::Gelu => compute.gelu_as(self.gelu, values),
             KernelKind::Softmax => compute.softmax(values),
             KernelKind::LayerNorm => compute.layer_norm(values, scale.clone(), shift.clone(), EPSILON),
             KernelKind::RmsNorm => compute.rms_norm(values, scale.clone(), RMS_EPSILON),
@@ -134,12 +134,12 @@ impl OnBurn<2> for Rows {
 }
 
 impl Operation for Rows {
-    /// Only norms have a scale, and not all of them have a shift.
+    /// Omits an empty scale or shift: only norms have a scale, and RMS norms do not have a shift.
     fn inputs(&self) -> Vec<(&'static str, Vec<usize>, &[f64])> {
         let mut inputs = vec![("values", self.shape.to_vec(), self.values.as_slice())];
         let by_column = [("scale", &self.scale), ("shift", &self.shift)];
-        let given = by_column.into_iter().filter(|(_, values)| !values.is_empty());
-        inputs.extend(given.map(|(name, values)| (name, vec![values.len()], values.as_slice())));
+        let used = by_column.into_iter().filter(|(_, values)| !values.is_empty());
+        inputs.extend(used.map(|(name, values)| (name, vec![values.len()], values.as_slice())));
         inputs
     }
 
@@ -157,7 +157,7 @@ impl Operation for Rows {
     }
 }
 
-/// AdamW step on one parameter tensor. It is the second step, so that the step reads existing moments.
+/// AdamW step on one parameter tensor. The timed step is at least the second one, so it reads existing moments.
 pub(super) struct AdamW {
     /// `[rows, width]`.
     shape: [usize; 2],
@@ -167,10 +167,10 @@ pub(super) struct AdamW {
     stored: Format,
 }
 
-/// Gradients are accumulated in f32, whatever the format of the parameters.
+/// Format of the gradients: f32, whatever the format of the parameters.
 const GRADIENTS: Format = Format::F32;
 
-fn settings() -> OptimizerSettings {
+fn adamw_settings() -> OptimizerSettings {
     OptimizerSettings::new(OptimizerKind::AdamW, 1e-3)
 }
 
@@ -204,7 +204,7 @@ impl OnBurn<1> for AdamW {
             let gradient = Tensor::from_data(data, (inputs.device, dtype(GRADIENTS)));
             GradientSum::from_parts(vec![Some(gradient)])
         });
-        let mut optimizer = Optimizer::new(settings(), 1);
+        let mut optimizer = Optimizer::new(adamw_settings(), 1);
         let [first, second] = gradients;
         optimizer.step(&mut parameters, first);
         Training {
@@ -247,12 +247,12 @@ impl Operation for AdamW {
 
     fn compare(&self, result: &[f64], formats: Formats) -> ResultError {
         let width = self.shape[1];
-        let rates = settings();
+        let settings = adamw_settings();
         compare(result, self.shape, formats, |row| {
             let row = row * width..(row + 1) * width;
             let updated = row.map(|at| {
-                let gradients = self.gradients.each_ref().map(|of_step| of_step[at]);
-                updated(self.parameters[at], gradients, &rates)
+                let gradients = self.gradients.each_ref().map(|gradients| gradients[at]);
+                two_adamw_steps(self.parameters[at], gradients, &settings)
             });
             let updated: Vec<f64> = updated.collect();
             (updated.clone(), updated)
@@ -261,15 +261,15 @@ impl Operation for AdamW {
 }
 
 /// Returns a parameter after two steps of AdamW (arXiv 1711.05101) in f64.
-fn updated(mut parameter: f64, gradients: [f64; 2], rates: &OptimizerSettings) -> f64 {
+fn two_adamw_steps(mut parameter: f64, gradients: [f64; 2], settings: &OptimizerSettings) -> f64 {
     let (mut first, mut second) = (0.0, 0.0);
     for (step, gradient) in (1..).zip(gradients) {
-        first += (1.0 - rates.beta1) * (gradient - first);
-        second += (1.0 - rates.beta2) * (gradient * gradient - second);
+        first += (1.0 - settings.beta1) * (gradient - first);
+        second += (1.0 - settings.beta2) * (gradient * gradient - second);
         let unbiased = |mean: f64, decay: f64| mean / (1.0 - decay.powi(step));
-        let root = unbiased(second, rates.beta2).sqrt() + rates.epsilon;
-        parameter -= rates.learning_rate * rates.weight_decay * parameter;
-        parameter -= rates.learning_rate * unbiased(first, rates.beta1) / root;
+        let root = unbiased(second, settings.beta2).sqrt() + settings.epsilon;
+        parameter -= settings.learning_rate * settings.weight_decay * parameter;
+        parameter -= settings.learning_rate * unbiased(first, settings.beta1) / root;
     }
     parameter
 }
@@ -285,10 +285,10 @@ mod tests {
         let quarter = softmax(&[3f64.ln(), 0.0]);
         assert!((quarter[0] - 0.75).abs() < 1e-15 && (quarter[1] - 0.25).abs() < 1e-15);
         // The first step of Adam changes a parameter by the learning rate, and so does a second step with the same gradient.
-        let rates = OptimizerSettings {
+        let settings = OptimizerSettings {
             weight_decay: 0.0,
-            ..settings()
+            ..adamw_settings()
         };
-        assert!((updated(1.0, [0.5, 0.5], &rates) - (1.0 - 2e-3)).abs() < 1e-9);
+        assert!((two_adamw_steps(1.0, [0.5, 0.5], &settings) - (1.0 - 2e-3)).abs() < 1e-9);
     }
 }

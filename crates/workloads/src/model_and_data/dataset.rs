@@ -4,8 +4,8 @@ use mantissa_core::{Cell, DatasetKind, Model};
 use mantissa_inputs::{
     data::{
         DataError, Dataset, ImagePreprocessing, Images, KnownClasses, LanguageTask, Normalization, Reading,
-        Tokenized, Wanted, check_folder, check_length, load_images, load_passages, load_reviews,
-        synthetic_images,
+        RequestedSplits, Tokenized, check_length, check_vocabulary_of_checkpoint, load_images, load_passages,
+        load_reviews, synthetic_images,
     },
     weights::{Checkpoint, check_vocabulary_size, class_names},
 };
@@ -67,7 +67,7 @@ fn known_classes(cell: &Cell, model: &Model, inputs: &Inputs) -> Result<Option<K
 pub(super) fn texts(
     cell: &Cell,
     (model, kind): (&Model, DatasetKind),
-    wanted: &Wanted,
+    splits: &RequestedSplits,
     inputs: &Inputs,
 ) -> Result<Dataset<Tokenized>, WorkloadError> {
     let sequence = cell.setting.sequence();
@@ -84,7 +84,7 @@ pub(super) fn texts(
     let data_error = |error: DataError| WorkloadError::data(error);
     let weights = inputs.weights_of(&cell.workload.name);
     if let (Some(weights), Some(vocabulary)) = (weights, vocabulary) {
-        check_folder(weights, vocabulary).map_err(data_error)?;
+        check_vocabulary_of_checkpoint(weights, vocabulary).map_err(data_error)?;
     }
     let reading = Reading {
         data,
@@ -97,8 +97,8 @@ pub(super) fn texts(
         cache: &inputs.cache,
     };
     let text = match kind.is_running_text() {
-        true => load_passages((kind, language_task), wanted, sequence, &reading),
-        false => load_reviews(kind, wanted, sequence, &reading),
+        true => load_passages((kind, language_task), splits, sequence, &reading),
+        false => load_reviews(kind, splits, sequence, &reading),
     };
     let text = text.map_err(data_error)?;
     // Running text is divided into passages, which are never truncated.
@@ -117,12 +117,12 @@ pub(super) fn texts(
 pub(super) fn images(
     cell: &Cell,
     (model, kind): (&Model, DatasetKind),
-    wanted: &Wanted,
+    splits: &RequestedSplits,
     inputs: &Inputs,
 ) -> Result<Dataset<Images>, WorkloadError> {
-    let edge = model.image_size().expect("image models have an image size") as usize;
+    let image_size = model.image_size().expect("image models have an image size") as usize;
     if kind.is_synthetic() {
-        return Ok(synthetic_images(wanted, edge));
+        return Ok(synthetic_images(splits, image_size));
     }
     let path = inputs.data_of(kind);
     let path = path
@@ -133,9 +133,9 @@ pub(super) fn images(
     };
     let known = known_classes(cell, model, inputs)?;
     let preparation = match inputs.weights_of(&cell.workload.name) {
-        Some(weights) => ImagePreprocessing::beside(weights, edge as u32, normalization),
-        None => Ok(ImagePreprocessing::usual(normalization)),
+        Some(weights) => ImagePreprocessing::for_weights(weights, image_size as u32, normalization),
+        None => Ok(ImagePreprocessing::without_config(normalization)),
     };
     let preparation = preparation.map_err(WorkloadError::data)?;
-    load_images((path, known.as_ref()), wanted, edge, &preparation).map_err(WorkloadError::data)
+    load_images((path, known.as_ref()), splits, image_size, &preparation).map_err(WorkloadError::data)
 }

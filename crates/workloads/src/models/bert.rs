@@ -29,7 +29,7 @@ pub(crate) struct Bert {
     size: BertSize,
     vocabulary: usize,
     head: TextHead,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 impl Bert {
@@ -38,7 +38,7 @@ impl Bert {
             size,
             vocabulary: vocabulary as usize,
             head,
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         }
     }
 }
@@ -101,14 +101,14 @@ impl Network for Bert {
                 prefix,
                 head: &["classifier."],
                 classes: Some("classifier."),
-                beside: &["cls.", "position_ids"],
+                ignored: &["cls.", "position_ids"],
             },
             // The decoder duplicates the embedding table and the bias.
             TextHead::Tokens => Naming {
                 prefix,
                 head: &["cls.predictions."],
                 classes: None,
-                beside: &[
+                ignored: &[
                     "cls.predictions.decoder.",
                     "cls.seq_relationship.",
                     "pooler.",
@@ -119,17 +119,17 @@ impl Network for Bert {
         }
     }
 
-    fn is_multiplied(name: &str) -> bool {
+    fn is_matmul_weight(name: &str) -> bool {
         !["embeddings", "LayerNorm", DECODER_BIAS]
             .iter()
             .any(|other| name.contains(other))
     }
 
-    fn drops(&self) -> bool {
+    fn has_dropout(&self) -> bool {
         self.size.hidden_dropout_prob > 0.0 || self.size.attention_probs_dropout_prob > 0.0
     }
 
-    fn weightless(&self) -> Vec<String> {
+    fn attention_layers(&self) -> Vec<String> {
         let attention = |layer| format!("{}.attention", layer_name(layer));
         (0..self.size.num_hidden_layers).map(attention).collect()
     }
@@ -138,12 +138,12 @@ impl Network for Bert {
         (self.head == TextHead::Tokens).then_some((DECODER, EMBEDDINGS))
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     fn upload(batch: &Batch<Self>, device: &Device) -> TextInput {
@@ -179,24 +179,28 @@ impl Network for Bert {
         let projections = ["query", "key", "value"].map(|part| format!("{layer}.attention.self.{part}"));
         let name = format!("{layer}.attention");
         let heads = size.num_attention_heads as usize;
-        let of_attention = (name.as_str(), heads, size.attention_probs_dropout_prob);
-        let mixed = pass.attention(&hidden, projections, of_attention, &input.padding);
+        let options = (name.as_str(), heads, size.attention_probs_dropout_prob);
+        let mixed = pass.attention(&hidden, projections, options, &input.padding);
         let attended = pass.linear(mixed, &format!("{name}.output.dense"));
         let attended = pass.dropout(attended, size.hidden_dropout_prob);
         let name = format!("{name}.output.LayerNorm");
         let hidden = pass.layer_norm(compute.add(attended, hidden), &name, self.size.layer_norm_eps);
         let [first, activation, second] = ["intermediate.dense", "intermediate.activation", "output.dense"]
             .map(|part| format!("{layer}.{part}"));
-        let narrow = pass.feed_forward(hidden.clone(), &first, &activation, &second);
-        let narrow = pass.dropout(narrow, size.hidden_dropout_prob);
+        let output = pass.feed_forward(hidden.clone(), &first, &activation, &second);
+        let output = pass.dropout(output, size.hidden_dropout_prob);
         let name = format!("{layer}.output.LayerNorm");
-        pass.layer_norm(compute.add(narrow, hidden), &name, self.size.layer_norm_eps)
+        pass.layer_norm(compute.add(output, hidden), &name, self.size.layer_norm_eps)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
         match self.head {
             TextHead::Classes(_) => self.class(pass, hidden, input.ids.dims()),
-            TextHead::Tokens => token_logits(pass, pass.rows(hidden, &input.rows), self.size.layer_norm_eps),
+            TextHead::Tokens => token_logits(
+                pass,
+                pass.gather_rows(hidden, &input.rows),
+                self.size.layer_norm_eps,
+            ),
         }
     }
 }
@@ -218,13 +222,13 @@ impl Bert {
 fn token_logits(pass: &Pass<'_>, hidden: Tensor<2>, epsilon: f64) -> Tensor<2> {
     let [dense, activation, norm] =
         ["dense", "transform_act_fn", "LayerNorm"].map(|part| format!("{TRANSFORM}.{part}"));
-    let transformed = pass.products(&dense).gelu(pass.linear(hidden, &dense));
+    let transformed = pass.matmul_compute(&dense).gelu(pass.linear(hidden, &dense));
     let normal = pass.layer_norm(pass.record(&activation, transformed), &norm, epsilon);
     let (table, bias) = (
         pass.parameters.matrix(EMBEDDINGS),
         pass.parameters.vector(DECODER_BIAS),
     );
-    pass.record(DECODER, pass.products(DECODER).linear(normal, table, bias))
+    pass.record(DECODER, pass.matmul_compute(DECODER).linear(normal, table, bias))
 }
 
 fn layer_name(layer: u32) -> String {
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_model_has_its_number_of_parameters_with_either_head() {
+    fn published_model_has_the_expected_parameter_counts() {
         let count = |head| -> usize {
             let specs = base(head).parameters().into_iter();
             specs.map(|spec| spec.shape.iter().product::<usize>()).sum()
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_embedding_table_is_not_cast_for_lookups_and_is_a_layer_of_the_head() {
+    fn tied_decoder_is_a_layer_but_its_table_is_not_cast() {
         let model = base(TextHead::Tokens);
         let layers = model.layers();
         // Six layers with weights and the attention in each block, the transform and the decoder.

@@ -30,7 +30,7 @@ const SCORE: &str = "score";
 pub(crate) struct Bloom {
     size: BloomSize,
     head: TextHead,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 impl Bloom {
@@ -38,7 +38,7 @@ impl Bloom {
         Self {
             size,
             head,
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         }
     }
 
@@ -86,29 +86,29 @@ impl Network for Bloom {
                 prefix,
                 head: &["score."],
                 classes: Some("score."),
-                beside: &["lm_head."],
+                ignored: &["lm_head."],
             },
             // The language-model head duplicates the embedding table.
             TextHead::Tokens => Naming {
                 prefix,
                 head: &[],
                 classes: None,
-                beside: &["lm_head.", "score."],
+                ignored: &["lm_head.", "score."],
             },
         }
     }
 
-    fn is_multiplied(name: &str) -> bool {
+    fn is_matmul_weight(name: &str) -> bool {
         !["word_embeddings", "layernorm", LAST_NORM]
             .iter()
             .any(|other| name.contains(other))
     }
 
-    fn drops(&self) -> bool {
+    fn has_dropout(&self) -> bool {
         self.size.hidden_dropout > 0.0 || self.size.attention_dropout > 0.0
     }
 
-    fn weightless(&self) -> Vec<String> {
+    fn attention_layers(&self) -> Vec<String> {
         let layers = (0..self.size.n_layer).map(layer_name);
         layers.map(|layer| attention_name(&layer)).collect()
     }
@@ -117,12 +117,12 @@ impl Network for Bloom {
         (self.head == TextHead::Tokens).then_some((HEAD, EMBEDDINGS))
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     fn upload(batch: &Batch<Self>, device: &Device) -> CausalInput {
@@ -151,17 +151,17 @@ impl Network for Bloom {
             ["dense_h_to_4h", "gelu_impl", "dense_4h_to_h"].map(|part| format!("{layer}.mlp.{part}"));
         let wide = pass.linear(normal, &first);
         // The reference truncates √(2/π) to eight digits, which makes no difference in f32.
-        let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
-        let narrow = pass.linear(pass.record(&activation, wide), &second);
-        pass.compute.add(pass.dropout(narrow, dropout), hidden)
+        let wide = pass.matmul_compute(&first).gelu_as(Gelu::Tanh, wide);
+        let output = pass.linear(pass.record(&activation, wide), &second);
+        pass.compute.add(pass.dropout(output, dropout), hidden)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.layer_norm(hidden, LAST_NORM, self.size.layer_norm_epsilon);
-        let rows = pass.rows(normal, &input.rows);
+        let rows = pass.gather_rows(normal, &input.rows);
         match self.head {
-            TextHead::Classes(_) => pass.unbiased(rows, SCORE),
-            TextHead::Tokens => pass.tied(rows, EMBEDDINGS, HEAD),
+            TextHead::Classes(_) => pass.linear_without_bias(rows, SCORE),
+            TextHead::Tokens => pass.tied_linear(rows, EMBEDDINGS, HEAD),
         }
     }
 }
@@ -186,8 +186,8 @@ impl Bloom {
             let part: Tensor<4> = fused.clone().narrow(3, part, 1).squeeze_dim(3);
             transpose_heads(part)
         });
-        let of_attention = (name, self.size.attention_dropout);
-        let mixed = pass.causal_attention(parts, of_attention, Some(&bias));
+        let options = (name, self.size.attention_dropout);
+        let mixed = pass.causal_attention(parts, options, Some(&bias));
         pass.linear(mixed, &format!("{name}.dense"))
     }
 
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_model_has_its_number_of_parameters() {
+    fn published_model_has_the_expected_parameter_count() {
         let count = |head| -> usize {
             let specs = published(head).parameters().into_iter();
             specs.map(|spec| spec.shape.iter().product::<usize>()).sum()
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn matmuls_are_layers_and_embeddings_and_norms_are_not() {
+    fn embeddings_and_norms_are_not_listed_as_layers() {
         for (head, name) in [(TextHead::Tokens, HEAD), (TextHead::Classes(2), SCORE)] {
             let layers = published(head).layers();
             // Four layers with weights and the attention in each block, and the head.
@@ -264,12 +264,12 @@ mod tests {
 
     #[test]
     fn slopes_match_the_reference() {
-        let assert_near = |got: Vec<f64>, wanted: &[f64]| {
-            assert_eq!(got.len(), wanted.len());
-            for (got, wanted) in got.iter().zip(wanted) {
+        let assert_near = |got: Vec<f64>, expected: &[f64]| {
+            assert_eq!(got.len(), expected.len());
+            for (got, expected) in got.iter().zip(expected) {
                 assert!(
-                    (got / wanted - 1.0).abs() < 1e-15,
-                    "slope {got}, expected {wanted}"
+                    (got / expected - 1.0).abs() < 1e-15,
+                    "slope {got}, expected {expected}"
                 );
             }
         };

@@ -12,20 +12,20 @@ pub(crate) struct KvCache {
 }
 
 impl KvCache {
-    /// Returns the number of tokens that every layer has read.
+    /// Returns the number of tokens whose keys and values are cached for every layer.
     pub(crate) fn tokens(&self) -> usize {
         let lengths = self.layers.values().map(|[keys, _]| keys.dims()[2]);
         lengths.min().unwrap_or(0)
     }
 
     /// Appends the keys and values of new tokens to those of a layer, and returns all of them.
-    pub(super) fn extended(&mut self, layer: &str, new: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
+    pub(super) fn append(&mut self, layer: &str, added: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
         let all = match self.layers.remove(layer) {
             Some([keys, values]) => {
-                let [new_keys, new_values] = new;
+                let [new_keys, new_values] = added;
                 [[keys, new_keys], [values, new_values]].map(|parts| Tensor::cat(parts.to_vec(), 2))
             }
-            None => new,
+            None => added,
         };
         self.layers.insert(layer.to_owned(), all.clone());
         all

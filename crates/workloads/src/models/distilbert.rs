@@ -24,7 +24,7 @@ pub(crate) struct DistilBert {
     size: DistilBertSize,
     vocabulary: usize,
     classes: usize,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 /// Padded micro-batch.
@@ -63,7 +63,7 @@ impl DistilBert {
             size,
             vocabulary: vocabulary as usize,
             classes: classes as usize,
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         }
     }
 }
@@ -109,7 +109,7 @@ impl Network for DistilBert {
             prefix: "distilbert.",
             head: &["pre_classifier.", "classifier."],
             classes: Some("classifier."),
-            beside: &[
+            ignored: &[
                 "vocab_transform.",
                 "vocab_layer_norm.",
                 "vocab_projector.",
@@ -118,30 +118,30 @@ impl Network for DistilBert {
         }
     }
 
-    fn is_multiplied(name: &str) -> bool {
+    fn is_matmul_weight(name: &str) -> bool {
         !["embeddings", "LayerNorm", "layer_norm"]
             .iter()
             .any(|other| name.contains(other))
     }
 
-    fn drops(&self) -> bool {
+    fn has_dropout(&self) -> bool {
         let size = &self.size;
         [size.dropout, size.attention_dropout, size.seq_classif_dropout]
             .iter()
             .any(|share| *share > 0.0)
     }
 
-    fn weightless(&self) -> Vec<String> {
+    fn attention_layers(&self) -> Vec<String> {
         let attention = |layer| format!("{}.attention", layer_name(layer));
         (0..self.size.n_layers).map(attention).collect()
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     fn upload(batch: &Batch<Self>, device: &Device) -> TextInput {
@@ -172,21 +172,21 @@ impl Network for DistilBert {
         let compute = pass.compute;
         let projections = ["q_lin", "k_lin", "v_lin"].map(|part| format!("{layer}.attention.{part}"));
         let name = format!("{layer}.attention");
-        let of_attention = (
+        let options = (
             name.as_str(),
             self.size.n_heads as usize,
             self.size.attention_dropout,
         );
-        let mixed = pass.attention(&hidden, projections, of_attention, &input.padding);
+        let mixed = pass.attention(&hidden, projections, options, &input.padding);
         let attended = pass.linear(mixed, &format!("{name}.out_lin"));
         let name = format!("{layer}.sa_layer_norm");
         let hidden = pass.layer_norm(compute.add(attended, hidden), &name, NORM_EPSILON);
         let [first, activation, second] =
             ["lin1", "activation", "lin2"].map(|part| format!("{layer}.ffn.{part}"));
-        let narrow = pass.feed_forward(hidden.clone(), &first, &activation, &second);
-        let narrow = pass.dropout(narrow, self.size.dropout);
+        let output = pass.feed_forward(hidden.clone(), &first, &activation, &second);
+        let output = pass.dropout(output, self.size.dropout);
         let name = format!("{layer}.output_layer_norm");
-        pass.layer_norm(compute.add(narrow, hidden), &name, NORM_EPSILON)
+        pass.layer_norm(compute.add(output, hidden), &name, NORM_EPSILON)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &TextInput) -> Tensor<2> {
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_operations_are_those_of_the_kept_layers() {
+    fn f32_operations_are_those_of_the_f32_layers() {
         let size = DistilBertSize {
             n_layers: 2,
             dim: 16,
@@ -225,8 +225,8 @@ mod tests {
         let model = DistilBert::new(size, 1, 1);
         let kept = |patterns: &[&str]| {
             let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-            let model = model.clone().keeping(&patterns).unwrap();
-            model.kept_operations(Operation::FusedAttention)
+            let model = model.clone().keep_in_f32(&patterns).unwrap();
+            model.f32_operations(Operation::FusedAttention)
         };
         assert_eq!(kept(&[]), []);
         assert_eq!(kept(&["classifier"]), [Operation::Matmul]);

@@ -44,9 +44,11 @@ impl F32Layers {
 
 fn matches(pattern: &str, layer: &str) -> bool {
     let mut parts = layer.split('.');
-    pattern
-        .split('.')
-        .all(|wanted| parts.next().is_some_and(|part| wanted == "*" || wanted == part))
+    pattern.split('.').all(|expected| {
+        parts
+            .next()
+            .is_some_and(|part| expected == "*" || expected == part)
+    })
 }
 
 #[cfg(test)]
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_a_matching_layer_is_rejected_with_a_list_of_layers() {
+    fn unmatched_pattern_is_rejected_with_a_list_of_layers() {
         let layers = ["pre_classifier", "classifier"].map(str::to_owned);
         let error = F32Layers::new(&["clasifier".to_owned()], &layers).unwrap_err();
         assert_eq!(

@@ -26,14 +26,14 @@ const HEAD: &str = "lm_head";
 #[derive(Debug, Clone)]
 pub(crate) struct Gpt2 {
     size: Gpt2Size,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 impl Gpt2 {
     pub(crate) fn new(size: Gpt2Size) -> Self {
         Self {
             size,
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         }
     }
 
@@ -94,22 +94,22 @@ impl Network for Gpt2 {
             head: &[],
             classes: None,
             // The causal mask, and a duplicate of the embedding table.
-            beside: &[".attn.bias", ".attn.masked_bias", "lm_head."],
+            ignored: &[".attn.bias", ".attn.masked_bias", "lm_head."],
         }
     }
 
-    fn is_multiplied(name: &str) -> bool {
+    fn is_matmul_weight(name: &str) -> bool {
         ![EMBEDDINGS, POSITIONS].contains(&name) && !name.contains(".ln_")
     }
 
-    fn drops(&self) -> bool {
+    fn has_dropout(&self) -> bool {
         let size = &self.size;
         [size.embd_pdrop, size.attn_pdrop, size.resid_pdrop]
             .iter()
             .any(|share| *share > 0.0)
     }
 
-    fn weightless(&self) -> Vec<String> {
+    fn attention_layers(&self) -> Vec<String> {
         let layers = (0..self.size.n_layer).map(layer_name);
         layers.map(|layer| attention_name(&layer)).collect()
     }
@@ -118,12 +118,12 @@ impl Network for Gpt2 {
         Some((HEAD, EMBEDDINGS))
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     fn upload(batch: &Batch<Self>, device: &Device) -> CausalInput {
@@ -139,7 +139,7 @@ impl Network for Gpt2 {
         let table = pass.parameters.matrix(EMBEDDINGS);
         let tokens = pass.compute.embedding(table, input.ids.clone().flatten(0, 1));
         let positions = pass.parameters.matrix(POSITIONS);
-        let positions = positions.narrow(0, pass.place(), sequence);
+        let positions = positions.narrow(0, pass.past_tokens(), sequence);
         let positions = pass.compute.repeated(positions, n);
         let embedded = pass.compute.add(tokens, positions.flatten(0, 1));
         pass.dropout(embedded, self.size.embd_pdrop)
@@ -153,15 +153,15 @@ impl Network for Gpt2 {
         let hidden = pass.compute.add(pass.dropout(attended, dropout), hidden);
         let normal = pass.layer_norm(hidden.clone(), &format!("{layer}.ln_2"), epsilon);
         let [first, activation, second] = ["c_fc", "act", "c_proj"].map(|part| format!("{layer}.mlp.{part}"));
-        let wide = pass.transposed(normal, &first);
-        let wide = pass.products(&first).gelu_as(Gelu::Tanh, wide);
-        let narrow = pass.transposed(pass.record(&activation, wide), &second);
-        pass.compute.add(pass.dropout(narrow, dropout), hidden)
+        let wide = pass.transposed_linear(normal, &first);
+        let wide = pass.matmul_compute(&first).gelu_as(Gelu::Tanh, wide);
+        let output = pass.transposed_linear(pass.record(&activation, wide), &second);
+        pass.compute.add(pass.dropout(output, dropout), hidden)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.layer_norm(hidden, LAST_NORM, self.size.layer_norm_epsilon);
-        pass.tied(pass.rows(normal, &input.rows), EMBEDDINGS, HEAD)
+        pass.tied_linear(pass.gather_rows(normal, &input.rows), EMBEDDINGS, HEAD)
     }
 }
 
@@ -176,7 +176,7 @@ impl Gpt2 {
         [n, sequence]: [usize; 2],
     ) -> Tensor<2> {
         // Queries, keys and values are concatenated along the columns.
-        let fused = pass.transposed(hidden, &format!("{name}.c_attn"));
+        let fused = pass.transposed_linear(hidden, &format!("{name}.c_attn"));
         let (heads, width) = (self.size.n_head as usize, self.width());
         let parts = [0, 1, 2].map(|part| {
             let part = fused.clone().narrow(1, part * width, width);
@@ -184,7 +184,7 @@ impl Gpt2 {
             transpose_heads(part.reshape(heads))
         });
         let mixed = pass.causal_attention(parts, (name, self.size.attn_pdrop), None);
-        pass.transposed(mixed, &format!("{name}.c_proj"))
+        pass.transposed_linear(mixed, &format!("{name}.c_proj"))
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_model_has_its_number_of_parameters() {
+    fn published_model_has_the_expected_parameter_count() {
         let specs = small().parameters();
         let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
         // Number of parameters as reported by Hugging Face.
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn matmuls_are_layers_and_embeddings_and_norms_are_not() {
+    fn embeddings_and_norms_are_not_listed_as_layers() {
         let layers = small().layers();
         // Four layers with weights and the attention in each block, and the head.
         assert_eq!(layers.len(), 12 * 5 + 1);

@@ -24,7 +24,7 @@ pub(crate) struct ImageNetResNet {
     /// Edge of an image.
     edge: usize,
     classes: usize,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 /// Convolution without a bias, followed by a batch norm.
@@ -58,7 +58,7 @@ impl ImageNetResNet {
             size,
             edge,
             classes: classes as usize,
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         }
     }
 
@@ -96,14 +96,14 @@ impl ImageNetResNet {
         match segment.checked_sub(1) {
             None => (self.planes(0), self.edge(0)),
             Some(block) => {
-                let (stage, _) = self.place(block);
+                let (stage, _) = self.stage_and_index(block);
                 (self.channels(stage), self.edge(stage))
             }
         }
     }
 
     /// Returns the stage of a block and its index in the stage.
-    fn place(&self, block: u32) -> (u32, u32) {
+    fn stage_and_index(&self, block: u32) -> (u32, u32) {
         let mut number = block;
         for (stage, blocks) in (0..).zip(self.blocks()) {
             if number < blocks {
@@ -115,7 +115,7 @@ impl ImageNetResNet {
     }
 
     fn name(&self, block: u32) -> String {
-        let (stage, number) = self.place(block);
+        let (stage, number) = self.stage_and_index(block);
         format!("layer{}.{number}", stage + 1)
     }
 
@@ -130,7 +130,7 @@ impl ImageNetResNet {
 
     /// Returns the layers of a block in order, and the layer of its shortcut if the shape changes.
     fn layers_of(&self, block: u32) -> (Vec<Layer>, Option<Layer>) {
-        let ((stage, number), name) = (self.place(block), self.name(block));
+        let ((stage, number), name) = (self.stage_and_index(block), self.name(block));
         // Output channels of the previous segment. Segment 0 is the stem, so block `b` is segment `b + 1`.
         let (from, _) = self.shape(block);
         let (planes, to) = (self.planes(stage), self.channels(stage));
@@ -216,16 +216,16 @@ impl Network for ImageNetResNet {
         }
     }
 
-    fn is_multiplied(name: &str) -> bool {
+    fn is_matmul_weight(name: &str) -> bool {
         name.contains("conv") || name.contains("downsample.0.") || name.starts_with("fc.")
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     fn norms(&self) -> Vec<(String, usize)> {
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_depths_have_the_published_numbers_of_parameters_and_layers() {
+    fn both_depths_have_the_published_parameter_counts() {
         for (depth, parameters, layers) in [(18, 11_689_512, 21), (50, 25_557_032, 54)] {
             let size = ImageNetResNetSize {
                 depth,

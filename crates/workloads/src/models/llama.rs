@@ -24,14 +24,14 @@ const HEAD: &str = "lm_head";
 #[derive(Debug, Clone)]
 pub(crate) struct Llama {
     size: LlamaSize,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 impl Llama {
     pub(crate) fn new(size: LlamaSize) -> Self {
         Self {
             size,
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         }
     }
 }
@@ -81,15 +81,15 @@ impl Network for Llama {
                 false => &["lm_head."],
             },
             classes: None,
-            beside: &["rotary_emb.inv_freq"],
+            ignored: &["rotary_emb.inv_freq"],
         }
     }
 
-    fn is_multiplied(name: &str) -> bool {
+    fn is_matmul_weight(name: &str) -> bool {
         name != EMBEDDINGS && !name.contains("norm")
     }
 
-    fn weightless(&self) -> Vec<String> {
+    fn attention_layers(&self) -> Vec<String> {
         let layers = (0..self.size.num_hidden_layers).map(layer_name);
         layers.map(|layer| attention_name(&layer)).collect()
     }
@@ -98,12 +98,12 @@ impl Network for Llama {
         self.size.tie_word_embeddings.then_some((HEAD, EMBEDDINGS))
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     fn upload(batch: &Batch<Self>, device: &Device) -> CausalInput {
@@ -127,16 +127,16 @@ impl Network for Llama {
         let hidden = pass.compute.add(attended, hidden);
         let name = format!("{layer}.post_attention_layernorm");
         let normal = pass.rms_norm(hidden.clone(), &name, epsilon);
-        let narrow = gated_feed_forward(pass, normal, &format!("{layer}.mlp"));
-        pass.compute.add(narrow, hidden)
+        let output = gated_feed_forward(pass, normal, &format!("{layer}.mlp"));
+        pass.compute.add(output, hidden)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &CausalInput) -> Tensor<2> {
         let normal = pass.rms_norm(hidden, "model.norm", self.size.rms_norm_eps);
-        let rows = pass.rows(normal, &input.rows);
+        let rows = pass.gather_rows(normal, &input.rows);
         match self.size.tie_word_embeddings {
-            true => pass.tied(rows, EMBEDDINGS, HEAD),
-            false => pass.unbiased(rows, HEAD),
+            true => pass.tied_linear(rows, EMBEDDINGS, HEAD),
+            false => pass.linear_without_bias(rows, HEAD),
         }
     }
 }
@@ -153,7 +153,7 @@ impl Llama {
     ) -> Tensor<2> {
         let size = &self.size;
         let part = |projection: &str, heads: u32| {
-            let projected = pass.unbiased(hidden.clone(), &format!("{name}.{projection}"));
+            let projected = pass.linear_without_bias(hidden.clone(), &format!("{name}.{projection}"));
             let heads = [n, sequence, heads as usize, size.head_dim as usize];
             transpose_heads(projected.reshape(heads))
         };
@@ -161,24 +161,24 @@ impl Llama {
         let key = part("k_proj", size.num_key_value_heads);
         let value = part("v_proj", size.num_key_value_heads);
         let rotation = pass.rotation(|| {
-            let positions = pass.place()..pass.place() + sequence;
+            let positions = pass.past_tokens()..pass.past_tokens() + sequence;
             let kind = (&hidden.device(), hidden.dtype());
             Rotation::new(&frequencies(size), positions, size.rope_interleaved, kind)
         });
-        let [query, key] = [query, key].map(|part| pass.products(name).rotary(part, rotation));
+        let [query, key] = [query, key].map(|part| pass.matmul_compute(name).rotary(part, rotation));
         let mixed = pass.causal_attention([query, key, value], (name, 0.0), None);
-        pass.unbiased(mixed, &format!("{name}.o_proj"))
+        pass.linear_without_bias(mixed, &format!("{name}.o_proj"))
     }
 }
 
 /// Computes the gated feed-forward layer.
 fn gated_feed_forward(pass: &Pass<'_>, hidden: Tensor<2>, layer: &str) -> Tensor<2> {
     let [gate, up, down] = ["gate_proj", "up_proj", "down_proj"].map(|part| format!("{layer}.{part}"));
-    let products = pass.products(&gate);
-    let open = products.silu(pass.unbiased(hidden.clone(), &gate));
+    let products = pass.matmul_compute(&gate);
+    let open = products.silu(pass.linear_without_bias(hidden.clone(), &gate));
     let open = pass.record(&format!("{layer}.act_fn"), open);
-    let wide = products.mul(open, pass.unbiased(hidden, &up));
-    pass.unbiased(pass.record(&format!("{layer}.gated"), wide), &down)
+    let wide = products.mul(open, pass.linear_without_bias(hidden, &up));
+    pass.linear_without_bias(pass.record(&format!("{layer}.gated"), wide), &down)
 }
 
 /// Returns the rotation frequencies in radians per position, for each pair of elements of a head: `[head_dim / 2]`.
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_model_has_its_number_of_parameters() {
+    fn published_model_has_the_expected_parameter_count() {
         let specs = Llama::new(LlamaSize::LLAMA2_7B).parameters();
         let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
         // Number of parameters as reported by Hugging Face.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     /// Returns the model size and the frequencies that transformers computes for heads of width `head_dim`.
-    fn wanted(golden: &Value, head_dim: u32) -> (LlamaSize, Vec<f64>) {
+    fn expected(golden: &Value, head_dim: u32) -> (LlamaSize, Vec<f64>) {
         let config = &golden["config"];
         let size = LlamaSize {
             head_dim,
@@ -279,24 +279,24 @@ mod tests {
         // The table of a published model, in which some frequencies are not scaled.
         let published = &tied["float64"]["llama_3_1_8b"];
         for (golden, head_dim) in [(&grouped, 4), (&tied, 6), (published, 128)] {
-            let (size, wanted) = wanted(golden, head_dim);
+            let (size, expected) = expected(golden, head_dim);
             let got = frequencies(&size);
             assert_eq!(
-                (got.len(), wanted.len()),
+                (got.len(), expected.len()),
                 (head_dim as usize / 2, head_dim as usize / 2)
             );
-            for (got, wanted) in got.iter().zip(&wanted) {
+            for (got, expected) in got.iter().zip(&expected) {
                 assert!(
-                    (got / wanted - 1.0).abs() < 1e-13,
-                    "frequency {got}, expected {wanted}"
+                    (got / expected - 1.0).abs() < 1e-13,
+                    "frequency {got}, expected {expected}"
                 );
             }
         }
         let plain = LlamaSize {
             rope_scaling: None,
-            ..wanted(published, 128).0
+            ..expected(published, 128).0
         };
-        let (scaled, plain) = (frequencies(&wanted(published, 128).0), frequencies(&plain));
+        let (scaled, plain) = (frequencies(&expected(published, 128).0), frequencies(&plain));
         assert_eq!(scaled[..20], plain[..20]);
         assert_eq!(scaled[63], plain[63] / 8.0);
     }

@@ -33,7 +33,7 @@ pub(crate) use f32_layers::F32Layers;
 pub(crate) use gpt2::Gpt2;
 pub(crate) use imagenet_resnet::ImageNetResNet;
 pub(crate) use llama::Llama;
-pub(crate) use pass::{Norms, Pass, Seen, Stage};
+pub(crate) use pass::{LayerOutputs, Norms, Pass, Stage};
 pub(crate) use resnet::ResNet;
 pub(crate) use vit::Vit;
 
@@ -44,7 +44,8 @@ pub(crate) trait Network: Clone {
     type Part: Part;
     /// Micro-batch on the device.
     type Input;
-    /// True if four-dimensional weights are filters of convolutions. False if the model computes its patch projection as a matmul.
+    /// True if four-dimensional weights are filters of convolutions. False if the model computes a matmul with them, such as a patch
+    /// projection.
     const CONVOLVES: bool = true;
 
     /// Returns all parameters, with the names and in the order of published checkpoints.
@@ -61,13 +62,13 @@ pub(crate) trait Network: Clone {
     }
 
     /// Returns true if the parameter belongs to a layer that computes a matmul or convolution.
-    fn is_multiplied(name: &str) -> bool;
+    fn is_matmul_weight(name: &str) -> bool;
 
     /// Returns the layers that a mixed setting keeps in f32.
-    fn kept(&self) -> &F32Layers;
+    fn f32_layers(&self) -> &F32Layers;
 
-    /// Returns the model with other layers kept in f32.
-    fn with_kept(self, kept: F32Layers) -> Self;
+    /// Replaces the set of layers that a mixed setting keeps in f32.
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self;
 
     /// Returns the batch norms by name, with their channels.
     fn norms(&self) -> Vec<(String, usize)> {
@@ -75,14 +76,14 @@ pub(crate) trait Network: Clone {
     }
 
     /// Returns true if the model applies dropout in training.
-    fn drops(&self) -> bool {
+    fn has_dropout(&self) -> bool {
         false
     }
 
     /// Uploads a micro-batch to a device.
     fn upload(batch: &Batch<Self>, device: &Device) -> Self::Input;
 
-    /// Number of blocks after the first segment.
+    /// Returns the number of blocks after the first segment.
     fn block_count(&self) -> u32;
 
     /// Returns the hidden states after the first segment.
@@ -91,7 +92,7 @@ pub(crate) trait Network: Clone {
     /// Returns the hidden states after a block. `hidden` are the hidden states before it.
     fn block(&self, pass: &Pass<'_>, block: u32, input: &Self::Input, hidden: Tensor<2>) -> Tensor<2>;
 
-    /// Number of segments: one before the blocks, and one per block.
+    /// Returns the number of segments: one before the blocks, and one per block.
     fn segments(&self) -> u32 {
         1 + self.block_count()
     }
@@ -117,40 +118,42 @@ pub(crate) trait Network: Clone {
     ///
     /// # Errors
     /// A pattern does not match any layer.
-    fn keeping(self, patterns: &[String]) -> Result<Self, String> {
-        let kept = F32Layers::new(patterns, &self.layers())?;
-        Ok(self.with_kept(kept))
+    fn keep_in_f32(self, patterns: &[String]) -> Result<Self, String> {
+        let f32_layers = F32Layers::new(patterns, &self.layers())?;
+        Ok(self.with_f32_layers(f32_layers))
     }
 
     /// Returns the model with every layer but one kept in f32.
-    fn keeping_all_but(self, layer: &str) -> Self {
-        self.with_kept(F32Layers::AllBut(layer.to_owned()))
+    fn keep_in_f32_except(self, layer: &str) -> Self {
+        self.with_f32_layers(F32Layers::AllBut(layer.to_owned()))
     }
 
     /// Returns the names of all layers that compute matmuls or convolutions, including attention, which has no weight matrix.
     fn layers(&self) -> Vec<String> {
         let multiplied = |spec: ParameterSpec| {
             let layer = spec.name.strip_suffix(".weight")?;
-            Self::is_multiplied(&spec.name).then(|| layer.to_owned())
+            Self::is_matmul_weight(&spec.name).then(|| layer.to_owned())
         };
         let weighted = self.parameters().into_iter().filter_map(multiplied);
         let tied = self.tied_head().map(|(head, _)| head.to_owned());
-        weighted.chain(self.weightless()).chain(tied).collect()
+        weighted.chain(self.attention_layers()).chain(tied).collect()
     }
 
     /// Returns the operations of the layers that are kept in f32.
-    fn kept_operations(&self, attention: Operation) -> Vec<Operation> {
+    fn f32_operations(&self, attention: Operation) -> Vec<Operation> {
         let weighted = self.parameters().into_iter().filter_map(|spec| {
             let layer = spec.name.strip_suffix(".weight")?;
-            let kept = Self::is_multiplied(&spec.name) && self.kept().contains(layer);
+            let kept = Self::is_matmul_weight(&spec.name) && self.f32_layers().contains(layer);
             kept.then_some(match spec.shape.len() {
                 4 if Self::CONVOLVES => Operation::Convolution,
                 _ => Operation::Matmul,
             })
         });
-        let weightless = self.weightless().into_iter();
-        let weightless = weightless.filter(|name| self.kept().contains(name));
-        let tied = self.tied_head().filter(|(head, _)| self.kept().contains(head));
+        let weightless = self.attention_layers().into_iter();
+        let weightless = weightless.filter(|name| self.f32_layers().contains(name));
+        let tied = self
+            .tied_head()
+            .filter(|(head, _)| self.f32_layers().contains(head));
         let tied = tied.map(|_| Operation::Matmul);
         let mut all = vec![];
         for operation in weighted.chain(weightless.map(|_| attention)).chain(tied) {
@@ -161,8 +164,8 @@ pub(crate) trait Network: Clone {
         all
     }
 
-    /// Returns the names of the attention layers, which multiply hidden states with each other instead of with weights.
-    fn weightless(&self) -> Vec<String> {
+    /// Returns the names of the attention layers. Their matmuls multiply hidden states by hidden states instead of by weights.
+    fn attention_layers(&self) -> Vec<String> {
         vec![]
     }
 
@@ -174,16 +177,16 @@ pub(crate) trait Network: Clone {
     /// Returns true if a forward pass reads the parameter in the matmul format. Under a mixed setting, this is a low-precision copy.
     fn multiplies(&self, name: &str) -> bool {
         let layer = name.rsplit_once('.').map_or(name, |(layer, _)| layer);
-        Self::is_multiplied(name) && !self.kept().contains(layer)
+        Self::is_matmul_weight(name) && !self.f32_layers().contains(layer)
     }
 
     /// Creates a pass over the model.
     fn pass<'a>(&'a self, parameters: &'a Tracked, compute: &'a Compute, stage: Stage<'a>) -> Pass<'a> {
-        Pass::new(parameters, compute, self.kept(), stage)
+        Pass::new(parameters, compute, self.f32_layers(), stage)
     }
 
-    /// Computes logits `[labels, classes]`. Dropout in training uses the backend's generator. Calls `before` with the index of each segment
-    /// before it is computed, and with the number of segments before the head is computed.
+    /// Computes logits `[labels, classes]`. Dropout in training uses the backend's random generator. Calls `before` with the index of each
+    /// segment before computing the segment, and with the number of segments before computing the head.
     fn forward(&self, pass: &Pass<'_>, input: &Self::Input, mut before: impl FnMut(u32)) -> Tensor<2> {
         before(0);
         let mut hidden = self.segment(pass, 0, input, None);

@@ -1,4 +1,4 @@
-//! Forward pass and the layers that models share. The setting and the layer's name determine the precision of each layer.
+//! Forward pass and the layers that models share. The setting and the name of a layer determine the precision of the layer.
 
 use std::cell::{OnceCell, RefCell};
 
@@ -8,7 +8,7 @@ use mantissa_precision::{AttentionMask, Compute, Moments, Rotation, Tracked, tra
 use super::{F32Layers, KvCache};
 
 /// Outputs of layers by name, in the order of computation.
-pub(crate) type Seen = RefCell<Vec<(String, Tensor<1>)>>;
+pub(crate) type LayerOutputs = RefCell<Vec<(String, Tensor<1>)>>;
 
 /// Moments of batch norms by name.
 pub(crate) type Norms = Vec<(String, Moments)>;
@@ -27,12 +27,12 @@ pub(crate) enum Stage<'a> {
 pub(crate) struct Pass<'a> {
     pub parameters: &'a Tracked,
     pub compute: &'a Compute,
-    kept: &'a F32Layers,
+    f32_layers: &'a F32Layers,
     stage: Stage<'a>,
-    seen: Option<&'a Seen>,
+    outputs: Option<&'a LayerOutputs>,
     /// Key-value cache, and the number of tokens in it before this pass.
     cache: Option<(&'a RefCell<KvCache>, usize)>,
-    /// Embedding table in the format of the head's matmul, if it was cast beforehand.
+    /// Embedding table in the format of the tied head's matmul, if it was cast before the pass.
     head: Option<&'a Tensor<2>>,
     /// Rotary embedding of the tokens' positions, shared by all layers.
     rotation: OnceCell<Rotation>,
@@ -43,15 +43,15 @@ impl<'a> Pass<'a> {
     pub(super) fn new(
         parameters: &'a Tracked,
         compute: &'a Compute,
-        kept: &'a F32Layers,
+        f32_layers: &'a F32Layers,
         stage: Stage<'a>,
     ) -> Self {
         Self {
             parameters,
             compute,
-            kept,
+            f32_layers,
             stage,
-            seen: None,
+            outputs: None,
             cache: None,
             head: None,
             rotation: OnceCell::new(),
@@ -59,11 +59,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns the pass with a key-value cache. Its tokens follow those in the cache, and are added to the cache.
+    /// Returns the pass with a key-value cache. The tokens of the pass follow the cached tokens, and their keys and values are added to the
+    /// cache.
     pub(crate) fn with_cache(self, cache: &'a RefCell<KvCache>) -> Self {
-        let place = cache.borrow().tokens();
+        let past_tokens = cache.borrow().tokens();
         Self {
-            cache: Some((cache, place)),
+            cache: Some((cache, past_tokens)),
             ..self
         }
     }
@@ -79,30 +80,31 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the number of tokens before the first token of this pass.
-    pub(super) fn place(&self) -> usize {
-        self.cache.map_or(0, |(_, place)| place)
+    pub(super) fn past_tokens(&self) -> usize {
+        self.cache.map_or(0, |(_, past_tokens)| past_tokens)
     }
 
-    /// Returns the pass with the outputs of layers recorded in `seen`.
-    pub(crate) fn recorded_by(self, seen: &'a Seen) -> Self {
+    /// Returns the pass with the outputs of layers recorded in `outputs`.
+    pub(crate) fn with_recorded_outputs(self, outputs: &'a LayerOutputs) -> Self {
         Self {
-            seen: Some(seen),
+            outputs: Some(outputs),
             ..self
         }
     }
 
     pub(crate) fn record<const D: usize>(&self, name: &str, output: Tensor<D>) -> Tensor<D> {
-        if let Some(seen) = self.seen {
+        if let Some(outputs) = self.outputs {
             let count = output.shape().num_elements();
-            seen.borrow_mut()
+            outputs
+                .borrow_mut()
                 .push((name.to_owned(), output.clone().reshape([count])));
         }
         output
     }
 
     /// Returns the precision of a layer's matmuls.
-    pub(super) fn products(&self, layer: &str) -> Compute {
-        if self.kept.contains(layer) {
+    pub(super) fn matmul_compute(&self, layer: &str) -> Compute {
+        if self.f32_layers.contains(layer) {
             self.compute.in_f32()
         } else {
             *self.compute
@@ -110,12 +112,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns true in training.
-    pub(crate) fn trains(&self) -> bool {
+    pub(crate) fn is_training(&self) -> bool {
         matches!(self.stage, Stage::Training(_))
     }
 
-    /// Returns the dropout probability, which is 0 outside of training.
-    pub(super) fn dropped(&self, share: f64) -> f64 {
+    /// Returns the dropout probability `share` in training, otherwise 0.
+    pub(super) fn dropout_probability(&self, share: f64) -> f64 {
         match self.stage {
             Stage::Training(_) => share,
             Stage::Observing | Stage::Testing(_) => 0.0,
@@ -123,36 +125,39 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn dropout<const D: usize>(&self, input: Tensor<D>, share: f64) -> Tensor<D> {
-        self.compute.dropout(input, self.dropped(share))
+        self.compute.dropout(input, self.dropout_probability(share))
     }
 
     /// Applies a linear layer with a bias.
     pub(super) fn linear(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
-        self.record(name, self.products(name).linear(input, weight, bias))
+        self.record(name, self.matmul_compute(name).linear(input, weight, bias))
     }
 
     /// Applies a linear layer without a bias.
-    pub(super) fn unbiased(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
+    pub(super) fn linear_without_bias(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
-        self.record(name, self.products(name).matmul_by_columns(input, weight))
+        self.record(name, self.matmul_compute(name).matmul_by_columns(input, weight))
     }
 
     /// Applies a head whose weights `[out, in]` are the embedding table.
-    pub(super) fn tied(&self, input: Tensor<2>, table: &str, name: &str) -> Tensor<2> {
+    pub(super) fn tied_linear(&self, input: Tensor<2>, table: &str, name: &str) -> Tensor<2> {
         let weight = self
             .head
             .cloned()
             .unwrap_or_else(|| self.parameters.matrix(table));
-        self.record(name, self.products(name).matmul_by_columns(input, weight))
+        self.record(name, self.matmul_compute(name).matmul_by_columns(input, weight))
     }
 
     /// Applies a linear layer with weights `[in, out]` and a bias.
-    pub(super) fn transposed(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
+    pub(super) fn transposed_linear(&self, input: Tensor<2>, name: &str) -> Tensor<2> {
         let weight = self.parameters.matrix(&format!("{name}.weight"));
         let bias = self.parameters.vector(&format!("{name}.bias"));
-        self.record(name, self.products(name).linear_by_inputs(input, weight, bias))
+        self.record(
+            name,
+            self.matmul_compute(name).linear_by_inputs(input, weight, bias),
+        )
     }
 
     /// Computes attention of hidden states `[n · sequence, width]`, masked by `padding` `[n, sequence]`. The layers `projections` compute
@@ -170,10 +175,12 @@ impl<'a> Pass<'a> {
             let width = projected.dims()[1] / heads;
             transpose_heads(projected.reshape([n, sequence, heads, width]))
         });
-        let mixed =
-            self.products(name)
-                .attention(parts, &AttentionMask::padded(padding), self.dropped(dropout));
-        rows_of(self.record(name, mixed))
+        let mixed = self.matmul_compute(name).attention(
+            parts,
+            &AttentionMask::padded(padding),
+            self.dropout_probability(dropout),
+        );
+        concat_heads(self.record(name, mixed))
     }
 
     /// Computes causal attention of queries `[n, heads, queries, width]` to keys and values `[n, heads / group, queries, width]` and to those in
@@ -186,7 +193,7 @@ impl<'a> Pass<'a> {
         bias: Option<&dyn Fn(usize) -> Tensor<2>>,
     ) -> Tensor<2> {
         let [key, value] = match self.cache {
-            Some((cache, _)) => cache.borrow_mut().extended(name, [key, value]),
+            Some((cache, _)) => cache.borrow_mut().append(name, [key, value]),
             None => [key, value],
         };
         let mask = self.mask.get_or_init(|| {
@@ -198,12 +205,14 @@ impl<'a> Pass<'a> {
             }
         });
         let parts = [query, key, value];
-        let mixed = self.products(name).attention(parts, mask, self.dropped(dropout));
-        rows_of(self.record(name, mixed))
+        let mixed = self
+            .matmul_compute(name)
+            .attention(parts, mask, self.dropout_probability(dropout));
+        concat_heads(self.record(name, mixed))
     }
 
     /// Gathers rows of hidden states.
-    pub(super) fn rows(&self, hidden: Tensor<2>, rows: &Tensor<1, Int>) -> Tensor<2> {
+    pub(super) fn gather_rows(&self, hidden: Tensor<2>, rows: &Tensor<1, Int>) -> Tensor<2> {
         self.compute.embedding(hidden, rows.clone())
     }
 
@@ -215,7 +224,7 @@ impl<'a> Pass<'a> {
         activation: &str,
         second: &str,
     ) -> Tensor<2> {
-        let wide = self.products(first).gelu(self.linear(hidden, first));
+        let wide = self.matmul_compute(first).gelu(self.linear(hidden, first));
         self.linear(self.record(activation, wide), second)
     }
 
@@ -242,7 +251,9 @@ impl<'a> Pass<'a> {
         padding: usize,
     ) -> Tensor<4> {
         let filters = self.parameters.vector(&format!("{name}.weight")).reshape(shape);
-        let output = self.products(name).convolution(images, filters, stride, padding);
+        let output = self
+            .matmul_compute(name)
+            .convolution(images, filters, stride, padding);
         self.record(name, output)
     }
 
@@ -285,7 +296,7 @@ impl<'a> Pass<'a> {
 }
 
 /// Concatenates the outputs of the heads `[n, heads, sequence, width]` to `[n · sequence, heads · width]`.
-fn rows_of(mixed: Tensor<4>) -> Tensor<2> {
+fn concat_heads(mixed: Tensor<4>) -> Tensor<2> {
     let [n, heads, sequence, width] = mixed.dims();
     transpose_heads(mixed).reshape([n * sequence, heads * width])
 }

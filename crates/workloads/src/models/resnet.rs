@@ -23,7 +23,7 @@ pub(crate) struct ResNet {
     /// Edge of an image.
     edge: usize,
     classes: usize,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 impl ResNet {
@@ -32,7 +32,7 @@ impl ResNet {
             size,
             edge,
             classes: classes as usize,
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         }
     }
 
@@ -51,12 +51,12 @@ impl ResNet {
     }
 
     /// Returns the stage of a block and its index in the stage.
-    fn place(&self, block: u32) -> (u32, u32) {
+    fn stage_and_index(&self, block: u32) -> (u32, u32) {
         (block / self.blocks(), block % self.blocks())
     }
 
     fn residual(&self, pass: &Pass<'_>, block: u32, images: Tensor<4>) -> Tensor<4> {
-        let (stage, number) = self.place(block);
+        let (stage, number) = self.stage_and_index(block);
         let name = format!("layer{}.{number}", stage + 1);
         let narrows = stage > 0 && number == 0;
         let (to, stride) = (self.channels(stage), if narrows { 2 } else { 1 });
@@ -97,7 +97,7 @@ impl Network for ResNet {
         };
         layer(&mut specs, "conv1", "bn1", COLOURS, self.channels(0));
         for block in 0..STAGES * self.blocks() {
-            let (stage, number) = self.place(block);
+            let (stage, number) = self.stage_and_index(block);
             let name = format!("layer{}.{number}", stage + 1);
             let to = self.channels(stage);
             let from = if number == 0 {
@@ -126,16 +126,16 @@ impl Network for ResNet {
         specs.0
     }
 
-    fn is_multiplied(name: &str) -> bool {
+    fn is_matmul_weight(name: &str) -> bool {
         name.contains("conv") || name.starts_with("linear")
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     fn norms(&self) -> Vec<(String, usize)> {
@@ -165,7 +165,9 @@ impl Network for ResNet {
 
     fn block(&self, pass: &Pass<'_>, block: u32, input: &Tensor<4>, hidden: Tensor<2>) -> Tensor<2> {
         // Stage of the previous segment.
-        let stage = block.checked_sub(1).map_or(0, |block| self.place(block).0);
+        let stage = block
+            .checked_sub(1)
+            .map_or(0, |block| self.stage_and_index(block).0);
         let (n, edge) = (input.dims()[0], self.edge(stage));
         let images = hidden.reshape([n, edge, edge, self.channels(stage)]);
         as_rows(self.residual(pass, block, images.permute([0, 3, 1, 2])))

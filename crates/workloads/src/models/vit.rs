@@ -28,7 +28,7 @@ const PROJECTION: &str = "vit.embeddings.patch_embeddings.projection";
 pub(crate) struct Vit {
     size: VitSize,
     classes: usize,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 impl Vit {
@@ -36,7 +36,7 @@ impl Vit {
         Self {
             size,
             classes: classes as usize,
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         }
     }
 
@@ -98,33 +98,33 @@ impl Network for Vit {
             prefix: "vit.",
             head: &["classifier."],
             classes: Some("classifier."),
-            beside: &["pooler."],
+            ignored: &["pooler."],
         }
     }
 
-    fn is_multiplied(name: &str) -> bool {
+    fn is_matmul_weight(name: &str) -> bool {
         ![CLASS_TOKEN, POSITIONS].contains(&name) && !name.contains("layernorm")
     }
 
-    fn drops(&self) -> bool {
+    fn has_dropout(&self) -> bool {
         let size = &self.size;
         [size.hidden_dropout_prob, size.attention_probs_dropout_prob]
             .iter()
             .any(|share| *share > 0.0)
     }
 
-    fn weightless(&self) -> Vec<String> {
+    fn attention_layers(&self) -> Vec<String> {
         (0..self.size.num_hidden_layers)
             .map(|layer| attention_name(&layer_name(layer)))
             .collect()
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     fn upload(batch: &Batch<Self>, device: &Device) -> Tensor<4> {
@@ -149,7 +149,7 @@ impl Network for Vit {
             .reshape([n * side * side, values]);
         let filters = pass.parameters.vector(&format!("{PROJECTION}.weight"));
         let bias = pass.parameters.vector(&format!("{PROJECTION}.bias"));
-        let products = pass.products(PROJECTION);
+        let products = pass.matmul_compute(PROJECTION);
         let projected = products.linear(patches, filters.reshape([width, values]), bias);
         let projected = pass.record(PROJECTION, projected);
         // The reference concatenates the tokens in the format of the class token, which is the wider one.
@@ -171,11 +171,11 @@ impl Network for Vit {
         let name = attention_name(&layer);
         let projections = ["query", "key", "value"].map(|part| format!("{name}.{part}"));
         let heads = self.size.num_attention_heads as usize;
-        let of_attention = (name.as_str(), heads, self.size.attention_probs_dropout_prob);
+        let options = (name.as_str(), heads, self.size.attention_probs_dropout_prob);
         // Images do not have padding.
         let shape = [hidden.dims()[0] / self.tokens(), self.tokens()];
         let padding = Tensor::<2, Bool>::full(shape, false, &hidden.device());
-        let mixed = pass.attention(&normal, projections, of_attention, &padding);
+        let mixed = pass.attention(&normal, projections, options, &padding);
         let attended = pass.linear(mixed, &format!("{layer}.attention.output.dense"));
         let hidden = compute.add(pass.dropout(attended, dropout), hidden);
         let name = format!("{layer}.layernorm_after");
@@ -186,8 +186,8 @@ impl Network for Vit {
             "output.dense",
         ]
         .map(|part| format!("{layer}.{part}"));
-        let narrow = pass.feed_forward(normal, &first, &activation, &second);
-        compute.add(pass.dropout(narrow, dropout), hidden)
+        let output = pass.feed_forward(normal, &first, &activation, &second);
+        compute.add(pass.dropout(output, dropout), hidden)
     }
 
     fn head(&self, pass: &Pass<'_>, hidden: Tensor<2>, input: &Tensor<4>) -> Tensor<2> {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_model_has_the_published_number_of_parameters() {
+    fn base_model_has_the_published_parameter_count() {
         let specs = base().parameters();
         let counts = specs.iter().map(|spec| spec.shape.iter().product::<usize>());
         // Number of parameters as reported by Hugging Face.
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn matmuls_are_layers_and_embeddings_and_norms_are_not() {
+    fn embeddings_and_norms_are_not_listed_as_layers() {
         let layers = base().layers();
         // Six layers with weights and the attention in each block, the projection and the classifier.
         assert_eq!(layers.len(), 12 * 7 + 2);
@@ -240,11 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn kept_operations_are_those_of_the_kept_layers() {
+    fn f32_operations_are_those_of_the_f32_layers() {
         let kept = |patterns: &[&str]| {
             let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
-            let model = base().keeping(&patterns).unwrap();
-            model.kept_operations(Operation::FusedAttention)
+            let model = base().keep_in_f32(&patterns).unwrap();
+            model.f32_operations(Operation::FusedAttention)
         };
         assert_eq!(kept(&[]), []);
         assert_eq!(kept(&["classifier"]), [Operation::Matmul]);

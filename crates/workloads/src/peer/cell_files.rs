@@ -1,4 +1,4 @@
-//! Files from which another framework computes the same cell: the cell, initial weights, and examples or operands.
+//! Files with the inputs of a peer: the cell, initial weights, and examples or operands.
 //!
 //! ```text
 //! FOLDER/<cell>.json             the cell, and the names of its files
@@ -6,7 +6,7 @@
 //!        train.safetensors       tokens or pixels in the model's format, and the labels; likewise for validation and test
 //!        prompts.safetensors     prompts of a generation cell
 //!        operands.safetensors    operands of a kernel, in f64
-//!        again-<cell>.json       the cell in f32, with the same files, to compare its predictions
+//!        again-<cell>.json       the cell in f32, with the same files, to compare the predictions
 //! ```
 
 use std::{collections::HashMap, fs, path::Path};
@@ -24,13 +24,13 @@ use crate::{
     generate::prompts,
     initial_state::Purpose,
     models::Network,
-    outcome::Failed,
+    outcome::ActionError,
     weights::fit,
 };
 
 /// Contents of `<cell>.json`.
 #[derive(Debug, Serialize)]
-struct WrittenFile<'a> {
+struct CellFile<'a> {
     cell: &'a Cell,
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<String>,
@@ -53,8 +53,8 @@ struct WrittenFile<'a> {
     words: Option<u32>,
 }
 
-impl<'a> WrittenFile<'a> {
-    fn of(cell: &'a Cell) -> Self {
+impl<'a> CellFile<'a> {
+    fn new(cell: &'a Cell) -> Self {
         Self {
             cell,
             weights: None,
@@ -89,16 +89,16 @@ pub(super) fn write_files<M: Network>(
 ) -> Result<String, WorkloadError> {
     let weights = files.weights(model, purpose)?;
     let cell = files.cell;
-    let written = WrittenFile {
+    let written = CellFile {
         weights: Some(weights),
         train: files.part("train", &data.train)?,
         validation: files.part("validation", &data.validation)?,
         test: files.part("test", &data.test)?,
         classes: (!cell.workload.predicts_tokens()).then_some(data.classes),
         words: data.test.words(),
-        ..WrittenFile::of(cell)
+        ..CellFile::new(cell)
     };
-    files.finish(&written)
+    files.write_json(&written)
 }
 
 /// Writes the files of a generation cell. Returns the name of the JSON file.
@@ -114,14 +114,14 @@ pub(super) fn write_prompts<M: Network<Part = Tokenized>>(
     let n = files.cell.setting.batch() as usize;
     let ids = prompts(task, n, files.cell.seed);
     let shape = vec![n, task.prompt_tokens as usize];
-    let bytes = bytes_of(&ids, i32::to_le_bytes);
+    let bytes = to_bytes(&ids, i32::to_le_bytes);
     let prompts = files.write("prompts", vec![("ids".to_owned(), Dtype::I32, shape, bytes)])?;
-    let written = WrittenFile {
+    let written = CellFile {
         weights: Some(weights),
         prompts: Some(prompts),
-        ..WrittenFile::of(files.cell)
+        ..CellFile::new(files.cell)
     };
-    files.finish(&written)
+    files.write_json(&written)
 }
 
 /// Writes the files of a kernel cell: its operands, already rounded to the setting's format. Returns the name of the JSON file.
@@ -137,11 +137,11 @@ pub(crate) fn write_operands(
         ((*name).to_owned(), Dtype::F64, shape.clone(), bytes)
     });
     let file = files.write("operands", stored.collect())?;
-    let written = WrittenFile {
+    let written = CellFile {
         operands: Some(file),
-        ..WrittenFile::of(files.cell)
+        ..CellFile::new(files.cell)
     };
-    files.finish(&written)
+    files.write_json(&written)
 }
 
 /// Writes a second JSON file for a cell, with the same data files and another setting. Returns the name of the JSON file.
@@ -168,17 +168,18 @@ fn write_error(path: &Path, error: std::io::Error) -> WorkloadError {
 }
 
 fn file_error(action: &str, path: &Path, error: std::io::Error) -> WorkloadError {
-    WorkloadError::data(Failed::new(
+    WorkloadError::data(ActionError::new(
         format!("cannot {action} `{}`", path.display()),
         error,
     ))
 }
 
 /// Tensor of a file: name, dtype, shape and little-endian bytes.
-type Stored = (String, Dtype, Vec<usize>, Vec<u8>);
+type NamedTensor = (String, Dtype, Vec<usize>, Vec<u8>);
 
 impl CellFiles<'_> {
-    fn finish(&self, written: &WrittenFile<'_>) -> Result<String, WorkloadError> {
+    /// Writes the JSON file and returns its name.
+    fn write_json(&self, written: &CellFile<'_>) -> Result<String, WorkloadError> {
         let file = format!("{}.json", self.cell.id);
         let path = self.folder.join(&file);
         let text = serde_json::to_string(written).map_err(|error| write_error(&path, error.into()))?;
@@ -189,14 +190,14 @@ impl CellFiles<'_> {
     /// Writes the initial weights of the cell, in f64 if both the checkpoint and the cell use it, otherwise in f32. Returns the name of the
     /// file.
     fn weights<M: Network>(&self, model: &M, purpose: Purpose) -> Result<String, WorkloadError> {
-        let stored = |(name, shape, values): Weight| -> Stored {
+        let stored = |(name, shape, values): Weight| -> NamedTensor {
             match values {
-                Values::F32(values) => (name, Dtype::F32, shape, bytes_of(&values, f32::to_le_bytes)),
-                Values::F64(values) => (name, Dtype::F64, shape, bytes_of(&values, f64::to_le_bytes)),
+                Values::F32(values) => (name, Dtype::F32, shape, to_bytes(&values, f32::to_le_bytes)),
+                Values::F64(values) => (name, Dtype::F64, shape, to_bytes(&values, f64::to_le_bytes)),
             }
         };
         let format = self.cell.setting.precision().parameters();
-        let mut all: Vec<Stored> = vec![];
+        let mut all: Vec<NamedTensor> = vec![];
         let mut running = model
             .norms()
             .into_iter()
@@ -232,11 +233,11 @@ impl CellFiles<'_> {
         let batch = part.batch(&all);
         let tensors = batch.tensors().into_iter().map(|named| match named.numbers {
             Numbers::Whole(numbers) => {
-                let bytes = bytes_of(numbers, i32::to_le_bytes);
+                let bytes = to_bytes(numbers, i32::to_le_bytes);
                 (named.name.to_owned(), Dtype::I32, named.shape, bytes)
             }
             Numbers::Real(numbers) => {
-                let bytes = bytes_of(numbers, f32::to_le_bytes);
+                let bytes = to_bytes(numbers, f32::to_le_bytes);
                 (named.name.to_owned(), Dtype::F32, named.shape, bytes)
             }
         });
@@ -244,7 +245,7 @@ impl CellFiles<'_> {
     }
 
     /// Writes a file and returns its name.
-    fn write(&self, name: &str, tensors: Vec<Stored>) -> Result<String, WorkloadError> {
+    fn write(&self, name: &str, tensors: Vec<NamedTensor>) -> Result<String, WorkloadError> {
         let views: Result<Vec<_>, _> = tensors
             .iter()
             .map(|(name, dtype, shape, bytes)| {
@@ -267,7 +268,7 @@ impl CellFiles<'_> {
     }
 }
 
-fn bytes_of<T: Copy, const BYTES: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; BYTES]) -> Vec<u8> {
+fn to_bytes<T: Copy, const BYTES: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; BYTES]) -> Vec<u8> {
     numbers.iter().flat_map(|number| bytes(*number)).collect()
 }
 
@@ -278,7 +279,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        data::Wanted,
+        data::RequestedSplits,
         model_and_data::{BuiltIn, ModelFactory, ModelTask},
         models::{BuiltInModel, with_model},
         train::testing::cell,
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_cell_contain_its_weights_and_examples() {
+    fn cell_files_contain_weights_and_examples() {
         let folder = tempfile::tempdir().unwrap();
         let inputs = Inputs {
             cache: folder.path().join("cache"),
@@ -307,8 +308,8 @@ mod tests {
             inputs: &inputs,
             folder: folder.path(),
         };
-        let wanted = Wanted::Divided(task.split.clone());
-        let cell_file = BuiltIn.run(&cell, &wanted, &inputs, WriteFiles(files)).unwrap();
+        let splits = RequestedSplits::TrainAndTest(task.split.clone());
+        let cell_file = BuiltIn.run(&cell, &splits, &inputs, WriteFiles(files)).unwrap();
         let text = fs::read_to_string(folder.path().join(cell_file)).unwrap();
         let cell_file: Value = serde_json::from_str(&text).unwrap();
         let file = |name: &str| fs::read(folder.path().join(cell_file[name].as_str().unwrap())).unwrap();
@@ -325,11 +326,11 @@ mod tests {
         let words = cell_file["words"].as_u64().unwrap() as u32;
         let classes = cell_file["classes"].as_u64().unwrap() as u32;
         let model = BuiltInModel::of(&cell, (words, classes)).unwrap();
-        let compared = with_model!(model, model => {
+        let count = with_model!(model, model => {
             let initial = model.initial(cell.seed);
             initial.map(|(name, _, expected)| assert_eq!(Values::F32(values(&name)), expected, "{name}")).count()
         });
-        assert!(compared > 10, "{compared}");
+        assert!(count > 10, "{count}");
 
         let bytes = file("train");
         let train = SafeTensors::deserialize(&bytes).unwrap();

@@ -16,17 +16,17 @@ use crate::{
     models::Network,
 };
 
-/// Evaluation before its model and data are loaded.
-pub(super) struct Testing<'a> {
+/// Evaluation cell whose model and data are not loaded yet.
+pub(super) struct EvaluationTask<'a> {
     pub session: Session<'a>,
 }
 
-impl ModelTask for Testing<'_> {
+impl ModelTask for EvaluationTask<'_> {
     type Output = Outcome;
 
     fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let Self { mut session } = self;
-        let cell_file = write_files(&session.handing(), &model, &data, Purpose::Testing)?;
+        let cell_file = write_files(&session.cell_files(), &model, &data, Purpose::Testing)?;
         let loaded = session.load(&cell_file)?;
 
         let started = Instant::now();
@@ -45,18 +45,18 @@ impl ModelTask for Testing<'_> {
         let tested = evaluate_part(cell, part, predict, session.observer)?;
         // The comparison with f32 does not count towards the setting's time, energy or memory.
         session.progress(Phase::Evaluate, 0, total);
-        session.observer.memory_known();
+        session.observer.memory_peak_reached();
         let read = session.inputs.weights_of(&cell.workload.name);
         let read = read.map(|_| ReadWeights::ByPeer);
         let reference = cell.setting.in_f32();
         let mut events = vec![];
         let agreement = if read.is_some() && reference != cell.setting {
-            let cell_file = write_with_setting(&session.handing(), &cell_file, &reference)?;
-            let compared = session.load(&cell_file).and_then(|_| {
+            let cell_file = write_with_setting(&session.cell_files(), &cell_file, &reference)?;
+            let result = session.load(&cell_file).and_then(|_| {
                 let predict = |indices: &[usize]| request_predictions(&mut session.peer, part, indices);
                 agreement(cell, part, tested.predicted(), predict, session.observer)
             });
-            warn_if_failed(compared.map(Some), &mut events)?
+            warn_if_failed(result.map(Some), &mut events)?
         } else {
             None
         };
@@ -65,8 +65,8 @@ impl ModelTask for Testing<'_> {
     }
 }
 
-/// Requests predictions for test examples. Rejects a response with a different number of predictions, which would assign all later predictions
-/// to the wrong examples.
+/// Requests predictions for test examples. Rejects a response with a wrong number of predictions, because all later predictions would be
+/// assigned to the wrong examples.
 fn request_predictions<P: Part>(
     peer: &mut super::Peer,
     test: &P,
@@ -77,7 +77,7 @@ fn request_predictions<P: Part>(
         window,
         predicted,
         losses,
-    } = peer.ask(&Request::Predict { part, examples })?;
+    } = peer.request(&Request::Predict { part, examples })?;
     let expected = test.batch(examples).labels().len();
     if [predicted.len(), losses.len()] != [expected; 2] {
         return Err(WorkloadError::device(format!(
@@ -89,7 +89,7 @@ fn request_predictions<P: Part>(
     Ok(Predictions {
         predicted,
         losses: losses.into_iter().map(|loss| loss.unwrap_or(f64::NAN)).collect(),
-        window: peer.moments(window),
+        window: peer.to_instants(window),
         allocator: peer.allocator,
     })
 }

@@ -1,7 +1,7 @@
 //! Runs cells with another framework, with the same inputs in the same order, and the same records.
 //!
-//! [`Peer::start`] starts the program of the framework, which reads the cell from files and executes requests one by one. This crate selects the
-//! examples of each step, decides when warm-up and sampling end, and evaluates the times, with the same code as for burn.
+//! [`Peer::start`] starts the program of the other framework, which reads the cell from files and executes requests one by one. This crate
+//! selects the examples of each step, decides when warm-up and sampling end, and evaluates the times, with the same code as for burn.
 
 mod cell_files;
 mod evaluate;
@@ -14,14 +14,14 @@ use mantissa_core::{Cell, Model, Task};
 
 use crate::{
     Inputs, Observer, Outcome, Phase, WorkloadError,
-    data::Wanted,
-    kernel::by_peer,
+    data::RequestedSplits,
+    kernel::kernel_by_peer,
     model_and_data::{BuiltIn, ModelFactory},
     models::with_text_generator,
-    outcome::Failed,
+    outcome::ActionError,
 };
 pub(crate) use cell_files::write_operands;
-pub(crate) use program::{Launched, Request, What};
+pub(crate) use program::{LaunchKind, Launched, Request};
 pub(crate) use session::Session;
 
 pub use program::{Peer, ProgramInfo};
@@ -41,7 +41,7 @@ pub fn run(
         return Err(WorkloadError::unavailable(reason.to_owned()));
     }
     let folder = tempfile::tempdir().map_err(|error| {
-        WorkloadError::data(Failed::new(
+        WorkloadError::data(ActionError::new(
             "cannot create a temporary folder for the peer",
             error,
         ))
@@ -64,16 +64,16 @@ fn run_task(session: Session<'_>) -> Result<Outcome, WorkloadError> {
     let (cell, inputs) = (session.cell, session.inputs);
     match &cell.workload.task {
         Task::Train(task) => {
-            let wanted = Wanted::Divided(task.split.clone());
-            BuiltIn.run(cell, &wanted, inputs, train::Training { session, task })
+            let splits = RequestedSplits::TrainAndTest(task.split.clone());
+            BuiltIn.run(cell, &splits, inputs, train::TrainingTask { session, task })
         }
         Task::Evaluate(task) => {
-            let wanted = Wanted::Test(task.test);
-            BuiltIn.run(cell, &wanted, inputs, evaluate::Testing { session })
+            let splits = RequestedSplits::Test(task.test);
+            BuiltIn.run(cell, &splits, inputs, evaluate::EvaluationTask { session })
         }
         Task::Generate(task) => {
             with_text_generator!(&task.model, model => generate::generate(session, task, &model))
         }
-        Task::Kernel(task) => by_peer(session, task),
+        Task::Kernel(task) => kernel_by_peer(session, task),
     }
 }

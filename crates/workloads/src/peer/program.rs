@@ -14,7 +14,7 @@ use mantissa_core::{Setting, read_line};
 use mantissa_precision::Timed;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{AllocatorBytes, WorkloadError, outcome::Failed, timing::Launch};
+use crate::{AllocatorBytes, WorkloadError, outcome::ActionError, timing::Launch};
 
 /// Maximum size of a peer's response, in bytes.
 const MAX_RESPONSE_BYTES: u64 = 64 << 20;
@@ -35,13 +35,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
-    /// True if the peer has its own process group.
+    /// True if the peer is the leader of a process group.
     own_group: bool,
     id: u32,
     requests: Option<ChildStdin>,
     responses: BufReader<ChildStdout>,
-    /// The same moment on the clock of this process, and on the peer's clock in seconds.
-    moment: (Instant, f64),
+    /// One moment on the clock of this process, and on the peer's clock in seconds.
+    synchronized_at: (Instant, f64),
     /// Peak of the peer's allocator since the cell was loaded, from the last response.
     pub(super) allocator: Option<AllocatorBytes>,
 }
@@ -76,7 +76,7 @@ pub(crate) enum Request<'a> {
     /// Generate tokens after the prompts: [`GeneratedText`].
     Write,
     /// Launch an operation on the idle device and wait for its end: [`Launched`].
-    Launch { what: What },
+    Launch { what: LaunchKind },
     /// Write the result of the first launch to a file, little-endian f64.
     Result { file: &'a Path },
     /// Create copies of the inputs of a kernel, and use them in rotation from then on.
@@ -88,7 +88,7 @@ pub(crate) enum Request<'a> {
 /// Operation of a launch.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum What {
+pub(crate) enum LaunchKind {
     /// No operation, to measure the overhead of the timing.
     Nothing,
     /// The kernel.
@@ -167,9 +167,9 @@ impl Launched {
     }
 
     /// Converts the launch to the clock of this process.
-    pub fn at(&self, peer: &Peer) -> Launch {
+    pub fn to_launch(&self, peer: &Peer) -> Launch {
         Launch {
-            window: peer.moments(self.window),
+            window: peer.to_instants(self.window),
             timed: self.timed(),
         }
     }
@@ -222,25 +222,27 @@ impl Peer {
     ///
     /// # Errors
     /// Same as [`start`](Self::start).
-    pub fn about_of(
+    pub fn program_info_of(
         command: &[String],
         give_up: impl Fn() -> bool,
     ) -> Result<Option<ProgramInfo>, WorkloadError> {
         let peer = Self::spawn(command, true)?;
         let process = peer.process();
-        let (sender, answer) = channel();
+        let (sender, info) = channel();
         let command_line = command.to_vec();
-        let ask = move || {
-            let answer = peer.connect(&command_line).and_then(|mut peer| peer.about());
-            // Ignore the error: the caller gave up and does not wait for the response.
-            let _ = sender.send(answer);
+        let read_info = move || {
+            let info = peer
+                .connect(&command_line)
+                .and_then(|mut peer| peer.program_info());
+            // An error means that the caller gave up and does not wait for the response.
+            let _ = sender.send(info);
         };
         thread::Builder::new()
-            .spawn(ask)
-            .map_err(|error| WorkloadError::data(Failed::new("cannot start a thread", error)))?;
+            .spawn(read_info)
+            .map_err(|error| WorkloadError::data(ActionError::new("cannot start a thread", error)))?;
         loop {
-            match answer.recv_timeout(POLL_INTERVAL) {
-                Ok(answer) => return answer.map(Some),
+            match info.recv_timeout(POLL_INTERVAL) {
+                Ok(info) => return info.map(Some),
                 Err(RecvTimeoutError::Timeout) if !give_up() => {}
                 Err(RecvTimeoutError::Timeout) => {
                     process.end();
@@ -289,24 +291,24 @@ impl Peer {
             own_group,
             requests: Some(requests),
             responses: BufReader::new(responses),
-            moment: (Instant::now(), 0.0),
+            synchronized_at: (Instant::now(), 0.0),
             allocator: None,
         })
     }
 
     /// Sends the first requests: synchronizes the clocks and reads the process id.
     fn connect(mut self, command: &[String]) -> Result<Self, WorkloadError> {
-        // The peer responds to its first request after all imports, so do not time this request.
-        let _: f64 = self.ask(&Request::Clock).map_err(|error| match error {
+        // The peer imports its packages before the first response, so do not synchronize the clocks with it.
+        let _: f64 = self.request(&Request::Clock).map_err(|error| match error {
             WorkloadError::Device(reason) => {
                 WorkloadError::data(format!("`{}`: {reason}", command.join(" ")))
             }
             error => error,
         })?;
         let before = Instant::now();
-        let peer_seconds = self.ask(&Request::Clock)?;
-        self.moment = (before + before.elapsed() / 2, peer_seconds);
-        self.id = self.about()?.pid.unwrap_or(self.id);
+        let peer_seconds = self.request(&Request::Clock)?;
+        self.synchronized_at = (before + before.elapsed() / 2, peer_seconds);
+        self.id = self.program_info()?.pid.unwrap_or(self.id);
         Ok(self)
     }
 
@@ -314,8 +316,8 @@ impl Peer {
     ///
     /// # Errors
     /// The peer does not respond.
-    pub fn about(&mut self) -> Result<ProgramInfo, WorkloadError> {
-        self.ask(&Request::About)
+    pub fn program_info(&mut self) -> Result<ProgramInfo, WorkloadError> {
+        self.request(&Request::About)
     }
 
     /// Returns the id of the process that computes.
@@ -324,14 +326,14 @@ impl Peer {
     }
 
     /// Sends a request and waits for the response.
-    pub(crate) fn ask<A: DeserializeOwned>(&mut self, request: &Request<'_>) -> Result<A, WorkloadError> {
+    pub(crate) fn request<A: DeserializeOwned>(&mut self, request: &Request<'_>) -> Result<A, WorkloadError> {
         let mut line = serde_json::to_vec(request).expect("requests are serializable");
         line.push(b'\n');
         let requests = self
             .requests
             .as_mut()
             .expect("stdin is open until the peer is dropped");
-        // Ignore the error: the read below detects that the peer has exited.
+        // Ignore an error, because the read below detects that the peer has exited.
         let _ = requests.write_all(&line).and_then(|()| requests.flush());
         match read_line(&mut self.responses, &mut line, MAX_RESPONSE_BYTES) {
             Ok(0) => return Err(self.exit_error()),
@@ -354,18 +356,18 @@ impl Peer {
             reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
             return Err(WorkloadError::device(reason));
         }
-        let given: Response<A> = serde_json::from_slice(&line).map_err(invalid_response)?;
-        Ok(given.answer)
+        let response: Response<A> = serde_json::from_slice(&line).map_err(invalid_response)?;
+        Ok(response.answer)
     }
 
     /// Converts a time window to the clock of this process.
-    pub(super) fn moments(&self, window: Window) -> Range<Instant> {
-        let (here, there) = self.moment;
-        let at = |seconds: f64| match Duration::try_from_secs_f64(seconds - there) {
-            Ok(later) => here + later,
-            Err(_) => here,
+    pub(super) fn to_instants(&self, window: Window) -> Range<Instant> {
+        let (instant, peer_seconds) = self.synchronized_at;
+        let to_instant = |seconds: f64| match Duration::try_from_secs_f64(seconds - peer_seconds) {
+            Ok(elapsed) => instant + elapsed,
+            Err(_) => instant,
         };
-        at(window.begun)..at(window.ended)
+        to_instant(window.begun)..to_instant(window.ended)
     }
 
     /// Returns the error of a peer that exited or closed its output.
@@ -418,7 +420,7 @@ struct Process {
 }
 
 impl Process {
-    /// Kills the process group if the peer has its own. Otherwise, the parent of the worker kills the peer.
+    /// Kills the peer's process group, if it has one. Otherwise, the parent of the worker kills the peer.
     fn end(self) {
         #[cfg(unix)]
         if self.own_group {

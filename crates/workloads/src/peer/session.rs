@@ -9,10 +9,11 @@ use tempfile::TempDir;
 use super::{
     Peer,
     cell_files::CellFiles,
-    program::{Launched, Loaded, Request, What},
+    program::{LaunchKind, Launched, Loaded, Request},
 };
-use crate::{Inputs, Observer, Phase, Progress, WorkloadError, operations::operations, outcome::Failed};
+use crate::{Inputs, Observer, Phase, Progress, WorkloadError, operations::operations, outcome::ActionError};
 
+/// Cell that a peer computes.
 pub(crate) struct Session<'a> {
     pub cell: &'a Cell,
     pub inputs: &'a Inputs,
@@ -22,8 +23,8 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Returns the cell with its inputs and the folder to write it to.
-    pub fn handing(&self) -> CellFiles<'_> {
+    /// Returns the cell, its inputs and the folder for its files.
+    pub fn cell_files(&self) -> CellFiles<'_> {
         CellFiles {
             cell: self.cell,
             inputs: self.inputs,
@@ -33,7 +34,7 @@ impl<'a> Session<'a> {
 
     /// Loads the files of a cell into the program. `cell_file` is the name of the JSON file.
     pub fn load(&mut self, cell_file: &str) -> Result<Loaded, WorkloadError> {
-        let loaded: Loaded = self.peer.ask(&Request::Load {
+        let loaded: Loaded = self.peer.request(&Request::Load {
             folder: self.folder.path(),
             cell: cell_file,
         })?;
@@ -60,10 +61,10 @@ impl<'a> Session<'a> {
                 operands: &operands,
                 result: &result,
             };
-            unavailable = self.peer.ask(&request).map_err(|error| error.to_string())?;
+            unavailable = self.peer.request(&request).map_err(|error| error.to_string())?;
             match &unavailable {
                 Some(reason) => Err(String::clone(reason)),
-                None => values(&result)
+                None => read_values(&result)
                     .and_then(|values| check_count(values, lhs.len()))
                     .map_err(|error| error.to_string()),
             }
@@ -81,16 +82,17 @@ impl<'a> Session<'a> {
     }
 
     /// Launches a kernel, or the copy that it is compared with.
-    pub fn launch(&mut self, what: What) -> Result<Launched, WorkloadError> {
-        self.peer.ask(&Request::Launch { what })
+    pub fn launch(&mut self, what: LaunchKind) -> Result<Launched, WorkloadError> {
+        self.peer.request(&Request::Launch { what })
     }
 
     /// Returns the result of the first launch.
     pub fn result(&mut self) -> Result<Vec<f64>, WorkloadError> {
         let file = self.folder.path().join("result");
-        self.peer.ask::<()>(&Request::Result { file: &file })?;
-        values(&file)
-            .map_err(|error| WorkloadError::device(Failed::new("cannot read the result of the peer", error)))
+        self.peer.request::<()>(&Request::Result { file: &file })?;
+        read_values(&file).map_err(|error| {
+            WorkloadError::device(ActionError::new("cannot read the result of the peer", error))
+        })
     }
 
     pub fn progress(&mut self, phase: Phase, done: u64, total: u64) {
@@ -115,7 +117,7 @@ fn check_count(values: Vec<f64>, count: usize) -> io::Result<Vec<f64>> {
 }
 
 /// Reads the little-endian f64 values of a file.
-fn values(file: &Path) -> io::Result<Vec<f64>> {
+fn read_values(file: &Path) -> io::Result<Vec<f64>> {
     let bytes = read_regular(file)?;
     let values = bytes.chunks_exact(size_of::<f64>());
     Ok(values

@@ -16,21 +16,21 @@ use crate::{
     initial_state::Purpose,
     model_and_data::ModelTask,
     models::Network,
-    train::{Evaluation, Log, StepResult, first, learning_rate, order, outcome, sizes},
+    train::{Evaluation, Log, StepResult, first_indices, learning_rate, micro_batch_sizes, order, outcome},
 };
 
-/// Training before its model and data are loaded.
-pub(super) struct Training<'a> {
+/// Training cell whose model and data are not loaded yet.
+pub(super) struct TrainingTask<'a> {
     pub session: Session<'a>,
     pub task: &'a TrainTask,
 }
 
-impl ModelTask for Training<'_> {
+impl ModelTask for TrainingTask<'_> {
     type Output = Outcome;
 
     fn run<M: Network>(self, model: M, data: Dataset<M::Part>) -> Result<Outcome, WorkloadError> {
         let Self { mut session, task } = self;
-        let cell_file = write_files(&session.handing(), &model, &data, Purpose::Training)?;
+        let cell_file = write_files(&session.cell_files(), &model, &data, Purpose::Training)?;
         let load_seconds = session.load(&cell_file)?.seconds;
 
         let started = Instant::now();
@@ -38,7 +38,7 @@ impl ModelTask for Training<'_> {
         warm_up(&mut session, task, &data)?;
         let warmup_seconds = started.elapsed().as_secs_f64();
 
-        let mut log = Log::of(vec![]);
+        let mut log = Log::new(vec![]);
         run(&mut session, task, &data, &mut log)?;
         session.progress(Phase::Evaluate, 0, 1);
         let test = evaluate(&mut session, "test", &data.test)?;
@@ -55,22 +55,22 @@ fn warm_up<P: Part>(
 ) -> Result<(), WorkloadError> {
     let setting = &session.cell.setting;
     let (batch, micro_batches) = (setting.batch() as usize, setting.accumulate().min(2) as usize);
-    let mut train_sizes = sizes(data.train.len(), batch);
+    let mut train_sizes = micro_batch_sizes(data.train.len(), batch);
     if task.drop_last {
         train_sizes.truncate(1);
     }
     for size in train_sizes {
-        let group = vec![first(size); micro_batches];
+        let group = vec![first_indices(size); micro_batches];
         for _ in 0..2 {
             step(session, &group, 0.0)?;
         }
     }
     for (name, part) in [("validation", &data.validation), ("test", &data.test)] {
-        for size in sizes(part.len(), batch) {
-            predict(session, name, &first(size))?;
+        for size in micro_batch_sizes(part.len(), batch) {
+            predict(session, name, &first_indices(size))?;
         }
     }
-    session.peer.ask(&Request::StartOver)
+    session.peer.request(&Request::StartOver)
 }
 
 fn run<P: Part>(
@@ -93,18 +93,18 @@ fn run<P: Part>(
             let result = StepResult {
                 loss: stepped.loss.unwrap_or(f64::NAN),
                 hits: stepped.hits,
-                answers: group.iter().map(label_count).sum(),
+                labels: group.iter().map(label_count).sum(),
                 examples: group.iter().map(Vec::len).sum::<usize>() as u64,
-                scale: change(&stepped),
+                scale: scale_change(&stepped),
                 norm: None,
             };
-            log.totals.windows.push(session.peer.moments(stepped.window));
-            log.note(&result, stepped.window.seconds(), rate, scale);
+            log.totals.windows.push(session.peer.to_instants(stepped.window));
+            log.record_step(&result, stepped.window.seconds(), rate, scale);
             session.progress(Phase::Measure, log.totals.steps, total);
         }
         if !data.validation.is_empty() {
             let validation = evaluate(session, "validation", &data.validation)?;
-            log.validated(epoch, validation);
+            log.record_validation(epoch, validation);
         }
     }
     log.totals.train_seconds = started.elapsed().as_secs_f64();
@@ -112,7 +112,7 @@ fn run<P: Part>(
 }
 
 /// Returns how a step changed the loss scale.
-fn change(stepped: &Stepped) -> Option<ScaleChange> {
+fn scale_change(stepped: &Stepped) -> Option<ScaleChange> {
     let [before, after] = stepped.scales?;
     Some(match stepped.skipped {
         true if after < before => ScaleChange::BackedOff(after),
@@ -127,14 +127,14 @@ fn step(
     group: &[Vec<usize>],
     learning_rate: f64,
 ) -> Result<Stepped, WorkloadError> {
-    session.peer.ask(&Request::Step {
+    session.peer.request(&Request::Step {
         micro_batches: group,
         learning_rate,
     })
 }
 
 fn predict(session: &mut Session<'_>, part: &str, examples: &[usize]) -> Result<Predicted, WorkloadError> {
-    session.peer.ask(&Request::Predict { part, examples })
+    session.peer.request(&Request::Predict { part, examples })
 }
 
 /// Predicts every example of a part, in order.
@@ -155,8 +155,8 @@ fn evaluate<P: Part>(session: &mut Session<'_>, name: &str, part: &P) -> Result<
         };
         correct.extend(is_correct().map(|correct| if correct { '1' } else { '0' }));
         if predicts_tokens {
-            passages.extend(Share::by_passage(&batch.answers(), is_correct()));
+            passages.extend(Share::by_passage(&batch.label_counts(), is_correct()));
         }
     }
-    Ok(Evaluation::of(loss, correct, passages))
+    Ok(Evaluation::new(loss, correct, passages))
 }

@@ -15,18 +15,18 @@ use super::{
 use crate::models::{Batch, Network, Norms, Stage};
 
 /// Tensors that the forward pass saves.
-pub(super) struct Kept {
+pub(super) struct SavedActivations {
     /// Hidden states after each segment.
     hidden: Vec<Tensor<2>>,
     moments: Norms,
 }
 
-/// Runs the forward pass without a graph.
+/// Runs the forward pass without a graph and saves the hidden states after each segment.
 pub(super) fn forward<M: Network>(
     trainer: &Trainer<'_, M>,
     working: &ParameterSet,
     batch: &Batch<M>,
-) -> Kept {
+) -> SavedActivations {
     let model = &trainer.model;
     let (input, _) = upload::<M>(batch, trainer.device);
     let parameters = working.freeze();
@@ -34,38 +34,38 @@ pub(super) fn forward<M: Network>(
     let pass = model.pass(&parameters, &trainer.compute, Stage::Training(&recorded));
     let mut hidden: Vec<Tensor<2>> = vec![];
     for segment in 0..model.segments() {
-        trainer.draw_masks_of(segment);
+        trainer.seed_dropout(segment);
         hidden.push(model.segment(&pass, segment, &input, hidden.last().cloned()));
     }
-    Kept {
+    SavedActivations {
         hidden,
         moments: recorded.into_inner(),
     }
 }
 
-/// Adds the gradients of `factor` times a micro-batch's summed loss, given the tensors saved by the forward pass.
+/// Recomputes each segment and adds the gradients of `factor` times a micro-batch's summed loss to `sum`.
 pub(super) fn backward<M: Network>(
     trainer: &Trainer<'_, M>,
     working: &ParameterSet,
     batch: &Batch<M>,
-    kept: Kept,
+    saved: SavedActivations,
     factor: f64,
     sum: &mut GradientSum,
 ) -> Loss {
     let (model, compute) = (&trainer.model, &trainer.compute);
-    let Kept { mut hidden, moments } = kept;
-    // The recomputation records the same moments again. Ignore them.
+    let SavedActivations { mut hidden, moments } = saved;
+    // Ignored: the recomputation records the same moments again.
     let recorded = RefCell::default();
     // The head is computed here for the first time, with a graph.
     let (input, labels) = upload::<M>(batch, trainer.device);
     let tracked = working.track();
     let pass = model.pass(&tracked, compute, Stage::Training(&recorded));
     let last = Tensor::from_inner(hidden.pop().expect("every model has a segment")).require_grad();
-    trainer.draw_masks_of(model.segments());
-    let loss = trainer.loss_of(model.head(&pass, last.clone(), &input), labels, moments);
+    trainer.seed_dropout(model.segments());
+    let loss = trainer.loss_from_logits(model.head(&pass, last.clone(), &input), labels, moments);
     let mut grads = loss.summed.clone().mul_scalar(factor).backward();
     sum.collect(&mut grads, &tracked);
-    let mut above = last
+    let mut output_gradient = last
         .grad_remove(&mut grads)
         .expect("the head reads the hidden states");
 
@@ -75,13 +75,13 @@ pub(super) fn backward<M: Network>(
         let before = hidden
             .pop()
             .map(|hidden| Tensor::from_inner(hidden).require_grad());
-        trainer.draw_masks_of(segment);
+        trainer.seed_dropout(segment);
         let after = model.segment(&pass, segment, &input, before.clone());
-        // The gradient of this sum with respect to the segment's output equals `above` exactly.
-        let mut grads = (after * above.clone()).sum().backward();
+        // The gradient of this sum with respect to the segment's output equals `output_gradient` exactly.
+        let mut grads = (after * output_gradient.clone()).sum().backward();
         sum.collect(&mut grads, &tracked);
         if let Some(gradient) = before.and_then(|before| before.grad_remove(&mut grads)) {
-            above = gradient;
+            output_gradient = gradient;
         }
     }
     loss
@@ -101,7 +101,7 @@ mod tests {
     fn gradients_are_bitwise_equal_with_and_without_checkpointing() {
         let (data, _cache) = data(8, 0, 3);
         for precision in ["64-true", "32-true", "16-mixed", "bf16-mixed", "bf16-true"] {
-            let of = |checkpointing, batches: &[[usize; 4]]| {
+            let gradients = |checkpointing, batches: &[[usize; 4]]| {
                 let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
                 let (cell, task) = cell(&axes, false);
                 let trainer = trainer(&cell, &task, &data);
@@ -118,9 +118,9 @@ mod tests {
                 sums
             };
             let (one, two) = ([[0, 1, 2, 3]], [[0, 1, 2, 3], [4, 5, 6, 7]]);
-            assert!(of("on", &two) == of("off", &two), "{precision}");
+            assert!(gradients("on", &two) == gradients("off", &two), "{precision}");
             assert!(
-                of("on", &one) != of("on", &two),
+                gradients("on", &one) != gradients("on", &two),
                 "{precision}: the second micro-batch does not change the gradients"
             );
         }

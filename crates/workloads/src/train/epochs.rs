@@ -35,12 +35,12 @@ impl<M: Network> Trainer<'_, M> {
                 let learning_rate = rate.at(self.log.totals.steps);
                 self.optimizer.set_learning_rate(learning_rate);
                 let micro_batches: Vec<_> = group.iter().map(|indices| data.train.batch(indices)).collect();
-                let observing = self.observe(&micro_batches)?;
+                let observation_seconds = self.observe(&micro_batches)?;
                 let result = self.step(&micro_batches)?;
-                let seconds = begun.elapsed().as_secs_f64() - observing;
+                let seconds = begun.elapsed().as_secs_f64() - observation_seconds;
                 self.log.totals.windows.push(begun..Instant::now());
                 let scale = self.scaler.as_ref().map(LossScaler::scale);
-                self.log.note(&result, seconds, learning_rate, scale);
+                self.log.record_step(&result, seconds, learning_rate, scale);
                 progress(
                     observer,
                     self.device,
@@ -51,7 +51,7 @@ impl<M: Network> Trainer<'_, M> {
             }
             if !data.validation.is_empty() {
                 let validation = evaluate(self, &data.validation, observer, Phase::Measure)?;
-                self.log.validated(epoch, validation);
+                self.log.record_validation(epoch, validation);
             }
         }
         let totals = &mut self.log.totals;
@@ -59,14 +59,14 @@ impl<M: Network> Trainer<'_, M> {
         Ok(())
     }
 
-    /// Observes the value ranges of the next step if the step is due for observation. Returns the duration in seconds.
+    /// Observes the value ranges of the next step if it is one of the steps to observe. Returns the duration in seconds.
     fn observe(&mut self, micro_batches: &[Batch<M>]) -> Result<f64, WorkloadError> {
         let every = u64::from(self.task.observe_every);
         if every == 0 || !self.log.totals.steps.is_multiple_of(every) {
             return Ok(0.0);
         }
         let begun = Instant::now();
-        // Skip non-finite parameters: an observation cannot show the cause any more.
+        // Skip the observation once parameters are not finite, because it cannot show the cause any more.
         if self.parameters.all_finite().map_err(WorkloadError::device)? {
             let ranges = without_recording(|| {
                 let ranges = observe::observe(self, self.log.totals.steps + 1, micro_batches)?;

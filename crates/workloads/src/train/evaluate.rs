@@ -35,13 +35,13 @@ pub(super) fn evaluate<M: Network>(
         correct.extend(hits.iter().map(|hit| if *hit == 1 { '1' } else { '0' }));
         if predicts_tokens {
             let correct = hits.iter().map(|hit| *hit == 1);
-            passages.extend(Share::by_passage(&batch.answers(), correct));
+            passages.extend(Share::by_passage(&batch.label_counts(), correct));
         }
         if phase == Phase::Evaluate {
             progress(observer, trainer.device, phase, done as u64 + 1, total);
         }
     }
-    Ok(Evaluation::of(loss, correct, passages))
+    Ok(Evaluation::new(loss, correct, passages))
 }
 
 #[cfg(test)]
@@ -49,16 +49,16 @@ mod tests {
     use burn::tensor::Device;
     use mantissa_core::*;
 
-    use crate::{Inputs, Outcome, TaskMeasurements, train::testing::Counting};
+    use crate::{Inputs, Outcome, TaskMeasurements, train::testing::ByteCountObserver};
 
-    /// Trains on passages of sixteen tokens.
-    fn trained(
+    /// Trains a model on passages of sixteen tokens.
+    fn train_language_model(
         model: Model,
         dataset: DatasetKind,
         (train, epochs, learning_rate): (u32, u32, f64),
         inputs: Inputs,
     ) -> Outcome {
-        let _alone = crate::train::testing::alone();
+        let _lock = crate::train::testing::lock_generator();
         let (_, task) = crate::train::testing::cell(&[], false);
         let task = TrainTask {
             model,
@@ -93,7 +93,7 @@ mod tests {
             &task,
             &inputs,
             &Device::flex(),
-            &mut Counting,
+            &mut ByteCountObserver,
             crate::model_and_data::BuiltIn,
         );
         outcome.unwrap()
@@ -113,7 +113,7 @@ mod tests {
             resid_pdrop: 0.0,
             ..Gpt2Size::SMALL
         };
-        let outcome = trained(
+        let outcome = train_language_model(
             Model::Gpt2(size),
             DatasetKind::SyntheticText,
             (8, 2, 1e-9),
@@ -122,7 +122,7 @@ mod tests {
         let TaskMeasurements::Train {
             examples,
             tokens,
-            words,
+            predicts_tokens,
             train,
             validation,
             test,
@@ -134,7 +134,7 @@ mod tests {
             panic!("{:?}", outcome.measured)
         };
         // Each text has sixteen tokens, of which fifteen are predicted.
-        assert_eq!((words, examples, tokens), (true, 16, Some(256)));
+        assert_eq!((predicts_tokens, examples, tokens), (true, 16, Some(256)));
         assert_eq!((train.n, validation.n, test.n), (8 * 15, 4 * 15, 5 * 15));
         assert_eq!((validated_passages.len(), tested_passages.len()), (4, 5));
         let hits = tested_passages.iter().map(|passage| passage.hits).sum::<u64>();
@@ -180,9 +180,9 @@ mod tests {
             vocabulary: Some(vocabulary),
             ..Inputs::default()
         };
-        let outcome = trained(Model::Bert(size), DatasetKind::Text, (330, 40, 3e-3), inputs);
+        let outcome = train_language_model(Model::Bert(size), DatasetKind::Text, (330, 40, 3e-3), inputs);
         let TaskMeasurements::Train {
-            words,
+            predicts_tokens,
             train,
             test,
             tested_passages,
@@ -192,7 +192,7 @@ mod tests {
             panic!("{:?}", outcome.measured)
         };
         // Two of the fourteen tokens between the first and the last token of a passage are masked.
-        assert_eq!((*words, train.n, test.n), (true, 330 * 2, 5 * 2));
+        assert_eq!((*predicts_tokens, train.n, test.n), (true, 330 * 2, 5 * 2));
         assert!(tested_passages.iter().all(|passage| passage.n == 2));
         // The chance level is one in thirty.
         assert!(test.hits >= 8, "{test:?}");

@@ -16,7 +16,7 @@ pub(crate) struct Evaluation {
 
 impl Evaluation {
     /// Creates the result from the summed loss, and from `1` (correct) or `0` for each class or token.
-    pub fn of(summed: f64, correct: String, passages: Vec<Share>) -> Self {
+    pub fn new(summed: f64, correct: String, passages: Vec<Share>) -> Self {
         let hits = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
         let n = correct.len() as u64;
         Self {

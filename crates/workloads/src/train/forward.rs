@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use mantissa_precision::{Moments, ParameterSet, Tracked, submit};
+use mantissa_precision::{Compute, Moments, ParameterSet, Tracked, submit};
 
 use super::trainer::Trainer;
 use crate::{
@@ -39,33 +39,34 @@ impl<M: Network> Trainer<'_, M> {
         let pass = self
             .model
             .pass(parameters, &self.compute, Stage::Training(&recorded));
-        let before = |segment| self.draw_masks_of(segment);
-        let logits = self.model.forward(&pass, &input, before);
+        let seed_dropout = |segment| self.seed_dropout(segment);
+        let logits = self.model.forward(&pass, &input, seed_dropout);
         let recorded = recorded.into_inner().into_iter();
         let inner = |moments: Moments| Moments {
             mean: moments.mean.inner(),
             variance: moments.variance.inner(),
         };
         let moments = recorded.map(|(name, moments)| (name, inner(moments)));
-        self.loss_of(logits, labels, moments.collect())
+        self.loss_from_logits(logits, labels, moments.collect())
     }
 
-    pub(super) fn loss_of(&self, logits: Tensor<2>, labels: Tensor<1, Int>, moments: Norms) -> Loss {
+    /// Computes the loss of a micro-batch from its logits.
+    pub(super) fn loss_from_logits(&self, logits: Tensor<2>, labels: Tensor<1, Int>, moments: Norms) -> Loss {
         let predicted = logits.clone().inner().argmax(1).flatten::<1>(0, 1);
         Loss {
             hits: predicted.equal(labels.clone()).int().sum(),
-            summed: self.compute.cross_entropy_sum(logits, labels),
+            summed: summed_loss(&self.compute, logits, labels),
             moments,
         }
     }
 
-    /// Seeds the dropout masks of a segment. Each segment of each micro-batch has its own seed, so that checkpointing can draw the same masks again,
-    /// and masks are equal with and without checkpointing. Submits pending operations first, which must draw their numbers before the seed changes.
-    pub(super) fn draw_masks_of(&self, segment: u32) {
-        if !self.model.drops() {
+    /// Seeds the dropout masks of a segment. Each segment of each micro-batch has a different seed, so that checkpointing draws the same
+    /// masks again. Submits pending operations first, because they must draw their random numbers before the seed changes.
+    pub(super) fn seed_dropout(&self, segment: u32) {
+        if !self.model.has_dropout() {
             return;
         }
-        // Ignore an error: it is reported at the end of the step, when results are read.
+        // Ignore an error, because reading the results of the step reports it again.
         let _ = submit(self.device);
         let number = (self.micro_batches << 16) + u64::from(segment);
         self.device.seed(stream_seed(self.cell.seed, number));
@@ -81,6 +82,11 @@ impl<M: Network> Trainer<'_, M> {
             .pass(parameters, &self.compute, Stage::Testing(&self.running));
         (self.model.forward(&pass, &input, |_| ()), labels)
     }
+}
+
+/// Computes the loss of a training, summed over all labels. Step and observation must minimize the same loss, so they share this function.
+pub(super) fn summed_loss(compute: &Compute, logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+    compute.cross_entropy_sum(logits, labels)
 }
 
 /// Derives an independent seed for a numbered stream (finalizer of SplitMix64).

@@ -17,7 +17,7 @@ use mantissa_core::*;
 use mantissa_precision::GradientSum;
 use serde_json::Value;
 
-use super::{testing::alone, trainer::Trainer};
+use super::{testing::lock_generator, trainer::Trainer};
 use crate::{
     Inputs,
     data::TokenBatch,
@@ -124,7 +124,7 @@ fn with_trainer<T>(
     rates: Rates,
     run: impl FnOnce(&mut Trainer) -> T,
 ) -> T {
-    let _alone = (rates.dropout > 0.0).then(alone);
+    let _lock = (rates.dropout > 0.0).then(lock_generator);
     let config = &golden["config"];
     let size = |key: &str| config[key].as_u64().unwrap() as u32;
     let of_model = DistilBertSize {
@@ -283,7 +283,7 @@ fn every_optimizer_follows_pytorch_in_f64() {
 }
 
 #[test]
-fn unequal_micro_batches_add_up_to_the_whole_batch() {
+fn unequal_micro_batches_match_the_whole_batch() {
     let golden = golden();
     let axes = [(Axis::Precision, "64-true"), (Axis::Accumulate, "2")];
     let got = losses(&golden, &axes, ADAM, &[(0, 4), (4, 6)], 4);
@@ -298,7 +298,7 @@ fn unequal_micro_batches_add_up_to_the_whole_batch() {
 }
 
 #[test]
-fn single_precision_differs_from_pytorch_by_rounding_alone() {
+fn f32_training_matches_pytorch_up_to_rounding() {
     let golden = golden();
     let got = losses(&golden, &[], ADAM, &WHOLE, 6);
     assert_close(&got, &expected(&golden["float32"]), 5e-6, "f32");
@@ -320,7 +320,7 @@ fn bf16_mixed_follows_pytorchs_autocast_and_is_not_f32() {
 }
 
 #[test]
-fn scaled_f16_gradients_give_the_steps_of_unscaled_f32_ones() {
+fn loss_scaled_f16_training_matches_f32() {
     let golden = golden();
     let axes = [(Axis::Precision, "16-mixed"), (Axis::Optimizer, "sgd")];
     let got = losses(&golden, &axes, sgd(0.05), &WHOLE, 3);
@@ -353,7 +353,7 @@ fn layers_kept_in_f32_compute_as_in_f32() {
 }
 
 #[test]
-fn checkpointing_follows_pytorch_and_does_not_change_any_bit() {
+fn checkpointing_matches_pytorch_and_keeps_every_bit() {
     let golden = golden();
     let run = &golden["float64"]["training"][2];
     let on = (Axis::Checkpointing, "on");
@@ -439,12 +439,12 @@ mod lavapipe {
     }
 
     #[test]
-    fn the_code_that_cuda_runs_follows_pytorch() {
+    fn plain_gpu_training_follows_pytorch() {
         mantissa_testing::alone(|| assert_follows_pytorch(false));
     }
 
     #[test]
-    fn the_fused_code_that_cuda_runs_follows_pytorch() {
+    fn fused_gpu_training_follows_pytorch() {
         assert_follows_pytorch(true);
     }
 }
@@ -456,7 +456,7 @@ mod lavapipe_full {
     use super::*;
 
     #[test]
-    fn a_mixed_training_follows_the_one_on_the_cpu() {
+    fn mixed_gpu_training_follows_the_cpu() {
         if !vulkan_is_there() {
             return;
         }
@@ -478,7 +478,7 @@ mod lavapipe_full {
     }
 
     #[test]
-    fn checkpointing_changes_no_loss() {
+    fn checkpointing_does_not_change_the_losses() {
         mantissa_testing::alone(|| {
             if !vulkan_is_there() {
                 return;

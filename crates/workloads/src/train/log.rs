@@ -44,7 +44,7 @@ pub(crate) struct StepResult {
     /// Number of correctly predicted classes or tokens.
     pub hits: u64,
     /// Number of predicted classes or tokens.
-    pub answers: u64,
+    pub labels: u64,
     pub examples: u64,
     pub scale: Option<ScaleChange>,
     /// Norm of the gradients before clipping, if they are clipped.
@@ -53,7 +53,7 @@ pub(crate) struct StepResult {
 
 impl Log {
     /// Creates a log with the given events.
-    pub fn of(events: Vec<Event>) -> Self {
+    pub fn new(events: Vec<Event>) -> Self {
         let names = [
             SeriesName::TrainLoss,
             SeriesName::StepSeconds,
@@ -78,12 +78,12 @@ impl Log {
     }
 
     /// Records a step. `scale` is the loss scale after the step.
-    pub fn note(&mut self, result: &StepResult, seconds: f64, learning_rate: f64, scale: Option<f64>) {
+    pub fn record_step(&mut self, result: &StepResult, seconds: f64, learning_rate: f64, scale: Option<f64>) {
         self.totals.steps += 1;
         self.totals.examples += result.examples;
         self.totals.stepping_seconds += seconds;
         self.totals.train.hits += result.hits;
-        self.totals.train.n += result.answers;
+        self.totals.train.n += result.labels;
         let step = self.totals.steps;
         self.push(SeriesName::TrainLoss, step as f64, result.loss);
         self.push(SeriesName::StepSeconds, step as f64, seconds);
@@ -130,7 +130,7 @@ impl Log {
     }
 
     /// Records the validation after an epoch.
-    pub fn validated(&mut self, epoch: u32, validation: Evaluation) {
+    pub fn record_validation(&mut self, epoch: u32, validation: Evaluation) {
         let epoch = f64::from(epoch + 1);
         self.push(SeriesName::ValidationLoss, epoch, validation.loss);
         self.push(SeriesName::ValidationAccuracy, epoch, validation.share.rate());
@@ -140,7 +140,7 @@ impl Log {
 
     fn push(&mut self, name: SeriesName, x: f64, y: f64) {
         let series = self.samples.series.iter_mut().find(|series| series.name == name);
-        series.expect("`Log::of` creates every series").push(x, y);
+        series.expect("`Log::new` creates every series").push(x, y);
     }
 
     fn event(&mut self, kind: EventKind, step: u64, value: Option<f64>, detail: &str) {

@@ -12,13 +12,13 @@ use crate::{
 };
 
 /// Measures the memory breakdown in a step over one micro-batch with a learning rate of 0. Returns `None` if the allocator does not count bytes.
-pub(super) fn parts<M: Network>(
+pub(super) fn measure_parts<M: Network>(
     trainer: &mut Trainer<'_, M>,
     data: &Dataset<M::Part>,
     observer: &mut dyn Observer,
 ) -> Result<Option<MemoryParts>, WorkloadError> {
     trainer.disable_learning();
-    let Some(mut meter) = Meter::of(trainer.device, observer) else {
+    let Some(mut meter) = Meter::new(trainer.device, observer) else {
         return Ok(None);
     };
     let copies = || -> Vec<_> {
@@ -34,7 +34,7 @@ pub(super) fn parts<M: Network>(
 
     meter.begin()?;
     let working = trainer.working();
-    // If both formats are equal, nothing is copied, and the allocator counts only handles.
+    // If parameters and matmuls have the same format, nothing is copied, and the allocator counts only handles.
     let precision = trainer.compute.precision();
     let specs = trainer.model.parameters();
     let multiplies = specs.iter().any(|spec| trainer.model.multiplies(&spec.name));
@@ -58,7 +58,7 @@ pub(super) fn parts<M: Network>(
 
     let mut sum = GradientSum::new(trainer.parameters.len());
     drop(trainer.backward(&working, &batch, 1.0, &mut sum));
-    // Read the gradients: an out-of-memory error is reported only when a tensor is read.
+    // Read the gradients, because an out-of-memory error is reported only when a tensor is read.
     sum.all_finite().map_err(WorkloadError::device)?;
     let gradients = meter.freed_by(|| drop(sum))?;
 
@@ -86,8 +86,8 @@ struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Returns `None` if the allocator does not count bytes.
-    fn of(device: &'a Device, observer: &'a mut dyn Observer) -> Option<Self> {
+    /// Creates a meter. Returns `None` if the allocator does not count bytes.
+    fn new(device: &'a Device, observer: &'a mut dyn Observer) -> Option<Self> {
         let source = match allocator(device) {
             Some(_) => "device allocator, in use",
             None => observer
@@ -106,9 +106,9 @@ impl<'a> Meter<'a> {
     fn read(&mut self) -> Result<u64, WorkloadError> {
         sync(self.device)?;
         progress(self.observer, self.device, Phase::WarmUp, 1, 1);
-        let of_device = allocator(self.device).map(|bytes| bytes.in_use);
-        // `of` checked that one of both counters is available.
-        Ok(of_device
+        let device_bytes = allocator(self.device).map(|bytes| bytes.in_use);
+        // `new` checked that one of the two counters is available.
+        Ok(device_bytes
             .or_else(|| self.observer.heap_bytes())
             .unwrap_or_default())
     }
@@ -118,10 +118,12 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
+    /// Returns the increase since `begin` in bytes.
     fn since_begin(&mut self) -> Result<u64, WorkloadError> {
         Ok(self.read()?.saturating_sub(self.begin))
     }
 
+    /// Calls `free` and returns the number of bytes that it frees.
     fn freed_by(&mut self, free: impl FnOnce()) -> Result<u64, WorkloadError> {
         let before = self.read()?;
         free();

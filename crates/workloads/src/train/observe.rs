@@ -1,6 +1,6 @@
 //! Observes the value ranges of an optimizer step. The step is computed in the setting's formats and again in a wider reference format, from the
-//! same parameters, optimizer state, micro-batches and loss scale, without dropout. Each tensor is compared with its reference. The observation
-//! does not change the training.
+//! same parameters, optimizer state, micro-batches and loss scale, without dropout. Each tensor is compared with the same tensor in the
+//! reference format. The observation does not change the training.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,14 @@ use mantissa_core::{
 };
 use mantissa_precision::{Compute, GradientSum, LossScaler, ParameterSet, device};
 
-use super::{forward::upload, trainer::Trainer};
+use super::{
+    forward::{summed_loss, upload},
+    trainer::Trainer,
+};
 use crate::{
     WorkloadError,
     data::Labelled,
-    models::{Batch, Network, Seen, Stage},
+    models::{Batch, LayerOutputs, Network, Stage},
     outcome::read,
 };
 
@@ -27,8 +30,8 @@ pub(super) fn observe<M: Network>(
 ) -> Result<Vec<TensorRange>, WorkloadError> {
     let reference_precision = reference_precision(trainer.device);
     let reference_format = reference_precision.parameters();
-    let own = Side::new(trainer, trainer.compute, trainer.parameters.clone());
-    let reference = Side::new(
+    let actual = PrecisionSide::new(trainer, trainer.compute, trainer.parameters.clone());
+    let reference = PrecisionSide::new(
         trainer,
         Compute::new(reference_precision, MatmulPrecision::Highest, Accumulator::F32),
         trainer.parameters.in_format(reference_format),
@@ -46,19 +49,19 @@ pub(super) fn observe<M: Network>(
     for (number, batch) in micro_batches.iter().enumerate() {
         // Record only the first micro-batch. The others are similar, their gradients are accumulated in f32, and they would enlarge the records.
         let mut first = (number == 0).then_some(&mut comparisons);
-        let hidden = forward([&own, &reference], batch, first.as_deref_mut())?;
-        backward([&own, &reference], batch, hidden, factor, &mut sums, first)?;
+        let hidden = forward([&actual, &reference], batch, first.as_deref_mut())?;
+        backward([&actual, &reference], batch, hidden, factor, &mut sums, first)?;
         if number == 0 {
             let pairs = sums[0].iter().zip(sums[1].iter());
-            for ((name, leaf), pair) in own.working.iter().zip(pairs) {
+            for ((name, leaf), pair) in actual.working.iter().zip(pairs) {
                 if let (Some(value), Some(reference)) = pair {
-                    let format = format(leaf.dtype());
+                    let format = format_of(leaf.dtype());
                     comparisons.compare(
                         TensorClass::Gradient,
                         name,
                         format,
-                        values(value)?,
-                        values(reference)?,
+                        read_values(value)?,
+                        read_values(reference)?,
                     );
                 }
             }
@@ -72,9 +75,9 @@ pub(super) fn observe<M: Network>(
         }
         gradients.unscale(scale);
     }
-    updates(
+    compare_updates(
         trainer,
-        own.parameters,
+        actual.parameters,
         gradients,
         reference.parameters,
         &mut comparisons,
@@ -82,8 +85,8 @@ pub(super) fn observe<M: Network>(
     Ok(comparisons.ranges)
 }
 
-/// Returns the event of the record; `None` if no step was observed.
-pub(super) fn event(ranges: &[TensorRange]) -> Option<Event> {
+/// Returns the event that reports the observed steps; `None` if no step was observed.
+pub(super) fn observation_event(ranges: &[TensorRange]) -> Option<Event> {
     let first = ranges.first()?;
     let steps: BTreeSet<u64> = ranges.iter().map(|range| range.step).collect();
     Some(Event {
@@ -93,7 +96,7 @@ pub(super) fn event(ranges: &[TensorRange]) -> Option<Event> {
         detail: format!(
             "{} optimizer steps were also computed in {} to compare values; peak memory and energy include these steps",
             steps.len(),
-            first.beside
+            first.reference
         ),
     })
 }
@@ -107,8 +110,9 @@ fn reference_precision(device: &Device) -> Precision {
     }
 }
 
-/// Compares the optimizer steps. Both use the setting's gradients, since errors of the gradients are recorded separately.
-fn updates<M: Network>(
+/// Compares the weight updates and the optimizer states. Both steps use the setting's gradients, since gradient errors are recorded
+/// separately.
+fn compare_updates<M: Network>(
     trainer: &Trainer<'_, M>,
     mut parameters: ParameterSet,
     gradients: GradientSum,
@@ -126,7 +130,7 @@ fn updates<M: Network>(
     let format = trainer.compute.precision().parameters();
     let after = parameters.iter().zip(reference_parameters.iter());
     for ((name, before), ((_, after), (_, reference))) in before.iter().zip(after) {
-        let (before, after, reference) = (values(before)?, values(after)?, values(reference)?);
+        let (before, after, reference) = (read_values(before)?, read_values(after)?, read_values(reference)?);
         let update = |after: &[f64]| after.iter().zip(&before).map(|(b, a)| b - a).collect();
         // Round the reference to the setting's format, unless the setting's value is not finite.
         let rounded = |(after, reference): (&f64, &f64)| match after.is_finite() {
@@ -145,15 +149,15 @@ fn updates<M: Network>(
             TensorClass::OptimizerState,
             &name,
             format,
-            values(value)?,
-            values(reference)?,
+            read_values(value)?,
+            read_values(reference)?,
         );
     }
     Ok(())
 }
 
-/// Model with its parameters in one precision: that of the setting or that of the reference.
-struct Side<'a, M> {
+/// Model and parameters in one precision: the setting's or the reference's.
+struct PrecisionSide<'a, M> {
     model: &'a M,
     compute: Compute,
     parameters: ParameterSet,
@@ -161,7 +165,7 @@ struct Side<'a, M> {
     device: &'a Device,
 }
 
-impl<'a, M: Network> Side<'a, M> {
+impl<'a, M: Network> PrecisionSide<'a, M> {
     fn new(trainer: &'a Trainer<'_, M>, compute: Compute, parameters: ParameterSet) -> Self {
         Self {
             model: &trainer.model,
@@ -173,21 +177,21 @@ impl<'a, M: Network> Side<'a, M> {
     }
 }
 
-/// Computes the hidden states after each segment, in both precisions. Compares the outputs of layers segment by segment.
+/// Returns the hidden states after each segment, in both precisions. Compares the outputs of layers segment by segment.
 fn forward<M: Network>(
-    sides: [&Side<'_, M>; 2],
+    sides: [&PrecisionSide<'_, M>; 2],
     batch: &Batch<M>,
     mut comparisons: Option<&mut Comparisons>,
 ) -> Result<[Vec<Tensor<2>>; 2], WorkloadError> {
     let mut hidden = [vec![], vec![]];
     for segment in 0..=sides[0].model.segments() {
-        let seen: [Seen; 2] = Default::default();
-        for ((side, hidden), seen) in sides.iter().zip(&mut hidden).zip(&seen) {
+        let outputs: [LayerOutputs; 2] = Default::default();
+        for ((side, hidden), outputs) in sides.iter().zip(&mut hidden).zip(&outputs) {
             let (input, _) = upload::<M>(batch, side.device);
             let (model, parameters) = (side.model, side.working.freeze());
             let pass = model
                 .pass(&parameters, &side.compute, Stage::Observing)
-                .recorded_by(seen);
+                .with_recorded_outputs(outputs);
             let before: Option<Tensor<2>> = hidden.last().cloned();
             match before {
                 Some(before) if segment == model.segments() => drop(model.head(&pass, before, &input)),
@@ -195,15 +199,15 @@ fn forward<M: Network>(
             }
         }
         if let Some(comparisons) = comparisons.as_deref_mut() {
-            let [own, reference] = seen.map(Seen::into_inner);
-            for ((name, own), (_, reference)) in own.iter().zip(&reference) {
-                let format = format(own.dtype());
+            let [actual, reference] = outputs.map(LayerOutputs::into_inner);
+            for ((name, actual), (_, reference)) in actual.iter().zip(&reference) {
+                let format = format_of(actual.dtype());
                 comparisons.compare(
                     TensorClass::Activation,
                     name,
                     format,
-                    values(own)?,
-                    values(reference)?,
+                    read_values(actual)?,
+                    read_values(reference)?,
                 );
             }
         }
@@ -213,7 +217,7 @@ fn forward<M: Network>(
 
 /// Adds the gradients of `factor` times the summed loss to `sums`, in both precisions. Compares the gradients of hidden states.
 fn backward<M: Network>(
-    sides: [&Side<'_, M>; 2],
+    sides: [&PrecisionSide<'_, M>; 2],
     batch: &Batch<M>,
     hidden: [Vec<Tensor<2>>; 2],
     factor: f64,
@@ -223,23 +227,21 @@ fn backward<M: Network>(
     let mut gradients = vec![];
     for ((side, mut hidden), sum) in sides.into_iter().zip(hidden).zip(sums) {
         let (input, labels) = upload::<M>(batch, side.device);
-        let mut above: Option<Tensor<2>> = None;
+        let mut output_gradient: Option<Tensor<2>> = None;
         let mut hidden_gradients = vec![];
         for segment in (0..=side.model.segments()).rev() {
             let tracked = side.working.track();
             let pass = side.model.pass(&tracked, &side.compute, Stage::Observing);
             let before = (segment > 0).then(|| hidden.pop().expect("each segment has hidden states"));
             let before = before.map(|hidden| Tensor::from_inner(hidden).require_grad());
-            let loss = match (&above, &before) {
+            let loss = match (&output_gradient, &before) {
                 (None, Some(before)) => {
                     let logits = side.model.head(&pass, before.clone(), &input);
-                    side.compute
-                        .cross_entropy_sum(logits, labels.clone())
-                        .mul_scalar(factor)
+                    summed_loss(&side.compute, logits, labels.clone()).mul_scalar(factor)
                 }
-                (Some(above), _) => {
+                (Some(output_gradient), _) => {
                     let after = side.model.segment(&pass, segment, &input, before.clone());
-                    (after * above.clone()).sum()
+                    (after * output_gradient.clone()).sum()
                 }
                 (None, None) => unreachable!("the head is first and has hidden states as input"),
             };
@@ -247,23 +249,23 @@ fn backward<M: Network>(
             sum.collect(&mut grads, &tracked);
             if let Some(gradient) = before.and_then(|before| before.grad_remove(&mut grads)) {
                 hidden_gradients.push((segment, gradient.clone()));
-                above = Some(gradient);
+                output_gradient = Some(gradient);
             }
         }
         gradients.push(hidden_gradients);
     }
-    let (Some(comparisons), [own, reference]) = (comparisons, gradients.as_slice()) else {
+    let (Some(comparisons), [actual, reference]) = (comparisons, gradients.as_slice()) else {
         return Ok(());
     };
-    for ((segment, own), (_, reference)) in own.iter().zip(reference) {
+    for ((segment, actual), (_, reference)) in actual.iter().zip(reference) {
         let name = format!("hidden states before part {segment}");
-        let format = format(own.dtype());
+        let format = format_of(actual.dtype());
         comparisons.compare(
             TensorClass::Gradient,
             &name,
             format,
-            values(own)?,
-            values(reference)?,
+            read_values(actual)?,
+            read_values(reference)?,
         );
     }
     Ok(())
@@ -282,7 +284,7 @@ impl Comparisons {
         class: TensorClass,
         layer: &str,
         format: Format,
-        own: Vec<f64>,
+        actual: Vec<f64>,
         reference: Vec<f64>,
     ) {
         // A weight update underflows if it does not change the weight, however large the update is. Other values underflow if they are below the
@@ -296,17 +298,17 @@ impl Comparisons {
             layer: layer.to_owned(),
             class,
             format,
-            beside: self.reference_format,
-            counts: range_counts(&own, &reference, format, underflow_limit),
+            reference: self.reference_format,
+            counts: range_counts(&actual, &reference, format, underflow_limit),
         });
     }
 }
 
-fn values<const D: usize>(tensor: &Tensor<D>) -> Result<Vec<f64>, WorkloadError> {
+fn read_values<const D: usize>(tensor: &Tensor<D>) -> Result<Vec<f64>, WorkloadError> {
     read(tensor.clone())
 }
 
-fn format(dtype: DType) -> Format {
+fn format_of(dtype: DType) -> Format {
     match dtype {
         DType::F64 => Format::F64,
         DType::F16 => Format::F16,
@@ -320,9 +322,9 @@ mod tests {
     use mantissa_core::{Axis, RangeCounts};
 
     use super::*;
-    use crate::train::testing::{cell, data, learned, train, trainer};
+    use crate::train::testing::{cell, data, train, trainer, training_results};
 
-    /// Returns the summed counts of a tensor class over a training in which every step is observed, unless `change` overrides this.
+    /// Returns the counts of a tensor class, summed over a training. Every step is observed, unless `change` changes this.
     fn counts(
         axes: &[(Axis, &str)],
         class: TensorClass,
@@ -368,12 +370,15 @@ mod tests {
             };
             let observed = run(&observed);
             assert!(!observed.log.samples.ranges.is_empty());
-            assert!(learned(observed) == learned(run(&plain)), "{axes:?}");
+            assert!(
+                training_results(observed) == training_results(run(&plain)),
+                "{axes:?}"
+            );
         }
     }
 
     #[test]
-    fn every_layer_and_parameter_is_compared_in_its_own_format() {
+    fn layers_and_parameters_are_compared_in_their_format() {
         let (data, _cache) = data(16, 0, 4);
         let (cell, mut task) = cell(&[(Axis::Precision, "bf16-mixed")], false);
         task.observe_every = 3;
@@ -382,7 +387,7 @@ mod tests {
         let ranges = &trainer.log.samples.ranges;
         let steps: BTreeSet<u64> = ranges.iter().map(|range| range.step).collect();
         assert_eq!(steps.into_iter().collect::<Vec<_>>(), [1, 4, 7]);
-        let of = |class, layer: &str| {
+        let range_of = |class, layer: &str| {
             let mut found = ranges
                 .iter()
                 .filter(|range| range.class == class && range.layer == layer);
@@ -395,28 +400,31 @@ mod tests {
         let block = "distilbert.transformer.layer.1";
         // Four examples of 16 tokens. The width is 16, and 32 in the feed-forward layer.
         assert_eq!(
-            of(TensorClass::Activation, &format!("{block}.ffn.lin1")),
+            range_of(TensorClass::Activation, &format!("{block}.ffn.lin1")),
             (Format::Bf16, 2048)
         );
         assert_eq!(
-            of(TensorClass::Activation, &format!("{block}.sa_layer_norm")),
+            range_of(TensorClass::Activation, &format!("{block}.sa_layer_norm")),
             (Format::F32, 1024)
         );
         assert_eq!(
-            of(TensorClass::Activation, &format!("{block}.attention")),
+            range_of(TensorClass::Activation, &format!("{block}.attention")),
             (Format::Bf16, 1024)
         );
-        assert_eq!(of(TensorClass::Gradient, "classifier.weight"), (Format::Bf16, 32));
         assert_eq!(
-            of(TensorClass::Gradient, "hidden states before part 2"),
+            range_of(TensorClass::Gradient, "classifier.weight"),
+            (Format::Bf16, 32)
+        );
+        assert_eq!(
+            range_of(TensorClass::Gradient, "hidden states before part 2"),
             (Format::F32, 1024)
         );
         assert_eq!(
-            of(TensorClass::WeightUpdate, "classifier.weight"),
+            range_of(TensorClass::WeightUpdate, "classifier.weight"),
             (Format::F32, 32)
         );
         assert_eq!(
-            of(TensorClass::OptimizerState, "classifier.weight (second moment)"),
+            range_of(TensorClass::OptimizerState, "classifier.weight (second moment)"),
             (Format::F32, 32)
         );
         let gradients = ranges.iter().filter(|range| range.class == TensorClass::Gradient);
@@ -429,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_scaling_reduces_gradient_underflow_and_a_large_scale_overflows() {
+    fn gradient_range_counts_depend_on_the_loss_scale() {
         let axes = [(Axis::Precision, "16-mixed")];
         let gradients = |scale: f64| {
             counts(&axes, TensorClass::Gradient, |task| {

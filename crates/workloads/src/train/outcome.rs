@@ -33,10 +33,10 @@ pub(crate) fn outcome<P: Part>(
         measured: TaskMeasurements::Train {
             train_seconds: totals.train_seconds,
             examples: totals.examples,
-            words: cell.workload.predicts_tokens(),
+            predicts_tokens: cell.workload.predicts_tokens(),
             tokens: cell
                 .workload
-                .concerns(Axis::Sequence)
+                .uses(Axis::Sequence)
                 .then(|| totals.examples * u64::from(cell.setting.sequence())),
             stepping_seconds: totals.stepping_seconds,
             train: totals.train,

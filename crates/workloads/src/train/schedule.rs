@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_is_visited_once_in_an_order_that_depends_on_the_seed() {
+    fn every_example_is_visited_once_in_a_seeded_order() {
         let flat = |seed| {
             groups(50, 4, 3, false, seed)
                 .into_iter()

@@ -1,11 +1,11 @@
-//! Sensitivity of a trained model to number formats. Repeats the test with matmuls in emulated formats: with fewer exponent bits, fewer fraction
-//! bits, fewer of both, and for one layer at a time.
+//! Sensitivity of a trained model to number formats. Repeats the test with matmuls in emulated formats: with fewer exponent bits, with
+//! fewer fraction bits, with fewer exponent and fraction bits, and for one layer at a time.
 //!
 //! Operands and results of matmuls and of GELU are rounded, as under autocast. All other operations stay in f32.
 
 use std::ops::RangeInclusive;
 
-use mantissa_analysis::{Sensitivity, fewest_bits, keeps};
+use mantissa_analysis::{Sensitivity, keeps, min_bits};
 use mantissa_core::{Event, EventKind, Format, FormatTrial, Layout};
 
 use super::{evaluate::evaluate, trainer::Trainer};
@@ -14,7 +14,7 @@ use crate::{Observer, Phase, WorkloadError, models::Network};
 /// Exponent and fraction bits of f32.
 const F32_BITS: (u32, u32) = (Format::F32.exponent_bits(), Format::F32.fraction_bits());
 
-/// Maximum number of fraction bits that is tried besides that of f32. f16 and TF32 have 10.
+/// Maximum number of fraction bits to try, apart from the 23 of f32. f16 and TF32 have 10.
 const MAX_FRACTION_BITS: u32 = 10;
 
 /// Repeats the test in emulated formats. `correct` contains the correct predictions in f32, one character per example.
@@ -24,7 +24,7 @@ pub(super) fn sensitivity<M: Network>(
     correct: &str,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<FormatTrial>, Event), WorkloadError> {
-    let mut bench = Bench {
+    let mut bench = FormatBench {
         trainer,
         test,
         correct,
@@ -32,24 +32,24 @@ pub(super) fn sensitivity<M: Network>(
     };
     let fractions = (1..=MAX_FRACTION_BITS).chain([F32_BITS.1]);
     let fractions = bench.sweep(fractions.map(|bits| Layout::new(F32_BITS.0, bits)))?;
-    let fraction = fewest_bits(&fractions, Layout::fraction_bits).unwrap_or(F32_BITS.1);
-    // Sweep the exponent with at least `MAX_FRACTION_BITS` fraction bits, but not more than needed: each fraction bit extends the range of
-    // subnormals by a power of two.
-    let enough = fraction.max(MAX_FRACTION_BITS);
-    let exponents = bench.sweep((2..=F32_BITS.0).map(|bits| Layout::new(bits, enough)))?;
-    let exponent = fewest_bits(&exponents, Layout::exponent_bits).unwrap_or(F32_BITS.0);
+    let fraction = min_bits(&fractions, Layout::fraction_bits).unwrap_or(F32_BITS.1);
+    // Sweep the exponent with at least `MAX_FRACTION_BITS` fraction bits, but not with more than needed, because each fraction bit extends
+    // the range of subnormals by a power of two.
+    let sufficient = fraction.max(MAX_FRACTION_BITS);
+    let exponents = bench.sweep((2..=F32_BITS.0).map(|bits| Layout::new(bits, sufficient)))?;
+    let exponent = min_bits(&exponents, Layout::exponent_bits).unwrap_or(F32_BITS.0);
 
-    // A format with few bits of both may fail although few bits of either are sufficient. One more fraction bit may replace several exponent bits,
-    // since it extends the range of subnormals by a power of two. Try formats with the fewest bits first.
-    let fractions_left = || (fraction..=MAX_FRACTION_BITS).chain([F32_BITS.1]);
-    let layouts =
-        (exponent..=F32_BITS.0).flat_map(|bits| fractions_left().map(move |more| Layout::new(bits, more)));
+    // A format with few exponent bits and few fraction bits may fail although reducing only one of them does not. One more fraction bit may
+    // replace several exponent bits, since it extends the range of subnormals by a power of two. Try formats with the fewest bits first.
+    let fraction_bits = || (fraction..=MAX_FRACTION_BITS).chain([F32_BITS.1]);
+    let layouts = (exponent..=F32_BITS.0)
+        .flat_map(|exponent| fraction_bits().map(move |fraction| Layout::new(exponent, fraction)));
     let mut layouts: Vec<Layout> = layouts.collect();
     layouts.sort_by_key(|layout| layout.exponent_bits() + layout.fraction_bits());
     let mut joint = vec![];
     let mut smallest = None;
     for layout in layouts {
-        let trial = bench.trial(layout, None, &[])?;
+        let trial = bench.run_trial(layout, None, &[])?;
         let kept = keeps(&trial);
         joint.push(trial);
         if kept {
@@ -65,12 +65,13 @@ pub(super) fn sensitivity<M: Network>(
         Sensitivity::of(exponent, fraction).name()
     );
 
-    let mut alone = vec![];
+    let mut layer_trials = vec![];
     for layer in bench.trainer.model.layers() {
-        alone.extend(bench.fewest(&layer, 1..=MAX_FRACTION_BITS, |bits| {
+        layer_trials.extend(bench.find_min_bits(&layer, 1..=MAX_FRACTION_BITS, |bits| {
             Layout::new(F32_BITS.0, bits)
         })?);
-        alone.extend(bench.fewest(&layer, 2..=F32_BITS.0 - 1, |bits| Layout::new(bits, enough))?);
+        layer_trials
+            .extend(bench.find_min_bits(&layer, 2..=F32_BITS.0 - 1, |bits| Layout::new(bits, sufficient))?);
     }
     let mut trials_16_bit = vec![];
     for format in [Format::F16, Format::Bf16] {
@@ -80,43 +81,43 @@ pub(super) fn sensitivity<M: Network>(
             detail.push_str(&format!("; {format} keeps the accuracy"));
             continue;
         }
-        let (trials, verdict) = bench.keep(format, layout)?;
+        let (trials, verdict) = bench.test_keep_f32(format, layout)?;
         trials_16_bit.extend(trials);
         detail.push_str(&format!("; {verdict}"));
     }
-    let trials = [exponents, fractions, joint, trials_16_bit, alone].concat();
+    let trials = [exponents, fractions, joint, trials_16_bit, layer_trials].concat();
     let event = Event::new(EventKind::Sensitivity, detail);
     Ok((trials, event))
 }
 
 /// Trained model with its test data.
-struct Bench<'b, 'a, M: Network> {
+struct FormatBench<'b, 'a, M: Network> {
     trainer: &'b mut Trainer<'a, M>,
     test: &'b M::Part,
     correct: &'b str,
     observer: &'b mut dyn Observer,
 }
 
-impl<M: Network> Bench<'_, '_, M> {
+impl<M: Network> FormatBench<'_, '_, M> {
     fn sweep(&mut self, layouts: impl Iterator<Item = Layout>) -> Result<Vec<FormatTrial>, WorkloadError> {
-        layouts.map(|layout| self.trial(layout, None, &[])).collect()
+        layouts.map(|layout| self.run_trial(layout, None, &[])).collect()
     }
 
-    /// Searches for the smallest number of bits in `range` with which a single layer keeps the accuracy, by bisection: more bits are assumed to be
-    /// never worse. Returns the trials.
-    fn fewest(
+    /// Searches for the smallest number of bits in `range` with which a single layer keeps the accuracy. The search is a bisection, which
+    /// assumes that more bits are never worse. Returns the trials.
+    fn find_min_bits(
         &mut self,
         layer: &str,
         range: RangeInclusive<u32>,
         layout: impl Fn(u32) -> Layout,
     ) -> Result<Vec<FormatTrial>, WorkloadError> {
-        let (mut least, mut enough) = (*range.start(), range.end() + 1);
+        let (mut least, mut sufficient) = (*range.start(), range.end() + 1);
         let mut trials = vec![];
-        while least < enough {
-            let bits = u32::midpoint(least, enough);
-            let trial = self.trial(layout(bits), Some(layer), &[])?;
+        while least < sufficient {
+            let bits = u32::midpoint(least, sufficient);
+            let trial = self.run_trial(layout(bits), Some(layer), &[])?;
             if keeps(&trial) {
-                enough = bits;
+                sufficient = bits;
             } else {
                 least = bits + 1;
             }
@@ -125,10 +126,14 @@ impl<M: Network> Bench<'_, '_, M> {
         Ok(trials)
     }
 
-    /// Determines the layers that a mixed setting of this format should keep in f32: those that lose accuracy when they alone use the format. Then
-    /// tests whether keeping these layers in f32 is sufficient.
-    fn keep(&mut self, format: Format, layout: Layout) -> Result<(Vec<FormatTrial>, String), WorkloadError> {
-        let mut trials = vec![self.trial(layout, None, &[])?];
+    /// Determines the layers that a mixed setting of this format should keep in f32: the layers that lose accuracy if only they use the
+    /// format. Then tests keeping these layers in f32. Returns the trials and the verdict.
+    fn test_keep_f32(
+        &mut self,
+        format: Format,
+        layout: Layout,
+    ) -> Result<(Vec<FormatTrial>, String), WorkloadError> {
+        let mut trials = vec![self.run_trial(layout, None, &[])?];
         if keeps(&trials[0]) {
             return Ok((trials, format!("{format} keeps the accuracy")));
         }
@@ -141,21 +146,21 @@ impl<M: Network> Bench<'_, '_, M> {
                 ),
             ));
         }
-        let mut broken = vec![];
+        let mut sensitive_layers = vec![];
         for layer in layers {
-            let trial = self.trial(layout, Some(&layer), &[])?;
+            let trial = self.run_trial(layout, Some(&layer), &[])?;
             if !keeps(&trial) {
-                broken.push(layer);
+                sensitive_layers.push(layer);
             }
             trials.push(trial);
         }
-        if broken.is_empty() {
+        if sensitive_layers.is_empty() {
             return Ok((
                 trials,
                 format!("{format} loses accuracy, although no single layer does"),
             ));
         }
-        let trial = self.trial(layout, None, &broken)?;
+        let trial = self.run_trial(layout, None, &sensitive_layers)?;
         let verdict = if keeps(&trial) {
             "keeps the accuracy"
         } else {
@@ -164,11 +169,15 @@ impl<M: Network> Bench<'_, '_, M> {
         trials.push(trial);
         Ok((
             trials,
-            format!("under {format}, keep_f32 = \"{}\" {verdict}", broken.join("+")),
+            format!(
+                "under {format}, keep_f32 = \"{}\" {verdict}",
+                sensitive_layers.join("+")
+            ),
         ))
     }
 
-    fn trial(
+    /// Repeats the test with a layout, for all layers or for one `layer`, with the `kept` layers in f32.
+    fn run_trial(
         &mut self,
         layout: Layout,
         layer: Option<&str>,
@@ -176,22 +185,22 @@ impl<M: Network> Bench<'_, '_, M> {
     ) -> Result<FormatTrial, WorkloadError> {
         let (compute, model) = (self.trainer.compute, self.trainer.model.clone());
         self.trainer.compute = compute.emulating(layout);
-        let with_kept = model.clone().keeping(kept).map_err(WorkloadError::data)?;
+        let with_kept = model.clone().keep_in_f32(kept).map_err(WorkloadError::data)?;
         self.trainer.model = match layer {
-            Some(layer) => with_kept.keeping_all_but(layer),
+            Some(layer) => with_kept.keep_in_f32_except(layer),
             None => with_kept,
         };
         let evaluation = evaluate(self.trainer, self.test, self.observer, Phase::Evaluate);
         (self.trainer.compute, self.trainer.model) = (compute, model);
-        let now = evaluation?.correct;
-        let pairs = || self.correct.bytes().zip(now.bytes());
+        let now_correct = evaluation?.correct;
+        let pairs = || self.correct.bytes().zip(now_correct.bytes());
         let count = |pair: (u8, u8)| pairs().filter(|seen| *seen == pair).count() as u64;
         Ok(FormatTrial {
             layout,
             layer: layer.map(str::to_owned),
             kept: kept.to_vec(),
-            examples: now.len() as u64,
-            right: now.bytes().filter(|bit| *bit == b'1').count() as u64,
+            examples: now_correct.len() as u64,
+            right: now_correct.bytes().filter(|bit| *bit == b'1').count() as u64,
             lost: count((b'1', b'0')),
             won: count((b'0', b'1')),
         })
@@ -207,10 +216,10 @@ mod tests {
 
     use super::*;
     use crate::data::{Part, Tokenized};
-    use crate::train::testing::{Counting, cell, data, train, trainer};
+    use crate::train::testing::{ByteCountObserver, cell, data, train, trainer};
 
     /// Calls `run` with a small trained model and its test reviews, some of which are near the decision boundary.
-    fn with_trained(run: impl FnOnce(&mut Trainer<'_>, &Tokenized)) {
+    fn with_trained_model(run: impl FnOnce(&mut Trainer<'_>, &Tokenized)) {
         let (data, _cache) = data(64, 0, 800);
         let (cell, mut task) = cell(&[(Axis::Sequence, "16")], false);
         (task.epochs, task.learning_rate) = (6, 3e-3);
@@ -222,21 +231,21 @@ mod tests {
 
     #[test]
     fn predictions_change_only_with_too_few_bits() {
-        with_trained(enough_bits);
+        with_trained_model(assert_enough_bits);
     }
 
-    fn enough_bits(trained: &mut Trainer<'_>, test: &Tokenized) {
-        let correct = evaluate(trained, test, &mut Counting, Phase::Evaluate)
+    fn assert_enough_bits(trained: &mut Trainer<'_>, test: &Tokenized) {
+        let correct = evaluate(trained, test, &mut ByteCountObserver, Phase::Evaluate)
             .unwrap()
             .correct;
         let before = trained.compute;
-        let (trials, verdict) = sensitivity(trained, test, &correct, &mut Counting).unwrap();
+        let (trials, verdict) = sensitivity(trained, test, &correct, &mut ByteCountObserver).unwrap();
         assert_eq!(
             trained.compute, before,
             "the precision of the trainer is restored"
         );
 
-        let of = |layout: &str| {
+        let trial_in = |layout: &str| {
             let mut found = trials.iter().filter(|trial| trial.layer.is_none());
             found
                 .find(|trial| trial.layout == layout.parse().unwrap())
@@ -244,12 +253,18 @@ mod tests {
         };
         let right = correct.bytes().filter(|bit| *bit == b'1').count() as u64;
         assert_eq!(
-            (of("e8m23").right, of("e8m23").lost, of("e8m23").won),
+            (
+                trial_in("e8m23").right,
+                trial_in("e8m23").lost,
+                trial_in("e8m23").won
+            ),
             (right, 0, 0)
         );
-        assert!(of("e8m1").lost + of("e8m1").won > of("e8m10").lost + of("e8m10").won);
         assert!(
-            of("e2m10").lost + of("e2m10").won > 0,
+            trial_in("e8m1").lost + trial_in("e8m1").won > trial_in("e8m10").lost + trial_in("e8m10").won
+        );
+        assert!(
+            trial_in("e2m10").lost + trial_in("e2m10").won > 0,
             "e2m10 did not change any prediction"
         );
         assert!(trials.iter().all(|trial| trial.examples == 800));
@@ -271,7 +286,7 @@ mod tests {
     }
 
     /// Returns the verdict after a change of a trained model's weights. The change must not affect predictions in f32.
-    fn planted(trained: &mut Trainer<'_>, test: &Tokenized, change: fn(&str, f32) -> f32) -> String {
+    fn verdict_after(trained: &mut Trainer<'_>, test: &Tokenized, change: fn(&str, f32) -> f32) -> String {
         let before = trained.parameters.clone();
         let shapes = trained.model.parameters().into_iter().map(|spec| spec.shape);
         let parts = before.iter().zip(shapes).map(|((name, value), shape)| {
@@ -279,10 +294,10 @@ mod tests {
             (name.to_owned(), shape, values)
         });
         trained.parameters = ParameterSet::new(parts, Format::F32, trained.device);
-        let correct = evaluate(trained, test, &mut Counting, Phase::Evaluate)
+        let correct = evaluate(trained, test, &mut ByteCountObserver, Phase::Evaluate)
             .unwrap()
             .correct;
-        let (_, verdict) = sensitivity(trained, test, &correct, &mut Counting).unwrap();
+        let (_, verdict) = sensitivity(trained, test, &correct, &mut ByteCountObserver).unwrap();
         trained.parameters = before;
         verdict.detail
     }
@@ -292,18 +307,18 @@ mod tests {
 
         #[test]
         fn planted_weaknesses_are_located_and_classified() {
-            with_trained(planted_weaknesses);
+            with_trained_model(planted_weaknesses);
         }
     }
 
     fn planted_weaknesses(trained: &mut Trainer<'_>, test: &Tokenized) {
-        let mut of = |change| planted(trained, test, change);
-        let sound = of(|_, x| x);
+        let mut verdict_with = |change| verdict_after(trained, test, change);
+        let sound = verdict_with(|_, x| x);
         assert!(sound.starts_with("insensitive: "), "{sound}");
         assert!(!sound.contains("keep_f32"), "{sound}");
 
         // One layer is scaled down and the next is scaled up, so only a wide exponent range can represent both.
-        let range = of(|name, x| match name {
+        let range = verdict_with(|name, x| match name {
             "pre_classifier.weight" | "pre_classifier.bias" => x * 2f32.powi(-40),
             "classifier.weight" => x * 2f32.powi(40),
             _ => x,
@@ -317,21 +332,23 @@ mod tests {
             "{range}"
         );
         // The same for the queries and keys of a block's attention matmuls, which do not have weights.
-        let attention = of(
-            |name, x| match name.strip_prefix("distilbert.transformer.layer.0.attention.") {
-                Some("q_lin.weight" | "q_lin.bias") => x * 2f32.powi(40),
-                Some("k_lin.weight" | "k_lin.bias") => x * 2f32.powi(-40),
-                _ => x,
-            },
-        );
+        let attention =
+            verdict_with(
+                |name, x| match name.strip_prefix("distilbert.transformer.layer.0.attention.") {
+                    Some("q_lin.weight" | "q_lin.bias") => x * 2f32.powi(40),
+                    Some("k_lin.weight" | "k_lin.bias") => x * 2f32.powi(-40),
+                    _ => x,
+                },
+            );
         assert!(
             attention.starts_with("range-sensitive: needs 7 exponent bits"),
             "{attention}"
         );
-        let broken = "distilbert.transformer.layer.0.attention\" keeps the accuracy; bf16 keeps the accuracy";
-        assert!(attention.ends_with(broken), "{attention}");
+        let expected =
+            "distilbert.transformer.layer.0.attention\" keeps the accuracy; bf16 keeps the accuracy";
+        assert!(attention.ends_with(expected), "{attention}");
         // A large offset of both classes, so that only formats with many fraction bits can distinguish them.
-        let digits = of(|name, x| match name {
+        let digits = verdict_with(|name, x| match name {
             "classifier.weight" => x + 512.0,
             _ => x,
         });
@@ -355,13 +372,13 @@ mod tests {
         let whole = logits(&trainer);
         trainer.compute = trainer.compute.emulating("e5m2".parse().unwrap());
         let all = logits(&trainer);
-        trainer.model = trainer.model.clone().keeping_all_but("classifier");
+        trainer.model = trainer.model.clone().keep_in_f32_except("classifier");
         let last = logits(&trainer);
         assert!(all != whole && last != whole && all != last);
         // Attention and GELU do not have weights, so emulating a single layer with weights must not emulate them.
-        trainer.model = trainer.model.clone().keeping_all_but("none of them");
+        trainer.model = trainer.model.clone().keep_in_f32_except("none of them");
         assert_eq!(logits(&trainer), whole);
-        trainer.model = trainer.model.clone().keeping_all_but("classifier");
+        trainer.model = trainer.model.clone().keep_in_f32_except("classifier");
         // Outputs of the last layer have two fraction bits. Each of the three examples has one hidden state.
         let layout: Layout = "e5m2".parse().unwrap();
         assert!(

@@ -30,7 +30,7 @@ impl<M: Network> Trainer<'_, M> {
             let loss = self.backward(&working, batch, share * scale, &mut gradients);
             losses.push(loss.summed.inner());
             hits.push(loss.hits);
-            self.follow(loss.moments, micro_batches.len());
+            self.update_running_statistics(loss.moments, micro_batches.len());
             self.micro_batches += 1;
         }
         drop(working);
@@ -52,7 +52,7 @@ impl<M: Network> Trainer<'_, M> {
         Ok(StepResult {
             loss: share * losses.iter().sum::<f64>(),
             hits: hits.iter().sum::<i64>() as u64,
-            answers: labels as u64,
+            labels: labels as u64,
             examples: examples as u64,
             scale: change,
             norm: norm.and_then(|norm| norm.first().copied()),
@@ -60,7 +60,7 @@ impl<M: Network> Trainer<'_, M> {
     }
 
     /// Updates the running statistics with the moments of a micro-batch. `micro_batches` is the number of micro-batches per optimizer step.
-    pub(super) fn follow(&mut self, moments: Norms, micro_batches: usize) {
+    pub(super) fn update_running_statistics(&mut self, moments: Norms, micro_batches: usize) {
         let rule = self.cell.setting.batchnorm_momentum();
         let momentum = micro_batch_momentum(rule, BATCH_NORM_MOMENTUM, micro_batches as u32);
         for (name, moments) in moments {
@@ -72,7 +72,7 @@ impl<M: Network> Trainer<'_, M> {
         }
     }
 
-    /// Adds the gradients of `factor` times a micro-batch's summed loss.
+    /// Adds the gradients of `factor` times a micro-batch's summed loss to `sum`, and returns the loss.
     pub(super) fn backward(
         &self,
         working: &ParameterSet,
@@ -81,8 +81,8 @@ impl<M: Network> Trainer<'_, M> {
         sum: &mut GradientSum,
     ) -> Loss {
         if self.cell.setting.checkpointing() {
-            let kept = checkpointing::forward(self, working, batch);
-            return checkpointing::backward(self, working, batch, kept, factor, sum);
+            let saved = checkpointing::forward(self, working, batch);
+            return checkpointing::backward(self, working, batch, saved, factor, sum);
         }
         let parameters = working.track();
         let loss = self.loss(&parameters, batch);

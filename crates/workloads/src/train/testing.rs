@@ -8,21 +8,21 @@ use mantissa_core::*;
 use super::{evaluate::evaluate, trainer::Trainer};
 use crate::{
     Inputs, Observer, Phase, Progress,
-    data::{ColumnNames, Dataset, Part, Reading, Tokenized, Wanted, load_reviews},
+    data::{ColumnNames, Dataset, Part, Reading, RequestedSplits, Tokenized, load_reviews},
     models::DistilBert,
 };
 
 thread_local! {
-    /// True while a test of this thread draws random numbers.
-    static MINE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    /// True while a test of this thread holds the lock of the random generator.
+    static HOLDS_GENERATOR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
     /// Number of casts of the weights on this thread.
     pub(super) static CASTS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Observer that reports a byte count, so that the memory step runs.
-pub(super) struct Counting;
+/// Observer that reports a heap size of 0 bytes, so that the memory step runs.
+pub(super) struct ByteCountObserver;
 
-impl Observer for Counting {
+impl Observer for ByteCountObserver {
     fn progress(&mut self, _: Progress) {}
 
     fn heap_bytes(&self) -> Option<u64> {
@@ -30,31 +30,31 @@ impl Observer for Counting {
     }
 }
 
-/// Guard that keeps other tests of this process from drawing random numbers. On the CPU, all threads share one generator.
-pub(super) struct Alone(Option<MutexGuard<'static, ()>>);
+/// Lock of the random generator, which all threads share on the CPU.
+pub(super) struct GeneratorLock(Option<MutexGuard<'static, ()>>);
 
-/// Waits until no other test draws random numbers. A test may call it more than once.
-pub(super) fn alone() -> Alone {
+/// Waits until no other test of this process uses the random generator. A test may call this function more than once.
+pub(super) fn lock_generator() -> GeneratorLock {
     static DRAWING: Mutex<()> = Mutex::new(());
-    let first = !MINE.replace(true);
-    Alone(first.then(|| DRAWING.lock().unwrap_or_else(PoisonError::into_inner)))
+    let first = !HOLDS_GENERATOR.replace(true);
+    GeneratorLock(first.then(|| DRAWING.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-impl Drop for Alone {
+impl Drop for GeneratorLock {
     fn drop(&mut self) {
         if self.0.is_some() {
-            MINE.set(false);
+            HOLDS_GENERATOR.set(false);
         }
     }
 }
 
-/// Returns data with the given numbers of examples, and guards for the cache folder and the generator.
+/// Returns data with these numbers of examples, and guards for the cache folder and the random generator.
 pub(super) fn data(
     train: u32,
     validation: u32,
     test: u32,
-) -> (Dataset<Tokenized>, (tempfile::TempDir, Alone)) {
-    let alone = alone();
+) -> (Dataset<Tokenized>, (tempfile::TempDir, GeneratorLock)) {
+    let lock = lock_generator();
     let split = Split {
         join: false,
         train: Some(train),
@@ -72,7 +72,7 @@ pub(super) fn data(
     };
     let data = load_reviews(
         DatasetKind::SyntheticReviews,
-        &Wanted::Divided(split),
+        &RequestedSplits::TrainAndTest(split),
         16,
         &reading,
     )
@@ -81,7 +81,7 @@ pub(super) fn data(
         [&data.train, &data.validation, &data.test].map(Part::len),
         [train, validation, test].map(|size| size as usize)
     );
-    (data, (cache, alone))
+    (data, (cache, lock))
 }
 
 pub(crate) fn cell(axes: &[(Axis, &str)], drop_last: bool) -> (Cell, TrainTask) {
@@ -135,12 +135,12 @@ pub(super) fn trainer<'a>(cell: &'a Cell, task: &'a TrainTask, data: &Dataset<To
 }
 
 pub(super) fn train(trainer: &mut Trainer<'_>, data: &Dataset<Tokenized>) {
-    trainer.run(data, &mut Counting).unwrap();
-    evaluate(trainer, &data.test, &mut Counting, Phase::Evaluate).unwrap();
+    trainer.run(data, &mut ByteCountObserver).unwrap();
+    evaluate(trainer, &data.test, &mut ByteCountObserver, Phase::Evaluate).unwrap();
 }
 
 /// Returns the series of a training without times, its final parameters, and its events.
-pub(super) fn learned(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
+pub(super) fn training_results(trainer: Trainer<'_>) -> (Vec<Series>, Vec<Vec<f64>>, Vec<Event>) {
     let mut series = trainer.log.samples.series;
     series.retain(|series| series.name != SeriesName::StepSeconds);
     let values = trainer.parameters.iter();
@@ -155,7 +155,7 @@ mod events {
     use super::*;
 
     #[test]
-    fn changes_of_the_loss_scale_are_events_and_skipped_steps_are_counted() {
+    fn loss_scale_changes_are_recorded_as_events() {
         let (data, _cache) = data(22, 0, 3);
         let (cell, task) = cell(&[(Axis::Precision, "16-mixed"), (Axis::Accumulate, "2")], false);
         let mut trainer = trainer(&cell, &task, &data);
@@ -167,7 +167,7 @@ mod events {
         }));
         train(&mut trainer, &data);
         let skipped = trainer.log.totals.skipped_steps;
-        let (series, _, events) = learned(trainer);
+        let (series, _, events) = training_results(trainer);
         let scales = series
             .iter()
             .find(|series| series.name == SeriesName::LossScale)
@@ -182,7 +182,7 @@ mod events {
                 .filter(|event| event.kind == EventKind::LossScale && event.step == Some(step))
                 .map(|event| (event.value, event.detail.as_str()))
                 .collect();
-            let wanted = match now / scale {
+            let expected = match now / scale {
                 1.0 => vec![],
                 0.5 => vec![(
                     Some(*now),
@@ -191,7 +191,7 @@ mod events {
                 2.0 => vec![(Some(*now), "scale doubled")],
                 other => panic!("step {step}: unexpected scale factor {other}"),
             };
-            assert_eq!(recorded, wanted, "step {step}");
+            assert_eq!(recorded, expected, "step {step}");
             halved += u64::from(*now < scale);
             doubled += u64::from(*now > scale);
             scale = *now;
@@ -203,7 +203,7 @@ mod events {
     }
 
     #[test]
-    fn a_constant_scale_skips_steps_that_overflow_and_records_events() {
+    fn constant_loss_scale_skips_overflowing_steps() {
         let (data, _cache) = data(22, 0, 3);
         let (cell, task) = cell(&[(Axis::Precision, "16-mixed")], false);
         let mut trainer = trainer(&cell, &task, &data);
@@ -221,7 +221,7 @@ mod events {
             .collect();
         assert_eq!(before, after, "every step overflows");
         let skipped = trainer.log.totals.skipped_steps;
-        let (series, _, events) = learned(trainer);
+        let (series, _, events) = training_results(trainer);
         let scales = series
             .iter()
             .find(|series| series.name == SeriesName::LossScale)
@@ -231,8 +231,8 @@ mod events {
         let recorded: Vec<_> = recorded
             .map(|event| (event.step, event.detail.as_str()))
             .collect();
-        let wanted = (1..=12).map(|step| (Some(step), "a scaled gradient overflowed: step skipped"));
-        assert_eq!((recorded, skipped), (wanted.collect(), 12));
+        let expected = (1..=12).map(|step| (Some(step), "a scaled gradient overflowed: step skipped"));
+        assert_eq!((recorded, skipped), (expected.collect(), 12));
     }
 
     #[test]
@@ -243,13 +243,13 @@ mod events {
             let (cell, task) = cell(&axes, false);
             let mut trainer = trainer(&cell, &task, &data);
             CASTS.set(0);
-            trainer.run(&data, &mut Counting).unwrap();
+            trainer.run(&data, &mut ByteCountObserver).unwrap();
             assert_eq!(u64::from(CASTS.get()), trainer.log.totals.steps, "{accumulate}");
         }
     }
 
     #[test]
-    fn an_epsilon_that_is_zero_in_the_format_of_the_optimizer_is_a_warning() {
+    fn epsilon_that_rounds_to_zero_is_a_warning() {
         let (data, _cache) = data(8, 0, 3);
         let warnings = |axes: &[(Axis, &str)]| {
             let (cell, task) = cell(axes, false);
@@ -283,15 +283,15 @@ mod rates {
 
     const SCALED: Axis = Axis::LearningRateScaling;
 
-    /// Returns the rates and final parameters of 6 steps with 8 examples each, in two micro-batches per step.
-    fn learnt_at(learning_rate: f64, axes: &[(Axis, &str)], updates: &Updates) -> (Vec<f64>, Vec<Vec<f64>>) {
+    /// Trains for 6 steps of 8 examples, in two micro-batches per step. Returns the learning rates and the final parameters.
+    fn train_at(learning_rate: f64, axes: &[(Axis, &str)], updates: &Updates) -> (Vec<f64>, Vec<Vec<f64>>) {
         let (data, _cache) = data(22, 0, 3);
         let axes = [axes, &[(Axis::Accumulate, "2")]].concat();
         let (cell, mut task) = cell(&axes, false);
         (task.learning_rate, task.updates) = (learning_rate, updates.clone());
         let mut trainer = trainer(&cell, &task, &data);
         train(&mut trainer, &data);
-        let (series, values, _) = learned(trainer);
+        let (series, values, _) = training_results(trainer);
         let rates = series
             .iter()
             .find(|series| series.name == SeriesName::LearningRate)
@@ -300,12 +300,12 @@ mod rates {
     }
 
     #[test]
-    fn a_scaled_learning_rate_equals_that_rate_without_scaling() {
+    fn learning_rate_scaling_multiplies_the_learning_rate() {
         let updates = Updates::default();
         // A step has 8 examples, a quarter of the 32 examples to which the learning rate refers.
         for (scaling, factor) in [("linear", 0.25), ("sqrt", 0.5), ("none", 1.0)] {
-            let scaled = learnt_at(1e-2, &[(SCALED, scaling)], &updates);
-            assert_eq!(scaled, learnt_at(factor * 1e-2, &[], &updates), "{scaling}");
+            let scaled = train_at(1e-2, &[(SCALED, scaling)], &updates);
+            assert_eq!(scaled, train_at(factor * 1e-2, &[], &updates), "{scaling}");
             assert_eq!(scaled.0, [factor * 1e-2; 6], "{scaling}");
         }
     }
@@ -317,15 +317,15 @@ mod rates {
             warmup_steps: 2,
             ..Updates::default()
         };
-        let (rates, values) = learnt_at(1e-2, &[], &cosine);
+        let (rates, values) = train_at(1e-2, &[], &cosine);
         // Cosine decay over the four steps after the warm-up.
         let half = std::f64::consts::FRAC_1_SQRT_2 / 2.0;
-        let wanted = [0.0, 0.5, 1.0, 0.5 + half, 0.5, 0.5 - half];
-        let close = |(rate, wanted): (&f64, f64)| (rate / 1e-2 - wanted).abs() < 1e-12;
+        let expected = [0.0, 0.5, 1.0, 0.5 + half, 0.5, 0.5 - half];
+        let close = |(rate, expected): (&f64, f64)| (rate / 1e-2 - expected).abs() < 1e-12;
         assert!(
-            rates.len() == 6 && rates.iter().zip(wanted).all(close),
+            rates.len() == 6 && rates.iter().zip(expected).all(close),
             "{rates:?}"
         );
-        assert_ne!(values, learnt_at(1e-2, &[], &Updates::default()).1);
+        assert_ne!(values, train_at(1e-2, &[], &Updates::default()).1);
     }
 }

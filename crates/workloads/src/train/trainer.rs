@@ -7,7 +7,7 @@ use mantissa_precision::{Compute, LossScaler, Optimizer, OptimizerSettings, Para
 use super::log::Log;
 use crate::{
     Inputs, WorkloadError,
-    initial_state::{Purpose, Start, start},
+    initial_state::{InitialState, Purpose, initial_state},
     models::{DistilBert, Network, Norms},
 };
 
@@ -20,7 +20,7 @@ pub(super) struct Trainer<'a, M: Network = DistilBert> {
     /// Running statistics of the batch norms.
     pub(super) running: Norms,
     /// Initial running statistics.
-    pub(super) first_running: Norms,
+    pub(super) initial_running: Norms,
     pub(super) settings: OptimizerSettings,
     pub(super) optimizer: Optimizer,
     pub(super) scaler: Option<LossScaler>,
@@ -40,10 +40,10 @@ impl<'a, M: Network> Trainer<'a, M> {
         device: &'a Device,
     ) -> Result<Self, WorkloadError> {
         let model = model
-            .keeping(cell.setting.keep_f32())
+            .keep_in_f32(cell.setting.keep_f32())
             .map_err(WorkloadError::unavailable)?;
-        let begin = beginning(&model, cell, inputs, device)?;
-        let parameters = begin.parameters;
+        let state = initial_training_state(&model, cell, inputs, device)?;
+        let parameters = state.parameters;
         let settings = OptimizerSettings {
             momentum: task.momentum,
             epsilon: cell.setting.adam_eps(),
@@ -57,11 +57,11 @@ impl<'a, M: Network> Trainer<'a, M> {
             scaler: scaler(cell, task),
             compute: Compute::of(&cell.setting),
             micro_batches: 0,
-            first_running: begin.running.clone(),
-            running: begin.running,
+            initial_running: state.running.clone(),
+            running: state.running,
             log: Log {
                 clip_norm: task.updates.clip_norm,
-                ..Log::of(begin.events.into_iter().chain(vanishing_epsilon(cell)).collect())
+                ..Log::new(state.events.into_iter().chain(epsilon_warning(cell)).collect())
             },
             cell,
             task,
@@ -74,7 +74,7 @@ impl<'a, M: Network> Trainer<'a, M> {
 
 /// Returns a warning if epsilon is 0 in the format of the optimizer state. If the second moment underflows as well, the update is 0/0 and the
 /// training diverges.
-fn vanishing_epsilon(cell: &Cell) -> Option<Event> {
+fn epsilon_warning(cell: &Cell) -> Option<Event> {
     let setting = &cell.setting;
     let adaptive = matches!(
         setting.optimizer(),
@@ -101,12 +101,12 @@ pub(super) fn scaler(cell: &Cell, task: &TrainTask) -> Option<LossScaler> {
 }
 
 /// Returns the initial state of a training.
-pub(super) fn beginning<M: Network>(
+pub(super) fn initial_training_state<M: Network>(
     model: &M,
     cell: &Cell,
     inputs: &Inputs,
     device: &Device,
-) -> Result<Start, WorkloadError> {
+) -> Result<InitialState, WorkloadError> {
     let format = cell.setting.precision().parameters();
-    start(model, (cell, format, Purpose::Training), inputs, device)
+    initial_state(model, (cell, format, Purpose::Training), inputs, device)
 }

@@ -2,7 +2,7 @@
 
 use mantissa_precision::{Launches, LossScaler, Optimizer, OptimizerSettings, observe_launches};
 
-use super::trainer::{Trainer, beginning, scaler};
+use super::trainer::{Trainer, initial_training_state, scaler};
 use crate::{
     Inputs, WorkloadError,
     data::{Dataset, Part},
@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl<M: Network> Trainer<'_, M> {
-    /// Replaces the optimizer with a new one whose learning rate is 0. It does not change the parameters as long as gradients are finite.
+    /// Replaces the optimizer with a new one whose learning rate is 0, which does not change the parameters as long as gradients are
+    /// finite.
     pub(super) fn disable_learning(&mut self) {
         let settings = OptimizerSettings {
             learning_rate: 0.0,
@@ -20,20 +21,20 @@ impl<M: Network> Trainer<'_, M> {
         self.optimizer = Optimizer::new(settings, self.parameters.len());
     }
 
-    /// Runs every batch shape of the training with a learning rate of 0. Each training shape runs twice, so that steps with and without optimizer
-    /// state are warmed up. With gradient accumulation, a step has two micro-batches. The loss scale is a constant 2, which is divided out again
-    /// and does not overflow.
+    /// Runs every batch shape of the training with a learning rate of 0. Each training shape runs twice, so that steps with and without
+    /// optimizer state are warmed up. With gradient accumulation, a step has two micro-batches. The loss scale is a constant 2, which
+    /// gradients are divided by again and which does not overflow.
     pub(super) fn warm_up(&mut self, data: &Dataset<M::Part>) -> Result<(), WorkloadError> {
         self.disable_learning();
         self.scaler = self.scaler.as_ref().map(|_| LossScaler::constant(2.0));
         let micro_batches = self.cell.setting.accumulate().min(2) as usize;
-        let sizes = |part: &M::Part| sizes(part.len(), self.cell.setting.batch() as usize);
+        let sizes = |part: &M::Part| micro_batch_sizes(part.len(), self.cell.setting.batch() as usize);
         let mut train_sizes = sizes(&data.train);
         if self.task.drop_last {
             train_sizes.truncate(1);
         }
         for size in train_sizes {
-            let batch = |_| data.train.batch(&first(size));
+            let batch = |_| data.train.batch(&first_indices(size));
             let group: Vec<_> = (0..micro_batches).map(batch).collect();
             for _ in 0..2 {
                 self.step(&group)?;
@@ -42,31 +43,32 @@ impl<M: Network> Trainer<'_, M> {
         let parameters = self.working().freeze();
         for part in [&data.validation, &data.test] {
             for size in sizes(part) {
-                self.predict(&parameters, &part.batch(&first(size)));
+                self.predict(&parameters, &part.batch(&first_indices(size)));
             }
         }
         sync(self.device)
     }
 
-    /// Counts the kernel launches of one optimizer step over full micro-batches. Call it after the warm-up.
+    /// Counts the kernel launches of one optimizer step over full micro-batches. Call this after the warm-up.
     pub(super) fn launches(&mut self, data: &Dataset<M::Part>) -> Result<Option<Launches>, WorkloadError> {
-        let Some(&size) = sizes(data.train.len(), self.cell.setting.batch() as usize).first() else {
+        let Some(&size) = micro_batch_sizes(data.train.len(), self.cell.setting.batch() as usize).first()
+        else {
             return Ok(None);
         };
-        let batch = |_| data.train.batch(&first(size));
+        let batch = |_| data.train.batch(&first_indices(size));
         let group: Vec<_> = (0..self.cell.setting.accumulate()).map(batch).collect();
         observe_launches(self.device, || self.step(&group).map(drop))
     }
 
-    /// Resets the optimizer, the loss scaler, the running statistics and the random generator to their initial state. The parameters are
-    /// initialized again only if the warm-up made them non-finite. They are not restored from a copy, which would increase the peak memory.
+    /// Resets the optimizer, the loss scaler, the running statistics and the random generator to their initial state. Initializes the
+    /// parameters again only if the warm-up made them non-finite, because restoring them from a copy would increase the peak memory.
     pub(super) fn start_over(&mut self, inputs: &Inputs) -> Result<(), WorkloadError> {
         self.optimizer = Optimizer::new(self.settings.clone(), self.parameters.len());
         self.scaler = scaler(self.cell, self.task);
-        self.running = self.first_running.clone();
+        self.running = self.initial_running.clone();
         self.micro_batches = 0;
         if !self.parameters.all_finite().map_err(WorkloadError::device)? {
-            self.parameters = beginning(&self.model, self.cell, inputs, self.device)?.parameters;
+            self.parameters = initial_training_state(&self.model, self.cell, inputs, self.device)?.parameters;
         }
         self.device.seed(self.cell.seed);
         sync(self.device)
@@ -74,14 +76,14 @@ impl<M: Network> Trainer<'_, M> {
 }
 
 /// Returns the distinct micro-batch sizes of a dataset part: the full size, and the size of a shorter last micro-batch.
-pub(crate) fn sizes(examples: usize, batch: usize) -> Vec<usize> {
+pub(crate) fn micro_batch_sizes(examples: usize, batch: usize) -> Vec<usize> {
     let full = batch.min(examples);
     let last = if examples > batch { examples % batch } else { 0 };
     [full, last].into_iter().filter(|size| *size > 0).collect()
 }
 
 /// Returns the indices of the first `examples` examples.
-pub(crate) fn first(examples: usize) -> Vec<usize> {
+pub(crate) fn first_indices(examples: usize) -> Vec<usize> {
     (0..examples).collect()
 }
 
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
     use crate::train::{
         memory,
-        testing::{Counting, cell, data, learned, train, trainer},
+        testing::{ByteCountObserver, cell, data, train, trainer, training_results},
     };
 
     thread_local! {
@@ -169,12 +171,12 @@ mod tests {
 
             let mut warm = trainer(&cell, &task, &data);
             warm.warm_up(&data).unwrap();
-            let parts = memory::parts(&mut warm, &data, &mut Counting).unwrap();
+            let parts = memory::measure_parts(&mut warm, &data, &mut ByteCountObserver).unwrap();
             assert!(parts.is_some(), "the memory step did not run");
             warm.start_over(&Inputs::default()).unwrap();
             train(&mut warm, &data);
             // `assert_eq` would print every parameter.
-            assert!(learned(warm) == learned(plain), "{axes:?}");
+            assert!(training_results(warm) == training_results(plain), "{axes:?}");
         }
     }
 
@@ -183,11 +185,11 @@ mod tests {
         let (data, _cache) = data(8, 0, 3);
         let (cell, task) = cell(&[], false);
         let mut overflowed = trainer(&cell, &task, &data);
-        let fresh = learned(trainer(&cell, &task, &data)).1;
+        let fresh = training_results(trainer(&cell, &task, &data)).1;
         overflowed.optimizer.set_learning_rate(f64::INFINITY);
-        overflowed.step(&[data.train.batch(&first(4))]).unwrap();
+        overflowed.step(&[data.train.batch(&first_indices(4))]).unwrap();
         assert!(!overflowed.parameters.all_finite().unwrap());
         overflowed.start_over(&Inputs::default()).unwrap();
-        assert!(learned(overflowed).1 == fresh);
+        assert!(training_results(overflowed).1 == fresh);
     }
 }

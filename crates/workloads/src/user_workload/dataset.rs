@@ -7,19 +7,19 @@ use mantissa_core::DataSource;
 use super::UserWorkload;
 use crate::{
     WorkloadError,
-    data::{Dataset, Labelled, Part, Wanted, divided},
+    data::{Dataset, Labelled, Part, RequestedSplits, divided},
 };
 
 /// Loads the examples of a workload and divides them into parts.
 pub(super) fn load<W: UserWorkload>(
     workload: &W,
-    wanted: &Wanted,
+    splits: &RequestedSplits,
     path: Option<&Path>,
 ) -> Result<Dataset<OwnPart<W>>, WorkloadError> {
-    let given = workload.examples(path).map_err(WorkloadError::data)?;
+    let examples = workload.examples(path).map_err(WorkloadError::data)?;
     let classes = workload.classes();
     let mut hasher = blake3::Hasher::new();
-    for (example, class) in given.train.iter().chain(given.test.iter().flatten()) {
+    for (example, class) in examples.train.iter().chain(examples.test.iter().flatten()) {
         if *class >= classes {
             return Err(WorkloadError::data(format!(
                 "an example has class {class}, but the model has {classes} classes, numbered from 0"
@@ -30,8 +30,8 @@ pub(super) fn load<W: UserWorkload>(
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(&bytes);
     }
-    hasher.update(&(given.train.len() as u64).to_le_bytes());
-    let parts = divided(given.train, given.test, wanted);
+    hasher.update(&(examples.train.len() as u64).to_le_bytes());
+    let parts = divided(examples.train, examples.test, splits);
     let ([train, validation, test], remark) = parts.map_err(WorkloadError::data)?;
     let part = |examples: Vec<(W::Example, u32)>| OwnPart {
         examples: Arc::new(examples),
@@ -42,9 +42,9 @@ pub(super) fn load<W: UserWorkload>(
         test: part(test),
         classes,
         source: DataSource {
-            name: given.name + remark,
+            name: examples.name + remark,
             hash: hasher.finalize().to_hex()[..16].to_owned(),
-            synthetic: given.synthetic,
+            synthetic: examples.synthetic,
             ..DataSource::default()
         },
     })

@@ -18,7 +18,7 @@ const EXAMPLES: usize = 2;
 /// Maximum relative difference between the gradients of a parameter. A different order of summation causes smaller differences.
 const TOLERANCE: f64 = 0.01;
 
-/// Additional tolerance relative to the largest gradient norm, for gradients that are zero in exact arithmetic and consist of rounding errors.
+/// Additional tolerance relative to the largest gradient norm. Gradients that are zero in exact arithmetic consist only of rounding errors.
 const FLOOR: f64 = 1e-5;
 
 /// Gradients by parameter.
@@ -29,20 +29,20 @@ type Gradients = Vec<Vec<f32>>;
 /// # Errors
 /// The gradients differ.
 pub(super) fn check<W: UserWorkload>(
-    own: &UserModel<W>,
+    model: &UserModel<W>,
     examples: &[(W::Example, u32)],
 ) -> Result<(), WorkloadError> {
     let comparison = Comparison {
-        own,
+        model,
         examples: examples
             .iter()
             .take(EXAMPLES)
             .map(|(example, _)| example)
             .collect(),
-        values: ModuleParameters::of(&*own.workload, own.seed).values,
+        values: ModuleParameters::of(&*model.workload, model.seed).values,
         device: Device::flex().autodiff(),
     };
-    let differing = without_recording(|| comparison.differing());
+    let differing = without_recording(|| comparison.differing_parameters());
     if differing.is_empty() {
         return Ok(());
     }
@@ -53,7 +53,7 @@ pub(super) fn check<W: UserWorkload>(
 }
 
 struct Comparison<'a, W: UserWorkload> {
-    own: &'a UserModel<W>,
+    model: &'a UserModel<W>,
     examples: Vec<&'a W::Example>,
     values: Vec<Vec<f32>>,
     device: Device,
@@ -61,16 +61,17 @@ struct Comparison<'a, W: UserWorkload> {
 
 impl<W: UserWorkload> Comparison<'_, W> {
     /// Returns the names of parameters whose gradients differ.
-    fn differing(&self) -> Vec<&str> {
-        let burns = self.by_burn();
-        // Skip modules with a random generator of their own, whose gradients differ each time. Compare bits, since NaN is not equal to itself.
-        if bits(&self.by_burn()) != bits(&burns) {
+    fn differing_parameters(&self) -> Vec<&str> {
+        let burns = self.burn_gradients();
+        // Skip modules that use another random generator, since their gradients differ each time. Compare bits, since NaN is not equal to
+        // NaN.
+        if bits(&self.burn_gradients()) != bits(&burns) {
             return vec![];
         }
-        let ours = self.by_replay();
+        let ours = self.replay_gradients();
         let largest = burns.iter().map(|gradient| norm(gradient.iter().copied()));
         let floor = FLOOR * largest.fold(0.0, f64::max);
-        let pairs = burns.iter().zip(&ours).zip(&*self.own.specs);
+        let pairs = burns.iter().zip(&ours).zip(&*self.model.specs);
         pairs
             .filter(|((burns, ours), _)| {
                 let difference = norm(burns.iter().zip(*ours).map(|(burns, ours)| burns - ours));
@@ -81,27 +82,27 @@ impl<W: UserWorkload> Comparison<'_, W> {
             .collect()
     }
 
-    /// Computes gradients with burn's own autodiff.
-    fn by_burn(&self) -> Gradients {
-        let workload = &self.own.workload;
-        self.device.seed(self.own.seed);
+    /// Computes gradients with burn's autodiff, without a recording.
+    fn burn_gradients(&self) -> Gradients {
+        let workload = &self.model.workload;
+        self.device.seed(self.model.seed);
         let module = workload.model(&self.device);
         self.gradients(|vector| {
-            let module = self.own.filled(module, vector, None);
-            self.device.seed(self.own.seed);
+            let module = self.model.with_parameters(module, vector, None);
+            self.device.seed(self.model.seed);
             workload.forward(&module, workload.input(&self.examples, &self.device))
         })
     }
 
     /// Computes gradients by replaying a recording in f32.
-    fn by_replay(&self) -> Gradients {
-        let constants = Constants::new(self.own.seed);
+    fn replay_gradients(&self) -> Gradients {
+        let constants = Constants::new(self.model.seed);
         let autocast = Autocast::new(Compute::from(Precision::True32)).training(true);
         let replay = || {
             self.gradients(|vector| {
-                self.device.seed(self.own.seed);
+                self.device.seed(self.model.seed);
                 let on = (&constants, &self.device);
-                self.own.logits(autocast, on, &self.examples, vector)
+                self.model.logits(autocast, on, &self.examples, vector)
             })
         };
         // The first replay computes the constants, which may consume random numbers. Use the gradients of the second one.
@@ -116,7 +117,7 @@ impl<W: UserWorkload> Comparison<'_, W> {
             Tensor::<1>::from_data(data, &self.device).require_grad()
         };
         let leaves: Vec<_> = self.values.iter().map(leaf).collect();
-        let logits = logits(&|place| leaves[place].clone());
+        let logits = logits(&|index| leaves[index].clone());
         let [rows, classes] = logits.dims();
         let weights = (0..rows * classes).map(|number| (1.7 * number as f32 + 0.3).sin());
         let weights = TensorData::new(weights.collect::<Vec<_>>(), [rows, classes]);

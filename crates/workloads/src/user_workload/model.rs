@@ -28,11 +28,11 @@ pub(crate) struct UserModel<W> {
     pub(super) workload: Arc<W>,
     pub(super) specs: Arc<Vec<ParameterSpec>>,
     pub(super) seed: u64,
-    /// Parameter index of each position in the module. Several positions may share a parameter.
-    pub(super) places: Arc<Vec<usize>>,
+    /// Index of the parameter at each position in the module. Several positions may share a parameter.
+    pub(super) parameter_indices: Arc<Vec<usize>>,
     /// Tensors created with the module that are not parameters, by precision and by `trains`.
     constants: Arc<Mutex<HashMap<(Precision, bool), Constants>>>,
-    kept: F32Layers,
+    f32_layers: F32Layers,
 }
 
 impl<W> Clone for UserModel<W> {
@@ -41,9 +41,9 @@ impl<W> Clone for UserModel<W> {
             workload: self.workload.clone(),
             specs: self.specs.clone(),
             seed: self.seed,
-            places: self.places.clone(),
+            parameter_indices: self.parameter_indices.clone(),
             constants: self.constants.clone(),
-            kept: self.kept.clone(),
+            f32_layers: self.f32_layers.clone(),
         }
     }
 }
@@ -51,10 +51,10 @@ impl<W> Clone for UserModel<W> {
 impl<W: UserWorkload> UserModel<W> {
     pub(super) fn new(workload: Arc<W>, seed: u64) -> Result<Self, WorkloadError> {
         let found = ModuleParameters::of(&*workload, seed);
-        if !found.fixed.is_empty() {
+        if !found.frozen.is_empty() {
             return Err(WorkloadError::data(format!(
                 "frozen parameters and running statistics of batch norms are not supported: the model has `{}`",
-                found.fixed.join("`, `")
+                found.frozen.join("`, `")
             )));
         }
         if found.specs.is_empty() {
@@ -64,9 +64,9 @@ impl<W: UserWorkload> UserModel<W> {
             workload,
             seed,
             specs: Arc::new(found.specs),
-            places: Arc::new(found.places),
+            parameter_indices: Arc::new(found.parameter_indices),
             constants: Arc::default(),
-            kept: F32Layers::default(),
+            f32_layers: F32Layers::default(),
         })
     }
 
@@ -80,14 +80,14 @@ impl<W: UserWorkload> UserModel<W> {
     ) -> Tensor<2> {
         autocast.run(device, |recorder| {
             let module = recorder.once(constants, |device| self.workload.model(device));
-            let module = self.filled(module, vector, Some(recorder));
+            let module = self.with_parameters(module, vector, Some(recorder));
             let input = self.workload.input(examples, recorder.device());
             self.workload.forward(&module, input)
         })
     }
 
     /// Replaces the parameters of a module.
-    pub(super) fn filled(
+    pub(super) fn with_parameters(
         &self,
         module: W::Model,
         vector: impl Fn(usize) -> Tensor<1>,
@@ -97,7 +97,7 @@ impl<W: UserWorkload> UserModel<W> {
             vector,
             recorder,
             specs: &self.specs,
-            places: self.places.iter(),
+            parameter_indices: self.parameter_indices.iter(),
         })
     }
 }
@@ -116,21 +116,21 @@ impl<W: UserWorkload> Network for UserModel<W> {
         Box::new(parts.map(|(spec, values)| (spec.name, spec.shape, values.into())))
     }
 
-    /// Always false: operations other than matmuls may read the same parameter, so each operation casts the parameter to its own format.
-    fn is_multiplied(_: &str) -> bool {
+    /// Always false: operations other than matmuls may read the same parameter, so each operation casts the parameter itself.
+    fn is_matmul_weight(_: &str) -> bool {
         false
     }
 
-    fn kept(&self) -> &F32Layers {
-        &self.kept
+    fn f32_layers(&self) -> &F32Layers {
+        &self.f32_layers
     }
 
-    fn with_kept(self, kept: F32Layers) -> Self {
-        Self { kept, ..self }
+    fn with_f32_layers(self, f32_layers: F32Layers) -> Self {
+        Self { f32_layers, ..self }
     }
 
     /// Always true, since a module may contain dropout.
-    fn drops(&self) -> bool {
+    fn has_dropout(&self) -> bool {
         true
     }
 
@@ -154,20 +154,20 @@ impl<W: UserWorkload> Network for UserModel<W> {
             .iter()
             .map(|index| &batch.examples[*index].0)
             .collect();
-        let trains = pass.trains();
+        let trains = pass.is_training();
         let constants = {
             let mut all = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
             let constants = all.entry((pass.compute.precision(), trains));
             constants.or_insert_with(|| Constants::new(self.seed)).clone()
         };
         let autocast = Autocast::new(*pass.compute).training(trains);
-        let logits = self.logits(autocast, (&constants, device), &examples, |place| {
-            pass.parameters.vector(&self.specs[place].name)
+        let logits = self.logits(autocast, (&constants, device), &examples, |index| {
+            pass.parameters.vector(&self.specs[index].name)
         });
-        let wanted = [examples.len(), self.workload.classes() as usize];
+        let expected = [examples.len(), self.workload.classes() as usize];
         assert_eq!(
             logits.dims(),
-            wanted,
+            expected,
             "`forward` must return logits `[examples, classes]`"
         );
         pass.record("logits", logits)

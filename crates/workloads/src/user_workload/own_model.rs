@@ -8,7 +8,7 @@ use mantissa_core::{Cell, Task};
 use super::{UserWorkload, dataset, gradients, model::UserModel};
 use crate::{
     Inputs, Observer, Outcome, WorkloadError,
-    data::Wanted,
+    data::RequestedSplits,
     evaluate,
     model_and_data::{ModelFactory, ModelTask},
     train,
@@ -59,7 +59,7 @@ impl<W: UserWorkload> ModelFactory for UserModel<W> {
     fn run<T: ModelTask>(
         self,
         cell: &Cell,
-        wanted: &Wanted,
+        splits: &RequestedSplits,
         inputs: &Inputs,
         task: T,
     ) -> Result<T::Output, WorkloadError> {
@@ -70,7 +70,7 @@ impl<W: UserWorkload> ModelFactory for UserModel<W> {
                 "`model = \"own\"` accepts only one `--data`, but several are given".to_owned(),
             ));
         }
-        let data = dataset::load(&*self.workload, wanted, path)?;
+        let data = dataset::load(&*self.workload, splits, path)?;
         if let Task::Train(_) = &cell.workload.task {
             gradients::check(&self, &data.train.examples)?;
         }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn own_models_learn_in_every_precision_of_the_cpu_from_the_same_parameters() {
+    fn own_models_learn_in_every_cpu_precision() {
         let mut first = vec![];
         for precision in ["64-true", "32-true", "16-mixed", "bf16-mixed", "bf16-true"] {
             let outcome = outcome(SIDES, precision).unwrap();
@@ -246,20 +246,20 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_parameter_is_counted_once() {
+    fn shared_parameters_are_counted_once() {
         let of = |tied| {
             let own = UserModel::new(Arc::new(Sides { tied, ..SIDES }), 1).unwrap();
             let names: Vec<String> = own.parameters().into_iter().map(|spec| spec.name).collect();
-            (names, own.places.to_vec())
+            (names, own.parameter_indices.to_vec())
         };
-        let (names, places) = of(true);
-        assert_eq!((names.len(), places), (2, vec![0, 1, 0, 1]));
-        let (names, places) = of(false);
+        let (names, parameter_indices) = of(true);
+        assert_eq!((names.len(), parameter_indices), (2, vec![0, 1, 0, 1]));
+        let (names, parameter_indices) = of(false);
         assert_eq!(
             names,
             ["first.weight", "first.bias", "second.weight", "second.bias"]
         );
-        assert_eq!(places, [0, 1, 2, 3]);
+        assert_eq!(parameter_indices, [0, 1, 2, 3]);
         assert!(outcome(Sides { tied: true, ..SIDES }, "32-true").is_ok());
     }
 

@@ -16,9 +16,10 @@ pub(super) struct ModuleParameters {
     ids: Vec<ParamId>,
     pub(super) specs: Vec<ParameterSpec>,
     pub(super) values: Vec<Vec<f32>>,
-    pub(super) places: Vec<usize>,
-    /// Names of frozen parameters.
-    pub(super) fixed: Vec<String>,
+    /// Index of the parameter at each position in the module.
+    pub(super) parameter_indices: Vec<usize>,
+    /// Names of frozen parameters and of running statistics.
+    pub(super) frozen: Vec<String>,
 }
 
 impl ModuleParameters {
@@ -42,16 +43,16 @@ impl ModuleVisitor for ModuleParameters {
     }
 
     fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
-        if let Some(place) = self.ids.iter().position(|id| *id == parameter.id) {
-            self.places.push(place);
+        if let Some(index) = self.ids.iter().position(|id| *id == parameter.id) {
+            self.parameter_indices.push(index);
             return;
         }
         let (value, name) = (parameter.val(), self.path.join("."));
         if !value.is_require_grad() {
-            self.fixed.push(name);
+            self.frozen.push(name);
             return;
         }
-        self.places.push(self.ids.len());
+        self.parameter_indices.push(self.ids.len());
         self.ids.push(parameter.id);
         self.specs.push(ParameterSpec {
             name,
@@ -69,20 +70,20 @@ pub(super) struct ParameterFiller<'a, V> {
     /// Recorder that the parameters are registered with.
     pub(super) recorder: Option<&'a Recorder>,
     pub(super) specs: &'a [ParameterSpec],
-    pub(super) places: std::slice::Iter<'a, usize>,
+    pub(super) parameter_indices: std::slice::Iter<'a, usize>,
 }
 
 impl<V: Fn(usize) -> Tensor<1>> ModuleMapper for ParameterFiller<'_, V> {
     fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let place = *self
-            .places
+        let index = *self
+            .parameter_indices
             .next()
             .expect("every call of `model` creates the same parameters");
-        let shape = self.specs[place].shape.as_slice();
+        let shape = self.specs[index].shape.as_slice();
         let shape: [usize; D] = shape
             .try_into()
             .expect("every call of `model` creates the same ranks");
-        let value = (self.vector)(place).reshape(shape);
+        let value = (self.vector)(index).reshape(shape);
         let value = match self.recorder {
             Some(recorder) => recorder.enter(value),
             None => value,

@@ -3,14 +3,14 @@
 use mantissa_core::{Format, Values};
 use mantissa_inputs::weights::{Checkpoint, Weight};
 
-use super::{initial, name_prefix::prefix, tensor_search::TensorSearch};
+use super::{initial, name_prefix::detect_prefix, tensor_search::TensorSearch};
 use crate::{
     WorkloadError,
     models::{Network, ParameterSpec},
 };
 
 /// Name, running mean and running variance of a batch norm.
-type Running = (String, [Values; 2]);
+type RunningStatistics = (String, [Values; 2]);
 
 /// Checkpoint tensors matched to the parameters of a model.
 pub(crate) struct Fitted<'a> {
@@ -26,33 +26,33 @@ pub(crate) struct Fitted<'a> {
 /// Matches every parameter and batch norm of a model to a tensor of the checkpoint.
 ///
 /// # Errors
-/// Tensors are missing, unexpected, or have another shape or type. The error counts all of them and lists the first ones.
+/// Tensors are missing, unexpected, or have another shape or type. The error counts all differences and lists the first ones.
 ///
 /// If the model is to be trained, the whole head and all running statistics may be missing. A head for another number of classes is initialized
 /// like a missing head.
 pub(crate) fn fit<'a, M: Network>(
     checkpoint: &'a Checkpoint,
     model: &M,
-    to_be_trained: bool,
+    for_training: bool,
 ) -> Result<Fitted<'a>, WorkloadError> {
     let naming = model.naming();
     let specs = model.parameters();
     let weights_error =
         |text: String| WorkloadError::weights(format!("`{}`: {text}", checkpoint.path().display()));
-    let prefix = prefix(checkpoint, &specs, naming).map_err(weights_error)?;
+    let prefix = detect_prefix(checkpoint, &specs, naming).map_err(weights_error)?;
     let mut search = TensorSearch::new(checkpoint, naming, prefix);
     let mut notes = checkpoint.notes().to_vec();
-    notes.extend(search.about_prefix());
-    let of_head = |name: &str| naming.head.iter().any(|head| name.starts_with(head));
+    notes.extend(search.prefix_note());
+    let is_head = |name: &str| naming.head.iter().any(|head| name.starts_with(head));
     let has_head = specs
         .iter()
-        .any(|spec| of_head(&spec.name) && search.name_of(&spec.name).is_some());
+        .any(|spec| is_head(&spec.name) && search.name_of(&spec.name).is_some());
     let wanted = specs.len();
     let parameters = specs.into_iter().filter_map(|spec| {
-        if of_head(&spec.name) && to_be_trained && !has_head {
+        if is_head(&spec.name) && for_training && !has_head {
             return Some((spec, None));
         }
-        if to_be_trained && let Some(classes) = search.other_classes(&spec) {
+        if for_training && let Some(classes) = search.different_class_count(&spec) {
             notes.push(format!(
                 "`{}` has {classes} classes, but the data has {}: initialized from the seed",
                 spec.name, spec.shape[0]
@@ -68,14 +68,14 @@ pub(crate) fn fit<'a, M: Network>(
     let has_norms = norms
         .iter()
         .any(|(norm, _)| search.name_of(&mean(norm)).is_some());
-    let norms = norms.into_iter().filter(|_| has_norms || !to_be_trained);
+    let norms = norms.into_iter().filter(|_| has_norms || !for_training);
     let norms = norms.filter_map(|(norm, channels)| {
         let [mean, variance] =
             ["running_mean", "running_var"].map(|part| search.find(&format!("{norm}.{part}"), &[channels]));
         Some((norm, [mean?, variance?]))
     });
     let norms: Vec<_> = norms.collect();
-    search.note_extras(model.tied_head())?;
+    search.record_unexpected(model.tied_head())?;
     if search.fits() {
         return Ok(Fitted {
             checkpoint,
@@ -88,15 +88,15 @@ pub(crate) fn fit<'a, M: Network>(
 }
 
 impl Fitted<'_> {
-    /// Iterates over the parameters. Each is read from the checkpoint on demand, or initialized from the seed if its head is missing. Values are f64
-    /// only if both the checkpoint and `format` are f64.
+    /// Iterates over the parameters. Each parameter is read from the checkpoint on demand, or initialized from the seed if it belongs to a
+    /// missing head. Values are f64 only if the checkpoint and `format` are f64.
     pub(crate) fn parameters(
         &self,
         seed: u64,
         format: Format,
     ) -> impl Iterator<Item = Result<Weight, WorkloadError>> {
-        let lacking = self.parameters.iter().filter(|(_, name)| name.is_none());
-        let mut initialized = initial(lacking.map(|(spec, _)| spec.clone()).collect(), seed);
+        let missing = self.parameters.iter().filter(|(_, name)| name.is_none());
+        let mut initialized = initial(missing.map(|(spec, _)| spec.clone()).collect(), seed);
         self.parameters.iter().map(move |(spec, name)| match name {
             Some(name) => {
                 let values = self.checkpoint.values(name, format == Format::F64)?;
@@ -109,7 +109,7 @@ impl Fitted<'_> {
     }
 
     /// Reads the running mean and variance of every batch norm.
-    pub(crate) fn running(&self, format: Format) -> Result<Vec<Running>, WorkloadError> {
+    pub(crate) fn running(&self, format: Format) -> Result<Vec<RunningStatistics>, WorkloadError> {
         let wide = format == Format::F64;
         let read = |(norm, [mean, variance]): &(String, [String; 2])| {
             let values = [
@@ -133,10 +133,10 @@ impl Fitted<'_> {
         !self.norms.is_empty()
     }
 
-    /// Returns the names of the parameters that are initialized instead of read.
-    pub(crate) fn lacking(&self) -> Vec<&str> {
-        let lacking = self.parameters.iter().filter(|(_, name)| name.is_none());
-        lacking.map(|(spec, _)| spec.name.as_str()).collect()
+    /// Returns the names of the parameters that the checkpoint does not contain and that are initialized.
+    pub(crate) fn missing_parts(&self) -> Vec<&str> {
+        let missing = self.parameters.iter().filter(|(_, name)| name.is_none());
+        missing.map(|(spec, _)| spec.name.as_str()).collect()
     }
 
     /// Returns notes for the report on how the checkpoint was read.
@@ -198,9 +198,9 @@ mod tests {
     }
 
     /// Reads a checkpoint in the order of the model's parameters.
-    fn read(path: &Path, to_be_trained: bool) -> Result<Vec<Weight>, String> {
+    fn read(path: &Path, for_training: bool) -> Result<Vec<Weight>, String> {
         let checkpoint = Checkpoint::open(path).map_err(|error| error.to_string())?;
-        let fitted = fit(&checkpoint, &model(), to_be_trained);
+        let fitted = fit(&checkpoint, &model(), for_training);
         let fitted = fitted.map_err(|error| error.to_string())?;
         Ok(fitted.parameters(7, Format::F32).map(Result::unwrap).collect())
     }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_that_does_not_match_is_rejected_with_every_difference() {
+    fn mismatched_checkpoint_is_rejected_with_differences() {
         let (_folder, path) = folder();
         let mut tensors = tensors();
         let (name, other) = ("distilbert.embeddings.LayerNorm.bias", "pre_classifier.weight");
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_for_other_classes_is_initialized_in_training_and_rejected_in_evaluation() {
+    fn head_for_other_classes_is_accepted_only_in_training() {
         let (_folder, path) = folder();
         let mut tensors = tensors();
         tensors.insert("classifier.weight".into(), (vec![5, 2], Dtype::F32, vec![0; 40]));
@@ -405,7 +405,7 @@ mod tests {
         write(&path, &tensors);
         let checkpoint = Checkpoint::open(&path).unwrap();
         let fitted = fit(&checkpoint, &model(), true).unwrap();
-        assert_eq!(fitted.lacking(), ["classifier.weight", "classifier.bias"]);
+        assert_eq!(fitted.missing_parts(), ["classifier.weight", "classifier.bias"]);
         assert!(
             fitted.notes()[0].contains("5 classes, but the data has 2"),
             "{:?}",
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_head_is_initialized_in_training_and_rejected_in_evaluation() {
+    fn missing_head_is_accepted_only_in_training() {
         let (_folder, path) = folder();
         let mut tensors = tensors();
         tensors.retain(|name, _| !name.contains("classifier"));
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_read_by_their_index_which_must_match_them() {
+    fn shards_are_read_only_with_a_matching_index() {
         let (folder, path) = folder();
         let (first, second): (Tensors, Tensors) = tensors()
             .into_iter()
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn adapters_are_rejected_and_shards_without_an_index_are_reported() {
+    fn adapters_are_rejected_and_lone_shards_are_reported() {
         let (folder, path) = folder();
         write(&path, &tensors());
         let copy = |name: &str| std::fs::copy(&path, folder.path().join(name)).unwrap();

@@ -43,7 +43,7 @@ mod tests {
     use crate::models::{DistilBert, Network};
 
     #[test]
-    fn the_base_model_has_the_published_number_of_parameters() {
+    fn base_model_has_the_published_parameter_count() {
         let specs = DistilBert::new(DistilBertSize::BASE, 30_522, 2).parameters();
         let count: usize = specs
             .iter()

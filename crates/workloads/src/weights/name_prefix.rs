@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mantissa_inputs::weights::Checkpoint;
 
-use super::naming::{Naming, spelled, spellings};
+use super::naming::{Naming, find_spelling, spellings};
 use crate::models::ParameterSpec;
 
 /// Keys under which training scripts store the weights, in order of preference.
@@ -21,18 +21,18 @@ const SECTIONS: [&str; 9] = [
 ];
 
 /// Detects the common prefix of the model's tensor names in the checkpoint, such as `module.` from data-parallel training, or the keys of nested
-/// dictionaries. Also returns the prefixes of copies of the model that are not read.
-pub(super) fn prefix(
+/// dictionaries. Also returns the prefixes of other copies of the model, which are not read.
+pub(super) fn detect_prefix(
     checkpoint: &Checkpoint,
     specs: &[ParameterSpec],
     naming: Naming,
 ) -> Result<(String, Vec<String>), String> {
     /// Number of parameters to search for. A few are enough because all parameters have the same prefix.
     const PROBES: usize = 4;
-    let of_head = |spec: &&ParameterSpec| naming.head.iter().any(|head| spec.name.starts_with(head));
+    let is_head = |spec: &&ParameterSpec| naming.head.iter().any(|head| spec.name.starts_with(head));
     let probes: Vec<String> = specs
         .iter()
-        .filter(|spec| !of_head(spec))
+        .filter(|spec| !is_head(spec))
         .take(PROBES)
         .flat_map(|spec| spellings(&spec.name, naming))
         .collect();
@@ -48,15 +48,15 @@ pub(super) fn prefix(
     let found = |prefix: &str| -> BTreeSet<String> {
         let names = specs
             .iter()
-            .filter_map(|spec| spelled(checkpoint, prefix, &spec.name, naming));
+            .filter_map(|spec| find_spelling(checkpoint, prefix, &spec.name, naming));
         names.collect()
     };
     let found: Vec<(&str, BTreeSet<String>)> = candidates
         .into_iter()
         .map(|prefix| (prefix, found(prefix)))
         .collect();
-    let most = found.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
-    if most == 0 {
+    let max_count = found.iter().map(|(_, names)| names.len()).max().unwrap_or(0);
+    if max_count == 0 {
         let name = |name: Option<&String>| name.map_or("none".to_owned(), |name| format!("`{name}`"));
         return Err(format!(
             "none of its {} tensors has the name of one of the model's {} parameters\n  first tensor: {}, first parameter: `{}`",
@@ -69,7 +69,7 @@ pub(super) fn prefix(
     // If several prefixes find the same tensors, keep the first in sorted order.
     let mut best: Vec<(&str, &BTreeSet<String>)> = vec![];
     for (prefix, names) in &found {
-        if names.len() == most && best.iter().all(|(_, others)| *others != names) {
+        if names.len() == max_count && best.iter().all(|(_, others)| *others != names) {
             best.push((prefix, names));
         }
     }
@@ -78,8 +78,8 @@ pub(super) fn prefix(
     }
     let first_key = |prefix: &str| prefix.split('.').next().unwrap_or_default().to_owned();
     let preferred = SECTIONS.iter().find_map(|key| {
-        let mut of_key = best.iter().filter(|(prefix, _)| first_key(prefix) == *key);
-        match (of_key.next(), of_key.next()) {
+        let mut matching = best.iter().filter(|(prefix, _)| first_key(prefix) == *key);
+        match (matching.next(), matching.next()) {
             (Some((prefix, _)), None) => Some((*prefix).to_owned()),
             _ => None,
         }

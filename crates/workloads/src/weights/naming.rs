@@ -12,17 +12,22 @@ pub(crate) struct Naming {
     /// Name prefix of the output layer, which has one row per class.
     pub classes: Option<&'static str>,
     /// Tensors to ignore: name prefixes of modules for other tasks (with a `.` at the end), and name suffixes of buffers.
-    pub beside: &'static [&'static str],
+    pub ignored: &'static [&'static str],
 }
 
-/// Returns the name of a tensor in the checkpoint under a prefix.
-pub(super) fn spelled(checkpoint: &Checkpoint, prefix: &str, name: &str, naming: Naming) -> Option<String> {
+/// Returns the name of a parameter's tensor in the checkpoint, among the tensors with this prefix.
+pub(super) fn find_spelling(
+    checkpoint: &Checkpoint,
+    prefix: &str,
+    name: &str,
+    naming: Naming,
+) -> Option<String> {
     let names = spellings(name, naming).into_iter();
     let mut names = names.map(|name| format!("{prefix}{name}"));
     names.find(|name| checkpoint.tensors().contains_key(name))
 }
 
-/// Lists the possible names of a parameter in published checkpoints, without prefixes from training.
+/// Returns the possible names of a parameter in published checkpoints, without prefixes that training scripts add.
 pub(super) fn spellings(name: &str, naming: Naming) -> Vec<String> {
     // Early BERT checkpoints use TensorFlow's names for layer norm parameters.
     let old = |name: &str| {

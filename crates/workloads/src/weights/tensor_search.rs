@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mantissa_inputs::weights::{Checkpoint, Stored};
 
-use super::naming::{Naming, spelled};
+use super::naming::{Naming, find_spelling};
 use crate::{WorkloadError, models::ParameterSpec};
 
 /// Name suffixes of tensors to ignore in the checkpoints of all models.
@@ -23,12 +23,12 @@ pub(super) struct TensorSearch<'a> {
     copies: Vec<String>,
     used: BTreeSet<String>,
     missing: Vec<String>,
-    unfit: Vec<String>,
-    extra: Vec<String>,
+    mismatched: Vec<String>,
+    unexpected: Vec<String>,
 }
 
 impl<'a> TensorSearch<'a> {
-    /// Starts a search with the results of [`prefix`](super::name_prefix::prefix).
+    /// Starts a search with the results of [`detect_prefix`](super::name_prefix::detect_prefix).
     pub(super) fn new(
         checkpoint: &'a Checkpoint,
         naming: Naming,
@@ -41,14 +41,14 @@ impl<'a> TensorSearch<'a> {
             copies,
             used: BTreeSet::new(),
             missing: vec![],
-            unfit: vec![],
-            extra: vec![],
+            mismatched: vec![],
+            unexpected: vec![],
         }
     }
 
-    /// Returns the name of a tensor in the checkpoint.
+    /// Returns the name of a parameter's tensor in the checkpoint.
     pub(super) fn name_of(&self, name: &str) -> Option<String> {
-        spelled(self.checkpoint, &self.prefix, name, self.naming)
+        find_spelling(self.checkpoint, &self.prefix, name, self.naming)
     }
 
     /// Returns the key that contains the model in a nested PyTorch checkpoint.
@@ -65,8 +65,8 @@ impl<'a> TensorSearch<'a> {
             || self.copies.iter().any(is_copy)
     }
 
-    /// Describes the removed prefix and the dictionaries that are not read.
-    pub(super) fn about_prefix(&self) -> Option<String> {
+    /// Returns a note with the removed prefix and the dictionaries that are not read; `None` if there are neither.
+    pub(super) fn prefix_note(&self) -> Option<String> {
         let names = self.checkpoint.tensors().keys();
         let elsewhere: BTreeSet<&str> = names
             .filter(|name| self.is_elsewhere(name))
@@ -86,7 +86,7 @@ impl<'a> TensorSearch<'a> {
     }
 
     /// Returns the number of classes of the checkpoint's output layer if it differs from that of the model.
-    pub(super) fn other_classes(&mut self, spec: &ParameterSpec) -> Option<usize> {
+    pub(super) fn different_class_count(&mut self, spec: &ParameterSpec) -> Option<usize> {
         let layer = self.naming.classes?;
         let name = self
             .name_of(&spec.name)
@@ -100,7 +100,8 @@ impl<'a> TensorSearch<'a> {
         })
     }
 
-    /// Returns the name of a tensor in the checkpoint. Records a difference if the tensor is missing, or has another shape or an unsupported type.
+    /// Returns the name of a parameter's tensor in the checkpoint. Records a difference and returns `None` if the tensor is missing, or has
+    /// another shape or an unsupported type.
     pub(super) fn find(&mut self, name: &str, shape: &[usize]) -> Option<String> {
         let Some(found) = self.name_of(name) else {
             self.missing.push(format!("missing `{name}` {shape:?}"));
@@ -109,14 +110,14 @@ impl<'a> TensorSearch<'a> {
         let stored = &self.checkpoint.tensors()[&found];
         self.used.insert(found.clone());
         if stored.shape() != shape {
-            self.unfit.push(format!(
+            self.mismatched.push(format!(
                 "`{found}` has shape {:?}, expected {shape:?}",
                 stored.shape()
             ));
             return None;
         }
         if let Some(dtype) = stored.unsupported_dtype() {
-            self.unfit.push(format!(
+            self.mismatched.push(format!(
                 "`{found}` has type {dtype}, expected F64, F32, F16 or BF16"
             ));
             return None;
@@ -124,8 +125,8 @@ impl<'a> TensorSearch<'a> {
         Some(found)
     }
 
-    /// Records unexpected tensors. The checkpoint of a tied model may contain the output head if it equals the embedding table.
-    pub(super) fn note_extras(&mut self, tied: Option<(&str, &str)>) -> Result<(), WorkloadError> {
+    /// Records unexpected tensors. The checkpoint of a tied model may contain the output head if the head equals the embedding table.
+    pub(super) fn record_unexpected(&mut self, tied: Option<(&str, &str)>) -> Result<(), WorkloadError> {
         if let Some((head, table)) = tied
             && let Some(table) = self.name_of(table)
         {
@@ -145,7 +146,7 @@ impl<'a> TensorSearch<'a> {
             for (name, stored) in heads {
                 match self.are_equal((name, stored), &table)? {
                     true => _ = self.used.insert(name.clone()),
-                    false => self.unfit.push(format!(
+                    false => self.mismatched.push(format!(
                         "`{name}` differs from `{table}`, but the configuration declares them equal (`tie_word_embeddings`)"
                     )),
                 }
@@ -167,8 +168,8 @@ impl<'a> TensorSearch<'a> {
                 };
                 match (is_same, &bias) {
                     (true, _) => _ = self.used.insert(name.clone()),
-                    (false, Some(bias)) => self.unfit.push(format!("`{name}` differs from `{bias}`")),
-                    (false, None) => self.unfit.push(format!(
+                    (false, Some(bias)) => self.mismatched.push(format!("`{name}` differs from `{bias}`")),
+                    (false, None) => self.mismatched.push(format!(
                         "`{name}` is a bias, but the output head does not have a bias"
                     )),
                 }
@@ -177,7 +178,7 @@ impl<'a> TensorSearch<'a> {
         let is_ignored = |name: &str| {
             let bare = name.strip_prefix(&self.prefix).unwrap_or(name);
             let bare = bare.strip_prefix(self.naming.prefix).unwrap_or(bare);
-            let mut parts = self.naming.beside.iter().chain(IGNORED);
+            let mut parts = self.naming.ignored.iter().chain(IGNORED);
             // Modules are matched by a prefix, buffers by a suffix.
             parts.any(|part| match part.ends_with('.') {
                 true => bare.starts_with(part),
@@ -187,7 +188,7 @@ impl<'a> TensorSearch<'a> {
         let names = self.checkpoint.tensors().keys();
         let extra =
             names.filter(|name| !self.used.contains(*name) && !is_ignored(name) && !self.is_elsewhere(name));
-        self.extra = extra.map(|name| format!("unexpected `{name}`")).collect();
+        self.unexpected = extra.map(|name| format!("unexpected `{name}`")).collect();
         Ok(())
     }
 
@@ -200,19 +201,19 @@ impl<'a> TensorSearch<'a> {
     }
 
     pub(super) fn fits(&self) -> bool {
-        self.missing.is_empty() && self.unfit.is_empty() && self.extra.is_empty()
+        self.missing.is_empty() && self.mismatched.is_empty() && self.unexpected.is_empty()
     }
 
     /// Formats the differences: the number of each kind, then the first ones.
     pub(super) fn differences(self, wanted: usize) -> String {
         let counts = [
             (self.missing.len(), "missing"),
-            (self.unfit.len(), "mismatched"),
-            (self.extra.len(), "unexpected"),
+            (self.mismatched.len(), "mismatched"),
+            (self.unexpected.len(), "unexpected"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         let counts: Vec<_> = counts.map(|(count, kind)| format!("{count} {kind}")).collect();
-        let all = [self.missing, self.unfit, self.extra].concat();
+        let all = [self.missing, self.mismatched, self.unexpected].concat();
         let mut text = format!(
             "the tensors do not match the model's {wanted} parameters: {}",
             counts.join(", ")

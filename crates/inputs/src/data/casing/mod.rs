@@ -7,16 +7,16 @@ mod tokenizer_json;
 use std::path::Path;
 
 use serde_json::Value;
-use special_tokens::{check_roles, content, contents, only_special};
+use special_tokens::{check_roles, reject_added_tokens, token_text, token_texts};
 use tokenizers::normalizers::BertNormalizer;
 
 use super::{
     DataError,
-    tokenizer_files::{self, ADDED, CONFIG, SPECIAL_MAP, TOKENIZER},
+    tokenizer_files::{self, ADDED_TOKENS, SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, TOKENIZER_JSON},
 };
 use crate::weights::Fields;
 
-/// Text normalization before tokenization.
+/// Text normalization before tokenization. The names are part of cache keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Casing {
     /// Lowercases the text.
@@ -39,51 +39,53 @@ impl Default for Casing {
 }
 
 impl Casing {
-    /// Reads the configurations next to a `vocab.txt` with these tokens: `tokenizer_config.json`, `tokenizer.json`,
-    /// `added_tokens.json` and `special_tokens_map.json`. Without them, returns the default.
+    /// Reads the configuration files next to a `vocab.txt`: `tokenizer_config.json`, `tokenizer.json`, `added_tokens.json` and
+    /// `special_tokens_map.json`. Without them, returns the default. `tokens` are the lines of the `vocab.txt`.
     ///
     /// # Errors
     /// A malformed configuration, one with values that are not implemented, or two that disagree. The message names the
     /// fields.
-    pub fn beside(vocabulary: &Path, tokens: &[String]) -> Result<Self, DataError> {
+    pub fn for_vocabulary(vocabulary: &Path, tokens: &[String]) -> Result<Self, DataError> {
         let read = |name: &str| tokenizer_files::read(vocabulary, name);
         let invalid = |name: &str, reason: String| DataError::Configuration {
             path: vocabulary.with_file_name(name),
             reason,
         };
-        if let Some(added) = read(ADDED)? {
-            only_special(added.keys().map(String::as_str)).map_err(|reason| invalid(ADDED, reason))?;
+        if let Some(added) = read(ADDED_TOKENS)? {
+            reject_added_tokens(added.keys().map(String::as_str))
+                .map_err(|reason| invalid(ADDED_TOKENS, reason))?;
         }
-        if let Some(special) = read(SPECIAL_MAP)? {
+        if let Some(special) = read(SPECIAL_TOKENS_MAP)? {
             let tokens = special.values().flat_map(|token| match token {
-                Value::Array(_) => contents(token),
-                token => vec![content(token)],
+                Value::Array(_) => token_texts(token),
+                token => vec![token_text(token)],
             });
-            only_special(tokens).map_err(|reason| invalid(SPECIAL_MAP, reason))?;
+            reject_added_tokens(tokens).map_err(|reason| invalid(SPECIAL_TOKENS_MAP, reason))?;
             let fields = Fields::new(&special);
             check_roles(&fields);
             let problems = fields.problems();
             if !problems.is_empty() {
-                return Err(invalid(SPECIAL_MAP, problems.join("\n  ")));
+                return Err(invalid(SPECIAL_TOKENS_MAP, problems.join("\n  ")));
             }
         }
-        let of_tokenizer = match read(TOKENIZER)? {
-            Some(fields) => {
-                Some(Self::of_tokenizer(&fields, tokens).map_err(|reason| invalid(TOKENIZER, reason))?)
-            }
+        let tokenizer_casing = match read(TOKENIZER_JSON)? {
+            Some(fields) => Some(
+                Self::from_tokenizer_json(&fields, tokens)
+                    .map_err(|reason| invalid(TOKENIZER_JSON, reason))?,
+            ),
             None => None,
         };
-        let Some(fields) = read(CONFIG)? else {
-            return Ok(of_tokenizer.unwrap_or_default());
+        let Some(fields) = read(TOKENIZER_CONFIG)? else {
+            return Ok(tokenizer_casing.unwrap_or_default());
         };
-        let casing = Self::of_config(&fields, of_tokenizer.unwrap_or_default(), tokens)
-            .map_err(|reason| invalid(CONFIG, reason))?;
-        match of_tokenizer {
+        let casing = Self::from_config(&fields, tokenizer_casing.unwrap_or_default(), tokens)
+            .map_err(|reason| invalid(TOKENIZER_CONFIG, reason))?;
+        match tokenizer_casing {
             Some(other) if other != casing => Err(invalid(
-                CONFIG,
+                TOKENIZER_CONFIG,
                 format!(
-                    "its `do_lower_case`, `strip_accents` or `tokenize_chinese_chars` disagrees with `{TOKENIZER}`\n  \
-                     hint: pass `{TOKENIZER}` itself with `--vocabulary`, or make the two files agree"
+                    "its `do_lower_case`, `strip_accents` or `tokenize_chinese_chars` disagrees with `{TOKENIZER_JSON}`\n  \
+                     hint: pass `{TOKENIZER_JSON}` itself with `--vocabulary`, or make the two files agree"
                 ),
             )),
             _ => Ok(casing),
@@ -110,7 +112,7 @@ mod tests {
             fs::write(folder.path().join(name), value.to_string()).unwrap();
         }
         let tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "film"].map(str::to_owned);
-        Casing::beside(&folder.path().join("vocab.txt"), &tokens).map_err(|error| error.to_string())
+        Casing::for_vocabulary(&folder.path().join("vocab.txt"), &tokens).map_err(|error| error.to_string())
     }
 
     #[test]

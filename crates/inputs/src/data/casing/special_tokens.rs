@@ -19,13 +19,14 @@ pub(super) fn check_roles(fields: &Fields<'_>) {
         // A token may be an object with `content`.
         match fields.get(name) {
             Some(Value::Object(table)) if table.get("content").and_then(Value::as_str) == Some(token) => {}
-            _ => fields.only(name, token),
+            _ => fields.require_value(name, token),
         }
     }
 }
 
-/// Rejects added tokens other than the special tokens of BERT. They are matched before a text is split into words, which is not implemented.
-pub(super) fn only_special<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<(), String> {
+/// Rejects added tokens other than the special tokens of BERT. A tokenizer matches added tokens before it splits a text into words, which
+/// is not implemented.
+pub(super) fn reject_added_tokens<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let others: Vec<String> = tokens
         .filter(|token| !SPECIAL.contains(token))
         .map(|token| format!("{token:?}"))
@@ -40,16 +41,16 @@ pub(super) fn only_special<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<
 }
 
 /// Returns the tokens of a list, or of an object by token id or role.
-pub(super) fn contents(tokens: &Value) -> Vec<&str> {
+pub(super) fn token_texts(tokens: &Value) -> Vec<&str> {
     match tokens {
-        Value::Array(list) => list.iter().map(content).collect(),
-        Value::Object(table) => table.values().map(content).collect(),
+        Value::Array(list) => list.iter().map(token_text).collect(),
+        Value::Object(table) => table.values().map(token_text).collect(),
         _ => vec![],
     }
 }
 
 /// Returns the text of a token, which may be an object.
-pub(super) fn content(token: &Value) -> &str {
+pub(super) fn token_text(token: &Value) -> &str {
     let text = token.as_str().or_else(|| token.get("content")?.as_str());
     text.unwrap_or("token without text")
 }

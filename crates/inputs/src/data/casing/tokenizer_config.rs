@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Casing,
-    special_tokens::{check_roles, content, contents, only_special},
+    special_tokens::{check_roles, reject_added_tokens, token_text, token_texts},
 };
 use crate::weights::{Fields, is_bert_tokenizer};
 
@@ -44,7 +44,7 @@ const IGNORED: &[&str] = &[
 
 impl Casing {
     /// Reads `tokenizer_config.json`. `defaults` has the values of absent fields.
-    pub(super) fn of_config(
+    pub(super) fn from_config(
         fields: &Map<String, Value>,
         defaults: Self,
         tokens: &[String],
@@ -55,16 +55,16 @@ impl Casing {
             strip_accents: fields.flag("strip_accents").or(defaults.strip_accents),
             chinese: fields.flag_or("tokenize_chinese_chars", defaults.chinese),
         };
-        fields.only("do_basic_tokenize", true);
-        fields.only("wordpieces_prefix", "##");
+        fields.require_value("do_basic_tokenize", true);
+        fields.require_value("wordpieces_prefix", "##");
         for name in ["padding_side", "truncation_side"] {
-            fields.only(name, "right");
+            fields.require_value(name, "right");
         }
         check_roles(&fields);
         if let Some(class) = fields.get("tokenizer_class") {
             let class = class.as_str().unwrap_or_default();
             if !is_bert_tokenizer(class) {
-                fields.problem(format!(
+                fields.report(format!(
                     "`tokenizer_class` is {class:?}, but a `vocab.txt` is read as a `BertTokenizer`"
                 ));
             }
@@ -76,18 +76,18 @@ impl Casing {
             "never_split",
         ] {
             if let Some(value) = fields.get(name)
-                && let Err(problem) = only_special(contents(value).into_iter())
+                && let Err(problem) = reject_added_tokens(token_texts(value).into_iter())
             {
-                fields.problem(format!("`{name}`: {problem}"));
+                fields.report(format!("`{name}`: {problem}"));
             }
         }
         let added = fields.get("added_tokens_decoder").and_then(Value::as_object);
         for (id, token) in added.into_iter().flatten() {
             let expected = id.parse::<usize>().ok().and_then(|id| tokens.get(id));
-            if !tokens.is_empty() && expected.is_none_or(|expected| expected != content(token)) {
-                fields.problem(format!(
+            if !tokens.is_empty() && expected.is_none_or(|expected| expected != token_text(token)) {
+                fields.report(format!(
                     "`added_tokens_decoder` has `{}` as token {id}, unlike `vocab.txt`",
-                    content(token)
+                    token_text(token)
                 ));
             }
         }

@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use super::{
     Casing,
-    special_tokens::{contents, only_special},
+    special_tokens::{reject_added_tokens, token_texts},
 };
 use crate::weights::Fields;
 
 impl Casing {
-    /// Reads `tokenizer.json` next to a `vocab.txt` with these tokens.
-    pub(super) fn of_tokenizer(
+    /// Reads `tokenizer.json` next to a `vocab.txt`, whose lines are `tokens`.
+    pub(super) fn from_tokenizer_json(
         fields_of_file: &Map<String, Value>,
         tokens: &[String],
     ) -> Result<Self, String> {
@@ -30,24 +30,24 @@ impl Casing {
             strip_accents: fields.flag("strip_accents"),
             chinese: fields.flag_or("handle_chinese_chars", true),
         };
-        fields.only("clean_text", true);
-        let kind = |name: &str, known: &[&str]| {
+        fields.require_value("clean_text", true);
+        let check_type = |name: &str, supported: &[&str]| {
             if let Some(part) = whole.get(name)
                 && !part
                     .get("type")
                     .and_then(Value::as_str)
-                    .is_some_and(|kind| known.contains(&kind))
+                    .is_some_and(|kind| supported.contains(&kind))
             {
-                whole.problem(format!("its `{name}` is not a `{}`", known.join("` or a `")));
+                whole.report(format!("its `{name}` is not a `{}`", supported.join("` or a `")));
             }
         };
-        kind("pre_tokenizer", &["BertPreTokenizer"]);
-        kind("post_processor", &["TemplateProcessing", "BertProcessing"]);
+        check_type("pre_tokenizer", &["BertPreTokenizer"]);
+        check_type("post_processor", &["TemplateProcessing", "BertProcessing"]);
         if fields_of_file
             .get("post_processor")
             .is_some_and(|post| !is_bert_post_processor(post))
         {
-            whole.problem(
+            whole.report(
                 "its `post_processor` does not add `[CLS]` before a text and `[SEP]` after it".to_owned(),
             );
         }
@@ -56,36 +56,36 @@ impl Casing {
             .and_then(|cut| cut.get("direction")?.as_str())
             .is_some_and(|side| side != "Right")
         {
-            whole.problem("the `direction` of its `truncation` is not `Right`".to_owned());
+            whole.report("the `direction` of its `truncation` is not `Right`".to_owned());
         }
         if let Some(added) = whole.get("added_tokens")
-            && let Err(problem) = only_special(contents(added).into_iter())
+            && let Err(problem) = reject_added_tokens(token_texts(added).into_iter())
         {
-            whole.problem(format!("`added_tokens`: {problem}"));
+            whole.report(format!("`added_tokens`: {problem}"));
         }
         if let Some(model) = whole.get("model").and_then(Value::as_object) {
-            let of_model = Fields::new(model);
-            of_model.only("type", "WordPiece");
-            of_model.only("continuing_subword_prefix", "##");
-            of_model.only("max_input_chars_per_word", 100);
-            of_model.only("unk_token", "[UNK]");
-            let vocabulary = of_model.get("vocab").and_then(Value::as_object);
+            let model_fields = Fields::new(model);
+            model_fields.require_value("type", "WordPiece");
+            model_fields.require_value("continuing_subword_prefix", "##");
+            model_fields.require_value("max_input_chars_per_word", 100);
+            model_fields.require_value("unk_token", "[UNK]");
+            let vocabulary = model_fields.get("vocab").and_then(Value::as_object);
             let differs = |(token, id): (&String, &Value)| {
                 let expected = id.as_u64().and_then(|id| tokens.get(usize::try_from(id).ok()?));
                 expected != Some(token)
             };
-            // If `vocab.txt` has a token twice, its id is the number of the last line.
+            // If `vocab.txt` has a token twice, the token has the id of the last line.
             let distinct: BTreeSet<&String> = tokens.iter().collect();
-            let is_other = |vocabulary: &Map<String, Value>| {
+            let is_different = |vocabulary: &Map<String, Value>| {
                 vocabulary.len() != distinct.len() || vocabulary.iter().any(differs)
             };
-            if !tokens.is_empty() && vocabulary.is_some_and(is_other) {
-                of_model.problem("its `vocab` differs from `vocab.txt`".to_owned());
+            if !tokens.is_empty() && vocabulary.is_some_and(is_different) {
+                model_fields.report("its `vocab` differs from `vocab.txt`".to_owned());
             }
-            let problems = of_model.finish(&[]);
+            let problems = model_fields.finish(&[]);
             problems
                 .into_iter()
-                .for_each(|problem| whole.problem(format!("`model`: {problem}")));
+                .for_each(|problem| whole.report(format!("`model`: {problem}")));
         }
         let problems = [
             fields.finish(&["type"]),

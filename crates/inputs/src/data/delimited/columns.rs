@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::header::{begins_with_header, is_header, is_number, looks_like_header, named};
+use super::header::{begins_with_header, column_named, is_header, is_number, looks_like_header};
 use crate::data::{
     ColumnNames, LineProblem,
-    column_names::{LABEL_COLUMNS, TEXT_COLUMNS, only_one, skipped_columns},
+    column_names::{LABEL_COLUMNS, TEXT_COLUMNS, reject_ambiguous_columns, unused_columns_note},
 };
 
 /// Positions of the label and the text in a row.
@@ -45,13 +45,12 @@ impl Columns {
                 }
             })
             .collect();
-        skipped_columns(file, names)
+        unused_columns_note(file, names)
     }
 }
 
-/// Detects the columns from the first record, which is also the first of `sample`. The flag is true if the record is a
-/// header.
-pub(super) fn columns(
+/// Detects the columns from the first record, which is also the first of `sample`. The flag is true if the first record is a header.
+pub(super) fn detect_columns(
     first: &[&str],
     sample: &[Vec<String>],
     names: &ColumnNames,
@@ -61,17 +60,17 @@ pub(super) fn columns(
         what,
         columns: first.iter().map(|field| field.trim().to_owned()).collect(),
     };
-    let given_column = |name: &Option<String>, what| match name {
+    let chosen_column = |name: &Option<String>, what| match name {
         None => Ok(None),
-        Some(name) => match (named(first, &[name]), name.parse::<usize>()) {
+        Some(name) => match (column_named(first, &[name]), name.parse::<usize>()) {
             (Some(column), _) => Ok(Some((column, true))),
             (None, Ok(number)) if (1..=count).contains(&number) => Ok(Some((number - 1, false))),
             _ => Err(missing(what)),
         },
     };
     let (label, text) = (
-        given_column(&names.label, "label")?,
-        given_column(&names.text, "text")?,
+        chosen_column(&names.label, "label")?,
+        chosen_column(&names.text, "text")?,
     );
     if let (Some((label, by_name)), Some((text, also_by_name))) = (label, text) {
         let is_header = by_name || also_by_name || is_header(sample, label)?;
@@ -80,23 +79,24 @@ pub(super) fn columns(
     }
     let known_label = label
         .map(|(column, _)| column)
-        .or_else(|| named(first, &LABEL_COLUMNS));
+        .or_else(|| column_named(first, &LABEL_COLUMNS));
     let known_text = text
         .map(|(column, _)| column)
-        .or_else(|| named(first, &TEXT_COLUMNS));
+        .or_else(|| column_named(first, &TEXT_COLUMNS));
     if known_label.is_some() && known_text.is_some() {
         let fields = || first.iter().copied();
         if label.is_none() {
-            only_one("label", fields(), &LABEL_COLUMNS)?;
+            reject_ambiguous_columns("label", fields(), &LABEL_COLUMNS)?;
         }
         if text.is_none() {
-            only_one("text", fields(), &TEXT_COLUMNS)?;
+            reject_ambiguous_columns("text", fields(), &TEXT_COLUMNS)?;
         }
     }
     match (known_label, known_text) {
         (Some(label), Some(text)) => {
             // AG News stores the headline in a separate column.
-            let title = named(first, &["title"]).filter(|_| named(first, &["description"]) == Some(text));
+            let title = column_named(first, &["title"])
+                .filter(|_| column_named(first, &["description"]) == Some(text));
             let text = title.into_iter().chain([text]).collect();
             Ok((Columns { label, text, count }, true))
         }
@@ -108,17 +108,17 @@ pub(super) fn columns(
         _ if count < 2 => Err(missing("text")),
         // One of the columns is given by its number, and there is no header.
         _ if label.is_some() || text.is_some() => {
-            let given = label.or(text).map_or(0, |(column, _)| column);
-            let mut others = (0..count).filter(|column| *column != given);
+            let chosen = label.or(text).map_or(0, |(column, _)| column);
+            let mut others = (0..count).filter(|column| *column != chosen);
             let other = match label {
                 Some(_) => others.next_back(),
                 None => others.next(),
             };
             let other = other.expect("there are at least two columns");
             let (label, text) = if label.is_some() {
-                (given, other)
+                (chosen, other)
             } else {
-                (other, given)
+                (other, chosen)
             };
             Ok((
                 Columns {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io::Read};
 
 use super::{
-    header::{counts, has_header},
+    header::{count_values, has_header},
     quotes::{ends_in_quotes, is_doubled},
 };
 
@@ -16,7 +16,7 @@ pub(crate) struct Dialect {
 }
 
 /// Number of records read to detect the dialect and the columns.
-const SAMPLE: usize = 200;
+const SAMPLE_RECORDS: usize = 200;
 
 impl Dialect {
     const TABS: Self = Self {
@@ -64,12 +64,15 @@ impl Dialect {
         };
         let samples = candidates.iter().map(|dialect| (*dialect, dialect.sample(text)));
         let samples: Vec<_> = samples.collect();
-        let fits = |with: fn(&[Vec<String>]) -> bool| samples.iter().find(|(_, sample)| with(sample));
-        let found = fits(has_header).or_else(|| fits(are_even)).or(samples.first());
+        let find = |fits: fn(&[Vec<String>]) -> bool| samples.iter().find(|(_, sample)| fits(sample));
+        let found = find(has_header)
+            .or_else(|| find(have_equal_lengths))
+            .or(samples.first());
         found.map(|(dialect, _)| *dialect)
     }
 
-    /// Returns the text that represents the dialect in the hash of a data set. It must not change, because records of earlier versions have the hash.
+    /// Returns the text that represents the dialect in the hash of a data set. It must not change, because earlier records contain the
+    /// hash.
     pub fn identity(self, gzip: bool) -> String {
         match self {
             _ if self == Self::TABS => format!("Format {{ comma: false, gzip: {gzip} }}"),
@@ -82,12 +85,12 @@ impl Dialect {
     pub(super) fn sample(self, text: &str) -> Vec<Vec<String>> {
         let owned = |fields: &mut dyn Iterator<Item = &str>| fields.map(str::to_owned).collect();
         if !self.quotes {
-            let lines = text.lines().filter(|line| !line.is_empty()).take(SAMPLE);
+            let lines = text.lines().filter(|line| !line.is_empty()).take(SAMPLE_RECORDS);
             return lines
                 .map(|line| owned(&mut line.split(char::from(self.separator))))
                 .collect();
         }
-        let records = self.reader(text.as_bytes()).into_records().take(SAMPLE);
+        let records = self.reader(text.as_bytes()).into_records().take(SAMPLE_RECORDS);
         records
             .map_while(Result::ok)
             .map(|record| owned(&mut record.iter()))
@@ -104,7 +107,7 @@ impl Dialect {
 }
 
 /// Returns true if all records have the same number of fields, at least two.
-fn are_even(sample: &[Vec<String>]) -> bool {
+fn have_equal_lengths(sample: &[Vec<String>]) -> bool {
     let count = sample.first().map_or(0, Vec::len);
     count >= 2 && sample.iter().all(|fields| fields.len() == count)
 }
@@ -112,10 +115,10 @@ fn are_even(sample: &[Vec<String>]) -> bool {
 /// Returns true if the first field of every record looks like a label: not empty, short, and repeated in other records.
 fn are_labelled(sample: &[Vec<String>]) -> bool {
     /// Minimum number of rows. Fewer may be running text that happens to contain tabs.
-    const FEWEST: usize = 4;
-    let labels: BTreeMap<&str, usize> = counts(sample, 0);
-    are_even(sample)
-        && sample.len() >= FEWEST
+    const MIN_ROWS: usize = 4;
+    let labels: BTreeMap<&str, usize> = count_values(sample, 0);
+    have_equal_lengths(sample)
+        && sample.len() >= MIN_ROWS
         && labels.len() * 2 <= sample.len()
         && labels
             .keys()

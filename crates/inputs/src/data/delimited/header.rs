@@ -10,7 +10,7 @@ use crate::data::{
 /// Returns true if the first record names a label column and a text column.
 pub(super) fn has_header(sample: &[Vec<String>]) -> bool {
     let first = sample.first().map(Vec::as_slice).unwrap_or_default();
-    named(first, &LABEL_COLUMNS).is_some() && named(first, &TEXT_COLUMNS).is_some()
+    column_named(first, &LABEL_COLUMNS).is_some() && column_named(first, &TEXT_COLUMNS).is_some()
 }
 
 /// Decides whether the first record is a header if the user gave both columns by number.
@@ -27,8 +27,8 @@ pub(super) fn is_header(sample: &[Vec<String>], label: usize) -> Result<bool, Li
     }
 }
 
-/// Returns true if the first record is a header: its label field is not a number and not a label of any other record,
-/// and the other labels are all numbers or all occur at least twice.
+/// Returns true if the labels indicate that the first record is a header: the label field of the first record is not a number and does not
+/// occur in any other record, and the other labels are all numbers or all occur at least twice.
 pub(super) fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
     let [first, others @ ..] = sample else {
         return false;
@@ -36,7 +36,7 @@ pub(super) fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
     let (Some(name), false) = (first.get(label), others.is_empty()) else {
         return false;
     };
-    let labels = counts(others, label);
+    let labels = count_values(others, label);
     if labels.contains_key(name.as_str()) || is_number(name) {
         return false;
     }
@@ -44,21 +44,21 @@ pub(super) fn begins_with_header(sample: &[Vec<String>], label: usize) -> bool {
         || others.len() >= 4 && labels.values().all(|count| *count > 1)
 }
 
-/// Returns true if the fields of the first record are names: distinct, short, without spaces, not numbers and not a label of another record,
-/// while another column has texts of several words.
+/// Returns true if the fields of the first record look like names: distinct, short, without spaces, not numbers and not a label of another
+/// record, while another column has texts of several words.
 pub(super) fn looks_like_header(sample: &[Vec<String>], label: usize) -> bool {
-    const LONGEST_NAME: usize = 32;
+    const MAX_NAME_BYTES: usize = 32;
     let [first, others @ ..] = sample else {
         return false;
     };
     let has_space = |field: &str| field.trim().contains(char::is_whitespace);
     let is_name = |field: &String| {
-        let is_short = !field.trim().is_empty() && field.len() <= LONGEST_NAME;
+        let is_short = !field.trim().is_empty() && field.len() <= MAX_NAME_BYTES;
         is_short && !has_space(field) && !is_number(field)
     };
     let distinct: BTreeSet<&String> = first.iter().collect();
     let are_names = first.iter().all(is_name) && distinct.len() == first.len();
-    let is_label = |name: &String| counts(others, label).contains_key(name.as_str());
+    let is_label = |name: &String| count_values(others, label).contains_key(name.as_str());
     let is_text = |column: usize| {
         let texts = others
             .iter()
@@ -81,15 +81,15 @@ pub(super) fn same_names(fields: &[&str], header: &[String]) -> bool {
 }
 
 /// Returns the column of the first of `names` that occurs in the header line, ignoring case.
-pub(super) fn named<S: AsRef<str>>(header: &[S], names: &[&str]) -> Option<usize> {
-    let is = |field: &S, name: &str| field.as_ref().trim().eq_ignore_ascii_case(name);
+pub(super) fn column_named<S: AsRef<str>>(header: &[S], names: &[&str]) -> Option<usize> {
+    let matches = |field: &S, name: &str| field.as_ref().trim().eq_ignore_ascii_case(name);
     names
         .iter()
-        .find_map(|name| header.iter().position(|field| is(field, name)))
+        .find_map(|name| header.iter().position(|field| matches(field, name)))
 }
 
 /// Counts the occurrences of each value in a column.
-pub(super) fn counts(sample: &[Vec<String>], column: usize) -> BTreeMap<&str, usize> {
+pub(super) fn count_values(sample: &[Vec<String>], column: usize) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
     for value in sample.iter().filter_map(|fields| fields.get(column)) {
         *counts.entry(value.as_str()).or_default() += 1;

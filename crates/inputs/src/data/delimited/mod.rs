@@ -8,7 +8,7 @@ mod quotes;
 
 use std::{io::Read, path::Path, sync::Arc};
 
-use columns::{Columns, columns};
+use columns::{Columns, detect_columns};
 pub(super) use dialect::Dialect;
 use header::same_names;
 use quotes::{is_doubled, quote_in_quotes, with_doubled_quotes};
@@ -54,9 +54,9 @@ pub(super) fn rows(
         rows: vec![],
     };
     if dialect.quotes {
-        reader.quoted(text, dialect)?
+        reader.read_csv(text, dialect)?
     } else {
-        reader.plain(text, dialect)?
+        reader.read_lines(text, dialect)?
     }
     if reader.rows.is_empty() {
         return Err(LineProblem::NoRows.at(file, 1));
@@ -64,6 +64,7 @@ pub(super) fn rows(
     Ok((reader.rows, reader.unused))
 }
 
+/// Reader of one file.
 struct Reader<'a> {
     part: Part,
     file: Arc<Path>,
@@ -77,7 +78,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn plain(&mut self, text: &str, dialect: Dialect) -> Result<(), DataError> {
+    /// Reads lines in which quotes are literal.
+    fn read_lines(&mut self, text: &str, dialect: Dialect) -> Result<(), DataError> {
         let separator = char::from(dialect.separator);
         let lines = text.trim_end_matches(['\r', '\n']).split('\n').zip(1..);
         let lines = lines.map(|(line, number)| (line.strip_suffix('\r').unwrap_or(line), number));
@@ -86,12 +88,13 @@ impl Reader<'_> {
             if line.contains("\"\"") && line.split(separator).any(is_doubled) {
                 return Err(LineProblem::Quoted.at(&self.file, number));
             }
-            self.record(&line.split(separator).collect::<Vec<_>>(), number)?;
+            self.add_record(&line.split(separator).collect::<Vec<_>>(), number)?;
         }
         Ok(())
     }
 
-    fn quoted(&mut self, text: &str, dialect: Dialect) -> Result<(), DataError> {
+    /// Reads records with quoted fields.
+    fn read_csv(&mut self, text: &str, dialect: Dialect) -> Result<(), DataError> {
         // The CSV reader does not report a quote that is never closed: it reads the rest of the file as one field. To detect this, append a record
         // to the file and check that it is the last one returned.
         const END: &str = "\nend of the file";
@@ -105,7 +108,7 @@ impl Reader<'_> {
             let line = record.position().map_or(1, |position| line_of(text, position));
             let fields: Vec<&str> = record.iter().collect();
             if records.peek().is_some() {
-                self.record(&fields, line)?;
+                self.add_record(&fields, line)?;
             } else if fields != [END.trim_start()] {
                 return Err(LineProblem::OpenQuote.at(&self.file, line));
             }
@@ -114,10 +117,10 @@ impl Reader<'_> {
     }
 
     /// Adds a record. The first one determines the columns.
-    fn record(&mut self, fields: &[&str], line: u64) -> Result<(), DataError> {
+    fn add_record(&mut self, fields: &[&str], line: u64) -> Result<(), DataError> {
         if self.columns.is_none() {
-            let (columns, is_header) =
-                columns(fields, &self.sample, self.names).map_err(|problem| problem.at(&self.file, line))?;
+            let (columns, is_header) = detect_columns(fields, &self.sample, self.names)
+                .map_err(|problem| problem.at(&self.file, line))?;
             let header = is_header.then_some(fields);
             if let Some(name) = header.and_then(|names| columns.ambiguous(names)) {
                 return Err(LineProblem::Ambiguous(name).at(&self.file, line));
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_header_the_first_column_is_the_label_and_the_last_is_the_text() {
+    fn without_a_header_label_is_first_and_text_is_last() {
         assert_eq!(
             ok("a.tsv", "0\t3\t17\tbad\n1\t9\t18\tgood"),
             [row("0", "bad", 1), row("1", "good", 2)]
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_around_every_text_and_old_line_ends_are_not_text() {
+    fn quoted_texts_and_carriage_return_line_ends_are_read() {
         let quoted = ok("a.tsv", "0\t\"bad film\"\n1\t\"so \"\"good\"\"\"\n");
         assert_eq!(quoted, [row("0", "bad film", 1), row("1", "so \"good\"", 2)]);
         for name in ["a.tsv", "a.csv"] {
@@ -328,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_row_whose_text_is_a_column_name_is_still_a_row() {
+    fn a_row_whose_text_is_a_column_name_is_not_a_header() {
         assert_eq!(ok("a.tsv", "0\treview\n"), [row("0", "review", 1)]);
     }
 
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_another_number_of_columns_is_an_error_with_its_line() {
+    fn wrong_column_count_error_has_the_line() {
         assert_eq!(
             error("a.tsv", "0\tbad\n1\tgo\tod\n"),
             "a.tsv:2: 3 columns, but the first line has 2"
@@ -429,13 +432,13 @@ mod tests {
 
     #[test]
     fn several_candidate_columns_are_an_error() {
-        let of = |header: &str| format!("{header}\n1\ta film\t0\n0\tanother\t1\n");
-        let message = error("a.tsv", &of("sentiment\ttext\tcategory"));
+        let file_with = |header: &str| format!("{header}\n1\ta film\t0\n0\tanother\t1\n");
+        let message = error("a.tsv", &file_with("sentiment\ttext\tcategory"));
         assert!(
             message.contains("several columns may be the label: `sentiment`, `category`"),
             "{message}"
         );
-        assert_eq!(ok("a.tsv", &of("stars\ttext\tLabel"))[0].0, "0");
+        assert_eq!(ok("a.tsv", &file_with("stars\ttext\tLabel"))[0].0, "0");
         let pairs = error("a.csv", "label,text,text_b\n1,a film,b\n0,another,c\n");
         assert!(
             pairs.contains("several columns may be the text: `text`, `text_b`"),
@@ -444,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_around_every_text_of_a_tsv_are_not_text() {
+    fn quotes_around_all_texts_of_a_tsv_are_removed() {
         let rows = ok("a.tsv", "label\ttext\n1\t\"a film\"\n0\t\"a \"\"bad\"\" one\"\n");
         assert_eq!((&*rows[0].1, &*rows[1].1), ("a film", "a \"bad\" one"));
         assert_eq!(ok("a.tsv", "1\t\"a\" film\n0\tbad\n")[0].1, "\"a\" film");
@@ -487,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_not_read_as_a_row_if_columns_are_given_by_number() {
+    fn a_header_is_detected_if_columns_are_given_by_number() {
         let read = |text: &str| {
             let names = ColumnNames {
                 label: Some("3".into()),

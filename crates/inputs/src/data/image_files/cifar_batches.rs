@@ -4,30 +4,30 @@ use std::path::{Path, PathBuf};
 
 use mantissa_core::read_regular;
 
-use super::source::{Found, Origin, Source, add, empty_parts};
+use super::source::{Origin, Source, UndecodedImage, add, empty_parts};
 use crate::data::{
     DataError,
     cifar10::{CIFAR_CLASSES, CIFAR_RECORD},
-    detect::{Content, recognise},
+    detect::{Content, detect_content},
     examples::Part,
 };
 
 /// Returns true for a `.bin` file with the size of a CIFAR-10 batch.
 pub(super) fn is_batch(path: &Path) -> Result<bool, DataError> {
-    let ends = path
+    let has_extension = path
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("bin"));
-    Ok(ends && recognise(path)? == Content::Batch)
+    Ok(has_extension && detect_content(path)? == Content::Batch)
 }
 
 /// Reads CIFAR-10 records with their labels.
-pub(super) fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError> {
+pub(super) fn read_batches(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source, DataError> {
     let mut source = Source {
         name,
         classes: CIFAR_CLASSES,
         names: vec![],
         notes: vec![],
-        given: empty_parts(files.iter().map(|(part, _)| *part)),
+        predefined: empty_parts(files.iter().map(|(part, _)| *part)),
         batches: vec![],
     };
     for (part, path) in files {
@@ -44,8 +44,8 @@ pub(super) fn cifar(name: String, files: Vec<(Part, PathBuf)>) -> Result<Source,
                     ),
                 });
             }
-            let from = Origin::Record { file, index };
-            add(&mut source.given, part, Found { label, from });
+            let origin = Origin::Record { file, index };
+            add(&mut source.predefined, part, UndecodedImage { label, origin });
         }
         source.batches.push(bytes);
     }

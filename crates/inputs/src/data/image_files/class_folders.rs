@@ -9,7 +9,7 @@ use std::{
 use image::ImageFormat;
 use rayon::prelude::*;
 
-use super::source::{Found, Origin, Source, add, empty_parts};
+use super::source::{Origin, Source, UndecodedImage, add, empty_parts};
 use crate::data::{
     DataError, KnownClasses,
     examples::Part,
@@ -23,7 +23,7 @@ pub(super) const MAX_DEPTH: u32 = 8;
 /// Returns true if a folder, or a subfolder at most `depth` levels below, has an image.
 pub(super) fn has_picture(folder: &Path, depth: u32) -> bool {
     let entries = folder_entries::list(folder).unwrap_or_default();
-    // Do not open texts: aclImdb has 50,000 of them.
+    // Do not open text files: aclImdb has 50,000 of them.
     let mut entries = entries
         .into_iter()
         .filter(|(name, _)| !is_hidden(name) && !name.ends_with(".txt"));
@@ -34,19 +34,19 @@ pub(super) fn has_picture(folder: &Path, depth: u32) -> bool {
 }
 
 /// Reason why folders are not a valid data set.
-pub(super) enum Unfit {
+pub(super) enum InvalidFolders {
     Data(DataError),
     Classes(String),
 }
 
 /// Finds images in one folder per class. For training data, and without a checkpoint, the classes are those of the first part.
 /// [`KnownClasses::number_or_new`] assigns their numbers.
-pub(super) fn folders(
+pub(super) fn read_class_folders(
     name: String,
     (parts, no_part): (&[(Part, &PathBuf)], &[String]),
     known: Option<&KnownClasses>,
-    is_trained: bool,
-) -> Result<Source, Unfit> {
+    for_training: bool,
+) -> Result<Source, InvalidFolders> {
     let (mut hidden, mut others, mut loose): (Vec<String>, Vec<String>, Vec<String>) =
         (vec![], vec![], vec![]);
     let mut nested = vec![];
@@ -56,26 +56,26 @@ pub(super) fn folders(
         seen.extend(fs::canonicalize(folder).ok());
     }
     for (part, folder) in parts {
-        for (class, folder) in folder_entries::list(folder).map_err(Unfit::Data)? {
+        for (class, folder) in folder_entries::list(folder).map_err(InvalidFolders::Data)? {
             if is_hidden(&class) {
                 hidden.push(class);
             } else if folder.is_dir() {
-                let files = files_below(&folder, &mut hidden, &mut seen).map_err(Unfit::Data)?;
+                let files = files_below(&folder, &mut hidden, &mut seen).map_err(InvalidFolders::Data)?;
                 let (pictures, not_pictures): (Vec<_>, Vec<_>) =
                     files.into_par_iter().partition(|file| is_picture(file));
                 if let Some(damaged) = not_pictures.iter().find(|file| has_picture_extension(file)) {
-                    return Err(Unfit::Data(DataError::NoImages {
+                    return Err(InvalidFolders::Data(DataError::NoImages {
                         path: damaged.clone(),
                         reason: reason_not_picture(damaged),
                     }));
                 }
-                let short = |file: &PathBuf| {
+                let short_name = |file: &PathBuf| {
                     let name = file.file_name().unwrap_or_default().to_string_lossy();
                     format!("{class}/{name}")
                 };
-                others.extend(not_pictures.iter().map(short));
+                others.extend(not_pictures.iter().map(short_name));
                 if pictures.is_empty() {
-                    return Err(Unfit::Classes(format!(
+                    return Err(InvalidFolders::Classes(format!(
                         "`{class}` has no images in a supported format (PNG, JPEG, BMP or WebP)"
                     )));
                 }
@@ -89,29 +89,36 @@ pub(super) fn folders(
         }
     }
     let first = parts.first().map(|(part, _)| *part);
-    let is_new = known.is_none() || is_trained;
-    let of_first = |part: Part| !is_new || Some(part) == first;
-    let labels = found.iter().filter(|(part, ..)| of_first(*part));
+    let is_new = known.is_none() || for_training;
+    let defines_classes = |part: Part| !is_new || Some(part) == first;
+    let labels = found.iter().filter(|(part, ..)| defines_classes(*part));
     let labels: BTreeSet<&str> = labels.map(|(_, class, _)| class.as_str()).collect();
     if labels.len() < 2 && is_new {
-        return Err(Unfit::Classes(
+        return Err(InvalidFolders::Classes(
             "it has fewer than two folders with images".to_owned(),
         ));
     }
     let numbered = known
         .unwrap_or(&KnownClasses::default())
-        .number_or_new(&labels, is_trained)
-        .map_err(Unfit::Classes)?;
-    let mut given = empty_parts(parts.iter().map(|(part, _)| *part));
+        .number_or_new(&labels, for_training)
+        .map_err(InvalidFolders::Classes)?;
+    let mut predefined = empty_parts(parts.iter().map(|(part, _)| *part));
     for (part, class, pictures) in &found {
         let Some(label) = numbered.numbers.get(class) else {
-            return Err(Unfit::Classes(format!(
+            return Err(InvalidFolders::Classes(format!(
                 "`{class}` is not a class of the first part, which defines the classes"
             )));
         };
         for path in pictures {
-            let from = Origin::File(path.clone());
-            add(&mut given, *part, Found { label: *label, from });
+            let origin = Origin::File(path.clone());
+            add(
+                &mut predefined,
+                *part,
+                UndecodedImage {
+                    label: *label,
+                    origin,
+                },
+            );
         }
     }
     let mut names: Vec<(u32, String)> = numbered
@@ -136,7 +143,7 @@ pub(super) fn folders(
             .chain(nested)
             .chain(numbered.notes)
             .collect(),
-        given,
+        predefined,
         batches: vec![],
     })
 }
@@ -169,7 +176,7 @@ fn files_below(
     Ok(files)
 }
 
-/// Reports a class whose images are all in two or more subfolders, because the subfolders may be the intended classes.
+/// Returns a note about a class whose images are all in two or more subfolders, because the subfolders may be the intended classes.
 fn merged_subfolders(class: &str, folder: &Path, pictures: &[PathBuf]) -> Option<String> {
     let subfolder = |picture: &PathBuf| {
         let mut below = picture.strip_prefix(folder).ok()?.components();

@@ -1,44 +1,44 @@
-//! Decodes CIFAR-10 records and image files to colour planes.
+//! Decodes CIFAR-10 records and image files to color planes.
 
 use std::path::PathBuf;
 
 use mantissa_core::read_regular;
 
-use super::source::{Found, Origin};
+use super::source::{Origin, UndecodedImage};
 use crate::data::{
     DataError,
     cifar10::{CIFAR_EDGE, CIFAR_RECORD},
-    image_format::is_whole,
+    image_format::is_complete,
     image_preprocessing::ImagePreprocessing,
-    images::COLOURS,
+    images::CHANNELS,
 };
 
 /// Maximum aspect ratio of an image.
 const MAX_ASPECT_RATIO: u32 = 64;
 
-/// Returns the colour planes of an image, resized and cropped to `edge` × `edge` pixels.
-pub(super) fn decoded(
-    found: &Found,
+/// Returns the color planes of an image, resized and cropped to `edge` × `edge` pixels.
+pub(super) fn decode(
+    found: &UndecodedImage,
     batches: &[Vec<u8>],
     edge: usize,
     preparation: &ImagePreprocessing,
 ) -> Result<Vec<u8>, DataError> {
     const CIFAR: u32 = CIFAR_EDGE as u32;
-    if let Origin::Record { file, index } = &found.from
-        && preparation.keeps((CIFAR, CIFAR), edge as u32)
+    if let Origin::Record { file, index } = &found.origin
+        && preparation.is_unchanged((CIFAR, CIFAR), edge as u32)
     {
         return Ok(record(batches, *file, *index).to_vec());
     }
-    let fitted = preparation.fitted(picture(found, batches)?, edge as u32);
-    let image = fitted.map_err(|reason| DataError::NoImages {
-        path: match &found.from {
+    let resized = preparation.resize_and_crop(picture(found, batches)?, edge as u32);
+    let image = resized.map_err(|reason| DataError::NoImages {
+        path: match &found.origin {
             Origin::File(path) => path.clone(),
             Origin::Record { .. } => PathBuf::from("CIFAR-10 record"),
         },
         reason,
     })?;
-    let plane = |colour: usize| image.pixels().map(move |pixel| pixel.0[colour]);
-    Ok((0..COLOURS).flat_map(plane).collect())
+    let plane = |channel: usize| image.pixels().map(move |pixel| pixel.0[channel]);
+    Ok((0..CHANNELS).flat_map(plane).collect())
 }
 
 /// Returns the planes of a CIFAR-10 record.
@@ -47,8 +47,8 @@ fn record(batches: &[Vec<u8>], file: usize, index: usize) -> &[u8] {
 }
 
 /// Decodes an image in its original size.
-pub(super) fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataError> {
-    match &found.from {
+pub(super) fn picture(found: &UndecodedImage, batches: &[Vec<u8>]) -> Result<image::RgbImage, DataError> {
+    match &found.origin {
         Origin::Record { file, index } => {
             const PLANE: usize = CIFAR_EDGE * CIFAR_EDGE;
             let planes = record(batches, *file, *index);
@@ -62,22 +62,22 @@ pub(super) fn picture(found: &Found, batches: &[Vec<u8>]) -> Result<image::RgbIm
             ))
         }
         Origin::File(path) => {
-            let wrong = |reason: String| DataError::NoImages {
+            let invalid = |reason: String| DataError::NoImages {
                 path: path.clone(),
                 reason,
             };
             let bytes = read_regular(path).map_err(DataError::read(path))?;
             // Detect the format from the content, because the name may be wrong.
-            let format = image::guess_format(&bytes).map_err(|error| wrong(error.to_string()))?;
-            if !is_whole(format, &bytes) {
-                return Err(wrong("it is truncated".to_owned()));
+            let format = image::guess_format(&bytes).map_err(|error| invalid(error.to_string()))?;
+            if !is_complete(format, &bytes) {
+                return Err(invalid("it is truncated".to_owned()));
             }
             let image = image::load_from_memory_with_format(&bytes, format);
-            let image = image.map_err(|error| wrong(error.to_string()))?.to_rgb8();
+            let image = image.map_err(|error| invalid(error.to_string()))?.to_rgb8();
             let (width, height) = image.dimensions();
             // After scaling the shorter side to the input size, the longer side would exceed the memory.
             if width.max(height) / width.min(height).max(1) > MAX_ASPECT_RATIO {
-                return Err(wrong(format!(
+                return Err(invalid(format!(
                     "its aspect ratio is above {MAX_ASPECT_RATIO}: {width} × {height} pixels"
                 )));
             }

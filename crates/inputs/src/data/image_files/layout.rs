@@ -8,20 +8,20 @@ use std::{
 use image::ImageFormat;
 
 use super::{
-    cifar_batches::{cifar, is_batch},
-    class_folders::{MAX_DEPTH, Unfit, folders, has_picture},
+    cifar_batches::{is_batch, read_batches},
+    class_folders::{InvalidFolders, MAX_DEPTH, has_picture, read_class_folders},
     source::Source,
 };
 use crate::data::{
     DataError, KnownClasses,
     cifar10::{CIFAR_DOCUMENTS, CIFAR_RECORD, has_batch_name},
-    detect::{Content, recognise},
+    detect::{Content, detect_content},
     examples::Part,
     folder_entries::{self, is_hidden, part_of, skipped_note},
 };
 
 /// Returns true if a folder has files with the content or the name of a CIFAR-10 batch, or subfolders with images.
-pub(crate) fn are_at(folder: &Path) -> Result<bool, DataError> {
+pub(crate) fn contains_images(folder: &Path) -> Result<bool, DataError> {
     let entries = folder_entries::list(folder)?;
     for (name, path) in &entries {
         if !is_hidden(name) && path.is_file() && (has_batch_name(name) || is_batch(path)?) {
@@ -35,7 +35,11 @@ pub(crate) fn are_at(folder: &Path) -> Result<bool, DataError> {
 }
 
 /// Finds the images at a path without decoding them.
-pub(super) fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) -> Result<Source, DataError> {
+pub(super) fn find(
+    path: &Path,
+    known: Option<&KnownClasses>,
+    for_training: bool,
+) -> Result<Source, DataError> {
     let invalid = |reason: String| DataError::NoImages {
         path: path.to_owned(),
         reason,
@@ -47,8 +51,8 @@ pub(super) fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) 
         .to_string_lossy()
         .into_owned();
     if path.is_file() {
-        return match recognise(path)? {
-            Content::Batch => cifar(name, vec![(Part::Train, path.to_owned())]),
+        return match detect_content(path)? {
+            Content::Batch => read_batches(name, vec![(Part::Train, path.to_owned())]),
             Content::Other(is) => Err(invalid(format!("it is {is}"))),
             Content::Picture => Err(invalid(
                 "it is a single image, but a data set is a folder with one subfolder per class".to_owned(),
@@ -61,15 +65,15 @@ pub(super) fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) 
     let entries = folder_entries::list(path)?;
     let (mut batches, mut unread) = (vec![], vec![]);
     for (name, path) in entries.iter().filter(|(name, _)| !is_hidden(name)) {
-        let is_one = path.is_file() && is_batch(path)?;
-        if !is_one && has_batch_name(name) {
-            let reason = match recognise(path)? {
+        let is_batch_file = path.is_file() && is_batch(path)?;
+        if !is_batch_file && has_batch_name(name) {
+            let reason = match detect_content(path)? {
                 Content::Other(is) => format!("`{name}` is {is}"),
                 _ => format!("`{name}` is not a CIFAR-10 batch"),
             };
             return Err(invalid(reason));
         }
-        if is_one {
+        if is_batch_file {
             batches.push((part_of(name).unwrap_or(Part::Train), path.clone()));
         } else if path.is_file() && !CIFAR_DOCUMENTS.contains(&name.as_str()) {
             unread.push(name.clone());
@@ -90,7 +94,7 @@ pub(super) fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) 
             skipped_note("because they are not CIFAR-10 batches", &unread),
             (is_incomplete && !missing.is_empty()).then(|| format!("missing: {}", missing.join(", "))),
         ];
-        let mut source = cifar(name, batches)?;
+        let mut source = read_batches(name, batches)?;
         source.notes.extend(notes.into_iter().flatten());
         return Ok(source);
     }
@@ -141,8 +145,8 @@ pub(super) fn find(path: &Path, known: Option<&KnownClasses>, is_trained: bool) 
     let is_part = |path: &PathBuf| parts.iter().any(|(_, part)| *part == path || **part == full);
     let no_part = folders_here().filter(|(_, path)| !is_part(path));
     let no_part: Vec<String> = no_part.chain(loose).map(|(name, _)| name.clone()).collect();
-    folders(name, (&parts, &no_part), known, is_trained).map_err(|error| match error {
-        Unfit::Data(error) => error,
-        Unfit::Classes(reason) => invalid(reason),
+    read_class_folders(name, (&parts, &no_part), known, for_training).map_err(|error| match error {
+        InvalidFolders::Data(error) => error,
+        InvalidFolders::Classes(reason) => invalid(reason),
     })
 }

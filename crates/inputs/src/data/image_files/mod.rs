@@ -8,25 +8,25 @@ mod source;
 
 use std::path::Path;
 
-use decode::{decoded, picture};
-pub(super) use layout::are_at;
+use decode::{decode, picture};
+pub(super) use layout::contains_images;
 use layout::find;
 use mantissa_core::DataSource;
 use rayon::prelude::*;
-use source::{Found, Source};
+use source::{Source, UndecodedImage};
 
 use super::{
-    DataError, Dataset, Images, KnownClasses, Wanted, classes::counts,
-    image_preprocessing::ImagePreprocessing, images::Pixels, split::Given,
+    DataError, Dataset, Images, KnownClasses, RequestedSplits, classes::count_classes,
+    image_preprocessing::ImagePreprocessing, images::Pixels, split::PredefinedSplits,
 };
 
-/// Loads the `wanted` part of the images at a path and resizes and crops them to `edge` × `edge` pixels with `preparation`.
+/// Loads the `requested` splits of the images at a path, and resizes and crops them to `edge` × `edge` pixels as `preparation` defines.
 ///
 /// # Errors
 /// A path without images, a label out of range, or an image that cannot be decoded. The message names the file.
 pub fn load_images(
     (path, known): (&Path, Option<&KnownClasses>),
-    wanted: &Wanted,
+    requested: &RequestedSplits,
     edge: usize,
     preparation: &ImagePreprocessing,
 ) -> Result<Dataset<Images>, DataError> {
@@ -35,16 +35,16 @@ pub fn load_images(
         classes,
         names,
         notes,
-        given,
+        predefined,
         batches,
-    } = find(path, known, matches!(wanted, Wanted::Divided(_)))?;
-    let name = format!("{name}{}", wanted.remark(&given));
-    let divided = wanted.of(given)?;
+    } = find(path, known, matches!(requested, RequestedSplits::TrainAndTest(_)))?;
+    let name = format!("{name}{}", requested.name_suffix(&predefined));
+    let splits = requested.select(predefined)?;
     let mut hasher = blake3::Hasher::new();
-    let mut part = |found: Vec<Found>| -> Result<Images, DataError> {
+    let mut part = |found: Vec<UndecodedImage>| -> Result<Images, DataError> {
         let decoded: Vec<Vec<u8>> = found
             .par_iter()
-            .map(|found| decoded(found, &batches, edge, preparation))
+            .map(|found| decode(found, &batches, edge, preparation))
             .collect::<Result<_, _>>()?;
         let mut labels = vec![];
         for (found, bytes) in found.iter().zip(&decoded) {
@@ -53,22 +53,18 @@ pub fn load_images(
             labels.push(found.label.cast_signed());
         }
         Ok(Images::new(
-            Pixels::Bytes(decoded.concat(), preparation.shades),
+            Pixels::Bytes(decoded.concat(), preparation.normalization),
             edge,
             labels,
         ))
     };
-    let labels = [&divided.train, &divided.validation, &divided.test]
+    let labels = [&splits.train, &splits.validation, &splits.test]
         .map(|part| part.iter().map(|found| found.label).collect::<Vec<u32>>());
-    let counted = counts(
-        &known.cloned().unwrap_or_default().named(classes, names),
+    let class_counts = count_classes(
+        &known.cloned().unwrap_or_default().all_names(classes, names),
         labels.each_ref().map(Vec::as_slice),
     );
-    let (train, validation, test) = (
-        part(divided.train)?,
-        part(divided.validation)?,
-        part(divided.test)?,
-    );
+    let (train, validation, test) = (part(splits.train)?, part(splits.validation)?, part(splits.test)?);
     Ok(Dataset {
         train,
         validation,
@@ -78,17 +74,18 @@ pub fn load_images(
             name,
             hash: hasher.finalize().to_hex()[..16].to_owned(),
             synthetic: false,
-            classes: counted,
+            classes: class_counts,
             notes,
         },
     })
 }
 
-/// Decodes every image. Returns the name, the number of classes, the notes, and for each image its label, the length of
-/// its shorter side in pixels and a hash of its content.
-pub(super) fn looked_at(path: &Path) -> Result<(String, u32, Vec<String>, Given<Look>), DataError> {
+/// Decodes every image. Returns the name of the data, the number of classes, the notes, and a summary of each image.
+pub(super) fn summarize(
+    path: &Path,
+) -> Result<(String, u32, Vec<String>, PredefinedSplits<ImageSummary>), DataError> {
     let source = find(path, None, true)?;
-    let look = |found: &Found| -> Result<Look, DataError> {
+    let summarize_image = |found: &UndecodedImage| -> Result<ImageSummary, DataError> {
         let image = picture(found, &source.batches)?;
         let shorter = image.width().min(image.height());
         Ok((
@@ -97,17 +94,21 @@ pub(super) fn looked_at(path: &Path) -> Result<(String, u32, Vec<String>, Given<
             *blake3::hash(image.as_raw()).as_bytes(),
         ))
     };
-    let all = |part: &Vec<Found>| part.par_iter().map(look).collect::<Result<Vec<_>, _>>();
-    let given = Given {
-        train: all(&source.given.train)?,
-        validation: source.given.validation.as_ref().map(all).transpose()?,
-        test: source.given.test.as_ref().map(all).transpose()?,
+    let all = |part: &Vec<UndecodedImage>| {
+        part.par_iter()
+            .map(summarize_image)
+            .collect::<Result<Vec<_>, _>>()
     };
-    Ok((source.name, source.classes, source.notes, given))
+    let predefined = PredefinedSplits {
+        train: all(&source.predefined.train)?,
+        validation: source.predefined.validation.as_ref().map(all).transpose()?,
+        test: source.predefined.test.as_ref().map(all).transpose()?,
+    };
+    Ok((source.name, source.classes, source.notes, predefined))
 }
 
-/// Label, pixels along the shorter side, hash.
-pub(super) type Look = (u32, u64, [u8; 32]);
+/// Label of an image, pixels along its shorter side, and hash of its pixels.
+pub(super) type ImageSummary = (u32, u64, [u8; 32]);
 
 #[cfg(test)]
 mod tests {
@@ -140,8 +141,8 @@ mod tests {
             .unwrap();
     }
 
-    fn split(validation: u32) -> Wanted {
-        Wanted::Divided(Split {
+    fn split(validation: u32) -> RequestedSplits {
+        RequestedSplits::TrainAndTest(Split {
             join: false,
             train: None,
             validation,
@@ -156,12 +157,12 @@ mod tests {
         fs::write(folder.path().join("data_batch_1.bin"), records(&[3, 5, 9])).unwrap();
         fs::write(folder.path().join("test_batch.bin"), records(&[7])).unwrap();
         fs::write(folder.path().join("batches.meta.txt"), "names").unwrap();
-        assert!(are_at(folder.path()).unwrap());
+        assert!(contains_images(folder.path()).unwrap());
         let data = load_images(
             (folder.path(), None),
             &split(1),
             CIFAR_EDGE,
-            &ImagePreprocessing::usual(Normalization::IMAGENET),
+            &ImagePreprocessing::without_config(Normalization::IMAGENET),
         )
         .unwrap();
         assert_eq!(
@@ -185,9 +186,9 @@ mod tests {
         // A single file is a test set.
         let alone = load_images(
             (&folder.path().join("data_batch_1.bin"), None),
-            &Wanted::Test(Some(2)),
+            &RequestedSplits::Test(Some(2)),
             CIFAR_EDGE,
-            &ImagePreprocessing::usual(Normalization::IMAGENET),
+            &ImagePreprocessing::without_config(Normalization::IMAGENET),
         )
         .unwrap();
         assert_eq!((alone.train.len(), alone.test.len()), (0, 2));
@@ -201,12 +202,12 @@ mod tests {
         picture(&at("train/cat/1.png"), 8, 4, 100);
         picture(&at("train/cat/2.jpg"), 4, 6, 100);
         picture(&at("test/dog/1.PNG"), 4, 4, 200);
-        assert!(are_at(folder.path()).unwrap() && are_at(&at("train")).unwrap());
+        assert!(contains_images(folder.path()).unwrap() && contains_images(&at("train")).unwrap());
         let data = load_images(
             (folder.path(), None),
             &split(0),
             4,
-            &ImagePreprocessing::usual(Normalization::IMAGENET),
+            &ImagePreprocessing::without_config(Normalization::IMAGENET),
         )
         .unwrap();
         let mut labels = data.train.labels().to_vec();
@@ -221,15 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn errors_in_image_data_sets_name_the_file() {
+    fn image_errors_contain_the_file_name() {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
         let error = |path: &Path| {
             load_images(
                 (path, None),
-                &Wanted::Test(None),
+                &RequestedSplits::Test(None),
                 4,
-                &ImagePreprocessing::usual(Normalization::IMAGENET),
+                &ImagePreprocessing::without_config(Normalization::IMAGENET),
             )
             .unwrap_err()
             .to_string()
@@ -275,33 +276,33 @@ mod tests {
     }
 
     #[test]
-    fn cyclic_links_broken_links_and_parts_without_classes_are_errors() {
+    fn bad_links_and_parts_without_classes_are_rejected() {
         use std::os::unix::fs::symlink;
-        let of = |change: &dyn Fn(&Path)| {
+        let notes_after = |change: &dyn Fn(&Path)| {
             let folder = tempfile::tempdir().unwrap();
             for name in ["a/1.png", "b/1.png"] {
                 picture(&folder.path().join(name), 2, 2, 0);
             }
             change(folder.path());
-            let found = are_at(folder.path()).and_then(|_| find(folder.path(), None, true));
+            let found = contains_images(folder.path()).and_then(|_| find(folder.path(), None, true));
             found
                 .map(|source| source.notes.join("\n"))
                 .map_err(|error| error.to_string())
         };
-        assert_eq!(of(&|_| ()), Ok(String::new()));
+        assert_eq!(notes_after(&|_| ()), Ok(String::new()));
         for target in [".", ".."] {
-            let error = of(&|folder| symlink(target, folder.join("a/back")).unwrap()).unwrap_err();
+            let error = notes_after(&|folder| symlink(target, folder.join("a/back")).unwrap()).unwrap_err();
             assert!(
                 error.contains("a link to a folder that is already in the data set"),
                 "{error}"
             );
         }
-        let error = of(&|folder| symlink("nowhere", folder.join("c")).unwrap()).unwrap_err();
+        let error = notes_after(&|folder| symlink("nowhere", folder.join("c")).unwrap()).unwrap_err();
         assert!(
             error.contains("cannot read `") && error.contains("/c`"),
             "{error}"
         );
-        let notes = of(&|folder| fs::write(folder.join("x.gif"), "GIF89a").unwrap()).unwrap();
+        let notes = notes_after(&|folder| fs::write(folder.join("x.gif"), "GIF89a").unwrap()).unwrap();
         assert!(notes.contains("`x.gif`"), "{notes}");
         let in_parts = |folder: &Path, change: &dyn Fn(&Path)| {
             fs::create_dir(folder.join("train")).unwrap();
@@ -310,9 +311,11 @@ mod tests {
             }
             change(folder);
         };
-        let error = of(&|folder| in_parts(folder, &|folder| picture(&folder.join("test/1.png"), 2, 2, 0)));
+        let error =
+            notes_after(&|folder| in_parts(folder, &|folder| picture(&folder.join("test/1.png"), 2, 2, 0)));
         assert!(error.unwrap_err().contains("`test` has no class folders"));
-        let notes = of(&|folder| in_parts(folder, &|folder| picture(&folder.join("1.png"), 2, 2, 0)));
+        let notes =
+            notes_after(&|folder| in_parts(folder, &|folder| picture(&folder.join("1.png"), 2, 2, 0)));
         assert!(notes.unwrap().contains("`1.png`"));
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::data::{examples::Part, split::Given};
+use crate::data::{examples::Part, split::PredefinedSplits};
 
-/// An image that is not decoded yet.
-pub(super) struct Found {
+/// Label and location of an image that is not decoded yet.
+pub(super) struct UndecodedImage {
     pub label: u32,
-    pub from: Origin,
+    pub origin: Origin,
 }
 
 /// Location of an image.
@@ -26,15 +26,15 @@ pub(super) struct Source {
     pub names: Vec<(u32, String)>,
     /// Skipped files and other decisions that are reported to the user.
     pub notes: Vec<String>,
-    pub given: Given<Found>,
+    pub predefined: PredefinedSplits<UndecodedImage>,
     /// Contents of the CIFAR-10 files.
     pub batches: Vec<Vec<u8>>,
 }
 
 /// Creates an empty list for the training part, and for each other part that occurs in `parts`.
-pub(super) fn empty_parts(parts: impl Iterator<Item = Part> + Clone) -> Given<Found> {
+pub(super) fn empty_parts(parts: impl Iterator<Item = Part> + Clone) -> PredefinedSplits<UndecodedImage> {
     let has = |wanted| parts.clone().any(|part| part == wanted);
-    Given {
+    PredefinedSplits {
         train: vec![],
         validation: has(Part::Validation).then(Vec::new),
         test: has(Part::Test).then(Vec::new),
@@ -42,11 +42,11 @@ pub(super) fn empty_parts(parts: impl Iterator<Item = Part> + Clone) -> Given<Fo
 }
 
 /// Adds an image to a part that [`empty_parts`] created.
-pub(super) fn add(given: &mut Given<Found>, part: Part, found: Found) {
+pub(super) fn add(splits: &mut PredefinedSplits<UndecodedImage>, part: Part, found: UndecodedImage) {
     let part = match part {
-        Part::Train => Some(&mut given.train),
-        Part::Validation => given.validation.as_mut(),
-        Part::Test => given.test.as_mut(),
+        Part::Train => Some(&mut splits.train),
+        Part::Validation => splits.validation.as_mut(),
+        Part::Test => splits.test.as_mut(),
     };
     part.expect("`empty_parts` created this part").push(found);
 }

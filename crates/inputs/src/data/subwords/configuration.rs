@@ -9,13 +9,13 @@ use crate::{
     contents,
     data::{
         DataError,
-        tokenizer_files::{ADDED, CONFIG, SPECIAL_MAP},
+        tokenizer_files::{ADDED_TOKENS, SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG},
     },
     weights::Fields,
 };
 
 /// Fields with special tokens.
-const ROLES: [&str; 7] = [
+const SPECIAL_TOKEN_FIELDS: [&str; 7] = [
     "bos_token",
     "cls_token",
     "eos_token",
@@ -69,23 +69,27 @@ const IGNORED: &[&str] = &[
     "wordpieces_prefix",
 ];
 
-/// Checks `tokenizer_config.json`, `added_tokens.json` and `special_tokens_map.json` next to a tokenizer. `own` is the parsed `tokenizer.json`, if
-/// the tokenizer is one.
+/// Checks `tokenizer_config.json`, `added_tokens.json` and `special_tokens_map.json` next to a tokenizer. `tokenizer_json` is the parsed
+/// file if the tokenizer is a `tokenizer.json`.
 ///
 /// # Errors
 /// A malformed file, or values that contradict the tokenizer. The message names the fields.
-pub(super) fn check(tokenizer: &Path, own: Option<&Value>, subwords: &dyn Subwords) -> Result<(), DataError> {
+pub(super) fn check(
+    tokenizer: &Path,
+    tokenizer_json: Option<&Value>,
+    subwords: &dyn Subwords,
+) -> Result<(), DataError> {
     for (name, problems) in [
-        (CONFIG, problems_of_config as Problems),
-        (ADDED, problems_of_added),
-        (SPECIAL_MAP, problems_of_special_map),
+        (TOKENIZER_CONFIG, problems_of_config as Problems),
+        (ADDED_TOKENS, problems_of_added),
+        (SPECIAL_TOKENS_MAP, problems_of_special_map),
     ] {
         let path = tokenizer.with_file_name(name);
         if !path.is_file() {
             continue;
         }
         let checked = contents::json::<Map<String, Value>>(&path)
-            .map(|fields| problems(&fields, own, subwords).join("\n  "))
+            .map(|fields| problems(&fields, tokenizer_json, subwords).join("\n  "))
             .and_then(|problems| match problems.is_empty() {
                 true => Ok(()),
                 false => Err(problems),
@@ -95,32 +99,33 @@ pub(super) fn check(tokenizer: &Path, own: Option<&Value>, subwords: &dyn Subwor
     Ok(())
 }
 
+/// Function that returns the problems of a configuration file.
 type Problems = fn(&Map<String, Value>, Option<&Value>, &dyn Subwords) -> Vec<String>;
 
 fn problems_of_config(
     fields: &Map<String, Value>,
-    own: Option<&Value>,
+    tokenizer_json: Option<&Value>,
     subwords: &dyn Subwords,
 ) -> Vec<String> {
     let fields = Fields::new(fields);
-    fields.only("add_bos_token", subwords.beginning().is_some());
-    fields.only("add_eos_token", false);
-    fields.only("add_prefix_space", own.is_none_or(has_prefix_space));
-    fields.only("auto_map", Value::Null);
-    fields.only("do_basic_tokenize", true);
-    fields.only("never_split", Value::Null);
-    fields.only("sp_model_kwargs", json!({}));
-    fields.only("split_special_tokens", false);
-    let normalizer = own.map(|own| &own["normalizer"]);
+    fields.require_value("add_bos_token", subwords.beginning().is_some());
+    fields.require_value("add_eos_token", false);
+    fields.require_value("add_prefix_space", tokenizer_json.is_none_or(has_prefix_space));
+    fields.require_value("auto_map", Value::Null);
+    fields.require_value("do_basic_tokenize", true);
+    fields.require_value("never_split", Value::Null);
+    fields.require_value("sp_model_kwargs", json!({}));
+    fields.require_value("split_special_tokens", false);
+    let normalizer = tokenizer_json.map(|tokenizer_json| &tokenizer_json["normalizer"]);
     let bert_normalizer = normalizer.filter(|normalizer| normalizer["type"] == "BertNormalizer");
-    for (name, own_name, usual) in [
+    for (name, normalizer_field, default) in [
         ("do_lower_case", "lowercase", json!(false)),
         ("strip_accents", "strip_accents", json!(null)),
         ("tokenize_chinese_chars", "handle_chinese_chars", json!(null)),
     ] {
-        fields.only(
+        fields.require_value(
             name,
-            bert_normalizer.map_or(usual, |normalizer| normalizer[own_name].clone()),
+            bert_normalizer.map_or(default, |normalizer| normalizer[normalizer_field].clone()),
         );
     }
     check_roles(&fields, subwords);
@@ -153,9 +158,9 @@ fn problems_of_special_map(
     fields.problems()
 }
 
-/// Reports special tokens that are not in the tokenizer, and a beginning token with another id than in the tokenizer.
+/// Reports special tokens that are not in the tokenizer, and a `bos_token` other than the beginning token of the tokenizer.
 fn check_roles(fields: &Fields<'_>, subwords: &dyn Subwords) {
-    for role in ROLES {
+    for role in SPECIAL_TOKEN_FIELDS {
         // Early LLaMA exports contain empty strings.
         let Some(token) = fields.get(role).map(content).filter(|token| !token.is_empty()) else {
             continue;
@@ -181,13 +186,13 @@ fn check_roles(fields: &Fields<'_>, subwords: &dyn Subwords) {
 /// Reports a token that is not in the tokenizer, or has another id there.
 fn check_token(fields: &Fields<'_>, name: &str, (token, id): (&str, Option<u32>), subwords: &dyn Subwords) {
     match subwords.id_of(token) {
-        None => fields.problem(format!(
+        None => fields.report(format!(
             "`{name}` contains the token {token:?}, which is not in the tokenizer"
         )),
-        Some(own) => {
-            if let Some(id) = id.filter(|id| *id != own) {
-                fields.problem(format!(
-                    "`{name}` gives the token {token:?} the id {id}, but its id in the tokenizer is {own}"
+        Some(expected) => {
+            if let Some(id) = id.filter(|id| *id != expected) {
+                fields.report(format!(
+                    "`{name}` maps the token {token:?} to the id {id}, but the tokenizer maps it to {expected}"
                 ));
             }
         }
@@ -201,9 +206,9 @@ fn content(token: &Value) -> &str {
 }
 
 /// Returns true if a `tokenizer.json` inserts a space before every text.
-fn has_prefix_space(own: &Value) -> bool {
+fn has_prefix_space(tokenizer_json: &Value) -> bool {
     let steps = |name: &str, list: &str| -> Vec<&Value> {
-        let step = &own[name];
+        let step = &tokenizer_json[name];
         step[list]
             .as_array()
             .map_or(vec![step], |steps| steps.iter().collect())
@@ -262,21 +267,24 @@ mod tests {
             "eos_token": "</s>", "legacy": false, "model_max_length": 1e30, "pad_token": null, "sp_model_kwargs": {},
             "tokenizer_class": "LlamaTokenizer", "chat_template": "{{ messages }}"
         });
-        assert_eq!(open(CONFIG, config), Ok(()));
+        assert_eq!(open(TOKENIZER_CONFIG, config), Ok(()));
         assert_eq!(
-            open(SPECIAL_MAP, json!({ "bos_token": "<s>", "eos_token": "</s>" })),
+            open(
+                SPECIAL_TOKENS_MAP,
+                json!({ "bos_token": "<s>", "eos_token": "</s>" })
+            ),
             Ok(())
         );
-        assert_eq!(open(ADDED, json!({ "</s>": 2 })), Ok(()));
+        assert_eq!(open(ADDED_TOKENS, json!({ "</s>": 2 })), Ok(()));
         let early =
             json!({ "bos_token": "", "eos_token": "", "unk_token": "", "tokenizer_class": "LLaMATokenizer" });
-        assert_eq!(open(CONFIG, early), Ok(()));
+        assert_eq!(open(TOKENIZER_CONFIG, early), Ok(()));
         let exported = json!({ "add_prefix_space": false, "errors": "replace", "vocab_size": 3, "model_max_length": 1024 });
-        assert_eq!(open(CONFIG, exported), Ok(()));
+        assert_eq!(open(TOKENIZER_CONFIG, exported), Ok(()));
     }
 
     #[test]
-    fn values_that_would_change_token_ids_are_rejected_with_the_field_name() {
+    fn values_that_change_token_ids_are_rejected_by_name() {
         for (name, value) in [
             ("add_bos_token", json!(false)),
             ("add_eos_token", json!(true)),
@@ -289,16 +297,19 @@ mod tests {
             ("pad_token", json!("<pad>")),
             ("an_unknown_field", json!(1)),
         ] {
-            let error = open(CONFIG, json!({ name: value })).unwrap_err();
-            assert!(error.contains(CONFIG) && error.contains(name), "{name}: {error}");
+            let error = open(TOKENIZER_CONFIG, json!({ name: value })).unwrap_err();
+            assert!(
+                error.contains(TOKENIZER_CONFIG) && error.contains(name),
+                "{name}: {error}"
+            );
         }
         assert!(
-            open(ADDED, json!({ "good film": 3 }))
+            open(ADDED_TOKENS, json!({ "good film": 3 }))
                 .unwrap_err()
                 .contains("\"good film\"")
         );
         assert!(
-            open(SPECIAL_MAP, json!({ "bos_token": "</s>" }))
+            open(SPECIAL_TOKENS_MAP, json!({ "bos_token": "</s>" }))
                 .unwrap_err()
                 .contains("`bos_token`")
         );

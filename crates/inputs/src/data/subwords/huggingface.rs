@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokenizers::Tokenizer;
 
-use super::Subwords;
+use super::tokenizer_trait::Subwords;
 
 /// Common names of the end token, which a `tokenizer.json` does not mark.
-const ENDS: [&str; 5] = ["</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]"];
+const END_TOKENS: [&str; 5] = ["</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[SEP]"];
 /// Common names of the mask token.
-const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
+const MASK_TOKENS: [&str; 2] = ["[MASK]", "<mask>"];
 
 /// Maximum length of a token of a unigram model, in bytes.
 const MAX_TOKEN_BYTES: usize = 4096;
@@ -30,10 +30,10 @@ impl HuggingFace {
         // Parse as JSON first, because the error contains the position. The library may panic on valid JSON with invalid content.
         let json = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         check_token_lengths(&json)?;
-        caught(|| Self::of(bytes))?
+        catch_panic(|| Self::parse(bytes))?
     }
 
-    fn of(bytes: &[u8]) -> Result<Self, String> {
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut inner = Tokenizer::from_bytes(bytes).map_err(|error| error.to_string())?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| error.to_string())?;
@@ -46,12 +46,12 @@ impl HuggingFace {
         let is_text = probe.get_special_tokens_mask().iter().map(|&mask| mask == 0);
         let first = is_text.clone().position(|is_text| is_text).unwrap_or(ids.len());
         let last = is_text.clone().rposition(|is_text| is_text).unwrap_or(ids.len());
-        let named = || ENDS.iter().find_map(|name| inner.token_to_id(name));
+        let by_name = || END_TOKENS.iter().find_map(|name| inner.token_to_id(name));
         let end = ids[first..].get(last - first + 1..).and_then(<[u32]>::last);
         Ok(Self {
             before: ids[..first].to_vec(),
-            end: end.copied().or_else(named),
-            mask: MASKS.iter().find_map(|name| inner.token_to_id(name)),
+            end: end.copied().or_else(by_name),
+            mask: MASK_TOKENS.iter().find_map(|name| inner.token_to_id(name)),
             vocabulary,
             inner,
         })
@@ -85,11 +85,11 @@ pub(crate) fn normal_form(bytes: &[u8]) -> Option<String> {
         tokenizer.with_truncation(None).ok()?;
         tokenizer.to_string(false).ok()
     };
-    caught(normal).ok().flatten()
+    catch_panic(normal).ok().flatten()
 }
 
 /// Calls the library and converts a panic to an error. The library does not validate its files and may panic.
-fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let panicked = |_| "the `tokenizers` library panicked; the tokenizer file may be inconsistent".to_owned();
     catch_unwind(AssertUnwindSafe(call)).map_err(panicked)
 }
@@ -116,7 +116,7 @@ impl Subwords for HuggingFace {
     }
 
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
-        let encoding = caught(|| self.inner.encode_fast(part, false))?;
+        let encoding = catch_panic(|| self.inner.encode_fast(part, false))?;
         let encoding = encoding.map_err(|error| error.to_string())?;
         let before = if begins { &self.before[..] } else { &[] };
         Ok([before, encoding.get_ids()].concat())
@@ -124,7 +124,7 @@ impl Subwords for HuggingFace {
 
     fn decode(&self, ids: &[u32]) -> String {
         // Decoding fails for ids that are not in the model. Return an empty text then.
-        let text = caught(|| self.inner.decode(ids, true));
+        let text = catch_panic(|| self.inner.decode(ids, true));
         text.ok().and_then(Result::ok).unwrap_or_default()
     }
 }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn special_cases_get_the_ids_of_the_python_package() {
+    fn edge_case_ids_match_the_python_package() {
         let golden = golden();
         let tokenizer = read(&golden.tokenizer).unwrap();
         assert!(golden.cases.len() > 10);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_before_a_text_are_kept_and_tokens_after_it_are_dropped() {
+    fn only_special_tokens_before_a_text_are_kept() {
         let mut json = golden().tokenizer;
         let mut special = json["added_tokens"][0].clone();
         special["id"] = 1.into();
@@ -229,14 +229,14 @@ mod tests {
 
     #[test]
     fn long_tokens_of_a_unigram_model_are_rejected() {
-        let of = |length: usize| {
+        let read_with_token_of = |length: usize| {
             let json = serde_json::json!({
                 "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
                 "pre_tokenizer": null, "post_processor": null, "decoder": null,
                 "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false, "vocab": [["<unk>", 0.0], ["a".repeat(length), -1.0]]},
             });
             let bytes = serde_json::to_vec(&json).unwrap();
-            // The stack of a test thread. It would overflow on 50,000 bytes.
+            // The stack size of a test thread, which would overflow on 50,000 bytes.
             let read = move || (HuggingFace::read(&bytes).map(drop), normal_form(&bytes).is_some());
             std::thread::Builder::new()
                 .stack_size(2 << 20)
@@ -245,8 +245,8 @@ mod tests {
                 .join()
                 .unwrap()
         };
-        assert_eq!(of(MAX_TOKEN_BYTES), (Ok(()), true));
+        assert_eq!(read_with_token_of(MAX_TOKEN_BYTES), (Ok(()), true));
         let error = "token 1 of the vocabulary has 50000 bytes, the maximum is 4096";
-        assert_eq!(of(50_000), (Err(error.to_owned()), false));
+        assert_eq!(read_with_token_of(50_000), (Err(error.to_owned()), false));
     }
 }

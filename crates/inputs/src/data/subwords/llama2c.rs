@@ -3,16 +3,16 @@
 
 use std::collections::HashMap;
 
-use super::{Subwords, merging::merged};
+use super::{merging::merge_pieces, tokenizer_trait::Subwords};
 
 /// Beginning token.
-const BEGINNING: u32 = 1;
+const BEGIN_ID: u32 = 1;
 /// End token.
-const END: u32 = 2;
+const END_ID: u32 = 2;
 /// Id of byte 0. The other bytes follow in order.
-const BYTES: u32 = 3;
-/// `run.c` only merges pairs with a higher score.
-const LEAST_SCORE: f32 = -1e10;
+const FIRST_BYTE_ID: u32 = 3;
+/// `run.c` only merges pairs with a score above this.
+const SCORE_LIMIT: f32 = -1e10;
 
 /// Pieces by id.
 #[derive(Debug)]
@@ -56,11 +56,11 @@ impl Llama2c {
             pieces.push((piece.to_owned(), score + 0.0)); // Converts -0.0 to 0.0, so that both compare as equal.
             rest = after;
         }
-        let bytes = (0..=u8::MAX).zip(pieces.iter().skip(BYTES as usize));
+        let bytes = (0..=u8::MAX).zip(pieces.iter().skip(FIRST_BYTE_ID as usize));
         let matching = bytes.filter(|(byte, (piece, _))| *piece == format!("<0x{byte:02X}>"));
         if matching.count() != 256 {
             return Err(format!(
-                "it has {} pieces, but the pieces from {BYTES} on are not the bytes `<0x00>` to `<0xFF>`",
+                "it has {} pieces, but the pieces from {FIRST_BYTE_ID} on are not the bytes `<0x00>` to `<0xFF>`",
                 pieces.len()
             ));
         }
@@ -74,18 +74,18 @@ impl Subwords for Llama2c {
     }
 
     fn beginning(&self) -> Option<u32> {
-        Some(BEGINNING)
+        Some(BEGIN_ID)
     }
 
     fn end(&self) -> Option<u32> {
-        Some(END)
+        Some(END_ID)
     }
 
     fn id_of(&self, token: &str) -> Option<u32> {
         match token {
             "<unk>" => Some(0),
-            "<s>" => Some(BEGINNING),
-            "</s>" => Some(END),
+            "<s>" => Some(BEGIN_ID),
+            "</s>" => Some(END_ID),
             token => self.ids.get(token).copied(),
         }
     }
@@ -95,7 +95,7 @@ impl Subwords for Llama2c {
         let spaced;
         let mut text = part;
         if begins {
-            ids.push(BEGINNING);
+            ids.push(BEGIN_ID);
             if !part.is_empty() && self.ids.contains_key(" ") {
                 spaced = format!(" {part}");
                 text = &spaced;
@@ -108,13 +108,13 @@ impl Subwords for Llama2c {
         });
         let score = |piece: &str| {
             let (_, score) = self.pieces[*self.ids.get(piece)? as usize];
-            (score > LEAST_SCORE).then_some(score)
+            (score > SCORE_LIMIT).then_some(score)
         };
-        for place in merged(text, symbols, score) {
-            let piece = &text[place];
+        for range in merge_pieces(text, symbols, score) {
+            let piece = &text[range];
             match self.ids.get(piece) {
                 Some(&id) => ids.push(id),
-                None => ids.extend(piece.bytes().map(|byte| BYTES + u32::from(byte))),
+                None => ids.extend(piece.bytes().map(|byte| FIRST_BYTE_ID + u32::from(byte))),
             }
         }
         Ok(ids)
@@ -122,21 +122,21 @@ impl Subwords for Llama2c {
 
     fn decode(&self, ids: &[u32]) -> String {
         let mut bytes = vec![];
-        let mut before = None;
+        let mut previous = None;
         for &id in ids {
             let piece = self
                 .pieces
                 .get(id as usize)
                 .map_or("", |(piece, _)| piece.as_str());
-            match id.checked_sub(BYTES).map(u8::try_from) {
+            match id.checked_sub(FIRST_BYTE_ID).map(u8::try_from) {
                 None if id != 0 => {} // Beginning and end token.
                 Some(Ok(byte)) => bytes.push(byte),
-                _ if before == Some(BEGINNING) => {
+                _ if previous == Some(BEGIN_ID) => {
                     bytes.extend(piece.strip_prefix(' ').unwrap_or(piece).bytes());
                 }
                 _ => bytes.extend(piece.bytes()),
             }
-            before = Some(id);
+            previous = Some(id);
         }
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -249,7 +249,7 @@ pub(super) mod tests {
     ];
 
     #[test]
-    fn real_stories_get_the_ids_of_the_script() {
+    fn story_ids_match_the_python_script() {
         let (Some(file), Some(text)) = (
             mantissa_testing::real_data("llama_tiny/tok512.bin"),
             mantissa_testing::real_data("llama_tiny/tinystories_sample_cs336.txt"),
@@ -286,7 +286,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn special_cases_get_the_ids_of_the_script() {
+    fn edge_case_ids_match_the_python_script() {
         let Some(file) = mantissa_testing::real_data("llama_tiny/llama2_tokenizer_32000.bin") else {
             return;
         };

@@ -1,12 +1,12 @@
-//! Byte-pair merging of SentencePiece and llama2.c. Repeatedly merges the neighbours whose concatenation is the piece with the highest score; of
-//! equal scores, the leftmost.
+//! Byte-pair merging of SentencePiece and llama2.c. Repeatedly merges the two neighbours whose concatenation is the piece with the highest
+//! score. The leftmost pair wins ties.
 
 use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
-/// Marker for a missing neighbour.
-const NONE: u32 = u32::MAX;
+/// Index of a missing neighbour.
+const NO_SYMBOL: u32 = u32::MAX;
 
-/// Byte range of a text. Empty after the symbol was merged into its left neighbour.
+/// Byte range of the text. It is empty after the symbol was merged into its left neighbour.
 struct Symbol {
     start: u32,
     end: u32,
@@ -31,13 +31,13 @@ fn rank(score: f32) -> i32 {
 ///
 /// # Panics
 /// If the text has 4 GiB or more, or the symbols do not cover it.
-pub(super) fn merged(
+pub(super) fn merge_pieces(
     text: &str,
     symbols: impl Iterator<Item = (usize, bool)>,
     score: impl Fn(&str) -> Option<f32>,
 ) -> Vec<Range<usize>> {
-    assert!(text.len() < NONE as usize, "the text has 4 GiB or more");
-    let mut line = Line {
+    assert!(text.len() < NO_SYMBOL as usize, "the text has 4 GiB or more");
+    let mut merger = Merger {
         text,
         score,
         symbols: vec![],
@@ -45,43 +45,43 @@ pub(super) fn merged(
     };
     let mut start = 0;
     for (bytes, is_atomic) in symbols {
-        let index = line.symbols.len() as u32;
+        let index = merger.symbols.len() as u32;
         let end = start + bytes as u32;
         let is_last = end as usize == text.len();
-        line.symbols.push(Symbol {
+        merger.symbols.push(Symbol {
             start,
             end,
-            before: index.wrapping_sub(1), // `NONE` for the first symbol.
-            after: if is_last { NONE } else { index + 1 },
+            before: index.wrapping_sub(1), // `NO_SYMBOL` for the first symbol.
+            after: if is_last { NO_SYMBOL } else { index + 1 },
             is_atomic,
         });
         start = end;
     }
     assert_eq!(start as usize, text.len(), "the symbols do not cover the text");
-    for right in 1..line.symbols.len() as u32 {
-        line.consider(right - 1, right);
+    for right in 1..merger.symbols.len() as u32 {
+        merger.queue_pair(right - 1, right);
     }
-    while let Some(pair) = line.pairs.pop() {
-        line.merge(pair);
+    while let Some(pair) = merger.pairs.pop() {
+        merger.merge(pair);
     }
-    let remaining = line.symbols.iter().filter(|symbol| symbol.start < symbol.end);
+    let remaining = merger.symbols.iter().filter(|symbol| symbol.start < symbol.end);
     remaining
         .map(|symbol| symbol.start as usize..symbol.end as usize)
         .collect()
 }
 
-/// State of the merging of a text.
-struct Line<'a, F> {
+/// Merging of one text.
+struct Merger<'a, F> {
     text: &'a str,
     score: F,
     symbols: Vec<Symbol>,
     pairs: BinaryHeap<Pair>,
 }
 
-impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
+impl<F: Fn(&str) -> Option<f32>> Merger<'_, F> {
     /// Queues a pair of neighbours if their concatenation is a piece.
-    fn consider(&mut self, left: u32, right: u32) {
-        if left == NONE || right == NONE {
+    fn queue_pair(&mut self, left: u32, right: u32) {
+        if left == NO_SYMBOL || right == NO_SYMBOL {
             return;
         }
         let (first, second) = (&self.symbols[left as usize], &self.symbols[right as usize]);
@@ -105,11 +105,11 @@ impl<F: Fn(&str) -> Option<f32>> Line<'_, F> {
         self.symbols[right as usize].start = end;
         let first = &mut self.symbols[left as usize];
         (first.end, first.after) = (end, after);
-        if after != NONE {
+        if after != NO_SYMBOL {
             self.symbols[after as usize].before = left;
         }
-        self.consider(before, left);
-        self.consider(left, after);
+        self.queue_pair(before, left);
+        self.queue_pair(left, after);
     }
 }
 
@@ -126,12 +126,12 @@ mod tests {
                 .map(|(_, score)| *score)
         };
         let letters = text.chars().map(|letter| (letter.len_utf8(), letter == '!'));
-        let places = merged(text, letters, score);
-        places.into_iter().map(|place| &text[place]).collect()
+        let ranges = merge_pieces(text, letters, score);
+        ranges.into_iter().map(|range| &text[range]).collect()
     }
 
     #[test]
-    fn the_pair_with_the_highest_score_is_merged_first_and_the_leftmost_of_equal_pairs() {
+    fn highest_score_is_merged_first_and_the_leftmost_of_ties() {
         let scores = [("ab", -2.0), ("bc", -1.0), ("aa", -3.0), ("aaa", -4.0)];
         assert_eq!(pieces("abc", &scores), ["a", "bc"]);
         assert_eq!(pieces("aaaa", &scores), ["aa", "aa"]);

@@ -1,30 +1,31 @@
 //! Tokenizers of language models, in the published file formats.
 //!
 //! The library `tokenizers` encodes with `tokenizer.json` and `vocab.txt`. Our own code encodes with SentencePiece models and `tok*.bin`, because the
-//! ids of `tokenizers` differ from those of SentencePiece and `run.c`. Lines are without tests.
+//! ids of `tokenizers` differ from those of SentencePiece and `run.c`. The line counts exclude tests.
 //!
 //! | file | lines | reason for not using `tokenizers` |
 //! |---|--:|---|
-//! | `protobuf.rs` | 116 | It does not read SentencePiece models. |
-//! | `sentencepiece.rs` | 413 | `Unigram` rounds differently, is slower, and can overflow the stack. `ByteFallback` decodes differently. |
-//! | `trie.rs` | 46 | Its trie is private, and is freed recursively. |
+//! | `protobuf.rs` | 118 | It does not read SentencePiece models. |
+//! | `sentencepiece.rs` | 408 | `Unigram` rounds differently, is slower, and can overflow the stack. `ByteFallback` decodes differently. |
+//! | `trie.rs` | 46 | The trie is private, and is freed recursively. |
 //! | `merging.rs` | 115 | `BPE` cannot express equal scores, or merges of characters that are not pieces. |
 //! | `normalizer.rs` | 152 | `Precompiled` applies other rules, is slower, and panics on damaged rules. |
 //! | `llama2c.rs` | 144 | It does not read `tok*.bin`. `BPE` cannot express equal scores. |
-//! | `wordpiece.rs` | 114 | Uses it, and adds a cache of words, which makes encoding 2.5 to 4 times as fast. |
-//! | `huggingface.rs` | 109 | Uses it, adds the special tokens around a text, and converts panics to errors. |
-//! | `configuration.rs` | 223 | It does not check the files next to a tokenizer. |
+//! | `wordpiece.rs` | 116 | Uses `tokenizers`, and adds a cache of words, which makes encoding 2.5 to 4 times as fast. |
+//! | `huggingface.rs` | 131 | Uses `tokenizers`, adds the special tokens around a text, and converts panics to errors. |
+//! | `configuration.rs` | 228 | It does not check the files next to a tokenizer. |
 //!
 //! These were measured with `tokenizers` 0.22.2 and models of 8,000 pieces, on 28,000 cases (20,000 parts of English reviews, 8,000 random strings):
 //!
 //! - `Unigram` adds scores in f64, and SentencePiece keeps sums in f32. The ids differ from those of SentencePiece 0.2.1 in 1,020 cases, and from
-//!   those of 0.2.3 in 103. Ours are those of 0.2.1 in every case, without user-defined pieces; 0.2.3 rounds once more, which changes 927 cases.
-//!   `Unigram` needs twice the time of our code.
+//!   those of 0.2.3 in 103. For models without user-defined pieces, our ids equal those of 0.2.1 in every case; 0.2.3
+//!   rounds once more, which changes 927 cases. `Unigram` needs twice the time of our code.
 //! - `Unigram` frees its trie recursively: a piece of 50,000 characters overflows a stack of 2 MiB, and the process aborts.
-//! - `BPE` ranks every merge differently, but SentencePiece and `run.c` merge the leftmost of pieces with equal scores. Pieces that are added to a
-//!   published model can have equal scores. With the score 0 for 11,000 of the 32,000 pieces of LLaMA 2, the ids differ from those of SentencePiece
-//!   in 168 cases, and ours in none. With distinct scores and a piece for every character, no case differs, and `BPE` is up to 1.5 times as fast.
-//! - `BPE` needs every way to divide a piece as a pair of strings: 2.6 GB for a file of 2 MB with pieces of 1 to 2,000 characters.
+//! - `BPE` gives every merge a distinct rank, but SentencePiece and `run.c` merge the leftmost of the pairs with equal scores. Pieces that
+//!   are added to a published model can have equal scores. With the score 0 for 11,000 of the 32,000 pieces of LLaMA 2, the ids of `BPE`
+//!   differ from those of SentencePiece in 168 cases, and our ids in none. With distinct scores and a piece for every character, no case
+//!   differs, and `BPE` is up to 1.5 times as fast.
+//! - `BPE` needs every division of a piece into two strings: 2.6 GB for a file of 2 MB with pieces of 1 to 2,000 characters.
 //! - `Precompiled` selects the shortest rule that matches, and SentencePiece the longest. 960 of 20,000 random strings differ. It needs six times the
 //!   time, and cannot skip user-defined pieces.
 //! - `ByteFallback` replaces every byte of a run if one is invalid. SentencePiece keeps the valid characters.
@@ -36,6 +37,7 @@ mod merging;
 mod normalizer;
 mod protobuf;
 mod sentencepiece;
+mod tokenizer_trait;
 mod trie;
 mod wordpiece;
 
@@ -47,43 +49,18 @@ use llama2c::Llama2c;
 #[cfg(test)]
 pub(super) use llama2c::tests::file as llama2c_file;
 use sentencepiece::SentencePiece;
+use tokenizer_trait::Subwords;
 use wordpiece::Bert;
 
 use super::{DataError, vocabulary::Vocabulary};
-use mantissa_core::{LARGEST_CONFIGURATION, read_limited};
+use mantissa_core::{MAX_CONFIGURATION_BYTES, read_limited};
 
 use crate::contents;
 
 /// Maximum number of bytes encoded in one call. Encodings need many times the memory of their texts.
-pub(super) const PIECE: usize = 2 << 20;
+pub(super) const MAX_ENCODE_BYTES: usize = 2 << 20;
 /// Maximum size of a tokenizer file, in bytes. The largest published ones have about 40 MB.
-const LARGEST: u64 = 256 << 20;
-
-/// Common interface of the tokenizers.
-trait Subwords: Send + Sync {
-    /// Returns one more than the highest id.
-    fn vocabulary(&self) -> u32;
-
-    /// Returns the beginning-of-text token, which precedes every text.
-    fn beginning(&self) -> Option<u32>;
-
-    /// Returns the end-of-text token, which follows a complete text.
-    fn end(&self) -> Option<u32>;
-
-    /// Returns the mask token.
-    fn mask(&self) -> Option<u32> {
-        None
-    }
-
-    /// Returns the id of a token.
-    fn id_of(&self, token: &str) -> Option<u32>;
-
-    /// Encodes a part of a text. `begins` is true for the first part, which gets the beginning token.
-    fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String>;
-
-    /// Decodes ids. Bytes that are not UTF-8 become replacement characters, and special tokens are removed.
-    fn decode(&self, ids: &[u32]) -> String;
-}
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Converts text to token ids of a language model and back.
 pub struct TextTokenizer {
@@ -103,27 +80,27 @@ impl TextTokenizer {
             reason,
         };
         let length = fs::metadata(path).map_err(DataError::read(path))?.len();
-        if length > LARGEST {
+        if length > MAX_FILE_BYTES {
             return Err(bad(format!(
-                "it has {length} bytes; the maximum is {LARGEST} bytes"
+                "it has {length} bytes; the maximum is {MAX_FILE_BYTES} bytes"
             )));
         }
-        let bytes = read_limited(path, LARGEST_CONFIGURATION).map_err(DataError::read(path))?;
+        let bytes = read_limited(path, MAX_CONFIGURATION_BYTES).map_err(DataError::read(path))?;
         if contents::is_lfs_pointer(&bytes) {
             let is = contents::unsupported(&bytes).unwrap_or_default();
             return Err(bad(format!("it is {is}")));
         }
-        let text = without_mark(&bytes);
-        if Bert::is_one(text) {
+        let text = without_bom(&bytes);
+        if Bert::is_vocabulary(text) {
             let vocabulary = Vocabulary::open(path)?;
             return Ok(Self {
-                subwords: Box::new(Bert::of(&vocabulary).map_err(bad)?),
-                hash: blake3::hash(vocabulary.key().as_bytes()),
+                subwords: Box::new(Bert::new(&vocabulary).map_err(bad)?),
+                hash: blake3::hash(vocabulary.cache_key().as_bytes()),
             });
         }
         let subwords = read(&bytes).map_err(bad)?;
-        let own = serde_json::from_slice(text).ok();
-        configuration::check(path, own.as_ref(), &*subwords)?;
+        let tokenizer_json = serde_json::from_slice(text).ok();
+        configuration::check(path, tokenizer_json.as_ref(), &*subwords)?;
         Ok(Self {
             subwords,
             hash: blake3::hash(&bytes),
@@ -134,7 +111,7 @@ impl TextTokenizer {
     pub(super) fn synthetic() -> Result<Self, DataError> {
         let vocabulary = Vocabulary::synthetic();
         Ok(Self {
-            subwords: Box::new(Bert::of(&vocabulary).map_err(DataError::Tokenizer)?),
+            subwords: Box::new(Bert::new(&vocabulary).map_err(DataError::Tokenizer)?),
             hash: blake3::hash(vocabulary.text().as_bytes()),
         })
     }
@@ -174,7 +151,7 @@ impl TextTokenizer {
     /// A text that the tokenizer rejects.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
         let mut ids = vec![];
-        for (index, part) in parts(text, PIECE).enumerate() {
+        for (index, part) in parts(text, MAX_ENCODE_BYTES).enumerate() {
             ids.extend(self.encode_part(part, index == 0)?);
         }
         Ok(ids)
@@ -192,13 +169,13 @@ impl TextTokenizer {
 }
 
 /// Removes a byte order mark.
-fn without_mark(bytes: &[u8]) -> &[u8] {
+fn without_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes)
 }
 
 /// Reads a tokenizer of any format except `vocab.txt` from its bytes.
 fn read(bytes: &[u8]) -> Result<Box<dyn Subwords>, String> {
-    let text = without_mark(bytes);
+    let text = without_bom(bytes);
     if text.trim_ascii_start().first() == Some(&b'{') {
         return Ok(Box::new(HuggingFace::read(text)?));
     }
@@ -282,13 +259,13 @@ mod tests {
         let absent = TextTokenizer::open(&folder.path().join("absent"));
         assert!(absent.err().unwrap().to_string().starts_with("cannot read `"));
         let large = fs::File::create(&path).unwrap();
-        large.set_len(LARGEST + 1).unwrap();
+        large.set_len(MAX_FILE_BYTES + 1).unwrap();
         let error = TextTokenizer::open(&path).err().unwrap().to_string();
         assert!(error.contains("the maximum is 268435456 bytes"), "{error}");
     }
 
     #[test]
-    fn the_hash_is_that_of_the_file() {
+    fn hash_is_the_blake3_hash_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tok.bin");
         fs::write(&path, llama2c::tests::file(&[])).unwrap();

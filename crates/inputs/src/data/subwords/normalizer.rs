@@ -1,4 +1,4 @@
-//! Text normalization of a SentencePiece model, before a text is divided into pieces.
+//! Text normalization of a SentencePiece model, before a text is split into pieces.
 
 use super::trie::Trie;
 
@@ -8,7 +8,7 @@ pub(super) const SPACE: &str = "\u{2581}";
 /// Normalization rules for characters and spaces.
 pub(super) struct Normalizer {
     /// Replacements of character sequences.
-    pub spellings: Option<Spellings>,
+    pub char_map: Option<CharMap>,
     /// Insert a space before a text.
     pub dummy_prefix: bool,
     /// Insert the space after the text instead.
@@ -20,17 +20,17 @@ pub(super) struct Normalizer {
 }
 
 impl Normalizer {
-    /// Normalizes a text. Strings in `kept` are not changed. `begins` is false if the text continues a previous part.
-    pub fn normalized(&self, text: &str, begins: bool, kept: &Trie) -> Result<String, String> {
-        /// Maximum ratio of output to input length. Usual rules stay below it for every character.
-        const LONGEST: usize = 64;
-        let limit = LONGEST * (text.len() + 1);
+    /// Normalizes a text. User-defined pieces are not changed. `begins` is false if the text continues a previous part.
+    pub fn normalize(&self, text: &str, begins: bool, user_defined: &Trie) -> Result<String, String> {
+        /// Maximum ratio of output to input length. Published rules stay below it for every character.
+        const MAX_EXPANSION: usize = 64;
+        let limit = MAX_EXPANSION * (text.len() + 1);
         let space = if self.escape_spaces { SPACE } else { " " };
         let mut out = String::with_capacity(text.len() + text.len() / 2);
         let mut rest = text;
         let mut after_space = self.remove_extra_spaces && begins;
         if after_space {
-            while let Some((" ", bytes)) = self.first(rest, kept) {
+            while let Some((" ", bytes)) = self.replace_first(rest, user_defined) {
                 rest = &rest[bytes..];
             }
         }
@@ -40,7 +40,7 @@ impl Normalizer {
         if begins && self.dummy_prefix && !self.suffix {
             out.push_str(space);
         }
-        while let Some((mut replacement, bytes)) = self.first(rest, kept) {
+        while let Some((mut replacement, bytes)) = self.replace_first(rest, user_defined) {
             rest = &rest[bytes..];
             if after_space {
                 replacement = replacement.trim_start_matches(' ');
@@ -58,7 +58,7 @@ impl Normalizer {
             after_space &= self.remove_extra_spaces;
             if out.len() > limit {
                 return Err(format!(
-                    "the normalization rules make a text more than {LONGEST} times as long"
+                    "the normalization rules make a text more than {MAX_EXPANSION} times as long"
                 ));
             }
         }
@@ -72,24 +72,24 @@ impl Normalizer {
     }
 
     /// Returns the replacement for the first characters of a text, and the number of bytes that it replaces. Returns `None` for an empty text.
-    fn first<'a>(&'a self, text: &'a str, kept: &Trie) -> Option<(&'a str, usize)> {
+    fn replace_first<'a>(&'a self, text: &'a str, user_defined: &Trie) -> Option<(&'a str, usize)> {
         let character = text.chars().next()?.len_utf8();
-        if let Some((bytes, _)) = kept.prefixes(text).last() {
+        if let Some((bytes, _)) = user_defined.prefixes(text).last() {
             return Some((&text[..bytes], bytes));
         }
-        let replaced = self.spellings.as_ref().and_then(|rules| rules.first(text));
+        let replaced = self.char_map.as_ref().and_then(|rules| rules.first(text));
         Some(replaced.unwrap_or((&text[..character], character)))
     }
 }
 
 /// Character replacements (`precompiled_charsmap`): a double-array trie in the format of Darts-clone, whose values are offsets into the
 /// replacement texts.
-pub(super) struct Spellings {
+pub(super) struct CharMap {
     units: Vec<u32>,
     texts: String,
 }
 
-impl Spellings {
+impl CharMap {
     /// Reads the length of the trie in bytes, the trie, and the replacement texts, each terminated by a zero byte.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let damaged = || "the normalization rules are damaged".to_owned();
@@ -124,9 +124,9 @@ impl Spellings {
                 found = self.units.get(node).map(|&leaf| (value(leaf), index + 1));
             }
         }
-        let (place, bytes) = found?;
+        let (text_offset, bytes) = found?;
         // A damaged trie may end inside a character or point outside the texts. Treat this as a missing rule.
-        let replacement = self.texts.get(place..)?.split('\0').next()?;
+        let replacement = self.texts.get(text_offset..)?.split('\0').next()?;
         text.is_char_boundary(bytes).then_some((replacement, bytes))
     }
 }
@@ -156,7 +156,7 @@ mod tests {
 
     fn plain() -> Normalizer {
         Normalizer {
-            spellings: None,
+            char_map: None,
             dummy_prefix: true,
             suffix: false,
             remove_extra_spaces: false,
@@ -165,11 +165,11 @@ mod tests {
     }
 
     fn normalized(normalizer: &Normalizer, text: &str, begins: bool) -> String {
-        normalizer.normalized(text, begins, &Trie::default()).unwrap()
+        normalizer.normalize(text, begins, &Trie::default()).unwrap()
     }
 
     #[test]
-    fn a_space_is_inserted_before_a_text_and_not_before_later_parts() {
+    fn a_space_is_inserted_only_before_the_first_part() {
         assert_eq!(normalized(&plain(), "a  b ", true), "▁a▁▁b▁");
         assert_eq!(normalized(&plain(), " a  b ", true), "▁▁a▁▁b▁");
         assert_eq!(normalized(&plain(), " a", false), "▁a");
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn damaged_rules_are_rejected_or_ignored() {
-        let read = |bytes: &[u8]| Spellings::read(bytes);
+        let read = |bytes: &[u8]| CharMap::read(bytes);
         assert!(read(&[]).is_err());
         assert!(read(&[4, 0, 0, 0]).is_err());
         assert!(read(&[3, 0, 0, 0, 1, 2, 3, 0]).is_err());

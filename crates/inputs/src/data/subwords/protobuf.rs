@@ -34,7 +34,7 @@ impl<'a> Value<'a> {
     }
 
     /// Returns the boolean.
-    pub fn truth(self) -> Result<bool, String> {
+    pub fn boolean(self) -> Result<bool, String> {
         Ok(self.number()? != 0)
     }
 
@@ -57,7 +57,7 @@ impl<'a> Iterator for Fields<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let field = self.field();
+        let field = self.read_field();
         if field.is_err() {
             self.0 = &[];
         }
@@ -66,16 +66,17 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn field(&mut self) -> Result<(u64, Value<'a>), String> {
-        let key = self.number()?;
+    /// Reads a field: the key, then the value.
+    fn read_field(&mut self) -> Result<(u64, Value<'a>), String> {
+        let key = self.read_varint()?;
         let value = match key & 7 {
-            0 => Value::Number(self.number()?),
+            0 => Value::Number(self.read_varint()?),
             1 => {
                 let number = self.take(8)?;
                 Value::Bytes(number) // A double or fixed64, which SentencePiece models do not use.
             }
             2 => {
-                let length = self.number()?;
+                let length = self.read_varint()?;
                 Value::Bytes(self.take(length)?)
             }
             5 => {
@@ -87,6 +88,7 @@ impl<'a> Fields<'a> {
         Ok((key >> 3, value))
     }
 
+    /// Removes `length` bytes from the front.
     fn take(&mut self, length: u64) -> Result<&'a [u8], String> {
         let bytes = self.0;
         let parts = usize::try_from(length)
@@ -99,11 +101,11 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a variable-length integer: seven bits per byte, the lowest first.
-    fn number(&mut self) -> Result<u64, String> {
+    fn read_varint(&mut self) -> Result<u64, String> {
         /// Maximum number of bytes of a 64-bit integer.
-        const LONGEST: usize = 10;
+        const MAX_VARINT_BYTES: usize = 10;
         let mut number = 0;
-        for index in 0..LONGEST {
+        for index in 0..MAX_VARINT_BYTES {
             let byte = self.take(1)?[0];
             number |= u64::from(byte & 0x7f) << (7 * index);
             if byte < 0x80 {
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_an_error() {
+    fn wrong_value_type_is_an_error() {
         assert!(Value::Number(1).text().is_err());
         assert!(Value::Bytes(&[0xff]).text().is_err());
         assert!(Value::Bytes(b"1").number().is_err());

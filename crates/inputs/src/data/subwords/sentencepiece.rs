@@ -1,13 +1,13 @@
-//! SentencePiece models (BPE and unigram). Ids of BPE models are those of the SentencePiece library, and ids of unigram models those of its version
-//! 0.2.1: 0.2.3 rounds scores differently, which changes the ids of few sentences.
+//! SentencePiece models (BPE and unigram). Ids of BPE models equal those of the SentencePiece library. Ids of unigram models equal those of
+//! version 0.2.1; 0.2.3 rounds scores differently, which changes the ids of a few sentences.
 
 use std::collections::HashMap;
 
 use super::{
-    Subwords,
-    merging::merged,
-    normalizer::{Normalizer, SPACE, Spellings},
+    merging::merge_pieces,
+    normalizer::{CharMap, Normalizer, SPACE},
     protobuf::{Fields, Value},
+    tokenizer_trait::Subwords,
     trie::Trie,
 };
 
@@ -20,8 +20,8 @@ enum Kind {
     Normal,
     Unknown,
     Control,
-    /// User-defined piece, which is never divided.
-    Own,
+    /// Never split.
+    UserDefined,
     Byte,
 }
 
@@ -32,7 +32,7 @@ struct Piece {
     kind: Kind,
 }
 
-/// Algorithm that divides a text into pieces.
+/// Algorithm that splits a text into pieces.
 enum Model {
     /// Unigram: selects the most probable pieces.
     Unigram {
@@ -50,8 +50,8 @@ pub(super) struct SentencePiece {
     ids: HashMap<String, u32>,
     model: Model,
     normalizer: Normalizer,
-    /// User-defined pieces, which are never divided.
-    own: Trie,
+    /// User-defined pieces, which are never split.
+    user_defined: Trie,
     unknown: u32,
     /// Decoded text of the unknown piece.
     unknown_text: String,
@@ -78,7 +78,7 @@ impl SentencePiece {
         for field in Fields(bytes) {
             match field.map_err(|error| format!("it is not a SentencePiece model: {error}"))? {
                 (1, value) => {
-                    let piece = value.bytes().and_then(piece);
+                    let piece = value.bytes().and_then(parse_piece);
                     pieces.push(piece.map_err(|error| format!("piece {}: {error}", pieces.len()))?);
                 }
                 (2, value) => trainer = value.bytes()?,
@@ -89,15 +89,15 @@ impl SentencePiece {
         if pieces.is_empty() {
             return Err("it is not a SentencePiece model, or has no pieces".to_owned());
         }
-        let trainer = trainer_spec(trainer)?;
+        let trainer = parse_trainer_spec(trainer)?;
         let normalizer = Normalizer {
             suffix: trainer.suffix,
-            ..normalizer_spec(normalizer)?
+            ..parse_normalizer_spec(normalizer)?
         };
-        Self::of(pieces, trainer, normalizer)
+        Self::new(pieces, trainer, normalizer)
     }
 
-    fn of(pieces: Vec<Piece>, trainer: Trainer, normalizer: Normalizer) -> Result<Self, String> {
+    fn new(pieces: Vec<Piece>, trainer: Trainer, normalizer: Normalizer) -> Result<Self, String> {
         let mut ids = HashMap::new();
         for (piece, id) in pieces.iter().zip(0..) {
             if let Some(other) = ids.insert(piece.text.clone(), id) {
@@ -138,9 +138,9 @@ impl SentencePiece {
         let model = match trainer.model {
             1 => {
                 let lowest = scores.clone().fold(f32::MAX, f32::min);
-                let divided = of_kind(Kind::Normal).chain(of_kind(Kind::Own));
+                let candidates = of_kind(Kind::Normal).chain(of_kind(Kind::UserDefined));
                 Model::Unigram {
-                    pieces: Trie::new(divided.map(|(piece, id)| (&*piece.text, id))),
+                    pieces: Trie::new(candidates.map(|(piece, id)| (&*piece.text, id))),
                     unknown: lowest - UNKNOWN_PENALTY,
                     highest: scores.fold(f32::MIN_POSITIVE, f32::max),
                 }
@@ -155,7 +155,7 @@ impl SentencePiece {
         Ok(Self {
             model,
             normalizer,
-            own: Trie::new(of_kind(Kind::Own).map(|(piece, id)| (&*piece.text, id))),
+            user_defined: Trie::new(of_kind(Kind::UserDefined).map(|(piece, id)| (&*piece.text, id))),
             unknown,
             unknown_text: trainer.unknown_text,
             bytes,
@@ -166,42 +166,36 @@ impl SentencePiece {
         })
     }
 
-    /// Divides a normalized text into pieces. Returns the number of bytes of each piece, and its id unless it is unknown.
-    fn divided(&self, text: &str) -> Vec<(usize, Option<u32>)> {
+    /// Splits a normalized text into pieces. Returns the number of bytes of each piece, and its id unless it is unknown.
+    fn split(&self, text: &str) -> Vec<(usize, Option<u32>)> {
         match &self.model {
             Model::Unigram {
                 pieces,
                 unknown,
                 highest,
-            } => self.most_probable(text, pieces, *unknown, *highest),
+            } => self.viterbi(text, pieces, *unknown, *highest),
             Model::Merges => {
                 let mut rest = text;
                 let symbols = std::iter::from_fn(|| {
-                    let own = self.own.prefixes(rest).last();
-                    let bytes = own.map_or(rest.chars().next()?.len_utf8(), |(bytes, _)| bytes);
+                    let user_defined = self.user_defined.prefixes(rest).last();
+                    let bytes = user_defined.map_or(rest.chars().next()?.len_utf8(), |(bytes, _)| bytes);
                     rest = &rest[bytes..];
-                    Some((bytes, own.is_some()))
+                    Some((bytes, user_defined.is_some()))
                 });
                 let score = |piece: &str| {
                     let piece = &self.pieces[*self.ids.get(piece)? as usize];
-                    matches!(piece.kind, Kind::Normal | Kind::Own).then_some(piece.score)
+                    matches!(piece.kind, Kind::Normal | Kind::UserDefined).then_some(piece.score)
                 };
-                let places = merged(text, symbols, score).into_iter();
-                places
-                    .map(|place| (place.len(), self.ids.get(&text[place]).copied()))
+                let ranges = merge_pieces(text, symbols, score).into_iter();
+                ranges
+                    .map(|range| (range.len(), self.ids.get(&text[range]).copied()))
                     .collect()
             }
         }
     }
 
-    /// Returns the pieces with the highest sum of scores, with the Viterbi algorithm and the rounding of the library.
-    fn most_probable(
-        &self,
-        text: &str,
-        pieces: &Trie,
-        unknown: f32,
-        highest: f32,
-    ) -> Vec<(usize, Option<u32>)> {
+    /// Returns the pieces with the highest sum of scores (Viterbi algorithm), with the rounding of the library.
+    fn viterbi(&self, text: &str, pieces: &Trie, unknown: f32, highest: f32) -> Vec<(usize, Option<u32>)> {
         /// Best path to a position in the text.
         #[derive(Clone, Copy)]
         struct Path {
@@ -233,7 +227,7 @@ impl SentencePiece {
                 let piece = &self.pieces[id as usize];
                 let score = match piece.kind {
                     // A user-defined piece takes precedence over all others.
-                    Kind::Own => f64::from(bytes as f32 * highest) - 0.1,
+                    Kind::UserDefined => f64::from(bytes as f32 * highest) - 0.1,
                     _ => f64::from(piece.score),
                 };
                 extend(bytes, score + f64::from(here), Some(id));
@@ -273,11 +267,11 @@ impl Subwords for SentencePiece {
     }
 
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
-        let text = self.normalizer.normalized(part, begins, &self.own)?;
+        let text = self.normalizer.normalize(part, begins, &self.user_defined)?;
         let mut ids: Vec<u32> = self.beginning.filter(|_| begins).into_iter().collect();
         let mut at = 0;
         let mut after_unknown = false;
-        for (length, id) in self.divided(&text) {
+        for (length, id) in self.split(&text) {
             let piece = &text[at..at + length];
             at += length;
             let is_unknown = id.is_none_or(|id| id == self.unknown);
@@ -308,12 +302,12 @@ impl Subwords for SentencePiece {
                 bytes.extend(byte.map(|byte| byte as u8));
                 continue;
             }
-            put_bytes(&mut bytes, &mut text);
+            flush_bytes(&mut bytes, &mut text);
             begins &= text.is_empty();
             match piece.kind {
                 Kind::Control => {}
                 Kind::Unknown => text.push_str(&self.unknown_text),
-                Kind::Normal | Kind::Own | Kind::Byte => {
+                Kind::Normal | Kind::UserDefined | Kind::Byte => {
                     let stripped = piece.text.strip_prefix(SPACE).filter(|_| begins && strips);
                     // If the model removes extra spaces, strip the leading spaces of all pieces up to the first text.
                     begins &= stripped.is_none() || self.normalizer.remove_extra_spaces;
@@ -321,13 +315,13 @@ impl Subwords for SentencePiece {
                 }
             }
         }
-        put_bytes(&mut bytes, &mut text);
+        flush_bytes(&mut bytes, &mut text);
         text
     }
 }
 
 /// Appends bytes to a text and clears them. A byte that is not part of a valid character becomes a replacement character.
-fn put_bytes(bytes: &mut Vec<u8>, text: &mut String) {
+fn flush_bytes(bytes: &mut Vec<u8>, text: &mut String) {
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
@@ -335,7 +329,7 @@ fn put_bytes(bytes: &mut Vec<u8>, text: &mut String) {
     bytes.clear();
 }
 
-fn piece(message: &[u8]) -> Result<Piece, String> {
+fn parse_piece(message: &[u8]) -> Result<Piece, String> {
     let mut piece = Piece {
         text: String::new(),
         score: 0.0,
@@ -350,7 +344,7 @@ fn piece(message: &[u8]) -> Result<Piece, String> {
                     1 => Kind::Normal,
                     2 => Kind::Unknown,
                     3 => Kind::Control,
-                    4 => Kind::Own,
+                    4 => Kind::UserDefined,
                     5 => return Err("pieces of the type `UNUSED` are not supported".to_owned()),
                     6 => Kind::Byte,
                     other => return Err(format!("it has the unknown type {other}")),
@@ -365,7 +359,7 @@ fn piece(message: &[u8]) -> Result<Piece, String> {
     Ok(piece)
 }
 
-fn trainer_spec(message: &[u8]) -> Result<Trainer, String> {
+fn parse_trainer_spec(message: &[u8]) -> Result<Trainer, String> {
     let mut trainer = Trainer {
         model: 1,
         suffix: false,
@@ -378,8 +372,8 @@ fn trainer_spec(message: &[u8]) -> Result<Trainer, String> {
     for field in Fields(message) {
         match field? {
             (3, value) => trainer.model = value.number()?,
-            (24, value) => trainer.suffix = value.truth()?,
-            (35, value) => trainer.bytes = value.truth()?,
+            (24, value) => trainer.suffix = value.boolean()?,
+            (35, value) => trainer.bytes = value.boolean()?,
             (44, value) => trainer.unknown_text = text(value)?,
             (46, value) => trainer.beginning = text(value)?,
             (47, value) => trainer.end = text(value)?,
@@ -389,9 +383,9 @@ fn trainer_spec(message: &[u8]) -> Result<Trainer, String> {
     Ok(trainer)
 }
 
-fn normalizer_spec(message: &[u8]) -> Result<Normalizer, String> {
+fn parse_normalizer_spec(message: &[u8]) -> Result<Normalizer, String> {
     let mut normalizer = Normalizer {
-        spellings: None,
+        char_map: None,
         dummy_prefix: true,
         suffix: false,
         remove_extra_spaces: true,
@@ -401,11 +395,11 @@ fn normalizer_spec(message: &[u8]) -> Result<Normalizer, String> {
         match field? {
             (2, value) => {
                 let rules = value.bytes()?;
-                normalizer.spellings = (!rules.is_empty()).then(|| Spellings::read(rules)).transpose()?;
+                normalizer.char_map = (!rules.is_empty()).then(|| CharMap::read(rules)).transpose()?;
             }
-            (3, value) => normalizer.dummy_prefix = value.truth()?,
-            (4, value) => normalizer.remove_extra_spaces = value.truth()?,
-            (5, value) => normalizer.escape_spaces = value.truth()?,
+            (3, value) => normalizer.dummy_prefix = value.boolean()?,
+            (4, value) => normalizer.remove_extra_spaces = value.boolean()?,
+            (5, value) => normalizer.escape_spaces = value.boolean()?,
             _ => {}
         }
     }
@@ -441,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn special_cases_get_the_ids_of_the_library_with_the_model_of_llama_2() {
+    fn llama2_ids_match_the_sentencepiece_library() {
         let Some(model) = mantissa_testing::real_data("llama_tiny/llama2_tokenizer_32000.model") else {
             return;
         };
@@ -454,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn shakespeare_gets_the_ids_of_the_library() {
+    fn shakespeare_ids_match_the_sentencepiece_library() {
         /// Number of tokens of the first 100,000 characters without the beginning token, and the sum of position · id, with positions from 1.
         /// Printed by `peers/subwords_golden.py`.
         const TOKENS: (usize, u64) = (33_207, 4_974_306_384_604);
@@ -485,7 +479,7 @@ mod tests {
     fn a_unigram_model_with_normalization_rules_matches_the_library() {
         let tokenizer = check_golden(UNIGRAM, include_str!("../golden/unigram.json"));
         assert!(matches!(tokenizer.model, Model::Unigram { .. }));
-        assert!(tokenizer.normalizer.spellings.is_some());
+        assert!(tokenizer.normalizer.char_map.is_some());
         assert_eq!((tokenizer.beginning(), tokenizer.end()), (None, Some(1)));
     }
 
@@ -502,7 +496,7 @@ mod tests {
     fn a_bpe_model_with_user_defined_pieces_matches_the_library() {
         let tokenizer = check_golden(PAIRS, include_str!("../golden/pairs.json"));
         assert!(matches!(tokenizer.model, Model::Merges));
-        assert!(tokenizer.own.prefixes("<sep>").count() == 1);
+        assert!(tokenizer.user_defined.prefixes("<sep>").count() == 1);
     }
 
     #[test]
@@ -528,7 +522,7 @@ mod tests {
     }
 
     /// Creates the message of a piece.
-    fn message(text: &str, score: f32, kind: u8) -> Vec<u8> {
+    fn piece_message(text: &str, score: f32, kind: u8) -> Vec<u8> {
         let mut piece = vec![0x0a, text.len() as u8];
         piece.extend(text.bytes());
         piece.push(0x15);
@@ -546,23 +540,24 @@ mod tests {
                 .err()
                 .expect("the model must be rejected")
         };
-        let unknown = || message("<unk>", 0.0, 2);
-        assert!(SentencePiece::read(&[unknown(), message("a", -1.0, 1)].concat()).is_ok());
+        let unknown = || piece_message("<unk>", 0.0, 2);
+        assert!(SentencePiece::read(&[unknown(), piece_message("a", -1.0, 1)].concat()).is_ok());
         assert_eq!(error(&[]), "it is not a SentencePiece model, or has no pieces");
-        assert!(error(&[message("a", 0.0, 1)]).starts_with("it has 0 unknown pieces"));
-        let twice = [unknown(), message("a", 0.0, 1), message("a", 0.0, 1)];
+        assert!(error(&[piece_message("a", 0.0, 1)]).starts_with("it has 0 unknown pieces"));
+        let twice = [unknown(), piece_message("a", 0.0, 1), piece_message("a", 0.0, 1)];
         assert_eq!(error(&twice), "pieces 1 and 2 are identical: `a`");
         assert_eq!(
-            error(&[unknown(), message("", 0.0, 1)]),
+            error(&[unknown(), piece_message("", 0.0, 1)]),
             "piece 1: its text is empty"
         );
         assert!(
-            error(&[unknown(), message("a", f32::NAN, 1)]).starts_with("piece 1: expected a finite float")
+            error(&[unknown(), piece_message("a", f32::NAN, 1)])
+                .starts_with("piece 1: expected a finite float")
         );
-        assert!(error(&[unknown(), message("a", 0.0, 9)]).contains("has the unknown type 9"));
-        assert!(error(&[unknown(), message("a", 0.0, 5)]).contains("UNUSED"));
-        assert!(error(&[unknown(), message("<0x41>", 0.0, 6)]).starts_with("it has 1 byte pieces"));
-        let mut invalid = message("a", 0.0, 1);
+        assert!(error(&[unknown(), piece_message("a", 0.0, 9)]).contains("has the unknown type 9"));
+        assert!(error(&[unknown(), piece_message("a", 0.0, 5)]).contains("UNUSED"));
+        assert!(error(&[unknown(), piece_message("<0x41>", 0.0, 6)]).starts_with("it has 1 byte pieces"));
+        let mut invalid = piece_message("a", 0.0, 1);
         invalid[4] = 0xff;
         assert_eq!(error(&[unknown(), invalid]), "piece 1: the text is not UTF-8");
         let word_model = [unknown(), vec![0x12, 2, 0x18, 3]];

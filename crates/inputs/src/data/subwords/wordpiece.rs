@@ -8,52 +8,55 @@ use std::{
 
 use super::{
     super::{
-        tokenizer::{WordPieces, word_pieces},
         vocabulary::{self, Vocabulary},
+        word_pieces::{WordPieces, word_pieces},
     },
-    Subwords, parts,
+    parts,
+    tokenizer_trait::Subwords,
 };
 
 /// Maximum number of bytes of a word encoded in one call. The library needs several hundred times this memory.
-const PIECE: usize = 64 << 10;
+const MAX_WORD_BYTES: usize = 64 << 10;
 /// Characters at which a text is split into words. Other whitespace is not safe, because the library removes some of it as control characters.
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// Maximum number of words in the cache. It covers nearly all words of a text.
-const KEPT: usize = 1 << 17;
+const MAX_CACHED_WORDS: usize = 1 << 17;
 /// Maximum length of a cached word, in bytes.
-const SHORT: usize = 32;
+const MAX_CACHED_WORD_BYTES: usize = 32;
 
 /// Tokenizer of bert-base-uncased with any vocabulary.
 pub(super) struct Bert {
     inner: WordPieces,
     vocabulary: u32,
     /// Cached ids of words.
-    known: RwLock<HashMap<Box<str>, Box<[u32]>>>,
+    cache: RwLock<HashMap<Box<str>, Box<[u32]>>>,
 }
 
 impl Bert {
-    /// Returns true if a file is a vocabulary, which has a line for each required special token.
-    pub fn is_one(bytes: &[u8]) -> bool {
-        str::from_utf8(bytes).is_ok_and(vocabulary::has_special)
+    /// Returns true if a file has a line for each required special token, like every vocabulary.
+    pub fn is_vocabulary(bytes: &[u8]) -> bool {
+        str::from_utf8(bytes).is_ok_and(vocabulary::has_required_tokens)
     }
 
     /// Creates a tokenizer with this vocabulary.
-    pub fn of(vocabulary: &Vocabulary) -> Result<Self, String> {
+    pub fn new(vocabulary: &Vocabulary) -> Result<Self, String> {
         Ok(Self {
             inner: word_pieces(vocabulary).map_err(|error| error.to_string())?,
             vocabulary: vocabulary.len(),
-            known: RwLock::default(),
+            cache: RwLock::default(),
         })
     }
 
     /// Adds the ids of words to the cache until it is full.
-    fn keep(&self, words: HashMap<&str, Range<usize>>, ids: &[u32]) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let short = words.into_iter().filter(|(word, _)| word.len() <= SHORT);
-        for (word, place) in short {
-            if known.len() < KEPT && !known.contains_key(word) {
-                known.insert(word.into(), ids[place].into());
+    fn cache_words(&self, words: HashMap<&str, Range<usize>>, ids: &[u32]) {
+        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
+        let short = words
+            .into_iter()
+            .filter(|(word, _)| word.len() <= MAX_CACHED_WORD_BYTES);
+        for (word, range) in short {
+            if cache.len() < MAX_CACHED_WORDS && !cache.contains_key(word) {
+                cache.insert(word.into(), ids[range].into());
             }
         }
     }
@@ -83,25 +86,25 @@ impl Subwords for Bert {
     /// Encodes word by word with the cache, because most words are repeated and the library is slow.
     fn encode(&self, part: &str, begins: bool) -> Result<Vec<u32>, String> {
         let mut ids: Vec<u32> = self.beginning().filter(|_| begins).into_iter().collect();
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let mut fresh: HashMap<&str, Range<usize>> = HashMap::new();
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        let mut uncached: HashMap<&str, Range<usize>> = HashMap::new();
         for word in part.split(SPACE).filter(|word| !word.is_empty()) {
-            if let Some(found) = known.get(word) {
+            if let Some(found) = cache.get(word) {
                 ids.extend_from_slice(found);
-            } else if let Some(place) = fresh.get(word) {
-                ids.extend_from_within(place.clone());
+            } else if let Some(range) = uncached.get(word) {
+                ids.extend_from_within(range.clone());
             } else {
                 let begin = ids.len();
-                for piece in parts(word, PIECE) {
+                for piece in parts(word, MAX_WORD_BYTES) {
                     let encoding = self.inner.encode_fast(piece, false);
                     ids.extend(encoding.map_err(|error| error.to_string())?.get_ids());
                 }
-                fresh.insert(word, begin..ids.len());
+                uncached.insert(word, begin..ids.len());
             }
         }
-        drop(known);
-        if !fresh.is_empty() {
-            self.keep(fresh, &ids);
+        drop(cache);
+        if !uncached.is_empty() {
+            self.cache_words(uncached, &ids);
         }
         Ok(ids)
     }
@@ -119,14 +122,14 @@ mod tests {
     use super::*;
 
     fn read(file: &str) -> Bert {
-        Bert::of(&Vocabulary::from_file(file.as_bytes(), Path::new("vocab.txt")).unwrap()).unwrap()
+        Bert::new(&Vocabulary::from_file(file.as_bytes(), Path::new("vocab.txt")).unwrap()).unwrap()
     }
 
     const FILE: &str = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfilm\n##s\n";
 
     #[test]
-    fn a_text_gets_the_beginning_token_and_words_are_split_into_pieces() {
-        assert!(Bert::is_one(FILE.as_bytes()));
+    fn encoding_adds_cls_and_splits_words_into_pieces() {
+        assert!(Bert::is_vocabulary(FILE.as_bytes()));
         let bert = read(FILE);
         assert_eq!(bert.vocabulary(), 8);
         assert_eq!(
@@ -140,11 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_has_the_ids_of_its_words() {
+    fn a_long_text_is_encoded_like_its_words() {
         let bert = read(FILE);
-        let text = "the films ".repeat(PIECE / 4);
+        let text = "the films ".repeat(MAX_WORD_BYTES / 4);
         let ids = bert.encode(&text, false).unwrap();
-        assert_eq!(ids, [5, 6, 7].repeat(PIECE / 4));
+        assert_eq!(ids, [5, 6, 7].repeat(MAX_WORD_BYTES / 4));
     }
 
     #[test]
@@ -196,11 +199,11 @@ mod tests {
     }
 
     #[test]
-    fn a_vocabulary_may_lack_a_mask_token_and_other_files_are_not_detected() {
+    fn mask_token_is_optional_and_other_files_are_rejected() {
         let without = FILE.replace("[MASK]\n", "");
         assert_eq!(read(&without).mask(), None);
         for other in [&b"[PAD]\n[UNK]\n[CLS]\n"[..], b"{\"[PAD]\": 0}", b"\xff[PAD]"] {
-            assert!(!Bert::is_one(other));
+            assert!(!Bert::is_vocabulary(other));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads running text of any size, document by document and in pieces.
+//! Reads running text of any size: one document after the other, in pieces.
 
 mod documents;
 mod text_file;
@@ -6,29 +6,29 @@ mod text_file;
 use std::{fs, path::Path};
 
 #[cfg(test)]
-pub(super) use documents::MARK;
-use documents::{Piece, Taker};
+pub(super) use documents::DOCUMENT_SEPARATOR;
+use documents::{OnPiece, Piece};
 use mantissa_core::open_regular;
 use text_file::{Form, TextFile};
 
 use super::{
     ColumnNames, DataError,
-    detect::{Content, recognise},
+    detect::{Content, detect_content},
     examples::Part,
     folder_entries::{self, is_document, is_hidden, part_of, skipped_note},
     imdb_folder,
-    subwords::PIECE,
+    subwords::MAX_ENCODE_BYTES,
 };
 
 /// Returns true if a folder has parts with text or unlabelled JSON lines, and no labelled part.
-pub(super) fn is_at(folder: &Path) -> Result<bool, DataError> {
-    if imdb_folder::is_one(folder) {
+pub(super) fn contains_text(folder: &Path) -> Result<bool, DataError> {
+    if imdb_folder::has_imdb_layout(folder) {
         return Ok(false);
     }
     let mut has_text = false;
     for (name, path) in folder_entries::list(folder)? {
         if path.is_file() && part_of(&name).is_some() && !is_hidden(&name) {
-            match recognise(&path)? {
+            match detect_content(&path)? {
                 Content::Rows { .. } | Content::Lines { labelled: true, .. } => return Ok(false),
                 content => has_text |= Form::in_folder(&name, &content).is_some(),
             }
@@ -41,14 +41,14 @@ pub(super) fn is_at(folder: &Path) -> Result<bool, DataError> {
 type DocumentSummary = (Part, u64, [u8; 32]);
 
 /// Reads a corpus and returns a summary of every document.
-pub(super) fn looked_at(
+pub(super) fn summarize(
     path: &Path,
     columns: &ColumnNames,
 ) -> Result<(Corpus, Vec<DocumentSummary>), DataError> {
     let corpus = Corpus::find(path, columns)?;
     let mut documents: Vec<DocumentSummary> = vec![];
     let mut hasher = blake3::Hasher::new();
-    corpus.pieces(PIECE, &mut |piece| {
+    corpus.pieces(MAX_ENCODE_BYTES, &mut |piece| {
         if piece.begins {
             hasher.reset();
             documents.push((piece.part, 0, [0; 32]));
@@ -99,7 +99,7 @@ impl Corpus {
                     part_folders.extend(part_of(&name).map(|_| name));
                     continue;
                 }
-                let content = recognise(&path)?;
+                let content = detect_content(&path)?;
                 match (Form::in_folder(&name, &content), part_of(&name)) {
                     (Some(form), Some(part)) => files.push(TextFile { part, path, form }),
                     (Some(_), None) => no_part.push(name),
@@ -130,7 +130,7 @@ impl Corpus {
                 ));
             }
         } else {
-            let content = recognise(path)?;
+            let content = detect_content(path)?;
             let form = Form::of(&content).ok_or_else(|| {
                 no_text(match content {
                     Content::Other(is) => format!("it is {is}"),
@@ -186,17 +186,17 @@ impl Corpus {
         Ok(all.finalize())
     }
 
-    /// Passes every document to `take` in pieces of at most `limit` bytes.
-    pub fn pieces(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
+    /// Passes every document to `on_piece` in pieces of at most `limit` bytes.
+    pub fn pieces(&self, limit: usize, on_piece: &mut OnPiece<'_>) -> Result<(), DataError> {
         for file in &self.files {
             let mut documents = 0;
-            let mut take = |piece: Piece<'_>| {
+            let mut on_piece = |piece: Piece<'_>| {
                 documents += usize::from(piece.begins);
-                take(piece)
+                on_piece(piece)
             };
             match file.form.lines {
-                true => file.lines(self.column.as_deref(), limit, &mut take)?,
-                false => file.text(limit, &mut take)?,
+                true => file.read_json_lines(self.column.as_deref(), limit, &mut on_piece)?,
+                false => file.read_text(limit, &mut on_piece)?,
             }
             if documents == 0 {
                 return Err(DataError::NoText {
@@ -217,10 +217,10 @@ mod tests {
     use mantissa_core::DatasetKind;
 
     use super::{
-        text_file::{LONGEST_LINE, READ},
+        text_file::{MAX_LINE_BYTES, READ_BYTES},
         *,
     };
-    use crate::data::kind_of;
+    use crate::data::detect_kind;
 
     /// Creates a folder with these files.
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
@@ -259,16 +259,16 @@ mod tests {
 
     #[test]
     fn a_text_is_split_at_markers_and_documents_are_trimmed() {
-        let of = |text: &str| documents("a.txt", text.as_bytes(), PIECE).unwrap();
-        let all = of("\u{feff} One.\n\n<|endoftext|>\nTwo\n lines. <|endoftext|><|endoftext|> \nThree");
+        let split = |text: &str| documents("a.txt", text.as_bytes(), MAX_ENCODE_BYTES).unwrap();
+        let all = split("\u{feff} One.\n\n<|endoftext|>\nTwo\n lines. <|endoftext|><|endoftext|> \nThree");
         assert_eq!(all, [["One."], ["Two\n lines."], ["Three"]]);
-        assert_eq!(of("\n all of it <|endof \n"), [["all of it <|endof"]]);
+        assert_eq!(split("\n all of it <|endof \n"), [["all of it <|endof"]]);
     }
 
     #[test]
-    fn a_character_across_two_reads_is_complete() {
-        let text = format!("{}é {}", "a".repeat(READ - 1), "b".repeat(READ));
-        let all = documents("a.txt", text.as_bytes(), 4 * READ).unwrap();
+    fn a_character_split_across_reads_is_decoded() {
+        let text = format!("{}é {}", "a".repeat(READ_BYTES - 1), "b".repeat(READ_BYTES));
+        let all = documents("a.txt", text.as_bytes(), 4 * READ_BYTES).unwrap();
         assert_eq!(all, [[text]]);
     }
 
@@ -277,8 +277,14 @@ mod tests {
         let lines =
             "{\"text\": \" a\\nb \", \"id\": 1}\n\n{\"text\": \"\"}\r\n{\"text\": \"c<|endoftext|>d\"}";
         let expected = [[" a\nb "], ["c<|endoftext|>d"]];
-        assert_eq!(documents("a.jsonl", lines.as_bytes(), PIECE).unwrap(), expected);
-        assert_eq!(documents("a.jsonl.gz", &gzip(lines), PIECE).unwrap(), expected);
+        assert_eq!(
+            documents("a.jsonl", lines.as_bytes(), MAX_ENCODE_BYTES).unwrap(),
+            expected
+        );
+        assert_eq!(
+            documents("a.jsonl.gz", &gzip(lines), MAX_ENCODE_BYTES).unwrap(),
+            expected
+        );
         let long = "{\"text\": \"one two three four\"}";
         let pieces = [["one two", " three", " four"]];
         assert_eq!(documents("a.jsonl", long.as_bytes(), 8).unwrap(), pieces);
@@ -286,7 +292,7 @@ mod tests {
 
     #[test]
     fn errors_contain_the_line_number() {
-        let error = |name: &str, bytes: &[u8]| documents(name, bytes, PIECE).unwrap_err();
+        let error = |name: &str, bytes: &[u8]| documents(name, bytes, MAX_ENCODE_BYTES).unwrap_err();
         assert!(error("a.txt", b"one\ntwo \xff\n").starts_with("a.txt:2: not UTF-8"));
         assert!(error("a.txt", b"one\ntwo \xc3").starts_with("a.txt:2: not UTF-8"));
         assert!(
@@ -306,7 +312,7 @@ mod tests {
             let error = error(name, bytes);
             assert!(error.contains("only whitespace"), "{error}");
         }
-        let long = vec![b' '; LONGEST_LINE + 1];
+        let long = vec![b' '; MAX_LINE_BYTES + 1];
         assert!(error("a.jsonl", &long).starts_with("a.jsonl:1: the line is longer than 64 MiB"));
         let text: String = (0..3000u64)
             .map(|i| format!("line {}\n", i * i * 7919 % 10_007))
@@ -350,7 +356,7 @@ mod tests {
 
     #[test]
     fn running_text_and_reviews_are_distinguished_by_file_type() {
-        let kind = |files: &[(&str, &[u8])]| kind_of(folder(files).path()).unwrap();
+        let kind = |files: &[(&str, &[u8])]| detect_kind(folder(files).path()).unwrap();
         assert_eq!(kind(&[("train.txt", b"a")]), DatasetKind::Text);
         assert_eq!(kind(&[("wiki.valid.raw", b"a")]), DatasetKind::Text);
         assert_eq!(kind(&[("train.jsonl", b"{\"text\": \"a\"}")]), DatasetKind::Text);
@@ -358,14 +364,14 @@ mod tests {
         assert_eq!(kind(&[("train.jsonl", labelled)]), DatasetKind::Reviews);
         let both = folder(&[("train.tsv", b"0\ta\n"), ("test.txt", b"a")]);
         assert!(
-            kind_of(both.path())
+            detect_kind(both.path())
                 .unwrap_err()
                 .to_string()
                 .contains("`test.txt` is running text")
         );
-        assert!(kind_of(folder(&[("README.txt", b"a")]).path()).is_err());
+        assert!(detect_kind(folder(&[("README.txt", b"a")]).path()).is_err());
         let alone = folder(&[("mine.txt", b"a"), ("mine.jsonl", labelled), ("mine.csv", b"0,a")]);
-        let kind = |name: &str| kind_of(&alone.path().join(name)).unwrap();
+        let kind = |name: &str| detect_kind(&alone.path().join(name)).unwrap();
         assert_eq!(kind("mine.txt"), DatasetKind::Text);
         assert_eq!(kind("mine.jsonl"), DatasetKind::Reviews);
         assert_eq!(kind("mine.csv"), DatasetKind::Reviews);

@@ -1,4 +1,4 @@
-//! File of running text: plain text or JSON lines, also gzipped.
+//! File of running text: plain text or JSON Lines, which may be gzipped.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -8,20 +8,20 @@ use std::{
 use flate2::read::MultiGzDecoder;
 use mantissa_core::open_regular;
 
-use super::documents::{Cutter, Piece, Taker};
+use super::documents::{DocumentSplitter, OnPiece, Piece};
 use crate::data::{
     ColumnNames, DataError, LineProblem,
-    column_names::{TEXT_COLUMNS, skipped_columns},
+    column_names::{TEXT_COLUMNS, unused_columns_note},
     detect::Content,
     examples::Part,
-    json_lines::{Line, OneKey},
+    json_lines::{Line, SameKeyCheck},
     subwords,
 };
 
 /// Number of bytes that are read from a file at a time.
-pub(super) const READ: usize = 1 << 20;
+pub(super) const READ_BYTES: usize = 1 << 20;
 /// Maximum length of a line in a JSON Lines file, in bytes.
-pub(super) const LONGEST_LINE: usize = 64 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// File of running text with its part of the data set.
 pub(super) struct TextFile {
@@ -30,7 +30,7 @@ pub(super) struct TextFile {
     pub form: Form,
 }
 
-/// Format of a file of running text.
+/// Format of a file of running text. The hash of a corpus contains the `Debug` output, so the names must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
     /// True for one JSON object per line, false for text.
@@ -71,18 +71,18 @@ impl TextFile {
         self.form.open(&self.path).map_err(DataError::read(&self.path))
     }
 
-    /// Converts a read error that occurs after this many lines.
-    fn failed(&self, lines: u64) -> impl FnOnce(std::io::Error) -> DataError {
+    /// Returns a function that converts an error of reading, after `lines` lines were read.
+    fn read_error(&self, lines: u64) -> impl FnOnce(std::io::Error) -> DataError {
         move |error| match self.form.gzip {
             true => LineProblem::Compression(error.to_string()).at(&self.path, lines + 1),
             false => DataError::read(&self.path)(error),
         }
     }
 
-    /// Formats a note on the keys of the first JSON line that are not read.
+    /// Returns a note on the keys of the first JSON line that are not read.
     pub fn unread_keys(&self, columns: &ColumnNames) -> Option<String> {
         let mut first = String::new();
-        let mut reader = self.open().ok()?.take(LONGEST_LINE as u64);
+        let mut reader = self.open().ok()?.take(MAX_LINE_BYTES as u64);
         while first.trim().is_empty() {
             first.clear();
             // Ignore errors here. They are reported when the whole file is read.
@@ -91,28 +91,33 @@ impl TextFile {
             }
         }
         let line = Line::read(first.trim_start_matches('\u{feff}').trim()).ok()?;
-        skipped_columns(
+        unused_columns_note(
             &self.path,
             line.other_keys(columns.text.as_deref(), &TEXT_COLUMNS),
         )
     }
 
     /// Reads one document per line. Skips empty lines and empty texts.
-    pub fn lines(&self, column: Option<&str>, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
+    pub fn read_json_lines(
+        &self,
+        column: Option<&str>,
+        limit: usize,
+        on_piece: &mut OnPiece<'_>,
+    ) -> Result<(), DataError> {
         let mut reader = self.open()?;
-        let mut key = OneKey::new("text");
+        let mut key = SameKeyCheck::new("text");
         let mut bytes = vec![];
         for number in 1.. {
             bytes.clear();
-            let most = LONGEST_LINE as u64 + 1;
-            let read = reader.by_ref().take(most).read_until(b'\n', &mut bytes);
-            if read.map_err(self.failed(number - 1))? == 0 {
+            let max_bytes = MAX_LINE_BYTES as u64 + 1;
+            let read = reader.by_ref().take(max_bytes).read_until(b'\n', &mut bytes);
+            if read.map_err(self.read_error(number - 1))? == 0 {
                 break;
             }
             let at = |problem: LineProblem| problem.at(&self.path, number);
-            if bytes.len() > LONGEST_LINE {
+            if bytes.len() > MAX_LINE_BYTES {
                 return Err(at(LineProblem::LongLine {
-                    mib: LONGEST_LINE >> 20,
+                    mib: MAX_LINE_BYTES >> 20,
                 }));
             }
             let line = str::from_utf8(&bytes).map_err(|_| at(LineProblem::NotUtf8))?;
@@ -125,7 +130,7 @@ impl TextFile {
             key.check(line.key(column, &TEXT_COLUMNS)).map_err(at)?;
             if !text.trim().is_empty() {
                 for (index, text) in subwords::parts(text, limit).enumerate() {
-                    take(Piece {
+                    on_piece(Piece {
                         part: self.part,
                         begins: index == 0,
                         text,
@@ -137,38 +142,38 @@ impl TextFile {
     }
 
     /// Reads documents separated by `<|endoftext|>`.
-    pub fn text(&self, limit: usize, take: &mut Taker<'_>) -> Result<(), DataError> {
+    pub fn read_text(&self, limit: usize, on_piece: &mut OnPiece<'_>) -> Result<(), DataError> {
         let mut reader = self.open()?;
-        let mut cutter = Cutter::new(self.part, limit);
+        let mut splitter = DocumentSplitter::new(self.part, limit);
         let (mut bytes, mut lines, mut first) = (vec![], 0, true);
         loop {
-            let read = reader.by_ref().take(READ as u64).read_to_end(&mut bytes);
-            let read = read.map_err(self.failed(lines))?;
+            let read = reader.by_ref().take(READ_BYTES as u64).read_to_end(&mut bytes);
+            let read = read.map_err(self.read_error(lines))?;
             let valid = match str::from_utf8(&bytes) {
                 Ok(text) => text.len(),
                 // The last character is incomplete until the next read.
                 Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
                 Err(error) => {
-                    lines += line_ends(&bytes[..error.valid_up_to()]);
+                    lines += count_line_ends(&bytes[..error.valid_up_to()]);
                     return Err(LineProblem::NotUtf8.at(&self.path, lines + 1));
                 }
             };
-            lines += line_ends(&bytes[..valid]);
+            lines += count_line_ends(&bytes[..valid]);
             let text = str::from_utf8(&bytes[..valid]).unwrap_or_default();
             let text = match first {
                 true => text.strip_prefix('\u{feff}').unwrap_or(text),
                 false => text,
             };
             first &= valid == 0;
-            cutter.add(text, take)?;
+            splitter.add(text, on_piece)?;
             bytes.drain(..valid);
             if read == 0 {
-                return cutter.finish(take);
+                return splitter.finish(on_piece);
             }
         }
     }
 }
 
-fn line_ends(bytes: &[u8]) -> u64 {
+fn count_line_ends(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }

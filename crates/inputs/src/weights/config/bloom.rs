@@ -17,36 +17,36 @@ pub(super) const IGNORED: &[&str] = &[
 
 /// Reads the size, and reports unsupported values.
 pub(super) fn size(fields: &Fields<'_>) -> BloomSize {
-    fields.only("apply_residual_connection_post_layernorm", false);
-    fields.only("attention_softmax_in_fp32", true);
-    fields.only("n_inner", Value::Null);
-    fields.only("pretraining_tp", 1);
-    fields.only("slow_but_exact", false);
-    fields.only("tie_word_embeddings", true);
-    // Older files use the names of GPT-2 or other names.
-    let size_of = |names: [&str; 2]| match names.map(|name| fields.has(name)) {
+    fields.require_value("apply_residual_connection_post_layernorm", false);
+    fields.require_value("attention_softmax_in_fp32", true);
+    fields.require_value("n_inner", Value::Null);
+    fields.require_value("pretraining_tp", 1);
+    fields.require_value("slow_but_exact", false);
+    fields.require_value("tie_word_embeddings", true);
+    // Some sizes have two names. If a file contains both, they must agree.
+    let integer_by_either_name = |names: [&str; 2]| match names.map(|name| fields.has(name)) {
         [true, true] => {
-            let [size, other] = names.map(|name| fields.whole(name));
+            let [size, other] = names.map(|name| fields.positive_integer(name));
             if size != other {
-                fields.problem(format!("`{}` is {size}, but `{}` is {other}", names[0], names[1]));
+                fields.report(format!("`{}` is {size}, but `{}` is {other}", names[0], names[1]));
             }
             size
         }
-        [false, true] => fields.whole(names[1]),
-        _ => fields.whole(names[0]),
+        [false, true] => fields.positive_integer(names[1]),
+        _ => fields.positive_integer(names[0]),
     };
     let (width, heads) = (
-        size_of(["hidden_size", "n_embed"]),
-        size_of(["n_head", "num_attention_heads"]),
+        integer_by_either_name(["hidden_size", "n_embed"]),
+        integer_by_either_name(["n_head", "num_attention_heads"]),
     );
-    fields.divides((width, "hidden_size"), (heads, "n_head"));
+    fields.require_multiple((width, "hidden_size"), (heads, "n_head"));
     BloomSize {
-        vocab_size: fields.whole("vocab_size"),
+        vocab_size: fields.positive_integer("vocab_size"),
         hidden_size: width,
-        n_layer: size_of(["n_layer", "num_hidden_layers"]),
+        n_layer: integer_by_either_name(["n_layer", "num_hidden_layers"]),
         n_head: heads,
         layer_norm_epsilon: fields.number_or("layer_norm_epsilon", 1e-5),
-        hidden_dropout: fields.share_or("hidden_dropout", 0.0),
-        attention_dropout: fields.share_or("attention_dropout", 0.0),
+        hidden_dropout: fields.fraction_or("hidden_dropout", 0.0),
+        attention_dropout: fields.fraction_or("attention_dropout", 0.0),
     }
 }

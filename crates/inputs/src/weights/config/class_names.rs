@@ -4,20 +4,20 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde_json::{Map, Value};
 
-use super::config_of;
+use super::config_path;
 use crate::contents;
 
-/// Returns the class names of a checkpoint by class number, or an empty map without a configuration. `count` is the number of classes of its
-/// output head.
+/// Returns the class names of a checkpoint by class number, or an empty map without a configuration. `count` is the number of classes of
+/// the output head, if there is one.
 ///
 /// # Errors
 /// A malformed configuration, or an inconsistency between `id2label`, `label2id`, `num_labels` and the output head.
 pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, String>, String> {
-    let Some(config) = config_of(path) else {
+    let Some(config) = config_path(path) else {
         return Ok(BTreeMap::new());
     };
-    let wrong = |error: String| format!("`{}`: {error}", config.display());
-    let value: Value = contents::json(&config).map_err(wrong)?;
+    let with_path = |error: String| format!("`{}`: {error}", config.display());
+    let value: Value = contents::json(&config).map_err(with_path)?;
     let number = |text: &str| text.trim().parse::<u32>().ok();
     let by_number = |table: &Map<String, Value>| {
         let name = |(key, name): (&String, &Value)| Some((number(key)?, name.as_str()?.to_owned()));
@@ -30,7 +30,7 @@ pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, Stri
         };
         table.iter().map(name).collect::<Option<BTreeMap<u32, String>>>()
     };
-    let malformed = |name: &str| wrong(format!("`{name}` does not map class numbers to names"));
+    let malformed = |name: &str| with_path(format!("`{name}` does not map class numbers to names"));
     let table = |name: &str| match value.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(value) => value.as_object().map(Some).ok_or_else(|| malformed(name)),
@@ -44,18 +44,21 @@ pub fn class_names(path: &Path, count: Option<u32>) -> Result<BTreeMap<u32, Stri
     };
     let names = match (names, numbers) {
         (Some(names), Some(numbers)) if names != numbers => {
-            return Err(wrong("`id2label` and `label2id` differ".to_owned()));
+            return Err(with_path("`id2label` and `label2id` differ".to_owned()));
         }
         (names, numbers) => names.or(numbers).unwrap_or_default(),
     };
     let Some(number) = value.get("num_labels").filter(|number| !number.is_null()) else {
         return Ok(names);
     };
-    let named = (!names.is_empty()).then_some(names.len() as u64);
-    let others = [(count.map(u64::from), "the output head has"), (named, table_has)];
-    for (other, source) in others {
+    let name_count = (!names.is_empty()).then_some(names.len() as u64);
+    let other_counts = [
+        (count.map(u64::from), "the output head has"),
+        (name_count, table_has),
+    ];
+    for (other, source) in other_counts {
         if let Some(other) = other.filter(|other| number.as_u64() != Some(*other)) {
-            return Err(wrong(format!(
+            return Err(with_path(format!(
                 "`num_labels` is {number}, but {source} {other} classes"
             )));
         }

@@ -12,17 +12,17 @@ pub(super) fn model(header: &Header) -> Result<Model, String> {
             header.dim, header.n_heads
         ));
     }
-    let whole =
+    let to_u32 =
         |number: usize| u32::try_from(number).map_err(|_| format!("{number} is too large for a model size"));
     Ok(Model::Llama(LlamaSize {
-        vocab_size: whole(header.vocab_size)?,
-        hidden_size: whole(header.dim)?,
-        intermediate_size: whole(header.hidden_dim)?,
-        num_hidden_layers: whole(header.n_layers)?,
-        num_attention_heads: whole(header.n_heads)?,
-        num_key_value_heads: whole(header.n_kv_heads)?,
-        head_dim: whole(header.dim / header.n_heads)?,
-        max_position_embeddings: whole(header.seq_len)?,
+        vocab_size: to_u32(header.vocab_size)?,
+        hidden_size: to_u32(header.dim)?,
+        intermediate_size: to_u32(header.hidden_dim)?,
+        num_hidden_layers: to_u32(header.n_layers)?,
+        num_attention_heads: to_u32(header.n_heads)?,
+        num_key_value_heads: to_u32(header.n_kv_heads)?,
+        head_dim: to_u32(header.dim / header.n_heads)?,
+        max_position_embeddings: to_u32(header.seq_len)?,
         // Constants of llama2.c.
         rms_norm_eps: 1e-5,
         rope_theta: 10_000.0,

@@ -20,52 +20,56 @@ use serde_json::{Map, Value, json};
 
 use super::{
     fields::{Fields, IGNORED, is_bert_tokenizer},
-    form::Form,
+    format::Format,
     llama2c::Header,
     tensors::Mapped,
 };
 use crate::contents;
 
 /// File name of the configuration.
-const NAME: &str = "config.json";
+const CONFIG_FILE: &str = "config.json";
 
-/// Reads the model and its size from a checkpoint, or from a `config.json` alone. Returns `None` for a ResNet, and without a configuration.
+/// Reads the model and its size from a checkpoint, or from a `config.json` alone. Returns `None` for a ResNet, or if there is no
+/// configuration.
 ///
 /// # Errors
 /// A malformed configuration, or one with unsupported values. The message lists all problems.
 pub fn model_of(path: &Path) -> Result<Option<Model>, String> {
-    let wrong = |at: &Path, error: String| format!("`{}`: {error}", at.display());
-    let is_config = path.file_name() == Some(OsStr::new(NAME));
-    if path.is_file() && !is_config && Form::of(path).map_err(|error| wrong(path, error))? == Form::Llama2c {
-        let file = Mapped::open(path).map_err(|error| wrong(path, error.to_string()))?;
-        let header = Header::read(file.bytes()).map_err(|error| wrong(path, error))?;
+    let with_path = |at: &Path, error: String| format!("`{}`: {error}", at.display());
+    let is_config = path.file_name() == Some(OsStr::new(CONFIG_FILE));
+    if path.is_file()
+        && !is_config
+        && Format::detect(path).map_err(|error| with_path(path, error))? == Format::Llama2c
+    {
+        let file = Mapped::open(path).map_err(|error| with_path(path, error.to_string()))?;
+        let header = Header::read(file.bytes()).map_err(|error| with_path(path, error))?;
         return llama2c::model(&header)
             .map(Some)
-            .map_err(|error| wrong(path, error));
+            .map_err(|error| with_path(path, error));
     }
-    let Some(config) = config_of(path) else {
+    let Some(config) = config_path(path) else {
         return Ok(None);
     };
     let read = || -> Result<Option<Model>, String> {
         let value: Value = contents::json(&config)?;
         let fields = value.as_object().ok_or("it is not a JSON object")?;
-        model(fields)
+        parse_model(fields)
     };
-    read().map_err(|error| wrong(&config, error))
+    read().map_err(|error| with_path(&config, error))
 }
 
-/// Checks `vocab_size` of the configuration against the rows of the embedding table.
+/// Checks that `vocab_size` of the configuration is the number of rows of the embedding table.
 ///
 /// # Errors
-/// A malformed configuration, or a different number.
+/// A malformed configuration, or a `vocab_size` that differs from `rows`.
 pub fn check_vocabulary_size(path: &Path, rows: u32) -> Result<(), String> {
-    let Some(config) = config_of(path) else {
+    let Some(config) = config_path(path) else {
         return Ok(());
     };
-    let wrong = |error: String| format!("`{}`: {error}", config.display());
-    let fields: Map<String, Value> = contents::json(&config).map_err(wrong)?;
+    let with_path = |error: String| format!("`{}`: {error}", config.display());
+    let fields: Map<String, Value> = contents::json(&config).map_err(with_path)?;
     match fields.get("vocab_size") {
-        Some(size) if size.as_u64() != Some(rows.into()) => Err(wrong(format!(
+        Some(size) if size.as_u64() != Some(rows.into()) => Err(with_path(format!(
             "`vocab_size` is {size}, but the embedding table has {rows} rows"
         ))),
         _ => Ok(()),
@@ -73,18 +77,19 @@ pub fn check_vocabulary_size(path: &Path, rows: u32) -> Result<(), String> {
 }
 
 /// Returns the path of the `config.json` in a folder, or next to a file.
-fn config_of(path: &Path) -> Option<PathBuf> {
-    let config = if path.file_name() == Some(OsStr::new(NAME)) {
+fn config_path(path: &Path) -> Option<PathBuf> {
+    let config = if path.file_name() == Some(OsStr::new(CONFIG_FILE)) {
         path.to_owned()
     } else if path.is_dir() {
-        path.join(NAME)
+        path.join(CONFIG_FILE)
     } else {
-        path.with_file_name(NAME)
+        path.with_file_name(CONFIG_FILE)
     };
     config.is_file().then_some(config)
 }
 
-fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
+/// Reads a model from the fields of a `config.json`.
+fn parse_model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     let Some(kind) = fields.get("model_type").and_then(Value::as_str) else {
         return Err(
             "`model_type` is missing or not a string\n  hint: add the name that transformers uses, such as \
@@ -93,7 +98,7 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
         );
     };
     let fields = Fields::new(fields);
-    for (name, usual) in [
+    for (name, supported) in [
         ("add_cross_attention", json!(false)),
         ("is_decoder", json!(false)),
         ("is_encoder_decoder", json!(false)),
@@ -101,14 +106,14 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
         ("problem_type", json!("single_label_classification")),
         ("tie_encoder_decoder", json!(false)),
     ] {
-        fields.only(name, usual);
+        fields.require_value(name, supported);
     }
     check_architectures(&fields, kind);
     if matches!(kind, "bert" | "distilbert")
         && let Some(class) = fields.get("tokenizer_class")
         && !class.as_str().is_some_and(is_bert_tokenizer)
     {
-        fields.problem(format!(
+        fields.report(format!(
             "`tokenizer_class` is {class}; only `BertTokenizer` and its variants are supported"
         ));
     }
@@ -119,7 +124,7 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
         "bert" => (Model::Bert(bert::size(&fields)), bert::IGNORED),
         "distilbert" => (Model::Distilbert(distilbert::size(&fields)), distilbert::IGNORED),
         "vit" => (Model::Vit(vit::size(&fields)), vit::IGNORED),
-        // The suite defines a ResNet, because torchvision publishes no configurations.
+        // The suite sets the size of a ResNet, because torchvision publishes no configurations.
         "resnet" => return Ok(None),
         other => {
             return Err(format!(
@@ -127,11 +132,11 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
             ));
         }
     };
-    if model.layers() > Model::MOST_LAYERS {
-        fields.problem(format!(
+    if model.layers() > Model::MAX_LAYERS {
+        fields.report(format!(
             "the model has {} layers; the maximum is {}",
             model.layers(),
-            Model::MOST_LAYERS
+            Model::MAX_LAYERS
         ));
     }
     let problems = fields.finish(&[IGNORED, ignored].concat());
@@ -144,9 +149,9 @@ fn model(fields: &Map<String, Value>) -> Result<Option<Model>, String> {
     ))
 }
 
-/// Reports `architectures` of another model, or with an unsupported output head.
+/// Reports entries of `architectures` that belong to another model or have an unsupported output head.
 fn check_architectures(fields: &Fields<'_>, kind: &str) {
-    const KNOWN: [&str; 8] = [
+    const SUPPORTED_SUFFIXES: [&str; 8] = [
         "Model",
         "LMHeadModel",
         "ForCausalLM",
@@ -164,11 +169,11 @@ fn check_architectures(fields: &Fields<'_>, kind: &str) {
         let name = class.as_str().unwrap_or_default();
         let is_of_family = name.to_lowercase().starts_with(kind);
         if !is_of_family {
-            fields.problem(format!(
+            fields.report(format!(
                 "`architectures` contains {class}, which is not a `{kind}` class"
             ));
-        } else if !KNOWN.iter().any(|task| name.ends_with(task)) {
-            fields.problem(format!(
+        } else if !SUPPORTED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
+            fields.report(format!(
                 "`architectures` contains {class}, whose output head is not supported"
             ));
         }
@@ -186,7 +191,7 @@ mod tests {
 
     fn read(config: Value) -> Result<Option<Model>, String> {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(NAME), config.to_string()).unwrap();
+        fs::write(folder.path().join(CONFIG_FILE), config.to_string()).unwrap();
         let shown = folder.path().display().to_string();
         let next_to_file = model_of(&folder.path().join("model.safetensors"));
         assert_eq!(model_of(folder.path()), next_to_file);
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scaling_of_llama_3_is_read_from_rope_scaling_and_rope_parameters() {
+    fn llama3_rope_scaling_is_read_from_either_field() {
         let mut config = json!({
             "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
             "num_hidden_layers": 1, "num_key_value_heads": 2, "vocab_size": 40, "rope_theta": 500000.0,
@@ -404,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_of_another_model_and_another_number_of_labels_are_rejected() {
+    fn wrong_architectures_and_label_counts_are_rejected() {
         let with = |kind: &str, class: &str| {
             let mut config = small(kind);
             config["architectures"] = json!([class]);
@@ -427,7 +432,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let names = |config: Value, count| {
-            fs::write(folder.path().join(NAME), config.to_string()).unwrap();
+            fs::write(folder.path().join(CONFIG_FILE), config.to_string()).unwrap();
             class_names(folder.path(), count)
         };
         let three = json!({ "num_labels": 3, "id2label": { "0": "a", "1": "b", "2": "c" } });
@@ -447,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_come_from_the_header_of_llama2c_and_are_none_without_a_configuration() {
+    fn size_is_read_from_a_llama2c_header() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(model_of(folder.path()), Ok(None));
         let path = folder.path().join("tiny.bin");

@@ -9,22 +9,28 @@ pub(super) const IGNORED: &[&str] = &["encoder_stride", "pooler_act", "pooler_ou
 
 /// Reads the size, and reports unsupported values.
 pub(super) fn size(fields: &Fields<'_>) -> VitSize {
-    fields.only("hidden_act", "gelu");
-    fields.only("num_channels", 3);
-    fields.only("qkv_bias", true);
-    let (width, heads) = (fields.whole("hidden_size"), fields.whole("num_attention_heads"));
-    fields.divides((width, "hidden_size"), (heads, "num_attention_heads"));
-    let (image_size, patch_size) = (fields.whole("image_size"), fields.whole("patch_size"));
-    fields.divides((image_size, "image_size"), (patch_size, "patch_size"));
+    fields.require_value("hidden_act", "gelu");
+    fields.require_value("num_channels", 3);
+    fields.require_value("qkv_bias", true);
+    let (width, heads) = (
+        fields.positive_integer("hidden_size"),
+        fields.positive_integer("num_attention_heads"),
+    );
+    fields.require_multiple((width, "hidden_size"), (heads, "num_attention_heads"));
+    let (image_size, patch_size) = (
+        fields.positive_integer("image_size"),
+        fields.positive_integer("patch_size"),
+    );
+    fields.require_multiple((image_size, "image_size"), (patch_size, "patch_size"));
     VitSize {
         image_size,
         patch_size,
         hidden_size: width,
-        num_hidden_layers: fields.whole("num_hidden_layers"),
+        num_hidden_layers: fields.positive_integer("num_hidden_layers"),
         num_attention_heads: heads,
-        intermediate_size: fields.whole("intermediate_size"),
-        hidden_dropout_prob: fields.share_or("hidden_dropout_prob", 0.0),
-        attention_probs_dropout_prob: fields.share_or("attention_probs_dropout_prob", 0.0),
+        intermediate_size: fields.positive_integer("intermediate_size"),
+        hidden_dropout_prob: fields.fraction_or("hidden_dropout_prob", 0.0),
+        attention_probs_dropout_prob: fields.fraction_or("attention_probs_dropout_prob", 0.0),
         layer_norm_eps: fields.number_or("layer_norm_eps", NORM_EPSILON),
     }
 }

@@ -17,7 +17,7 @@ use burn::{
 
 use crate::cast::record;
 
-/// Returns true for computed tensors. Tensors from data are read where they are needed.
+/// Returns false for operations that create a tensor from data. These tensors are read where they are needed.
 pub(super) fn is_computed(operation: &OperationIr) -> bool {
     !matches!(operation, OperationIr::Init(_))
 }
@@ -26,12 +26,12 @@ pub(super) fn is_computed(operation: &OperationIr) -> bool {
 type Key = (&'static str, Vec<u64>, Vec<(Shape, DType)>);
 
 thread_local! {
-    /// Cache of the steps of layers that this thread has looked up.
-    static KNOWN: RefCell<HashMap<Key, Rc<Expected>>> = RefCell::default();
+    /// Cache of the steps of layers, for this thread.
+    static CACHE: RefCell<HashMap<Key, Rc<Expected>>> = RefCell::default();
 }
 
-/// Maximum number of cached layers, needed because text lengths may differ between batches.
-const MOST_KNOWN: usize = 1_000;
+/// Maximum number of cached layers. Without a limit the cache would grow, because text lengths may differ between batches.
+const MAX_CACHED: usize = 1_000;
 
 /// Steps that burn records for a layer.
 pub(super) struct Expected {
@@ -43,7 +43,7 @@ pub(super) struct Expected {
 
 impl Expected {
     /// Returns the steps of a layer with these options and inputs, recorded on first use.
-    pub(super) fn known(
+    pub(super) fn cached(
         (name, options): (&'static str, &[f64]),
         inputs: &[&TensorIr],
         layer: impl FnOnce(&[DispatchTensor]) -> DispatchTensor,
@@ -51,39 +51,41 @@ impl Expected {
         let options = options.iter().map(|option| option.to_bits()).collect();
         let shapes = inputs.iter().map(|input| (input.shape.clone(), input.dtype));
         let key = (name, options, shapes.collect());
-        if let Some(known) = KNOWN.with_borrow(|known| known.get(&key).cloned()) {
-            return known;
+        if let Some(expected) = CACHE.with_borrow(|cache| cache.get(&key).cloned()) {
+            return expected;
         }
-        let expected = Rc::new(Self::of(inputs, layer));
-        KNOWN.with_borrow_mut(|known| {
-            if known.len() >= MOST_KNOWN {
-                known.clear();
+        let expected = Rc::new(Self::record(inputs, layer));
+        CACHE.with_borrow_mut(|cache| {
+            if cache.len() >= MAX_CACHED {
+                cache.clear();
             }
-            known.insert(key, expected.clone());
+            cache.insert(key, expected.clone());
         });
         expected
     }
 
     /// Records the steps of a layer on inputs with these shapes and formats, on a device with autodiff. Without autodiff burn
     /// decomposes fewer layers.
-    fn of(inputs: &[&TensorIr], layer: impl FnOnce(&[DispatchTensor]) -> DispatchTensor) -> Self {
+    fn record(inputs: &[&TensorIr], layer: impl FnOnce(&[DispatchTensor]) -> DispatchTensor) -> Self {
         record::on_capture_device(|device| {
             let autodiff = device.clone().autodiff();
-            let on = autodiff.as_dispatch();
+            let device_handle = autodiff.as_dispatch();
             let mut ids = None;
             let captured = device.capture_scope(|scope| {
                 let tensors: Vec<_> = inputs
                     .iter()
                     .map(|input| match input.dtype.is_bool() {
-                        true => Dispatch::bool_empty(input.shape.clone(), on, input.dtype.into()),
-                        false => Dispatch::float_empty(input.shape.clone(), on, input.dtype.into()),
+                        true => Dispatch::bool_empty(input.shape.clone(), device_handle, input.dtype.into()),
+                        false => {
+                            Dispatch::float_empty(input.shape.clone(), device_handle, input.dtype.into())
+                        }
                     })
                     .collect();
                 let output = layer(&tensors);
-                let of_inputs: Vec<_> = tensors.into_iter().map(record::id).collect();
-                let of_output = record::id(output.clone());
-                ids = Some((of_inputs, of_output));
-                let complete = scope.complete([], [of_output]);
+                let input_ids: Vec<_> = tensors.into_iter().map(record::id).collect();
+                let output_id = record::id(output.clone());
+                ids = Some((input_ids, output_id));
+                let complete = scope.complete([], [output_id]);
                 drop(output);
                 complete
             });

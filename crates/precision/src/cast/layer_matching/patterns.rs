@@ -20,52 +20,52 @@ impl Steps<'_> {
             out,
             axis,
         };
-        let softmax = self.steps_of(("softmax", &[axis as f64]), &[input], |x| {
+        let softmax = self.match_steps(("softmax", &[axis as f64]), &[input], |x| {
             Dispatch::softmax(x[0].clone(), axis)
         });
         if let Some((out, count)) = softmax {
             let softmax = ActivationOperationIr::Softmax(operation(out));
             return Some((OperationIr::Activation(softmax), count));
         }
-        let (out, count) = self.steps_of(("log_softmax", &[axis as f64]), &[input], |x| {
+        let (out, count) = self.match_steps(("log_softmax", &[axis as f64]), &[input], |x| {
             Dispatch::log_softmax(x[0].clone(), axis)
         })?;
         let softmax = ActivationOperationIr::LogSoftmax(operation(out));
         Some((OperationIr::Activation(softmax), count))
     }
 
-    /// Matches a layer norm: a mean, a difference, its square, the mean of that, ε, a root, a quotient; a scale and a shift, each
-    /// with a reshape.
+    /// Matches a layer norm: a mean, a difference, a square, a mean of the squares, a sum with ε, a root, a quotient; a scale and a shift,
+    /// each with a reshape.
     pub(super) fn layer_norm(&self, input: &TensorIr) -> Option<Layer> {
-        let NumericOperationIr::AddScalar(shifted) = self.numeric(4)? else {
+        let NumericOperationIr::AddScalar(with_epsilon) = self.numeric(4)? else {
             return None;
         };
-        let epsilon = shifted.rhs.elem();
+        let epsilon = with_epsilon.rhs.elem();
         let width = *input.shape.last()?;
         let is_row = |tensor: &&TensorIr| tensor.shape.as_slice() == [width];
-        let gamma = self.reshaped(7).filter(is_row)?;
+        let gamma = self.reshape_input(7).filter(is_row)?;
         let layer = |beta: Option<&TensorIr>| {
             let inputs: Vec<_> = [input, gamma].into_iter().chain(beta).collect();
-            let (out, count) = self.steps_of(("layer_norm", &[epsilon]), &inputs, |x| {
+            let (out, count) = self.match_steps(("layer_norm", &[epsilon]), &inputs, |x| {
                 Dispatch::layer_norm(x[0].clone(), x[1].clone(), x.get(2).cloned(), epsilon)
             })?;
             let norm = LayerNormOpIr {
                 input: input.clone(),
                 gamma: gamma.clone(),
                 beta: beta.cloned(),
-                epsilon: shifted.rhs,
+                epsilon: with_epsilon.rhs,
                 out,
             };
             Some((OperationIr::Module(ModuleOperationIr::LayerNorm(norm)), count))
         };
-        let beta = self.reshaped(9).filter(is_row);
-        let shifted = beta.and_then(|beta| layer(Some(beta)));
-        shifted.or_else(|| layer(None))
+        let beta = self.reshape_input(9).filter(is_row);
+        let with_shift = beta.and_then(|beta| layer(Some(beta)));
+        with_shift.or_else(|| layer(None))
     }
 
     /// Matches a batch norm with given statistics: reshapes of scale, shift, mean and variance, ε, a root, a difference, …
     pub(super) fn batch_norm(&self) -> Option<Layer> {
-        let NumericOperationIr::AddScalar(shifted) = self.numeric(4)? else {
+        let NumericOperationIr::AddScalar(with_epsilon) = self.numeric(4)? else {
             return None;
         };
         let NumericOperationIr::Sub(centred) = self.numeric(6)? else {
@@ -73,7 +73,7 @@ impl Steps<'_> {
         };
         let x = &centred.lhs;
         let channels = *x.shape.get(1)?;
-        let parts = [0, 1, 2, 3].map(|place| self.reshaped(place));
+        let parts = [0, 1, 2, 3].map(|index| self.reshape_input(index));
         let [Some(gamma), Some(beta), Some(mean), Some(variance)] = parts else {
             return None;
         };
@@ -81,9 +81,9 @@ impl Steps<'_> {
         if inputs[1..].iter().any(|part| part.shape.as_slice() != [channels]) {
             return None;
         }
-        let epsilon = shifted.rhs.elem();
-        let (out, count) = self.steps_of(("batch_norm", &[epsilon]), &inputs, |x| {
-            let [x, gamma, beta, mean, variance] = [0, 1, 2, 3, 4].map(|place| x[place].clone());
+        let epsilon = with_epsilon.rhs.elem();
+        let (out, count) = self.match_steps(("batch_norm", &[epsilon]), &inputs, |x| {
+            let [x, gamma, beta, mean, variance] = [0, 1, 2, 3, 4].map(|index| x[index].clone());
             Dispatch::batch_norm(x, gamma, beta, mean, variance, epsilon)
         })?;
         let norm = BatchNormOpIr {
@@ -92,7 +92,7 @@ impl Steps<'_> {
             beta: beta.clone(),
             mean: mean.clone(),
             variance: variance.clone(),
-            epsilon: shifted.rhs,
+            epsilon: with_epsilon.rhs,
             out,
         };
         Some((OperationIr::Module(ModuleOperationIr::BatchNorm(norm)), count))
@@ -102,7 +102,7 @@ impl Steps<'_> {
         let NumericOperationIr::Mul(scaled) = self.numeric(1)? else {
             return None;
         };
-        let (out, count) = self.steps_of(("prelu", &[]), &[input, &scaled.rhs], |x| {
+        let (out, count) = self.match_steps(("prelu", &[]), &[input, &scaled.rhs], |x| {
             Dispatch::prelu(x[0].clone(), x[1].clone())
         })?;
         let prelu = ActivationOperationIr::PRelu(BinaryOpIr {
@@ -127,7 +127,7 @@ impl Steps<'_> {
         };
         let max = self.operations.iter().position(is_max)?;
         let before = self.operations.get(3..max)?;
-        let value = (max..self.operations.len()).find_map(|place| self.matmul(place))?;
+        let value = (max..self.operations.len()).find_map(|index| self.matmul(index))?;
         let (query, value) = (&scores.lhs, &value.rhs);
         if [query, key, value].iter().any(|part| part.shape.num_dims() != 4) {
             return None;
@@ -169,10 +169,10 @@ impl Steps<'_> {
                 flag(is_causal),
                 flag(mask.is_some()),
             ];
-            let (out, count) = self.steps_of(("attention", &variant), &inputs, |x| {
+            let (out, count) = self.match_steps(("attention", &variant), &inputs, |x| {
                 let mut others = x[3..].iter().cloned();
                 let mask = mask.and_then(|_| others.next());
-                let [query, key, value] = [0, 1, 2].map(|place| x[place].clone());
+                let [query, key, value] = [0, 1, 2].map(|index| x[index].clone());
                 Dispatch::attention(query, key, value, mask, others.next(), options)
             })?;
             let attention = AttentionOpIr {
@@ -193,7 +193,7 @@ impl Steps<'_> {
 
     /// Matches a linear layer: a matmul, with optional reshapes of an operand, a bias and the result, and a sum.
     pub(super) fn linear(&self) -> Option<Layer> {
-        let (product, x, weight) = match (self.reshape(0), self.matmul(0), self.matmul(1)) {
+        let (matmul_index, x, weight) = match (self.reshape(0), self.matmul(0), self.matmul(1)) {
             (_, Some(product), _) => (0, &product.lhs, &product.rhs),
             (Some((rows, out)), _, Some(product)) if product.lhs.id == out.id => (1, rows, &product.rhs),
             (Some((matrix, out)), _, Some(product)) if product.rhs.id == out.id => (1, &product.lhs, matrix),
@@ -207,7 +207,7 @@ impl Steps<'_> {
         }
         let layer = |bias: Option<&TensorIr>| {
             let operands: Vec<_> = [x, weight].into_iter().chain(bias).collect();
-            let (out, count) = self.steps_of(("linear", &[]), &operands, |x| {
+            let (out, count) = self.match_steps(("linear", &[]), &operands, |x| {
                 Dispatch::linear(x[0].clone(), x[1].clone(), x.get(2).cloned())
             })?;
             let linear = LinearOpIr {
@@ -218,18 +218,18 @@ impl Steps<'_> {
             };
             Some((OperationIr::Module(ModuleOperationIr::Linear(linear)), count))
         };
-        let bias = self.reshaped(product + 1);
+        let bias = self.reshape_input(matmul_index + 1);
         let bias = bias.filter(|bias| bias.shape.as_slice() == [outputs]);
         match bias.and_then(|bias| layer(Some(bias))) {
             Some(layer) => Some(layer),
             // A matmul of two matrices is a linear layer without bias, even if the module called `matmul`.
-            None if product == 1 => layer(None),
+            None if matmul_index == 1 => layer(None),
             None => None,
         }
     }
 
     /// Matches a dropout: random numbers, a multiplication with them, and a factor.
-    pub(super) fn dropout(&self, random: &TensorIr, kept: f64) -> Option<Layer> {
+    pub(super) fn dropout(&self, random: &TensorIr, keep_probability: f64) -> Option<Layer> {
         let (NumericOperationIr::Mul(product), NumericOperationIr::MulScalar(scaled)) =
             (self.numeric(1)?, self.numeric(2)?)
         else {
@@ -239,15 +239,15 @@ impl Steps<'_> {
         let is_dropout = product.rhs.id == random.id
             && product.lhs.shape == random.shape
             && scaled.lhs.id == product.out.id
-            && (factor * kept - 1.0).abs() < 1e-6
-            && self.are_inside([random, &product.out].map(|tensor| tensor.id), 3);
-        let share = ScalarIr::Float(1.0 - kept);
+            && (factor * keep_probability - 1.0).abs() < 1e-6
+            && self.are_read_only_by([random, &product.out].map(|tensor| tensor.id), 3);
+        let rate = ScalarIr::Float(1.0 - keep_probability);
         let operation = || {
             CustomOpIr::with_scalars(
                 DROPOUT,
                 std::slice::from_ref(&product.lhs),
                 std::slice::from_ref(&scaled.out),
-                vec![share],
+                vec![rate],
             )
         };
         is_dropout.then(|| (OperationIr::Custom(operation()), 3))
@@ -269,7 +269,7 @@ impl Steps<'_> {
         let sizes = [[height, width], options.stride, padding, options.dilation];
         let sizes = sizes.as_flattened().iter().map(|size| *size as f64);
         let (out, count) =
-            self.steps_of(("unfold4d", &sizes.collect::<Vec<_>>()), &[&convolution.x], |x| {
+            self.match_steps(("unfold4d", &sizes.collect::<Vec<_>>()), &[&convolution.x], |x| {
                 let options = UnfoldOptions::new(options.stride, padding, options.dilation);
                 Dispatch::unfold4d(x[0].clone(), [height, width], options)
             })?;

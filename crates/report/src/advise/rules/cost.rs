@@ -7,49 +7,50 @@ use super::{Context, Finding, alike};
 use crate::{
     Row,
     advise::{candidate::Candidate, sentences},
-    baseline::{SPEED_MATTERS, speeds},
+    baseline::{SPEED_THRESHOLD, speeds},
     memory_parts, units,
 };
 
 /// Smallest reduction of the peak that counts as a saving, as a share.
-const SAVING_MATTERS: f64 = memory_parts::MIN_REPORTED_SHARE;
+const MIN_SAVING: f64 = memory_parts::MIN_REPORTED_SHARE;
 
 pub(super) fn matmul_high<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let mut findings = Vec::new();
     for choice in context.choices {
-        let of = |candidate: &Candidate<'_, '_>, matmul| {
+        let is_f32_with = |candidate: &Candidate<'_, '_>, matmul| {
             let setting = &candidate.row().cell.setting;
             setting.precision() == Precision::True32 && setting.matmul() == matmul
         };
         // Without an error limit, it is unknown whether a kernel may have the error of TF32.
-        let judged = choice.chosen.is_some();
+        let has_choice = choice.chosen.is_some();
         let all = &choice.assessed;
-        let high = all
-            .iter()
-            .filter(|one| judged && one.is_kept() && of(&one.candidate, MatmulPrecision::High));
+        let high = all.iter().filter(|one| {
+            has_choice && one.is_within_budget() && is_f32_with(&one.candidate, MatmulPrecision::High)
+        });
         for high in high.map(|one| &one.candidate) {
             let same = |candidate: &&Candidate<'_, '_>| {
                 alike(candidate.row(), high.row(), &[Axis::Matmul, Axis::Seed])
             };
             let mut highest = all.iter().map(|one| &one.candidate);
-            let highest =
-                highest.find(|one| of(one, MatmulPrecision::Highest) && one.ended().is_none() && same(one));
-            let faster = highest.and_then(|highest| faster(context, highest, high));
-            findings.extend(faster.map(|text| (high.row(), text)));
+            let highest = highest.find(|one| {
+                is_f32_with(one, MatmulPrecision::Highest) && one.failure().is_none() && same(one)
+            });
+            let speed_up = highest.and_then(|highest| describe_speed_up(context, highest, high));
+            findings.extend(speed_up.map(|text| (high.row(), text)));
         }
     }
     findings
 }
 
 /// Formats the speed-up of the second setting over the first; `None` unless it is significant.
-fn faster(
+fn describe_speed_up(
     context: &Context<'_, '_, '_>,
     slow: &Candidate<'_, '_>,
     fast: &Candidate<'_, '_>,
 ) -> Option<String> {
     let speed = context.group.speed;
     let (slow, fast) = (slow.values(speed), fast.values(speed));
-    let verdict = judge(&[comparison(&fast, &slow, speed.better(), SPEED_MATTERS)])
+    let verdict = judge(&[comparison(&fast, &slow, speed.better(), SPEED_THRESHOLD)])
         .first()?
         .verdict;
     let ratio = match speed.better() {
@@ -80,7 +81,7 @@ pub(super) fn mixed_memory<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
     finding.into_iter().collect()
 }
 
-/// Compares with the same effective batch in fewer micro-batches.
+/// Finds rows whose peak memory is lower than with the same effective batch in fewer, larger micro-batches.
 pub(super) fn accumulation<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     let effective = |row: &Row<'_>| {
         let setting = &row.cell.setting;
@@ -91,7 +92,7 @@ pub(super) fn accumulation<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding
             && effective(row) == effective(other)
             && alike(row, other, &[Axis::Batch, Axis::Accumulate])
     };
-    leaner(context, fewer, |other| other.cell.setting.accumulate())
+    with_lower_peak(context, fewer, |other| other.cell.setting.accumulate())
 }
 
 pub(super) fn checkpointing<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
@@ -101,12 +102,12 @@ pub(super) fn checkpointing<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Findin
             && other.axis(Axis::Checkpointing) == off
             && alike(row, other, &[Axis::Checkpointing])
     };
-    leaner(context, without, |_| 0)
+    with_lower_peak(context, without, |_| 0)
 }
 
-/// Returns rows whose peak memory is shown to be lower than that of a paired row, with the cost in time. Of several paired rows, the one
-/// with the lowest rank is used.
-fn leaner<'r, 'a>(
+/// Returns the rows whose peak memory is shown to be lower than that of a row paired by `pairs`, with the change in time. Of several
+/// paired rows, the one with the lowest `rank` is used.
+fn with_lower_peak<'r, 'a>(
     context: &Context<'_, 'r, 'a>,
     pairs: impl Fn(&Row<'_>, &Row<'_>) -> bool,
     rank: impl Fn(&Row<'_>) -> u32,
@@ -125,12 +126,12 @@ fn leaner<'r, 'a>(
             "{} the peak memory of {}; {}",
             sentences::times(&saved?),
             group.label(other, &[Axis::Seed]),
-            time(group.speed, row, other)
+            time_change(group.speed, row, other)
         );
         Some((row, text))
     };
-    let saved = saved(memory, &pairs);
-    pairs.into_iter().zip(saved).filter_map(finding).collect()
+    let savings = shown_savings(memory, &pairs);
+    pairs.into_iter().zip(savings).filter_map(finding).collect()
 }
 
 fn comparison<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshold: f64) -> Groups<'v> {
@@ -142,19 +143,19 @@ fn comparison<'v>(values: &'v [f64], others: &'v [f64], better: Better, threshol
     }
 }
 
-/// Returns the ratio of peaks for each pair if the first is shown to be lower. A difference of counted bytes, which are identical in every
-/// process, is shown by one process; measured peaks need as many processes as times do.
-fn saved(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estimate>> {
+/// Returns the ratio of the peaks of each pair; `None` unless the first peak is shown to be lower. Counted bytes are identical in every
+/// process, so one process is enough; measured peaks need as many processes as times do.
+fn shown_savings(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estimate>> {
     let values: Vec<[Vec<f64>; 2]> = pairs
         .iter()
         .map(|(row, other)| [row, other].map(|row| row.values(metric)))
         .collect();
     let family: Vec<Groups<'_>> = values
         .iter()
-        .map(|[mine, theirs]| comparison(mine, theirs, metric.better(), SAVING_MATTERS))
+        .map(|[mine, theirs]| comparison(mine, theirs, metric.better(), MIN_SAVING))
         .collect();
     let shown = |judgement: Judgement| {
-        let lower = |ratio: &Estimate| ratio.value < 1.0 - SAVING_MATTERS;
+        let lower = |ratio: &Estimate| ratio.value < 1.0 - MIN_SAVING;
         let shown = judgement.verdict == Verdict::Improved;
         judgement
             .ratio
@@ -163,12 +164,12 @@ fn saved(metric: MetricName, pairs: &[(&Row<'_>, &Row<'_>)]) -> Vec<Option<Estim
     judge(&family).into_iter().map(shown).collect()
 }
 
-/// Formats the ratio of the row's time to the other row's, or the reason why it is unknown.
-fn time(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
+/// Formats the ratio of the row's time to that of the other row, or the reason why the ratio is unknown.
+fn time_change(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
     let speeds = [row, other].map(|row| speeds(row, metric));
     let seconds = speeds.map(|speeds| speeds.iter().map(|speed| 1.0 / speed).collect::<Vec<f64>>());
     let [mine, theirs] = &seconds;
-    let judgement = judge(&[comparison(mine, theirs, Better::Lower, SPEED_MATTERS)]).pop();
+    let judgement = judge(&[comparison(mine, theirs, Better::Lower, SPEED_THRESHOLD)]).pop();
     let known = judgement.and_then(|judgement| Some((judgement.verdict, judgement.ratio?)));
     match known {
         None => "its time was not measured".to_owned(),
@@ -176,7 +177,7 @@ fn time(metric: MetricName, row: &Row<'_>, other: &Row<'_>) -> String {
             format!("{} the time", sentences::times(&ratio))
         }
         Some((Verdict::Unchanged, _)) => {
-            format!("the same time within {:.0} %", 100.0 * SPEED_MATTERS)
+            format!("the same time within {:.0} %", 100.0 * SPEED_THRESHOLD)
         }
         Some((verdict @ Verdict::Inconclusive(_), _)) => {
             format!(

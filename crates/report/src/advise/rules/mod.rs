@@ -145,11 +145,11 @@ pub(crate) fn fired(context: &Context<'_, '_, '_>) -> Vec<FiredRule> {
     RULES.iter().filter_map(fire).collect()
 }
 
-/// Returns `true` if two rows agree in all axes except the given ones.
-fn alike(row: &Row<'_>, other: &Row<'_>, but: &[Axis]) -> bool {
+/// Returns `true` if two rows agree in all axes that are not `ignored`.
+fn alike(row: &Row<'_>, other: &Row<'_>, ignored: &[Axis]) -> bool {
     let same = |axis: &&Axis| row.axis(**axis) == other.axis(**axis);
     Axis::ALL
         .iter()
-        .filter(|axis| !but.contains(axis))
+        .filter(|axis| !ignored.contains(axis))
         .all(|axis| same(&axis))
 }

@@ -11,12 +11,13 @@ use crate::Row;
 
 /// Threshold for the share of observed gradients that underflow: the share of weight gradients that Micikevicius et al. found below the
 /// smallest f16 value.
-const UNDERFLOW_MATTERS: f64 = 0.05;
+const UNDERFLOW_THRESHOLD: f64 = 0.05;
 
 /// Threshold for the share of updates lost in an observed step: more are lost than kept.
-const LOST_UPDATES_MATTER: f64 = 0.5;
+const LOST_UPDATES_THRESHOLD: f64 = 0.5;
 
-fn tried<'r, 'a>(context: &Context<'_, 'r, 'a>) -> impl Iterator<Item = &'r Row<'a>> {
+/// Returns the rows that ran.
+fn rows_that_ran<'r, 'a>(context: &Context<'_, 'r, 'a>) -> impl Iterator<Item = &'r Row<'a>> {
     let rows = context.group.rows.iter();
     rows.filter(|row| row.status.is_some_and(|status| status != Status::Skipped))
 }
@@ -35,12 +36,12 @@ fn events<'a>(row: &Row<'a>, kind: EventKind) -> impl Iterator<Item = &'a Event>
 }
 
 /// Returns the warning that a training recorded about its epsilon.
-fn epsilon<'a>(row: &Row<'a>) -> Option<&'a Event> {
+fn epsilon_warning<'a>(row: &Row<'a>) -> Option<&'a Event> {
     events(row, EventKind::Warning).find(|event| event.detail.starts_with("`adam_eps="))
 }
 
 pub(super) fn executed_differs<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
-    let rows = tried(context).filter(|row| row.verdict() == Some(ExecutedVerdict::Differs));
+    let rows = rows_that_ran(context).filter(|row| row.verdict() == Some(ExecutedVerdict::Differs));
     rows.map(|row| {
         let executed = row.executed().unwrap_or_default();
         (row, format!("requested {}, {executed}", row.requested()))
@@ -49,15 +50,15 @@ pub(super) fn executed_differs<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Fin
 }
 
 pub(super) fn vanishing_epsilon<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
-    let found = |row: &'r Row<'a>| {
-        let warning = &epsilon(row)?.detail;
-        let ended = (!row.is_ok()).then(|| format!("; status {}", ended(row)));
-        Some((row, format!("{warning}{}", ended.unwrap_or_default())))
+    let finding = |row: &'r Row<'a>| {
+        let warning = &epsilon_warning(row)?.detail;
+        let failure = (!row.is_ok()).then(|| format!("; status {}", status_and_reason(row)));
+        Some((row, format!("{warning}{}", failure.unwrap_or_default())))
     };
-    tried(context).filter_map(found).collect()
+    rows_that_ran(context).filter_map(finding).collect()
 }
 
-fn ended(row: &Row<'_>) -> String {
+fn status_and_reason(row: &Row<'_>) -> String {
     let why = row.reason.as_deref().map(|why| format!(": {why}"));
     format!("{}{}", row.status_name(), why.unwrap_or_default())
 }
@@ -67,13 +68,13 @@ fn ended(row: &Row<'_>) -> String {
 /// A dynamic loss scale makes gradients overflow on purpose. Under 16-mixed, only a loss scale below 1 indicates values that are too
 /// large. Rows that overflow under f32 as well are skipped, because the format is not the cause.
 pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
-    let found = |row: &'r Row<'a>| {
+    let finding = |row: &'r Row<'a>| {
         let precision = row.cell.setting.precision();
-        if precision.compute() != Format::F16 || epsilon(row).is_some() {
+        if precision.compute() != Format::F16 || epsilon_warning(row).is_some() {
             return None;
         }
-        let wider: Vec<&Row<'_>> = under_f32(context, row).collect();
-        if wider.iter().any(|wider| overflows(wider)) {
+        let f32_rows: Vec<&Row<'_>> = under_f32(context, row).collect();
+        if f32_rows.iter().any(|row| overflows(row)) {
             return None;
         }
         let scale = events(row, EventKind::LossScale)
@@ -91,21 +92,22 @@ pub(super) fn overflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r,
             ));
         }
         // A divergence is attributed to the format only if f32 did not diverge.
-        let sound = wider.into_iter().find(|wider| wider.is_ok())?;
-        let reference = context.group.label(sound, &[Axis::Seed]);
-        (row.status == Some(Status::Diverged)).then(|| (row, format!("{}; {reference} finished", ended(row))))
+        let finished = f32_rows.into_iter().find(|row| row.is_ok())?;
+        let reference = context.group.label(finished, &[Axis::Seed]);
+        (row.status == Some(Status::Diverged))
+            .then(|| (row, format!("{}; {reference} finished", status_and_reason(row))))
     };
-    tried(context).filter_map(found).collect()
+    rows_that_ran(context).filter_map(finding).collect()
 }
 
-/// Returns the rows under 32-true and highest that are otherwise equal to the given row, including the seed.
+/// Returns the rows under 32-true and highest that otherwise have the same setting and seed as the given row.
 fn under_f32<'r, 'a>(context: &Context<'_, 'r, 'a>, row: &'r Row<'a>) -> impl Iterator<Item = &'r Row<'a>> {
-    const OF_THE_FORMAT: [Axis; 4] = [Axis::Precision, Axis::Matmul, Axis::Accumulator, Axis::KeepF32];
-    tried(context).filter(move |other| {
+    const FORMAT_AXES: [Axis; 4] = [Axis::Precision, Axis::Matmul, Axis::Accumulator, Axis::KeepF32];
+    rows_that_ran(context).filter(move |other| {
         let setting = &other.cell.setting;
         setting.precision() == Precision::True32
             && setting.matmul() == MatmulPrecision::Highest
-            && alike(row, other, &OF_THE_FORMAT)
+            && alike(row, other, &FORMAT_AXES)
     })
 }
 
@@ -116,22 +118,23 @@ fn overflows(row: &Row<'_>) -> bool {
 
 pub(super) fn underflow<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
     // After an overflow, the training continued with invalid values.
-    let sound = |row: &Row<'_>| share(row, MetricName::OverflowShare).is_none_or(|share| share == 0.0);
-    let unscaled =
-        tried(context).filter(|row| row.cell.setting.precision() == Precision::True16 && sound(row));
-    let found = |row: &'r Row<'a>| {
-        let share = vanished(context, row).filter(|share| *share > UNDERFLOW_MATTERS)?;
+    let has_no_overflow =
+        |row: &Row<'_>| share(row, MetricName::OverflowShare).is_none_or(|share| share == 0.0);
+    let unscaled = rows_that_ran(context)
+        .filter(|row| row.cell.setting.precision() == Precision::True16 && has_no_overflow(row));
+    let finding = |row: &'r Row<'a>| {
+        let share = underflowed_gradient_share(context, row).filter(|share| *share > UNDERFLOW_THRESHOLD)?;
         Some((
             row,
             format!("{} of observed gradients underflowed to 0", percent(share)),
         ))
     };
-    unscaled.filter_map(found).collect()
+    unscaled.filter_map(finding).collect()
 }
 
-/// Returns the share of a row's observed gradients that are 0 in f16 but not in a wider format. The recorded share also counts layer
-/// outputs and optimizer state, which loss scaling does not affect. `None` if no gradient was observed or the samples cannot be read.
-fn vanished(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
+/// Returns the share of a row's observed gradients that are 0 in f16 but not in a wider format. The metric `underflow_share` also counts
+/// layer outputs and optimizer state, which loss scaling does not affect. `None` if nothing underflowed or no gradient could be read.
+fn underflowed_gradient_share(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
     // Skip reading the samples if nothing underflowed.
     share(row, MetricName::UnderflowShare).filter(|share| *share > 0.0)?;
     let (mut zero, mut all) = (0, 0);
@@ -144,7 +147,9 @@ fn vanished(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
             .flatten();
         let ranges = samples.into_iter().flat_map(|samples| samples.ranges);
         let gradients = ranges.filter(|range| {
-            range.class == TensorClass::Gradient && range.format == Format::F16 && range.beside != Format::F16
+            range.class == TensorClass::Gradient
+                && range.format == Format::F16
+                && range.reference != Format::F16
         });
         for gradient in gradients {
             zero += gradient.counts.underflow;
@@ -156,13 +161,17 @@ fn vanished(context: &Context<'_, '_, '_>, row: &Row<'_>) -> Option<f64> {
 
 /// Finds rows with 16-bit weights that lost most of their updates. Rows that ended early are skipped.
 pub(super) fn lost_updates<'r, 'a>(context: &Context<'_, 'r, 'a>) -> Vec<Finding<'r, 'a>> {
-    let narrow = |row: &&Row<'_>| {
+    let has_16_bit_weights = |row: &&Row<'_>| {
         let parameters = row.cell.setting.precision().parameters();
         row.is_ok() && matches!(parameters, Format::F16 | Format::Bf16)
     };
-    let found = |row: &'r Row<'a>| {
-        let share = share(row, MetricName::LostUpdateShare).filter(|share| *share > LOST_UPDATES_MATTER)?;
+    let finding = |row: &'r Row<'a>| {
+        let share =
+            share(row, MetricName::LostUpdateShare).filter(|share| *share > LOST_UPDATES_THRESHOLD)?;
         Some((row, format!("{} of the weight updates were lost", percent(share))))
     };
-    tried(context).filter(narrow).filter_map(found).collect()
+    rows_that_ran(context)
+        .filter(has_16_bit_weights)
+        .filter_map(finding)
+        .collect()
 }

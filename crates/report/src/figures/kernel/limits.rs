@@ -31,7 +31,8 @@ pub(super) fn ceilings(lines: &[Line<'_, '_>]) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// Draws dashed lines with the formats below their left ends. A name moves to the right if it would overlap the previous one.
+/// Draws a dashed line per peak, with the names of its formats below the left end. Names that would overlap the previous ones are moved
+/// to the right.
 pub(super) fn draw_ceilings(
     canvas: &mut Canvas,
     ceilings: &[(f64, String)],

@@ -45,7 +45,7 @@ pub(super) fn lines<'r, 'a>(group: &'r Group<'a>) -> Vec<Line<'r, 'a>> {
 }
 
 /// Names the settings whose error is zero, which a logarithmic axis cannot show.
-pub(super) fn exact(lines: &[Line<'_, '_>]) -> Option<String> {
+pub(super) fn describe_exact(lines: &[Line<'_, '_>]) -> Option<String> {
     let error = |row: &&Row<'_>| row.metric(MetricName::RelativeError).map(|e| e.value);
     let zero = |line: &&Line<'_, '_>| line.rows.iter().filter_map(error).any(|error| error == 0.0);
     let names: Vec<&str> = lines

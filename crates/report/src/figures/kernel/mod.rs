@@ -7,7 +7,7 @@ mod panel;
 use mantissa_core::{Axis, MetricName};
 
 use self::{
-    lines::{KEY_COLUMNS, KEY_ROW, Line, draw_key, exact, lines},
+    lines::{KEY_COLUMNS, KEY_ROW, Line, describe_exact, draw_key, lines},
     panel::{PANEL_HEIGHT, Panel, panels},
 };
 use super::{
@@ -34,7 +34,9 @@ pub fn draw(suite: &Suite<'_>, group: &Group<'_>) -> Option<(Canvas, String)> {
     let capped = shown_of(lines.len(), all)
         .map(|text| format!(" · {text} settings"))
         .unwrap_or_default();
-    let exact = exact(&lines).map(|text| format!(" · {text}")).unwrap_or_default();
+    let exact = describe_exact(&lines)
+        .map(|text| format!(" · {text}"))
+        .unwrap_or_default();
     let fitted = shape::sums_grow(kernel);
     let fit = match fitted {
         true => " · bands: power-law fits with their exponents",

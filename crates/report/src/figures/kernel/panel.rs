@@ -82,10 +82,10 @@ fn throughput_title(group: &Group<'_>) -> String {
 }
 
 impl Panel {
-    /// Fits a power law to the errors of a line, if sums grow with the size.
+    /// Fits a power law to the errors of a line; `None` unless the panel is `fitted`.
     pub fn law(&self, line: &Line<'_, '_>) -> Option<PowerLaw> {
         let shown = line.rows.iter().filter(|row| self.fitted && self.shows(row));
-        PowerLaw::through(shown.filter_map(|row| {
+        PowerLaw::fit(shown.filter_map(|row| {
             let error = row.metric(self.metric)?.value;
             (error > 0.0).then_some((f64::from(row.cell.setting.size()), error))
         }))
@@ -135,14 +135,14 @@ impl Panel {
             MetricName::FlopsPerSecond => ceilings(lines),
             _ => vec![],
         };
-        let of_cublas = |row: &Row<'_>| {
+        let cublas_throughput = |row: &Row<'_>| {
             let throughput = row.metric(MetricName::CublasFlopsPerSecond)?;
             (metric == MetricName::FlopsPerSecond).then_some(throughput.value)
         };
-        let libraries: Vec<f64> = lines
+        let cublas_values: Vec<f64> = lines
             .iter()
             .flat_map(|line| &line.rows)
-            .filter_map(|row| of_cublas(row))
+            .filter_map(|row| cublas_throughput(row))
             .collect();
         let all = || {
             let copies = copies.iter().map(|(_, copied)| *copied);
@@ -152,7 +152,7 @@ impl Panel {
                 .copied()
                 .chain(copies)
                 .chain(ceilings)
-                .chain(libraries.iter().copied())
+                .chain(cublas_values.iter().copied())
         };
         let low = all().fold(f64::INFINITY, f64::min);
         let high = all().fold(0.0, f64::max);
@@ -196,13 +196,13 @@ impl Panel {
         sizes.dedup();
         let range = (f64::from(sizes[0]), f64::from(sizes[sizes.len() - 1]));
         let x = Axis::log(range, (left + 16.0, left + width - 16.0));
-        let mut free = f64::NEG_INFINITY;
+        let mut next_free = f64::NEG_INFINITY;
         for size in &sizes {
             let (at, text) = (x.at(f64::from(*size)), units::count(u64::from(*size)));
             let half = note.width(&text) / 2.0;
-            if at - half > free {
+            if at - half > next_free {
                 canvas.text((at, bottom + 20.0), &text, note.anchor(Anchor::Middle));
-                free = at + half + 8.0;
+                next_free = at + half + 8.0;
             }
         }
         canvas.text(
@@ -220,8 +220,12 @@ impl Panel {
             .filter_map(|line| Some((self.law(line)?, line.colour)));
         power_law::draw(canvas, &laws.collect::<Vec<_>>(), (x, y), range);
         for line in lines {
-            let place =
-                |row: &&Row<'_>| Some((x.at(f64::from(row.cell.setting.size())), y.at(of_cublas(row)?)));
+            let place = |row: &&Row<'_>| {
+                Some((
+                    x.at(f64::from(row.cell.setting.size())),
+                    y.at(cublas_throughput(row)?),
+                ))
+            };
             canvas.faint_line(
                 line.rows.iter().filter_map(place).collect(),
                 8.0,

@@ -7,9 +7,9 @@ use crate::estimate::ledger::SavedTensor;
 
 impl Forward {
     pub(super) fn gpt2(&mut self, size: &Gpt2Size) -> Vec<SavedTensor> {
-        let placed = self.embedded(size.n_embd);
+        let placed = self.embed(size.n_embd);
         let mut hidden = vec![self.ledger.dropout(placed, size.embd_pdrop)];
-        self.causal();
+        self.causal_mask();
         for layer in 0..size.n_layer {
             let name = |part: &str| format!("transformer.h.{layer}.{part}");
             let block = Block {
@@ -32,9 +32,9 @@ impl Forward {
 
     pub(super) fn bloom(&mut self, size: &BloomSize) -> Vec<SavedTensor> {
         let width = size.hidden_size;
-        let embedded = self.embedded(width);
+        let embedded = self.embed(width);
         let mut hidden = vec![self.ledger.layer_norm(embedded, self.tokens())];
-        self.causal();
+        self.causal_mask();
         for layer in 0..size.n_layer {
             let name = |part: &str| format!("transformer.h.{layer}.{part}");
             let block = Block {
@@ -55,8 +55,8 @@ impl Forward {
             self.tied_head(predicted, "lm_head", (size.vocab_size.into(), width));
         } else {
             self.ledger.indices(self.n);
-            let last_tokens = self.first(normal, width);
-            self.classified(last_tokens, "score");
+            let last_tokens = self.first_tokens(normal, width);
+            self.classify(last_tokens, "score");
         }
         hidden
     }
@@ -69,8 +69,8 @@ impl Forward {
             u64::from(size.num_key_value_heads),
         );
         let values = tokens * u64::from(width);
-        let mut hidden = vec![self.embedded(width)];
-        self.causal();
+        let mut hidden = vec![self.embed(width)];
+        self.causal_mask();
         // Cosines and sines of the rotary embedding.
         self.ledger.constants(self.sequence * head_dim);
         for layer in 0..size.num_hidden_layers {
@@ -82,7 +82,7 @@ impl Forward {
                 let part = name(&format!("self_attn.{part}"));
                 self.ledger.layer(normal, &part, tokens * heads * head_dim)
             });
-            let [query, key] = [query, key].map(|part| self.ledger.moved(part));
+            let [query, key] = [query, key].map(|part| self.ledger.unsaved(part));
             let scores = (tokens * heads * self.sequence, heads / shared);
             let mixed = self
                 .ledger
@@ -112,7 +112,7 @@ impl Forward {
     }
 
     /// Adds the causal mask, which all layers share.
-    fn causal(&mut self) {
+    fn causal_mask(&mut self) {
         self.ledger.mask(self.sequence * self.sequence);
     }
 }

@@ -7,7 +7,7 @@ use crate::estimate::ledger::SavedTensor;
 
 impl Forward {
     pub(super) fn distilbert(&mut self, size: &DistilBertSize) -> Vec<SavedTensor> {
-        let embedded = self.embedded(size.dim);
+        let embedded = self.embed(size.dim);
         let normal = self.ledger.layer_norm(embedded, self.tokens());
         let mut hidden = vec![self.ledger.dropout(normal, size.dropout)];
         for layer in 0..size.n_layers {
@@ -25,19 +25,19 @@ impl Forward {
             };
             hidden.push(self.post_norm(&block, hidden[layer as usize]));
         }
-        let first = self.first(hidden[size.n_layers as usize], size.dim);
+        let first = self.first_tokens(hidden[size.n_layers as usize], size.dim);
         let pooled = self
             .ledger
             .layer(first, "pre_classifier", self.n * u64::from(size.dim));
         let pooled = self.ledger.activation(pooled);
         let pooled = self.ledger.dropout(pooled, size.seq_classif_dropout);
-        self.classified(pooled, "classifier");
+        self.classify(pooled, "classifier");
         hidden
     }
 
     pub(super) fn bert(&mut self, size: &BertSize) -> Vec<SavedTensor> {
         let (width, dropout) = (size.hidden_size, size.hidden_dropout_prob);
-        let embedded = self.embedded(width);
+        let embedded = self.embed(width);
         let normal = self.ledger.layer_norm(embedded, self.tokens());
         let mut hidden = vec![self.ledger.dropout(normal, dropout)];
         for layer in 0..size.num_hidden_layers {
@@ -70,13 +70,13 @@ impl Forward {
                 (self.vocabulary_size, width),
             );
         } else {
-            let first = self.first(last, width);
+            let first = self.first_tokens(last, width);
             let pooled = self
                 .ledger
                 .layer(first, "bert.pooler.dense", self.n * u64::from(width));
             let pooled = self.ledger.activation(pooled);
             let pooled = self.ledger.dropout(pooled, dropout);
-            self.classified(pooled, "classifier");
+            self.classify(pooled, "classifier");
         }
         hidden
     }
@@ -109,8 +109,8 @@ impl Forward {
         }
         let last = hidden[size.num_hidden_layers as usize];
         let normal = self.ledger.layer_norm(last, self.tokens());
-        let first = self.first(normal, width);
-        self.classified(first, "classifier");
+        let first = self.first_tokens(normal, width);
+        self.classify(first, "classifier");
         hidden
     }
 }

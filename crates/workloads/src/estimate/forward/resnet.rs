@@ -12,22 +12,22 @@ impl Forward {
     }
 
     /// Adds a convolution and its batch norm. The output has `channels` channels and is `edge` pixels high and wide.
-    fn convolved(&mut self, images: SavedTensor, name: &str, [channels, edge]: [u64; 2]) -> SavedTensor {
+    fn convolve(&mut self, images: SavedTensor, name: &str, [channels, edge]: [u64; 2]) -> SavedTensor {
         let values = self.n * channels * edge * edge;
         let images = self.ledger.layer(images, name, values);
         self.ledger.batch_norm(images, channels)
     }
 
     /// Adds average pooling of each channel, and the classification layer.
-    fn pooled(&mut self, channels: u64, name: &str) {
+    fn pool_and_classify(&mut self, channels: u64, name: &str) {
         let pooled = self.ledger.full(self.n * channels);
-        self.classified(pooled, name);
+        self.classify(pooled, name);
     }
 
     pub(super) fn resnet(&mut self, size: &ResNetSize) -> Vec<SavedTensor> {
         let (mut edge, width) = (u64::from(ResNetSize::IMAGE), u64::from(size.width));
         let images = self.images(edge);
-        let stem = self.convolved(images, "conv1", [width, edge]);
+        let stem = self.convolve(images, "conv1", [width, edge]);
         let mut hidden = vec![self.ledger.activation(stem)];
         let mut before = hidden[0];
         for stage in 0..3 {
@@ -36,9 +36,9 @@ impl Forward {
                 let narrows = stage > 0 && number == 0;
                 edge = if narrows { edge.div_ceil(2) } else { edge };
                 let name = format!("layer{}.{number}", stage + 1);
-                let inner = self.convolved(before, &format!("{name}.conv1"), [channels, edge]);
+                let inner = self.convolve(before, &format!("{name}.conv1"), [channels, edge]);
                 let inner = self.ledger.activation(inner);
-                let inner = self.convolved(inner, &format!("{name}.conv2"), [channels, edge]);
+                let inner = self.convolve(inner, &format!("{name}.conv2"), [channels, edge]);
                 let shortcut = match narrows {
                     true => self.ledger.part(before, self.n * channels * edge * edge),
                     false => before,
@@ -48,7 +48,7 @@ impl Forward {
                 hidden.push(before);
             }
         }
-        self.pooled(width << 2, "linear");
+        self.pool_and_classify(width << 2, "linear");
         hidden
     }
 
@@ -61,7 +61,7 @@ impl Forward {
         let width = u64::from(size.width);
         let images = self.images(size.image_size.into());
         let mut edge = u64::from(size.image_size).div_ceil(2);
-        let stem = self.convolved(images, "conv1", [width, edge]);
+        let stem = self.convolve(images, "conv1", [width, edge]);
         let stem = self.ledger.activation(stem);
         edge = edge.div_ceil(2);
         let mut before = self.ledger.max_pool(stem, self.n * width * edge * edge);
@@ -83,10 +83,10 @@ impl Forward {
                     if number > 1 {
                         inner = self.ledger.activation(inner);
                     }
-                    inner = self.convolved(inner, &format!("{name}.conv{number}"), shape);
+                    inner = self.convolve(inner, &format!("{name}.conv{number}"), shape);
                 }
                 let shortcut = match stride > 1 || from != to {
-                    true => self.convolved(before, &format!("{name}.downsample.0"), [to, edge]),
+                    true => self.convolve(before, &format!("{name}.downsample.0"), [to, edge]),
                     false => before,
                 };
                 let sum = self.ledger.sum([inner, shortcut]);
@@ -95,7 +95,7 @@ impl Forward {
                 from = to;
             }
         }
-        self.pooled(from, "fc");
+        self.pool_and_classify(from, "fc");
         hidden
     }
 }

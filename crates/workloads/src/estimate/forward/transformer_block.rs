@@ -1,13 +1,13 @@
-//! Transformer block with its own keys and values for every head.
+//! Transformer block in which every head has separate keys and values.
 
 use super::Forward;
 use crate::estimate::ledger::SavedTensor;
 
-/// Transformer block in which every head has its own keys and values.
+/// Transformer block in which every head has separate keys and values, unlike grouped-query attention.
 pub(super) struct Block {
     /// Layers that project to queries, keys and values: three layers, or one fused layer.
     pub(super) projections: Vec<String>,
-    /// Name under which a setting can keep the attention matmuls in f32.
+    /// Name of the attention matmuls in `keep_f32`.
     pub(super) attention: String,
     /// Output projection, and the two layers of the feed-forward part.
     pub(super) layers: [String; 3],
@@ -21,7 +21,7 @@ pub(super) struct Block {
 
 impl Forward {
     /// Adds attention and its output projection.
-    fn attended(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
+    fn attend(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
         let values = tokens * block.width;
         let parts = match block.projections.as_slice() {
@@ -41,7 +41,7 @@ impl Forward {
     }
 
     /// Adds the feed-forward part: two layers with an activation between them.
-    fn fed_forward(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
+    fn feed_forward(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
         let [_, first, second] = &block.layers;
         let wide = self.ledger.layer(hidden, first, tokens * block.inner);
@@ -53,10 +53,10 @@ impl Forward {
     /// Adds a block with a norm after attention and after the feed-forward part.
     pub(super) fn post_norm(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
-        let attended = self.attended(block, hidden);
+        let attended = self.attend(block, hidden);
         let sum = self.ledger.sum([attended, hidden]);
         let hidden = self.ledger.layer_norm(sum, tokens);
-        let narrow = self.fed_forward(block, hidden);
+        let narrow = self.feed_forward(block, hidden);
         let sum = self.ledger.sum([narrow, hidden]);
         self.ledger.layer_norm(sum, tokens)
     }
@@ -65,10 +65,10 @@ impl Forward {
     pub(super) fn pre_norm(&mut self, block: &Block, hidden: SavedTensor) -> SavedTensor {
         let tokens = self.tokens();
         let normal = self.ledger.layer_norm(hidden, tokens);
-        let attended = self.attended(block, normal);
+        let attended = self.attend(block, normal);
         let hidden = self.ledger.sum([attended, hidden]);
         let normal = self.ledger.layer_norm(hidden, tokens);
-        let narrow = self.fed_forward(block, normal);
+        let narrow = self.feed_forward(block, normal);
         self.ledger.sum([narrow, hidden])
     }
 }

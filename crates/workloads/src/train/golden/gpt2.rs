@@ -31,12 +31,12 @@ fn with_dropout(share: f64) -> Golden<Gpt2> {
 }
 
 #[test]
-fn logits_are_those_of_transformers() {
+fn logits_match_transformers() {
     golden().assert_logits();
 }
 
 #[test]
-fn the_loss_and_every_gradient_are_those_of_transformers() {
+fn loss_and_gradients_match_transformers() {
     golden().assert_loss_and_gradients();
 }
 
@@ -56,7 +56,7 @@ fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
 }
 
 #[test]
-fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
+fn mixed_precision_losses_are_close_to_f32() {
     golden().assert_mixed_is_near_f32();
 }
 

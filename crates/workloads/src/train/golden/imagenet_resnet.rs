@@ -72,7 +72,7 @@ fn logits(golden: &Value, precision: &str) -> [Vec<f64>; 2] {
 
 /// Results of a training step without the update.
 #[derive(Debug, PartialEq)]
-struct Computed {
+struct StepGradients {
     /// Mean loss over the images.
     loss: f64,
     /// Gradients by parameter.
@@ -83,7 +83,7 @@ struct Computed {
     variances: Vec<f64>,
 }
 
-fn computed(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
+fn compute_gradients(golden: &Value, axes: &[(Axis, &str)]) -> StepGradients {
     with_imagenet_resnet(golden, axes, |trainer| {
         let batch = images(golden);
         let share = 1.0 / batch.labels.len() as f64;
@@ -93,13 +93,13 @@ fn computed(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
         let working = trainer.working();
         let mut sum = GradientSum::new(trainer.parameters.len());
         let loss = trainer.backward(&working, &batch, share, &mut sum);
-        trainer.follow(loss.moments, 1);
+        trainer.update_running_statistics(loss.moments, 1);
         let names = trainer.parameters.iter().map(|(name, _)| name.to_owned());
         let gradients = sum
             .iter()
             .map(|gradient| values(gradient.expect("every parameter has a gradient")));
         let running = trainer.running.iter();
-        Computed {
+        StepGradients {
             loss: share * values(&loss.summed.inner())[0],
             gradients: names.zip(gradients).collect(),
             norms: running.clone().map(|(name, _)| name.clone()).collect(),
@@ -114,13 +114,13 @@ fn computed(golden: &Value, axes: &[(Axis, &str)]) -> Computed {
     })
 }
 
-/// Asserts that the difference of every value is at largest `share` of the largest value.
+/// Asserts that the difference of every value is at most `share` of the largest value.
 fn assert_near(got: &[f64], wanted: &[f64], share: f64, context: &str) {
     let largest = wanted.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
     assert_close(got, wanted, share * largest, context);
 }
 
-/// Asserts that norm and sum of every gradient differ by at largest `share` of the norm.
+/// Asserts that norm and sum of every gradient differ by at most `share` of the norm.
 fn assert_gradients_near(got: &[(String, Vec<f64>)], wanted: &Value, share: f64, context: &str) {
     let wanted = wanted.as_object().unwrap();
     assert_eq!(got.len(), wanted.len(), "{context}");
@@ -155,7 +155,7 @@ fn loss_gradients_and_running_statistics_match_torchvision_in_f64() {
     for depth in DEPTHS {
         let golden = golden(depth);
         let wanted = &golden["training"];
-        let got = computed(&golden, &[(Axis::Precision, "64-true")]);
+        let got = compute_gradients(&golden, &[(Axis::Precision, "64-true")]);
         let context = format!("ResNet-{depth}");
         assert_near(&[got.loss], &[wanted["loss"].as_f64().unwrap()], F64, &context);
         assert_gradients_near(&got.gradients, &wanted["gradients"], F64, &context);
@@ -175,7 +175,7 @@ fn checkpointing_does_not_change_any_bit_of_either_kind_of_block() {
         for precision in ["32-true", "bf16-mixed", "16-mixed"] {
             let of = |checkpointing| {
                 let axes = [(Axis::Precision, precision), (Axis::Checkpointing, checkpointing)];
-                computed(&golden, &axes)
+                compute_gradients(&golden, &axes)
             };
             let off = of("off");
             assert!(off.loss.is_finite(), "ResNet-{depth}, {precision}");
@@ -189,7 +189,7 @@ mod lavapipe_full {
     use super::*;
 
     #[test]
-    fn the_code_that_cuda_runs_follows_torchvisions_resnet() {
+    fn gpu_resnet_training_follows_torchvision() {
         if !vulkan_is_there() {
             return;
         }
@@ -200,7 +200,7 @@ mod lavapipe_full {
             assert_near(&got, &floats(&golden[*key]["logits"]), 2e-5, key);
         }
         // The gradients of the stem include the backward pass of the max pooling.
-        let got = on(device, || computed(&golden, &[]));
+        let got = on(device, || compute_gradients(&golden, &[]));
         assert_gradients_near(&got.gradients, &golden["training"]["gradients"], 1e-3, "32-true");
     }
 }

@@ -72,7 +72,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
 
     /// Calls `run` with a trainer of the model.
     pub(super) fn with<T>(&self, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<M>) -> T) -> T {
-        let _alone = self.model.drops().then(alone);
+        let _lock = self.model.has_dropout().then(lock_generator);
         let axes = [&[(Axis::Optimizer, "sgd"), (Axis::Sequence, "8")], axes].concat();
         with_golden(
             &self.task,
@@ -202,7 +202,7 @@ impl<M: Network<Part = Tokenized>> Golden<M> {
         let first = |kept: Option<&str>, precision| {
             self.with(&[(Axis::Precision, precision)], |trainer| {
                 if let Some(layer) = kept {
-                    trainer.model = trainer.model.clone().keeping_all_but(layer);
+                    trainer.model = trainer.model.clone().keep_in_f32_except(layer);
                 }
                 trainer.step(&[self.batch(ALL[0])]).unwrap().loss
             })

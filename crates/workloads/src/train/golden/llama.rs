@@ -39,14 +39,14 @@ fn golden(name: &str) -> Golden<Llama> {
 }
 
 #[test]
-fn logits_are_those_of_transformers() {
+fn logits_match_transformers() {
     for name in NAMES {
         golden(name).assert_logits();
     }
 }
 
 #[test]
-fn the_loss_and_every_gradient_are_those_of_transformers() {
+fn loss_and_gradients_match_transformers() {
     for name in NAMES {
         golden(name).assert_loss_and_gradients();
     }
@@ -77,7 +77,7 @@ fn interleaved_rows(values: &[f64], width: usize, columns: usize) -> Vec<f32> {
 }
 
 #[test]
-fn weights_in_metas_order_give_the_same_logits_with_interleaved_rotary_embeddings() {
+fn interleaved_rope_reads_weights_in_metas_order() {
     for name in NAMES {
         let golden = golden(name);
         let logits_with = |permuted, interleaved| {
@@ -131,7 +131,7 @@ fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
 }
 
 #[test]
-fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
+fn mixed_precision_losses_are_close_to_f32() {
     for name in NAMES {
         golden(name).assert_mixed_is_near_f32();
     }

@@ -126,7 +126,7 @@ fn train(golden: &Value, precision: &str, after_step: impl Fn(&mut Trainer)) -> 
 }
 
 #[test]
-fn twenty_steps_of_mixed_precision_match_pytorch_within_its_spread() {
+fn mixed_precision_steps_match_pytorch_within_its_spread() {
     let golden = runs();
     for run in golden["runs"].as_array().unwrap() {
         let precision = run["precision"].as_str().unwrap();
@@ -155,7 +155,7 @@ fn twenty_steps_of_mixed_precision_match_pytorch_within_its_spread() {
 }
 
 #[test]
-fn an_error_in_a_step_of_mixed_precision_is_outside_the_bound() {
+fn f16_master_weights_exceed_the_spread_of_pytorch() {
     let golden = runs();
     let run = &golden["runs"][2];
     let bound = SPREAD_FACTOR * run["spread"]["weights"].as_f64().unwrap();
@@ -171,7 +171,7 @@ fn an_error_in_a_step_of_mixed_precision_is_outside_the_bound() {
 }
 
 #[test]
-fn every_split_of_the_examples_into_micro_batches_gives_the_same_steps() {
+fn micro_batch_splits_do_not_change_the_steps() {
     let golden = golden();
     let axes = [(Axis::Precision, "64-true"), (Axis::Optimizer, "sgd")];
     let rates = Rates {
@@ -204,7 +204,7 @@ fn every_split_of_the_examples_into_micro_batches_gives_the_same_steps() {
 }
 
 #[test]
-fn an_overflow_in_one_of_two_micro_batches_skips_the_step_and_halves_the_scale_once() {
+fn one_overflowing_micro_batch_skips_the_whole_step() {
     let golden = golden();
     let [good, bad] = [(0, 4), (4, 6)].map(|rows| batch(&golden, rows));
     // A token that occurs only in the second micro-batch.

@@ -9,7 +9,7 @@ use crate::{
     Phase,
     data::{Dataset, ImageBatch},
     models::{Network, ResNet, Stage},
-    train::{evaluate::evaluate, sensitivity::sensitivity, testing::Counting},
+    train::{evaluate::evaluate, sensitivity::sensitivity, testing::ByteCountObserver},
 };
 
 /// Micro-batches of a step.
@@ -37,7 +37,7 @@ fn images(golden: &Value, (first, end): Rows) -> ImageBatch {
 
 /// Calls `run` with a trainer of the golden model.
 fn with_resnet<T>(golden: &Value, axes: &[(Axis, &str)], run: impl FnOnce(&mut Trainer<ResNet>) -> T) -> T {
-    let _alone = alone(); // `start_over` seeds the generator
+    let _lock = lock_generator(); // `start_over` seeds the generator
     let of_model = ResNetSize {
         depth: size(golden, "depth"),
         width: size(golden, "width"),
@@ -135,7 +135,7 @@ fn logits_and_gradients_match_pytorch_in_f64() {
 }
 
 #[test]
-fn accumulated_steps_and_running_statistics_match_pytorch_with_both_momentum_rules() {
+fn steps_match_pytorch_with_both_batch_norm_momentum_rules() {
     let golden = golden();
     for (precision, format, share) in [("64-true", "f64", 1e-11), ("32-true", "f32", 2e-5)] {
         for rule in ["keep", "scaled"] {
@@ -200,7 +200,7 @@ fn the_momentum_rule_changes_running_statistics_but_not_weights() {
 }
 
 #[test]
-fn an_incomplete_group_uses_the_momentum_of_its_number_of_micro_batches() {
+fn incomplete_groups_scale_the_batch_norm_momentum() {
     let golden = golden();
     let of = |rule, accumulate| {
         let axes = [(Axis::Accumulate, accumulate), (Axis::BatchNormMomentum, rule)];
@@ -216,7 +216,7 @@ fn an_incomplete_group_uses_the_momentum_of_its_number_of_micro_batches() {
 /// Returns images whose last micro-batch is short.
 fn synthetic_dataset() -> Dataset<crate::data::Images> {
     crate::data::synthetic_images(
-        &crate::data::Wanted::Divided(Split {
+        &crate::data::RequestedSplits::TrainAndTest(Split {
             join: false,
             train: Some(20),
             validation: 6,
@@ -249,12 +249,12 @@ fn with_small<T>(
 
 /// Trains, and returns weights and running statistics.
 fn trained(trainer: &mut Trainer<ResNet>, data: &Dataset<crate::data::Images>) -> [Vec<Vec<f64>>; 2] {
-    trainer.run(data, &mut Counting).unwrap();
+    trainer.run(data, &mut ByteCountObserver).unwrap();
     [parameters(trainer), running(trainer)]
 }
 
 #[test]
-fn warm_up_and_memory_step_do_not_change_weights_and_running_statistics() {
+fn warm_up_and_memory_step_do_not_change_a_resnet() {
     for precision in ["32-true", "16-mixed", "bf16-true"] {
         let axes = [(Axis::Precision, precision), (Axis::Accumulate, "2")];
         let plain = with_small(&axes, |_| (), trained);
@@ -263,7 +263,8 @@ fn warm_up_and_memory_step_do_not_change_weights_and_running_statistics() {
             |_| (),
             |trainer, data| {
                 trainer.warm_up(data).unwrap();
-                let parts = crate::train::memory::parts(trainer, data, &mut Counting).unwrap();
+                let parts =
+                    crate::train::memory::measure_parts(trainer, data, &mut ByteCountObserver).unwrap();
                 assert!(parts.is_some());
                 trainer.start_over(&Inputs::default()).unwrap();
                 trained(trainer, data)
@@ -297,14 +298,15 @@ fn observation_does_not_change_a_resnet_and_records_every_layer() {
 }
 
 #[test]
-fn the_sensitivity_analysis_covers_every_layer_of_a_resnet_and_does_not_change_it() {
+fn sensitivity_analysis_covers_every_layer_of_a_resnet() {
     with_small(
         &[],
         |_| (),
         |trainer, data| {
             let before = trained(trainer, data);
-            let test = evaluate(trainer, &data.test, &mut Counting, Phase::Evaluate).unwrap();
-            let (trials, verdict) = sensitivity(trainer, &data.test, &test.correct, &mut Counting).unwrap();
+            let test = evaluate(trainer, &data.test, &mut ByteCountObserver, Phase::Evaluate).unwrap();
+            let (trials, verdict) =
+                sensitivity(trainer, &data.test, &test.correct, &mut ByteCountObserver).unwrap();
             assert!([parameters(trainer), running(trainer)] == before);
             let alone: BTreeSet<_> = trials.iter().filter_map(|trial| trial.layer.clone()).collect();
             assert_eq!(alone, trainer.model.layers().into_iter().collect());
@@ -314,7 +316,7 @@ fn the_sensitivity_analysis_covers_every_layer_of_a_resnet_and_does_not_change_i
 }
 
 #[test]
-fn checkpointing_does_not_change_any_bit_of_a_resnet_or_its_running_statistics() {
+fn checkpointing_does_not_change_any_bit_of_a_resnet() {
     let golden = golden();
     for precision in ["32-true", "bf16-mixed", "16-mixed"] {
         let of = |checkpointing| {
@@ -331,7 +333,7 @@ fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
     let first = |kept: Option<&str>, precision| {
         with_resnet(&golden, &[(Axis::Precision, precision)], |trainer| {
             if let Some(layer) = kept {
-                trainer.model = trainer.model.clone().keeping_all_but(layer);
+                trainer.model = trainer.model.clone().keep_in_f32_except(layer);
             }
             trainer.step(&[images(&golden, (0, 6))]).unwrap().loss
         })
@@ -358,7 +360,7 @@ fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
 }
 
 #[test]
-fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
+fn mixed_precision_losses_are_close_to_f32() {
     let golden = golden();
     let of = |precision| steps(&golden, &[(Axis::Precision, precision)]);
     let [exact, ..] = of("32-true");
@@ -370,7 +372,7 @@ fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
 }
 
 #[test]
-fn a_resnet_learns_synthetic_images_and_predicts_with_running_statistics() {
+fn resnet_learns_synthetic_images() {
     let golden = golden();
     let split = Split {
         join: false,
@@ -379,7 +381,7 @@ fn a_resnet_learns_synthetic_images_and_predicts_with_running_statistics() {
         test: Some(128),
         seed: 3,
     };
-    let data = crate::data::synthetic_images(&crate::data::Wanted::Divided(split), 32);
+    let data = crate::data::synthetic_images(&crate::data::RequestedSplits::TrainAndTest(split), 32);
     let of_model = ResNetSize { depth: 8, width: 4 };
     with_resnet(&golden, &[(Axis::Batch, "32")], |trainer| {
         let mut task = trainer.task.clone();
@@ -387,8 +389,8 @@ fn a_resnet_learns_synthetic_images_and_predicts_with_running_statistics() {
         let model = ResNet::new(of_model, data.train.edge(), data.classes);
         let inputs = Inputs::default();
         let mut trainer = Trainer::new(trainer.cell, &task, model, &inputs, trainer.device).unwrap();
-        trainer.run(&data, &mut Counting).unwrap();
-        let test = evaluate(&trainer, &data.test, &mut Counting, Phase::Evaluate);
+        trainer.run(&data, &mut ByteCountObserver).unwrap();
+        let test = evaluate(&trainer, &data.test, &mut ByteCountObserver, Phase::Evaluate);
         // The chance level is one in ten.
         let accuracy = test.unwrap().share.rate();
         assert!(accuracy > 0.3, "{accuracy}");
@@ -400,7 +402,7 @@ mod lavapipe_full {
     use super::*;
 
     #[test]
-    fn the_code_that_cuda_runs_follows_pytorchs_resnet() {
+    fn gpu_resnet_training_follows_pytorch() {
         if !vulkan_is_there() {
             return;
         }

@@ -40,7 +40,7 @@ fn with_vit<T>(
     dropout: f64,
     run: impl FnOnce(&mut Trainer<Vit>) -> T,
 ) -> T {
-    let _alone = (dropout > 0.0).then(alone);
+    let _lock = (dropout > 0.0).then(lock_generator);
     let of_model = VitSize {
         image_size: size(golden, "image_size"),
         patch_size: size(golden, "patch_size"),
@@ -87,7 +87,7 @@ fn logits_match_pytorch() {
 }
 
 #[test]
-fn the_loss_and_every_gradient_match_pytorch_in_f64() {
+fn loss_and_gradients_match_pytorch_in_f64() {
     let golden = golden();
     with_vit(&golden, &[(Axis::Precision, "64-true")], 0.0, |trainer| {
         let batch = images(&golden, ALL[0]);
@@ -101,7 +101,7 @@ fn the_loss_and_every_gradient_match_pytorch_in_f64() {
 }
 
 #[test]
-fn steps_match_pytorch_in_f64_with_one_micro_batch_with_two_and_with_checkpointing() {
+fn steps_match_pytorch_in_f64() {
     let golden = golden();
     let wanted = expected(&golden["training"]);
     let precision = (Axis::Precision, "64-true");
@@ -114,7 +114,7 @@ fn steps_match_pytorch_in_f64_with_one_micro_batch_with_two_and_with_checkpointi
 }
 
 #[test]
-fn single_precision_differs_from_pytorch_by_rounding_alone() {
+fn f32_training_matches_pytorch_up_to_rounding() {
     let golden = golden();
     let wanted = expected(&golden["float32"]["training"]);
     assert_close(&steps(&golden, &[], &ALL), &wanted, 5e-6, "f32");
@@ -144,7 +144,7 @@ fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
     let first = |kept: Option<&str>, precision| {
         with_vit(&golden, &[(Axis::Precision, precision)], 0.0, |trainer| {
             if let Some(layer) = kept {
-                trainer.model = trainer.model.clone().keeping_all_but(layer);
+                trainer.model = trainer.model.clone().keep_in_f32_except(layer);
             }
             trainer.step(&[images(&golden, ALL[0])]).unwrap().loss
         })
@@ -163,7 +163,7 @@ fn every_layer_follows_the_setting_unless_it_is_kept_in_f32() {
 }
 
 #[test]
-fn a_mixed_setting_stays_near_f32_and_is_not_f32() {
+fn mixed_precision_losses_are_close_to_f32() {
     let golden = golden();
     let exact = steps(&golden, &[], &ALL);
     for (precision, tolerance) in [("bf16-mixed", 0.05), ("16-mixed", 0.01)] {

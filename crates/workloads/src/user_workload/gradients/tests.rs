@@ -69,28 +69,28 @@ fn examples() -> Vec<([f32; VALUES], u32)> {
     (0..3).map(example).collect()
 }
 
-/// Asserts that the gradients of a module equal those of burn in f32. Asserts for each format of the CPU that logits are close to those in f64,
-/// and that they are the same in training, unless the name contains `dropout`.
+/// Asserts that the gradients of a replayed module match burn's gradients in f32. Also asserts for each format of the CPU that the logits
+/// are close to the logits in f64, and that logits in training and in evaluation are equal, unless `name` contains `dropout`.
 fn assert_agrees<M: Module + 'static>(
     name: &str,
     make: fn(&Device) -> M,
     forward: fn(&M, Tensor<2>) -> Tensor<2>,
 ) {
-    let own = UserModel::new(Arc::new(Case { make, forward }), 3).unwrap();
+    let model = UserModel::new(Arc::new(Case { make, forward }), 3).unwrap();
     let examples = examples();
-    if let Err(error) = check(&own, &examples) {
+    if let Err(error) = check(&model, &examples) {
         panic!("{name}: {error}");
     }
 
     let device = Device::flex();
-    let values = ModuleParameters::of(&*own.workload, own.seed).values;
+    let values = ModuleParameters::of(&*model.workload, model.seed).values;
     let inputs: Vec<_> = examples.iter().map(|(example, _)| example).collect();
     let logits = |precision: Precision, trains: bool| {
         let autocast = Autocast::new(Compute::from(precision)).training(trains);
         let format = mantissa_precision::dtype(precision.parameters());
-        let constants = Constants::new(own.seed);
-        let logits = own.logits(autocast, (&constants, &device), &inputs, |place| {
-            let values = values[place].clone();
+        let constants = Constants::new(model.seed);
+        let logits = model.logits(autocast, (&constants, &device), &inputs, |index| {
+            let values = values[index].clone();
             let count = values.len();
             Tensor::<1>::from_data(TensorData::new(values, [count]), &device).cast(format)
         });
@@ -313,7 +313,7 @@ fn a_nan_gradient_does_not_hide_a_detached_layer() {
             root + detached.forward(input).detach()
         },
     };
-    let own = UserModel::new(Arc::new(case), 3).unwrap();
-    let error = check(&own, &examples()).unwrap_err().to_string();
+    let model = UserModel::new(Arc::new(case), 3).unwrap();
+    let error = check(&model, &examples()).unwrap_err().to_string();
     assert!(error.contains("`1.weight`"), "{error}");
 }

@@ -5,26 +5,27 @@ import torch
 import torch.nn.functional as F
 
 EDGE = 128
-# Number of rows and of summed products per output of a matmul with few rows.
-FEW_ROWS, TERMS = 8, 1024
+# Number of rows, and inner dimension, of a matmul with few rows.
+FEW_ROWS, INNER = 8, 1024
 
 
 def multiply(setting, name, operands, result):
-    """Computes `lhs · rhsᵀ` with the pass `name`. The file `operands` contains both operands `[EDGE, EDGE]`, one after the other."""
-    values = torch.from_numpy(numpy.fromfile(operands)).to(setting.device, setting.stored)
+    """Computes `lhs · rhsᵀ` with the pass `name`, and writes it to the file `result`. The file `operands` contains both operands,
+    `[EDGE, EDGE]` each, one after the other."""
+    values = torch.from_numpy(numpy.fromfile(operands)).to(setting.device, setting.param_dtype)
     lhs, rhs = values.view(2, EDGE, EDGE)
     with torch.enable_grad():
         product = PASSES[name](setting, lhs, rhs)
     numpy.asarray(product.detach().cpu().double()).tofile(result)
 
 
-def gradient(setting, of, grad, layer, *others):
-    """Returns the gradient with respect to the argument `of` of a layer. `grad` is the gradient of the output."""
-    of = of.requires_grad_()
+def gradient(setting, argument, grad_output, layer, *others):
+    """Returns the gradient with respect to the first argument of a layer."""
+    argument = argument.requires_grad_()
     with setting.context():
-        output = layer(of, *others)
-    output.backward(grad.to(output.dtype))
-    return of.grad
+        output = layer(argument, *others)
+    output.backward(grad_output.to(output.dtype))
+    return argument.grad
 
 
 def forward(setting, layer, *operands):
@@ -33,8 +34,8 @@ def forward(setting, layer, *operands):
 
 
 def few_rows(setting, lhs, rhs):
-    wide = [F.pad(rows, (0, TERMS - EDGE)) for rows in (lhs, rhs)]
-    return torch.cat([forward(setting, F.linear, rows, wide[1]) for rows in wide[0].split(FEW_ROWS)])
+    padded = [F.pad(rows, (0, INNER - EDGE)) for rows in (lhs, rhs)]
+    return torch.cat([forward(setting, F.linear, rows, padded[1]) for rows in padded[0].split(FEW_ROWS)])
 
 
 def windows(matrix):
