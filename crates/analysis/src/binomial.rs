@@ -27,9 +27,9 @@ pub fn wilson(hits: u64, n: u64) -> Option<Estimate> {
     })
 }
 
-/// Estimates the share `hits / n` with the exact 95 % interval (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404): the shares under
-/// which at least as many hits, and at most as many, each have a probability of at least 2.5 %. For small `n`, where the coverage of
-/// Wilson's interval is too low. Returns `None` if `n` is 0, or if there are more hits than draws.
+/// Estimates the share `hits / n` with the exact 95 % interval (Clopper and Pearson 1934, doi:10.1093/biomet/26.4.404): the shares for
+/// which `hits` or more, and `hits` or fewer, both have a probability of at least 2.5 %. Use it for small `n`, where Wilson's interval covers
+/// too rarely. Returns `None` if `n` is 0, or if there are more hits than draws.
 pub fn exact_share(hits: u64, n: u64) -> Option<Estimate> {
     if n == 0 || hits > n {
         return None;

@@ -16,7 +16,7 @@ pub struct Equivalence {
 }
 
 impl Equivalence {
-    /// Returns true if the means are equivalent at 5 %, i.e. differ by less than the margin.
+    /// Returns true if the tests show, at the 5 % level, that the means differ by less than the margin.
     pub fn holds(&self) -> bool {
         self.p <= 0.05
     }
@@ -26,8 +26,7 @@ impl Equivalence {
 /// and one value per seed. Returns `None` if a sample has fewer than two values, a value is not finite, or the margin is not above 0.
 /// Equivalence is inconclusive then.
 ///
-/// Assumes approximately normal means. There is no distribution-free alternative for the losses of a few seeds, because ranks of so few
-/// values cannot reach significance at 5 %.
+/// Assumes approximately normal means.
 pub fn equivalence(first: &[f64], second: &[f64], margin: f64) -> Option<Equivalence> {
     let (a, b) = (Moments::new(first)?, Moments::new(second)?);
     if margin.is_nan() || margin <= 0.0 {
@@ -62,7 +61,7 @@ pub fn equivalence(first: &[f64], second: &[f64], margin: f64) -> Option<Equival
     })
 }
 
-/// Tests if the loss curves of two settings stay within `margin` of each other at all times, over seeds. Splits the steps into `windows`
+/// Tests if the mean loss curves of two settings, over seeds, differ by less than `margin` in every part of the training. Splits the steps into `windows`
 /// equal parts, applies [`equivalence`] to the mean losses in each part (one value per seed), and returns the result with the largest
 /// p-value. All parts must be equivalent, so no correction for multiple tests is needed (Berger 1982, doi:10.1080/00401706.1982.10487790).
 ///

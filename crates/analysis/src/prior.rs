@@ -15,8 +15,8 @@ pub struct Prior {
 
 impl Prior {
     /// Returns the prior for one of `groups` groups, whose variance has `freedom` degrees of freedom. The degrees of freedom of the prior
-    /// are multiplied by the probability that the largest of `groups` equal variances is as large (Phipson et al. 2016). A group that is
-    /// much noisier than the others is therefore judged by its own values alone.
+    /// are multiplied by an upper bound on the probability that the largest of `groups` sample variances reaches `variance` if the true
+    /// variances are equal (Phipson et al. 2016). A group that is much noisier than the others is therefore judged by its own values alone.
     pub fn for_group(self, variance: f64, freedom: f64, groups: usize) -> Self {
         let beyond = FisherSnedecor::new(freedom, self.freedom)
             .map_or(0.0, |law| law.sf(variance / self.deviation.powi(2)));
@@ -38,11 +38,11 @@ const MAX_FREEDOM_MULTIPLE: f64 = 4.0;
 const QUARTILE: f64 = 0.674_489_750_196_082;
 
 /// Computes the prior of variances that have `freedom` degrees of freedom each, as in Smyth 2004 (doi:10.2202/1544-6115.1027). Uses median
-/// and quartiles of the logarithms instead of mean and variance, which makes the prior robust against a few groups whose values happen to
-/// agree or that were interrupted (Phipson et al. 2016, doi:10.1214/16-AOAS920).
+/// and quartiles of the logarithms instead of mean and variance, which makes the prior robust against a few groups with a tiny variance
+/// (values that happen to agree) or a huge one (interruptions), as in Phipson et al. 2016 (doi:10.1214/16-AOAS920).
 ///
 /// The more the variances differ beyond their sampling error, the fewer degrees of freedom the prior has. Returns `None` for fewer than
-/// [`MIN_PRIOR_GROUPS`] variances, and if the middle half is not positive and finite.
+/// [`MIN_PRIOR_GROUPS`] variances, and if a quartile of the variances is not positive and finite.
 pub fn prior(variances: &[f64], freedom: f64) -> Option<Prior> {
     if variances.len() < MIN_PRIOR_GROUPS || !(freedom > 0.0 && freedom.is_finite()) {
         return None;

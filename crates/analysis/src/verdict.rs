@@ -79,15 +79,15 @@ pub struct Judgement {
     pub adjusted_p: Option<f64>,
 }
 
-/// Judges a family of comparisons, such as one table of a report. The gate uses [`crate::gate`] instead. If all candidates equal their
-/// baselines, at most one in twenty families contains an improvement or a regression.
+/// Judges a family of comparisons, such as one table of a report. The gate uses [`crate::gate`] instead. If nothing
+/// changed, at most one family in twenty has a false improvement or regression.
 ///
-/// *Improved* and *regressed* require an adjusted p-value of at most 5 % *and* a ratio beyond the threshold. *Unchanged* requires an
-/// interval within it. Everything else is inconclusive. A family of m comparisons needs enough repeats for a p-value of 0.05/m: five
+/// *Improved* and *regressed* require an adjusted p-value of at most 5 % *and* a ratio beyond the threshold. *Unchanged* requires a
+/// confidence interval within the threshold. Everything else is inconclusive. A family of m comparisons needs enough repeats for a p-value of 0.05/m: five
 /// against five are enough for up to six comparisons, see [`smallest_p`].
 pub fn judge(family: &[Groups<'_>]) -> Vec<Judgement> {
     let ratios: Vec<Option<Estimate>> = family.iter().map(ratio).collect();
-    // Groups without a ratio are not members of the family because their verdict is never a difference.
+    // Groups without a ratio do not count for the correction, because they are never improved or regressed.
     let members = ratios.iter().flatten().count() as f64;
     let p_values: Vec<f64> = family
         .iter()

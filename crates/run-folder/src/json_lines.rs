@@ -28,7 +28,7 @@ impl JsonLine for Record {
 pub type RecordReader<R = BufReader<File>> = JsonLines<Record, R>;
 
 /// Iterator over the values of a file with one JSON value per line. Keeps one line in memory, and skips blank lines. Ends after the
-/// first error, and before a last line without a line break, which was truncated by a crash or a full disk.
+/// first error. Does not return a last line without a line break: a crash or a full disk truncated it.
 #[derive(Debug)]
 pub struct JsonLines<T, R = BufReader<File>> {
     path: PathBuf,
@@ -75,8 +75,8 @@ impl<T: JsonLine, R: BufRead> JsonLines<T, R> {
         self.line
     }
 
-    /// Returns the total length in bytes of the complete lines read so far. Once the iterator has ended without an error, the rest of
-    /// the file is a truncated line.
+    /// Returns the total length in bytes of the complete lines read so far. If the iterator ended without an error, anything
+    /// after them is a truncated line.
     pub fn complete_bytes(&self) -> u64 {
         self.complete_bytes
     }

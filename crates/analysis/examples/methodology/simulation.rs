@@ -134,8 +134,8 @@ pub fn coverage_with_stopping(distribution: TimeDistribution, max_noise: f64, dr
     })
 }
 
-/// Simulates the coverage if sampling stops at the first narrow interval, with a look after every sample from the twentieth on. The
-/// coverage is too low, which the stopping rule avoids.
+/// Simulates the coverage if the interval is computed after every sample, from the twentieth on, and sampling stops as soon as it is narrow.
+/// Coverage is then too low; the stopping rule exists to avoid this.
 pub fn coverage_at_first_narrow_interval(
     distribution: TimeDistribution,
     max_noise: f64,

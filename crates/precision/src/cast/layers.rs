@@ -286,7 +286,7 @@ impl Replay {
                 if op.options.dilation != [1] {
                     reject("a dilated convolution");
                 }
-                // A one-dimensional convolution is one of images with a single row.
+                // A one-dimensional convolution equals a two-dimensional one of images with a single row.
                 let (x, weight) = (self.take(&op.x), self.take(&op.weight));
                 let bias = self.take_optional(op.bias.as_ref());
                 let [n, channels, length] = x.shape().dims();

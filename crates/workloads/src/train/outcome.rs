@@ -19,7 +19,7 @@ pub(crate) fn outcome<P: Part>(
     memory: Option<MemoryParts>,
 ) -> Outcome {
     let (mut samples, totals) = (log.samples, log.totals);
-    // Tokens of one text are not independent, so runs are not paired by token.
+    // `test_correct` pairs runs by example. Tokens of one text are not independent, so it is omitted for token models.
     samples.test_correct = (!cell.workload.predicts_tokens()).then_some(test.correct);
     Outcome {
         samples,
