@@ -70,7 +70,7 @@ impl<T: JsonLine, R: BufRead> JsonLines<T, R> {
         }
     }
 
-    /// Returns the number of the last line read, from 1.
+    /// Returns the number of the last line, from 1. At the end of a complete file, it is one more.
     pub fn line(&self) -> usize {
         self.line
     }

@@ -1,4 +1,5 @@
-//! Reader of run folders. Run folders may come from untrusted sources: only regular files are read, and their sizes are limited.
+//! Reader of run folders. Run folders may come from untrusted sources: only regular files are read, and the sizes of
+//! records and samples are limited. Symbolic links are followed.
 //!
 //! ```text
 //! environment.json          machine, program and start time of the run
